@@ -1,0 +1,43 @@
+# Each target does all of its set-up: virtual environment, packages, Java runtime, broker.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+
+.PHONY: help demo test check lint types layers unit setup clean
+.DEFAULT_GOAL := help
+
+help:  ## what there is
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+
+$(VENV)/.ready: pyproject.toml deploy/constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "python3 is missing: apt-get install python3 python3-venv"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "neardup needs Python 3.11 or newer, $(PYTHON) is $$($(PYTHON) -V): make PYTHON=python3.12 …"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || { echo "the venv module is missing: apt-get install python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c deploy/constraints.txt -e '.[dev]'
+	@touch $@
+
+setup: $(VENV)/.ready  ## the virtual environment with everything that demo and tests need
+
+demo: setup  ## the main job: a sample crawl through Kafka and three workers, verdicts live
+	$(BIN)/neardup demo $(DEMO)
+
+test: setup  ## every test, the ones on a real Apache Kafka included
+	$(BIN)/python -m pytest $(TESTS)
+
+check: lint types layers unit  ## what must be green before a commit: lint, types, layers, tests without Kafka
+
+lint: setup
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+layers: setup
+	$(BIN)/lint-imports
+
+unit: setup
+	$(BIN)/python -m pytest -m "not kafka and not slow" -q $(TESTS)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
