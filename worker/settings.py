@@ -1,0 +1,1 @@
+"""Every setting of neardup, with unit, default, bound and reason."""
