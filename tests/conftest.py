@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# No time limits: a busy machine is not a defect. Each failure prints its seed.
+settings.register_profile("neardup", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.load_profile("neardup")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

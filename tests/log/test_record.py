@@ -1,0 +1,121 @@
+"""Records of the log: what goes in comes out, nothing else comes out, and damage is named."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.errors import StopError
+from worker.log.record import Author, Row, RowKind, Section, Source, decode, encode
+
+AUTHOR = Author("worker-α", "nd1", 0xFEDCBA9876543210)
+TOPIC = bytes(range(16))
+
+texts = st.text(max_size=20)
+u64 = st.integers(0, 2**64 - 1)
+
+
+@st.composite
+def sections(draw: st.DrawFn) -> list[Section]:
+    """Some sections of different partitions, with gaps between their rows."""
+    made = []
+    for partition in range(draw(st.integers(1, 3))):
+        first = draw(st.integers(0, 2**40))
+        offsets = sorted(draw(st.sets(st.integers(0, 50), max_size=12)))
+        rows = [
+            Row(
+                first + offset,
+                draw(st.sampled_from(RowKind)),
+                draw(texts),
+                draw(texts),
+                draw(st.integers(-(2**62), 2**62)),
+                draw(u64),
+                draw(u64),
+                draw(st.integers(0, 2**32 - 1)),
+                draw(texts),
+            )
+            for offset in offsets
+        ]
+        stop = first + (offsets[-1] + 1 if offsets else 0) + draw(st.integers(0, 3))
+        made.append(Section(Source(TOPIC, partition), first, stop, draw(st.integers(-1, 2**40)), rows))
+    return made
+
+
+def unpack(records: list[bytes]) -> list[Section]:
+    """Decode records back into sections of plain rows."""
+    found = []
+    for record in map(decode, records):
+        assert record.author == AUTHOR
+        for span in record.spans:
+            rows = [
+                Row(
+                    int(record.offsets[i]),
+                    int(record.kinds[i]),
+                    record.doc_ids[i].decode(),
+                    record.urls[i].decode(),
+                    int(record.fetched_at_ms[i]),
+                    int(record.fingerprints[i]),
+                    int(record.digests[i]),
+                    int(record.features[i]),
+                    record.notes[i].decode(),
+                )
+                for i in range(span.row_first, span.row_stop)
+            ]
+            found.append(Section(span.source, span.first, span.stop, span.committed, rows))
+    return found
+
+
+@given(sections())
+def test_a_record_gives_back_what_it_was_made_of(made: list[Section]) -> None:
+    """Every row, range and committed offset survives, in order."""
+    assert unpack(list(encode(AUTHOR, made, 1 << 20))) == made
+
+
+@given(sections(), st.integers(200, 1500))
+def test_a_cut_section_covers_each_offset_once(made: list[Section], record_bytes_max: int) -> None:
+    """However small the records, their ranges join without gap or overlap and the rows keep their order."""
+    records = list(encode(AUTHOR, made, record_bytes_max))
+    parts = unpack(records)
+    for section in made:
+        mine = [part for part in parts if part.source == section.source]
+        assert [row for part in mine for row in part.rows] == list(section.rows)
+        assert mine[0].first == section.first
+        assert mine[-1].stop == section.stop
+        assert all(a.stop == b.first for a, b in itertools.pairwise(mine))
+        assert all(part.first <= row.offset < part.stop for part in mine for row in part.rows)
+    worst = max(len(r.doc_id + r.url + r.note) * 4 for s in made for r in [*s.rows, Row(0, 0, "", "", 0)])
+    assert all(len(record) <= max(record_bytes_max, worst + 400) for record in records)
+
+
+@given(sections(), st.data())
+def test_a_record_cut_or_lengthened_anywhere_is_refused(made: list[Section], data: st.DataObject) -> None:
+    """No prefix of a record is taken for one, nor a record with bytes behind it."""
+    record = b"".join(encode(AUTHOR, made, 1 << 20))
+    with pytest.raises(StopError):
+        decode(record[: data.draw(st.integers(0, len(record) - 1))])
+    with pytest.raises(StopError):
+        decode(record + b"\0")
+
+
+def test_a_newer_format_names_the_remedy() -> None:
+    """A record of a later version is refused with both versions and what to do."""
+    record = bytearray(next(encode(AUTHOR, [Section(Source(TOPIC, 0), 0, 0, -1, [])], 1000)))
+    record[4] = 9
+    with pytest.raises(StopError, match=r"format 9.*up to 1.*upgrade"):
+        decode(bytes(record))
+
+
+def test_other_topics_are_recognised() -> None:
+    """Text in place of a record is called by its first bytes."""
+    with pytest.raises(StopError, match="wrong topic"):
+        decode(b'{"url": "https://example.org/", "text": "a document, not a record of the log"}')
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_record_or_a_stop(data: bytes) -> None:
+    """Bytes from outside never raise anything but StopError."""
+    with pytest.raises(StopError):
+        decode(b"NDLG\x01\x00" + data)
