@@ -1,0 +1,152 @@
+"""
+Short function-word lists by language: what anchors a shingle of prose and hardly one of a menu or an advertisement.
+
+One text file a language (`en.txt`): a comment with the language's name, then one word a line, sorted, lower-case NFC.
+The words are tokens: an apostrophe ends one ("l'eau" is "l", "eau"), and in the languages that have one token per
+character they are characters. Whoever compares them with tokens folds them as it folds a text.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import cache
+from importlib.resources import files
+
+import xxhash
+
+from worker.core.stopwords.codes import primary_code
+
+__all__ = ["CHARACTERS_MAX", "WORDS_MAX", "digest", "language_code", "languages", "load", "stopwords", "version"]
+
+WORDS_MAX = 10_000  # a wider list than the widest in use; beyond it somebody has passed a dictionary or a corpus
+CHARACTERS_MAX = 64  # of one word; the longest of ours has 14, and a whole line of prose is not a word
+
+
+@cache
+def languages() -> tuple[str, ...]:
+    """
+    The ISO 639-1 codes of the languages that have a list, sorted.
+
+    Cost: reads the names of the package's files once.
+
+    >>> "en" in languages(), "tlh" in languages()
+    (True, False)
+    """
+    return tuple(sorted(entry.name[:-4] for entry in files(__name__).iterdir() if entry.name.endswith(".txt")))
+
+
+def language_code(language: str | None) -> str | None:
+    """
+    The code under which `stopwords` has a list for this language tag, or None when it has none.
+
+    Case, region and script do not matter ("pt-BR", "zh_Hans"); three-letter codes, replaced codes and the languages
+    that share a list are mapped ("deu", "iw", "nb").
+
+    Cost: O(1).
+
+    >>> language_code("pt-BR"), language_code("zh_Hans"), language_code("deu"), language_code("tlh")
+    ('pt', 'zh', 'de', None)
+    """
+    if language is None:
+        return None
+    code = primary_code(language)
+    return code if code in languages() else None
+
+
+def stopwords(language: str | None) -> frozenset[str]:
+    """
+    The function words of a language; of every language when it is None or has no list.
+
+    Args:
+        language: a language tag as `language_code` understands it.
+    Returns:
+        Lower-case NFC words.
+
+    Cost: O(1); the first call for a language reads its file (about 0.1 ms).
+
+    >>> "the" in stopwords("en"), "buy" in stopwords("en"), "und" in stopwords("de-AT")
+    (True, False, True)
+    """
+    code = language_code(language)
+    return _union() if code is None else _list(code)
+
+
+def load(text: str) -> frozenset[str]:
+    """
+    A user's own list: one word a line; from `#` to the end of the line is comment; empty lines are skipped.
+
+    Words are folded to lower-case NFC. A word must be one token: letters, digits and combining marks.
+
+    Args:
+        text: the content of the file, at most `WORDS_MAX` words of at most `CHARACTERS_MAX` characters.
+    Raises:
+        ValueError: a bound is passed, a line is not one token, or there is no word at all; the line is named.
+
+    Cost: O(len(text)).
+
+    >>> sorted(load("# articles\\nThe\\na  # indefinite\\n"))
+    ['a', 'the']
+    """
+    words: set[str] = set()
+    for number, line in enumerate(text.splitlines(), start=1):
+        word = unicodedata.normalize("NFC", line.partition("#")[0].strip()).lower()
+        if not word:
+            continue
+        if len(word) > CHARACTERS_MAX:
+            raise ValueError(
+                f"a stopword has at most {CHARACTERS_MAX} characters, line {number} has {len(word)}: "
+                f"one word a line is expected, got {word[:20]!r}…"
+            )
+        strange = next((character for character in word if not _in_token(character)), None)
+        if strange is not None:
+            raise ValueError(
+                f"a stopword is one token (letters, digits, combining marks), line {number} is {word!r}: "
+                f"the tokeniser cuts at {strange!r}, so it would never match"
+            )
+        words.add(word)
+        if len(words) > WORDS_MAX:
+            raise ValueError(
+                f"a stopword list has at most {WORDS_MAX:,} words, line {number} brings another: "
+                "a long list anchors advertisements as well as prose"
+            )
+    if not words:
+        raise ValueError("the stopword list has no words, so it would anchor nothing: set the anchored weight instead")
+    return frozenset(words)
+
+
+def digest(words: frozenset[str]) -> str:
+    """
+    16 hex digits that stand for a list: equal lists have equal digests, whatever their order in the file.
+
+    Cost: O(n log n).
+
+    >>> digest(load("the\\na")) == digest(load("a\\nthe"))
+    True
+    """
+    return xxhash.xxh3_64_hexdigest("\n".join(sorted(words)).encode("utf-8", "surrogatepass"))
+
+
+@cache
+def version() -> str:
+    """
+    16 hex digits over all built-in lists: a changed word changes it, and with it the fingerprint's parameter hash.
+
+    Cost: reads every list once (about 5 ms).
+    """
+    lists = "\n".join(f"{code} {digest(_list(code))}" for code in languages())
+    return xxhash.xxh3_64_hexdigest(f"{lists}\nunion {digest(_union())}".encode())
+
+
+@cache
+def _list(code: str) -> frozenset[str]:
+    lines = (files(__name__) / f"{code}.txt").read_text(encoding="utf-8").splitlines()
+    return frozenset(line for line in lines if line and not line.startswith("#"))
+
+
+@cache
+def _union() -> frozenset[str]:
+    return frozenset().union(*(_list(code) for code in languages()))
+
+
+def _in_token(character: str) -> bool:
+    return character.isalnum() or unicodedata.category(character)[0] == "M"
