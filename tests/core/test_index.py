@@ -1,0 +1,133 @@
+"""The permuted index against a linear scan."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from worker.core.index import NO_MATCH, PermutedIndex
+
+
+def near(generator: random.Random, fingerprint: int, bits: int) -> int:
+    """The fingerprint with so many of its bits flipped."""
+    for bit in generator.sample(range(64), bits):
+        fingerprint ^= 1 << bit
+    return fingerprint
+
+
+def crawl(generator: random.Random, documents: int, distance_max: int) -> list[int]:
+    """Fingerprints in a crawl's order: new ones, equal ones and ones some bits away from an earlier one."""
+    made = [generator.getrandbits(64)]
+    while len(made) < documents:
+        if generator.random() < 0.5:
+            made.append(generator.getrandbits(64))
+        else:
+            made.append(near(generator, generator.choice(made), generator.randint(0, distance_max)))
+    return made
+
+
+def best(indexed: list[tuple[int, int]], fingerprint: int, max_distance: int) -> tuple[int, int]:
+    """The oracle: (row, distance) of the smallest distance, then the earliest row; (-1, 255) for none."""
+    matches = [((held ^ fingerprint).bit_count(), row) for held, row in indexed]
+    distance, row = min(matches, default=(65, -1))
+    return (row, distance) if distance <= max_distance else (-1, NO_MATCH)
+
+
+@pytest.mark.parametrize("max_distance", range(8))
+def test_judging_is_leader_clustering(max_distance: int) -> None:
+    """Each fingerprint gets its best earlier leader, or becomes one; batch borders do not matter."""
+    generator = random.Random(max_distance)
+    stream = crawl(generator, 600, max_distance + 3)
+    index = PermutedIndex(max_distance)
+    leaders: list[tuple[int, int]] = []
+    position = 0
+    while position < len(stream):
+        batch = stream[position : position + generator.randint(0, 50)]
+        first_row = len(leaders)
+        judgement = index.judge(np.array(batch, np.uint64), first_row)
+        expected = []
+        for fingerprint in batch:
+            expected.append(best(leaders, fingerprint, max_distance))
+            if expected[-1][0] < 0:
+                leaders.append((fingerprint, len(leaders)))
+        assert list(zip(judgement.rows.tolist(), judgement.distances.tolist(), strict=True)) == expected
+        assert judgement.new == len(leaders) - first_row
+        position += len(batch)
+    assert len(index) == len(leaders)
+
+
+def test_no_two_leaders_are_near_each_other() -> None:
+    """What judging has indexed is pairwise further apart than max_distance."""
+    index = PermutedIndex(3)
+    index.judge(np.array(crawl(random.Random(1), 500, 6), np.uint64), 0)
+    held = [int(fingerprint) for fingerprint in index.arrays()["fingerprints"]]
+    assert min((one ^ other).bit_count() for one in held for other in held if one != other) > 3
+    assert len(set(held)) == len(held)
+
+
+def test_zero_is_a_fingerprint() -> None:
+    """The fingerprint 0 is found like any other."""
+    index = PermutedIndex(3)
+    index.insert(np.array([0], np.uint64), np.array([9], np.uint32))
+    assert index.query(np.array([0, 0b111, 0b1111], np.uint64)).rows.tolist() == [9, 9, -1]
+
+
+def test_query_then_insert_sees_the_earlier_ones_of_the_batch() -> None:
+    """Every fingerprint is indexed, and a later one in the batch matches an earlier one."""
+    stream = crawl(random.Random(2), 400, 5)
+    index = PermutedIndex(3)
+    judgement = index.query_then_insert(np.array(stream, np.uint64), 100)
+    for position, fingerprint in enumerate(stream):
+        earlier = [(held, 100 + row) for row, held in enumerate(stream[:position])]
+        assert (judgement.rows[position], judgement.distances[position]) == best(earlier, fingerprint, 3)
+
+
+def test_all_matches_are_ranked() -> None:
+    """query_all gives every match and nothing else, nearest gives the closest whatever their distance."""
+    generator = random.Random(3)
+    stream = crawl(generator, 400, 5)
+    index = PermutedIndex(5)
+    index.insert(np.array(stream, np.uint64), np.arange(400, dtype=np.uint32))
+    for fingerprint in [*stream[::20], 0, 2**64 - 1]:
+        ranked = sorted(((held ^ fingerprint).bit_count(), row) for row, held in enumerate(stream))
+        assert index.query_all(fingerprint) == [(row, distance) for distance, row in ranked if distance <= 5]
+        assert index.nearest(fingerprint, 10) == [(row, distance) for distance, row in ranked[:10]]
+
+
+def test_a_deleted_row_is_found_no_more() -> None:
+    """Deleting leaves what a rebuilt index holds; a second time there is nothing to delete."""
+    stream = crawl(random.Random(4), 300, 5)
+    rows = np.arange(300, dtype=np.uint32)
+    index = PermutedIndex(3)
+    index.insert(np.array(stream, np.uint64), rows)
+    for row in range(0, 300, 3):
+        assert index.delete(stream[row], row)
+        assert not index.delete(stream[row], row)
+    kept = rows % 3 != 0
+    rebuilt = PermutedIndex(3)
+    rebuilt.insert(np.array(stream, np.uint64)[kept], rows[kept])
+    for fingerprint in stream:
+        assert index.query_all(fingerprint) == rebuilt.query_all(fingerprint)
+    for name, column in index.arrays().items():
+        assert (column == rebuilt.arrays()[name]).all()
+
+
+def test_arrays_restore_the_index() -> None:
+    """An index made from the arrays answers as the one that gave them."""
+    stream = crawl(random.Random(5), 300, 5)
+    index = PermutedIndex(3)
+    index.judge(np.array(stream, np.uint64), 0)
+    restored = PermutedIndex.from_arrays(index.arrays(), max_distance=3)
+    again = np.array(stream, np.uint64)
+    assert (restored.query(again).rows == index.query(again).rows).all()
+    assert len(restored) == len(index)
+
+
+def test_mistakes_of_the_caller_are_named() -> None:
+    """Wrong distances and columns of different lengths are refused with both values."""
+    with pytest.raises(ValueError, match="max_distance must be 0 to 7, got 8"):
+        PermutedIndex(8)
+    with pytest.raises(ValueError, match="got 2 fingerprints and 1 rows"):
+        PermutedIndex(3).insert(np.array([1, 2], np.uint64), np.array([1], np.uint32))
