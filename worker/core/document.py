@@ -11,7 +11,7 @@ from enum import IntEnum
 
 import xxhash
 
-__all__ = ["DOC_ID_BYTES_MAX", "URL_BYTES_MAX", "BodyKind", "Document", "derive_doc_id"]
+__all__ = ["DOC_ID_BYTES_MAX", "URL_BYTES_MAX", "BodyKind", "Deletion", "Document", "derive_doc_id"]
 
 DOC_ID_BYTES_MAX = 1_024  # a row of the log carries it; a longer one would let one document fill a record
 URL_BYTES_MAX = 8_192  # browsers and CDX servers stop at about this length
@@ -38,6 +38,13 @@ class Document:
     charset: str | None = None
     language: str | None = None
     title: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """The document of this doc_id is to be forgotten: it is nobody's original from here on."""
+
+    doc_id: str
 
 
 def derive_doc_id(url: str, fetched_at_ms: int) -> str:

@@ -1,0 +1,42 @@
+"""`python -m schemas` writes the JSON Schema files from the models; a test asserts that they are current."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from schemas.dead_letter import DeadLetterHeaders, DeadLetterPointer
+from schemas.document import DocumentMessage
+from schemas.verdict import VerdictMessage
+
+__all__ = ["MODELS", "render"]
+
+FOLDER = Path(__file__).resolve().parent
+MODELS: dict[str, type[BaseModel]] = {
+    "document": DocumentMessage,
+    "verdict": VerdictMessage,
+    "dead_letter_headers": DeadLetterHeaders,
+    "dead_letter_pointer": DeadLetterPointer,
+}
+
+
+def render(name: str) -> str:
+    """Give the text of `<name>.schema.json`."""
+    schema = MODELS[name].model_json_schema(by_alias=True)
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def main() -> None:
+    """Write every schema file beside this one."""
+    for name in MODELS:
+        path = FOLDER / f"{name}.schema.json"
+        path.write_text(render(name), encoding="utf-8")
+        sys.stdout.write(f"{path.name}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""
+Topic `documents.dead-letter`: a message that could not be judged, as it came, with the reason in its headers.
+
+A message over the size limit is not copied: its value is then a pointer to the original, with size and digest.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from schemas.fields import OFFSET_MAX, WIRE, Offset, Partition, Topic
+
+__all__ = ["DeadLetterHeaders", "DeadLetterPointer"]
+
+Digits = Annotated[str, Field(pattern=r"^[0-9]{1,19}$", max_length=19)]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", min_length=64, max_length=64)]
+
+
+class DeadLetterHeaders(BaseModel):
+    """The headers of a dead letter; each value is UTF-8 text."""
+
+    model_config = ConfigDict(**WIRE, title="dead letter headers")
+
+    source_topic: Annotated[
+        str,
+        Field(alias="neardup.source.topic", min_length=1, description="Topic of the message.", examples=["documents"]),
+    ]
+    source_partition: Annotated[
+        Digits,
+        Field(alias="neardup.source.partition", description="Its partition, decimal digits.", examples=["3"]),
+    ]
+    source_offset: Annotated[
+        Digits, Field(alias="neardup.source.offset", description="Its offset, decimal digits.", examples=["7"])
+    ]
+    error_code: Annotated[
+        str,
+        Field(
+            alias="neardup.error.code",
+            pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$",
+            max_length=64,
+            description="Class of the error for machines, kebab case, at most 64 characters.",
+            examples=["two-bodies"],
+        ),
+    ]
+    error_text: Annotated[
+        str,
+        Field(
+            alias="neardup.error.text",
+            max_length=1_000,
+            description="The error for people: field, value, bound and remedy. At most 1,000 characters.",
+            examples=["needs exactly one of text, html, body_base64, got text and html: leave one out"],
+        ),
+    ]
+    value_kind: Annotated[
+        str,
+        Field(
+            alias="neardup.value",
+            pattern=r"^(original|pointer)$",
+            description="original: the value is the message's own; pointer: it was too large to copy.",
+            examples=["original"],
+        ),
+    ]
+
+
+class DeadLetterPointer(BaseModel):
+    """In place of a message that is too large to copy: where it is, how large, and its digest."""
+
+    model_config = ConfigDict(**WIRE, title="dead letter pointer")
+
+    topic: Annotated[Topic, Field(description="Topic of the message.", examples=["documents"])]
+    partition: Annotated[Partition, Field(description="Its partition.", examples=[3])]
+    offset: Annotated[Offset, Field(description="Its offset.", examples=[7])]
+    value_bytes: Annotated[
+        int, Field(ge=0, le=OFFSET_MAX, description="Size of its value, bytes.", examples=[10485760])
+    ]
+    value_sha256: Annotated[Sha256, Field(description="SHA-256 of its value, hex.", examples=["0" * 64])]
+    key_bytes: Annotated[
+        int | None, Field(ge=0, description="Size of its key, bytes. Left out: the key is here.", examples=[2000000])
+    ] = None
+    key_sha256: Annotated[
+        Sha256 | None, Field(description="SHA-256 of its key, hex. Left out: the key is here.", examples=["0" * 64])
+    ] = None

@@ -1,0 +1,118 @@
+"""
+Topic `documents`: one captured page. The key is the caller's own; a null value deletes the doc_id that is the key.
+
+Field names follow WARC and CDX. Unknown fields are ignored; a field that is null counts as absent.
+"""
+
+from __future__ import annotations
+
+import binascii
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from schemas.fields import WIRE, DocId, Timestamp, Url
+
+__all__ = ["BODIES", "OPTIONAL_CHARACTERS_MAX", "DocumentMessage"]
+
+BODIES = ("text", "html", "body_base64")
+
+# What the worker reads of these fits; the bound keeps a hostile header from travelling on.
+OPTIONAL_CHARACTERS_MAX = {
+    "content_type": 1_024,
+    "charset": 128,
+    "language": 128,
+    "payload_digest": 512,
+    "collection": 512,
+}
+
+
+def _optional(name: str, description: str, *examples: str) -> Any:
+    bound = OPTIONAL_CHARACTERS_MAX[name]
+    text = f"{description} At most {bound:,} characters."
+    return Field(default=None, max_length=bound, description=text, examples=list(examples))
+
+
+def _one_body(schema: dict[str, Any]) -> None:
+    """JSON Schema for "exactly one body": of the three branches, each true when its field is a string, one holds."""
+    schema["oneOf"] = [{"required": [body], "properties": {body: {"type": "string"}}} for body in BODIES]
+
+
+class DocumentMessage(BaseModel):
+    """One captured page, with exactly one body: `text`, `html` or `body_base64`."""
+
+    model_config = ConfigDict(**WIRE, title="document", json_schema_extra=_one_body)
+
+    doc_id: Annotated[
+        DocId | None,
+        Field(
+            description="Name of this capture, 1 to 1,024 bytes in UTF-8. Without it, it is derived from url and "
+            "fetched_at: 32 hex digits.",
+            examples=["urn:uuid:6e2f1c0e-7d1b-4a53-9a55-2f5b4f0d9f10", "crawl-7/000123"],
+        ),
+    ] = None
+    url: Annotated[
+        Url,
+        Field(
+            description="URL that was captured, 1 to 8,192 bytes in UTF-8. Its syntax is not checked.",
+            examples=["https://example.org/news/1.html"],
+        ),
+    ]
+    fetched_at: Annotated[
+        Timestamp,
+        Field(
+            description="Time of the capture: ISO 8601 date-time with an offset, from the year 1970 to 9999; what is "
+            "finer than a millisecond is cut off.",
+            examples=["2024-05-01T12:00:00.500Z", "2024-05-01T14:00:00+02:00"],
+        ),
+    ]
+    content_type: str | None = _optional(
+        "content_type", "The response's media type, parameters included.", "text/html; charset=utf-8"
+    )
+    text: str | None = Field(
+        default=None,
+        description="Body: the text itself, fingerprinted as it is. Bound: the message's size. May be empty.",
+        examples=["The river rose by two metres in a single night."],
+    )
+    html: str | None = Field(
+        default=None,
+        description="Body: a decoded HTML page; its main content is fingerprinted. Bound: the message's size.",
+        examples=["<html><body><p>The river rose by two metres.</p></body></html>"],
+    )
+    body_base64: str | None = Field(
+        default=None,
+        description="Body: the response's bytes in base64 (RFC 4648 section 4, with padding, without line breaks); "
+        "content_type and charset say how to read them, else they are sniffed. Bound: the message's size.",
+        examples=["PHA+0JTQvtCx0YDRi9C5INC00LXQvdGMPC9wPg=="],
+        json_schema_extra={"contentEncoding": "base64"},
+    )
+    charset: str | None = _optional("charset", "Character set of body_base64; wins over content_type.", "windows-1251")
+    title: str | None = Field(
+        default=None,
+        description="The page's title. Bound: the message's size.",
+        examples=["Flood in the valley"],
+    )
+    language: str | None = _optional("language", "Language of the body as a BCP 47 tag; else it is detected.", "en")
+    payload_digest: str | None = _optional(
+        "payload_digest", "Digest of the payload as in WARC.", "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"
+    )
+    collection: str | None = _optional("collection", "The crawl that this belongs to.", "2024-05-news")
+    attrs: dict[str, Any] | None = Field(
+        default=None,
+        description="Anything of the crawler's own, not read by the worker. Bound: the message's size.",
+        examples=[{"depth": 3}],
+    )
+
+    @field_validator("body_base64")
+    @classmethod
+    def _is_base64(cls, body: str | None) -> str | None:
+        if body is not None:
+            binascii.a2b_base64(body, strict_mode=True)  # a binascii.Error is a ValueError
+        return body
+
+    @model_validator(mode="after")
+    def _exactly_one_body(self) -> DocumentMessage:
+        bodies = [name for name in BODIES if getattr(self, name) is not None]
+        if len(bodies) != 1:
+            raise ValueError(f"needs exactly one of {', '.join(BODIES)}, got {' and '.join(bodies) or 'none'}")
+        return self
