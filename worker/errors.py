@@ -39,7 +39,17 @@ class DocumentError(NeardupError):
 
 
 class RetryError(NeardupError):
-    """A passing condition (a coordinator that moves, a time-out): what was begun is aborted and tried again."""
+    """
+    A passing condition (a coordinator that moves, a time-out): what was begun is aborted and tried again.
+
+    Args:
+        settled: what was begun has certainly left no trace, so that the same thing may be tried again at once.
+            Otherwise its outcome has to be asked for first.
+    """
+
+    def __init__(self, text: str, *, settled: bool = False) -> None:
+        self.settled = settled
+        super().__init__(text)
 
 
 class RestoreError(NeardupError):

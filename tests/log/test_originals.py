@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from worker.log.originals import Original, Originals
+from worker.core.verdict import Original
+from worker.log.originals import Originals
 
 
 def test_rows_come_back_as_they_went_in() -> None:

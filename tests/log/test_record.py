@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.oracle import unpack
 from worker.errors import StopError
 from worker.log.record import Author, Row, RowKind, Section, Source, decode, encode
 
@@ -44,41 +45,19 @@ def sections(draw: st.DrawFn) -> list[Section]:
     return made
 
 
-def unpack(records: list[bytes]) -> list[Section]:
-    """Decode records back into sections of plain rows."""
-    found = []
-    for record in map(decode, records):
-        assert record.author == AUTHOR
-        for span in record.spans:
-            rows = [
-                Row(
-                    int(record.offsets[i]),
-                    int(record.kinds[i]),
-                    record.doc_ids[i].decode(),
-                    record.urls[i].decode(),
-                    int(record.fetched_at_ms[i]),
-                    int(record.fingerprints[i]),
-                    int(record.digests[i]),
-                    int(record.features[i]),
-                    record.notes[i].decode(),
-                )
-                for i in range(span.row_first, span.row_stop)
-            ]
-            found.append(Section(span.source, span.first, span.stop, span.committed, rows))
-    return found
-
-
 @given(sections())
 def test_a_record_gives_back_what_it_was_made_of(made: list[Section]) -> None:
     """Every row, range and committed offset survives, in order."""
-    assert unpack(list(encode(AUTHOR, made, 1 << 20))) == made
+    records = list(encode(AUTHOR, made, 1 << 20))
+    assert [section for record in records for section in unpack(record)] == made
+    assert {decode(record).author for record in records} == {AUTHOR}
 
 
 @given(sections(), st.integers(200, 1500))
 def test_a_cut_section_covers_each_offset_once(made: list[Section], record_bytes_max: int) -> None:
     """However small the records, their ranges join without gap or overlap and the rows keep their order."""
     records = list(encode(AUTHOR, made, record_bytes_max))
-    parts = unpack(records)
+    parts = [section for record in records for section in unpack(record)]
     for section in made:
         mine = [part for part in parts if part.source == section.source]
         assert [row for part in mine for row in part.rows] == list(section.rows)

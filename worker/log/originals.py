@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Original", "Originals"]
+from worker.core.verdict import Original
 
-
-class Original(NamedTuple):
-    """One original. Times are Unix milliseconds, UTC."""
-
-    doc_id: str
-    url: str
-    fetched_at_ms: int
+__all__ = ["Originals"]
 
 
 class Originals:

@@ -1,0 +1,146 @@
+"""The replica, held against an oracle that knows only what the log's rules say."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.oracle import Oracle, said
+from worker.core.verdict import Verdict
+from worker.errors import StopError
+from worker.log.definition import Definition
+from worker.log.record import Row, RowKind, Section, Source, decode, encode
+from worker.log.replica import Replica
+
+DEFINITION = Definition("nd1", "0" * 16, 3)
+TOPIC = b"t" * 16
+KINDS = [RowKind.FULL] * 6 + [RowKind.SHORT] * 3 + [RowKind.DELETED, RowKind.SKIPPED, RowKind.DEAD]
+
+
+class Step(NamedTuple):
+    """A record of the log: one section a partition, [first, stop), and how far its author had committed."""
+
+    partition: int
+    first: int
+    length: int
+    committed: int
+    seed: int
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> list[Row]:
+    """Forty source messages whose fingerprints and doc_ids collide often."""
+    made = []
+    for offset in range(40):
+        kind = draw(st.sampled_from(KINDS))
+        fingerprint = draw(st.integers(0, 15)) * 0x1111_0000_0001 ^ (1 << draw(st.integers(0, 63)))
+        digest = draw(st.integers(0, 3))
+        doc_id = f"d{draw(st.integers(0, 30))}"
+        note = "why: because" if kind in (RowKind.SKIPPED, RowKind.DEAD) else ""
+        made.append(Row(offset, kind, doc_id, f"https://example.org/{digest}", offset, fingerprint, digest, 9, note))
+    return made
+
+
+steps = st.lists(st.builds(Step, st.integers(0, 1), st.integers(0, 39), st.integers(1, 15), st.just(-1), st.just(0)))
+
+
+def record(rows_of: dict[int, list[Row]], step: Step) -> bytes:
+    """One record, as a worker that read [first, first + length) would write it."""
+    stop = min(step.first + step.length, 40)
+    chosen = rows_of[step.partition][step.first : stop]
+    section = Section(Source(TOPIC, step.partition), step.first, stop, step.committed, chosen)
+    return next(encode(DEFINITION.author("w"), [section], 1 << 20))
+
+
+def replay(records: list[bytes]) -> Replica:
+    """A fresh replica that has applied these records, checked after each."""
+    replica = Replica(DEFINITION)
+    for offset, data in enumerate(records):
+        replica.apply(decode(data), offset, 1_000 + offset)
+        replica._check()
+    return replica
+
+
+@given(rows(), rows(), steps)
+def test_every_answer_is_the_oracles(one: list[Row], two: list[Row], taken: list[Step]) -> None:
+    """Whatever is appended, repeated or appended out of order, the replica says of each offset what the rules say."""
+    records = [record({0: one, 1: two}, step) for step in taken]
+    oracle, replica = Oracle(DEFINITION.max_distance), replay(records)
+    for data in records:
+        oracle.apply(data)
+    for (source, offset), expected in oracle.answers.items():
+        assert said(replica.answer(source, offset, "documents")) == expected
+        assert replica.missing(source, offset, offset + 1) == []
+
+
+@given(rows(), steps)
+def test_no_two_documents_are_each_a_duplicate_of_the_other(one: list[Row], taken: list[Step]) -> None:
+    """An original is never a duplicate of its own duplicate, as long as no doc_id comes twice or is deleted."""
+    unique = [row._replace(doc_id=f"u{row.offset}", kind=RowKind.FULL) for row in one]
+    replica = replay([record({0: unique, 1: unique}, step._replace(partition=0)) for step in taken])
+    originals = {}
+    for offset in range(40):
+        if not replica.missing(Source(TOPIC, 0), offset, offset + 1):
+            verdict = replica.answer(Source(TOPIC, 0), offset, "documents")
+            assert isinstance(verdict, Verdict)
+            if verdict.duplicate_of:
+                originals[verdict.doc_id] = verdict.duplicate_of.original.doc_id
+    assert not originals.keys() & set(originals.values())
+
+
+def one_row(offset: int, **fields: object) -> bytes:
+    """A record with a single row."""
+    row = Row(offset, RowKind.FULL, f"d{offset}", "https://example.org/", 5, 7, 7, 9)._replace(**fields)  # type: ignore[arg-type]
+    section = Section(Source(TOPIC, 0), offset, offset + 1, -1, [row])
+    return next(encode(DEFINITION.author("w"), [section], 1 << 20))
+
+
+def test_the_first_appearance_wins() -> None:
+    """A second append of an offset, by a worker that no longer owned it, changes nothing."""
+    replica = replay([one_row(0), one_row(0, fingerprint=2**63, doc_id="late")])
+    verdict = replica.answer(Source(TOPIC, 0), 0, "documents")
+    assert isinstance(verdict, Verdict)
+    assert (verdict.doc_id, verdict.fingerprint, replica.documents) == ("d0", 7, 1)
+
+
+def test_a_redelivered_document_is_not_a_duplicate_of_itself() -> None:
+    """The same doc_id with the same content is new again, and enters the index once."""
+    replica = replay([one_row(0), one_row(1, doc_id="d0")])
+    assert said(replica.answer(Source(TOPIC, 0), 1, "documents")) == ("new", None, None, "redelivered", 1)
+    assert replica.documents == 1
+
+
+def test_a_topic_made_anew_has_other_offsets() -> None:
+    """Coverage belongs to a topic's id, not to its name: the same offset of its successor is another document."""
+    replica = replay([one_row(0)])
+    assert replica.missing(Source(b"u" * 16, 0), 0, 1) == [(0, 1)]
+    assert replica.missing(Source(TOPIC, 0), 0, 1) == []
+
+
+def test_committed_verdicts_are_dropped_and_asking_again_names_the_remedy() -> None:
+    """What is committed is not kept; a group moved back gets an error, not a verdict made up against a newer index."""
+    replica = replay([one_row(0), one_row(1)])
+    replica.committed(Source(TOPIC, 0), 1)
+    with pytest.raises(StopError, match="moved back"):
+        replica.answer(Source(TOPIC, 0), 0, "documents")
+    assert isinstance(replica.answer(Source(TOPIC, 0), 1, "documents"), Verdict)
+    with pytest.raises(KeyError):
+        replica.answer(Source(TOPIC, 0), 2, "documents")
+
+
+def test_records_of_another_definition_are_refused() -> None:
+    """A log with other parameters stops the replica with both hashes and the remedy."""
+    other = Definition("nd1", "0" * 16, 6)
+    data = next(encode(other.author("w9"), [Section(Source(TOPIC, 0), 0, 0, -1, [])], 1_000))
+    with pytest.raises(StopError, match=f"w9.*{other.hash:016x}.*{DEFINITION.hash:016x}.*new log topic"):
+        Replica(DEFINITION).apply(decode(data), 0, 0)
+
+
+def test_records_come_in_order() -> None:
+    """A record from before the replica's offset is a mistake of the caller."""
+    replica = replay([one_row(0), one_row(1)])
+    with pytest.raises(ValueError, match="next is 2, got 1"):
+        replica.apply(decode(one_row(1)), 1, 0)

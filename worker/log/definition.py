@@ -1,0 +1,55 @@
+"""How fingerprints are made and compared: what all records of one log must agree on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import xxhash
+
+from worker.errors import StopError
+from worker.log.record import Author
+
+__all__ = ["Definition"]
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """
+    The scheme and parameters of the fingerprints, and the rules of judging them.
+
+    Args:
+        scheme: the fingerprint scheme's id, at most 16 ASCII characters.
+        parameters: the hash of the fingerprint's parameters, 16 hex digits.
+        max_distance: bits in which a duplicate may differ from its original.
+
+    >>> Definition("nd1", "00" * 8, 3).hash == Definition("nd1", "00" * 8, 6).hash
+    False
+    """
+
+    scheme: str
+    parameters: str
+    max_distance: int
+
+    @property
+    def hash(self) -> int:
+        """64 bits over everything that changes a verdict; each record carries it."""
+        return xxhash.xxh64_intdigest(f"{self.scheme}\n{self.parameters}\n{self.max_distance}".encode())
+
+    def author(self, name: str) -> Author:
+        """Give the header of records that `name` writes."""
+        return Author(name, self.scheme, self.hash)
+
+    def check(self, author: Author, log_offset: int) -> None:
+        """
+        Make sure that a record can be judged with the others.
+
+        Raises:
+            StopError: the record has another scheme or another parameter hash.
+        """
+        if (author.scheme, author.parameters_hash) != (self.scheme, self.hash):
+            raise StopError(
+                f"record {log_offset} of the log, written by {author.name!r}, has scheme {author.scheme} with "
+                f"parameters {author.parameters_hash:016x}; this worker has {self.scheme} with {self.hash:016x} "
+                f"(fingerprint parameters {self.parameters}, max_distance {self.max_distance}). Start it with the "
+                f"log's parameters, or give it a new log topic and rebuild that from the documents"
+            )

@@ -1,0 +1,239 @@
+"""
+The judge: holds the originals and says of each row, in the log's order, which original it duplicates, if any.
+
+    row's kind   is compared by                     becomes an original
+    FULL         Hamming distance of fingerprints   when nothing lies within max_distance
+    SHORT        digest of the normalised text      when no short original has the same
+    DELETED      doc_id                             never; takes its original out of the index
+    SKIPPED      nothing                            never
+    DEAD         nothing                            never
+
+A document never duplicates itself. The same doc_id with the same content is answered as before; with other content it
+is a new version: the former one leaves the index first.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from worker.core.exact import ExactTable
+from worker.core.index import PermutedIndex
+from worker.core.verdict import Outcome, Verdict, duplicate_of
+from worker.log.columns import Column
+from worker.log.definition import Definition
+from worker.log.originals import Originals
+from worker.log.pending import Answer, Judged, Rejection
+from worker.log.record import Record, RowKind
+
+__all__ = ["Judge", "Remark"]
+
+
+class Remark(IntEnum):
+    """What the outcome alone does not tell."""
+
+    NONE = 0
+    REDELIVERED = 1  # an original again, with the same content
+    REMOVED = 2  # a deletion that took an original out of the index
+    NOT_AN_ORIGINAL = 3  # a deletion of a document that the index does not hold
+
+
+_REASONS = {
+    Remark.REDELIVERED: "redelivered",
+    Remark.REMOVED: "removed",
+    Remark.NOT_AN_ORIGINAL: "not-an-original",
+}
+
+
+class Judge:
+    """
+    Originals, and the three ways to find them: by fingerprint, by digest, by doc_id.
+
+    Args:
+        max_distance: bits in which a duplicate may differ from its original.
+        documents_expected: for the index's first size; 0 when unknown.
+    """
+
+    def __init__(self, max_distance: int, documents_expected: int = 0) -> None:
+        self.index = PermutedIndex(max_distance, documents_expected=documents_expected)
+        self.short = ExactTable()  # digest -> row of a SHORT original
+        self.names = ExactTable()  # XXH64 of the doc_id -> row of an original that is in the index
+        self.originals = Originals()
+        self.fingerprints: Column[np.uint64] = Column(np.uint64)
+        self.digests: Column[np.uint64] = Column(np.uint64)
+        self.kinds: Column[np.uint8] = Column(np.uint8)
+        self.documents = 0
+
+    def judge(self, record: Record, fresh: NDArray[np.bool_]) -> Judged:
+        """
+        Judge the fresh rows of a record in their order; the others are left alone.
+
+        Cost: an index operation a row, in batches between the rows that need a look at their doc_id.
+        """
+        count = len(record)
+        judged = Judged(
+            np.full(count, -1, np.int64),
+            np.zeros(count, np.uint8),
+            np.zeros(count, np.uint8),
+            np.empty(count, np.int64),
+        )
+        changes = np.zeros(count, np.int64)  # of the number of originals, by each row
+        hashes = np.fromiter(map(xxhash.xxh64_intdigest, record.doc_ids), np.uint64, count)
+        text = fresh & ((record.kinds == RowKind.FULL) | (record.kinds == RowKind.SHORT))
+        deletions = fresh & (record.kinds == RowKind.DELETED)
+        at = 0
+        for single in [*np.flatnonzero(deletions | self._met_before(hashes, text, deletions)).tolist(), count]:
+            batch = at + np.flatnonzero(text[at:single])
+            if len(batch):
+                self._judge_batch(record, hashes, batch, judged, changes)
+            if single < count:
+                self._judge_single(record, hashes, single, judged, changes)
+            at = single + 1
+        judged.documents[:] = self.documents + np.cumsum(changes) - changes
+        self.documents += int(changes.sum())
+        return judged
+
+    def _met_before(
+        self, hashes: NDArray[np.uint64], text: NDArray[np.bool_], deletions: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Mark the texts whose doc_id may be known when their turn comes: from before, or from this record."""
+        met = np.zeros(len(hashes), np.bool_)
+        met[text] = (
+            (self.names.find(hashes[text]) >= 0) | _repeats(hashes[text]) | np.isin(hashes[text], hashes[deletions])
+        )
+        return met
+
+    def _judge_batch(
+        self,
+        record: Record,
+        hashes: NDArray[np.uint64],
+        rows: NDArray[np.int64],
+        judged: Judged,
+        changes: NDArray[np.int64],
+    ) -> None:
+        """Judge rows whose doc_ids are new and differ, and take those without a match as originals."""
+        is_full = record.kinds[rows] == RowKind.FULL
+        full, short = rows[is_full], rows[~is_full]
+        if len(full):
+            matches = self.index.judge(record.fingerprints[full], len(self.originals))
+            judged.originals[full] = matches.rows
+            judged.distances[full] = matches.distances
+            self._take_originals(record, hashes, full[matches.rows < 0])
+        for row in short.tolist():
+            match = int(self.short.find(record.digests[row : row + 1])[0])
+            judged.originals[row] = match
+            if match < 0:
+                self.short.insert(record.digests[row : row + 1], np.array([len(self.originals)], np.uint32))
+                self._take_originals(record, hashes, np.array([row]))
+        changes[rows[judged.originals[rows] < 0]] += 1
+
+    def _take_originals(self, record: Record, hashes: NDArray[np.uint64], rows: NDArray[np.int64]) -> None:
+        if not len(rows):
+            return
+        chosen = rows.tolist()
+        first = self.originals.append(
+            record.fetched_at_ms[rows], [record.doc_ids[row] for row in chosen], [record.urls[row] for row in chosen]
+        )
+        self.names.insert(hashes[rows], np.arange(first, first + len(rows), dtype=np.uint32))
+        self.fingerprints.append(record.fingerprints[rows])
+        self.digests.append(record.digests[rows])
+        self.kinds.append(record.kinds[rows])
+
+    def _judge_single(
+        self, record: Record, hashes: NDArray[np.uint64], row: int, judged: Judged, changes: NDArray[np.int64]
+    ) -> None:
+        """Judge a deletion, or a document whose doc_id may be known."""
+        original = self._find(int(hashes[row]), record.doc_ids[row])
+        is_deletion = record.kinds[row] == RowKind.DELETED
+        if is_deletion:
+            judged.remarks[row] = Remark.NOT_AN_ORIGINAL if original is None else Remark.REMOVED
+        elif original is not None and self._content(original) == (
+            int(record.kinds[row]),
+            int(record.fingerprints[row]),
+            int(record.digests[row]),
+        ):
+            judged.remarks[row] = Remark.REDELIVERED
+            return
+        if original is not None:
+            self._remove(original, int(hashes[row]))
+            changes[row] -= 1
+        if not is_deletion:
+            self._judge_batch(record, hashes, np.array([row]), judged, changes)
+
+    def _find(self, doc_id_hash: int, doc_id: bytes) -> int | None:
+        """Give the row of the original with this doc_id; equal hashes of other doc_ids are passed over."""
+        wanted = doc_id.decode("utf-8", "surrogatepass")
+        rows = self.names.find_all(doc_id_hash)
+        return next((row for row in rows if self.originals.get(row).doc_id == wanted), None)
+
+    def _content(self, row: int) -> tuple[int, int, int]:
+        return self.kinds[row], self.fingerprints[row], self.digests[row]
+
+    def _remove(self, row: int, doc_id_hash: int) -> None:
+        kind, fingerprint, digest = self._content(row)
+        if kind == RowKind.FULL:
+            self.index.delete(fingerprint, row)
+        else:
+            self.short.delete(digest, row)
+        self.names.delete(doc_id_hash, row)
+
+    def answer(self, found: Answer, definition: Definition, partition: int, topic: str) -> Verdict | Rejection:
+        """
+        Write the verdict of one judged row.
+
+        Cost: O(1); the original's texts are fetched by its row.
+        """
+        record, row = found.record, found.row
+        kind = int(record.kinds[row])
+        if kind == RowKind.DEAD:
+            code, _, text = record.notes[row].decode("utf-8", "surrogatepass").partition(": ")
+            return Rejection(code, text)
+        url = record.urls[row].decode("utf-8", "surrogatepass")
+        has_text = kind in (RowKind.FULL, RowKind.SHORT)
+        match, match_row = None, int(found.judged.originals[row])
+        if has_text and match_row >= 0:
+            distance = int(found.judged.distances[row])
+            exact = distance == 0 and self.digests[match_row] == int(record.digests[row])
+            match = duplicate_of(self.originals.get(match_row), url, distance, exact=exact)
+        reason: str | None
+        if kind == RowKind.SKIPPED:
+            outcome, reason = Outcome.SKIPPED, record.notes[row].decode("utf-8", "surrogatepass")
+        else:
+            outcome = Outcome.DELETED if kind == RowKind.DELETED else Outcome.DUPLICATE if match else Outcome.NEW
+            reason = _REASONS.get(Remark(int(found.judged.remarks[row])))
+        return Verdict(
+            doc_id=record.doc_ids[row].decode("utf-8", "surrogatepass"),
+            url=None if kind == RowKind.DELETED else url,
+            fetched_at_ms=None if kind == RowKind.DELETED else int(record.fetched_at_ms[row]),
+            outcome=outcome,
+            reason=reason,
+            duplicate_of=match,
+            fingerprint=int(record.fingerprints[row]) if has_text else None,
+            features=int(record.features[row]),
+            scheme=definition.scheme,
+            parameters=definition.parameters,
+            index_documents=int(found.judged.documents[row]),
+            log_offset=found.log_offset,
+            horizon_ms=None,
+            source_topic=topic,
+            source_partition=partition,
+            source_offset=int(record.offsets[row]),
+            decided_at_ms=found.timestamp_ms,
+        )
+
+    def _check(self) -> None:
+        """Assert that the three tables agree on the number of originals."""
+        self.index.check()
+        assert len(self.names) == self.documents == len(self.index) + len(self.short)
+        assert len(self.originals) == len(self.fingerprints) == len(self.digests) == len(self.kinds)
+
+
+def _repeats(hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Mark each entry that equals an earlier one."""
+    _, firsts = np.unique(hashes, return_index=True)
+    repeats = np.ones(len(hashes), np.bool_)
+    repeats[firsts] = False
+    return repeats

@@ -1,0 +1,150 @@
+"""
+The state machine that every worker holds a copy of: it takes the log's records in order and knows every verdict.
+
+    apply(record)
+      │ 1 definition      another scheme or parameter hash: refuse (nobody could compare the fingerprints)
+      │ 2 coverage        rows whose offset the log already held are ignored: the first appearance wins
+      │ 3 judge           rows in order against the originals before them; what matches nothing is an original
+      │ 4 pending         each verdict is kept until its source offset is known to be committed
+      ▼
+    answer(source, offset)  what was decided, never decided again
+
+Everything that changes a replica happens in `apply`. It reads no clock, no file and no other record, so two replicas
+that have applied the same log are equal. Only originals enter the index (leader clustering): every duplicate is within
+`max_distance` of its original and chains cannot form.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from worker.core.verdict import Verdict
+from worker.errors import StopError
+from worker.log.coverage import Coverage, Span
+from worker.log.definition import Definition
+from worker.log.judge import Judge
+from worker.log.pending import Answer, Pending, Rejection
+from worker.log.record import Record, Source
+
+__all__ = ["Answer", "Applied", "Rejection", "Replica", "Verdict"]
+
+
+class Applied(NamedTuple):
+    """What one record brought: rows judged here, and rows ignored because the log already had their offsets."""
+
+    judged: int
+    repeated: int
+
+
+class Replica:
+    """
+    A copy of the state machine, at one offset of the log.
+
+    Args:
+        definition: how fingerprints are made and compared; every record must be of the same.
+        documents_expected: for the index's first size; 0 when unknown.
+    """
+
+    def __init__(self, definition: Definition, documents_expected: int = 0) -> None:
+        self.definition = definition
+        self.next_offset = 0  # of the log: the record to apply next, or any later one (a log has gaps)
+        self.judge = Judge(definition.max_distance, documents_expected)
+        self.coverage: dict[Source, Coverage] = {}
+        self.pending: dict[Source, Pending] = {}
+
+    @property
+    def documents(self) -> int:
+        """Originals in the index."""
+        return self.judge.documents
+
+    def apply(self, record: Record, log_offset: int, timestamp_ms: int) -> Applied:
+        """
+        Take the log's next record.
+
+        Args:
+            record: decoded; its rows are judged in their order.
+            log_offset: its offset, at least `next_offset`.
+            timestamp_ms: the log's own time stamp of it.
+
+        Raises:
+            ValueError: the offset lies before `next_offset`: records must come in the log's order.
+            StopError: the record is of another definition.
+        Cost: O(rows) and an index operation a row.
+        """
+        if log_offset < self.next_offset:
+            raise ValueError(f"records come in the log's order: next is {self.next_offset}, got {log_offset}")
+        self.definition.check(record.author, log_offset)
+        fresh, spans = self._cover(record)
+        judged = self.judge.judge(record, fresh)
+        for source, span, row_first, row_stop in spans:
+            self.pending.setdefault(source, Pending()).add(
+                span, record, judged, (row_first, row_stop), log_offset, timestamp_ms
+            )
+        for section in record.spans:
+            if section.committed > 0 and section.source in self.pending:
+                self.pending[section.source].prune(section.committed)
+        self.next_offset = log_offset + 1
+        rows = int(np.count_nonzero(fresh))
+        return Applied(rows, len(record) - rows)
+
+    def _cover(self, record: Record) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], list[_Fresh]]:
+        """Mark the rows whose offsets the log did not hold before, and cover them."""
+        fresh = np.zeros(len(record), np.bool_)
+        spans: list[_Fresh] = []
+        for section in record.spans:
+            for gap in self.coverage.setdefault(section.source, Coverage()).add(section.first, section.stop):
+                offsets = record.offsets[section.row_first : section.row_stop]
+                first, stop = (section.row_first + int(i) for i in np.searchsorted(offsets, [gap.first, gap.stop]))
+                fresh[first:stop] = True
+                spans.append((section.source, gap, first, stop))
+        return fresh, spans
+
+    def missing(self, source: Source, first: int, stop: int) -> list[Span]:
+        """Give the parts of [first, stop) that no record of the log covers."""
+        return (
+            self.coverage[source].missing(first, stop)
+            if source in self.coverage
+            else [Span(first, stop)][: stop - first]
+        )
+
+    def committed(self, source: Source, offset: int) -> None:
+        """Forget the verdicts of source offsets below `offset`: they are published and committed."""
+        if source in self.pending:
+            self.pending[source].prune(offset)
+
+    def answer(self, source: Source, offset: int, topic: str) -> Verdict | Rejection:
+        """
+        Give what the log says of one source message.
+
+        Args:
+            source: its partition; `topic` is that topic's name, which the log does not carry.
+            offset: its offset, which must be covered and not yet committed.
+
+        Raises:
+            StopError: the verdict has been dropped, because the offset was committed before.
+            KeyError: no record covers the offset.
+        Cost: O(log n) over the pending batches.
+        """
+        found = self.pending[source].find(offset) if source in self.pending else None
+        if found is not None:
+            return self.judge.answer(found, self.definition, source.partition, topic)
+        if source in self.coverage and offset in self.coverage[source]:
+            raise StopError(
+                f"the verdict of offset {offset} of {topic}[{source.partition}] was committed before and is no longer "
+                f"kept: the consumer group's offset was moved back. Set it forward again, or judge the documents anew "
+                f"with a new group and a new log topic"
+            )
+        raise KeyError(f"no record of the log covers offset {offset} of {topic}[{source.partition}]")
+
+    def _check(self) -> None:
+        """Assert the invariants that hold between two calls of `apply`."""
+        self.judge._check()
+        for source, coverage in self.coverage.items():
+            coverage._check()
+            if source in self.pending:
+                self.pending[source]._check(coverage)
+
+
+_Fresh = tuple[Source, Span, int, int]
