@@ -7,7 +7,13 @@ from typing import Any
 
 _EXPORTS: dict[str, str] = {
     "Document": "worker.core.document",
+    "FingerprintBatch": "worker.core.fingerprint",
+    "Fingerprinter": "worker.core.fingerprint",
+    "Kind": "worker.core.fingerprint",
     "NeardupError": "worker.errors",
+    "Parameters": "worker.core.parameters",
+    "hamming_distance": "worker.core.fingerprint",
+    "similarity": "worker.core.fingerprint",
 }
 
 __all__ = list(_EXPORTS)  # one table says both the names and where they live

@@ -1,0 +1,137 @@
+"""
+Write the Unicode table of the fingerprint's definition: run once a Unicode version, never by neardup itself.
+
+    pip install unicodedata2==18.0.0
+    python tests/core/generate_unicode_table.py > worker/core/unicode-18.0.0.tsv
+
+Categories, names, combining classes and decompositions are those of unicodedata2. It knows no lower case, so that
+comes from the running Python (3.11 or newer), and for younger letters from their names (CAPITAL beside SMALL).
+"""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+# Without unicodedata2 the running Python's own data, so that the tests can import this module.
+ucd: Any = import_module("unicodedata2" if find_spec("unicodedata2") else "unicodedata")
+
+# Scripts that are written without spaces between words: each character is a token. Kana and Hangul count as such.
+SINGLE_NAMES = (
+    "CJK UNIFIED IDEOGRAPH",
+    "CJK COMPATIBILITY IDEOGRAPH",
+    "IDEOGRAPHIC ",
+    "HIRAGANA ",
+    "KATAKANA",
+    "HENTAIGANA ",
+    "HANGUL ",
+    "THAI ",
+    "LAO ",
+    "KHMER ",
+    "MYANMAR ",
+)
+
+# Default_Ignorable_Code_Point of Unicode (assigned ones), and the Arabic tatweel: they change no word.
+IGNORED = [
+    (0x00AD, 0x00AD), (0x034F, 0x034F), (0x061C, 0x061C), (0x0640, 0x0640), (0x115F, 0x1160), (0x17B4, 0x17B5),
+    (0x180B, 0x180F), (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x2064), (0x2066, 0x206F), (0x3164, 0x3164),
+    (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A),
+    (0xE0001, 0xE0001), (0xE0020, 0xE007F), (0xE0100, 0xE01EF),
+]  # fmt: skip
+IGNORED_SET = {code for first, last in IGNORED for code in range(first, last + 1)}
+
+
+def lower(code: int) -> int:
+    """The simple lower case of one code point; the younger letters' by their names."""
+    text = chr(code).lower()
+    if text != chr(code) or unicodedata.category(chr(code)) != "Cn":
+        return ord(text[0])
+    name = ucd.name(chr(code), "")
+    if " CAPITAL " in name:
+        try:
+            return ord(str(ucd.lookup(name.replace(" CAPITAL ", " SMALL "))))
+        except KeyError:
+            return code
+    return code
+
+
+def fold(code: int) -> int:
+    """Decimal digit -> ASCII; else the compatibility form and lower case where each is one code point."""
+    if ucd.category(chr(code)) == "Nd":
+        return 0x30 + int(ucd.decimal(chr(code)))
+    folded = lower(code)
+    compatible = ucd.normalize("NFKC", chr(folded))
+    if len(compatible) == 1:
+        folded = lower(ord(compatible))
+    if folded == 0x3C2:  # the final form of sigma
+        folded = 0x3C3
+    return folded
+
+
+def kind(code: int, folded: int) -> str:
+    """What the code point is to the tokens: s(eparator), w(ord), c(haracter token), m(ark), i(gnored)."""
+    if code in IGNORED_SET:
+        return "i"
+    category = ucd.category(chr(folded))
+    if category[0] == "M":
+        return "m"
+    if category[0] not in "LN":
+        return "s"
+    if 0x30 <= folded <= 0x39:
+        return "w"
+    return "c" if ucd.name(chr(folded), "").startswith(SINGLE_NAMES) else "w"
+
+
+def code_points() -> Iterator[int]:
+    """Every code point but the surrogates."""
+    yield from range(0xD800)
+    yield from range(0xE000, 0x110000)
+
+
+def runs(values: Mapping[int, object], steps: tuple[int, ...] = (1,)) -> Iterator[tuple[int, int, int, object]]:
+    """Equal values at equal steps as (first, last, step, value)."""
+    run: list[int] = []
+    for code in sorted(values):
+        if run and values[code] == values[run[0]] and code - run[1] in steps and run[2] in (0, code - run[1]):
+            run = [run[0], code, code - run[1]]
+            continue
+        if run:
+            yield run[0], run[1], run[2] or 1, values[run[0]]
+        run = [code, code, 0]
+    yield run[0], run[1], run[2] or 1, values[run[0]]
+
+
+def main() -> None:
+    """Print the table: kinds, foldings, combining classes, canonical decompositions."""
+    write = sys.stdout.write
+    write(f"# Unicode {ucd.unidata_version}: the table behind the fingerprint; tests/core/generate_unicode_table.py\n")
+    folded = {code: fold(code) for code in code_points()}
+    kinds = {code: kind(code, folded[code]) for code in folded}
+    write("# kind: first, last, w(ord), c(haracter token), m(ark), i(gnored). What is not named is a separator.\n")
+    for first, last, _, value in runs({code: value for code, value in kinds.items() if value != "s"}):
+        write(f"kind\t{first:04X}\t{last:04X}\t{value}\n")
+    write("# fold: first, last, step, folded form minus code point\n")
+    deltas = {code: folded[code] - code for code in folded if kinds[code] not in "si" and folded[code] != code}
+    for first, last, step, value in runs(deltas, (1, 2)):
+        write(f"fold\t{first:04X}\t{last:04X}\t{step}\t{value}\n")
+    write("# combining: first, last, canonical combining class\n")
+    classes = {code: ucd.combining(chr(code)) for code in folded}
+    for first, last, _, value in runs({code: value for code, value in classes.items() if value}):
+        write(f"combining\t{first:04X}\t{last:04X}\t{value}\n")
+    write(
+        "# canonical: code point, first, second (- for none), 1 composes or 0 only decomposes. Hangul is arithmetic.\n"
+    )
+    for code in code_points():
+        mapping = ucd.decomposition(chr(code))
+        if mapping and not mapping.startswith("<") and not 0xAC00 <= code <= 0xD7A3:
+            parts = mapping.split()
+            composes = int(len(parts) == 2 and ucd.normalize("NFC", chr(code)) == chr(code))
+            write(f"canonical\t{code:04X}\t{parts[0]}\t{parts[1] if len(parts) == 2 else '-'}\t{composes}\n")
+
+
+if __name__ == "__main__":
+    main()

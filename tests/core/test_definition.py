@@ -1,0 +1,208 @@
+"""The definition of a fingerprint: normalisation, tokens, shingles, weights, tally, and the pitfalls of others."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.core.definition import Kind, define, explain
+from worker.core.fingerprint import Fingerprinter
+from worker.core.normalise import nfc
+from worker.core.parameters import Parameters
+from worker.core.simhash import fold, hamming_distance
+from worker.core.tokens import tokens
+from worker.core.unicode_table import SEPARATOR, unicode_table
+
+PROSE = "The old ferry crosses the river at noon, and nobody on board remembers who painted it green or why. " * 3
+
+
+def _stable(character: str) -> bool:
+    """Whether the running Python knows the character, so that its normalisation is fixed for ever."""
+    return unicodedata.category(character) not in ("Cn", "Cs")
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Cn"]), max_size=40))
+def test_nfc_equals_that_of_python(text: str) -> None:
+    """Over characters that the running Python knows, our composed form is Python's."""
+    assert nfc(text) == unicodedata.normalize("NFC", text)
+
+
+def test_nfc_of_every_single_character_equals_that_of_python() -> None:
+    """Every code point that the running Python knows composes as there."""
+    known = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000 and _stable(chr(code))]
+    assert [one for one in known if nfc(one) != unicodedata.normalize("NFC", one)] == []
+
+
+def test_every_letter_that_python_knows_is_no_separator() -> None:
+    """Letters, digits and marks of the running Python's Unicode are word characters in the table too."""
+    kind = unicode_table().kind
+    lost = [
+        hex(code) for code in range(0x110000) if unicodedata.category(chr(code))[0] in "LNM" and kind[code] == SEPARATOR
+    ]
+    assert lost == []
+
+
+def test_tokens_of_many_scripts() -> None:
+    """Words in scripts with spaces, characters with their marks in scripts without."""
+    assert tokens("L'Été à Paris") == ["l", "été", "à", "paris"]
+    assert tokens("Привет, МИР!") == ["привет", "мир"]
+    assert tokens("ΟΔΟΣ οδός") == ["οδοσ", "οδόσ"]
+    assert tokens("東京タワー") == list("東京タワー")
+    assert tokens("สวัสดี") == ["ส", "วั", "ส", "ดี"]
+    assert tokens("안녕 세계") == ["안", "녕", "세", "계"]
+    assert tokens("नमस्ते दुनिया") == ["नमस्ते", "दुनिया"]
+    assert tokens("אבג דה") == ["אבג", "דה"]
+    assert tokens("१२३ ٤٥") == ["123", "45"]
+    assert tokens("ＡＢＣ１２３") == ["abc123"]
+    assert tokens("co\u00adoperate zero\u200bwidth") == ["cooperate", "zerowidth"]
+    assert tokens("x\ud800y") == ["x", "y"]
+
+
+def test_composed_and_decomposed_text_have_one_fingerprint() -> None:
+    """The same text in NFC and in NFD, in many scripts."""
+    for text in ("Việt Nam độc lập tự do hạnh phúc " * 4, "한국어 문장은 이렇게 쓴다 " * 4, "éàüñ ãõ Ångström ｶﾞ " * 4):
+        assert define(unicodedata.normalize("NFD", text), Parameters()) == define(text, Parameters())
+
+
+def test_a_tie_is_zero() -> None:
+    """Two features of equal weight that disagree in a bit leave it 0."""
+    assert fold([(0b0110, 5), (0b0011, 5)]) == 0b0010
+
+
+def test_weights_above_255_count_in_full() -> None:
+    """A heavy feature is not cut to a byte."""
+    assert fold([(0b01, 256), (0b10, 255)]) == 0b01
+    assert fold([(0b01, 2**40), (0b10, 2**40 - 1)]) == 0b01
+
+
+def test_the_order_of_features_is_irrelevant() -> None:
+    """Any order of the same features gives the same fingerprint."""
+    found = [(feature.hash, feature.weight) for feature in explain(PROSE, Parameters())]
+    assert fold(found) == fold(reversed(found)) == fold(sorted(found)) == define(PROSE, Parameters()).value
+
+
+def test_no_features_is_an_error_not_a_fingerprint() -> None:
+    """An empty set of features would be equal to every other."""
+    with pytest.raises(ValueError, match="sum to 1"):
+        fold([])
+
+
+def test_an_empty_text_is_empty() -> None:
+    """Nothing, spaces, control characters, emoji: kind EMPTY, fingerprint 0, not all ones."""
+    for text in ("", " \n\t", "\x00\x01\x1f", "😀👍🏽🇫🇷", "…!?—"):
+        found = define(text, Parameters())
+        assert (found.value, found.features, found.kind) == (0, 0, Kind.EMPTY)
+
+
+def test_a_short_text_matches_only_itself() -> None:
+    """With fewer tokens than tokens_min the digest of the whole text is the fingerprint."""
+    one = define("Page not found", Parameters())
+    assert one.kind == Kind.SHORT
+    assert one.features == 1
+    assert one.value == one.digest == define("PAGE: not found!", Parameters()).value
+    assert hamming_distance(one.value, define("Page not here", Parameters()).value) > 10
+
+
+def test_an_anchored_shingle_weighs_three_of_the_others() -> None:
+    """Shingles with a function word have weight 3, others 1, times 1 + floor(log2 of the occurrences)."""
+    found = {
+        feature.shingle: feature
+        for feature in explain("red paint of the old red paint drips slowly down", Parameters())
+    }
+    assert found["of the"].weight == 3
+    assert found["drips slowly"].weight == 1
+    assert found["red paint"].weight == 2
+    assert found["red paint"].occurrences == 2
+
+
+def test_weight_zero_leaves_unanchored_shingles_out_unless_too_few_remain() -> None:
+    """The hard filter of the literature, with a way out for texts that have almost no function words."""
+    hard = Parameters(unanchored_weight=0)
+    assert all(feature.anchored for feature in explain(PROSE, hard))
+    menu = "cameras lenses tripods bags filters batteries chargers printers paper ink"
+    assert len(explain(menu, hard)) == 9
+
+
+def test_a_named_language_anchors_its_own_words_only() -> None:
+    """With anchors="named" the language decides; without one all lists together do."""
+    named = Parameters(anchors="named")
+    text = "die Kinder spielen im Garten hinter dem Haus"
+    german = {feature.shingle for feature in explain(text, named, "de") if feature.anchored}
+    english = {feature.shingle for feature in explain(text, named, "en") if feature.anchored}
+    assert "hinter dem" in german
+    assert "hinter dem" not in english
+    assert explain(text, Parameters(), "en") == explain(text, Parameters(), "de")
+
+
+def test_own_stopwords_change_fingerprint_and_hash() -> None:
+    """A list of one's own is part of the parameters."""
+    own = Fingerprinter(stopwords=frozenset({"ferry", "river"}))
+    assert own.parameters.hash != Parameters().hash
+    assert own.one(PROSE) != Fingerprinter().one(PROSE)
+
+
+def test_masked_numbers_do_not_matter() -> None:
+    """Two pages that differ in a clock have one fingerprint, but not one digest."""
+    parameters = Parameters(mask_numbers=True, mask_identifiers=True)
+    one = define(f"{PROSE} Seen 2024-05-01 12:30 by session 3f2a9c77b1", parameters)
+    two = define(f"{PROSE} Seen 2025-11-30 08:15 by session 77b1aa04ff", parameters)
+    assert one.value == two.value
+    assert one.digest != two.digest
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"bits": 63}, "bits must be one of"),
+        ({"widths": ()}, "widths must be"),
+        ({"widths": (3, 2)}, "ascending"),
+        ({"widths": (33,)}, "a width must be 1 to 32"),
+        ({"widths": (9,)}, "would have no shingle"),
+        ({"anchored_weight": 0}, "anchored_weight must be 1 to 255"),
+        ({"fields": (("title", 0),)}, "field 'title'"),
+    ],
+)
+def test_wrong_parameters_say_why(wrong: dict[str, object], reason: str) -> None:
+    """Each bound has an error that names it."""
+    with pytest.raises(ValueError, match=reason):
+        Parameters(**wrong)  # type: ignore[arg-type]
+
+
+def test_each_parameter_changes_the_hash() -> None:
+    """No two of these sets of parameters may share an index."""
+    sets = [
+        Parameters(),
+        Parameters(bits=32),
+        Parameters(bits=128),
+        Parameters(unit="character"),
+        Parameters(widths=(3,)),
+        Parameters(widths=(2, 3)),
+        Parameters(anchored_weight=2),
+        Parameters(unanchored_weight=0),
+        Parameters(term_frequency="tf"),
+        Parameters(anchors="named"),
+        Parameters(tokens_min=9),
+        Parameters(shingles_min=9),
+        Parameters(mask_numbers=True),
+        Parameters(mask_identifiers=True),
+        Parameters(fields=(("title", 2),)),
+        Parameters(stopwords=frozenset({"a"})),
+    ]
+    assert len({parameters.hash for parameters in sets}) == len(sets)
+    assert all(len(parameters.hash) == 16 for parameters in sets)
+
+
+def test_a_batch_equals_one_at_a_time() -> None:
+    """`many` and `batch` give what `one` gives, for every width."""
+    texts = ["", "short", PROSE, "東京は日本の首都であり、人口が最も多い都市である。"]
+    for bits in (32, 64, 128):
+        fingerprinter = Fingerprinter(Parameters(bits=bits))
+        batch = fingerprinter.batch(texts)
+        assert [int(kind) for kind in batch.kinds] == [Kind.EMPTY, Kind.SHORT, Kind.FULL, Kind.FULL]
+        columns = batch.fingerprints.reshape(len(texts), -1).tolist()
+        assert [sum(half << 64 * i for i, half in enumerate(row)) for row in columns] == [
+            fingerprinter.one(text) for text in texts
+        ]

@@ -1,0 +1,88 @@
+"""
+The definition of a fingerprint from end to end, in plain Python. The kernels must equal it bit for bit.
+
+    text ─normalise─► NFC ─tokens─► tokens ─shingles─► weighted features ─simhash─► fingerprint
+
+No token at all is EMPTY (fingerprint 0). Fewer than `tokens_min` tokens is SHORT: the digest of the whole text is the
+only feature. Everything else is FULL.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from functools import lru_cache
+from typing import NamedTuple
+
+import xxhash
+
+from worker.core import stopwords as lists
+from worker.core.parameters import Parameters
+from worker.core.shingles import Feature, features
+from worker.core.simhash import fold, wide_hash
+from worker.core.tokens import tokens
+
+__all__ = ["Fingerprint", "Kind", "anchor_words", "define", "digest", "explain"]
+
+
+class Kind(IntEnum):
+    """What could be made of a text."""
+
+    EMPTY = 0  # no token: nothing to compare, the document is skipped
+    SHORT = 1  # too few tokens for a near-duplicate to mean anything: only an equal text matches
+    FULL = 2
+
+
+class Fingerprint(NamedTuple):
+    """The fingerprint of one text."""
+
+    value: int
+    features: int  # distinct shingles that count
+    digest: int  # of the tokens: equal texts up to case, spaces and punctuation
+    kind: Kind
+
+
+def digest(words: list[str]) -> int:
+    """XXH64, seed 0, of the tokens joined by one space, as UTF-8."""
+    return xxhash.xxh64_intdigest(" ".join(words).encode("utf-8", "surrogatepass"))
+
+
+@lru_cache(maxsize=256)
+def anchor_words(parameters: Parameters, language: str | None) -> frozenset[str]:
+    """The function words that anchor a text of this language under these parameters, folded as tokens are."""
+    words = parameters.stopwords
+    if words is None:
+        words = lists.stopwords(language if parameters.anchors == "named" else None)
+    return frozenset(token for word in words for token in tokens(word, parameters.unit))
+
+
+def explain(text: str, parameters: Parameters, language: str | None = None) -> list[Feature]:
+    """The features of a text in order of first occurrence; a SHORT text is one feature, an EMPTY one has none."""
+    words = tokens(text, parameters.unit)
+    if not words:
+        return []
+    if len(words) < parameters.tokens_min:
+        return [Feature(" ".join(words), digest(words), 1, anchored=False, occurrences=1)]
+    return features(words, parameters, anchor_words(parameters, language))
+
+
+def define(text: str, parameters: Parameters, language: str | None = None) -> Fingerprint:
+    """
+    The fingerprint of a text.
+
+    Args:
+        text: any string.
+        language: of the text, where the parameters go by the named language.
+
+    Cost: about 2 ms for 4 KB.
+
+    >>> define("", Parameters()).kind.name, define("One word", Parameters()).kind.name
+    ('EMPTY', 'SHORT')
+    """
+    words = tokens(text, parameters.unit)
+    if not words:
+        return Fingerprint(0, 0, digest(words), Kind.EMPTY)
+    if len(words) < parameters.tokens_min:
+        return Fingerprint(wide_hash(digest(words), parameters.bits), 1, digest(words), Kind.SHORT)
+    found = features(words, parameters, anchor_words(parameters, language))
+    value = fold(((feature.hash, feature.weight) for feature in found), parameters.bits)
+    return Fingerprint(value, len(found), digest(words), Kind.FULL)

@@ -1,0 +1,86 @@
+"""
+The one table of Unicode that fingerprints depend on: what each code point is to a token, and how it is folded.
+
+It is package data with a version and a digest, so another Python's Unicode data cannot change a fingerprint.
+`tests/core/generate_unicode_table.py` writes it. A code point younger than the table is a separator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from worker.errors import StopError
+
+__all__ = ["CHARACTER", "IGNORED", "MARK", "SEPARATOR", "UNICODE_VERSION", "WORD", "UnicodeTable", "unicode_table"]
+
+UNICODE_VERSION = "18.0.0"
+TABLE_DIGEST = "8a6a1a2264d35f12"  # XXH64 of the file: fingerprints are only comparable under one table
+CODE_POINTS = 0x110000
+
+# What a code point is to a token.
+SEPARATOR = 0  # ends a token
+WORD = 1  # a letter or digit of a script with spaces: tokens are runs of these
+CHARACTER = 2  # a token of its own: Han, kana, Hangul, Thai, Lao, Khmer, Burmese
+MARK = 3  # combining mark: belongs to the token it follows
+IGNORED = 4  # invisible (soft hyphen, zero-width joiner, variation selector): as if it were not there
+_KINDS = {"w": WORD, "c": CHARACTER, "m": MARK, "i": IGNORED}
+
+
+@dataclass(frozen=True, eq=False)
+class UnicodeTable:
+    """The columns of the table, indexed by code point, and the canonical pairs."""
+
+    kind: NDArray[np.uint8]  # SEPARATOR … IGNORED
+    folded: NDArray[np.uint32]  # lower case, compatibility form where that is one code point, ASCII digit
+    combining: NDArray[np.uint8]  # canonical combining class
+    canonical: dict[int, tuple[int, ...]]  # one step of canonical decomposition: one or two code points
+    composed: dict[tuple[int, int], int]  # the pairs that NFC composes
+
+
+@cache
+def unicode_table() -> UnicodeTable:
+    """
+    Read the table, once a process.
+
+    Raises:
+        StopError: the file is not the one of this version: every fingerprint could differ.
+
+    Cost: about 15 ms, 7 MB.
+    """
+    name = f"unicode-{UNICODE_VERSION}.tsv"
+    data = (files("worker.core") / name).read_bytes()
+    found = xxhash.xxh64_hexdigest(data)
+    if found != TABLE_DIGEST:
+        raise StopError(
+            f"{name} has digest {found}, expected {TABLE_DIGEST}: it was altered, and fingerprints would no longer "
+            "equal those in the log. Install neardup again."
+        )
+    kind = np.zeros(CODE_POINTS, np.uint8)
+    folded = np.arange(CODE_POINTS, dtype=np.uint32)
+    combining = np.zeros(CODE_POINTS, np.uint8)
+    canonical: dict[int, tuple[int, ...]] = {}
+    composed: dict[tuple[int, int], int] = {}
+    for line in data.decode("ascii").splitlines():
+        row, _, rest = line.partition("\t")
+        cells = rest.split("\t")
+        if row == "kind":
+            kind[int(cells[0], 16) : int(cells[1], 16) + 1] = _KINDS[cells[2]]
+        elif row == "fold":
+            codes = np.arange(int(cells[0], 16), int(cells[1], 16) + 1, int(cells[2]))
+            folded[codes] = codes + int(cells[3])
+        elif row == "combining":
+            combining[int(cells[0], 16) : int(cells[1], 16) + 1] = int(cells[2])
+        elif row == "canonical":
+            code, parts = int(cells[0], 16), tuple(int(cell, 16) for cell in cells[1:3] if cell != "-")
+            canonical[code] = parts
+            if cells[3] == "1":
+                composed[parts[0], parts[1]] = code
+    for column in (kind, folded, combining):
+        column.flags.writeable = False
+    return UnicodeTable(kind, folded, combining, canonical, composed)
