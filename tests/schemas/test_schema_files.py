@@ -1,0 +1,131 @@
+"""The JSON Schema files are what the models say, and the examples are what the models take."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from pydantic import BaseModel
+
+from schemas import fields
+from schemas.__main__ import FOLDER, MODELS, render
+from worker.core import document as core
+
+EXAMPLES = sorted((FOLDER / "examples").glob("*.json"))
+TOPICS = {"document": "documents", "verdict": "verdicts", "dead_letter": "documents.dead-letter"}
+
+
+def _load(path: Path) -> dict[str, Any]:
+    example: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return example
+
+
+def _validator(name: str) -> Any:
+    schema = json.loads((FOLDER / f"{name}.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())
+
+
+def _fields_of(model: type[BaseModel], seen: set[type]) -> list[tuple[str, Any]]:
+    """List the fields of a model and of the models inside it."""
+    if model in seen:
+        return []
+    seen.add(model)
+    found = [(f"{model.__name__}.{name}", field) for name, field in model.model_fields.items()]
+    for field in model.model_fields.values():
+        for kind in (field.annotation, *getattr(field.annotation, "__args__", ())):
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                found += _fields_of(kind, seen)
+    return found
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_schema_files_are_current(name: str) -> None:
+    """Each *.schema.json is what `python -m schemas` writes today."""
+    assert (FOLDER / f"{name}.schema.json").read_text(encoding="utf-8") == render(name), "run `python -m schemas`"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_field_is_described_and_has_an_example(name: str) -> None:
+    """No field is left to guessing; a field that is itself a message is described, its fields have the examples."""
+    for path, field in _fields_of(MODELS[name], set()):
+        assert field.description, path
+        is_model = any(
+            isinstance(kind, type) and issubclass(kind, BaseModel)
+            for kind in (field.annotation, *getattr(field.annotation, "__args__", ()))
+        )
+        assert field.examples or is_model, path
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_examples_of_the_fields_are_valid(name: str) -> None:
+    """What a description gives as an example is taken by its own schema."""
+    schema = json.loads(render(name))
+    for part in (schema, *schema.get("$defs", {}).values()):
+        for field in part["properties"].values():
+            for example in field.get("examples", ()):
+                jsonschema.Draft202012Validator({**field, "$defs": schema.get("$defs", {})}).validate(example)
+
+
+def test_bounds_are_those_of_the_core() -> None:
+    """The wire format states its own bounds, because it knows nothing of the worker: they are the same."""
+    assert fields.DOC_ID_BYTES_MAX == core.DOC_ID_BYTES_MAX
+    assert fields.URL_BYTES_MAX == core.URL_BYTES_MAX
+
+
+def test_there_are_several_examples_of_each_message() -> None:
+    """Every topic has at least three, and nothing else lies in the folder."""
+    kinds = [path.name.split(".")[0] for path in EXAMPLES]
+    assert set(kinds) == set(TOPICS)
+    assert all(kinds.count(kind) >= 3 for kind in TOPICS)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_are_valid_and_round_trip(path: Path) -> None:
+    """An example satisfies its JSON Schema, and its model writes it back as it was."""
+    example = _load(path)
+    kind = path.name.split(".")[0]
+    assert example["topic"] == TOPICS[kind]
+    if kind == "dead_letter":
+        _round_trip("dead_letter_headers", example["headers"])
+        if example["headers"]["neardup.value"] == "pointer":
+            _round_trip("dead_letter_pointer", example["value"])
+    elif example["value"] is None:
+        assert kind == "document"
+        assert example["key"]
+    else:
+        _round_trip(kind, example["value"])
+
+
+def _round_trip(name: str, message: dict[str, Any]) -> None:
+    _validator(name).validate(message)
+    model = MODELS[name].model_validate_json(json.dumps(message))
+    assert model.model_dump(mode="json", by_alias=True, exclude_none=True) == message
+    assert MODELS[name].model_validate(model.model_dump(by_alias=True)) == model
+
+
+def test_an_unknown_field_is_ignored() -> None:
+    """Producers may say more than we read."""
+    message = {"url": "https://example.org/", "fetched_at": "2024-05-01T12:00:00Z", "text": "a", "depth": 3}
+    _validator("document").validate(message)
+    model = MODELS["document"].model_validate(message)
+    assert "depth" not in model.model_dump()
+
+
+@pytest.mark.parametrize("bodies", [(), ("text", "html"), ("text", "body_base64"), ("text", "html", "body_base64")])
+def test_exactly_one_body(bodies: tuple[str, ...]) -> None:
+    """Neither the schema nor the model takes a document with no body or with two."""
+    message = {"url": "https://example.org/", "fetched_at": "2024-05-01T12:00:00Z"} | dict.fromkeys(bodies, "YQ==")
+    assert not _validator("document").is_valid(message)
+    with pytest.raises(ValueError, match="exactly one of text, html, body_base64"):
+        MODELS["document"].model_validate(message)
+
+
+def test_a_null_body_is_no_body() -> None:
+    """A field that is null counts as absent, in the schema too."""
+    message = {"url": "https://example.org/", "fetched_at": "2024-05-01T12:00:00Z", "text": "a", "html": None}
+    _validator("document").validate(message)
+    MODELS["document"].model_validate(message)

@@ -1,0 +1,287 @@
+"""A message of the topic `documents` as a value: good ones, bad ones, any bytes at all."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from schemas.__main__ import FOLDER
+from schemas.document import OPTIONAL_CHARACTERS_MAX, DocumentMessage
+from worker.core.document import BodyKind, Deletion, Document, derive_doc_id
+from worker.errors import DocumentError
+from worker.shell.messages import decode_document
+
+URL = "https://example.org/"
+TIME = "2024-05-01T12:00:00Z"
+TIME_MS = 1_714_564_800_000
+DEEP = 1_000_000
+
+
+def _message(**fields: Any) -> bytes:
+    return json.dumps({"url": URL, "fetched_at": TIME} | fields).encode()
+
+
+def _with_text(**fields: Any) -> bytes:
+    return _message(text="a", **fields)
+
+
+def _document(value: bytes) -> Document:
+    document = decode_document(None, value)
+    assert isinstance(document, Document)
+    return document
+
+
+BAD: list[tuple[str, str, bytes | None, str]] = [
+    # what it is, code, value, what the text says
+    ("empty", "invalid-json", b"", "a deletion has a null value, not an empty one"),
+    ("only a byte order mark", "invalid-json", b"\xef\xbb\xbf", "the value is empty"),
+    ("not JSON", "invalid-json", b"url: x", "the value is not JSON"),
+    ("cut off", "invalid-json", _with_text()[:-5], "the value is not JSON"),
+    ("two values", "invalid-json", _with_text() * 2, "the value is not JSON"),
+    ("NaN", "invalid-json", b'{"attrs": NaN}', "the value is not JSON"),
+    ("bare NUL byte", "invalid-json", b'{"text": "\0"}', "control character"),
+    ("Latin-1 bytes", "invalid-json", '{"text": "\xe9t\xe9"}'.encode("latin-1"), "not UTF-8"),
+    ("surrogate bytes", "invalid-json", b'{"text": "\xed\xa0\x80"}', "not UTF-8"),
+    ("UTF-16", "invalid-json", '{"text": "a"}'.encode("utf-16"), "not UTF-8"),
+    ("deep arrays", "too-deep", b"[" * DEEP, "more than 1,024 deep"),
+    ("deep objects", "too-deep", b'{"a":' * DEEP, "more than 1,024 deep"),
+    ("deep after a surrogate", "too-deep", b'["\\ud800",' + b"[" * DEEP, "more than 1,024 deep"),
+    ("deep and closed", "too-deep", b'{"attrs":' + b"[" * DEEP + b"]" * DEEP + b"}", "more than 1,024 deep"),
+    ("array", "not-an-object", b"[1, 2]", "got an array of 2 items"),
+    ("string", "not-an-object", b'"text"', "got 'text'"),
+    ("number", "not-an-object", b"17", "got 17"),
+    ("JSON null", "not-an-object", b"null", "got null"),
+    ("no url", "missing-field", b'{"fetched_at": "2024-05-01T12:00:00Z", "text": "a"}', "url is missing or null"),
+    ("null url", "missing-field", _with_text(url=None), "url is missing or null"),
+    ("empty url", "invalid-field", _with_text(url=""), "url must be a string of 1 to 8,192 bytes"),
+    ("number for url", "invalid-field", _with_text(url=17), "got 17"),
+    ("long url", "url-too-long", _with_text(url="u" * 8_193), "url has 8,193 bytes in UTF-8, at most 8,192"),
+    ("long url in Thai", "url-too-long", _with_text(url="ก" * 2_731), "url has 8,193 bytes in UTF-8, at most 8,192"),
+    (
+        "long doc_id",
+        "doc-id-too-long",
+        _with_text(doc_id="d" * 1_025),
+        "doc_id has 1,025 bytes in UTF-8, at most 1,024",
+    ),
+    ("empty doc_id", "invalid-field", _with_text(doc_id=""), "doc_id must be a string of 1 to 1,024 bytes"),
+    ("object for doc_id", "invalid-field", _with_text(doc_id={"a": 1}), "got an object of 1 fields"),
+    ("no time", "missing-field", b'{"url": "u", "text": "a"}', "fetched_at is missing or null"),
+    ("number for time", "invalid-field", _with_text(fetched_at=1714564800), "fetched_at must be an ISO 8601"),
+    ("date only", "invalid-date", _with_text(fetched_at="2024-05-01"), "fetched_at is '2024-05-01': a date without"),
+    ("no offset", "invalid-date", _with_text(fetched_at="2024-05-01T12:00:00"), "add Z if it is UTC"),
+    ("year 0", "date-out-of-range", _with_text(fetched_at="0000-01-01T00:00:00Z"), "'0000-01-01T00:00:00Z': it must"),
+    ("year 99999", "date-out-of-range", _with_text(fetched_at="99999-01-01T00:00:00Z"), "and 9999-12-31T23:59:59.999Z"),
+    ("no body", "no-body", _message(), "needs exactly one of text, html, body_base64, got none"),
+    ("null body", "no-body", _message(text=None), "got none"),
+    ("two bodies", "two-bodies", _message(text="a", html="b"), "got text and html: leave the others out"),
+    ("two empty bodies", "two-bodies", _message(text="", html=""), "got text and html"),
+    ("number for text", "invalid-field", _message(text=1), "text must be a string, got 1"),
+    ("true for html", "invalid-field", _message(html=True), "html must be a string, got true"),
+    ("array for base64", "invalid-field", _message(body_base64=[1]), "body_base64 must be a string, got an array"),
+    ("bad base64", "invalid-base64", _message(body_base64="YQ=*"), "body_base64 is 'YQ=*'"),
+    ("base64 unpadded", "invalid-base64", _message(body_base64="YQ"), "padding"),
+    ("base64 in lines", "invalid-base64", _message(body_base64="YWFh\nYWFh"), "without line breaks"),
+    ("base64 of URLs", "invalid-base64", _message(body_base64="_-8="), "section 4"),
+    ("base64 not ASCII", "invalid-base64", _message(body_base64="ÿ"), "body_base64 is 'ÿ'"),
+    ("long charset", "invalid-field", _with_text(charset="c" * 129), "charset has 129 characters, at most 128"),
+    ("number for charset", "invalid-field", _with_text(charset=1252), "charset must be a string, got 1252"),
+    ("number for title", "invalid-field", _with_text(title=1.5), "title must be a string, got 1.5"),
+    ("string for attrs", "invalid-field", _with_text(attrs="a"), "attrs must be an object, got 'a'"),
+    ("over the limit", "oversize", b" " * (8 * 2**20 + 1), "has 8,388,609 bytes, at most 8,388,608"),
+]
+
+
+@pytest.mark.parametrize(("code", "value", "says"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+def test_a_bad_message_is_a_document_error(code: str, value: bytes, says: str) -> None:
+    """Each kind of bad input has its code; the text names field, value and bound, and stays short."""
+    with pytest.raises(DocumentError) as caught:
+        decode_document(b"key", value)
+    assert caught.value.code == code
+    assert says in caught.value.text
+    assert len(caught.value.text) < 500
+
+
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [(None, "null-key"), (b"", "null-key"), (b"\xff", "invalid-key"), (b"k" * 1_025, "doc-id-too-long")],
+)
+def test_a_deletion_needs_a_doc_id(key: bytes | None, code: str) -> None:
+    """A null value with a key that is no doc_id deletes nothing, and says so."""
+    with pytest.raises(DocumentError) as caught:
+        decode_document(key, None)
+    assert caught.value.code == code
+
+
+def test_a_null_value_deletes_the_keys_doc_id() -> None:
+    """The key is the doc_id, as it is."""
+    assert decode_document("записка 7".encode(), None) == Deletion("записка 7")
+
+
+def test_the_key_of_a_document_is_the_callers_own() -> None:
+    """Any bytes may be the key of a document, none included; the answer does not depend on it."""
+    assert decode_document(b"\xff\x00", _with_text()) == decode_document(None, _with_text())
+
+
+def test_every_field_arrives() -> None:
+    """A message with all fields gives a document with all of them; a null field counts as absent."""
+    value = _message(
+        doc_id="d",
+        text="a\0b",
+        html=None,
+        content_type="text/plain",
+        charset="utf-8",
+        title="t",
+        language="en",
+        attrs={},
+    )
+    assert _document(value) == Document(
+        "d", URL, TIME_MS, BodyKind.TEXT, "a\0b", "text/plain", "utf-8", language="en", title="t"
+    )
+
+
+def test_bodies_of_each_kind() -> None:
+    """text and html stay text, base64 becomes bytes; an empty body is a body."""
+    assert _document(_message(html="<p>")).kind is BodyKind.HTML
+    assert _document(_message(text="")).body == ""
+    document = _document(_message(body_base64=base64.b64encode(b"\0\xff").decode()))
+    assert (document.kind, document.body) == (BodyKind.BYTES, b"\0\xff")
+    assert _document(_message(body_base64="")).body == b""
+
+
+def test_a_doc_id_is_derived_from_url_and_time() -> None:
+    """The same moment in another time zone is the same capture."""
+    assert _document(_with_text()).doc_id == derive_doc_id(URL, TIME_MS)
+    assert _document(_with_text(fetched_at="2024-05-01T14:00:00.000+02:00")).doc_id == derive_doc_id(URL, TIME_MS)
+
+
+@pytest.mark.parametrize(
+    ("escaped", "read"),
+    [
+        (rb"\ud800", "�"),
+        (rb"a\uDFFFb", "a�b"),
+        (rb"\ud83d\ude00 \udc00", "😀 �"),
+        (rb"\ud800\ud83d\ude00", "�😀"),
+        (rb"\ud83d\ud83d\ude00\ude00", "�😀�"),
+        (rb"\ud800 \\ud800 \\\ud800", "� \\ud800 \\�"),
+        (rb"\ud800\u0000", "�\0"),
+    ],
+)
+def test_a_lone_surrogate_is_read_as_the_replacement_character(escaped: bytes, read: str) -> None:
+    """Pairs and escaped backslashes beside it stay what they are."""
+    value = b'{"url": "https://example.org/", "fetched_at": "2024-05-01T12:00:00Z", "text": "' + escaped + b'"}'
+    assert _document(value).body == read
+
+
+def test_a_byte_order_mark_is_passed_over() -> None:
+    """Windows tools write one before JSON."""
+    assert _document(b"\xef\xbb\xbf" + _with_text()) == _document(_with_text())
+
+
+def test_a_repeated_field_takes_the_last_value() -> None:
+    """As in every JSON library that we know."""
+    assert _document(_with_text()[:-1] + b', "text": "b"}').body == "b"
+
+
+def test_the_limit_is_inclusive() -> None:
+    """A value of exactly the limit is taken."""
+    value = _with_text()
+    assert decode_document(None, value, value_bytes_max=len(value))
+    with pytest.raises(DocumentError, match="oversize"):
+        decode_document(None, value, value_bytes_max=len(value) - 1)
+
+
+@pytest.mark.parametrize("path", sorted((FOLDER / "examples").glob("document.*.json")), ids=lambda path: path.stem)
+def test_the_examples_decode(path: Any) -> None:
+    """Every example of the topic is a document or a deletion."""
+    example = json.loads(path.read_text(encoding="utf-8"))
+    key = None if example["key"] is None else example["key"].encode()
+    value = None if example["value"] is None else json.dumps(example["value"]).encode()
+    decoded = decode_document(key, value)
+    assert decoded.doc_id == (example["key"] if value is None else example["value"].get("doc_id", decoded.doc_id))
+
+
+def _answer(key: bytes | None, value: bytes | None) -> Document | Deletion | DocumentError:
+    try:
+        return decode_document(key, value)
+    except DocumentError as error:
+        assert len(error.text) <= DocumentError.TEXT_CHARACTERS_MAX
+        error.text.encode()
+        return error
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+TEXT = st.text(max_size=20)
+TIMES = st.datetimes().map(lambda time: time.isoformat() + "Z") | st.sampled_from(
+    [TIME, "2024-05-01", "0000-01-01T00:00Z"]
+)
+BASE64 = st.binary(max_size=20).map(lambda raw: base64.b64encode(raw).decode())
+LONG = st.sampled_from(["x" * 128, "ж" * 129, "字" * 513, "é" * 4_097, "y" * 1_025])
+MESSAGES = st.fixed_dictionaries(
+    {},
+    optional={
+        "doc_id": TEXT | LONG | st.none() | JSON,
+        "url": st.just(URL) | TEXT | LONG | JSON,
+        "fetched_at": TIMES | JSON,
+        "text": TEXT | st.none() | JSON,
+        "html": TEXT | st.none(),
+        "body_base64": BASE64 | TEXT | st.none(),
+        "title": TEXT | JSON,
+        "attrs": st.dictionaries(TEXT, JSON, max_size=2) | JSON,
+        "other": JSON,
+        **dict.fromkeys(OPTIONAL_CHARACTERS_MAX, TEXT | LONG | JSON),
+    },
+)
+# Most drawn messages should be nearly right, else every one fails at its first field.
+GOOD = st.fixed_dictionaries({"url": st.just(URL), "fetched_at": st.just(TIME), "text": TEXT})
+DRAWN = MESSAGES | st.builds(lambda good, drawn: good | drawn, GOOD, MESSAGES)
+
+
+@given(st.none() | st.binary(max_size=20), st.none() | st.binary())
+def test_any_bytes_are_answered(key: bytes | None, value: bytes | None) -> None:
+    """Any key and value give a Document, a Deletion or a DocumentError, and no other exception."""
+    assert isinstance(_answer(key, value), Document | Deletion | DocumentError)
+
+
+@given(DRAWN, st.booleans(), st.data())
+def test_any_damage_to_a_message_is_answered(message: dict[str, Any], ascii_only: bool, data: st.DataObject) -> None:
+    """A message cut, with bytes put in or changed, gives a Document or a DocumentError."""
+    value = bytearray(json.dumps(message, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass"))
+    start = data.draw(st.integers(0, len(value)))
+    value[start : start + data.draw(st.integers(0, 3))] = data.draw(
+        st.binary(max_size=3) | st.sampled_from([b"\\ud800", b"\\", b'"', b"\0", b"[", b"}", b"1e999", b"9" * 400])
+    )
+    assert isinstance(_answer(None, bytes(value)), Document | DocumentError)
+
+
+@given(DRAWN)
+@example({"url": URL, "fetched_at": TIME, "text": "a", "payload_digest": None})
+@example({"url": URL, "fetched_at": TIME, "body_base64": "YQ==="})
+@example({"url": "é" * 4_096, "fetched_at": TIME, "html": ""})
+@example({"url": "é" * 4_097, "fetched_at": TIME, "html": ""})
+def test_decoding_takes_what_the_model_takes(message: dict[str, Any]) -> None:
+    """The decoder and the pydantic model accept the same messages and read the same values from them."""
+    value = json.dumps(message).encode()
+    answer = _answer(None, value)
+    try:
+        model = DocumentMessage.model_validate_json(value)
+    except ValidationError as refused:
+        assert isinstance(answer, DocumentError), refused
+        return
+    assert isinstance(answer, Document), answer
+    assert answer.url == model.url
+    assert answer.fetched_at_ms == int(model.fetched_at.timestamp() * 1000 + 0.5)
+    assert model.doc_id in (answer.doc_id, None)
+    body = answer.body if isinstance(answer.body, str) else base64.b64encode(answer.body).decode()
+    assert body in (model.text, model.html, model.body_base64)
+    for name in ("content_type", "charset", "language", "title"):
+        assert getattr(answer, name) == getattr(model, name)

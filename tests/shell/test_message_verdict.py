@@ -1,0 +1,147 @@
+"""A verdict as a message of the topic `verdicts`, and back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.__main__ import FOLDER, render
+from schemas.timestamp import TIMESTAMP_MS_MAX
+from schemas.verdict import VerdictMessage
+from worker.core.verdict import DuplicateOf, MatchKind, Original, Outcome, Verdict, duplicate_of
+from worker.errors import DocumentError
+from worker.shell.messages import decode_verdict, encode_verdict
+
+SCHEMA = jsonschema.Draft202012Validator(json.loads(render("verdict")))
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
+TIMES_MS = st.integers(0, TIMESTAMP_MS_MAX)
+COUNTS = st.integers(0, 2**63 - 1)
+HEX = st.integers(0, 2**64 - 1).map("{:016x}".format)
+ORIGINALS = st.builds(Original, doc_id=TEXT, url=TEXT, fetched_at_ms=TIMES_MS)
+DUPLICATES = st.builds(duplicate_of, ORIGINALS, TEXT, st.integers(0, 64), exact=st.booleans())
+
+
+def _verdicts(outcome: Outcome) -> st.SearchStrategy[Verdict]:
+    judged = outcome in (Outcome.NEW, Outcome.DUPLICATE)
+    gone = outcome is Outcome.DELETED
+    return st.builds(
+        Verdict,
+        doc_id=TEXT,
+        url=st.none() if gone else TEXT,
+        fetched_at_ms=st.none() if gone else TIMES_MS,
+        outcome=st.just(outcome),
+        reason=st.none() if judged else TEXT,
+        duplicate_of=DUPLICATES if outcome is Outcome.DUPLICATE else st.none(),
+        fingerprint=st.integers(0, 2**64 - 1) if judged else st.none(),
+        features=st.integers(0, 2**32 - 1) if judged else st.just(0),
+        scheme=TEXT if judged else st.just(""),
+        parameters=HEX if judged else st.just(""),
+        index_documents=COUNTS,
+        log_offset=COUNTS,
+        horizon_ms=st.none() | TIMES_MS,
+        source_topic=TEXT,
+        source_partition=st.integers(0, 2**31 - 1),
+        source_offset=COUNTS,
+        decided_at_ms=TIMES_MS,
+    )
+
+
+VERDICTS = st.one_of([_verdicts(outcome) for outcome in Outcome])
+NEW = Verdict(
+    doc_id="d",
+    url="https://example.org/",
+    fetched_at_ms=0,
+    outcome=Outcome.NEW,
+    reason=None,
+    duplicate_of=None,
+    fingerprint=0,
+    features=3,
+    scheme="neardup-1",
+    parameters="0" * 16,
+    index_documents=0,
+    log_offset=0,
+    horizon_ms=None,
+    source_topic="documents",
+    source_partition=0,
+    source_offset=0,
+    decided_at_ms=0,
+)
+
+
+@given(VERDICTS)
+def test_the_bytes_are_the_models_own(verdict: Verdict) -> None:
+    """What is written by hand is what the pydantic model dumps, byte for byte, and satisfies the JSON Schema."""
+    key, value = encode_verdict(verdict)
+    model = VerdictMessage.model_validate_json(value)
+    # similarity is a multiple of 1/64; whole numbers are "1.0" in both.
+    assert model.model_dump_json(exclude_none=True).encode() == value
+    assert key == verdict.doc_id.encode()
+    SCHEMA.validate(orjson.loads(value))
+
+
+@given(VERDICTS)
+def test_a_verdict_survives_the_wire(verdict: Verdict) -> None:
+    """decode_verdict gives back what encode_verdict was given."""
+    assert decode_verdict(encode_verdict(verdict)[1]) == verdict
+
+
+def test_fingerprint_zero_is_a_fingerprint() -> None:
+    """0 is written as sixteen zeros and comes back as 0, not as none."""
+    _, value = encode_verdict(NEW)
+    assert orjson.loads(value)["fingerprint"]["value"] == "0" * 16
+    assert decode_verdict(value).fingerprint == 0
+
+
+def test_a_lone_surrogate_does_not_stop_a_verdict() -> None:
+    """Text of a file may hold what JSON cannot: it is replaced, in the key as in the value."""
+    verdict = NEW._replace(
+        doc_id="d\ud800",
+        outcome=Outcome.DUPLICATE,
+        duplicate_of=DuplicateOf(Original("o\udc00", "u", 0), MatchKind.NEAR, 1, 0.984375, same_url=False),
+    )
+    key, value = encode_verdict(verdict)
+    decoded = decode_verdict(value)
+    assert key == b"d?"
+    assert decoded.doc_id == "d?"
+    assert decoded.duplicate_of is not None
+    assert decoded.duplicate_of.original.doc_id == "o?"
+
+
+@pytest.mark.parametrize("path", sorted((FOLDER / "examples").glob("verdict.*.json")), ids=lambda path: path.stem)
+def test_the_examples_round_trip(path: Path) -> None:
+    """Decoding an example and encoding it again gives the example."""
+    example = json.loads(path.read_text(encoding="utf-8"))
+    key, value = encode_verdict(decode_verdict(orjson.dumps(example["value"])))
+    assert (key.decode(), orjson.loads(value)) == (example["key"], example["value"])
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (b"", "EOF"),
+        (b"[]", "the value: "),
+        (b"{}", "doc_id: Field required"),
+        (encode_verdict(NEW)[1].replace(b'"new"', b'"maybe"'), "verdict: "),
+        (encode_verdict(NEW)[1].replace(b'"new"', b'"duplicate"'), "duplicate_of belongs to the verdict duplicate"),
+        (encode_verdict(NEW)[1].replace(b"0" * 16, b"0" * 15), "fingerprint.value: "),
+        (encode_verdict(NEW)[1].replace(b'"offset":0', b'"offset":-1'), "source.offset: "),
+    ],
+)
+def test_a_foreign_message_is_refused(value: bytes, says: str) -> None:
+    """What is not a verdict is named with the field that is wrong."""
+    with pytest.raises(DocumentError, match="invalid-verdict") as caught:
+        decode_verdict(value)
+    assert says in caught.value.text
+
+
+@given(st.binary())
+def test_any_bytes_are_a_verdict_or_refused(value: bytes) -> None:
+    """No other exception comes out."""
+    with pytest.raises(DocumentError):
+        decode_verdict(value)
