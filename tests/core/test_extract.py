@@ -1,0 +1,190 @@
+"""From a page to its text, and what hostile or broken pages get."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.core.document import BodyKind, Document
+from worker.core.extract import Extracted, PageLimits, Skipped, extract
+from worker.errors import DocumentError
+
+LIMITS = PageLimits()
+ARTICLE = "<p>The harbour master counted the boats twice, for the fog had come in early and the lamps were weak.</p>"
+
+
+def html(body: str, limits: PageLimits = LIMITS) -> Extracted | Skipped:
+    """Extract a page given as text."""
+    return extract(Document("a", "https://example.org/", 0, BodyKind.HTML, body), limits)
+
+
+def raw(body: bytes, content_type: str | None = None, charset: str | None = None) -> Extracted | Skipped:
+    """Extract a page given as bytes."""
+    return extract(Document("a", "https://example.org/", 0, BodyKind.BYTES, body, content_type, charset), LIMITS)
+
+
+def plain(body: str) -> Extracted | Skipped:
+    """Extract a plain text."""
+    return extract(Document("a", "https://example.org/", 0, BodyKind.TEXT, body), LIMITS)
+
+
+def test_main_content_leaves_menu_and_footer_out() -> None:
+    """Navigation, footer and advertisement around an article are not part of its text."""
+    page = f"<body><nav><a href=/>Start</a></nav><main>{ARTICLE}</main><footer>All rights</footer></body>"
+    assert html(page) == Extracted(ARTICLE[3:-4], "main")
+
+
+def test_without_main_content_all_text_counts() -> None:
+    """A page that is nothing but a menu gives its menu."""
+    assert html("<nav><a href=/>Start</a> <a href=/b>Contact</a></nav>") == Extracted("Start Contact", "all")
+
+
+def test_words_of_neighbouring_blocks_stay_apart() -> None:
+    """Dropping the formatting joins no words across blocks and splits none across inline elements."""
+    extracted = html("<main><h2>One</h2><div>two</div><div>th<b>re</b>e</div><p>four<br>five</p></main>")
+    assert isinstance(extracted, Extracted)
+    assert extracted.text.split() == ["One", "two", "three", "four", "five"]
+
+
+def test_plain_text_passes_through() -> None:
+    """Markup in a text is text."""
+    assert plain("a <b>c</b>\n") == Extracted("a <b>c</b>\n", "plain")
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "charset", "text"),
+    [
+        ("grüß dich".encode("latin1"), "text/plain", "latin1", "grüß dich"),
+        ("grüß dich".encode("latin1"), "text/plain; charset=iso-8859-1", None, "grüß dich"),
+        ("\ufeffgrüß dich".encode("utf-16-be"), "text/plain", "latin1", "grüß dich"),  # the mark wins
+        ("\ufeffgrüß dich".encode(), "text/plain; charset=latin1", None, "grüß dich"),
+        ("漢字とかな交じりの文章".encode("shift_jis"), "text/plain", "x-sjis", "漢字とかな交じりの文章"),
+        ("Привет, мир: обычный текст".encode("cp1251"), "text/plain", None, "Привет, мир: обычный текст"),
+        (b"a\xffb", "text/plain", "utf-8", "a\ufffdb"),  # invalid bytes are replaced
+        (b"a\xffb", "text/plain; charset=klingon", "utf-8", "a\ufffdb"),
+        ("这是一个网页".encode("gb18030"), "text/plain", "gb2312", "这是一个网页"),
+    ],
+)  # fmt: skip
+def test_charsets(body: bytes, content_type: str, charset: str | None, text: str) -> None:
+    """Byte order mark, then message, then content type, then detection."""
+    assert raw(body, content_type, charset) == Extracted(text, "plain")
+
+
+def test_a_meta_element_names_the_charset_of_a_page() -> None:
+    """Where neither message nor content type do."""
+    page = "<html><meta charset=koi8-r><main><p>Привет, мир</p></main></html>".encode("koi8-r")
+    assert raw(page, "text/html") == Extracted("Привет, мир", "main")
+    assert raw(page) == Extracted("Привет, мир", "main")  # sniffed
+
+
+def test_a_charset_that_a_page_invents_is_ignored() -> None:
+    """Content type and meta are claims of strangers: an unknown name means detection."""
+    page = b"<html><meta charset=klingon><main><p>Well met, traveller</p></main></html>"
+    assert raw(page, "text/html; charset=martian") == Extracted("Well met, traveller", "main")
+
+
+def test_an_unknown_charset_in_the_message_is_an_error() -> None:
+    """The sender is told, rather than guessed at."""
+    with pytest.raises(DocumentError, match="klingon") as caught:
+        raw(b"text", "text/plain", "klingon")
+    assert caught.value.code == "unknown-charset"
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (b"\x89PNG\r\n\x1a\n0000", "image/png"),
+        (b"\x89PNG\r\n\x1a\n0000", "text/html"),  # what servers claim
+        (b"\x89PNG\r\n\x1a\n0000", None),
+        (b"%PDF-1.7\n...", "application/pdf"),
+        (b"%PDF-1.7\n...", "text/plain"),
+        (b'{"a": 1}', "application/json"),
+        (b"a{b:c}", "text/css"),
+        (bytes(range(32)) * 40, "application/octet-stream"),
+    ],
+)
+def test_what_has_no_prose_is_skipped(body: bytes, content_type: str | None) -> None:
+    """Images, PDF, data and styles are in every crawl: skipped with a reason, not an error."""
+    assert raw(body, content_type) == Skipped("unsupported-content-type")
+
+
+def test_undeclared_bytes_are_sniffed() -> None:
+    """Without a content type, markup near the start makes a page, else it is text."""
+    assert raw(f"<!DOCTYPE html><main>{ARTICLE}</main>".encode()) == Extracted(ARTICLE[3:-4], "main")
+    assert raw(b"Only words.", "application/octet-stream") == Extracted("Only words.", "plain")
+    assert raw(b"") == Extracted("", "plain")
+
+
+def test_too_large_a_body_is_an_error() -> None:
+    """The limit is named."""
+    with pytest.raises(DocumentError, match="limit is 10") as caught:
+        html("<p>much too long</p>", PageLimits(body_max=10))
+    assert caught.value.code == "body-too-large"
+
+
+def test_longer_text_is_judged_by_its_beginning() -> None:
+    """text_characters_max cuts, for plain text and pages alike."""
+    limits = PageLimits(text_characters_max=5)
+    assert html("<main><p>one two three</p></main>", limits) == Extracted("one t", "main")
+
+
+@pytest.mark.parametrize("body", ["", " ", "<html></html>", "<!-- only a comment -->", "<script>x()</script>"])
+def test_a_page_without_text_gives_empty_text(body: str) -> None:
+    """Nothing is found and nothing invented."""
+    extracted = html(body)
+    assert isinstance(extracted, Extracted)
+    assert extracted.text.strip() == ""
+
+
+def test_one_word_is_a_text() -> None:
+    """The shortest page there is."""
+    assert html("<p>word</p>") == Extracted("word", "main")
+    assert plain("word") == Extracted("word", "plain")
+
+
+def test_nul_bytes_and_lone_surrogates() -> None:
+    """NUL bytes do not end a page; lone surrogates become U+FFFD; a pair becomes its character."""
+    assert html("<main><p>be\0fore and aft\0er</p></main>") == Extracted("before and after", "main")
+    assert html("<main><p>a\ud800b \ud83d\ude00</p></main>") == Extracted("a\ufffdb 😀", "main")
+    assert plain("a\udfffb") == Extracted("a\ufffdb", "plain")
+    assert raw(b"one\0two", "text/plain") == Extracted("one\0two", "plain")
+
+
+HUGE = {
+    "a million nested div": "<div>" * 1_000_000 + "the end",
+    "a million nested div and p": "<div><p>x" * 500_000 + "the end",
+    "a million nested article": "<article>" * 1_000_000 + "the end",
+    "a million nested b": "<b>" * 1_000_000 + "the end",
+    "a million nested lists": "<ul><li>x" * 500_000 + "the end",
+    "end tags that close nothing": "<div></x>" * 500_000 + "the end",
+    "a million end tags": "</div>" * 1_000_000 + "the end",
+    "400 levels around 200,000 paragraphs": "<div>" * 400 + "<p>x</p>" * 200_000 + "the end",
+    "300,000 attributes": "<p " + " ".join(f"a{i}=1" for i in range(300_000)) + ">the end",
+    "10 MB of one attribute": '<p title="' + "x" * 10_000_000 + '">the end',
+    "10 MB of paragraphs": ARTICLE * 100_000 + "the end",
+    "10 MB of one paragraph": "<p>" + "so many words " * 700_000 + "the end",
+    "10 MB of open brackets": "<" * 10_000_000 + "<p>the end",
+    "10 MB of entities": "&amp;" * 2_000_000 + "the end",
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_huge_pages_are_answered_in_time(name: str) -> None:
+    """A million nested tags or 10 MB in any shape cost seconds at most and lose no text."""
+    started = time.process_time()
+    extracted = html(HUGE[name])
+    seconds = time.process_time() - started
+    assert isinstance(extracted, Extracted)
+    assert extracted.text.endswith("the end")
+    assert seconds < 5
+
+
+@given(st.text(alphabet=st.characters(categories=["L", "N", "P", "Z", "Cs", "Cc", "S"])), st.binary(max_size=200))
+def test_whatever_comes_in_well_formed_text_goes_out(characters: str, data: bytes) -> None:
+    """Any characters and any bytes give encodable text or a skip, never an exception."""
+    for outcome in (html(characters), plain(characters), raw(data), raw(data, "text/html")):
+        if isinstance(outcome, Extracted):
+            outcome.text.encode()

@@ -1,0 +1,225 @@
+"""The pool of page processes: order, the wall against hostile pages, and no orphans."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from pathlib import Path
+
+import psutil
+import pytest
+import xxhash
+
+from worker.core.document import BodyKind, Document
+from worker.core.extract import PageLimits, Skipped
+from worker.core.fingerprint import Fingerprinter
+from worker.core.pages import Fingerprinted, PageResult
+from worker.core.parameters import Parameters
+from worker.errors import DocumentError, StopError
+from worker.shell.page_process import ProcessDiedError
+from worker.shell.pool import PagePool
+
+HOSTILE = (sys.executable, "-X", "faulthandler", str(Path(__file__).with_name("hostile_child.py")))
+LIMITS = PageLimits(memory_mb=256, page_timeout_s=1.0)
+
+
+def text(body: str) -> Document:
+    """A plain-text document."""
+    return Document(body, f"https://example.org/{len(body)}", 0, BodyKind.TEXT, body)
+
+
+def expected(body: str) -> Fingerprinted:
+    """What the stand-in fingerprinter makes of a text."""
+    digest = xxhash.xxh64_intdigest(body.encode())
+    return Fingerprinted(digest, 7, digest, 2, "plain")
+
+
+@pytest.fixture
+def deaths() -> list[ProcessDiedError]:
+    """The children lost in a test."""
+    return []
+
+
+@pytest.fixture
+def pool(deaths: list[ProcessDiedError]) -> Iterator[PagePool]:
+    """Two children that obey hostile texts."""
+    with PagePool(2, Parameters(), LIMITS, on_death=deaths.append, command=HOSTILE) as pool:
+        pool.wait_ready()
+        yield pool
+
+
+def run(pool: PagePool, *bodies: str) -> list[PageResult]:
+    """Run one batch of texts."""
+    return pool.submit([text(body) for body in bodies]).result(30)
+
+
+def test_results_keep_the_order_of_their_batch(pool: PagePool) -> None:
+    """Twenty batches through two children: each result belongs to its document."""
+    batches = [[f"batch {batch} document {number}" for number in range(50)] for batch in range(20)]
+    futures = [pool.submit([text(body) for body in batch]) for batch in batches]
+    assert [future.result(30) for future in futures] == [[expected(body) for body in batch] for batch in batches]
+
+
+@pytest.mark.parametrize(
+    ("order", "code"),
+    [
+        ("crash", "extractor-crashed"),
+        ("exit", "extractor-crashed"),
+        ("hang", "extractor-timeout"),
+        ("spin", "extractor-timeout"),
+        ("eat slowly", "extractor-memory"),
+        ("eat at once", "extractor-memory"),
+        ("panic", "extractor-failed"),
+    ],
+)
+def test_a_hostile_page_costs_itself_only(pool: PagePool, order: str, code: str) -> None:
+    """The culprit gets a DocumentError that names what it did, its neighbours their fingerprints."""
+    before, culprit, after = run(pool, "one good page", order, "another good page")
+    assert (before, after) == (expected("one good page"), expected("another good page"))
+    assert isinstance(culprit, DocumentError)
+    assert culprit.code == code
+
+
+def test_two_culprits_in_a_batch_are_both_found(pool: PagePool, deaths: list[ProcessDiedError]) -> None:
+    """After the first culprit the search goes on in a fresh child."""
+    results = run(pool, "good", "exit", "fine", "crash", "well")
+    assert [result.code if isinstance(result, DocumentError) else "" for result in results] == [
+        "",
+        "extractor-crashed",
+        "",
+        "extractor-crashed",
+        "",
+    ]
+    assert len(deaths) == 3  # the batch, then each culprit alone
+
+
+def test_a_long_batch_of_slow_pages_is_no_hang(pool: PagePool, deaths: list[ProcessDiedError]) -> None:
+    """The time limit is a page's: six pages of 0.3 s pass a limit of 1 s."""
+    bodies = [f"slow page {number}" for number in range(6)]
+    assert run(pool, *bodies) == [expected(body) for body in bodies]
+    assert deaths == []
+
+
+def test_a_killed_child_costs_no_page(pool: PagePool, deaths: list[ProcessDiedError]) -> None:
+    """SIGKILL from outside while a batch is in work: every page of it is answered by a fresh child."""
+    bodies = [f"slow page {number}" for number in range(5)]
+    future = pool.submit([text(body) for body in bodies])
+    time.sleep(0.5)
+    for pid in pool.pids:
+        os.kill(pid, signal.SIGKILL)
+    assert future.result(30) == [expected(body) for body in bodies]
+    assert [death.code for death in deaths] == ["extractor-crashed"]
+
+
+def test_printing_does_not_disturb_the_protocol(pool: PagePool) -> None:
+    """What a library writes to stdout is kept from the frames."""
+    assert run(pool, "babble") == [expected("babble")]
+
+
+def test_children_ignore_sigint(pool: PagePool, deaths: list[ProcessDiedError]) -> None:
+    """Ctrl-C is the parent's business."""
+    for pid in pool.pids:
+        os.kill(pid, signal.SIGINT)
+    assert run(pool, "still here") == [expected("still here")]
+    assert deaths == []
+
+
+def test_bytes_surrogates_and_html_reach_the_child(pool: PagePool) -> None:
+    """A body survives the way to the child, a lone surrogate becomes U+FFFD there, an image is skipped."""
+    documents = [
+        Document("a", "", 0, BodyKind.BYTES, b"gr\xfc\xdf dich", "text/plain", "latin1"),
+        Document("b", "", 0, BodyKind.TEXT, "lone \ud800 surrogate"),
+        Document("c", "", 0, BodyKind.BYTES, b"\x89PNG\r\n\x1a\n", "image/png"),
+        Document("d", "", 0, BodyKind.BYTES, b"x", charset="klingon"),
+        Document("e", "", 0, BodyKind.HTML, "<p>one paragraph of a page</p>"),
+    ]
+    latin, lone, image, klingon, page = pool.submit(documents).result(30)
+    assert latin == expected("grüß dich")
+    assert lone == expected("lone \ufffd surrogate")
+    assert image == Skipped("unsupported-content-type")
+    assert isinstance(klingon, DocumentError)
+    assert klingon.code == "unknown-charset"
+    assert isinstance(page, Fingerprinted)
+    assert page.method in ("main", "all")
+
+
+def test_close_cancels_what_is_unanswered() -> None:
+    """Closing in the midst of work ends the children at once and cancels the futures."""
+    pool = PagePool(1, Parameters(), PageLimits(page_timeout_s=60), command=HOSTILE)
+    pool.wait_ready()
+    children = pool.pids
+    futures = [pool.submit([text("hang")]) for _ in range(3)]
+    started = time.monotonic()
+    pool.close()
+    pool.close()
+    assert time.monotonic() - started < 2
+    for future in futures:
+        with pytest.raises(CancelledError):
+            future.result(0)
+    assert not any(psutil.pid_exists(pid) for pid in children)
+    with pytest.raises(StopError, match="closed"):
+        pool.submit([text("too late")])
+
+
+def test_children_that_cannot_start_stop_the_worker() -> None:
+    """After three failed starts every future and every submit fails, with what the child said."""
+    with PagePool(1, Parameters(), LIMITS, command=(*HOSTILE, "--never-ready")) as pool:
+        with pytest.raises(StopError, match="no kernels here"):
+            pool.wait_ready()
+        with pytest.raises(StopError, match="do not start"):
+            pool.submit([text("a page")])
+
+
+def test_no_child_outlives_a_killed_parent() -> None:
+    """A parent that is SIGKILLed while its children work leaves no process behind."""
+    script = (
+        "import sys, time; sys.path.insert(0, sys.argv[1]);"
+        "import test_pool as t;"
+        "pool = t.PagePool(2, t.Parameters(), t.PageLimits(page_timeout_s=60), command=t.HOSTILE);"
+        "pool.wait_ready(); pool.submit([t.text('spin')]); pool.submit([t.text('hang')]);"
+        "print(*pool.pids, flush=True); time.sleep(60)"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script, str(Path(__file__).parent)], stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    children = [psutil.Process(int(pid)) for pid in parent.stdout.readline().split()]
+    assert len(children) == 2
+    time.sleep(0.3)
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    _, alive = psutil.wait_procs(children, timeout=5)
+    assert alive == []
+
+
+def test_a_negative_number_of_processes_is_refused() -> None:
+    """0 means in this process; less means nothing."""
+    with pytest.raises(ValueError, match="got -1"):
+        PagePool(-1, Parameters())
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+def test_real_pages_get_the_fingerprints_of_the_library(processes: int) -> None:
+    """In this process or in a child, a page's fingerprint is that of its main content."""
+    words = "the harbour master counted the boats twice for the fog had come in early and the lamps were weak"
+    pages = [
+        Document("a", "https://example.org/a", 0, BodyKind.HTML, f"<nav>Menu</nav><main><p>{words}</p></main>"),
+        Document("b", "https://example.org/b", 0, BodyKind.TEXT, words),
+        Document("c", "https://example.org/c", 0, BodyKind.TEXT, ""),
+    ]
+    with PagePool(processes, Parameters()) as pool:
+        pool.wait_ready()
+        page, plain, empty = pool.submit(pages).result(60)
+    assert isinstance(page, Fingerprinted)
+    assert isinstance(plain, Fingerprinted)
+    assert isinstance(empty, Fingerprinted)
+    assert (page.method, plain.method) == ("main", "plain")
+    assert page[:4] == plain[:4]
+    assert page.fingerprint == Fingerprinter().one(words)
+    assert (page.kind, empty.kind) == (2, 0)
