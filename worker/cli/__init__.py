@@ -19,3 +19,4 @@ def _root() -> None:
 
 
 # The commands, in the order of the help. Each import registers its group with `app`.
+from worker.cli import settings as _settings  # noqa: E402, F401

@@ -1,0 +1,102 @@
+"""The settings as options of a command, and `neardup settings`."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from worker.cli import app
+from worker.cli.options import with_settings
+from worker.settings import ConnectionSettings, EngineSettings, Settings
+from worker.settings.load import env_name, flag_name
+
+RUNNER = CliRunner()
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No variable of the caller's shell has a say."""
+    for name in [env_name(name) for name in Settings.model_fields] + ["NEARDUP_CONFIG"]:
+        monkeypatch.delenv(name, raising=False)
+
+
+def _command() -> typer.Typer:
+    command = typer.Typer(rich_markup_mode=None)
+
+    @command.command()
+    @with_settings(ConnectionSettings, EngineSettings)
+    def show(
+        file: Annotated[Path, typer.Argument()], settings: Settings, follow: Annotated[bool, typer.Option()] = False
+    ) -> None:
+        """Show what arrived."""
+        typer.echo(f"{file} {follow} {settings.group} {settings.max_distance} {settings.static_membership}")
+
+    return command
+
+
+def test_a_command_keeps_its_own_parameters() -> None:
+    """Arguments and options of the command stand beside those of the settings."""
+    result = RUNNER.invoke(_command(), ["a.warc", "--group", "night", "--follow", "--max-distance", "5"])
+    assert result.stdout == "a.warc True night 5 True\n"
+    result = RUNNER.invoke(_command(), ["a.warc", "--no-static-membership"])
+    assert result.stdout == "a.warc False neardup 3 False\n"
+
+
+def test_only_the_settings_of_the_groups_are_options() -> None:
+    """A command shows what concerns it."""
+    text = RUNNER.invoke(_command(), ["--help"]).stdout
+    assert "--max-distance INTEGER" in text
+    assert "--batch-wait-ms" not in text
+
+
+def test_help_shows_every_setting_with_unit_default_bound_and_variable() -> None:
+    """Secrets are no flags: anyone on the machine can read the command line of a process."""
+    text = " ".join(RUNNER.invoke(app, ["settings", "--help"]).stdout.split())
+    for name in Settings.model_fields:
+        is_secret = name in ("sasl_password", "ssl_key_password")
+        assert (flag_name(name) in text) is not is_secret, name
+        assert (f"; ${env_name(name)}]" in text) is not is_secret, name
+    assert "[ms; default 20; 0 to 10,000; $NEARDUP_BATCH_WAIT_MS]" in text
+
+
+def test_a_wrong_value_is_one_line_and_exit_code_2() -> None:
+    """The usual answer to a wrong use of a command."""
+    result = RUNNER.invoke(app, ["settings", "--batch-wait-ms", "-1"])
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.splitlines()[1:] == ["  --batch-wait-ms -1: must be 0 to 10,000 ms"]
+
+
+def test_kafka_options_are_repeated_names_and_values() -> None:
+    """A value may hold an equals sign; without one it is refused."""
+    result = RUNNER.invoke(app, ["settings", "--kafka-options", "a=b=c", "--kafka-options", "d=", "--changed"])
+    assert result.stdout == 'kafka_options = { "a" = "b=c", "d" = "" }  # name=value; flag\n'
+    result = RUNNER.invoke(app, ["settings", "--kafka-options", "linger.ms"])
+    assert (result.exit_code, "NAME=VALUE, got 'linger.ms'" in result.stderr) == (2, True)
+
+
+def test_the_output_of_settings_is_a_config_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is shown is TOML that gives the same settings again; passwords are not in it."""
+    monkeypatch.setenv("NEARDUP_SASL_PASSWORD", "hush")
+    monkeypatch.setenv("NEARDUP_STATE_DIR", 'a "b"\n\\ć')
+    arguments = ["settings", "--shingle-widths", "1,2", "--mask-numbers", "--kafka-options", "x.password=hush"]
+    first = RUNNER.invoke(app, arguments).stdout
+    assert "hush" not in first
+    assert "# sasl_password is set and hidden" in first
+    config = tmp_path / "neardup.toml"
+    config.write_text(first, encoding="utf-8")
+    assert tomllib.loads(first)["state_dir"] == 'a "b"\n\\ć'
+    monkeypatch.delenv("NEARDUP_STATE_DIR")
+    second = RUNNER.invoke(app, ["settings", "--config", str(config)]).stdout
+    assert tomllib.loads(second) == tomllib.loads(first)
+
+
+def test_a_misspelt_variable_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would else be without effect and without a word."""
+    monkeypatch.setenv("NEARDUP_BATCH_WAITS_MS", "1")
+    assert "no setting reads the variable NEARDUP_BATCH_WAITS_MS" in RUNNER.invoke(app, ["settings"]).stderr

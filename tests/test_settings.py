@@ -1,0 +1,248 @@
+"""Settings: bounds, cross-checks, precedence of their sources, and errors that name the source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr, ValidationError
+
+from worker.core.parameters import Parameters
+from worker.errors import StopError
+from worker.settings import GROUPS, Settings
+from worker.settings.connection import KAFKA_OPTIONS_REFUSED
+from worker.settings.field import bounds_of, default_of, unit_of
+from worker.settings.load import env_name, flag_name, load_settings, unread_variables
+from worker.shell.messages import VALUE_BYTES_MAX
+from worker.shell.messages.dead_letter import DEAD_LETTER_BYTES_MAX
+
+# What a number is counted in is the end of its name; these are counted in what they are named after.
+UNITS_IN_NAMES = {"ms": "_ms", "s": "_s", "bytes": "_bytes_max", "MB": "_mb"}
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No variable of the caller's shell has a say."""
+    for name in [env_name(name) for name in Settings.model_fields] + ["NEARDUP_CONFIG"]:
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_every_setting_says_what_it_is() -> None:
+    """Each has a description that ends in a full stop, a unit and a default that can be shown."""
+    for name, field in Settings.model_fields.items():
+        assert field.description, name
+        assert field.description.endswith("."), name
+        assert unit_of(field), name
+        assert default_of(field), name
+
+
+def test_every_number_has_bounds_and_its_unit_in_its_name() -> None:
+    """A number without a bound would be a queue without a maximum."""
+    for name, field in Settings.model_fields.items():
+        if field.annotation in (int, float):
+            assert bounds_of(field), name
+            assert name.endswith(UNITS_IN_NAMES.get(unit_of(field), "")), name
+
+
+def test_the_groups_hold_every_setting() -> None:
+    """A command that takes all groups shows all settings, each once."""
+    names = [name for group in GROUPS for name in group.model_fields]
+    assert sorted(names) == sorted(Settings.model_fields)
+
+
+def test_settings_are_frozen() -> None:
+    """Made once at the start, never changed."""
+    with pytest.raises(ValidationError):
+        Settings().group = "other"  # type: ignore[misc]
+
+
+def test_the_defaults_are_those_of_the_code() -> None:
+    """Where the code has a default of its own, the setting has the same."""
+    settings = Settings()
+    assert settings.parameters == Parameters()
+    assert settings.document_bytes_max == VALUE_BYTES_MAX
+    assert settings.dead_letter_bytes_max == DEAD_LETTER_BYTES_MAX
+
+
+def test_every_parameter_of_the_fingerprint_reaches_the_engine() -> None:
+    """A setting of the engine that is changed changes the parameters' hash."""
+    changed = {
+        "token_unit": "character",
+        "shingle_widths": (1, 3),
+        "anchored_weight": 2,
+        "unanchored_weight": 0,
+        "term_frequency": "tf",
+        "anchors": "named",
+        "tokens_min": 9,
+        "shingles_min": 9,
+        "mask_numbers": True,
+        "mask_identifiers": True,
+    }
+    hashes = {Settings(**{name: value}).parameters.hash for name, value in changed.items()}  # type: ignore[arg-type]
+    assert len(hashes) == len(changed)
+    assert Parameters().hash not in hashes
+
+
+def test_flags_win_over_environment_over_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And each value knows where it came from."""
+    config = tmp_path / "neardup.toml"
+    config.write_text(
+        'group = "file"\nworker_id = "file"\nbatch_wait_ms = 1\nshingle_widths = [1, 2]\n', encoding="utf-8"
+    )
+    monkeypatch.setenv("NEARDUP_GROUP", "environment")
+    monkeypatch.setenv("NEARDUP_WORKER_ID", "environment")
+    monkeypatch.setenv("NEARDUP_LOG_LEVEL", "")  # as compose files pass what is not set
+    settings, origins = load_settings({"group": "flag"}, config)
+    assert (settings.group, settings.worker_id, settings.batch_wait_ms) == ("flag", "environment", 1)
+    assert settings.shingle_widths == (1, 2)
+    assert origins == {
+        "group": "flag", "worker_id": "environment", "batch_wait_ms": str(config), "shingle_widths": str(config)
+    }  # fmt: skip
+
+
+def test_the_environment_may_name_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NEARDUP_CONFIG stands for --config."""
+    config = tmp_path / "neardup.toml"
+    config.write_text("retries_max = 3\n", encoding="utf-8")
+    monkeypatch.setenv("NEARDUP_CONFIG", str(config))
+    assert load_settings().settings.retries_max == 3
+
+
+def test_kafka_options_are_merged_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flag changes one option and leaves those of the file and of the environment."""
+    config = tmp_path / "neardup.toml"
+    config.write_text('[kafka_options]\n"linger.ms" = "1"\n"debug" = "broker"\n', encoding="utf-8")
+    monkeypatch.setenv("NEARDUP_KAFKA_OPTIONS", '{"linger.ms": "2", "client.rack": "a"}')
+    settings, _ = load_settings({"kafka_options": {"client.rack": "b"}}, config)
+    assert settings.kafka_options == {"linger.ms": "2", "debug": "broker", "client.rack": "b"}
+
+
+@pytest.mark.parametrize("name", KAFKA_OPTIONS_REFUSED)
+def test_kafka_options_that_break_a_promise_are_refused(name: str) -> None:
+    """The error gives the reason, or the setting to use."""
+    with pytest.raises(ValidationError, match=f"{name} cannot be set: "):
+        Settings(kafka_options={name: "x"})
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"topic_verdicts": "documents"}, "must differ, got documents, fingerprints, documents"),
+        ({"security_protocol": "SASL_SSL"}, "sasl_mechanism is needed with security_protocol SASL_SSL"),
+        ({"sasl_mechanism": "PLAIN"}, "security_protocol must be SASL_SSL or SASL_PLAINTEXT"),
+        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"}, "sasl_username and sasl_password are needed"),
+        ({"ssl_key_location": "k.pem"}, "belong together"),
+        ({"bootstrap": "localhost"}, "must be host:port"),
+        ({"bootstrap": "a:9092,b:70000"}, "got 'b:70000'"),
+        ({"batch_bytes_max": 65_536}, "batch_bytes_max must be at least document_bytes_max, got 65,536 and 8,388,608"),
+        ({"max_poll_interval_ms": 10_000, "session_timeout_ms": 20_000}, "must be at least session_timeout_ms"),
+        ({"page_timeout_s": 20, "max_poll_interval_ms": 20_000, "call_timeout_s": 15}, "page_timeout_s must be below"),
+        ({"call_timeout_s": 400}, "call_timeout_s must be below max_poll_interval_ms, got 400 s and 300,000 ms"),
+        ({"call_timeout_s": 10}, "call_timeout_s must exceed transaction_timeout_ms, got 10 s and 10,000 ms"),
+        ({"shingle_widths": (2, 1)}, "ascending"),
+        ({"shingle_widths": (9,)}, "tokens_min must be at least the largest width"),
+    ],
+)
+def test_settings_that_do_not_agree_are_refused(values: dict[str, Any], says: str) -> None:
+    """The error names both values and the reason."""
+    with pytest.raises(StopError) as caught:
+        load_settings(values)
+    assert says in str(caught.value)
+
+
+def test_a_full_set_of_security_settings_is_taken() -> None:
+    """SASL over TLS, and a client certificate."""
+    settings = Settings(
+        security_protocol="SASL_SSL",
+        sasl_mechanism="SCRAM-SHA-512",
+        sasl_username="crawler",
+        sasl_password=SecretStr("hush"),
+        ssl_ca_location=Path("ca.pem"),
+        ssl_certificate_location=Path("c.pem"),
+        ssl_key_location=Path("k.pem"),
+        bootstrap="kafka-1.example.org:9093,[::1]:9093",
+    )
+    assert "hush" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [
+        ("batch_documents_max", "0", "must be 1 to 100,000 documents"),
+        ("batch_documents_max", "many", "must be a whole number, 1 to 100,000 documents"),
+        ("page_timeout_s", "nan", "must be 0.1 to 600 s"),
+        ("page_timeout_s", "soon", "must be a number, 0.1 to 600 s"),
+        ("static_membership", "perhaps", "must be true or false"),
+        ("log_level", "loud", "Input should be 'debug', 'info', 'warning' or 'error'"),
+        ("group", "a b", "must be letters, digits, dots, hyphens and underscores"),
+        ("worker_id", "w" * 129, "must be 1 to 128 characters"),
+    ],
+)
+def test_a_wrong_value_is_one_line_that_names_its_source(
+    name: str, text: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flag, variable or file; the value, cut at 100 characters; the bound."""
+    shown = text if len(text) <= 100 else text[:99] + "…"
+    config = tmp_path / "neardup.toml"
+    config.write_text(f'{name} = "{text}"\n', encoding="utf-8")
+    with pytest.raises(StopError) as from_file:
+        load_settings(config=config)
+    with pytest.raises(StopError) as from_flag:
+        load_settings({name: text})
+    monkeypatch.setenv(env_name(name), text)
+    with pytest.raises(StopError) as from_environment:
+        load_settings()
+    assert str(from_file.value).splitlines()[1] == f"  {name} = {shown} in {config}: {line}"
+    assert str(from_flag.value).splitlines()[1] == f"  {flag_name(name)} {shown}: {line}"
+    assert str(from_environment.value).splitlines()[1] == f"  {env_name(name)}={shown}: {line}"
+
+
+def test_every_wrong_value_has_its_line() -> None:
+    """All at once, not one after the other."""
+    with pytest.raises(StopError) as caught:
+        load_settings({"batch_documents_max": 0, "max_distance": 99, "metrics_port": -1})
+    assert len(str(caught.value).splitlines()) == 4
+
+
+def test_a_secret_is_in_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a password nor an option of Kafka's, which may be one."""
+    monkeypatch.setenv("NEARDUP_SASL_PASSWORD", "hush")
+    with pytest.raises(StopError) as caught:
+        load_settings({"kafka_options": {"sasl.password": "hush"}, "sasl_mechanism": "SCRAM"})
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("batch_waits_ms = 1", "there is no setting 'batch_waits_ms': did you mean batch_wait_ms?"),
+        ("qqq = 1", "`neardup settings` lists all"),
+        ("group = ", "is not TOML"),
+        (None, "No such file"),
+    ],
+)
+def test_a_wrong_file_is_named(text: str | None, says: str, tmp_path: Path) -> None:
+    """Misspelt settings, broken TOML, no file."""
+    config = tmp_path / "neardup.toml"
+    if text is not None:
+        config.write_text(text, encoding="utf-8")
+    with pytest.raises(StopError) as caught:
+        load_settings(config=config)
+    assert says in str(caught.value)
+    assert str(config) in str(caught.value)
+
+
+def test_a_map_in_the_environment_is_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anything else is told so."""
+    monkeypatch.setenv("NEARDUP_KAFKA_OPTIONS", "linger.ms=5")
+    with pytest.raises(StopError, match="written as JSON"):
+        load_settings()
+
+
+def test_misspelt_variables_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable that no setting reads is listed."""
+    monkeypatch.setenv("NEARDUP_BATCH_WAITS_MS", "1")
+    monkeypatch.setenv("NEARDUP_GROUP", "a")
+    assert "NEARDUP_BATCH_WAITS_MS" in unread_variables()
+    assert "NEARDUP_GROUP" not in unread_variables()

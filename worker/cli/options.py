@@ -1,0 +1,132 @@
+"""The settings as options of a command: each with unit, default, bounds and reason in the command's help."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import typer
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from worker.errors import StopError
+from worker.settings import GROUPS, Settings
+from worker.settings.field import bounds_of, default_of, unit_of
+from worker.settings.load import CONFIG_VARIABLE, Loaded, env_name, flag_name, load_settings, unread_variables
+
+__all__ = ["with_loaded_settings", "with_settings"]
+
+_CONFIG_OPTION = typer.Option(
+    "--config",
+    metavar="FILE",
+    help=f"Settings in a TOML file, a key for each: batch_wait_ms = 50. [${CONFIG_VARIABLE}] "
+    "Flags win over the environment, the environment over the file.",
+    show_default=False,
+)
+_METAVARS: dict[Any, str] = {int: "INTEGER", float: "NUMBER", Path: "PATH", dict: "NAME=VALUE", tuple: "INTEGER,…"}
+
+
+def with_settings(*groups: type[BaseModel]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """
+    Give a command an option for each setting of these groups (of all, when none is named), and `--config`.
+
+    The command has a parameter `settings: Settings`; its own parameters stay. Settings of other groups are still read
+    from the environment and the file. What is wrong is said in one line each, with exit code 2.
+
+        @app.command()
+        @with_settings(ConnectionSettings)
+        def verdicts(settings: Settings, follow: Annotated[bool, typer.Option()] = False) -> None: …
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        def run(loaded: Loaded, **rest: Any) -> Any:
+            return command(settings=loaded.settings, **rest)
+
+        return _with_options(command, "settings", run, groups or GROUPS)
+
+    return decorate
+
+
+def with_loaded_settings(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command an option for each setting; it has a parameter `loaded: Loaded`, with the origins."""
+    return _with_options(command, "loaded", command, GROUPS)
+
+
+def _with_options(
+    command: Callable[..., Any], taken: str, run: Callable[..., Any], groups: tuple[type[BaseModel], ...]
+) -> Callable[..., Any]:
+    """Wrap `run` in a function whose signature has the command's parameters, without `taken`, and the options."""
+    fields = {
+        name: field
+        for group in groups
+        for name, field in Settings.model_fields.items()
+        if name in group.model_fields and unit_of(field) != "secret"  # others of the machine can read a flag
+    }
+    signature = inspect.signature(command, eval_str=True)
+    own = [parameter for name, parameter in signature.parameters.items() if name != taken]
+
+    def wrapper(**arguments: Any) -> Any:
+        config = arguments.pop("config")
+        flags = {name: arguments.pop(name) for name in fields}
+        loaded = _load({name: value for name, value in flags.items() if value not in (None, [])}, config)
+        return run(loaded=loaded, **arguments)
+
+    options = [_parameter("config", Path | None, _CONFIG_OPTION)]
+    options += [_parameter(name, *_option(name, field)) for name, field in fields.items()]
+    parameters = own + [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
+    wrapper.__name__, wrapper.__doc__, wrapper.__module__ = command.__name__, command.__doc__, command.__module__
+    wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return wrapper
+
+
+def _load(flags: dict[str, Any], config: Path | None) -> Loaded:
+    try:
+        if "kafka_options" in flags:
+            flags["kafka_options"] = dict(_name_and_value(text) for text in flags["kafka_options"])
+        loaded = load_settings(flags, config)
+    except StopError as error:
+        typer.echo(f"neardup: {error}", err=True)
+        raise typer.Exit(2) from None
+    for name in unread_variables():
+        typer.echo(f"neardup: no setting reads the variable {name}", err=True)
+    return loaded
+
+
+def _name_and_value(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise StopError(f"--kafka-options takes NAME=VALUE, got {text!r}")
+    return name.strip(), value
+
+
+def _option(name: str, field: FieldInfo) -> tuple[Any, Any]:
+    """Give type and option of a setting. Values stay text: the settings check them, whatever source they come from."""
+    kind = _kind(field)
+    notes = [unit_of(field), f"default {default_of(field)}", bounds_of(field), f"${env_name(name)}"]
+    help_text = f"{field.description} [{'; '.join(note for note in notes if note)}]"
+    flag = flag_name(name)
+    if kind is bool:
+        return bool | None, typer.Option(f"{flag}/--no-{flag[2:]}", help=help_text, show_default=False)
+    metavar = (
+        "|".join(get_args(kind)) if get_origin(kind) is Literal else _METAVARS.get(get_origin(kind) or kind, "TEXT")
+    )
+    annotation: Any = list[str] | None if get_origin(kind) is dict else str | None
+    return annotation, typer.Option(flag, metavar=metavar, help=help_text, show_default=False)
+
+
+def _kind(field: FieldInfo) -> Any:
+    """Give the type of a setting, without None."""
+    if get_origin(field.annotation) is Literal:
+        return field.annotation
+    arguments = [part for part in get_args(field.annotation) if part is not type(None)]
+    is_optional = len(arguments) < len(get_args(field.annotation))
+    return arguments[0] if is_optional else field.annotation
+
+
+def _parameter(name: str, annotation: Any, option: Any) -> inspect.Parameter:
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[annotation, option]
+    )

@@ -1,1 +1,0 @@
-"""Every setting of neardup, with unit, default, bound and reason."""

@@ -1,0 +1,85 @@
+"""
+Every setting of neardup, with unit, default, bound and reason: one frozen model, made once at the start.
+
+    connection.py   the cluster, the group, the topics, security
+    batches.py      sizes and times of the pipeline: each queue, batch and wait has a maximum
+    engine.py       what a fingerprint is, and what counts as near
+    operation.py    state on disk, metrics, logs
+    load.py         flags over environment over file over defaults; errors that name their source
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import BaseModel, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from worker.settings.batches import BatchSettings
+from worker.settings.connection import ConnectionSettings
+from worker.settings.engine import EngineSettings
+from worker.settings.operation import OperationSettings
+
+__all__ = [
+    "GROUPS",
+    "BatchSettings",
+    "ConnectionSettings",
+    "EngineSettings",
+    "OperationSettings",
+    "Settings",
+]
+
+GROUPS: tuple[type[BaseModel], ...] = (ConnectionSettings, BatchSettings, EngineSettings, OperationSettings)
+
+
+class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSettings, BaseSettings):
+    """
+    Every setting. Made by `worker.settings.load.load_settings`, or directly with keywords, as in tests.
+
+    >>> Settings(group="night").group
+    'night'
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="NEARDUP_",
+        env_ignore_empty=True,  # compose files pass "" for what is not set
+        frozen=True,
+        extra="forbid",
+        validate_default=True,
+        hide_input_in_errors=True,  # a password never stands in a traceback
+    )
+
+    @model_validator(mode="after")
+    def _limits_agree(self) -> Self:
+        _at_least(self, "batch_bytes_max", "document_bytes_max", "a document of the largest size must fit into a batch")
+        _at_least(
+            self, "max_poll_interval_ms", "session_timeout_ms", "librdkafka takes a shorter one for an error of ours"
+        )
+        _below(
+            self, "call_timeout_s", "max_poll_interval_ms", "a call that hangs must be seen before the group expels us"
+        )
+        _below(
+            self, "page_timeout_s", "max_poll_interval_ms", "one page must not cost this worker its place in the group"
+        )
+        if self.call_timeout_s * 1_000 <= self.transaction_timeout_ms:
+            raise ValueError(
+                f"call_timeout_s must exceed transaction_timeout_ms, got {self.call_timeout_s:g} s and "
+                f"{self.transaction_timeout_ms:,} ms: committed() answers only when another's transaction has timed out"
+            )
+        return self
+
+
+def _at_least(settings: Settings, larger: str, smaller: str, reason: str) -> None:
+    if getattr(settings, larger) < getattr(settings, smaller):
+        raise ValueError(
+            f"{larger} must be at least {smaller}, got {getattr(settings, larger):,} and "
+            f"{getattr(settings, smaller):,}: {reason}"
+        )
+
+
+def _below(settings: Settings, seconds: str, milliseconds: str, reason: str) -> None:
+    if getattr(settings, seconds) * 1_000 >= getattr(settings, milliseconds):
+        raise ValueError(
+            f"{seconds} must be below {milliseconds}, got {getattr(settings, seconds):g} s and "
+            f"{getattr(settings, milliseconds):,} ms: {reason}"
+        )

@@ -1,0 +1,85 @@
+"""Sizes and times of the pipeline: every batch, queue and wait has a maximum."""
+
+from __future__ import annotations
+
+import os
+
+from pydantic import BaseModel
+
+from worker.settings.field import setting
+
+__all__ = ["BatchSettings"]
+
+
+def _processes() -> int:
+    return max(1, len(os.sched_getaffinity(0)) - 1)
+
+
+class BatchSettings(BaseModel):
+    """Sizes and times of the pipeline."""
+
+    batch_documents_max: int = setting(
+        1_000,
+        "documents",
+        "Documents that share an append to the log and a transaction: 6 ms each, whatever the size.",
+        low=1,
+        high=100_000,
+    )
+    batch_bytes_max: int = setting(
+        16 * 2**20,
+        "bytes",
+        "Messages that share a batch; with queue_batches_max it bounds the worker's memory.",
+        low=65_536,
+        high=2**30,
+    )
+    batch_wait_ms: int = setting(
+        20, "ms", "How long a batch waits to fill; adds to the latency when little arrives.", low=0, high=10_000
+    )
+    queue_batches_max: int = setting(
+        4, "batches", "Batches on their way at once. When all are, nothing more is fetched.", low=1, high=64
+    )
+    record_bytes_max: int = setting(
+        900_000,
+        "bytes",
+        "A record of the log: a batch that needs more is split. Brokers refuse more than 1,048,588 by default.",
+        low=16_384,
+        high=100_000_000,
+    )
+    document_bytes_max: int = setting(
+        8 * 2**20,
+        "bytes",
+        "A message of documents; a larger one is a dead letter. The topic's max.message.bytes must allow it.",
+        low=1_024,
+        high=64 * 2**20,
+    )
+    dead_letter_bytes_max: int = setting(
+        900_000,
+        "bytes",
+        "A message that is copied to the dead letters; a larger one becomes a pointer with size and digest.",
+        low=1_024,
+        high=64 * 2**20,
+    )
+    processes: int = setting(
+        _processes,
+        "processes",
+        "Children that extract and fingerprint pages. 0: in this process, without the wall against hostile pages.",
+        low=0,
+        high=256,
+        default_text="the machine's cores less one, at least 1",
+    )
+    page_timeout_s: float = setting(
+        10.0, "s", "Time that one page may take in a child; over it the page is a dead letter.", low=0.1, high=600
+    )
+    page_memory_mb: int = setting(
+        1_024, "MB", "Address space of a child; a page that needs more is a dead letter.", low=128, high=65_536
+    )
+    call_timeout_s: float = setting(
+        60.0,
+        "s",
+        "The watchdog ends the process when one call into the Kafka client lasts longer: it will never return.",
+        low=1,
+        high=3_600,
+    )
+    retries_max: int = setting(
+        20, "attempts", "Attempts in a row at one batch after passing errors; then the process ends.", low=0, high=1_000
+    )

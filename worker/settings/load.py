@@ -1,0 +1,159 @@
+"""Flags over environment over file over defaults; and errors that name where a wrong value came from."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import EnvSettingsSource
+
+from worker.errors import StopError
+from worker.settings import Settings
+from worker.settings.field import bounds_of, unit_of
+
+__all__ = ["CONFIG_VARIABLE", "ENV_PREFIX", "Loaded", "env_name", "flag_name", "load_settings", "unread_variables"]
+
+ENV_PREFIX = "NEARDUP_"
+CONFIG_VARIABLE = "NEARDUP_CONFIG"
+OTHER_VARIABLES = frozenset(
+    {CONFIG_VARIABLE, "NEARDUP_CORPORA"}
+)  # read elsewhere: this file's name, the tests' corpora
+HIDDEN = "**********"
+_SHOWN_CHARACTERS_MAX = 100
+
+
+class Loaded(NamedTuple):
+    """The settings, and for each that is not a default where its value came from."""
+
+    settings: Settings
+    origins: dict[str, str]
+
+
+def flag_name(name: str) -> str:
+    """
+    Give a setting's flag.
+
+    >>> flag_name("batch_wait_ms")
+    '--batch-wait-ms'
+    """
+    return "--" + name.replace("_", "-")
+
+
+def env_name(name: str) -> str:
+    """
+    Give a setting's environment variable.
+
+    >>> env_name("batch_wait_ms")
+    'NEARDUP_BATCH_WAIT_MS'
+    """
+    return ENV_PREFIX + name.upper()
+
+
+def load_settings(flags: Mapping[str, Any] | None = None, config: Path | None = None) -> Loaded:
+    """
+    Merge flags, environment, file and defaults, in this order of precedence, and check them.
+
+    Maps (kafka_options) are merged name by name. The file is TOML with a key for each setting; `config` or else the
+    variable NEARDUP_CONFIG names it.
+
+    Raises:
+        StopError: one line for each wrong value: where it was set, value, bound and remedy.
+    """
+    if config is None and os.environ.get(CONFIG_VARIABLE):
+        config = Path(os.environ[CONFIG_VARIABLE])
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    sources = (
+        (_read_file(config) if config is not None else {}, str(config)),
+        (_read_environment(), "environment"),
+        (dict(flags or {}), "flag"),
+    )
+    for found, origin in sources:
+        for name, value in found.items():
+            both = isinstance(value, dict) and isinstance(values.get(name), dict)
+            values[name] = values[name] | value if both else value
+            origins[name] = origin
+    try:
+        return Loaded(Settings(**values), origins)
+    except ValidationError as error:
+        lines = [_line(part, values, origins) for part in error.errors(include_url=False)]
+        raise StopError("these settings are wrong:\n" + "\n".join(f"  {line}" for line in lines)) from None
+
+
+def unread_variables() -> list[str]:
+    """List the environment's NEARDUP_ variables that no setting reads: most likely misspelt."""
+    read = {env_name(name) for name in Settings.model_fields} | OTHER_VARIABLES
+    return sorted(name for name in os.environ if name.startswith(ENV_PREFIX) and name not in read)
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StopError(f"cannot read the settings of {path}: {error.strerror}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise StopError(f"{path} is not TOML: {error}") from None
+    for name in values:
+        if name not in Settings.model_fields:
+            near = difflib.get_close_matches(name, Settings.model_fields, 1)
+            remedy = f"did you mean {near[0]}?" if near else "`neardup settings` lists all"
+            raise StopError(f"{path}: there is no setting {name!r}: {remedy}")
+    return values
+
+
+def _read_environment() -> dict[str, Any]:
+    try:
+        return EnvSettingsSource(Settings)()
+    except ValueError as error:  # a map that is not JSON
+        raise StopError(f'{error}: a map is written as JSON, like {{"linger.ms": "5"}}') from None
+
+
+def _line(error: Any, values: Mapping[str, Any], origins: Mapping[str, str]) -> str:
+    """Put one error of pydantic into our words."""
+    message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    if not error["loc"]:
+        return message  # settings that do not agree: the message names them
+    name = str(error["loc"][0])
+    message = _rule(Settings.model_fields[name], str(error["type"])) or message
+    shown = _shown(name, values.get(name))
+    match origins.get(name):
+        case "flag":
+            return f"{flag_name(name)} {shown}: {message}"
+        case "environment":
+            return f"{env_name(name)}={shown}: {message}"
+        case None:
+            return f"{flag_name(name)} ({env_name(name)}): {message}"
+        case path:
+            return f"{name} = {shown} in {path}: {message}"
+
+
+def _rule(field: FieldInfo, error_type: str) -> str | None:
+    """Say what a setting takes, for the errors that pydantic words less well."""
+    unit = "" if unit_of(field) == "text" else f" {unit_of(field)}"
+    bounds = bounds_of(field)
+    match error_type:
+        case "greater_than_equal" | "less_than_equal" | "string_too_short" | "string_too_long" if bounds:
+            return f"must be {bounds}{unit}"
+        case "int_parsing" | "int_from_float" | "int_parsing_size":
+            return f"must be a whole number{f', {bounds}' if bounds else ''}{unit}"
+        case "float_parsing":
+            return f"must be a number{f', {bounds}' if bounds else ''}{unit}"
+        case "bool_parsing":
+            return "must be true or false"
+        case "string_pattern_mismatch":
+            return "must be letters, digits, dots, hyphens and underscores"
+        case _:
+            return None
+
+
+def _shown(name: str, value: Any) -> str:
+    if unit_of(Settings.model_fields[name]) == "secret" or isinstance(value, dict):
+        return HIDDEN  # a map of Kafka options may hold a password, too
+    text = str(value)
+    return text if len(text) <= _SHOWN_CHARACTERS_MAX else text[: _SHOWN_CHARACTERS_MAX - 1] + "…"

@@ -1,0 +1,31 @@
+"""State on disk, metrics and logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel
+
+from worker.settings.field import setting
+
+__all__ = ["OperationSettings"]
+
+
+class OperationSettings(BaseModel):
+    """State on disk, metrics and logs."""
+
+    state_dir: Path | None = setting(
+        None, "directory", "Where snapshots are kept. Without it a start replays the whole log, 10 M rows a minute."
+    )
+    snapshot_interval_s: float = setting(
+        300.0, "s", "Between two snapshots: a start replays at most so much of the log.", low=1, high=86_400
+    )
+    metrics_host: str = setting("127.0.0.1", "address", "Where metrics are served; 0.0.0.0 in a container.")
+    metrics_port: int = setting(
+        0, "port", "Prometheus metrics and health over HTTP; 0 serves none.", low=0, high=65_535
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = setting("info", "choice", "Logs below this are left out.")
+    log_format: Literal["auto", "json", "console"] = setting(
+        "auto", "choice", "auto: readable on a terminal, else JSON, one object a line."
+    )
