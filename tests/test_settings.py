@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
+from worker.core.extract import PageLimits
 from worker.core.parameters import Parameters
 from worker.errors import StopError
 from worker.settings import GROUPS, Settings
@@ -18,7 +19,7 @@ from worker.shell.messages import VALUE_BYTES_MAX
 from worker.shell.messages.dead_letter import DEAD_LETTER_BYTES_MAX
 
 # What a number is counted in is the end of its name; these are counted in what they are named after.
-UNITS_IN_NAMES = {"ms": "_ms", "s": "_s", "bytes": "_bytes_max", "MB": "_mb"}
+UNITS_IN_NAMES = {"ms": "_ms", "s": "_s", "bytes": "_bytes_max", "MB": "_mb", "characters": "_characters_max"}
 
 
 @pytest.fixture(autouse=True)
@@ -61,6 +62,7 @@ def test_the_defaults_are_those_of_the_code() -> None:
     """Where the code has a default of its own, the setting has the same."""
     settings = Settings()
     assert settings.parameters == Parameters()
+    assert settings.page_limits == PageLimits(body_max=settings.document_bytes_max)
     assert settings.document_bytes_max == VALUE_BYTES_MAX
     assert settings.dead_letter_bytes_max == DEAD_LETTER_BYTES_MAX
 

@@ -6,9 +6,13 @@ import os
 
 from pydantic import BaseModel
 
+from worker.core.extract import PageLimits
 from worker.settings.field import setting
 
 __all__ = ["BatchSettings"]
+
+
+_LIMITS = PageLimits()
 
 
 def _processes() -> int:
@@ -68,10 +72,33 @@ class BatchSettings(BaseModel):
         default_text="the machine's cores less one, at least 1",
     )
     page_timeout_s: float = setting(
-        10.0, "s", "Time that one page may take in a child; over it the page is a dead letter.", low=0.1, high=600
+        _LIMITS.page_timeout_s,
+        "s",
+        "Time that one page may take in a child; over it the page is a dead letter.",
+        low=0.1,
+        high=600,
     )
     page_memory_mb: int = setting(
-        1_024, "MB", "Address space of a child; a page that needs more is a dead letter.", low=128, high=65_536
+        _LIMITS.memory_mb,
+        "MB",
+        "What a page may make a child grow by; one that needs more is a dead letter.",
+        low=128,
+        high=65_536,
+    )
+    page_text_characters_max: int = setting(
+        _LIMITS.text_characters_max,
+        "characters",
+        "Text of a page that is fingerprinted; longer text is judged by its beginning.",
+        low=1_000,
+        high=64 * 2**20,
+    )
+    page_nesting_max: int = setting(
+        _LIMITS.nesting_max,
+        "elements",
+        "div and article elements inside each other; deeper pages give all their text, not the main content, whose "
+        "search is quadratic in the depth. Browsers stop at 512.",
+        low=1,
+        high=10_000,
     )
     call_timeout_s: float = setting(
         60.0,
@@ -83,3 +110,14 @@ class BatchSettings(BaseModel):
     retries_max: int = setting(
         20, "attempts", "Attempts in a row at one batch after passing errors; then the process ends.", low=0, high=1_000
     )
+
+    @property
+    def page_limits(self) -> PageLimits:
+        """What one page may cost, as the page processes take it."""
+        return PageLimits(
+            body_max=self.document_bytes_max,
+            text_characters_max=self.page_text_characters_max,
+            nesting_max=self.page_nesting_max,
+            memory_mb=self.page_memory_mb,
+            page_timeout_s=self.page_timeout_s,
+        )
