@@ -11,9 +11,9 @@ from worker.core.stopwords import CHARACTERS_MAX, WORDS_MAX, digest, language_co
 
 @pytest.mark.parametrize("language", languages())
 def test_a_list_is_short_lower_case_and_of_tokens(language: str) -> None:
-    """A list holds 40 to 130 words, each one token in lower-case NFC."""
+    """A list holds 35 to 120 words, each one token in lower-case NFC."""
     words = stopwords(language)
-    assert 40 <= len(words) <= 130
+    assert 35 <= len(words) <= 120
     for word in words:
         assert word == unicodedata.normalize("NFC", word).lower()
         assert all(character.isalnum() or unicodedata.category(character)[0] == "M" for character in word)

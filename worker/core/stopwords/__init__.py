@@ -4,6 +4,9 @@ Short function-word lists by language: what anchors a shingle of prose and hardl
 One text file a language (`en.txt`): a comment with the language's name, then one word a line, sorted, lower-case NFC.
 The words are tokens: an apostrophe ends one ("l'eau" is "l", "eau"), and in the languages that have one token per
 character they are characters. Whoever compares them with tokens folds them as it folds a text.
+
+`advertising.tsv` holds what menus and advertisements are made of, function words among it ("in stock", "this item",
+"no thanks, I ..."): no word of it is in its language's list, and none at all in the union.
 """
 
 from __future__ import annotations
@@ -16,10 +19,22 @@ import xxhash
 
 from worker.core.stopwords.codes import primary_code
 
-__all__ = ["CHARACTERS_MAX", "WORDS_MAX", "digest", "language_code", "languages", "load", "stopwords", "version"]
+__all__ = [
+    "CHARACTERS_MAX",
+    "WORDS_MAX",
+    "advertising",
+    "digest",
+    "language_code",
+    "languages",
+    "load",
+    "stopwords",
+    "version",
+]
 
 WORDS_MAX = 10_000  # a wider list than the widest in use; beyond it somebody has passed a dictionary or a corpus
 CHARACTERS_MAX = 64  # of one word; the longest of ours has 14, and a whole line of prose is not a word
+# Single Latin letters that are words of one language, but labels, sizes and initials in every other one: "S M L".
+_LETTERS = frozenset("bcdfghijklmnpqrstx")
 
 
 @cache
@@ -55,7 +70,10 @@ def language_code(language: str | None) -> str | None:
 
 def stopwords(language: str | None) -> frozenset[str]:
     """
-    The function words of a language; of every language when it is None or has no list.
+    The function words of a language; when it is None or has no list, the union.
+
+    The union is every list together, without the words that are advertising in any language and without single Latin
+    letters: of the shingles of English advertisements it anchors 19 %, the English list 18 %, the plain union 42 %.
 
     Args:
         language: a language tag as `language_code` understands it.
@@ -127,6 +145,21 @@ def digest(words: frozenset[str]) -> str:
 
 
 @cache
+def advertising(language: str | None = None) -> frozenset[str]:
+    """
+    The words of menus and advertisements of a language, or of all languages; they anchor nothing.
+
+    Cost: O(1) after the first call.
+
+    >>> "buy" in advertising(), "buy" in advertising("en"), "buy" in advertising("de")
+    (True, True, False)
+    """
+    rows = (files(__name__) / "advertising.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    columns = (row.split("\t") for row in rows)
+    return frozenset(word for code, words in columns if language in (None, code) for word in words.split())
+
+
+@cache
 def version() -> str:
     """
     16 hex digits over all built-in lists: a changed word changes it, and with it the fingerprint's parameter hash.
@@ -145,7 +178,8 @@ def _list(code: str) -> frozenset[str]:
 
 @cache
 def _union() -> frozenset[str]:
-    return frozenset().union(*(_list(code) for code in languages()))
+    words = frozenset().union(*(_list(code) for code in languages())) - advertising()
+    return frozenset(word for word in words if word not in _LETTERS)
 
 
 def _in_token(character: str) -> bool:
