@@ -29,15 +29,15 @@ class BatchSettings(BaseModel):
         low=1,
         high=100_000,
     )
+    batch_wait_ms: int = setting(
+        20, "ms", "How long a batch waits to fill; adds to the latency when little arrives.", low=0, high=10_000
+    )
     batch_bytes_max: int = setting(
         16 * 2**20,
         "bytes",
         "Messages that share a batch; with queue_batches_max it bounds the worker's memory.",
         low=65_536,
         high=2**30,
-    )
-    batch_wait_ms: int = setting(
-        20, "ms", "How long a batch waits to fill; adds to the latency when little arrives.", low=0, high=10_000
     )
     queue_batches_max: int = setting(
         4, "batches", "Batches on their way at once. When all are, nothing more is fetched.", low=1, high=64
@@ -49,12 +49,22 @@ class BatchSettings(BaseModel):
         low=16_384,
         high=100_000_000,
     )
+    call_timeout_s: float = setting(
+        60.0,
+        "s",
+        "The watchdog ends the process when one call into the Kafka client lasts longer: it will never return.",
+        low=1,
+        high=3_600,
+    )
     document_bytes_max: int = setting(
         8 * 2**20,
         "bytes",
         "A message of documents; a larger one is a dead letter. The topic's max.message.bytes must allow it.",
         low=1_024,
         high=64 * 2**20,
+    )
+    retries_max: int = setting(
+        20, "attempts", "Attempts in a row at one batch after passing errors; then the process ends.", low=0, high=1_000
     )
     dead_letter_bytes_max: int = setting(
         900_000,
@@ -99,16 +109,6 @@ class BatchSettings(BaseModel):
         "search is quadratic in the depth. Browsers stop at 512.",
         low=1,
         high=10_000,
-    )
-    call_timeout_s: float = setting(
-        60.0,
-        "s",
-        "The watchdog ends the process when one call into the Kafka client lasts longer: it will never return.",
-        low=1,
-        high=3_600,
-    )
-    retries_max: int = setting(
-        20, "attempts", "Attempts in a row at one batch after passing errors; then the process ends.", low=0, high=1_000
     )
 
     @property

@@ -54,11 +54,7 @@ class EngineSettings(BaseModel):
         _DEFAULT.anchors, "choice", "Whose function words: of all languages, or of the document's own."
     )
     tokens_min: int = setting(
-        _DEFAULT.tokens_min,
-        "tokens",
-        "A document with fewer is matched when it is equal, never when it is near.",
-        low=1,
-        high=1_000,
+        _DEFAULT.tokens_min, "tokens", "A document with fewer must be equal to match.", low=1, high=1_000
     )
     shingles_min: int = setting(
         _DEFAULT.shingles_min,
