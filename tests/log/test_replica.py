@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.oracle import Oracle, said
 from worker.core.verdict import Verdict
-from worker.errors import StopError
+from worker.errors import RetryError, StopError
 from worker.log.definition import Definition
 from worker.log.record import Row, RowKind, Section, Source, decode, encode
 from worker.log.replica import Replica
@@ -124,7 +124,7 @@ def test_committed_verdicts_are_dropped_and_asking_again_names_the_remedy() -> N
     """What is committed is not kept; a group moved back gets an error, not a verdict made up against a newer index."""
     replica = replay([one_row(0), one_row(1)])
     replica.committed(Source(TOPIC, 0), 1)
-    with pytest.raises(StopError, match="moved back"):
+    with pytest.raises(RetryError, match="moved back"):
         replica.answer(Source(TOPIC, 0), 0, "documents")
     assert isinstance(replica.answer(Source(TOPIC, 0), 1, "documents"), Verdict)
     with pytest.raises(KeyError):

@@ -18,7 +18,7 @@ class Definition:
     The scheme and parameters of the fingerprints, and the rules of judging them.
 
     Args:
-        scheme: the fingerprint scheme's id, at most 16 ASCII characters.
+        scheme: the fingerprint scheme's id, at most 32 ASCII characters.
         parameters: the hash of the fingerprint's parameters, 16 hex digits.
         max_distance: bits in which a duplicate may differ from its original.
 

@@ -1,7 +1,7 @@
 """
 One record of the ordered log: the rows that one worker made of one batch, as columns.
 
-    header    magic "NDLG" | version u16 | sections u16 | rows u32 | parameters u64 | scheme 16 bytes | author u16 | 0
+    header    magic "NDLG" | version u16 | sections u16 | rows u32 | parameters u64 | scheme 32 bytes | author u16 | 0
     sections  topic id 16 bytes | partition i32 | rows u32 | first i64 | stop i64 | committed i64      one a partition
     columns   fingerprint u64 | digest u64 | fetched_at_ms i64 | features u32 | offset delta u32
               doc_id length u16 | url length u16 | note length u16 | kind u8                            one entry a row
@@ -40,9 +40,10 @@ __all__ = [
 FORMAT_VERSION = 1
 ROWS_MAX = 1 << 20
 TEXT_BYTES_MAX = (1 << 16) - 1
+SCHEME_BYTES_MAX = 32
 
 _MAGIC = b"NDLG"
-_HEADER = struct.Struct("<4sHHIQ16sHxx")
+_HEADER = struct.Struct("<4sHHIQ32sHxx")
 _SECTION = struct.Struct("<16siIqqq")
 _COLUMNS: tuple[tuple[str, str], ...] = (
     ("fingerprints", "<u8"),
@@ -187,7 +188,7 @@ def _pack(author: Author, sections: Sequence[Section]) -> bytes:
         len(sections),
         len(rows),
         author.parameters_hash,
-        author.scheme.encode("ascii"),
+        _scheme(author.scheme),
         len(name),
     )
     columns = (
@@ -212,6 +213,13 @@ def _pack(author: Author, sections: Sequence[Section]) -> bytes:
             *notes,
         ]
     )
+
+
+def _scheme(scheme: str) -> bytes:
+    data = scheme.encode("ascii")
+    if len(data) > SCHEME_BYTES_MAX:
+        raise ValueError(f"a scheme id has at most {SCHEME_BYTES_MAX} ASCII characters, got {scheme!r}")
+    return data
 
 
 def _text(text: str) -> bytes:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from worker.core.verdict import Verdict
-from worker.errors import StopError
+from worker.errors import RetryError
 from worker.log.coverage import Coverage, Span
 from worker.log.definition import Definition
 from worker.log.judge import Judge
@@ -123,7 +123,7 @@ class Replica:
             offset: its offset, which must be covered and not yet committed.
 
         Raises:
-            StopError: the verdict has been dropped, because the offset was committed before.
+            RetryError: the verdict has been dropped, because the offset is known to be committed.
             KeyError: no record covers the offset.
         Cost: O(log n) over the pending batches.
         """
@@ -131,10 +131,10 @@ class Replica:
         if found is not None:
             return self.judge.answer(found, self.definition, source.partition, topic)
         if source in self.coverage and offset in self.coverage[source]:
-            raise StopError(
-                f"the verdict of offset {offset} of {topic}[{source.partition}] was committed before and is no longer "
-                f"kept: the consumer group's offset was moved back. Set it forward again, or judge the documents anew "
-                f"with a new group and a new log topic"
+            raise RetryError(
+                f"the verdict of offset {offset} of {topic}[{source.partition}] was committed and is no longer kept. "
+                f"Either this worker is behind and another one has the partition, or the consumer group's offset was "
+                f"moved back: then set it forward again, or judge the documents anew with a new group and a new log"
             )
         raise KeyError(f"no record of the log covers offset {offset} of {topic}[{source.partition}]")
 
