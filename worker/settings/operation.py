@@ -29,3 +29,6 @@ class OperationSettings(BaseModel):
     log_format: Literal["auto", "json", "console"] = setting(
         "auto", "choice", "auto: readable on a terminal, else JSON, one object a line."
     )
+    fault: str | None = setting(
+        None, "point:action:hit", "For tests: fail at a named point, for example after-append:kill:3."
+    )

@@ -1,0 +1,391 @@
+"""
+A group of workers without Kafka: the real intake, loop and replica, in a world that fails by a seed.
+
+The world keeps what a cluster keeps: source, log, committed offsets, published answers, who is in the group, whose
+producer is the current one. Everything that happens is an event drawn from the seed; time does not exist. A history
+ends with the faults switched off and the workers running to the end of the source; then it is checked as a whole.
+"""
+
+from __future__ import annotations
+
+import queue
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tests.oracle import Oracle, Said, said
+from worker.core.verdict import Verdict
+from worker.errors import FencedError, RetryError
+from worker.log.definition import Definition
+from worker.log.record import Row, RowKind, Source
+from worker.log.replica import Rejection, Replica
+from worker.settings import Settings
+from worker.shell.faultpoints import Point
+from worker.shell.intake import Batch, Intake
+from worker.shell.loop import Loop
+from worker.shell.memory_log import MemoryLog, MemoryReader
+from worker.shell.messages import decode_dead_letter, decode_verdict
+from worker.shell.ordering import Ordering
+from worker.shell.ownership import Ownership
+from worker.shell.ports import LogEntry, Outgoing, SourceMessage
+from worker.shell.watchdog import Watchdog
+
+DEFINITION = Definition("nd1", "0" * 16, 3)
+TOPIC_ID = b"simulated-topic!"
+WATCHDOG = Watchdog()
+
+
+class Crash(BaseException):
+    """The process dies here: nothing below may catch it."""
+
+
+class Membership(NamedTuple):
+    """What a commit proves itself with."""
+
+    member: int
+    generation: int
+
+
+class World:
+    """What outlives every worker."""
+
+    def __init__(self, seed: int, partitions: int = 3, documents: int = 12) -> None:
+        self.random = random.Random(seed)
+        self.faults = True
+        self.log = MemoryLog(lambda: self.log.stop)
+        self.sources = [[self._row(part, offset) for offset in range(documents)] for part in range(partitions)]
+        self.committed: dict[int, int] = {}
+        self.published: list[tuple[int, int, Said]] = []
+        self.generation = 0
+        self.owners: dict[int, int] = {}  # partition -> member
+        self.epochs: Counter[str] = Counter()  # of transactional ids
+        self.members = 0
+
+    def _row(self, partition: int, offset: int) -> Row:
+        kind = self.random.choice([RowKind.FULL] * 7 + [RowKind.SHORT, RowKind.SKIPPED, RowKind.DEAD, RowKind.DELETED])
+        fingerprint = self.random.randrange(6) * 0x0101_1001_0110_1001 ^ 1 << self.random.randrange(64)
+        note = "some-code: some text" if kind in (RowKind.DEAD, RowKind.SKIPPED) else ""
+        doc_id = f"{partition}-{offset}" if self.random.random() < 0.8 else f"again-{self.random.randrange(4)}"
+        return Row(offset, kind, doc_id, "https://example.org/", offset, fingerprint, self.random.randrange(4), 3, note)
+
+    def chance(self, probability: float) -> bool:
+        """Draw; never true once the faults are over."""
+        return self.faults and self.random.random() < probability
+
+    def crash(self, probability: float) -> None:
+        """Die with this probability."""
+        if self.chance(probability):
+            raise Crash
+
+    def commit(self, messages: Sequence[Outgoing], offsets: Mapping[int, int]) -> None:
+        """Make answers and offsets visible together."""
+        for message in messages:
+            if message.headers:
+                letter = decode_dead_letter(message.key, message.value, message.headers)
+                answer: Verdict | Rejection = Rejection(letter.code, letter.text)
+                self.published.append((letter.source_partition, letter.source_offset, said(answer)))
+            else:
+                verdict = decode_verdict(message.value or b"")
+                self.published.append((verdict.source_partition, verdict.source_offset, said(verdict)))
+        self.committed.update(offsets)
+
+
+class Rows:
+    """Stands for a prepared batch: the rows are there already."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        self._rows = rows
+
+    def rows(self) -> list[Row]:
+        """Give them."""
+        return self._rows
+
+
+class RowLookup:
+    """Stands for the fingerprinting: finds the row that belongs to a message."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def submit(self, messages: Sequence[SourceMessage]) -> Rows:
+        """Give the rows of a batch."""
+        return Rows([self._world.sources[message.partition][message.offset] for message in messages])
+
+
+class SlowReader(MemoryReader):
+    """Reads the log in pieces: how far a replica lags is up to the seed."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world.log)
+        self._world = world
+        self._held: list[LogEntry] = []
+
+    def read(self, wait_s: float) -> list[LogEntry]:
+        """Give some of the records that are there; at least one if there is one and the caller waits."""
+        self._held += super().read(wait_s)
+        count = self._world.random.randint(1 if wait_s else 0, max(len(self._held), 1))
+        given, self._held = self._held[:count], self._held[count:]
+        return given
+
+
+class DyingWriter:
+    """Appends, and may die before, between and after."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def append(self, records: Sequence[bytes]) -> int:
+        """Append in order."""
+        last = -1
+        for record in records:
+            self._world.crash(0.01)
+            last = self._world.log.append(record)
+            self._world.crash(0.01)
+        return last
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class GroupMember:
+    """A member of the group."""
+
+    def __init__(self, world: World, member: int, callbacks: tuple[Callable[..., None], ...]) -> None:
+        self._world = world
+        self.member = member
+        self._on_assigned, self._on_revoked, self._on_lost = callbacks
+        self.owned: dict[int, int] = {}  # partition -> position
+        self.kicked = False
+        self._generation = -1
+
+    def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
+        """Learn of a rebalance, then give a few messages."""
+        self._world.crash(0.01)
+        if self._generation != self._world.generation:
+            self._rebalance()
+        messages: list[SourceMessage] = []
+        for partition in self._world.random.sample(sorted(self.owned), len(self.owned)):
+            first = self.owned[partition]
+            stop = min(first + self._world.random.randint(0, 4), len(self._world.sources[partition]))
+            messages += [SourceMessage(partition, offset, b"k", b"v") for offset in range(first, stop)]
+            self.owned[partition] = stop
+        return messages
+
+    def _rebalance(self) -> None:
+        if self.kicked:  # out of the group for a while: whatever was owned may have been another's since
+            self._on_lost(sorted(self.owned))
+            self.owned.clear()
+            self.kicked = False
+        mine = {partition for partition, owner in self._world.owners.items() if owner == self.member}
+        gone, came = sorted(set(self.owned) - mine), sorted(mine - set(self.owned))
+        if gone:
+            self._on_lost(gone)
+        self.owned = {partition: at for partition, at in self.owned.items() if partition in mine}
+        starts = self.committed(came)
+        self.owned.update({partition: start or 0 for partition, start in starts.items()})
+        self._generation = self._world.generation
+        if came:
+            self._on_assigned(starts)
+
+    def revoke(self, partitions: list[int]) -> None:
+        """Give partitions up as a live member of a cooperative group does: before anybody else gets them."""
+        self._on_revoked(partitions)
+        for partition in partitions:
+            del self.owned[partition]
+
+    def committed(self, partitions: Sequence[int]) -> dict[int, int | None]:
+        """Give the group's committed offsets."""
+        return {partition: self._world.committed.get(partition) for partition in partitions}
+
+    def seek(self, offsets: Mapping[int, int | None]) -> None:
+        """Read on from these offsets."""
+        self.owned.update({partition: offset or 0 for partition, offset in offsets.items() if partition in self.owned})
+
+    def pause(self) -> None:
+        """Time does not exist."""
+
+    def resume(self) -> None:
+        """Time does not exist."""
+
+    def membership(self) -> Membership:
+        """Give member and generation."""
+        return Membership(self.member, self._generation)
+
+    def close(self) -> None:
+        """Leave."""
+
+
+class Transactions:
+    """A transactional producer; the world says how a transaction ends."""
+
+    def __init__(self, world: World, worker_id: str) -> None:
+        self._world = world
+        self._id = worker_id
+        world.epochs[worker_id] += 1
+        self._epoch = world.epochs[worker_id]
+
+    def publish(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any) -> None:
+        """Commit, or fail in any way that a cluster knows."""
+        self._world.crash(0.02)
+        if self._epoch != self._world.epochs[self._id]:
+            raise FencedError("fenced")
+        members = set(self._world.owners.values())
+        if membership.generation != self._world.generation or membership.member not in members:
+            raise RetryError("illegal generation", settled=True)
+        if self._world.chance(0.05):
+            raise RetryError("coordinator moved", settled=True)
+        if self._world.chance(0.05):
+            raise RetryError("timed out, and was not committed")
+        self._world.commit(messages, offsets)
+        self._world.crash(0.02)
+        if self._world.chance(0.05):
+            raise RetryError("timed out, but was committed")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class SimulatedWorker:
+    """The real intake, loop and replica on the world's parts, one step at a time."""
+
+    def __init__(self, world: World, worker_id: str) -> None:
+        self.world = world
+        self.worker_id = worker_id
+        world.members += 1
+        self.member = world.members
+        settings = Settings(worker_id=worker_id, retries_max=4, batch_documents_max=5)
+        self.replica = Replica(DEFINITION)
+        ordering = Ordering(self.replica, SlowReader(world), DyingWriter(world), DEFINITION.author(worker_id), 1_000)
+        ordering.restore()
+        publisher = Transactions(world, worker_id)
+        ownership = Ownership()
+        self.batches: queue.Queue[Batch | None] = queue.Queue(3)
+        intake = Intake(settings, self._connect, RowLookup(world), ownership, self.batches)  # type: ignore[arg-type]
+        self.source = GroupMember(world, self.member, (intake._on_assigned, intake._on_revoked, ownership.drop))
+        self.intake = intake
+        self.ordering = ordering
+        self.loop = Loop(
+            settings, TOPIC_ID, ordering, publisher, ownership, self.batches,
+            watchdog=WATCHDOG, reach=self._reach, sleep=self._sleep,
+        )  # fmt: skip
+
+    def _connect(self, *_callbacks: Any) -> GroupMember:
+        return self.source
+
+    def _reach(self, point: Point) -> None:
+        self.world.crash(0.02 if point is not Point.AFTER_COMMIT else 0.01)
+
+    def _sleep(self, _seconds: float) -> None:
+        """While the loop waits, its intake thread polls and learns of rebalances."""
+        if not self.batches.full():
+            self.intake._step(self.source)
+
+    def step(self) -> None:
+        """Do one thing: read, answer, or follow the log."""
+        action = self.world.random.randrange(3)
+        if action == 0 and not self.batches.full():
+            self.intake._step(self.source)
+        elif action == 1 and not self.batches.empty():
+            batch = self.batches.get()
+            assert batch is not None
+            self.loop.answer(batch)
+        else:
+            self.ordering.follow(0)
+
+
+class History:
+    """A world, its workers, and the events between them."""
+
+    def __init__(self, seed: int, workers: int = 3) -> None:
+        self.world = World(seed)
+        self.workers: dict[str, SimulatedWorker] = {}
+        self.stopped: dict[str, SimulatedWorker] = {}  # as by SIGSTOP: alive, and knowing nothing
+        for number in range(workers):
+            self._start(f"w{number}")
+        self._rebalance()
+
+    def _start(self, worker_id: str) -> None:
+        try:
+            self.workers[worker_id] = SimulatedWorker(self.world, worker_id)
+        except Crash:
+            self.workers.pop(worker_id, None)
+
+    def _rebalance(self) -> None:
+        """Spread the partitions anew over the workers that answer; live owners give theirs up first."""
+        world = self.world
+        members = [worker.member for worker in self.workers.values()]
+        if not members:
+            return
+        owners = {partition: world.random.choice(members) for partition in range(len(world.sources))}
+        for worker in self.workers.values():
+            leaving = [part for part in worker.source.owned if owners[part] != worker.member]
+            if leaving:
+                worker.source.revoke(leaving)
+        for worker in self.stopped.values():
+            worker.source.kicked = True
+        world.owners, world.generation = owners, world.generation + 1
+
+    def _act(self, worker_id: str, worker: SimulatedWorker) -> None:
+        try:
+            worker.step()
+        except (Crash, FencedError):
+            self.workers.pop(worker_id, None)
+            self.stopped.pop(worker_id, None)
+            if worker_id not in self.workers and worker_id not in self.stopped:
+                self._start(worker_id)
+            self._rebalance()
+
+    def run(self, events: int = 150) -> None:
+        """Let things happen, then let everything come to its end."""
+        world = self.world
+        for _ in range(events):
+            draw = world.random.random()
+            if draw < 0.03:
+                self._rebalance()
+            elif draw < 0.05 and len(self.workers) > 1:
+                name = world.random.choice(sorted(self.workers))
+                self.stopped[name] = self.workers.pop(name)
+                self._rebalance()
+            elif draw < 0.08 and self.stopped:
+                name = world.random.choice(sorted(self.stopped))
+                worker = self.stopped.pop(name)
+                if world.random.random() < 0.5:
+                    self._act(name, worker)  # a last step of somebody who does not know that he is out
+                if name not in self.workers:
+                    self.workers[name] = worker
+                self._rebalance()
+            elif draw < 0.10:
+                self._start(f"w{world.random.randrange(4)}")  # perhaps a second process with the same id
+                self._rebalance()
+            everybody = {**self.stopped, **self.workers} if draw > 0.9 else self.workers
+            if everybody:
+                name = world.random.choice(sorted(everybody))
+                self._act(name, everybody[name])
+        self._finish()
+
+    def _finish(self) -> None:
+        world = self.world
+        world.faults = False
+        self.stopped.clear()
+        self._start("w0")
+        self._rebalance()
+        goal = {partition: len(rows) for partition, rows in enumerate(world.sources)}
+        for _ in range(20_000):
+            if world.committed == goal:
+                return
+            name = world.random.choice(sorted(self.workers))
+            self._act(name, self.workers[name])
+        raise AssertionError(f"not at the end after 20,000 steps: {world.committed} of {goal}")
+
+    def check(self) -> None:
+        """Hold the whole history against the rules."""
+        world = self.world
+        answered = Counter((partition, offset) for partition, offset, _ in world.published)
+        wanted = Counter((part, row.offset) for part, rows in enumerate(world.sources) for row in rows)
+        assert answered == wanted, f"lost {wanted - answered}, repeated {answered - wanted}"
+        oracle = Oracle(DEFINITION.max_distance)
+        for entry in world.log.entries:
+            oracle.apply(entry.value)
+        for partition, offset, answer in world.published:
+            assert answer == oracle.answers[Source(TOPIC_ID, partition), offset], (partition, offset)

@@ -1,0 +1,45 @@
+"""`neardup topics create|check`: the four topics with the right settings."""
+
+from __future__ import annotations
+
+import typer
+
+from worker.cli import app
+from worker.cli.options import with_settings
+from worker.settings import ConnectionSettings, Settings
+
+topics_app = typer.Typer(no_args_is_help=True, help="The four topics: create them, or say what is wrong with them.")
+app.add_typer(topics_app, name="topics")
+
+
+@topics_app.command()
+@with_settings(ConnectionSettings)
+def create(settings: Settings) -> None:
+    """Create the topics that are missing, with the right settings; then check all four."""
+    from worker.shell import kafka_config, topics  # noqa: PLC0415
+    from worker.shell.kafka import Admin  # noqa: PLC0415
+
+    admin = Admin(kafka_config.admin(settings), settings.call_timeout_s)
+    for name, was_missing in topics.create(admin, settings).items():
+        typer.echo(f"{name}: {'created' if was_missing else 'exists'}")
+    _check(settings)
+
+
+@topics_app.command()
+@with_settings(ConnectionSettings)
+def check(settings: Settings) -> None:
+    """Say what is wrong with the topics and how to mend it; exit code 1 if a worker could not run on them."""
+    _check(settings)
+
+
+def _check(settings: Settings) -> None:
+    from worker.shell import kafka_config, topics  # noqa: PLC0415
+    from worker.shell.kafka import Admin  # noqa: PLC0415
+
+    problems = topics.check(Admin(kafka_config.admin(settings), settings.call_timeout_s), settings)
+    for problem in problems:
+        typer.echo(f"{'error' if problem.fatal else 'warning'}: {problem}")
+    if not problems:
+        typer.echo("all four topics are as they should be")
+    if any(problem.fatal for problem in problems):
+        raise typer.Exit(1)

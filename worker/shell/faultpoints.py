@@ -1,0 +1,68 @@
+"""
+Named points where a test can make the worker fail. Off, a point costs one call of an empty function.
+
+The setting `fault` is "point:action:hit", for example "after-append:kill:3": at the third batch that reaches the point
+the process gets SIGKILL. Actions: kill, stop (SIGSTOP), sleep (ten seconds).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from enum import StrEnum
+
+__all__ = ["Point", "Reach", "from_setting", "never"]
+
+
+class Point(StrEnum):
+    """Where a batch stands."""
+
+    BEFORE_APPEND = "before-append"
+    AFTER_APPEND = "after-append"  # in the log, and applied; no verdict published
+    IN_TRANSACTION = "in-transaction"  # verdicts sent, offsets not
+    AFTER_OFFSETS = "after-offsets"  # verdicts and offsets sent, not committed
+    AFTER_COMMIT = "after-commit"
+
+
+Reach = Callable[[Point], None]
+
+_ACTIONS: dict[str, Callable[[], None]] = {
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+    "sleep": lambda: time.sleep(10),
+}
+
+
+def never(_point: Point) -> None:
+    """Do nothing: the ordinary case."""
+
+
+def from_setting(setting: str | None) -> Reach:
+    """
+    Give the function that fails as the setting says.
+
+    Raises:
+        ValueError: the setting names no point, action or hit.
+    """
+    if not setting:
+        return never
+    try:
+        name, action_name, hit_text = setting.split(":")
+        point, action, hit = Point(name), _ACTIONS[action_name], int(hit_text)
+    except (ValueError, KeyError) as error:
+        raise ValueError(
+            f"fault must be point:action:hit with point one of {', '.join(Point)} and action one of "
+            f"{', '.join(_ACTIONS)}, got {setting!r}"
+        ) from error
+    hits = 0
+
+    def reach(reached: Point) -> None:
+        nonlocal hits
+        if reached is point:
+            hits += 1
+            if hits == hit:
+                action()
+
+    return reach

@@ -1,0 +1,97 @@
+"""
+The same pipeline over files: the source is an iterator, the log a list in memory, and the verdicts come back in order.
+
+What Kafka adds (other workers, transactions, restarts) falls away; what judges a document is the same code.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from worker.core.verdict import Verdict
+from worker.log.definition import Definition
+from worker.log.record import Source
+from worker.log.replica import Rejection, Replica
+from worker.shell.memory_log import MemoryLog, MemoryReader, MemoryWriter
+from worker.shell.ordering import Ordering, Part
+from worker.shell.ports import SourceMessage
+from worker.shell.prepare import Prepared, Preparer
+
+__all__ = ["TOPIC", "Answered", "FileEngine"]
+
+TOPIC = "files"
+_SOURCE = Source(b"neardup:files".ljust(16, b"\0"), 0)
+_BATCHES_AHEAD = 4
+
+
+class Answered(NamedTuple):
+    """One message of the input and what was decided of it."""
+
+    message: SourceMessage
+    answer: Verdict | Rejection
+
+
+class FileEngine:
+    """
+    Judges a stream of messages in its order.
+
+    Args:
+        replica: empty, or restored from a state folder; then the stream goes on where that one ended.
+        clock_ms: the time stamp of each batch.
+    """
+
+    def __init__(
+        self,
+        definition: Definition,
+        preparer: Preparer,
+        *,
+        replica: Replica | None = None,
+        batch_documents_max: int = 500,
+        record_bytes_max: int = 900_000,
+        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self.replica = replica if replica is not None else Replica(definition)
+        log = MemoryLog(clock_ms, keep=False)
+        log.first = self.replica.next_offset
+        self._ordering = Ordering(
+            self.replica,
+            MemoryReader(log, log.first),
+            MemoryWriter(log),
+            self.replica.definition.author("files"),
+            record_bytes_max,
+        )
+        self._preparer = preparer
+        self._batch_documents_max = batch_documents_max
+        covered = list(self.replica.coverage.get(_SOURCE, ()))
+        self._offset = covered[-1].stop if covered else 0
+
+    def judge(self, messages: Iterable[tuple[bytes | None, bytes | None]]) -> Iterator[Answered]:
+        """
+        Give each message with its answer, in order; a few batches are prepared ahead.
+
+        Args:
+            messages: key and value, as they would stand in the topic `documents`.
+        """
+        numbered = (
+            SourceMessage(0, offset, key, value) for offset, (key, value) in enumerate(messages, start=self._offset)
+        )
+        ahead: deque[tuple[list[SourceMessage], Prepared]] = deque()
+        while batch := list(itertools.islice(numbered, self._batch_documents_max)):
+            ahead.append((batch, self._preparer.submit(batch)))
+            if len(ahead) >= _BATCHES_AHEAD:
+                yield from self._answer(*ahead.popleft())
+        while ahead:
+            yield from self._answer(*ahead.popleft())
+
+    def _answer(self, batch: list[SourceMessage], prepared: Prepared) -> Iterator[Answered]:
+        stop = batch[-1].offset + 1
+        part = Part(_SOURCE, self._offset, stop, self._offset, prepared.rows())
+        self._ordering.append(self._ordering.missing([part]))
+        answers = self._ordering.answers(part, TOPIC)
+        self.replica.committed(_SOURCE, stop)
+        self._offset = stop
+        return map(Answered, batch, answers)

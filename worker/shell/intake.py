@@ -1,0 +1,174 @@
+"""
+The intake thread: reads the source as a member of the group, starts each batch, hands it on in order.
+
+The only thread that touches the source consumer. The queue towards the ordering thread is bounded; while it is full the
+consumer is paused and still polled, so that the member stays in the group however long the ordered part takes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+import structlog
+
+from worker.errors import NeardupError
+from worker.settings import Settings
+from worker.shell.ownership import Claim, Ownership
+from worker.shell.ports import GroupSource, SourceMessage
+from worker.shell.prepare import Prepared, Preparer
+
+__all__ = ["Batch", "BatchSection", "Intake"]
+
+_log = structlog.get_logger(__name__)
+
+
+class BatchSection(NamedTuple):
+    """The messages of one partition in a batch: positions [begin, end) of the batch, offsets [first, stop)."""
+
+    claim: Claim
+    first: int
+    stop: int
+    begin: int
+    end: int
+
+
+class Batch(NamedTuple):
+    """What one poll gave. Sections are in the order of their partitions, messages in the order of their offsets."""
+
+    sections: tuple[BatchSection, ...]
+    messages: tuple[SourceMessage, ...]
+    prepared: Prepared
+    read_at_s: float  # monotonic
+
+
+class Intake:
+    """
+    Reads and prepares until told to stop.
+
+    Args:
+        connect: makes the source consumer, given the three rebalance callbacks.
+        batches: where prepared batches go, in order; None follows the last one.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        connect: Callable[..., GroupSource],
+        preparer: Preparer,
+        ownership: Ownership,
+        batches: queue.Queue[Batch | None],
+    ) -> None:
+        self._settings = settings
+        self._preparer = preparer
+        self._ownership = ownership
+        self._batches = batches
+        self._positions: dict[int, int | None] = {}
+        self._assigned_now: set[int] = set()
+        self._rewinds_done = 0
+        self._bytes_mean = 4_096.0  # of a message, a moving average
+        self._connect = connect
+        self.stopping = threading.Event()
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        """Run until `stopping` is set or something fails; `failure` then says what. The last thing queued is None."""
+        source: GroupSource | None = None
+        try:
+            source = self._connect(self._on_assigned, self._on_revoked, self._ownership.drop)
+            while not self.stopping.is_set():
+                self._step(source)
+        except NeardupError as error:
+            self.failure = error
+        except BaseException as error:
+            self.failure = error
+            _log.exception("the intake thread failed")
+        finally:
+            self._offer(None, source)
+            if source is not None:
+                source.close()
+
+    def _step(self, source: GroupSource) -> None:
+        if self._ownership.rewinds != self._rewinds_done:
+            self._read_again(source)
+        rewinds = self._rewinds_done
+        self._assigned_now.clear()
+        messages = source.poll(self._messages_max(), self._settings.batch_wait_ms / 1_000)
+        self._ownership.membership = source.membership()
+        if self._assigned_now:
+            # What this poll gave of a partition that was assigned inside it may be from before: read that again.
+            again = {part: self._positions[part] for part in self._assigned_now if part in self._positions}
+            touched = {message.partition for message in messages} & set(again)
+            messages = [message for message in messages if message.partition not in again]
+            source.seek({part: again[part] for part in touched})
+        if messages:
+            batch = self._batch(messages, rewinds)
+            if batch is not None:
+                self._offer(batch, source)
+
+    def _messages_max(self) -> int:
+        by_bytes = int(self._settings.batch_bytes_max / self._bytes_mean)
+        return max(1, min(self._settings.batch_documents_max, by_bytes))
+
+    def _read_again(self, source: GroupSource) -> None:
+        """Go back to the committed offsets of every owned partition: what was read since then is void."""
+        self._rewinds_done = self._ownership.rewinds
+        starts = source.committed(self._ownership.partitions())
+        source.seek(starts)
+        self._positions.update(starts)
+        _log.info("reading again from the committed offsets", offsets=starts)
+
+    def _batch(self, messages: Sequence[SourceMessage], rewinds: int) -> Batch | None:
+        total = sum(len(message.value or b"") for message in messages)
+        self._bytes_mean = 0.5 * self._bytes_mean + 0.5 * max(total / len(messages), 256)
+        sections: list[BatchSection] = []
+        kept: list[SourceMessage] = []
+        ordered = sorted(messages, key=attrgetter("partition", "offset"))
+        for partition, group in itertools.groupby(ordered, key=attrgetter("partition")):
+            claim = self._ownership.claim(partition, rewinds)
+            position = self._positions.get(partition)
+            mine = [message for message in group if position is None or message.offset >= position]
+            if claim is None or not mine:
+                continue
+            first = mine[0].offset if position is None else position
+            stop = mine[-1].offset + 1
+            sections.append(BatchSection(claim, first, stop, len(kept), len(kept) + len(mine)))
+            kept.extend(mine)
+            self._positions[partition] = stop
+        if not sections:
+            return None
+        return Batch(tuple(sections), tuple(kept), self._preparer.submit(kept), time.monotonic())
+
+    def _offer(self, batch: Batch | None, source: GroupSource | None) -> None:
+        """Queue a batch; while there is no room, keep the membership alive without reading."""
+        paused = False
+        while True:
+            try:
+                self._batches.put(batch, timeout=0.05)
+                break
+            except queue.Full:
+                if source is None or batch is None:
+                    continue
+                # pause each time: a partition assigned meanwhile comes unpaused
+                source.pause()
+                paused = True
+                if source.poll(1, 0.0):
+                    self._ownership.rewind()  # fetched by a partition that came in just now: read it again later
+                self._ownership.membership = source.membership()
+        if paused and source is not None:
+            source.resume()
+
+    def _on_assigned(self, starts: dict[int, int | None]) -> None:
+        self._positions.update(starts)
+        self._assigned_now.update(starts)
+        self._ownership.assign(starts)
+        _log.info("partitions assigned", offsets=starts)
+
+    def _on_revoked(self, partitions: list[int]) -> None:
+        ended = self._ownership.give_up(partitions, self._settings.call_timeout_s)
+        _log.info("partitions revoked", partitions=partitions, transaction_ended=ended)

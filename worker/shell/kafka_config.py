@@ -1,0 +1,132 @@
+"""The client configurations, as plain maps: each option that carries a guarantee stands here with its reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from worker.settings import Settings
+
+__all__ = ["admin", "appender", "connection", "feeder", "group_consumer", "log_consumer", "publisher", "reader"]
+
+FETCH_BYTES_MAX = 16 << 20
+QUEUE_KBYTES_MAX = 16 << 10
+MESSAGE_BYTES_MAX = 8 << 20
+
+
+def connection(settings: Settings) -> dict[str, Any]:
+    """Give what every client needs: where the cluster is and how to prove who we are."""
+    secrets = {
+        "sasl.password": settings.sasl_password,
+        "ssl.key.password": settings.ssl_key_password,
+    }
+    plain = {
+        "security.protocol": settings.security_protocol,
+        "sasl.mechanism": settings.sasl_mechanism,
+        "sasl.username": settings.sasl_username,
+        "ssl.ca.location": settings.ssl_ca_location,
+        "ssl.certificate.location": settings.ssl_certificate_location,
+        "ssl.key.location": settings.ssl_key_location,
+    }
+    return {
+        "bootstrap.servers": settings.bootstrap,
+        "client.id": settings.worker_id,
+        "message.max.bytes": MESSAGE_BYTES_MAX,
+        "reconnect.backoff.max.ms": 1_000,  # a broker that restarts is back within seconds
+        **{name: str(value) for name, value in plain.items() if value is not None},
+        **{name: value.get_secret_value() for name, value in secrets.items() if value is not None},
+        **settings.kafka_options,
+    }
+
+
+def _consumer(settings: Settings) -> dict[str, Any]:
+    return {
+        **connection(settings),
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error",  # an offset that is gone must stop us, never move us
+        "isolation.level": "read_committed",
+        "fetch.queue.backoff.ms": 10,  # the default of 1,000 holds a bounded queue at a tenth of its rate
+        "fetch.max.bytes": FETCH_BYTES_MAX,
+        "queued.max.messages.kbytes": QUEUE_KBYTES_MAX,
+    }
+
+
+def group_consumer(settings: Settings) -> dict[str, Any]:
+    """Give the source consumer: a member of the group, offsets committed in our transactions alone."""
+    classic = {
+        "partition.assignment.strategy": "cooperative-sticky",
+        "session.timeout.ms": settings.session_timeout_ms,
+        "heartbeat.interval.ms": max(settings.session_timeout_ms // 5, 100),
+    }
+    return {
+        **_consumer(settings),
+        "group.id": settings.group,
+        "group.protocol": settings.group_protocol,
+        **(classic if settings.group_protocol == "classic" else {}),
+        **({"group.instance.id": settings.worker_id} if settings.static_membership else {}),
+        "max.poll.interval.ms": settings.max_poll_interval_ms,
+    }
+
+
+def log_consumer(settings: Settings) -> dict[str, Any]:
+    """Give the log's reader: no group of its own to speak of, every worker reads everything."""
+    return {
+        **_consumer(settings),
+        "group.id": f"{settings.group}.log",  # the client wants one; nothing is ever committed under it
+        "isolation.level": "read_uncommitted",  # the log is written without transactions
+        "fetch.wait.max.ms": 100,
+        "enable.partition.eof": True,  # tells where the log ends, whatever gaps it has
+    }
+
+
+def reader(settings: Settings) -> dict[str, Any]:
+    """Give a reader of committed messages outside any group, for `verdicts` and for checks."""
+    return {
+        **_consumer(settings),
+        "group.id": f"{settings.group}.reader",
+        "enable.partition.eof": True,
+    }
+
+
+def appender(settings: Settings) -> dict[str, Any]:
+    """Give the log's writer: idempotent and outside transactions, so that a dead one stalls no reader."""
+    return {
+        **connection(settings),
+        "enable.idempotence": True,
+        "acks": "all",
+        "compression.type": "lz4",
+        "linger.ms": 0,
+        "delivery.timeout.ms": int(settings.call_timeout_s * 1_000),
+    }
+
+
+def publisher(settings: Settings) -> dict[str, Any]:
+    """Give the transactional producer; its id is this worker's slot, so that a successor fences it."""
+    return {
+        **connection(settings),
+        "transactional.id": f"{settings.group}.{settings.worker_id}",
+        "transaction.timeout.ms": settings.transaction_timeout_ms,
+        "acks": "all",
+        "compression.type": "lz4",
+        "partitioner": "murmur2_random",  # where the Java client would put the key
+        "linger.ms": 2,
+        "queue.buffering.max.kbytes": 1 << 17,
+    }
+
+
+def feeder(settings: Settings) -> dict[str, Any]:
+    """Give the producer of `neardup feed`: each document once, large ones compressed well."""
+    return {
+        **connection(settings),
+        "enable.idempotence": True,
+        "acks": "all",
+        "compression.type": "zstd",
+        "partitioner": "murmur2_random",
+        "linger.ms": 20,
+        "queue.buffering.max.kbytes": 1 << 16,
+        "delivery.timeout.ms": 120_000,
+    }
+
+
+def admin(settings: Settings) -> dict[str, Any]:
+    """Give the administrator's client."""
+    return connection(settings)

@@ -1,0 +1,190 @@
+"""
+The ordering loop: takes prepared batches in order, has the log decide, publishes verdicts and offsets together.
+
+    batch ──► rows ──► append what the log lacks ──► apply the log ──► answers ──► one transaction
+                                                                          ▲              │ settled failure: try again
+                                                                          └──────────────┘ doubtful: read again
+
+The only thread that touches the log, the replica and the transactional producer.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import structlog
+
+from worker.core.verdict import Verdict
+from worker.errors import DocumentError, RetryError, StopError
+from worker.log.record import Row, Source
+from worker.settings import Settings
+from worker.shell import metrics
+from worker.shell.faultpoints import Point, Reach
+from worker.shell.intake import Batch, BatchSection
+from worker.shell.messages import encode_dead_letter, encode_verdict
+from worker.shell.ordering import Ordering, Part
+from worker.shell.ownership import Claim, Ownership
+from worker.shell.ports import Outgoing, Publisher, SourceMessage
+from worker.shell.watchdog import Watchdog
+
+__all__ = ["Loop"]
+
+_log = structlog.get_logger(__name__)
+
+
+class _Ready(NamedTuple):
+    """One partition's share of a batch, ready to be published under its claim."""
+
+    claim: Claim
+    stop: int
+    messages: list[Outgoing]
+    outcomes: list[str]
+
+
+class Loop:
+    """
+    Runs until the intake says that nothing more comes.
+
+    Args:
+        topic_id: of the source topic, as the log knows it.
+        reach: the fault points.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        topic_id: bytes,
+        ordering: Ordering,
+        publisher: Publisher,
+        ownership: Ownership,
+        batches: queue.Queue[Batch | None],
+        *,
+        watchdog: Watchdog,
+        reach: Reach,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._settings = settings
+        self._topic_id = topic_id
+        self._ordering = ordering
+        self._publisher = publisher
+        self._ownership = ownership
+        self._batches = batches
+        self._watchdog = watchdog
+        self._reach = reach
+        self._sleep = sleep
+        self._rewinds_in_a_row = 0
+
+    def run(self) -> None:
+        """Answer batch after batch, and follow the log while there is none."""
+        while True:
+            try:
+                batch = self._batches.get(timeout=0.01)
+            except queue.Empty:
+                batch = None
+                self._ordering.follow(0)
+            else:
+                if batch is None:
+                    return
+                self.answer(batch)
+
+    def answer(self, batch: Batch) -> None:
+        """Give every message of a batch its answer, if its partition is still ours."""
+        limit_s = self._settings.call_timeout_s
+        rows = batch.prepared.rows()
+        self._reach(Point.BEFORE_APPEND)
+        parts = [
+            (section, self._part(section, rows[section.begin : section.end]))
+            for section in batch.sections
+            if self._ownership.holds(section.claim)
+        ]
+        with self._watchdog.limit("appending to the log", 2 * limit_s):
+            self._ordering.follow(0)
+            self._ordering.append(self._ordering.missing([part for _, part in parts]))
+        self._reach(Point.AFTER_APPEND)
+        try:
+            self._publish(
+                [
+                    self._ready(section.claim, part, batch.messages[section.begin : section.end])
+                    for section, part in parts
+                ]
+            )
+        except RetryError as error:
+            self._read_again(error)
+        else:
+            self._rewinds_in_a_row = 0
+            metrics.LATENCY_S.observe(time.monotonic() - batch.read_at_s)
+
+    def _read_again(self, error: RetryError) -> None:
+        """Let everything be read again from the committed offsets, but not for ever."""
+        self._rewinds_in_a_row += 1
+        if self._rewinds_in_a_row > self._settings.retries_max:
+            raise StopError(
+                f"gave up after reading again {self._settings.retries_max} times in a row: {error}"
+            ) from error
+        _log.warning("reading again", cause=str(error), in_a_row=self._rewinds_in_a_row)
+        self._ownership.rewind()
+        metrics.REWINDS.inc()
+        self._sleep(min(0.05 * self._rewinds_in_a_row, 0.5))
+
+    def _part(self, section: BatchSection, rows: Sequence[Row]) -> Part:
+        partition = section.claim.partition
+        committed = self._ownership.committed.get(partition, -1)
+        return Part(Source(self._topic_id, partition), section.first, section.stop, committed, rows)
+
+    def _ready(self, claim: Claim, part: Part, messages: Sequence[SourceMessage]) -> _Ready:
+        topic = self._settings.topic_documents
+        outgoing: list[Outgoing] = []
+        outcomes: list[str] = []
+        for message, answer in zip(messages, self._ordering.answers(part, topic), strict=True):
+            if isinstance(answer, Verdict):
+                outgoing.append(Outgoing(self._settings.topic_verdicts, *encode_verdict(answer)))
+                outcomes.append(answer.outcome.value)
+            else:
+                key, value, headers = encode_dead_letter(
+                    topic, message.partition, message.offset, message.key, message.value,
+                    DocumentError(answer.code, answer.text), bytes_max=self._settings.dead_letter_bytes_max,
+                )  # fmt: skip
+                outgoing.append(Outgoing(self._settings.topic_dead_letter, key, value, tuple(headers)))
+                outcomes.append("dead-letter")
+        return _Ready(claim, part.stop, outgoing, outcomes)
+
+    def _publish(self, ready: Sequence[_Ready]) -> None:
+        """
+        Publish in one transaction what is still ours; after a settled failure once more, with a fresh membership.
+
+        Raises:
+            RetryError: the outcome is in doubt, or the attempts are used up.
+        """
+        for attempt in range(1, self._settings.retries_max + 2):
+            with self._ownership.publishing():
+                mine = [share for share in ready if self._ownership.holds(share.claim)]
+                if not mine:
+                    return
+                offsets = {share.claim.partition: share.stop for share in mine}
+                messages = [message for share in mine for message in share.messages]
+                try:
+                    with self._watchdog.limit("publishing verdicts", 4 * self._settings.call_timeout_s):
+                        self._publisher.publish(messages, offsets, self._ownership.membership)
+                except RetryError as error:
+                    metrics.RETRIES.inc()
+                    if not error.settled or attempt > self._settings.retries_max:
+                        raise
+                    _log.warning("transaction aborted, trying again", cause=str(error), attempt=attempt)
+                else:
+                    self._reach(Point.AFTER_COMMIT)
+                    self._ownership.mark_committed(offsets)
+                    self._count(mine)
+                    return
+            self._sleep(min(0.05 * attempt, 0.5))
+
+    def _count(self, shares: Sequence[_Ready]) -> None:
+        documents = 0
+        for share in shares:
+            documents += len(share.outcomes)
+            self._ordering.replica.committed(Source(self._topic_id, share.claim.partition), share.stop)
+            for outcome in set(share.outcomes):
+                metrics.ANSWERS.labels(outcome).inc(share.outcomes.count(outcome))
+        metrics.BATCH_DOCUMENTS.observe(documents)

@@ -1,0 +1,100 @@
+"""
+The ordered part of the pipeline, the same for Kafka and for files: append what the log lacks, apply, answer.
+
+`Ordering` owns a replica and the two ends of the log. It gives what to publish and publishes nothing itself.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+from worker.core.verdict import Verdict
+from worker.errors import StopError
+from worker.log.record import Author, Row, Section, Source, decode, encode
+from worker.log.replica import Rejection, Replica
+from worker.shell import metrics
+from worker.shell.ports import LogReader, LogWriter
+
+__all__ = ["Ordering", "Part"]
+
+
+class Part(NamedTuple):
+    """What a worker read of one source: offsets [first, stop), a row for each message, what it knows as committed."""
+
+    source: Source
+    first: int
+    stop: int
+    committed: int
+    rows: Sequence[Row]
+
+
+class Ordering:
+    """A replica that follows the log, and the worker's way to add to it."""
+
+    def __init__(
+        self, replica: Replica, reader: LogReader, writer: LogWriter, author: Author, record_bytes_max: int
+    ) -> None:
+        self.replica = replica
+        self._reader = reader
+        self._writer = writer
+        self._author = author
+        self._record_bytes_max = record_bytes_max
+
+    def restore(self) -> int:
+        """
+        Apply the log from where the replica stands to its present end; give the number of records.
+
+        Raises:
+            StopError: the log starts after that point or ends before it: it was truncated or recreated.
+        """
+        low, high = self._reader.end()
+        at = self.replica.next_offset
+        if low > at:
+            raise StopError(
+                f"the log starts at offset {low}, but the replica needs {at}: records have been deleted. Set the "
+                f"topic's retention to unlimited, and build a new log from the documents"
+            )
+        if high < at:
+            raise StopError(f"the replica stands at offset {at}, past the log's end ({high}): the topic was recreated")
+        records = 0
+        while max(self.replica.next_offset, self._reader.position()) < high:
+            records += self.follow(1.0)
+        return records
+
+    def follow(self, wait_s: float) -> int:
+        """Apply what the log has to offer now; wait up to `wait_s` for the first record. Give the number of records."""
+        entries = self._reader.read(wait_s)
+        for offset, timestamp_ms, value in entries:
+            applied = self.replica.apply(decode(value), offset, timestamp_ms)
+            metrics.REPEATED_ROWS.inc(applied.repeated)
+        if entries:
+            metrics.LOG_OFFSET.set(self.replica.next_offset)
+            metrics.DOCUMENTS_INDEXED.set(self.replica.documents)
+        return len(entries)
+
+    def missing(self, parts: Sequence[Part]) -> list[Section]:
+        """Give what of these parts the log does not hold yet."""
+        return [
+            Section(part.source, gap.first, gap.stop, part.committed, _between(part.rows, gap.first, gap.stop))
+            for part in parts
+            for gap in self.replica.missing(part.source, part.first, part.stop)
+        ]
+
+    def append(self, sections: Sequence[Section]) -> None:
+        """Append to the log and apply everything up to there, what other workers appended before included."""
+        if sections:
+            last = self._writer.append(list(encode(self._author, sections, self._record_bytes_max)))
+            while self.replica.next_offset <= last:
+                self.follow(1.0)
+
+    def answers(self, part: Part, topic: str) -> list[Verdict | Rejection]:
+        """Give the log's answer to each row of a part, in order."""
+        return [self.replica.answer(part.source, row.offset, topic) for row in part.rows]
+
+
+def _between(rows: Sequence[Row], first: int, stop: int) -> Sequence[Row]:
+    begin = bisect.bisect_left(rows, first, key=attrgetter("offset"))
+    return rows[begin : bisect.bisect_left(rows, stop, begin, key=attrgetter("offset"))]

@@ -1,0 +1,105 @@
+"""
+What the loop asks of the world, as protocols: Kafka and the in-memory log of files both give it.
+
+Offsets are, as everywhere in neardup, the next message to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+__all__ = ["GroupSource", "LogEntry", "LogReader", "LogWriter", "Outgoing", "Publisher", "SourceMessage"]
+
+
+class SourceMessage(NamedTuple):
+    """One message of the source topic."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+class LogEntry(NamedTuple):
+    """One record of the ordered log, with the log's own time stamp."""
+
+    offset: int
+    timestamp_ms: int
+    value: bytes
+
+
+class Outgoing(NamedTuple):
+    """One message to publish."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+class GroupSource(Protocol):
+    """The source topic, read as a member of the consumer group. One thread calls it."""
+
+    def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
+        """Give what has come, at most `messages_max`, after at most `wait_s`; runs the rebalance callbacks."""
+
+    def committed(self, partitions: Sequence[int]) -> dict[int, int | None]:
+        """Give the group's committed offsets; None where it has committed none."""
+
+    def seek(self, offsets: Mapping[int, int | None]) -> None:
+        """Read on from these offsets; None is the beginning."""
+
+    def pause(self) -> None:
+        """Fetch nothing more for now, and stay in the group."""
+
+    def resume(self) -> None:
+        """Fetch again."""
+
+    def membership(self) -> Any:
+        """Give the proof of membership that a commit carries; it changes with every rebalance."""
+
+    def close(self) -> None:
+        """Leave the group."""
+
+
+class LogReader(Protocol):
+    """The ordered log, read by every worker from wherever its replica stands."""
+
+    def read(self, wait_s: float) -> list[LogEntry]:
+        """Give the records that are there, in order; wait up to `wait_s` for the first."""
+
+    def position(self) -> int:
+        """Give the offset below which everything has been read; the log's gaps count, unlike a record's offset."""
+
+    def end(self) -> tuple[int, int]:
+        """Give the log's first offset and the offset behind its last record."""
+
+    def close(self) -> None:
+        """Stop reading."""
+
+
+class LogWriter(Protocol):
+    """The ordered log, to append to."""
+
+    def append(self, records: Sequence[bytes]) -> int:
+        """Append in order and wait until all are durable; give the offset of the last. A failure is final."""
+
+    def close(self) -> None:
+        """Stop writing."""
+
+
+class Publisher(Protocol):
+    """Verdicts, dead letters and the source offsets that they answer, together or not at all."""
+
+    def publish(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any) -> None:
+        """
+        Publish in one transaction.
+
+        Raises:
+            RetryError: nothing is known to be published; ask for the committed offsets and go on from there.
+            FencedError: another process has this worker's id.
+        """
+
+    def close(self) -> None:
+        """Abort what is open."""

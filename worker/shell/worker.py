@@ -1,0 +1,168 @@
+"""
+The worker: puts the parts together, runs them, and takes them apart again in the right order.
+
+    intake thread     source consumer, decoding             ──► bounded queue of batches
+    fingerprint       one thread for texts, child processes for pages
+    main thread       log reader and writer, replica, transactional producer
+    watchdog          ends the process when a call outlives its limit
+"""
+
+from __future__ import annotations
+
+import queue
+import signal
+import threading
+import time
+from typing import Any
+
+import structlog
+
+from worker.core.extract import PageLimits
+from worker.core.fingerprint import Fingerprinter
+from worker.errors import NeardupError, StopError
+from worker.log.definition import Definition
+from worker.log.replica import Replica
+from worker.settings import Settings
+from worker.shell import faultpoints, kafka_config, metrics, topics
+from worker.shell.intake import Batch, Intake
+from worker.shell.kafka import Admin, GroupConsumer, LogAppender, LogConsumer, TransactionalPublisher
+from worker.shell.loop import Loop
+from worker.shell.ordering import Ordering
+from worker.shell.ownership import Ownership
+from worker.shell.pool import PagePool
+from worker.shell.ports import GroupSource
+from worker.shell.prepare import Preparer
+from worker.shell.watchdog import Watchdog
+
+__all__ = ["run"]
+
+_log = structlog.get_logger(__name__)
+
+
+def definition_of(settings: Settings) -> Definition:
+    """Give what all records of this deployment's log must agree on."""
+    parameters = settings.parameters
+    return Definition(parameters.scheme, parameters.hash, settings.max_distance)
+
+
+def run(settings: Settings) -> None:
+    """
+    Run one worker until SIGTERM or SIGINT; returns when it has left the group.
+
+    Raises:
+        StopError: settings, topics or log are wrong, or the cluster went away for too long; the text says the remedy.
+        FencedError: another process has taken over this worker id.
+    """
+    started = time.monotonic()
+    reach = faultpoints.from_setting(settings.fault)
+    admin = Admin(kafka_config.admin(settings), settings.call_timeout_s)
+    found, problems = topics.require(admin, settings)
+    for problem in problems:
+        _log.warning("topic is not as it should be", topic=problem.topic, problem=problem.text, remedy=problem.remedy)
+    metrics.serve(settings.metrics_port)
+    fingerprinter = Fingerprinter(settings.parameters)
+    fingerprinter.warm_up()
+    pool = PagePool(settings.processes, settings.parameters, _limits(settings))
+    watchdog = Watchdog()
+    try:
+        ordering, closing = _ordering(settings)
+        records = ordering.restore()
+        _log.info(
+            "log applied",
+            records=records,
+            next_offset=ordering.replica.next_offset,
+            documents=ordering.replica.documents,
+            seconds=round(time.monotonic() - started, 2),
+        )
+        publisher = TransactionalPublisher(
+            kafka_config.publisher(settings),
+            settings.topic_documents,
+            settings.call_timeout_s,
+            settings.transaction_timeout_ms / 1_000,
+            reach,
+        )
+        publisher.open()
+        closing.append(publisher)
+        try:
+            preparer = Preparer(fingerprinter, pool, settings.document_bytes_max)
+            closing.append(preparer)
+            _serve(settings, found[settings.topic_documents].topic_id, ordering, publisher, preparer, watchdog, reach)
+        finally:
+            for part in reversed(closing):
+                part.close()
+    finally:
+        pool.close()
+        watchdog.close()
+
+
+def _limits(settings: Settings) -> PageLimits:
+    return PageLimits(
+        body_max=settings.document_bytes_max,
+        memory_mb=settings.page_memory_mb,
+        page_timeout_s=settings.page_timeout_s,
+    )
+
+
+def _ordering(settings: Settings) -> tuple[Ordering, list[Any]]:
+    """Make the replica and the two ends of the log."""
+    replica = Replica(definition_of(settings))
+    reader = LogConsumer(
+        kafka_config.log_consumer(settings), settings.topic_fingerprints, replica.next_offset, settings.call_timeout_s
+    )
+    writer = LogAppender(kafka_config.appender(settings), settings.topic_fingerprints, settings.call_timeout_s)
+    author = replica.definition.author(settings.worker_id)
+    return Ordering(replica, reader, writer, author, settings.record_bytes_max), [reader, writer]
+
+
+def _serve(
+    settings: Settings,
+    topic_id: bytes,
+    ordering: Ordering,
+    publisher: TransactionalPublisher,
+    preparer: Preparer,
+    watchdog: Watchdog,
+    reach: faultpoints.Reach,
+) -> None:
+    """Answer documents until told to stop; then finish what has been read, leave the group and return."""
+    ownership = Ownership()
+    batches: queue.Queue[Batch | None] = queue.Queue(settings.queue_batches_max)
+
+    def connect(*callbacks: Any) -> GroupSource:
+        return GroupConsumer(
+            kafka_config.group_consumer(settings), settings.topic_documents, settings.call_timeout_s, *callbacks
+        )
+
+    intake = Intake(settings, connect, preparer, ownership, batches)
+    thread = threading.Thread(target=intake.run, name="intake", daemon=True)
+
+    def stop(number: int, _frame: object) -> None:
+        _log.info("stopping", signal=signal.Signals(number).name)
+        intake.stopping.set()
+
+    previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    loop = Loop(settings, topic_id, ordering, publisher, ownership, batches, watchdog=watchdog, reach=reach)
+    thread.start()
+    _log.info("worker runs", worker_id=settings.worker_id, group=settings.group, bootstrap=settings.bootstrap)
+    try:
+        loop.run()
+    finally:
+        intake.stopping.set()
+        _drain(batches, thread, settings.call_timeout_s)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    if isinstance(intake.failure, NeardupError):
+        raise intake.failure
+    if intake.failure is not None:
+        raise StopError(f"the intake thread failed: {intake.failure!r}") from intake.failure
+    _log.info("worker has left the group")
+
+
+def _drain(batches: queue.Queue[Batch | None], thread: threading.Thread, wait_s: float) -> None:
+    """Let the intake thread end, which may be waiting for room in the queue."""
+    deadline = time.monotonic() + wait_s
+    while thread.is_alive() and time.monotonic() < deadline:
+        try:
+            batches.get(timeout=0.05)
+        except queue.Empty:
+            continue
+    thread.join(0.1)
