@@ -236,7 +236,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "title": TEXT | JSON,
     "attrs": st.dictionaries(TEXT, JSON, max_size=2) | JSON,
     "other": JSON,
-    **{name: TEXT | LONG | JSON for name in OPTIONAL_CHARACTERS_MAX},
+    **dict.fromkeys(OPTIONAL_CHARACTERS_MAX, TEXT | LONG | JSON),
 }
 # Most drawn messages should be nearly right, else every one fails at its first field.
 BODY = st.sampled_from(["text", "html"]).map(lambda name: {name: "a"}) | BASE64.map(lambda body: {"body_base64": body})
