@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from worker.errors import StopError
+from worker.shell.broker import EmbeddedKafka, Runtime, prepare
 
 # No time limits: a busy machine is not a defect. Each failure prints its seed.
 settings.register_profile("neardup", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -22,3 +28,99 @@ def corpora() -> Path:
     if not (folder / "docs.jsonl").is_file():
         pytest.skip(f"labelled corpora are not at {folder} (set NEARDUP_CORPORA)")
     return folder
+
+
+class Kafka(Protocol):
+    """A cluster that serves: all that most tests need to know."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class OwnKafka:
+    """A cluster of the user's own, named by NEARDUP_BOOTSTRAP."""
+
+    bootstrap: str
+
+
+@pytest.fixture(scope="session")
+def broker_runtime() -> Runtime:
+    """Java and jars; where they cannot be had the test is skipped with the reason, or fails if Kafka is required."""
+    try:
+        return prepare()
+    except StopError as error:
+        if KAFKA_REQUIRED:
+            pytest.fail(f"NEARDUP_REQUIRE_KAFKA is set, and {error}", pytrace=False)
+        pytest.skip(f"no Apache Kafka here: {error}")
+
+
+@pytest.fixture(scope="session")
+def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
+    """One node of Apache Kafka for the whole session (or NEARDUP_BOOTSTRAP's): name your topics and groups uniquely."""
+    own = os.environ.get("NEARDUP_BOOTSTRAP")
+    if own:
+        yield OwnKafka(own)
+        return
+    with EmbeddedKafka(runtime=request.getfixturevalue("broker_runtime")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def cluster_of_three(broker_runtime: Runtime) -> Iterator[EmbeddedKafka]:
+    """Three nodes for the session; tests take `kafka3`."""
+    with EmbeddedKafka(nodes=3, runtime=broker_runtime) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def kafka3(cluster_of_three: EmbeddedKafka) -> Iterator[EmbeddedKafka]:
+    """Three nodes that the test may kill and pause; afterwards all serve again. Name your topics uniquely."""
+    yield cluster_of_three
+    for state in cluster_of_three.states():
+        cluster_of_three.resume(state.node)
+        cluster_of_three.up(state.node)
+
+
+# Tests on a broker are never silently absent: with NEARDUP_REQUIRE_KAFKA=1 the session fails unless some have passed
+# and none was skipped.
+KAFKA_REQUIRED = os.environ.get("NEARDUP_REQUIRE_KAFKA", "") not in {"", "0"}
+BROKER_FIXTURES = {"kafka", "kafka3", "cluster_of_three", "broker_runtime"}
+
+_broker_tests: set[str] = set()
+_broker_outcomes = {"passed": 0, "failed": 0, "skipped": 0}
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever uses a broker is marked so, forgotten or not."""
+    for item in items:
+        if BROKER_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker("kafka")
+        if item.get_closest_marker("kafka"):
+            _broker_tests.add(item.nodeid)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Count the outcomes of the tests on a broker."""
+    if report.nodeid in _broker_tests and (report.when == "call" or report.outcome != "passed"):
+        _broker_outcomes[report.outcome] += 1
+
+
+def _broker_tests_are_missing() -> bool:
+    return not _broker_outcomes["passed"] or _broker_outcomes["skipped"] > 0
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Where Kafka is required, fail when its tests did not run."""
+    if KAFKA_REQUIRED and _broker_tests_are_missing():
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many tests ran on a real broker."""
+    counted = ", ".join(f"{count} {outcome}" for outcome, count in _broker_outcomes.items())
+    if sum(_broker_outcomes.values()):
+        terminalreporter.write_line(f"tests on Apache Kafka: {counted}")
+    if KAFKA_REQUIRED and _broker_tests_are_missing():
+        terminalreporter.write_line(f"FAILED: NEARDUP_REQUIRE_KAFKA asks for all tests on Apache Kafka, got {counted}")

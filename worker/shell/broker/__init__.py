@@ -1,0 +1,8 @@
+"""A real Apache Kafka from Python alone: layout, jars, Java, nodes, and the cluster that they make."""
+
+from __future__ import annotations
+
+from worker.shell.broker.cluster import EmbeddedKafka, NodeState, Runtime, default_data, prepare
+from worker.shell.broker.layout import CLIENT_PORT_DEFAULT
+
+__all__ = ["CLIENT_PORT_DEFAULT", "EmbeddedKafka", "NodeState", "Runtime", "default_data", "prepare"]
