@@ -19,6 +19,7 @@ def _root() -> None:
 
 
 # The commands, in the order of the help. Each import registers its group with `app`.
+from worker.cli import broker as _broker  # noqa: E402, F401
 from worker.cli import settings as _settings  # noqa: E402, F401
 from worker.cli import topics as _topics  # noqa: E402, F401
 from worker.cli import verdicts as _verdicts  # noqa: E402, F401

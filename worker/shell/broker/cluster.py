@@ -148,19 +148,27 @@ class EmbeddedKafka:
         self._runtime = self._runtime or prepare()
         self._refuse_foreign_data()
         for starts_left in reversed(range(STARTS_MAX)):
-            layout = lay_out(self._nodes_count, self._port)
-            self._make_data()
-            self._take(layout)
             try:
-                return self._launch(self._nodes.values())
+                self._start_once()
             except PortTakenError:
-                self.stop(grace_s=0)
                 if self._port or not starts_left:
                     raise
-            except BaseException:
-                self.stop(grace_s=0)
-                raise
-        raise AssertionError("unreachable: the last start returns or raises")
+            else:
+                return
+
+    def _start_once(self) -> None:
+        """Start on a new layout; a start that fails leaves nothing running."""
+        layout = lay_out(self._nodes_count, self._port)
+        try:
+            self._make_data()
+            self._take(layout)
+            self._guard = Guard(self.data, remove=self._kept is None)
+            self._launch(self._nodes.values())
+            if self._detached:
+                self._dismiss_guard()
+        except BaseException:
+            self.stop(grace_s=0)
+            raise
 
     def stop(self, grace_s: float = STOP_GRACE_S) -> None:
         """End every node: in order when the data is kept, at once when it is not. Safe to call again."""
@@ -172,9 +180,7 @@ class EmbeddedKafka:
                 node.wait_ended(deadline - time.monotonic())
         for node in self._nodes.values():
             node.kill()
-        if self._guard is not None:
-            self._guard.dismiss()
-            self._guard = None
+        self._dismiss_guard()
         if self._kept is None and self._data is not None:
             shutil.rmtree(self._data, ignore_errors=True)
             self._data = None
@@ -204,6 +210,11 @@ class EmbeddedKafka:
             NodeState(id_, node.port, node.pid(), serves=bool(answer and id_ in answer.brokers))
             for (id_, node), answer in zip(self._nodes.items(), answers.values(), strict=True)
         ]
+
+    def _dismiss_guard(self) -> None:
+        if self._guard is not None:
+            self._guard.dismiss()
+            self._guard = None
 
     def _node(self, node: int) -> Node:
         if node not in self._nodes:
@@ -240,7 +251,7 @@ class EmbeddedKafka:
         self._nodes = {id_: Node(id_, layout, self.data) for id_ in layout.nodes}
 
     def _launch(self, nodes: Collection[Node]) -> None:
-        """Start these nodes under the guard and wait until they serve; the others that run must know them."""
+        """Start these nodes and wait until they serve; the others that run must know them."""
         assert self._runtime is not None and self._layout is not None
         try:
             self._layout.save(self.data / "cluster.json")
@@ -248,8 +259,6 @@ class EmbeddedKafka:
                 node.launch(self._runtime.java, self._runtime.jars)
         except OSError as error:
             raise StopError(f"cannot start a broker in {self.data}: {error.strerror}") from error
-        if not self._detached and self._guard is None:
-            self._guard = Guard(self.data, remove=self._kept is None)
         for node in nodes:
             node.go()
         self._wait_serving(nodes)

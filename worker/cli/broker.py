@@ -1,0 +1,124 @@
+"""`neardup broker`: a real Apache Kafka on this machine, from Python alone."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from worker.cli import app
+
+if TYPE_CHECKING:
+    from worker.shell.broker import EmbeddedKafka, Runtime
+
+PORT_DEFAULT = 19_092  # the port of the setting `bootstrap`
+PORT_MAX = 65_000  # leaves room for the other ports of three nodes
+
+broker = typer.Typer(no_args_is_help=True, help="A real Apache Kafka on this machine: nothing but Python is needed.")
+app.add_typer(broker, name="broker")
+
+DataOption = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="DIR", help="Folder of data and logs. [default: in the user's data directory]"),
+]
+RepositoryOption = Annotated[
+    str | None,
+    typer.Option("--repository", metavar="URL", help="A Maven repository of your own. [default: the public one]"),
+]
+NodeArgument = Annotated[int, typer.Argument(metavar="NODE", help="1, 2 or 3.", min=1, max=3)]
+
+
+@broker.command()
+def fetch(repository: RepositoryOption = None) -> None:
+    """Fetch the broker's jars (45 MB, once) and check each; goes on where an earlier one stopped."""
+    runtime = _prepare(repository)
+    typer.echo(f"{len(runtime.jars)} jars in {runtime.jars[0].parent}, Java {runtime.java.major}")
+
+
+@broker.command()
+def start(
+    nodes: Annotated[int, typer.Option(help="1, or 3 for topics that survive the loss of a node.")] = 1,
+    port: Annotated[
+        int, typer.Option(min=0, max=PORT_MAX, help="Of the first node, the others follow; 0 takes free ones.")
+    ] = PORT_DEFAULT,
+    data: DataOption = None,
+    repository: RepositoryOption = None,
+) -> None:
+    """Start a broker that stays until `neardup broker stop`; done when it serves."""
+    if nodes not in {1, 3}:
+        raise typer.BadParameter(
+            f"must be 1 or 3, got {nodes}: a quorum of 2 survives no failure", param_hint="--nodes"
+        )
+    from worker.shell.broker import EmbeddedKafka, default_data  # noqa: PLC0415  # for this command only
+
+    cluster = EmbeddedKafka(nodes, port, data or default_data(), runtime=_prepare(repository), detached=True)
+    cluster.start()
+    typer.echo(f"Apache Kafka serves at {cluster.bootstrap}, data and logs in {cluster.data}")
+
+
+@broker.command()
+def status(data: DataOption = None) -> None:
+    """Show each node; exit code 0 when all serve, else 1."""
+    states = _attach(data).states()
+    for state in states:
+        doing = "serves" if state.serves else "runs, does not serve" if state.pid else "does not run"
+        typer.echo(
+            f"node {state.node}  127.0.0.1:{state.port}  {f'process {state.pid}' if state.pid else '-'}  {doing}"
+        )
+    raise typer.Exit(0 if all(state.serves for state in states) else 1)
+
+
+@broker.command()
+def stop(data: DataOption = None) -> None:
+    """End every node in order; the data stays."""
+    cluster = _attach(data)
+    running = sum(state.pid is not None for state in cluster.states())
+    cluster.stop()
+    typer.echo(f"{running or 'no'} {'node' if running == 1 else 'nodes'} ended, the data stays in {cluster.data}")
+
+
+@broker.command()
+def kill(node: NodeArgument, data: DataOption = None) -> None:
+    """End one node at once, as a power cut would (SIGKILL)."""
+    cluster = _attach(data)
+    _exists(node, cluster)
+    cluster.kill(node)
+    typer.echo(f"node {node} killed")
+
+
+@broker.command()
+def up(node: NodeArgument, data: DataOption = None) -> None:
+    """Start one node again on its data; done when it serves."""
+    cluster = _attach(data)
+    _exists(node, cluster)
+    cluster.up(node)
+    typer.echo(f"node {node} serves")
+
+
+def _attach(data: Path | None) -> EmbeddedKafka:
+    from worker.shell.broker import EmbeddedKafka, default_data  # noqa: PLC0415  # for these commands only
+
+    return EmbeddedKafka.attach((data or default_data()).absolute())
+
+
+def _exists(node: int, cluster: EmbeddedKafka) -> None:
+    nodes = [state.node for state in cluster.states()]
+    if node not in nodes:
+        raise typer.BadParameter(f"the cluster has {len(nodes)} of --nodes, got {node}", param_hint="NODE")
+
+
+def _prepare(repository: str | None) -> Runtime:
+    """Find Java and fetch the jars, with a bar on stderr while something is missing."""
+    from rich.console import Console  # noqa: PLC0415  # 50 ms that `--help` does not need
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn  # noqa: PLC0415
+
+    from worker.shell.broker import prepare  # noqa: PLC0415
+    from worker.shell.broker.jars import listed  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    console = Console(file=sys.stderr)
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("the broker's jars", total=sum(jar.size_bytes for jar in listed()))
+        return prepare(repository=repository, advance=lambda count: progress.advance(task, count))
