@@ -25,7 +25,7 @@ from worker.shell.page_process import ProcessDiedError
 from worker.shell.pool import PagePool
 
 HOSTILE = (sys.executable, "-X", "faulthandler", str(Path(__file__).with_name("hostile_child.py")))
-LIMITS = PageLimits(memory_mb=256, page_timeout_s=1.0)
+LIMITS = PageLimits(memory_mb=256, page_timeout_s=0.5)
 
 
 def text(body: str) -> Document:
@@ -99,7 +99,7 @@ def test_two_culprits_in_a_batch_are_both_found(pool: PagePool, deaths: list[Pro
 
 
 def test_a_long_batch_of_slow_pages_is_no_hang(pool: PagePool, deaths: list[ProcessDiedError]) -> None:
-    """The time limit is a page's: six pages of 0.3 s pass a limit of 1 s."""
+    """The time limit is a page's: six pages of 0.3 s pass a limit of 0.5 s."""
     bodies = [f"slow page {number}" for number in range(6)]
     assert run(pool, *bodies) == [expected(body) for body in bodies]
     assert deaths == []

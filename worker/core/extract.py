@@ -21,7 +21,7 @@ from worker.core.charset import decode_body, well_formed
 from worker.core.document import BodyKind, Document
 from worker.errors import DocumentError
 
-__all__ = ["METHODS", "Extracted", "PageLimits", "Skipped", "extract"]
+__all__ = ["METHODS", "Extracted", "PageLimits", "Skipped", "extract", "is_prose"]
 
 METHODS = ("plain", "main", "all")  # their order is part of the protocol with the page processes
 
@@ -115,12 +115,10 @@ def _extract_bytes(body: bytes, document: Document, limits: PageLimits) -> Extra
     """Bytes: the content type says what they are, the content where that says nothing."""
     from resiliparse.parse.encoding import detect_mime  # noqa: PLC0415
 
-    declared = (document.content_type or "").partition(";")[0].strip().lower()
-    if "/" not in declared or declared.startswith("unknown/"):
-        declared = ""
-    is_html, is_undeclared = declared in _HTML_TYPES, declared in _UNDECLARED
-    if not is_html and not is_undeclared and (not declared.startswith("text/") or declared in _NOT_PROSE):
+    if not is_prose(document.content_type):
         return Skipped("unsupported-content-type")
+    declared = _media_type(document.content_type)
+    is_html, is_undeclared = declared in _HTML_TYPES, declared in _UNDECLARED
     sniffed = detect_mime(body)
     if sniffed in _BINARY_TYPES or sniffed.partition("/")[0] in _BINARY_MAIN_TYPES:
         return Skipped("unsupported-content-type")  # an image is one even when the server calls it text/html
@@ -131,6 +129,25 @@ def _extract_bytes(body: bytes, document: Document, limits: PageLimits) -> Extra
         if len(_CONTROLS.findall(start)) > _CONTROLS_SHARE_MAX * len(start):
             return Skipped("unsupported-content-type")
     return _extract_html(text, limits) if is_html else _plain(text, limits)
+
+
+def is_prose(content_type: str | None) -> bool:
+    """
+    Say whether a Content-Type allows text to compare; one that says nothing does.
+
+    >>> is_prose("text/html; charset=utf-8"), is_prose(None), is_prose("image/png"), is_prose("text/css")
+    (True, True, False, False)
+    """
+    declared = _media_type(content_type)
+    if declared in _HTML_TYPES or declared in _UNDECLARED:
+        return True
+    return declared.startswith("text/") and declared not in _NOT_PROSE
+
+
+def _media_type(content_type: str | None) -> str:
+    """Give "type/subtype" in lower case, or "" for what is none."""
+    declared = (content_type or "").partition(";")[0].strip().lower()
+    return declared if "/" in declared and not declared.startswith("unknown/") else ""
 
 
 def _plain(text: str, limits: PageLimits) -> Extracted:

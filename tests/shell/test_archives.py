@@ -1,0 +1,385 @@
+"""Readers of crawler output: what they find, what they leave out, and what damage costs."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import orjson
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.core.document import BodyKind, Document
+from worker.errors import StopError
+from worker.shell.archives import ArchiveReader, Damaged, Found, LeftOut, Record
+from worker.shell.messages.document import decode_document
+
+PAGE = b"<html><body><p>The harbour master counted the boats twice.</p></body></html>"
+
+
+def warc_record(number: int, body: bytes = PAGE, http: str = "HTTP/1.1 200 OK\r\nContent-Type: text/html") -> bytes:
+    """A response record with its own URL."""
+    block = http.encode() + b"\r\n\r\n" + body
+    return _record("response", f"http://example.org/{number}", "application/http; msgtype=response", block)
+
+
+def _record(kind: str, url: str, content_type: str, block: bytes, date: str = "2024-05-01T12:00:00Z") -> bytes:
+    head = (
+        f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: {url}\r\nWARC-Date: {date}\r\n"
+        f"WARC-Payload-Digest: sha1:AAAA\r\nContent-Type: {content_type}\r\nContent-Length: {len(block)}\r\n\r\n"
+    )
+    return head.encode() + block + b"\r\n\r\n"
+
+
+def zstd(data: bytes) -> bytes:
+    """One zstd frame."""
+    return zstandard.ZstdCompressor().compress(data)
+
+
+Packing = Callable[[Iterable[bytes]], bytes]
+PACKINGS: dict[str, Packing] = {
+    "plain": b"".join,
+    "gzip a record": lambda records: b"".join(gzip.compress(record) for record in records),
+    "gzip as a whole": lambda records: gzip.compress(b"".join(records)),
+    "zstd a record": lambda records: b"".join(zstd(record) for record in records),
+    "zstd as a whole": lambda records: zstd(b"".join(records)),
+}
+
+
+def read(tmp_path: Path, data: bytes, name: str = "crawl.warc", body_max: int = 1 << 20) -> list[Found]:
+    """Read bytes as a file of that name."""
+    path = tmp_path / name
+    path.write_bytes(data)
+    return list(ArchiveReader(path, body_max=body_max))
+
+
+def document(found: Found) -> Document:
+    """The document of a record, as the worker will decode it."""
+    assert isinstance(found, Record)
+    decoded = decode_document(found.key, found.value)
+    assert isinstance(decoded, Document)
+    return decoded
+
+
+def urls(found: list[Found]) -> list[str]:
+    """The last parts of the URLs of the documents."""
+    return [document(item).url.rpartition("/")[2] for item in found if isinstance(item, Record)]
+
+
+def damage(found: list[Found]) -> list[Damaged]:
+    """What was damaged."""
+    return [item for item in found if isinstance(item, Damaged)]
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_a_page_is_read_the_same_from_every_packing(tmp_path: Path, packing: str) -> None:
+    """URL, time, body, type and digest arrive; the key is the doc_id that the worker derives."""
+    found = read(tmp_path, PACKINGS[packing]([warc_record(0), warc_record(1)]))
+    assert urls(found) == ["0", "1"]
+    page = document(found[0])
+    assert (page.kind, page.body, page.content_type) == (BodyKind.BYTES, PAGE, "text/html")
+    assert page.fetched_at_ms == 1714564800000
+    assert isinstance(found[0], Record)
+    assert found[0].key == page.doc_id.encode()
+    assert orjson.loads(found[0].value)["payload_digest"] == "sha1:AAAA"
+
+
+def test_what_is_no_page_is_left_out_with_its_reason(tmp_path: Path) -> None:
+    """Redirects, errors, images, requests, DNS answers and the crawler's own records carry no article."""
+    found = read(
+        tmp_path,
+        b"".join(
+            [
+                _record("warcinfo", "", "application/warc-fields", b"software: x"),
+                _record("request", "http://example.org/", "application/http", b"GET / HTTP/1.1\r\n\r\n"),
+                warc_record(1, http="HTTP/1.1 301 Moved\r\nLocation: /"),
+                warc_record(2, http="HTTP/1.1 404 Not Found\r\nContent-Type: text/html"),
+                warc_record(3, http="HTTP/1.1 200 OK\r\nContent-Type: image/png"),
+                _record("revisit", "http://example.org/4", "application/http", b"HTTP/1.1 200 OK\r\n\r\n"),
+                _record("response", "dns:example.org", "text/dns", b"20240501120000\nexample.org. 60 IN A 1.2.3.4"),
+                _record("resource", "metadata://example.org/log", "text/plain", b"log"),
+                warc_record(5, body=b"x" * 3_000_000),
+                warc_record(6),
+            ]
+        ),
+    )
+    assert [item.reason for item in found if isinstance(item, LeftOut)] == [
+        "warcinfo",
+        "request",
+        "status-301",
+        "status-404",
+        "unsupported-content-type",
+        "revisit",
+        "not-a-page",
+        "not-a-page",
+        "body-too-large",
+    ]
+    assert urls(found) == ["6"]
+
+
+def test_conversion_records_are_texts_and_resources_are_pages(tmp_path: Path) -> None:
+    """A WET file's text is the text; a resource has no HTTP headers, its record says what it is."""
+    text = "Ein Satz über Boote."
+    found = read(
+        tmp_path,
+        _record("conversion", "http://example.org/0", "text/plain", text.encode())
+        + _record("resource", "<http://example.org/1>", "text/html; charset=utf-8", PAGE),
+        "crawl.warc.wet",
+    )
+    wet, resource = document(found[0]), document(found[1])
+    assert (wet.kind, wet.body) == (BodyKind.TEXT, text)
+    assert (resource.url, resource.body) == ("http://example.org/1", PAGE)
+    assert resource.content_type == "text/html; charset=utf-8"
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ("Transfer-Encoding: chunked", b"5\r\n<p>ab\r\n4;x=y\r\ncdef\r\n0\r\n\r\n"),
+        ("Transfer-Encoding: chunked", b"<p>abcdef"),  # it says so and is not
+        ("Transfer-Encoding: chunked", b"9\r\n<p>abcdef"),  # without an end
+        ("Content-Encoding: gzip", gzip.compress(b"<p>abcdef")),
+        ("Content-Encoding: gzip", b"<p>abcdef"),  # it says so and is not
+        ("Content-Encoding: deflate", zlib.compress(b"<p>abcdef")),
+        ("Content-Encoding: deflate", zlib.compress(b"<p>abcdef")[2:-4]),  # raw, as some servers send it
+        ("Content-Encoding: zstd", zstd(b"<p>abcdef")),
+        ("Content-Encoding: br", base64.b64decode("CwSAPHA+YWJjZGVmAw==")),
+        ("Content-Encoding: gzip, gzip", gzip.compress(gzip.compress(b"<p>abcdef"))),
+        ("Content-Encoding: identity", b"<p>abcdef"),
+        ("Content-Encoding: never-heard-of", b"<p>abcdef"),
+    ],
+)
+def test_transfer_and_content_encodings_are_undone(tmp_path: Path, headers: str, body: bytes) -> None:
+    """And where the headers lie, the body is taken as it is."""
+    found = read(tmp_path, warc_record(0, body, f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n{headers}"))
+    assert document(found[0]).body == b"<p>abcdef"
+
+
+def test_a_body_that_breaks_off_in_its_encoding_is_damaged(tmp_path: Path) -> None:
+    """Half a gzip body is no page; the next record is."""
+    body = bytearray(gzip.compress(PAGE))
+    body[20] ^= 0xFF
+    found = read(tmp_path, warc_record(0, bytes(body), "HTTP/1.1 200 OK\r\nContent-Encoding: gzip") + warc_record(1))
+    assert [item.offset for item in damage(found)] == [0]
+    assert urls(found) == ["1"]
+
+
+def test_a_decompression_bomb_is_left_out(tmp_path: Path) -> None:
+    """A body of 100 MB in 100 kB stops at the limit."""
+    bomb = gzip.compress(bytes(100_000_000))
+    found = read(tmp_path, warc_record(0, bomb, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip"))
+    assert [item.reason for item in found if isinstance(item, LeftOut)] == ["body-too-large"]
+
+
+RECORDS = [warc_record(number, PAGE + b" more words" * number) for number in range(6)]
+BROKEN = {
+    "a record of another format": RECORDS[2].replace(b"WARC/1.0", b"JUNK/9.9"),
+    "no length": RECORDS[2].replace(b"Content-Length: ", b"Content-Length: x"),
+    "no date": RECORDS[2].replace(b"2024-05-01T", b"yesterday "),
+    "no URL": RECORDS[2].replace(b"WARC-Target-URI", b"WARC-Target-URL"),
+    "no type": RECORDS[2].replace(b"WARC-Type", b"WARC-Tipe"),
+    "garbage": b"garbage \xff\x00\n" * 50,
+    "a type that nobody knows, and no content": b"WARC/1.0\r\n\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_damaged_record_costs_itself(tmp_path: Path, packing: str, broken: str) -> None:
+    """It is named once, and every other record is read."""
+    found = read(tmp_path, PACKINGS[packing]([*RECORDS[:2], BROKEN[broken], *RECORDS[3:]]))
+    assert urls(found) == ["0", "1", "3", "4", "5"]
+    assert len(damage(found)) == 1
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstd])
+@pytest.mark.parametrize("where", ["head", "middle", "end"])
+def test_a_damaged_member_costs_itself(tmp_path: Path, compress: Callable[[bytes], bytes], where: str) -> None:
+    """Flipped bits in one member of a compressed file: its offset is named, the others are read."""
+    members = [bytearray(compress(record)) for record in RECORDS]
+    at = {"head": 0, "middle": len(members[2]) // 2, "end": len(members[2]) - 5}[where]
+    members[2][at] ^= 0xFF
+    members[2][at + 1] ^= 0x55
+    found = read(tmp_path, b"".join(members))
+    assert [number for number in urls(found) if number != "2"] == ["0", "1", "3", "4", "5"]
+    if compress is gzip.compress or where != "end":  # zstd frames carry no checksum by default
+        assert [item.offset for item in damage(found)] == [sum(map(len, members[:2]))]
+
+
+def test_a_record_in_two_members_is_one(tmp_path: Path) -> None:
+    """Some writers end a member between the headers and the body."""
+    head, body = RECORDS[0][:150], RECORDS[0][150:]
+    found = read(tmp_path, gzip.compress(head) + gzip.compress(body) + gzip.compress(RECORDS[1]))
+    assert urls(found) == ["0", "1"]
+
+
+def test_a_zstd_file_with_a_dictionary(tmp_path: Path) -> None:
+    """A skippable frame at the start holds the dictionary, compressed or not."""
+    content = b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://example.org/" * 20
+    dictionary = zstandard.ZstdCompressionDict(content)
+    compressor = zstandard.ZstdCompressor(dict_data=dictionary)
+    records = b"".join(compressor.compress(record) for record in RECORDS)
+    for stored in (content, zstd(content)):
+        frame = b"\x5d\x2a\x4d\x18" + len(stored).to_bytes(4, "little") + stored
+        assert urls(read(tmp_path, frame + records, "crawl.warc.zst")) == list("012345")
+
+
+@given(st.data())
+def test_any_damage_is_survived(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """A file cut and overwritten anywhere gives records, left-outs and damage, never an exception."""
+    packing = data.draw(st.sampled_from(sorted(PACKINGS)))
+    content = bytearray(PACKINGS[packing](RECORDS))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(content) - 1))
+        content[at : at + data.draw(st.integers(0, 40))] = data.draw(st.binary(max_size=40))
+    path = tmp_path_factory.getbasetemp() / "damaged.warc"
+    path.write_bytes(content)
+    found = list(ArchiveReader(path))
+    assert len(urls(found)) <= 6 + len(damage(found))
+
+
+ARC_VERSION = b"filedesc://test.arc 0.0.0.0 20240501120000 text/plain %d\n%s\n"
+ARC_FIELDS = b"1 0 Test\nURL IP-address Archive-date Content-type Archive-length\n"
+ARC2_FIELDS = (
+    b"2 0 Test\nURL IP-address Archive-date Content-type Result-code Checksum Location Offset Filename Archive-length\n"
+)
+
+
+def arc_record(url: str, fields: str = "1.2.3.4 20240501120000 text/html") -> bytes:
+    """One ARC record with an HTTP response."""
+    block = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + PAGE
+    return f"{url} {fields} {len(block)}\n".encode() + block + b"\n"
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_arc_files(tmp_path: Path, packing: str) -> None:
+    """Version 1 with a space in a URL, a record that is damaged, and one behind it."""
+    version = ARC_VERSION % (len(ARC_FIELDS), ARC_FIELDS)
+    damaged = b"http://example.org/2 1.2.3.4 20240501120000 text/html many\n" + PAGE + b"\n"
+    records = [version, arc_record("http://example.org/a b"), damaged, arc_record("http://example.org/3")]
+    found = read(tmp_path, PACKINGS[packing](records), "crawl.arc")
+    assert urls(found) == ["a b", "3"]
+    assert document(found[1]).fetched_at_ms == 1714564800000
+    assert document(found[1]).body == PAGE
+    assert ["not a number" in item.reason for item in damage(found)] == [True]
+
+
+def test_arc_version_2_has_ten_fields(tmp_path: Path) -> None:
+    """The header block names them."""
+    version = ARC_VERSION % (len(ARC2_FIELDS), ARC2_FIELDS)
+    record = arc_record("http://example.org/1", "1.2.3.4 20240501120000 text/html 200 - - 0 test.arc")
+    assert urls(read(tmp_path, version + record, "crawl.arc")) == ["1"]
+
+
+LINES = [
+    b'{"url": "http://example.org/0", "fetched_at": "2024-05-01T12:00:00Z", "text": "zero"}',
+    b'{"doc_id": "mine", "url": "http://example.org/1", "fetched_at": "2024-05-01T12:00:00Z", "text": "\\ud800"}',
+    b"",
+    b"not json",
+    b"[1, 2]",
+    b'{"text": "neither url nor time"}',
+]
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_json_lines_pass_as_they_are(tmp_path: Path, packing: str) -> None:
+    """Objects pass byte for byte, whatever is in them; other lines are damage with their offset."""
+    found = read(tmp_path, PACKINGS[packing]([line + b"\n" for line in LINES]), "crawl.jsonl")
+    records = [item for item in found if isinstance(item, Record)]
+    assert [item.value for item in records] == [LINES[0], LINES[1], LINES[5]]
+    assert [item.key for item in records] == [document(found[0]).doc_id.encode(), b"mine", None]
+    assert [item.offset for item in damage(found)] == [len(b"\n".join(LINES[:3])) + 1, len(b"\n".join(LINES[:4])) + 1]
+
+
+def test_json_lines_get_the_default_time_where_they_have_none(tmp_path: Path) -> None:
+    """So that texts without a time can be fed; a time of their own stays."""
+    path = tmp_path / "texts.jsonl"
+    path.write_bytes(b'{"url": "http://example.org/1", "text": "one"}\n' + LINES[0])
+    found = list(ArchiveReader(path, fetched_at_default="1999-12-31T00:00:00Z"))
+    assert [document(item).fetched_at_ms for item in found] == [946598400000, 1714564800000]
+
+
+def test_an_endless_line_is_damage_and_not_memory(tmp_path: Path) -> None:
+    """The lines around it are read."""
+    found = read(tmp_path, LINES[0] + b"\n" + b"x" * 5_000_000 + b"\n" + LINES[1], "a.jsonl", body_max=1_000)
+    assert [type(item).__name__ for item in found] == ["Record", "Damaged", "Record"]
+
+
+def test_stdin_is_read_as_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dash means stdin, compressed or not."""
+
+    class Stdin:
+        buffer = io.BytesIO(gzip.compress(LINES[0] + b"\n"))
+
+    monkeypatch.setattr("sys.stdin", Stdin)
+    reader = ArchiveReader("-")
+    assert urls(list(reader)) == ["0"]
+    assert reader.bytes_total is None
+
+
+def test_progress_counts_the_bytes_of_the_file(tmp_path: Path) -> None:
+    """At the end as many are read as there are."""
+    path = tmp_path / "crawl.warc.gz"
+    path.write_bytes(PACKINGS["gzip a record"](RECORDS))
+    reader = ArchiveReader(path)
+    assert reader.bytes_total == path.stat().st_size
+    list(reader)
+    assert reader.bytes_read == reader.bytes_total
+
+
+def test_other_files_are_refused_with_a_reason(tmp_path: Path) -> None:
+    """A file that is no archive is one piece of damage, an empty one is nothing, a missing one an error."""
+    assert [item.reason for item in damage(read(tmp_path, b"\x7fELF" * 99, "a.bin"))] == [
+        "neither WARC nor ARC nor JSON Lines: it begins with b'\\x7fELF\\x7fELF\\x7fELF\\x7fELF\\x7fELF'"
+    ]
+    assert read(tmp_path, b"", "a.warc") == []
+    with pytest.raises(StopError, match="No such file"):
+        ArchiveReader(tmp_path / "missing.warc")
+
+
+EXPECTED = {  # records, damaged
+    "chatnoir-resiliparse__clueweb-quirk.warc.gz": (29, 0),
+    "chatnoir-resiliparse__warcfile.warc.gz": (16, 0),
+    "warcio__bad.arc": (1, 2),
+    "warcio__example-bad-non-chunked.warc.gz": (1, 0),
+    "warcio__example-digest.warc": (0, 0),
+    "warcio__example-iana.org-chunked.warc": (1, 0),
+    "warcio__example-resource.warc.gz": (1, 0),
+    "warcio__example-space-in-target-uri.warc.gz": (0, 0),
+    "warcio__example-space-in-url.arc": (0, 1),
+    "warcio__example-trunc.warc": (1, 1),
+    "warcio__example-wget-bad-target-uri.warc.gz": (1, 0),
+    "warcio__example-wrong-chunks.warc.gz": (1, 0),
+    "warcio__example.arc": (1, 0),
+    "warcio__example.arc.gz": (1, 0),
+    "warcio__example.warc": (1, 0),
+    "warcio__example.warc.gz": (1, 0),
+    "warcio__post-test.warc.gz": (0, 0),
+    "whirlwind-python__whirlwind.warc.gz": (1, 0),
+    "whirlwind-python__whirlwind.warc.wet.gz": (1, 0),
+}
+
+
+def test_files_of_the_wild_end_with_a_count(corpora: Path) -> None:
+    """Archives that other projects keep because they are odd: each is read to its end."""
+    counted = {}
+    for path in sorted((corpora / "warc").iterdir()):
+        kinds = Counter(type(item) for item in ArchiveReader(path))
+        counted[path.name] = (kinds[Record], kinds[Damaged])
+    assert counted == EXPECTED
+
+
+def test_messages_are_valid_json_whatever_the_page(tmp_path: Path) -> None:
+    """A URL and a content type in broken UTF-8 still make a message."""
+    record = warc_record(0, http="HTTP/1.1 200 OK\r\nContent-Type: text/html; x=\xff").replace(b"/0", b"/\xff\xfe")
+    found = read(tmp_path, record)
+    assert isinstance(found[0], Record)
+    assert json.loads(found[0].value)["url"].startswith("http://example.org/")
