@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+
 import typer
 
 app = typer.Typer(
@@ -18,9 +21,6 @@ def _root() -> None:
     """Near-duplicate detection on a live crawl: exactly one verdict for every document."""
 
 
-# The commands, in the order of the help. Each import registers its group with `app`.
-from worker.cli import broker as _broker  # noqa: E402, F401
-from worker.cli import settings as _settings  # noqa: E402, F401
-from worker.cli import topics as _topics  # noqa: E402, F401
-from worker.cli import verdicts as _verdicts  # noqa: E402, F401
-from worker.cli import worker as _worker  # noqa: E402, F401
+# Each module of this package registers its commands with `app`, in the order of their names.
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")

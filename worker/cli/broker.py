@@ -33,7 +33,7 @@ NodeArgument = Annotated[int, typer.Argument(metavar="NODE", help="1, 2 or 3.", 
 @broker.command()
 def fetch(repository: RepositoryOption = None) -> None:
     """Fetch the broker's jars (45 MB, once) and check each; goes on where an earlier one stopped."""
-    runtime = _prepare(repository)
+    runtime = prepare_with_progress(repository)
     typer.echo(f"{len(runtime.jars)} jars in {runtime.jars[0].parent}, Java {runtime.java.major}")
 
 
@@ -53,7 +53,8 @@ def start(
         )
     from worker.shell.broker import EmbeddedKafka, default_data  # noqa: PLC0415  # for this command only
 
-    cluster = EmbeddedKafka(nodes, port, data or default_data(), runtime=_prepare(repository), detached=True)
+    runtime = prepare_with_progress(repository)
+    cluster = EmbeddedKafka(nodes, port, data or default_data(), runtime=runtime, detached=True)
     cluster.start()
     typer.echo(f"Apache Kafka serves at {cluster.bootstrap}, data and logs in {cluster.data}")
 
@@ -109,7 +110,7 @@ def _exists(node: int, cluster: EmbeddedKafka) -> None:
         raise typer.BadParameter(f"the cluster has {len(nodes)} of --nodes, got {node}", param_hint="NODE")
 
 
-def _prepare(repository: str | None) -> Runtime:
+def prepare_with_progress(repository: str | None) -> Runtime:
     """Find Java and fetch the jars, with a bar on stderr while something is missing."""
     from rich.console import Console  # noqa: PLC0415  # 50 ms that `--help` does not need
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn  # noqa: PLC0415

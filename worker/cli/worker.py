@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+from typing import Annotated
+
+import typer
+
 from worker.cli import app
 from worker.cli.options import with_settings
 from worker.settings import Settings
@@ -9,7 +16,12 @@ from worker.settings import Settings
 
 @app.command()
 @with_settings()
-def worker(settings: Settings) -> None:
+def worker(
+    settings: Settings,
+    until_stdin_ends: Annotated[
+        bool, typer.Option("--until-stdin-ends", help="End when stdin is closed: nothing outlives a parent that dies.")
+    ] = False,
+) -> None:
     """
     Judge documents as a member of the consumer group: one verdict for each, published with its source offset.
 
@@ -19,4 +31,12 @@ def worker(settings: Settings) -> None:
     from worker.shell.worker import run  # noqa: PLC0415
 
     logging.configure(settings.log_level, settings.log_format)
+    if until_stdin_ends:
+        threading.Thread(target=_end_with_stdin, name="stdin", daemon=True).start()
     run(settings)
+
+
+def _end_with_stdin() -> None:
+    while os.read(0, 4096):  # not sys.stdin: its lock would be held when the interpreter ends
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)

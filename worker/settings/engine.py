@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, model_validator
 from pydantic_settings import NoDecode
 
 from worker.core.parameters import Parameters
+from worker.log.definition import Definition
 from worker.settings.field import setting
 
 __all__ = ["EngineSettings"]
@@ -85,6 +86,11 @@ class EngineSettings(BaseModel):
             mask_numbers=self.mask_numbers,
             mask_identifiers=self.mask_identifiers,
         )
+
+    @property
+    def definition(self) -> Definition:
+        """What all records of this deployment's log must agree on."""
+        return Definition(self.parameters.scheme, self.parameters.hash, self.max_distance)
 
     @model_validator(mode="after")
     def _parameters_agree(self) -> Self:

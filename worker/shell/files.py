@@ -10,18 +10,25 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
+import orjson
+
+from worker.core.fingerprint import Fingerprinter
 from worker.core.verdict import Verdict
 from worker.log.definition import Definition
 from worker.log.record import Source
 from worker.log.replica import Rejection, Replica
+from worker.settings import Settings
 from worker.shell.memory_log import MemoryLog, MemoryReader, MemoryWriter
+from worker.shell.messages import encode_verdict
 from worker.shell.ordering import Ordering, Part
+from worker.shell.pool import PagePool
 from worker.shell.ports import SourceMessage
 from worker.shell.prepare import Prepared, Preparer
 
-__all__ = ["TOPIC", "Answered", "FileEngine"]
+__all__ = ["TOPIC", "Answered", "FileEngine", "file_engine", "line_of"]
 
 TOPIC = "files"
 _SOURCE = Source(b"neardup:files".ljust(16, b"\0"), 0)
@@ -95,3 +102,30 @@ class FileEngine:
         self.replica.committed(_SOURCE, stop)
         self._offset = stop
         return map(Answered, batch, answers)
+
+
+@contextmanager
+def file_engine(settings: Settings) -> Iterator[FileEngine]:
+    """Give an engine as the settings describe it, and end its processes afterwards."""
+    fingerprinter = Fingerprinter(settings.parameters)
+    with PagePool(settings.processes, settings.parameters, settings.page_limits) as pool:
+        preparer = Preparer(fingerprinter, pool, settings.document_bytes_max)
+        try:
+            yield FileEngine(
+                settings.definition,
+                preparer,
+                batch_documents_max=settings.batch_documents_max,
+                record_bytes_max=settings.record_bytes_max,
+            )
+        finally:
+            preparer.close()
+
+
+def line_of(answered: Answered) -> tuple[str, bytes]:
+    """Give the outcome and the JSON line of one answer: a verdict as on its topic, or what was wrong."""
+    answer = answered.answer
+    if isinstance(answer, Verdict):
+        return answer.outcome.value, encode_verdict(answer)[1]
+    source = {"topic": TOPIC, "partition": 0, "offset": answered.message.offset}
+    error = {"code": answer.code, "text": answer.text}
+    return "dead-letter", orjson.dumps({"verdict": "dead-letter", "error": error, "source": source})

@@ -17,10 +17,8 @@ from typing import Any
 
 import structlog
 
-from worker.core.extract import PageLimits
 from worker.core.fingerprint import Fingerprinter
 from worker.errors import NeardupError, StopError
-from worker.log.definition import Definition
 from worker.log.replica import Replica
 from worker.settings import Settings
 from worker.shell import faultpoints, kafka_config, metrics, topics
@@ -37,12 +35,6 @@ from worker.shell.watchdog import Watchdog
 __all__ = ["run"]
 
 _log = structlog.get_logger(__name__)
-
-
-def definition_of(settings: Settings) -> Definition:
-    """Give what all records of this deployment's log must agree on."""
-    parameters = settings.parameters
-    return Definition(parameters.scheme, parameters.hash, settings.max_distance)
 
 
 def run(settings: Settings) -> None:
@@ -62,7 +54,7 @@ def run(settings: Settings) -> None:
     metrics.serve(settings.metrics_port)
     fingerprinter = Fingerprinter(settings.parameters)
     fingerprinter.warm_up()
-    pool = PagePool(settings.processes, settings.parameters, _limits(settings))
+    pool = PagePool(settings.processes, settings.parameters, settings.page_limits)
     watchdog = Watchdog()
     try:
         ordering, closing = _ordering(settings)
@@ -95,17 +87,9 @@ def run(settings: Settings) -> None:
         watchdog.close()
 
 
-def _limits(settings: Settings) -> PageLimits:
-    return PageLimits(
-        body_max=settings.document_bytes_max,
-        memory_mb=settings.page_memory_mb,
-        page_timeout_s=settings.page_timeout_s,
-    )
-
-
 def _ordering(settings: Settings) -> tuple[Ordering, list[Any]]:
     """Make the replica and the two ends of the log."""
-    replica = Replica(definition_of(settings))
+    replica = Replica(settings.definition)
     reader = LogConsumer(
         kafka_config.log_consumer(settings), settings.topic_fingerprints, replica.next_offset, settings.call_timeout_s
     )

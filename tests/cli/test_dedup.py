@@ -1,0 +1,112 @@
+"""`neardup dedup`: one line for every document, in the order of the file, whatever is in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+from tests.oracle import Oracle, said
+from worker.cli import app
+from worker.log.record import Source
+from worker.settings import Settings
+from worker.shell.files import FileEngine, file_engine
+
+ARTICLE = " ".join(
+    f"The committee of the town met in hall {n} and heard that the river had risen by {n * 7} centimetres since "
+    f"the day before, which the engineer of the dam called a matter for the council and not for the press."
+    for n in range(8)
+)
+
+
+def lines(*documents: dict[str, Any] | str) -> str:
+    """JSON Lines; a text stands as it is."""
+    return "".join((d if isinstance(d, str) else json.dumps(d)) + "\n" for d in documents)
+
+
+def page(number: int, **body: str) -> dict[str, str]:
+    """A document with a URL of its own."""
+    return {"url": f"https://example.org/{number}", "fetched_at": "2026-01-02T03:04:05Z", **body}
+
+
+def dedup(tmp_path: Path, text: str) -> tuple[list[dict[str, Any]], str]:
+    """Run the command; give its lines and what it said."""
+    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text(text)
+    result = CliRunner().invoke(app, ["dedup", str(source), "--output", str(target), "--processes", "0"])
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in target.read_text().splitlines()], result.output
+
+
+def test_every_document_gets_one_line_in_order(tmp_path: Path) -> None:
+    """New, exact, near, skipped, and what cannot be judged: each is answered, none takes a neighbour with it."""
+    near = ARTICLE.replace("hall 3", "room 3")
+    answers, said_of_run = dedup(
+        tmp_path,
+        lines(
+            page(1, text=ARTICLE),
+            page(2, text=ARTICLE.upper()),
+            page(3, text=near),
+            page(4, text=""),
+            page(5),
+            page(6, html=f"<html><body><article><p>{ARTICLE}</p></article></body></html>"),
+            page(7, body_base64="%%%"),
+            page(8, text="One"),
+            page(9, text="one!"),
+        ),
+    )
+    assert [answer["source"]["offset"] for answer in answers] == list(range(9))
+    assert [answer["verdict"] for answer in answers] == [
+        "new", "duplicate", "duplicate", "skipped", "dead-letter", "duplicate", "dead-letter", "new", "duplicate",
+    ]  # fmt: skip
+    assert [answers[i]["duplicate_of"]["kind"] for i in (1, 2, 5, 8)] == ["exact", "near", "exact", "exact"]
+    assert answers[2]["duplicate_of"]["url"] == "https://example.org/1"
+    assert [answers[i]["error"]["code"] for i in (4, 6)] == ["no-body", "invalid-base64"]
+    assert "9 documents" in said_of_run
+
+
+def test_a_line_that_is_no_json_is_named_and_counted(tmp_path: Path) -> None:
+    """The file, the byte and the reason; the lines after it are judged."""
+    first = lines(page(1, text=ARTICLE))
+    answers, said_of_run = dedup(tmp_path, first + "{broken\n" + lines(page(2, text=ARTICLE)))
+    assert [answer["verdict"] for answer in answers] == ["new", "duplicate"]
+    assert f"in.jsonl at byte {len(first):,}" in said_of_run
+    assert "1 damaged" in said_of_run
+
+
+def test_answers_do_not_depend_on_the_batches(tmp_path: Path) -> None:
+    """The same messages in batches of any size get the answers of the oracle."""
+    documents = [
+        page(n, text=ARTICLE.replace("hall 3", f"hall {n % 5}") if n % 3 else f"Note {n % 4}") for n in range(60)
+    ]
+    messages = [(None, json.dumps(document).encode()) for document in documents]
+    answers = [_judge(messages, batch_documents_max=size) for size in (1, 7, 60)]
+    assert answers[0] == answers[1] == answers[2]
+    assert {answer[0] for answer in answers[0]} == {"new", "duplicate"}
+
+
+def _judge(messages: list[tuple[None, bytes]], batch_documents_max: int) -> list[Any]:
+    settings = Settings(processes=0, batch_documents_max=batch_documents_max)
+    oracle = Oracle(settings.max_distance)
+    with file_engine(settings) as engine:
+        given = [said(answered.answer) for answered in _recording(engine, oracle).judge(iter(messages))]
+    source = next(iter(engine.replica.coverage))
+    assert isinstance(source, Source)
+    assert given == [oracle.answers[source, offset] for offset in range(len(messages))]
+    return given
+
+
+def _recording(engine: FileEngine, oracle: Oracle) -> FileEngine:
+    """Let the oracle read every record that the engine appends."""
+    writer = engine._ordering._writer
+    append = writer.append
+
+    def both(records: Any) -> int:
+        for record in records:
+            oracle.apply(record)
+        return append(records)
+
+    writer.append = both  # type: ignore[method-assign]
+    return engine

@@ -1,0 +1,111 @@
+"""The ordered log: what the in-memory one and Apache Kafka's both promise."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pytest
+
+from worker.settings import Settings
+from worker.shell import kafka_config, topics
+from worker.shell.kafka import Admin, LogAppender, LogConsumer
+from worker.shell.memory_log import MemoryLog, MemoryReader, MemoryWriter
+from worker.shell.ports import LogEntry, LogReader, LogWriter
+
+
+class Log(NamedTuple):
+    """A new, empty log: its writers and its readers from an offset on."""
+
+    writer: Callable[[], LogWriter]
+    reader: Callable[[int], LogReader]
+
+
+def in_memory() -> Log:
+    """A list."""
+    log = MemoryLog(lambda: 5)
+    return Log(lambda: MemoryWriter(log), lambda offset: MemoryReader(log, offset))
+
+
+def on_kafka(bootstrap: str) -> Log:
+    """A topic with one partition."""
+    name = uuid.uuid4().hex
+    settings = Settings(
+        bootstrap=bootstrap,
+        topic_documents=f"{name}.d",
+        topic_fingerprints=f"{name}.f",
+        topic_verdicts=f"{name}.v",
+        topic_dead_letter=f"{name}.l",
+    )
+    topics.create(Admin(kafka_config.admin(settings), 30), settings)
+    topic = settings.topic_fingerprints
+    return Log(
+        lambda: LogAppender(kafka_config.appender(settings), topic, 30),
+        lambda offset: LogConsumer(kafka_config.log_consumer(settings), topic, offset, 30),
+    )
+
+
+@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.kafka)])
+def log(request: pytest.FixtureRequest) -> Iterator[Log]:
+    """Each kind of log in turn."""
+    yield in_memory() if request.param == "memory" else on_kafka(request.getfixturevalue("kafka").bootstrap)
+
+
+def read_to(reader: LogReader, stop: int) -> list[LogEntry]:
+    """Read until the reader stands at `stop`."""
+    entries: list[LogEntry] = []
+    for _ in range(200):
+        if reader.position() >= stop:
+            return entries
+        entries += reader.read(0.2)
+    raise AssertionError(f"at {reader.position()} after 40 s, expected {stop}")
+
+
+def test_an_empty_log_ends_where_it_starts(log: Log) -> None:
+    """Nothing is there: first offset and end are 0, and a read gives nothing."""
+    reader = log.reader(0)
+    assert reader.end() == (0, 0)
+    assert reader.read(0.1) == []
+    reader.close()
+
+
+def test_every_reader_sees_the_records_of_all_writers_in_one_order(log: Log) -> None:
+    """Appends of two writers get one order, the same for everybody, with time stamps that never fall."""
+    writers = [log.writer(), log.writer()]
+    last = -1
+    for turn in range(6):
+        last = writers[turn % 2].append([f"{turn}a".encode(), f"{turn}b".encode()])
+    readers = [log.reader(0), log.reader(0)]
+    seen = [read_to(reader, last + 1) for reader in readers]
+    assert [entry.value for entry in seen[0]] == [f"{turn}{half}".encode() for turn in range(6) for half in "ab"]
+    assert seen[0] == seen[1]
+    assert [entry.offset for entry in seen[0]] == list(range(last + 1))
+    stamps = [entry.timestamp_ms for entry in seen[0]]
+    assert stamps == sorted(stamps)
+    for writer in writers:
+        writer.close()
+    for reader in readers:
+        reader.close()
+
+
+def test_append_gives_the_offset_of_the_last_record(log: Log) -> None:
+    """Its return means: a replica that has applied up to there has applied all of them."""
+    writer, reader = log.writer(), log.reader(0)
+    assert writer.append([b"x", b"y", b"z"]) == 2
+    assert [entry.value for entry in read_to(reader, 3)] == [b"x", b"y", b"z"]
+    assert reader.end() == (0, 3)
+    writer.close()
+    reader.close()
+
+
+def test_a_reader_starts_where_it_is_told(log: Log) -> None:
+    """A replica that was restored reads the tail only, and nothing twice."""
+    writer = log.writer()
+    writer.append([b"0", b"1", b"2", b"3"])
+    reader = log.reader(2)
+    assert [entry.offset for entry in read_to(reader, 4)] == [2, 3]
+    writer.append([b"4"])
+    assert [entry.offset for entry in read_to(reader, 5)] == [4]
+    writer.close()
+    reader.close()

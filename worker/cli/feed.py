@@ -1,0 +1,42 @@
+"""`neardup feed`: crawler output into the topic of documents."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from worker.cli import app
+from worker.cli.options import with_settings
+from worker.settings import ConnectionSettings, Settings
+
+
+@app.command()
+@with_settings(ConnectionSettings)
+def feed(
+    settings: Settings,
+    files: Annotated[list[str], typer.Argument(help="WARC, ARC, WET or JSON Lines; gzip or zstd; - for stdin.")],
+    fetched_at: Annotated[
+        str | None, typer.Option(help="Fetch time of JSON Lines that bring none, like 2026-01-31T12:00:00Z.")
+    ] = None,
+    rate: Annotated[float, typer.Option(help="At most so many documents a second; 0 is no limit.", min=0)] = 0,
+) -> None:
+    """
+    Send crawler output to the topic of documents.
+
+    A damaged record is named and counted, and the rest goes on. Exit code 1 if a document could not be delivered.
+    """
+    from worker.cli.progress import report_damage, summary, tracked  # noqa: PLC0415
+    from worker.shell.crawl_files import CrawlFiles  # noqa: PLC0415
+    from worker.shell.feed import feed_documents  # noqa: PLC0415
+
+    crawl = CrawlFiles(files, report_damage, fetched_at_default=fetched_at)
+    started = time.monotonic()
+    outcome = feed_documents(settings, tracked(crawl, crawl, "feeding"), rate)
+    seconds = max(time.monotonic() - started, 1e-9)
+    typer.echo(f"{summary(crawl)}; {outcome.delivered:,} delivered in {seconds:.1f} s", err=True)
+    for reason in outcome.failed:
+        typer.echo(f"not delivered: {reason}", err=True)
+    if outcome.failures:
+        raise typer.Exit(1)

@@ -1,0 +1,55 @@
+"""Progress over crawl files on a terminal: bytes, documents, rate and time left; nothing of it in a pipe."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from worker.shell.archives import Damaged
+    from worker.shell.crawl_files import CrawlFiles
+
+__all__ = ["report_damage", "summary", "tracked"]
+
+Item = TypeVar("Item")
+
+
+def report_damage(damaged: Damaged) -> None:
+    """Name a damaged record on stderr."""
+    typer.echo(f"damaged: {damaged.file} at byte {damaged.offset:,}: {damaged.reason}", err=True)
+
+
+def tracked(items: Iterable[Item], files: CrawlFiles, doing: str) -> Iterator[Item]:
+    """Give the items on, and show how far the files have been read."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[documents]:,} documents, {task.fields[rate]:,.0f}/s"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal, refresh_per_second=5) as progress:
+        task = progress.add_task(doing, total=files.bytes_total, documents=0, rate=0.0)
+        started = time.monotonic()
+        for count, item in enumerate(items, start=1):
+            yield item
+            if count % 200 == 0:
+                rate = count / max(time.monotonic() - started, 1e-9)
+                progress.update(task, completed=files.bytes_read, documents=count, rate=rate)
+        progress.update(task, completed=files.bytes_read, documents=files.tally.documents)
+
+
+def summary(files: CrawlFiles) -> str:
+    """Say in one line what was in the files."""
+    tally = files.tally
+    left_out = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.left_out.items()))
+    return (
+        f"{tally.documents:,} documents, {tally.damaged} damaged records, {sum(tally.left_out.values())} left out"
+        + (f" ({left_out})" if left_out else "")
+    )
