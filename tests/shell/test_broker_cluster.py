@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
-from tests.conftest import Kafka
-from worker.shell.broker import EmbeddedKafka
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.conftest import REPOSITORY, Kafka
+from worker.shell.broker import EmbeddedKafka, Runtime
+from worker.shell.broker.layout import is_free
 from worker.shell.broker.wire import ask_metadata
 
 
@@ -21,3 +34,103 @@ def test_a_killed_node_comes_back(kafka3: EmbeddedKafka) -> None:
     assert [state.serves for state in kafka3.states()] == [True, False, True]
     kafka3.up(2)
     assert [state.serves for state in kafka3.states()] == [True, True, True]
+
+
+def test_a_paused_node_stays_and_does_not_serve(kafka3: EmbeddedKafka) -> None:
+    """A frozen process keeps its port and answers nothing until it goes on."""
+    kafka3.pause(3)
+    state = kafka3.states()[2]
+    assert (state.pid is not None, state.serves) == (True, False)
+    kafka3.resume(3)
+    assert kafka3.states()[2].serves
+
+
+def test_a_context_leaves_nothing_behind(broker_runtime: Runtime) -> None:
+    """After the block no process, no port and no file; an exception in the block changes nothing."""
+    with pytest.raises(ZeroDivisionError), EmbeddedKafka(runtime=broker_runtime) as kafka:
+        data, port, pids = kafka.data, kafka.states()[0].port, processes_in(kafka.data)
+        assert len(pids) == 2  # the node and its guard
+        raise ZeroDivisionError
+    assert processes_in(data) == []
+    assert is_free(port)
+    assert not data.exists()
+
+
+OWNER = """
+import sys, time
+from worker.shell.broker import EmbeddedKafka
+kafka = EmbeddedKafka(nodes=3)
+kafka.start()
+print(kafka.data, kafka.bootstrap, flush=True)
+time.sleep(600)
+"""
+
+
+def test_nothing_outlives_a_killed_owner(broker_runtime: Runtime) -> None:
+    """SIGKILL of the process that started three nodes ends them, frees their ports and removes their data."""
+    with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as owner:
+        assert owner.stdout is not None
+        folder, bootstrap = owner.stdout.readline().split()
+        data, ports = Path(folder), [int(address.rpartition(":")[2]) for address in bootstrap.split(",")]
+        assert len(processes_in(data)) == 4
+        owner.kill()
+    wait_until(lambda: not processes_in(data) and all(map(is_free, ports)) and not data.exists())
+
+
+def test_a_start_that_is_interrupted_leaves_nothing(broker_runtime: Runtime, tmp_path: Path) -> None:
+    """Ctrl-C while the nodes start: no process and no data stay, though the owner goes on."""
+    script = OWNER.replace("kafka.start()", "try:\n    kafka.start()\nexcept KeyboardInterrupt:\n    pass")
+    script = script.replace("print(kafka.data, kafka.bootstrap, flush=True)", "print('ended', flush=True)")
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY, env=environment) as owner:
+        wait_until(lambda: len(psutil.Process(owner.pid).children(recursive=True)) >= 4)
+        owner.send_signal(signal.SIGINT)
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == "ended\n"
+        assert psutil.Process(owner.pid).children(recursive=True) == []
+        owner.kill()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_commands_start_break_mend_and_end_a_broker(broker_runtime: Runtime, tmp_path: Path) -> None:
+    """start, status, kill, up, stop: the broker outlives each command, keeps its data, and stop ends it."""
+    data = tmp_path / "données du courtier"  # a path that Java must be told how to read
+
+    def neardup(*arguments: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "worker", "broker", *arguments, "--data", str(data)]
+        answer = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+        return answer.returncode, answer.stdout + answer.stderr
+
+    try:
+        code, said = neardup("start", "--port", "0")
+        assert (code, said.split(" at ")[0]) == (0, "Apache Kafka serves")
+        assert neardup("status")[0] == 0
+        code, said = neardup("start", "--port", "0")
+        assert (code, "neardup broker stop" in said) == (1, True)
+        assert neardup("kill", "1") == (0, "node 1 killed\n")
+        assert neardup("status")[0] == 1
+        assert neardup("kill", "2")[0] == 2
+        assert neardup("up", "1") == (0, "node 1 serves\n")
+    finally:
+        code, said = neardup("stop")
+    assert (code, said.split(",")[0]) == (0, "1 node ended")
+    assert processes_in(data) == []
+    assert (data / "node-1" / "data" / "meta.properties").is_file()
+
+
+def processes_in(data: Path) -> list[int]:
+    """The processes that work in this folder or carry its name."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.status() != psutil.STATUS_ZOMBIE and str(data) in " ".join([process.cwd(), *process.cmdline()]):
+                found.append(process.pid)
+    return found
+
+
+def wait_until(happens: Callable[[], bool], timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not happens():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)

@@ -25,6 +25,7 @@ CHUNK_BYTES = 1 << 16
 CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 30.0
 TRIES_MAX = 3
+TRY_PAUSE_S = 1.0  # before the second try; twice as long before the third
 DOWNLOADS_AT_ONCE = 4
 
 Advance = Callable[[int], None]
@@ -172,7 +173,7 @@ def _download(
     """Try a few times; a file that cannot be written is final at once, a network may come back."""
     failure = ""
     for attempt in range(TRIES_MAX):
-        if called_off.wait(attempt):  # seconds before the next try: 0, 1, 2
+        if called_off.wait(attempt * TRY_PAUSE_S):
             return
         try:
             failure = _transfer(jar, directory, open_remote, advance, called_off)

@@ -42,7 +42,9 @@ class Layout:
 
     def save(self, path: Path) -> None:
         ports = {"client_ports": self.client_ports, "controller_ports": self.controller_ports}
-        path.write_text(json.dumps(ports) + "\n", encoding="utf-8")
+        temporary = path.with_suffix(".new")  # whoever reads meanwhile finds the old one or the new one
+        temporary.write_text(json.dumps(ports) + "\n", encoding="utf-8")
+        temporary.replace(path)
 
     @classmethod
     def load(cls, path: Path) -> Layout | None:
