@@ -23,7 +23,7 @@ from worker.log.replica import Rejection, Replica
 from worker.settings import Settings
 from worker.shell.faultpoints import Point
 from worker.shell.intake import Batch, Intake
-from worker.shell.loop import Loop
+from worker.shell.loop import Loop, Surroundings
 from worker.shell.memory_log import MemoryLog, MemoryReader
 from worker.shell.messages import decode_dead_letter, decode_verdict
 from worker.shell.ordering import Ordering
@@ -96,6 +96,10 @@ class Rows:
 
     def __init__(self, rows: list[Row]) -> None:
         self._rows = rows
+
+    def wait(self, _seconds: float) -> bool:
+        """Never wait."""
+        return True
 
     def rows(self) -> list[Row]:
         """Give them."""
@@ -267,7 +271,7 @@ class SimulatedWorker:
         self.ordering = ordering
         self.loop = Loop(
             settings, TOPIC_ID, ordering, publisher, ownership, self.batches,
-            watchdog=WATCHDOG, reach=self._reach, sleep=self._sleep,
+            Surroundings(WATCHDOG, self._reach, intake.stopping, self._sleep),
         )  # fmt: skip
 
     def _connect(self, *_callbacks: Any) -> GroupMember:

@@ -118,6 +118,7 @@ def file_engine(settings: Settings) -> Iterator[FileEngine]:
                 record_bytes_max=settings.record_bytes_max,
             )
         finally:
+            pool.close()  # before the preparer, which may be waiting for it
             preparer.close()
 
 

@@ -10,7 +10,9 @@ The only thread that touches the log, the replica and the transactional producer
 
 from __future__ import annotations
 
+import math
 import queue
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -30,7 +32,9 @@ from worker.shell.ownership import Claim, Ownership
 from worker.shell.ports import Outgoing, Publisher, SourceMessage
 from worker.shell.watchdog import Watchdog
 
-__all__ = ["Loop"]
+__all__ = ["Loop", "Surroundings"]
+
+STOP_GRACE_S = 10.0  # supervisors kill after 30 s
 
 _log = structlog.get_logger(__name__)
 
@@ -44,13 +48,25 @@ class _Ready(NamedTuple):
     outcomes: list[str]
 
 
+class Surroundings(NamedTuple):
+    """
+    What the loop has of the process that it runs in.
+
+    `stopping` is set when the worker is to end: no batch is then waited for longer than ten seconds.
+    """
+
+    watchdog: Watchdog
+    reach: Reach
+    stopping: threading.Event
+    sleep: Callable[[float], None] = time.sleep
+
+
 class Loop:
     """
     Runs until the intake says that nothing more comes.
 
     Args:
         topic_id: of the source topic, as the log knows it.
-        reach: the fault points.
     """
 
     def __init__(
@@ -61,10 +77,7 @@ class Loop:
         publisher: Publisher,
         ownership: Ownership,
         batches: queue.Queue[Batch | None],
-        *,
-        watchdog: Watchdog,
-        reach: Reach,
-        sleep: Callable[[float], None] = time.sleep,
+        surroundings: Surroundings,
     ) -> None:
         self._settings = settings
         self._topic_id = topic_id
@@ -72,9 +85,7 @@ class Loop:
         self._publisher = publisher
         self._ownership = ownership
         self._batches = batches
-        self._watchdog = watchdog
-        self._reach = reach
-        self._sleep = sleep
+        self._watchdog, self._reach, self._stopping, self._sleep = surroundings
         self._rewinds_in_a_row = 0
 
     def run(self) -> None:
@@ -93,6 +104,8 @@ class Loop:
     def answer(self, batch: Batch) -> None:
         """Give every message of a batch its answer, if its partition is still ours."""
         limit_s = self._settings.call_timeout_s
+        if not self._wait(batch):
+            return
         rows = batch.prepared.rows()
         self._reach(Point.BEFORE_APPEND)
         parts = [
@@ -116,6 +129,19 @@ class Loop:
         else:
             self._rewinds_in_a_row = 0
             metrics.LATENCY_S.observe(time.monotonic() - batch.read_at_s)
+
+    def _wait(self, batch: Batch) -> bool:
+        """Follow the log until a batch is prepared; False if it takes too long while the worker is to stop."""
+        deadline_s = math.inf
+        while not batch.prepared.wait(0.05):
+            self._ordering.follow(0)
+            if self._stopping.is_set():
+                deadline_s = min(deadline_s, time.monotonic() + STOP_GRACE_S)
+                if time.monotonic() > deadline_s:
+                    _log.warning("stopping without the last batch: its documents stay uncommitted")
+                    self._ownership.rewind()  # and without the ones behind it
+                    return False
+        return True
 
     def _read_again(self, error: RetryError) -> None:
         """Let everything be read again from the committed offsets, but not for ever."""

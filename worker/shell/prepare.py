@@ -8,6 +8,7 @@ From messages to rows of the log: decode, extract, fingerprint. Stateless, so an
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -26,15 +27,18 @@ __all__ = ["Prepared", "Preparer"]
 _NOTHING_TO_COMPARE = "empty-text"
 
 
+PAGES_PER_JOB = 16  # what a child takes at once: few enough to share a batch, and to try again when a page kills it
+
+
 class Prepared:
-    """A batch on its way: `rows` waits for it."""
+    """A batch on its way: `wait` tells when it is there, `rows` gives it."""
 
     def __init__(
         self,
         offsets: Sequence[int],
         decoded: Sequence[Document | Deletion | DocumentError],
         texts: Future[dict[int, PageResult]] | None,
-        pages: Future[list[PageResult]] | None,
+        pages: Future[list[Future[list[PageResult]]]] | None,
         page_positions: Sequence[int],
     ) -> None:
         self._offsets = offsets
@@ -43,11 +47,24 @@ class Prepared:
         self._pages = pages
         self._page_positions = page_positions
 
+    def wait(self, seconds: float) -> bool:
+        """Wait up to this long; tell whether `rows` would answer at once."""
+        deadline = time.monotonic() + seconds
+        try:
+            if self._texts:
+                self._texts.exception(seconds)
+            for job in self._pages.result(max(deadline - time.monotonic(), 0)) if self._pages else ():
+                job.exception(max(deadline - time.monotonic(), 0))
+        except TimeoutError:
+            return False
+        return True
+
     def rows(self) -> list[Row]:
         """Give one row a message, in the order of the messages; waits until all are there."""
         results: dict[int, PageResult] = dict(self._texts.result()) if self._texts else {}
         if self._pages:
-            results.update(zip(self._page_positions, self._pages.result(), strict=True))
+            of_pages = (result for job in self._pages.result() for result in job.result())
+            results.update(zip(self._page_positions, of_pages, strict=True))
         return [
             _row(offset, decoded, results.get(position))
             for position, (offset, decoded) in enumerate(zip(self._offsets, self._decoded, strict=True))
@@ -84,6 +101,7 @@ class Preparer:
         self._pool = pool
         self._document_bytes_max = document_bytes_max
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="fingerprint")
+        self._page_thread = ThreadPoolExecutor(1, thread_name_prefix="pages")  # waits for the pool in our place
 
     def submit(self, messages: Sequence[SourceMessage]) -> Prepared:
         """Start a batch. Cost here: the decoding, some 10 µs for a message of 5 KB."""
@@ -94,7 +112,7 @@ class Preparer:
             [message.offset for message in messages],
             decoded,
             self._thread.submit(self._fingerprint, texts) if texts else None,
-            self._pool.submit([page for _, page in pages]) if pages else None,
+            self._page_thread.submit(self._submit_pages, [page for _, page in pages]) if pages else None,
             [i for i, _ in pages],
         )
 
@@ -103,6 +121,9 @@ class Preparer:
             return decode_document(message.key, message.value, value_bytes_max=self._document_bytes_max)
         except DocumentError as error:
             return error
+
+    def _submit_pages(self, pages: Sequence[Document]) -> list[Future[list[PageResult]]]:
+        return [self._pool.submit(pages[at : at + PAGES_PER_JOB]) for at in range(0, len(pages), PAGES_PER_JOB)]
 
     def _fingerprint(self, texts: Sequence[tuple[int, Document]]) -> dict[int, PageResult]:
         batch = self._fingerprinter.batch([str(d.body) for _, d in texts], [d.language for _, d in texts])
@@ -113,5 +134,6 @@ class Preparer:
         }
 
     def close(self) -> None:
-        """Stop the thread; the pool is its owner's to close."""
+        """Stop the threads. The pool is its owner's to close, and closed first: a thread may wait for it."""
         self._thread.shutdown(wait=True, cancel_futures=True)
+        self._page_thread.shutdown(wait=True, cancel_futures=True)

@@ -13,6 +13,7 @@ import queue
 import signal
 import threading
 import time
+from contextlib import ExitStack
 from typing import Any
 
 import structlog
@@ -24,9 +25,10 @@ from worker.settings import Settings
 from worker.shell import faultpoints, kafka_config, metrics, topics
 from worker.shell.intake import Batch, Intake
 from worker.shell.kafka import Admin, GroupConsumer, LogAppender, LogConsumer, TransactionalPublisher
-from worker.shell.loop import Loop
+from worker.shell.loop import Loop, Surroundings
 from worker.shell.ordering import Ordering
 from worker.shell.ownership import Ownership
+from worker.shell.page_process import ProcessDiedError
 from worker.shell.pool import PagePool
 from worker.shell.ports import GroupSource
 from worker.shell.prepare import Preparer
@@ -52,12 +54,14 @@ def run(settings: Settings) -> None:
     for problem in problems:
         _log.warning("topic is not as it should be", topic=problem.topic, problem=problem.text, remedy=problem.remedy)
     metrics.serve(settings.metrics_port)
-    fingerprinter = Fingerprinter(settings.parameters)
-    fingerprinter.warm_up()
-    pool = PagePool(settings.processes, settings.parameters, settings.page_limits)
-    watchdog = Watchdog()
-    try:
-        ordering, closing = _ordering(settings)
+    with ExitStack() as stack:
+        pool = PagePool(settings.processes, settings.parameters, settings.page_limits, on_death=_report_death)
+        stack.callback(pool.close)
+        fingerprinter = Fingerprinter(settings.parameters)
+        fingerprinter.warm_up()
+        watchdog = Watchdog()
+        stack.callback(watchdog.close)
+        ordering = _ordering(settings, stack)
         records = ordering.restore()
         _log.info(
             "log applied",
@@ -74,28 +78,28 @@ def run(settings: Settings) -> None:
             reach,
         )
         publisher.open()
-        closing.append(publisher)
-        try:
-            preparer = Preparer(fingerprinter, pool, settings.document_bytes_max)
-            closing.append(preparer)
-            _serve(settings, found[settings.topic_documents].topic_id, ordering, publisher, preparer, watchdog, reach)
-        finally:
-            for part in reversed(closing):
-                part.close()
-    finally:
-        pool.close()
-        watchdog.close()
+        stack.callback(publisher.close)
+        preparer = Preparer(fingerprinter, pool, settings.document_bytes_max)
+        stack.callback(preparer.close)
+        stack.callback(pool.close)  # before the preparer, which may be waiting for it
+        _serve(settings, found[settings.topic_documents].topic_id, ordering, publisher, preparer, watchdog, reach)
 
 
-def _ordering(settings: Settings) -> tuple[Ordering, list[Any]]:
+def _report_death(death: ProcessDiedError) -> None:
+    _log.warning("a page process died, its batch is tried again page by page", cause=death.code, text=str(death))
+
+
+def _ordering(settings: Settings, stack: ExitStack) -> Ordering:
     """Make the replica and the two ends of the log."""
     replica = Replica(settings.definition)
     reader = LogConsumer(
         kafka_config.log_consumer(settings), settings.topic_fingerprints, replica.next_offset, settings.call_timeout_s
     )
     writer = LogAppender(kafka_config.appender(settings), settings.topic_fingerprints, settings.call_timeout_s)
+    stack.callback(reader.close)
+    stack.callback(writer.close)
     author = replica.definition.author(settings.worker_id)
-    return Ordering(replica, reader, writer, author, settings.record_bytes_max), [reader, writer]
+    return Ordering(replica, reader, writer, author, settings.record_bytes_max)
 
 
 def _serve(
@@ -124,7 +128,10 @@ def _serve(
         intake.stopping.set()
 
     previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    loop = Loop(settings, topic_id, ordering, publisher, ownership, batches, watchdog=watchdog, reach=reach)
+    loop = Loop(
+        settings, topic_id, ordering, publisher, ownership, batches,
+        Surroundings(watchdog, reach, intake.stopping),
+    )  # fmt: skip
     thread.start()
     _log.info("worker runs", worker_id=settings.worker_id, group=settings.group, bootstrap=settings.bootstrap)
     try:
