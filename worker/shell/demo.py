@@ -21,7 +21,7 @@ import orjson
 
 from schemas.timestamp import parse_timestamp
 from worker.core.verdict import Verdict
-from worker.errors import NeardupError, StopError
+from worker.errors import NeardupError, RetryError, StopError
 from worker.log.record import decode
 from worker.settings import Settings
 from worker.settings.load import env_name
@@ -122,6 +122,20 @@ class Demo:
     def prepare(self) -> None:
         """Create the topics, before any worker asks for them."""
         topics.create(Admin(kafka_config.admin(self.settings), self.settings.call_timeout_s), self.settings)
+
+    def wait_for(self, workers: int) -> bool:
+        """Wait until the group's workers share all partitions, so that latencies are not those of a start."""
+        admin = Admin(kafka_config.admin(self.settings), self.settings.call_timeout_s)
+        deadline = time.monotonic() + self.PATIENCE_S
+        while time.monotonic() < deadline:
+            try:
+                assigned = admin.assigned(self.settings.group)
+            except RetryError:  # a new cluster has no coordinator for the group yet
+                assigned = {}
+            if len(assigned) == workers and min(assigned.values()) > 0:
+                return True
+            time.sleep(0.2)
+        return False
 
     def run(self) -> Iterator[None]:
         """

@@ -21,6 +21,7 @@ from confluent_kafka import (
     OFFSET_BEGINNING,
     TIMESTAMP_NOT_AVAILABLE,
     Consumer,
+    ConsumerGroupState,
     KafkaError,
     KafkaException,
     Message,
@@ -457,6 +458,17 @@ class Admin:
                 return False
             raise StopError(f"creating topic {name}: {error.args[0].str()}") from error
         return True
+
+    def assigned(self, group: str) -> dict[str, int]:
+        """Give how many partitions each member of a group has now, by member id; empty while it rebalances."""
+        future = self._client.describe_consumer_groups([group], request_timeout=self._timeout_s)[group]
+        description = self._wait(future, f"describing group {group}")
+        if description.state is not ConsumerGroupState.STABLE:
+            return {}
+        return {
+            member.member_id: len(member.assignment.topic_partitions) if member.assignment else 0
+            for member in description.members
+        }
 
 
 def _uuid_bytes(uuid: Uuid) -> bytes:
