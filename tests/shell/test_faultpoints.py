@@ -1,0 +1,36 @@
+"""The fault points: off they do nothing, on they fail at the named batch, and a typo is an error."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from worker.shell.faultpoints import Point, from_setting, never
+
+
+def test_without_the_setting_a_point_does_nothing() -> None:
+    """It is one empty function for all of them."""
+    assert from_setting(None) is never
+    for point in Point:
+        never(point)
+
+
+def test_the_named_hit_of_the_named_point_fails() -> None:
+    """Other points and earlier hits go by."""
+    script = (
+        "from worker.shell.faultpoints import Point, from_setting\n"
+        "reach = from_setting('after-append:kill:2')\n"
+        "reach(Point.BEFORE_APPEND); reach(Point.AFTER_APPEND); reach(Point.AFTER_COMMIT); print('alive', flush=True)\n"
+        "reach(Point.AFTER_APPEND); print('still alive')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout) == (-9, "alive\n")
+
+
+@pytest.mark.parametrize("setting", ["nowhere:kill:1", "after-append:explode:1", "after-append:kill", "a:b:c:d"])
+def test_a_fault_that_does_not_exist_is_refused(setting: str) -> None:
+    """A test that injects nothing would pass for the wrong reason."""
+    with pytest.raises(ValueError, match="point:action:hit"):
+        from_setting(setting)

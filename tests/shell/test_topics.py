@@ -1,0 +1,71 @@
+"""The topics as they should be, on Apache Kafka."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+from tests.conftest import Kafka
+from worker.errors import StopError
+from worker.settings import Settings
+from worker.shell import kafka_config, topics
+from worker.shell.kafka import Admin
+
+pytestmark = pytest.mark.kafka
+
+
+def deployment(kafka: Kafka, **changed: Any) -> tuple[Settings, Admin]:
+    """Settings with topic names of their own."""
+    name = uuid.uuid4().hex
+    names = {f"topic_{kind}": f"{name}.{kind}" for kind in ("documents", "fingerprints", "verdicts", "dead_letter")}
+    settings = Settings(bootstrap=kafka.bootstrap, **(names | changed))
+    return settings, Admin(kafka_config.admin(settings), 30)
+
+
+def test_created_topics_are_as_they_should_be(kafka: Kafka) -> None:
+    """Creating is complete, and a second time changes nothing."""
+    settings, admin = deployment(kafka, partitions=5)
+    assert set(topics.create(admin, settings).values()) == {True}
+    assert topics.check(admin, settings) == []
+    found, problems = topics.require(admin, settings)
+    assert problems == []
+    assert found[settings.topic_documents].partitions == 5
+    assert found[settings.topic_fingerprints].partitions == 1
+    assert len({topic.topic_id for topic in found.values()}) == 4
+    assert set(topics.create(admin, settings).values()) == {False}
+
+
+def test_a_missing_topic_stops_a_worker_with_the_remedy(kafka: Kafka) -> None:
+    """Its name, and the command that creates it."""
+    settings, admin = deployment(kafka)
+    with pytest.raises(StopError, match=rf"{settings.topic_verdicts}: the topic does not exist.*topics create"):
+        topics.require(admin, settings)
+
+
+def test_a_log_of_two_partitions_is_refused(kafka: Kafka) -> None:
+    """Two partitions have no order between them."""
+    settings, admin = deployment(kafka)
+    admin.create(settings.topic_fingerprints, 2, 1, {})
+    topics.create(admin, settings)
+    with pytest.raises(StopError, match="has 2 partitions, but only one"):
+        topics.require(admin, settings)
+
+
+def test_a_compacted_log_is_refused_and_a_short_retention_is_named(kafka: Kafka) -> None:
+    """Compaction loses records at once; retention does later, and is worth a warning on every start."""
+    settings, admin = deployment(kafka)
+    admin.create(settings.topic_fingerprints, 1, 1, {"cleanup.policy": "compact", "retention.ms": "60000"})
+    topics.create(admin, settings)
+    with pytest.raises(StopError, match=r"cleanup\.policy is compact, should be delete"):
+        topics.require(admin, settings)
+    texts = [problem.text for problem in topics.check(admin, settings) if not problem.fatal]
+    assert any("retention.ms is 60000, should be -1" in text for text in texts)
+
+
+def test_a_cluster_that_is_not_there_is_named() -> None:
+    """The address that was tried, and two ways out."""
+    settings = Settings(bootstrap="127.0.0.1:9")
+    with pytest.raises(StopError, match=r"127\.0\.0\.1:9.*broker start.*--bootstrap"):
+        topics.require(Admin(kafka_config.admin(settings), 1), settings)

@@ -1,0 +1,50 @@
+"""The watchdog ends what hangs, and only that."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from worker.shell.watchdog import EXIT_CODE, Watchdog
+
+
+def test_a_call_that_outlives_its_limit_is_reported_by_name() -> None:
+    """The hook gets what was being done and its limit, while the call still hangs."""
+    seen: list[tuple[str, float]] = []
+    called = threading.Event()
+
+    def hung(doing: str, limit_s: float) -> None:
+        seen.append((doing, limit_s))
+        called.set()
+
+    watchdog = Watchdog(hung)
+    with watchdog.limit("committing", 0.1):
+        assert called.wait(5)
+    watchdog.close()
+    assert seen[0] == ("committing", 0.1)
+
+
+def test_a_call_that_ends_in_time_is_forgotten() -> None:
+    """Neither a return nor an exception leaves anything to watch."""
+    seen: list[str] = []
+    watchdog = Watchdog(lambda doing, _limit: seen.append(doing))
+    for _ in range(3):
+        with watchdog.limit("quick", 60):
+            pass
+    with pytest.raises(KeyError), watchdog.limit("failing", 60):
+        raise KeyError
+    assert watchdog._running == {}
+    watchdog.close()
+    assert seen == []
+
+
+def test_the_process_ends_while_the_call_hangs() -> None:
+    """Nothing in Python can interrupt a call into the client library: the whole process goes."""
+    script = (
+        "import time\nfrom worker.shell.watchdog import Watchdog\nwith Watchdog().limit('x', 0.2): time.sleep(60)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], timeout=30, capture_output=True, check=False)
+    assert done.returncode == EXIT_CODE
