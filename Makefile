@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test check lint types layers unit setup clean
+.PHONY: help demo test test-faults check lint types layers unit setup clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -24,6 +24,9 @@ demo: setup  ## the main job: a sample crawl through Kafka and three workers, ve
 
 test: setup  ## every test, the ones on a real Apache Kafka included
 	$(BIN)/python -m pytest $(TESTS)
+
+test-faults: setup  ## every row of the fault table, on a real Apache Kafka
+	$(BIN)/python -m pytest -m faults $(TESTS)
 
 check: lint types layers unit  ## what must be green before a commit: lint, types, layers, tests without Kafka
 

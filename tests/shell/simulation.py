@@ -22,6 +22,7 @@ from worker.log.record import Row, RowKind, Source
 from worker.log.replica import Rejection, Replica
 from worker.settings import Settings
 from worker.shell.faultpoints import Point
+from worker.shell.history import Published, check
 from worker.shell.intake import Batch, Intake
 from worker.shell.loop import Loop, Surroundings
 from worker.shell.memory_log import MemoryLog, MemoryReader
@@ -57,6 +58,7 @@ class World:
         self.sources = [[self._row(part, offset) for offset in range(documents)] for part in range(partitions)]
         self.committed: dict[int, int] = {}
         self.published: list[tuple[int, int, Said]] = []
+        self.messages: list[Published] = []  # the same, as they stand in the topics
         self.generation = 0
         self.owners: dict[int, int] = {}  # partition -> member
         self.epochs: Counter[str] = Counter()  # of transactional ids
@@ -81,6 +83,7 @@ class World:
     def commit(self, messages: Sequence[Outgoing], offsets: Mapping[int, int]) -> None:
         """Make answers and offsets visible together."""
         for message in messages:
+            self.messages.append(Published(message.key, message.value, message.headers, bool(message.headers)))
             if message.headers:
                 letter = decode_dead_letter(message.key, message.value, message.headers)
                 answer: Verdict | Rejection = Rejection(letter.code, letter.text)
@@ -393,3 +396,13 @@ class History:
             oracle.apply(entry.value)
         for partition, offset, answer in world.published:
             assert answer == oracle.answers[Source(TOPIC_ID, partition), offset], (partition, offset)
+        report = check(
+            DEFINITION,
+            "documents",
+            TOPIC_ID,
+            log=world.log.entries,
+            documents=[SourceMessage(*place, b"k", b"v") for place in sorted(wanted)],
+            answers=world.messages,
+            committed=world.committed,
+        )
+        assert report.clean and report.unanswered == 0 and report.answered == len(wanted), report

@@ -2,13 +2,16 @@
 Named points where a test can make the worker fail. Off, a point costs one call of an empty function.
 
 The setting `fault` is "point:action:hit", for example "after-append:kill:3": at the third batch that reaches the point
-the process gets SIGKILL. Actions: kill, stop (SIGSTOP), sleep (ten seconds).
+the process gets SIGKILL. Actions: kill, stop (SIGSTOP), sleep-N-ms (this thread), and kill-in-N-ms: SIGKILL from
+another thread while this one goes on.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import signal
+import threading
 import time
 from collections.abc import Callable
 from enum import StrEnum
@@ -28,11 +31,18 @@ class Point(StrEnum):
 
 Reach = Callable[[Point], None]
 
-_ACTIONS: dict[str, Callable[[], None]] = {
-    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
-    "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
-    "sleep": lambda: time.sleep(10),
-}
+_TIMED = re.compile(r"(kill-in|sleep)-([0-9]{1,6})-ms")
+
+
+def _action(name: str) -> Callable[[], None]:
+    timed = _TIMED.fullmatch(name)
+    if timed is None:
+        number = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[name]
+        return lambda: os.kill(os.getpid(), number)
+    delay_s = int(timed[2]) / 1_000
+    if timed[1] == "sleep":
+        return lambda: time.sleep(delay_s)
+    return lambda: threading.Timer(delay_s, os.kill, (os.getpid(), signal.SIGKILL)).start()
 
 
 def never(_point: Point) -> None:
@@ -50,11 +60,11 @@ def from_setting(setting: str | None) -> Reach:
         return never
     try:
         name, action_name, hit_text = setting.split(":")
-        point, action, hit = Point(name), _ACTIONS[action_name], int(hit_text)
+        point, action, hit = Point(name), _action(action_name), int(hit_text)
     except (ValueError, KeyError) as error:
         raise ValueError(
             f"fault must be point:action:hit with point one of {', '.join(Point)} and action one of "
-            f"{', '.join(_ACTIONS)}, got {setting!r}"
+            f"kill, stop, kill-in-N-ms, sleep-N-ms, got {setting!r}"
         ) from error
     hits = 0
 

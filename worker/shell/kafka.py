@@ -22,6 +22,7 @@ from confluent_kafka import (
     TIMESTAMP_NOT_AVAILABLE,
     Consumer,
     ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
     Message,
@@ -30,7 +31,7 @@ from confluent_kafka import (
     TopicPartition,
     Uuid,
 )
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from worker.errors import FencedError, NeardupError, RetryError, StopError
 from worker.shell.faultpoints import Point, Reach, never
@@ -447,6 +448,32 @@ class Admin:
         entries = self._wait(next(iter(futures.values())), f"reading the settings of topic {name}")
         return {key: str(entry.value) for key, entry in entries.items()}
 
+    def ends(self, topics: Mapping[str, int]) -> dict[tuple[str, int], tuple[int, int]]:
+        """Give the first offset of each partition and the one behind its last message, committed or not."""
+        parts = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
+        found = [
+            self._client.list_offsets(dict.fromkeys(parts, spec), request_timeout=self._timeout_s)
+            for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        ]
+        return {
+            (part.topic, part.partition): (
+                int(self._wait(found[0][part], f"asking for the start of {part.topic}").offset),
+                int(self._wait(found[1][part], f"asking for the end of {part.topic}").offset),
+            )
+            for part in parts
+        }
+
+    def committed(self, group: str, topic: str) -> dict[int, int | None]:
+        """Give a group's committed offsets, without those of transactions that are still open."""
+        asked = [ConsumerGroupTopicPartitions(group)]
+        future = self._client.list_consumer_group_offsets(asked, request_timeout=self._timeout_s)[group]
+        answer = self._wait(future, f"asking for the offsets of group {group}")
+        return {
+            part.partition: part.offset if part.offset >= 0 else None
+            for part in answer.topic_partitions
+            if part.topic == topic
+        }
+
     def create(self, name: str, partitions: int, replicas: int, config: Mapping[str, str]) -> bool:
         """Create a topic; tell whether it was missing."""
         topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=dict(config))
@@ -538,10 +565,21 @@ class TopicMessage(NamedTuple):
 
 
 class TopicReader:
-    """Committed messages of some topics, from their beginning or from now on, outside any group."""
+    """
+    Committed messages of some topics, from their beginning or from now on, outside any group.
+
+    Args:
+        ends: (topic, partition) -> offset at which `at_end` has come; else where the committed messages end now.
+    """
 
     def __init__(
-        self, config: dict[str, Any], topics: Mapping[str, int], call_timeout_s: float, *, from_beginning: bool
+        self,
+        config: dict[str, Any],
+        topics: Mapping[str, int],
+        call_timeout_s: float,
+        *,
+        from_beginning: bool,
+        ends: Mapping[tuple[str, int], int] | None = None,
     ) -> None:
         self._consumer = Consumer(_logged(config))
         parts = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
@@ -552,8 +590,9 @@ class TopicReader:
             except KafkaException as error:
                 raise _raise(error, f"asking for the end of {part.topic}[{part.partition}]") from error
             part.offset = low if from_beginning else high
-            if high > part.offset:
-                self._ends[part.topic, part.partition] = high
+            end = high if ends is None else ends[part.topic, part.partition]
+            if end > part.offset:
+                self._ends[part.topic, part.partition] = end
         self._consumer.assign(parts)
 
     def read(self, wait_s: float, messages_max: int = 1_000) -> list[TopicMessage]:
@@ -584,6 +623,10 @@ class TopicReader:
     def at_end(self) -> bool:
         """Tell whether everything that was there at the start has been read."""
         return not self._ends
+
+    def awaited(self) -> list[tuple[str, int]]:
+        """Give the partitions that have not been read to their end."""
+        return sorted(self._ends)
 
     def close(self) -> None:
         """Stop reading."""

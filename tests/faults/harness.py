@@ -1,0 +1,268 @@
+"""
+A deployment to break: topics of its own, workers that are real processes, and the check of its whole history.
+
+What goes wrong leaves its traces in the folder: one log file a worker process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+
+from tests.oracle import Oracle, Said, said
+from worker.core.verdict import Verdict
+from worker.log.record import Source
+from worker.log.replica import Rejection
+from worker.settings import Settings
+from worker.shell import kafka_config, topics
+from worker.shell.history import Report
+from worker.shell.kafka import Admin, Feeder, TopicReader
+from worker.shell.messages import decode_dead_letter, decode_verdict
+from worker.shell.verify import verify
+
+__all__ = ["Deployment", "WorkerProcess"]
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SESSION_TIMEOUT_MS = 6_000  # the least that Kafka allows by default
+TRANSACTION_TIMEOUT_MS = 4_000
+
+# Short times: what a fault costs is mostly the wait for one of them.
+SETTINGS: Mapping[str, Any] = {
+    "session_timeout_ms": SESSION_TIMEOUT_MS,
+    "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
+    "call_timeout_s": 20.0,
+    "batch_documents_max": 20,
+    "batch_wait_ms": 5,
+    "processes": 0,
+    "log_format": "json",
+}
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
+
+
+def _die_with_parent() -> None:
+    """Runs in the child before exec: when the tests are killed, no worker stays behind."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class WorkerProcess:
+    """One process of `neardup worker`."""
+
+    def __init__(self, worker_id: str, settings: Mapping[str, Any], log_path: Path) -> None:
+        self.worker_id = worker_id
+        self.log_path = log_path
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
+        environment |= {f"NEARDUP_{name.upper()}": str(value) for name, value in settings.items()}
+        with log_path.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-X", "faulthandler", "-m", "worker", "worker", "--worker-id", worker_id],
+                cwd=REPOSITORY,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                preexec_fn=_die_with_parent,  # noqa: PLW1509  # one system call, no lock taken
+            )
+
+    @property
+    def exit_code(self) -> int | None:
+        """Give the exit code, negative for a signal; None while it runs."""
+        return self._process.poll()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal; nothing if it has ended."""
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self, timeout_s: float = 30.0) -> int:
+        """Ask it to end (SIGTERM) and give the exit code."""
+        self._process.terminate()
+        return self.wait(timeout_s)
+
+    def wait(self, timeout_s: float = 60.0) -> int:
+        """Wait for its end and give the exit code."""
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.worker_id} has not ended after {timeout_s:g} s\n{self.log_tail()}") from None
+
+    def is_stopped(self) -> bool:
+        """Tell whether a SIGSTOP holds it."""
+        stat = Path(f"/proc/{self._process.pid}/stat")
+        return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "T"
+
+    def events(self) -> list[dict[str, Any]]:
+        """Give its log lines that are JSON."""
+        lines = self.log_path.read_bytes().splitlines()
+        return [orjson.loads(line) for line in lines if line.startswith(b"{") and line.endswith(b"}")]
+
+    def said(self, event: str) -> bool:
+        """Tell whether it has logged this event."""
+        return any(line.get("event") == event for line in self.events())
+
+    def log_tail(self, lines_max: int = 30) -> str:
+        """Give the end of its log."""
+        lines = self.log_path.read_text("utf-8", "replace").splitlines()[-lines_max:]
+        return "\n".join([f"--- {self.log_path.name}, exit code {self.exit_code}", *lines])
+
+
+class Deployment:
+    """
+    Four topics, a group, and workers.
+
+    Args:
+        folder: where the workers' logs go.
+        settings: what differs from SETTINGS, for every worker.
+    """
+
+    def __init__(
+        self, bootstrap: str, folder: Path, *, partitions: int = 4, replication_factor: int = 1, **settings: Any
+    ) -> None:
+        name = f"t{uuid.uuid4().hex[:10]}"
+        self.folder = folder
+        self.values: dict[str, Any] = {
+            **SETTINGS,
+            "bootstrap": bootstrap,
+            "group": name,
+            "topic_documents": f"{name}.documents",
+            "topic_fingerprints": f"{name}.fingerprints",
+            "topic_verdicts": f"{name}.verdicts",
+            "topic_dead_letter": f"{name}.dead",
+            "partitions": partitions,
+            "replication_factor": replication_factor,
+            **settings,
+        }
+        self.settings = Settings(**self.values, worker_id="harness")
+        self.admin = Admin(kafka_config.admin(self.settings), self.settings.call_timeout_s)
+        self.processes: list[WorkerProcess] = []
+        self.fed = 0
+
+    def __enter__(self) -> Self:
+        topics.create(self.admin, self.settings)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in self.processes:
+            process.kill()
+        if error is not None:
+            for process in self.processes:
+                print(process.log_tail())
+
+    def feed(self, messages: Iterable[tuple[bytes | None, bytes | None]], wait_s: float = 60.0) -> int:
+        """Write messages into the source topic and wait until all stand there; give their number."""
+        feeder = Feeder(kafka_config.feeder(self.settings), self.settings.topic_documents)
+        before = feeder.delivered
+        for key, value in messages:
+            feeder.send(key, value)
+        assert feeder.flush(wait_s) == 0 and feeder.failures == 0, feeder.failed
+        self.fed += feeder.delivered - before
+        return feeder.delivered - before
+
+    def start(self, worker_id: str, **settings: Any) -> WorkerProcess:
+        """Start a worker; `settings` are its own, `fault` among them."""
+        log_path = self.folder / f"{len(self.processes):02}-{worker_id}.log"
+        process = WorkerProcess(worker_id, {**self.values, **settings}, log_path)
+        self.processes.append(process)
+        return process
+
+    def start_all(self, *worker_ids: str, **settings: Any) -> list[WorkerProcess]:
+        """Start workers and wait until each has partitions."""
+        processes = [self.start(worker_id, **settings) for worker_id in worker_ids]
+        self.until(lambda: all(process.said("partitions assigned") for process in processes), "partitions assigned")
+        return processes
+
+    def until(self, condition: Callable[[], object], what: str, timeout_s: float = 60.0) -> float:
+        """Wait for something to become true; give the seconds that it took."""
+        started = time.monotonic()
+        while not condition():
+            if time.monotonic() - started > timeout_s:
+                tails = "\n".join(process.log_tail() for process in self.processes)
+                raise AssertionError(f"not so after {timeout_s:g} s: {what}\n{tails}")
+            time.sleep(0.05)
+        return time.monotonic() - started
+
+    def committed(self) -> int:
+        """Give the number of source offsets that the group has committed."""
+        return sum(
+            offset or 0 for offset in self.admin.committed(self.settings.group, self.settings.topic_documents).values()
+        )
+
+    def until_committed(self, at_least: int, timeout_s: float = 60.0) -> float:
+        """Wait until so many source offsets are committed; give the seconds that it took."""
+        return self.until(lambda: self.committed() >= at_least, f"{at_least} offsets committed", timeout_s)
+
+    def until_all_committed(self, timeout_s: float = 60.0) -> float:
+        """Wait until everything that was fed is committed; give the seconds that it took."""
+        return self.until_committed(self.fed, timeout_s)
+
+    def check(self) -> Report:
+        """
+        Hold the whole history against the rules, twice: by `neardup verify`, and by the plain oracle.
+
+        Every message fed has exactly one committed answer, equal to a replay; no two documents duplicate each other;
+        dead letters carry their messages.
+        """
+        report = verify(self.settings)
+        assert report.clean, (report.defects, report.findings)
+        assert (report.documents, report.answered, report.unanswered) == (self.fed, self.fed, 0), report
+        answers = self.answers()
+        assert len(answers) == self.fed and max(Counter(place for place, _ in answers).values(), default=1) == 1
+        oracle = Oracle(self.settings.max_distance)
+        for record in self.log():
+            oracle.apply(record)
+        topic_id = self.admin.describe([self.settings.topic_documents])[self.settings.topic_documents].topic_id
+        for (partition, offset), answer in answers:
+            assert answer == oracle.answers[Source(topic_id, partition), offset], (partition, offset)
+        return report
+
+    def finish(self, timeout_s: float = 60.0) -> Report:
+        """Wait until everything is committed, then check the whole history."""
+        self.until_all_committed(timeout_s)
+        return self.check()
+
+    def read(self, name: str) -> list[Any]:
+        """Give the committed messages of a topic."""
+        count = self.admin.describe([name])[name].partitions
+        ends = {place: stop for place, (_, stop) in self.admin.ends({name: count}).items()}
+        reader = TopicReader(kafka_config.reader(self.settings), {name: count}, 20.0, from_beginning=True, ends=ends)
+        messages = []
+        try:
+            while not reader.at_end():
+                messages += reader.read(0.5)
+        finally:
+            reader.close()
+        return messages
+
+    def log(self) -> list[bytes]:
+        """Give the records of the ordered log."""
+        return [message.value for message in self.read(self.settings.topic_fingerprints)]
+
+    def answers(self) -> list[tuple[tuple[int, int], Said]]:
+        """Give source partition and offset of every committed answer, and what it says."""
+        found: list[tuple[tuple[int, int], Said]] = []
+        for message in self.read(self.settings.topic_verdicts):
+            verdict: Verdict = decode_verdict(message.value)
+            found.append(((verdict.source_partition, verdict.source_offset), said(verdict)))
+        for message in self.read(self.settings.topic_dead_letter):
+            letter = decode_dead_letter(message.key, message.value, message.headers)
+            found.append(((letter.source_partition, letter.source_offset), said(Rejection(letter.code, letter.text))))
+        return found

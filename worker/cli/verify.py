@@ -1,0 +1,78 @@
+"""`neardup verify`: each document has one answer, and it is the log's; exit code 0 only if that holds."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from worker.cli import app
+from worker.cli.options import with_settings
+from worker.settings import ConnectionSettings, EngineSettings, Settings
+
+if TYPE_CHECKING:
+    from worker.shell.history import Report
+
+
+class Format(StrEnum):
+    """How the result is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+@app.command()
+@with_settings(ConnectionSettings, EngineSettings)
+def verify(
+    settings: Settings,
+    output: Annotated[Format, typer.Option("--format", help="A table for people, or one JSON object.")] = Format.TABLE,
+    documents: Annotated[
+        bool, typer.Option(help="Read the documents too; without, the log says which there are.")
+    ] = True,
+) -> None:
+    """
+    Check a live or stopped system: read its topics, replay the log, and report what is lost, repeated or wrong.
+
+    Documents that no worker has committed yet are unanswered, which is no defect. Exit code 1 if there is a defect.
+    """
+    import orjson  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415
+
+    from worker.shell.verify import Progress  # noqa: PLC0415
+    from worker.shell.verify import verify as run  # noqa: PLC0415
+
+    console = Console(stderr=True)
+    with console.status("asking for the topics' ends") as status:
+
+        def tell(progress: Progress) -> None:
+            status.update(f"{progress.topic}: {progress.done:,} of {progress.total:,}")
+
+        report = run(settings, read_documents=documents, on_progress=tell)
+    if output is Format.JSON:
+        typer.echo(orjson.dumps(report.to_dict()).decode())
+    else:
+        _print(report)
+    if not report.clean:
+        raise typer.Exit(1)
+
+
+def _print(report: Report) -> None:
+    rows = {
+        "documents": report.documents,
+        "answered": report.answered,
+        **{f"  {name}": count for name, count in report.outcomes.items()},
+        "unanswered, not committed yet": report.unanswered,
+        "answers deleted by retention": report.expired,
+        "log: records": report.log_records,
+        "log: rows": report.log_rows,
+        "log: rows repeated, ignored": report.log_rows_repeated,
+        **report.defects,
+    }
+    width = max(map(len, rows))
+    for name, count in rows.items():
+        typer.echo(f"{name:<{width}}  {count:>12,}")
+    for finding in report.findings:
+        where = f"[{finding.partition}] offset {finding.offset}: " if finding.partition >= 0 else ""
+        typer.echo(f"{finding.defect.value}: {where}{finding.text}")
+    typer.echo("every document is answered once, as the log says" if report.clean else "NOT CLEAN")
