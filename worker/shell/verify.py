@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from worker.errors import StopError
-from worker.log.definition import Definition
 from worker.settings import Settings
 from worker.shell import kafka_config
 from worker.shell.history import History, Published, Report
@@ -59,9 +58,8 @@ def verify(
             f"the log starts at offset {log_ends[log, 0][0]}: what came before cannot be replayed. Set the topic's "
             f"retention to unlimited"
         )
-    parameters = settings.parameters
     history = History(
-        Definition(parameters.scheme, parameters.hash, settings.max_distance),
+        settings.definition,
         documents,
         topics[documents].topic_id,
         _oldest_kept_ms(settings, topics, answer_ends),
