@@ -341,7 +341,7 @@ def test_other_files_are_refused_with_a_reason(tmp_path: Path) -> None:
         "neither WARC nor ARC nor JSON Lines: it begins with b'\\x7fELF\\x7fELF\\x7fELF\\x7fELF\\x7fELF'"
     ]
     assert read(tmp_path, b"", "a.warc") == []
-    with pytest.raises(StopError, match="No such file"):
+    with pytest.raises(StopError, match="no such file"):
         ArchiveReader(tmp_path / "missing.warc")
 
 

@@ -11,6 +11,7 @@ Damage costs what is damaged: it is named with file and offset, and the reading 
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,14 +33,16 @@ STDIN = "-"
 
 class ArchiveReader:
     """
-    Iterates over one archive, once. Its format is told from its content, for a damaged start from its name.
+    Iterates over one archive, once; the file is open only meanwhile.
+
+    The format is told from the content, for a damaged start from the name.
 
     Args:
         path: the file, or "-" for stdin.
         body_max: bytes of a decoded body; a longer one is left out as "body-too-large".
         fetched_at_default: the fetch time of JSON Lines that have none, ISO 8601.
     Raises:
-        StopError: the file cannot be opened.
+        StopError: there is no such file, or it may not be read.
 
     Attributes:
         bytes_read: of the file, so far; compressed bytes for a compressed one.
@@ -56,20 +59,25 @@ class ArchiveReader:
         self.bytes_total: int | None = None
         self._body_max = body_max
         self._fetched_at_default = fetched_at_default
-        try:
-            self._stream: BinaryIO = sys.stdin.buffer if self.file == STDIN else Path(path).open("rb")  # noqa: SIM115
-            if self.file != STDIN and Path(path).is_file():
+        if self.file != STDIN:
+            if not os.access(self.file, os.R_OK):
+                raise StopError(f"cannot read {self.file}: no such file, or no permission")
+            if Path(path).is_file():
                 self.bytes_total = Path(path).stat().st_size
-        except OSError as error:
-            raise StopError(f"cannot read {self.file}: {error.strerror or error}") from error
 
     def __iter__(self) -> Iterator[Found]:
-        with self._stream:
-            found = pieces(self._stream, self._count)
+        with self._opened() as stream:
+            found = pieces(stream, self._count)
             first = next((piece for piece in found if piece.data or piece.problem), None)
             if first is None:
                 return
             yield from self._read(first, itertools.chain([first], found))
+
+    def _opened(self) -> BinaryIO:
+        try:
+            return sys.stdin.buffer if self.file == STDIN else Path(self.file).open("rb")
+        except OSError as error:
+            raise StopError(f"cannot read {self.file}: {error.strerror or error}") from error
 
     def _count(self, number: int) -> None:
         self.bytes_read += number

@@ -1,0 +1,200 @@
+"""The synthetic crawl: the same on every machine, as different as its truth says, and readable but for its damage."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import tracemalloc
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastwarc.warc import ArchiveIterator
+from typer.testing import CliRunner
+
+from worker.cli import app
+from worker.core.document import Document
+from worker.core.extract import Extracted, PageLimits, extract
+from worker.core.fingerprint import Fingerprinter
+from worker.shell.archives import ArchiveReader, Damaged, Record
+from worker.shell.messages.document import decode_document
+from worker.shell.sample.article import Article, edited, write_article
+from worker.shell.sample.crawl import RELATIONS, crawl
+from worker.shell.sample.dice import Dice
+from worker.shell.sample.language import LANGUAGES, load_language
+from worker.shell.sample_crawl import truth_path, write_sample_crawl
+
+DOCUMENTS = 1_500
+SPACED = [code for code in LANGUAGES if load_language(code).joiner]
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A crawl of 1,500 documents."""
+    path = tmp_path_factory.mktemp("sample") / "crawl.warc.gz"
+    write_sample_crawl(path, DOCUMENTS, seed=3)
+    return path
+
+
+@pytest.fixture(scope="module")
+def truth(archive: Path) -> dict[str, dict[str, Any]]:
+    """The truth by doc_id."""
+    lines = truth_path(archive).read_text().splitlines()
+    return {entry["doc_id"]: entry for entry in map(json.loads, lines)}
+
+
+@pytest.fixture(scope="module")
+def texts(archive: Path) -> dict[str, str]:
+    """The extracted text of every readable document, by doc_id."""
+    found = {}
+    for item in ArchiveReader(archive):
+        if isinstance(item, Record):
+            document = decode_document(item.key, item.value)
+            assert isinstance(document, Document)
+            outcome = extract(document, PageLimits())
+            assert isinstance(outcome, Extracted)
+            found[document.doc_id] = outcome.text
+    return found
+
+
+def text_of(article: Article) -> str:
+    """The plain text of an article."""
+    joiner = article.language.joiner
+    return "\n".join([article.title, *(joiner.join(sentences) for sentences in article.paragraphs)])
+
+
+def test_a_seed_gives_the_same_bytes_on_every_machine(tmp_path: Path) -> None:
+    """Archive and truth are pinned by their digests."""
+    path = tmp_path / "crawl.warc.gz"
+    write_sample_crawl(path, 300, seed=1)
+    digests = [hashlib.sha256(file.read_bytes()).hexdigest()[:16] for file in (path, truth_path(path))]
+    assert digests == ["2d8b6f98c80c7d72", "810144669e88281c"]
+
+
+def test_another_seed_gives_another_crawl(tmp_path: Path) -> None:
+    """Nothing is the same but the form."""
+    bodies = [{capture.body for capture in crawl(100, seed)} for seed in (1, 2)]
+    assert not bodies[0] & bodies[1]
+
+
+def test_every_document_is_read_but_the_damaged_ones(
+    archive: Path, truth: dict[str, dict[str, Any]], texts: dict[str, str]
+) -> None:
+    """What the truth calls unreadable is damage to the reader, and nothing else is."""
+    unreadable = {doc_id for doc_id, entry in truth.items() if entry["expected"] == "unreadable"}
+    assert len(truth) == DOCUMENTS
+    assert texts.keys() == truth.keys() - unreadable
+    assert sum(isinstance(item, Damaged) for item in ArchiveReader(archive)) == len(unreadable) > 0
+    skipped = {doc_id for doc_id, entry in truth.items() if entry["expected"] == "skipped"}
+    assert {doc_id for doc_id, text in texts.items() if not text.strip()} == skipped != set()
+
+
+def test_records_are_whole_for_another_reader(tmp_path: Path) -> None:
+    """FastWARC on its own reads records with valid digests, ids and dates."""
+    path = tmp_path / "crawl.warc.gz"
+    write_sample_crawl(path, 20, seed=8)  # too few for a damaged one
+    records = list(ArchiveIterator(path.open("rb"), auto_decode="all"))
+    assert len(records) == 21
+    ids, dates = set(), []
+    for record in ArchiveIterator(path.open("rb"), parse_http=True, auto_decode="all"):
+        ids.add(record.record_id)
+        dates.append(record.record_date)
+        if record.is_http:
+            body = record.reader.read()
+            assert b"</html>" in body
+    assert len(ids) == 21
+    assert dates == sorted(dates)
+
+
+def test_relations_have_their_shares(truth: dict[str, dict[str, Any]]) -> None:
+    """As the plan draws them, within chance."""
+    counted = Counter(entry["relation"] for entry in truth.values())
+    for relation, share in RELATIONS.items():
+        expected = DOCUMENTS * share / 100
+        assert abs(counted[relation] - expected) < 5 * expected**0.5
+    assert {entry["language"] for entry in truth.values()} == set(LANGUAGES)
+
+
+def test_copies_are_what_their_relation_says(truth: dict[str, dict[str, Any]], texts: dict[str, str]) -> None:
+    """Mirrors and equal short pages have the same text; syndicated copies and re-crawls most of it."""
+    first: dict[str, str] = {}
+    shared: dict[str, list[float]] = {}
+    for doc_id, entry in truth.items():
+        if entry["expected"] != "verdict":
+            continue
+        original = first.setdefault(entry["group"], doc_id)
+        if original != doc_id:
+            words, others = (set(texts[one].split()) for one in (doc_id, original))
+            shared.setdefault(entry["relation"], []).append(len(words & others) / len(words | others))
+    assert set(shared["short"]) == {1.0}
+    assert min(np.mean(shared[relation]) for relation in ("mirror", "syndicated", "recrawl", "edited")) > 0.85
+
+
+def test_an_edit_is_small() -> None:
+    """An edited article shares nearly all its sentences with the article, and is not the same."""
+    for seed, code in itertools.product(range(30), LANGUAGES):
+        dice = Dice(seed)
+        article = write_article("a", load_language(code), dice)
+        other = edited(article, dice)
+        before, after = ([*one.paragraphs, (one.title,)] for one in (article, other))
+        sentences, changed = (set(itertools.chain(*one)) for one in (before, after))
+        assert 1 <= len(sentences ^ changed) <= 2
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_unrelated_articles_share_next_to_no_shingles(code: str) -> None:
+    """The Jaccard index of their 3-shingles (words, or characters where words are not apart) is below 0.1, always."""
+    dice = Dice(11)
+    shingles = []
+    for number in range(60):
+        article = write_article(str(number), load_language(code), dice)
+        tokens = text_of(article).split() if article.language.joiner else list(text_of(article))
+        shingles.append(set(zip(tokens, tokens[1:], tokens[2:], strict=False)))
+    jaccards = [len(a & b) / len(a | b) for a, b in itertools.combinations(shingles, 2)]
+    assert max(jaccards) < 0.1
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_fingerprints_of_unrelated_articles_are_unrelated(code: str) -> None:
+    """Written with spaces their distances are those of random bits; without, far from any duplicate."""
+    dice = Dice(12)
+    articles = [write_article(str(number), load_language(code), dice) for number in range(60)]
+    fingerprints = Fingerprinter().many([text_of(article) for article in articles])
+    pairs = np.triu_indices(len(articles), 1)
+    distances = np.bitwise_count(fingerprints[:, None] ^ fingerprints[None, :])[pairs]
+    if code in SPACED:
+        assert 30.5 < distances.mean() < 33
+        assert 3.6 < distances.std() < 4.5
+    assert distances.min() > 7
+
+
+def test_memory_does_not_grow_with_the_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the window of recent articles is full, more documents cost nothing; full it holds 2,000 articles."""
+    monkeypatch.setattr("worker.shell.sample.crawl.RECENT_MAX", 100)
+    captures = crawl(1_000_000, 4)
+    tracemalloc.start()
+    try:
+        for _ in itertools.islice(captures, 300):
+            pass
+        full, _ = tracemalloc.get_traced_memory()
+        for _ in itertools.islice(captures, 600):
+            pass
+        later, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert later < 1.2 * full
+    assert full < 20_000_000
+
+
+def test_the_command_writes_both_files(tmp_path: Path) -> None:
+    """And says what is in them; a path that cannot be written is one line."""
+    path = tmp_path / "small.warc.gz"
+    result = CliRunner().invoke(app, ["sample-crawl", "--documents", "50", "--seed", "9", str(path)])
+    assert result.exit_code == 0
+    assert "original" in result.stderr
+    assert len(truth_path(path).read_bytes().splitlines()) == 50
+    result = CliRunner().invoke(app, ["sample-crawl", str(tmp_path / "missing" / "small.warc.gz")])
+    assert "No such file" in str(result.exception)

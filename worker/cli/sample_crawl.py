@@ -1,0 +1,41 @@
+"""`neardup sample-crawl`: a synthetic crawl as real WARC records, with the truth beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from worker.cli import app
+
+
+@app.command()
+def sample_crawl(
+    out: Annotated[Path, typer.Argument(help="The archive to write, like crawl.warc.gz; the truth goes beside it.")],
+    documents: Annotated[int, typer.Option(help="How many documents.", min=1, max=100_000_000)] = 10_000,
+    seed: Annotated[int, typer.Option(help="Equal seeds give equal bytes, on every machine.", min=0)] = 1,
+) -> None:
+    """
+    Write a synthetic crawl: sites in eight languages with mirrors, syndicated copies, edits, re-crawls and damage.
+
+    OUT.truth.jsonl says of each document which article it is and how it came about.
+    """
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import MofNCompleteColumn, Progress  # noqa: PLC0415
+
+    from worker.shell.sample_crawl import truth_path, write_sample_crawl  # noqa: PLC0415
+
+    console = Console(stderr=True)
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task("writing", total=documents)
+
+        def show(number: int) -> None:
+            if number % 200 == 0:
+                progress.update(task, completed=number)
+
+        relations = write_sample_crawl(out, documents, seed, show)
+        progress.update(task, completed=documents)
+    counts = ", ".join(f"{count:,} {relation}" for relation, count in relations.most_common())
+    typer.echo(f"{out} and {truth_path(out)}: {counts}", err=True)

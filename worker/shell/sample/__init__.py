@@ -1,0 +1,1 @@
+"""The synthetic crawl: language -> article -> site -> crawl. No clock, no file but the word lists."""
