@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-faults check lint types layers unit setup clean
+.PHONY: help demo test test-faults check lint types layers unit setup clean bench-stream
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -42,5 +42,14 @@ layers: setup
 unit: setup
 	$(BIN)/python -m pytest -m "not kafka and not slow" -q $(TESTS)
 
+$(VENV)-quix/.ready:  # Quix Streams wants a Kafka client of its own
+	$(PYTHON) -m venv $(VENV)-quix
+	$(VENV)-quix/bin/python -m pip install --quiet --disable-pip-version-check quixstreams==3.28.1 gaoya==0.2.2
+	@touch $@
+
+bench-stream: setup $(VENV)-quix/.ready  ## throughput and latency on Kafka, beside a bare loop and Quix Streams
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c deploy/constraints.txt matplotlib
+	$(BIN)/python -m tests.benchmarks.bench_stream --quix-python $(VENV)-quix/bin/python $(BENCH)
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(VENV)-quix .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

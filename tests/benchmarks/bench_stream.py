@@ -1,0 +1,193 @@
+"""
+Throughput and latency of the whole, from `documents` to committed verdicts, on Apache Kafka on this machine.
+
+    text, 5 KB       the bare loop (the limit), one worker, and a Quix Streams pipeline over the same backlog
+    pages, 56 KB     one worker with one and with two page processes, two workers with one each
+    latency          one worker fed at a steady 1,000 documents/s
+
+    python -m tests.benchmarks.bench_stream [--text N] [--pages N] [--rounds N] [--only text,html,latency]
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.benchmarks.stream import latency
+from tests.benchmarks.stream.corpus import html_documents, text_documents
+from tests.benchmarks.stream.report import Line, machine, markdown, save
+from tests.benchmarks.stream.scene import PARTITIONS, Progress, Scene, feed
+from worker.shell.broker import EmbeddedKafka
+
+STREAM = Path(__file__).parent / "stream"
+TEXT_BAR, SHARE_BAR, HTML_BAR, SCALE_BAR, P50_BAR_MS, P99_BAR_MS = 20_000, 0.60, 420, 1.6, 60, 250
+RATE_PER_S = 1_000
+LATENCY_S = 20
+
+
+class Bench:
+    """One run on one cluster: prepares the backlogs, lets the contenders work, collects the lines of the table."""
+
+    def __init__(self, bootstrap: str, logs: Path, rounds: int, quix_python: str | None) -> None:
+        self._bootstrap = bootstrap
+        self._logs = logs
+        self._rounds = rounds
+        self._quix_python = quix_python
+        self._stamp = time.strftime("%H%M%S")
+        self._numbers = itertools.count(1)
+        self.lines: list[Line] = []
+
+    def _scene(self, documents: str) -> Scene:
+        scene = Scene(self._bootstrap, f"bench-{self._stamp}-{next(self._numbers)}", documents, self._logs)
+        scene.create_topics()
+        return scene
+
+    def _backlog(self, name: str, fill: Callable[[Scene], int]) -> str:
+        """Feed a topic of its own; every contender then reads it with its own group."""
+        topic = f"bench-{self._stamp}-{name}"
+        started = time.monotonic()
+        count = fill(self._scene(topic))
+        print(f"{name}: {count:,} documents over {PARTITIONS} partitions in {time.monotonic() - started:.0f} s")
+        return topic
+
+    def _run(self, topic: str, count: int, start: Callable[[Scene], None], limit_s: float = 300) -> Progress:
+        scene = self._scene(topic)
+        try:
+            start(scene)
+            return scene.watch(count, limit_s)
+        finally:
+            scene.stop()
+
+    def _best(self, name: str, topic: str, count: int, starts: dict[str, Callable[[Scene], None]]) -> dict[str, float]:
+        """Run each contender in turn, several rounds; give the median rate of each."""
+        rates: dict[str, list[float]] = {contender: [] for contender in starts}
+        for _ in range(self._rounds):
+            for contender, start in starts.items():
+                progress = self._run(topic, count, start)
+                rates[contender].append(progress.docs_per_s)
+                print(f"{name} | {contender}: {progress.docs_per_s:,.0f}/s (first after {progress.first_s:.1f} s)")
+        return {contender: statistics.median(found) for contender, found in rates.items()}
+
+    def text(self, count: int) -> None:
+        """Measure text of 5 KB."""
+        name = "text of 5 KB"
+        topic = self._backlog("text", lambda scene: feed(scene.settings(), text_documents(count)))
+        limit, ours = "bare Kafka loop", "neardup worker"
+        rates = self._best(
+            name,
+            topic,
+            count,
+            {
+                limit: lambda scene: scene.start_script(STREAM / "bare_loop.py", []),
+                ours: lambda scene: scene.start_worker("w1", processes=0),
+            },
+        )
+        share = rates[ours] / rates[limit]
+        self.lines += [
+            Line(name, limit, rates[limit], "docs/s"),
+            Line(name, ours, rates[ours], "docs/s", share, "the bare loop", f"≥ {TEXT_BAR:,}, ≥ {SHARE_BAR:.0%}",
+                 rates[ours] >= TEXT_BAR and share >= SHARE_BAR),
+        ]  # fmt: skip
+        if self._quix_python:
+            python, some = self._quix_python, min(count, 15_000)
+            peer = self._run(
+                topic, some, lambda scene: scene.start_script(STREAM / "quix_pipeline.py", [], python), 600
+            )
+            times = rates[ours] / peer.docs_per_s
+            self.lines.append(
+                Line(name, "Quix Streams + gaoya", peer.docs_per_s, "docs/s", times, "slower than the worker")
+            )
+        else:
+            print("Quix Streams is not installed: make bench-stream does that")
+
+    def html(self, count: int) -> None:
+        """Measure pages of 56 KB."""
+        name = "HTML of 56 KB"
+        topic = self._backlog("html", lambda scene: feed(scene.settings(), html_documents(count)))
+
+        def two_workers(scene: Scene) -> None:
+            scene.start_worker("w1", processes=1)
+            scene.start_worker("w2", processes=1)
+
+        one, two, both = "neardup worker, 1 process", "neardup worker, 2 processes", "2 neardup workers, 1 process each"
+        rates = self._best(
+            name,
+            topic,
+            count,
+            {
+                one: lambda scene: scene.start_worker("w1", processes=1),
+                two: lambda scene: scene.start_worker("w1", processes=2),
+                both: two_workers,
+            },
+        )
+        self.lines.append(Line(name, one, rates[one], "docs/s", None, "", f"≥ {HTML_BAR}", rates[one] >= HTML_BAR))
+        for contender in (two, both):
+            times = rates[contender] / rates[one]
+            self.lines.append(
+                Line(name, contender, rates[contender], "docs/s", times, "one process", f"≥ {SCALE_BAR} ×",
+                     times >= SCALE_BAR)
+            )  # fmt: skip
+
+    def latency(self) -> None:
+        """Measure the wait for a verdict."""
+        name = f"latency at {RATE_PER_S:,} docs/s"
+        scene = self._scene(f"bench-{self._stamp}-latency")
+        try:
+            scene.start_worker("w1", processes=0)
+            warm_up = feed(scene.settings(), text_documents(500, seed=8))
+            scene.watch(warm_up)
+            found = latency.measure(scene.settings(), text_documents(RATE_PER_S * LATENCY_S, seed=9), RATE_PER_S)
+        finally:
+            scene.stop()
+        print(f"{name}: {found}")
+        for label, value, bar in (("p50", found.p50_ms, P50_BAR_MS), ("p99", found.p99_ms, P99_BAR_MS)):
+            self.lines.append(
+                Line(name, f"neardup worker, {label}", value, "ms", None, "", f"≤ {bar} ms", value <= bar)
+            )
+
+
+@contextmanager
+def _cluster() -> Iterator[str]:
+    own = os.environ.get("NEARDUP_BOOTSTRAP")
+    if own:
+        yield own
+        return
+    with EmbeddedKafka() as kafka:
+        yield kafka.bootstrap
+
+
+def main() -> None:
+    """Run what was asked for, print the table and keep it."""
+    parser = argparse.ArgumentParser(description="neardup on Kafka: throughput and latency")
+    parser.add_argument("--text", type=int, default=100_000, help="text documents in the backlog")
+    parser.add_argument("--pages", type=int, default=5_000, help="pages in the backlog")
+    parser.add_argument("--rounds", type=int, default=2, help="runs of each contender; the median counts")
+    parser.add_argument("--only", default="text,html,latency", help="parts to run, separated by commas")
+    parser.add_argument("--quix-python", default=None, help="interpreter of an environment with Quix Streams")
+    parser.add_argument("--no-save", action="store_true", help="leave the kept results as they are")
+    given = parser.parse_args()
+    where = machine()
+    logs = Path(tempfile.mkdtemp(prefix="neardup-bench-"))
+    with _cluster() as bootstrap:
+        bench = Bench(bootstrap, logs, given.rounds, given.quix_python)
+        parts = {
+            "text": lambda: bench.text(given.text),
+            "html": lambda: bench.html(given.pages),
+            "latency": bench.latency,
+        }
+        for part in given.only.split(","):
+            parts[part]()
+    print("\n" + markdown(bench.lines, where))
+    if not given.no_save:
+        print("kept:", *save(bench.lines, where))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""
+The limit: consume, decode, append one record a batch, produce one message a document, commit in a transaction.
+
+The same clients with the same configuration and the same batch as a worker, on one thread; no fingerprint, no index, no
+log to follow. What a worker adds to this is its own cost.
+
+    python bare_loop.py BOOTSTRAP GROUP DOCUMENTS LOG VERDICTS
+"""
+
+from __future__ import annotations
+
+import sys
+
+import orjson
+from confluent_kafka import Consumer, KafkaError, Message, Producer
+
+from worker.settings import Settings
+from worker.shell import kafka_config
+
+_RECORD = bytes(110)  # of the log, for one document
+
+
+def main() -> None:
+    """Run until ended by a signal."""
+    bootstrap, group, documents, log, verdicts = sys.argv[1:6]
+    settings = Settings(bootstrap=bootstrap, group=group, worker_id="bare", topic_documents=documents)
+    config = kafka_config.group_consumer(settings)
+    consumer = Consumer({**config, "auto.offset.reset": "earliest"})
+    consumer.subscribe([documents])
+    appender = Producer(kafka_config.appender(settings))
+    publisher = Producer(kafka_config.publisher(settings))
+    publisher.init_transactions()
+    while True:
+        messages = consumer.consume(settings.batch_documents_max, settings.batch_wait_ms / 1_000)
+        messages = [message for message in messages if message.error() is None]
+        if messages:
+            decoded = [orjson.loads(message.value() or b"") for message in messages]
+            _append(appender, log, len(decoded))
+            publisher.begin_transaction()
+            for fields in decoded:
+                answer = {"doc_id": fields["doc_id"], "url": fields["url"], "verdict": "new", "padding": "x" * 350}
+                publisher.produce(verdicts, value=orjson.dumps(answer), key=fields["doc_id"].encode())
+            publisher.poll(0)
+            publisher.send_offsets_to_transaction(
+                consumer.position(consumer.assignment()), consumer.consumer_group_metadata()
+            )
+            publisher.commit_transaction()
+
+
+def _append(appender: Producer, log: str, rows: int) -> None:
+    """Append one record and wait for its acknowledgement."""
+    delivered: list[KafkaError | None] = []
+
+    def on_delivery(error: KafkaError | None, _message: Message) -> None:
+        delivered.append(error)
+
+    appender.produce(log, value=_RECORD * rows, partition=0, on_delivery=on_delivery)
+    while not delivered:
+        appender.poll(1.0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Where a contender runs: topics of its own beside the shared documents, its processes, and how far it has come."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from tests.benchmarks.stream.corpus import Message
+from worker.settings import Settings
+from worker.shell import kafka_config, topics
+from worker.shell.kafka import Admin
+
+__all__ = ["PARTITIONS", "Progress", "Scene", "feed"]
+
+PARTITIONS = 6
+REPOSITORY = Path(__file__).resolve().parents[3]
+_STEP_S = 0.05
+_END_S = 20.0
+
+
+class Progress(NamedTuple):
+    """How a backlog was worked off."""
+
+    documents: int
+    seconds: float  # from the first committed documents to the last: start-up and joining are not in it
+    first_s: float  # from the start of the processes to the first committed documents
+    docs_per_s: float
+
+
+@dataclass
+class Scene:
+    """One contender's run over the documents of one topic."""
+
+    bootstrap: str
+    name: str  # unique in the cluster
+    documents: str
+    logs: Path
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def settings(self, **more: Any) -> Settings:
+        """Give the settings that a worker of this scene has."""
+        return Settings(
+            bootstrap=self.bootstrap,
+            group=self.name,
+            topic_documents=self.documents,
+            topic_fingerprints=f"{self.name}.fingerprints",
+            topic_verdicts=f"{self.name}.verdicts",
+            topic_dead_letter=f"{self.name}.dead-letter",
+            partitions=PARTITIONS,
+            **more,
+        )
+
+    def create_topics(self) -> None:
+        """Create what this scene lacks."""
+        settings = self.settings()
+        topics.create(Admin(kafka_config.admin(settings), settings.call_timeout_s), settings)
+
+    def start_worker(self, name: str, **settings: Any) -> None:
+        """Start `neardup worker` as a process."""
+        chosen = self.settings(worker_id=name, **settings)
+        given = {key: str(getattr(chosen, key)) for key in chosen.model_fields_set}
+        environment = {f"NEARDUP_{key.upper()}": value for key, value in given.items()}
+        self._start(name, [sys.executable, "-m", "worker", "worker"], environment)
+
+    def start_script(self, script: Path, arguments: Sequence[str], python: str = sys.executable) -> None:
+        """Start a contender that is a script: it gets the cluster, its group and its topics."""
+        given = [self.bootstrap, self.name, self.documents, f"{self.name}.fingerprints", f"{self.name}.verdicts"]
+        self._start(script.stem, [python, str(script), *given, *arguments], {})
+
+    def _start(self, name: str, command: list[str], environment: dict[str, str]) -> None:
+        self.logs.mkdir(parents=True, exist_ok=True)
+        with (self.logs / f"{self.name}-{name}.log").open("wb") as log:
+            self.processes.append(
+                subprocess.Popen(command, env={**os.environ, **environment}, stdout=log, stderr=log, cwd=REPOSITORY)
+            )
+
+    def stop(self) -> None:
+        """End the processes in order, or at once when they do not listen."""
+        for process in self.processes:
+            process.send_signal(signal.SIGTERM)
+        for process in self.processes:
+            try:
+                process.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.processes.clear()
+
+    def watch(self, documents: int, limit_s: float = 300.0) -> Progress:
+        """Follow the committed offsets until `documents` have been answered."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.name})
+        parts = [TopicPartition(self.documents, number) for number in range(PARTITIONS)]
+        started = first_at = time.monotonic()
+        first = 0
+        try:
+            while True:
+                done = sum(max(part.offset, 0) for part in consumer.committed(parts, timeout=10))
+                now = time.monotonic()
+                if done and not first:
+                    first, first_at = done, now
+                if done >= documents:
+                    seconds = max(now - first_at, 1e-9)
+                    return Progress(documents, seconds, first_at - started, (done - first) / seconds)
+                for process in self.processes:
+                    if process.poll() is not None:
+                        raise RuntimeError(f"a process of {self.name} ended with {process.returncode}: see {self.logs}")
+                if now - started > limit_s:
+                    raise RuntimeError(f"{self.name}: {done} of {documents} after {limit_s:g} s: see {self.logs}")
+                time.sleep(_STEP_S)
+        finally:
+            consumer.close()
+
+
+def feed(settings: Settings, messages: Iterable[Message]) -> int:
+    """Produce documents as `neardup feed` does; give their number."""
+    producer = Producer(kafka_config.feeder(settings))
+    count = 0
+    for message in messages:
+        while True:
+            try:
+                producer.produce(settings.topic_documents, value=message.value, key=message.key)
+                break
+            except BufferError:
+                producer.poll(0.05)
+        count += 1
+        if count % 256 == 0:
+            producer.poll(0)
+    producer.flush()
+    return count
