@@ -13,12 +13,12 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from gaoya.simhash import SimHashStringIndex  # type: ignore[import-not-found, unused-ignore]
-from quixstreams import Application, message_context  # type: ignore[import-not-found, unused-ignore]
-
 
 def main() -> None:
     """Run until ended by a signal."""
+    from gaoya.simhash import SimHashStringIndex  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415
+    from quixstreams import Application, message_context  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415,E501
+
     bootstrap, group, documents, _log, verdicts = sys.argv[1:6]
     app = Application(
         broker_address=bootstrap,
