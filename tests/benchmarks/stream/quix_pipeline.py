@@ -17,7 +17,7 @@ from typing import Any
 def main() -> None:
     """Run until ended by a signal."""
     from gaoya.simhash import SimHashStringIndex  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415
-    from quixstreams import Application, message_context  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415,E501
+    from quixstreams import Application, message_context  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415
 
     bootstrap, group, documents, _log, verdicts = sys.argv[1:6]
     app = Application(
