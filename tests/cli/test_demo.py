@@ -1,0 +1,93 @@
+"""`neardup demo`: the main job from end to end, and nothing left behind, however it ends."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.conftest import REPOSITORY
+from worker.shell.broker import Runtime
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.usefixtures("broker_runtime")]
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Start the demo on a broker of its own."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "worker", "demo", "--documents", "300", "--keep", str(folder), *arguments],
+        cwd=REPOSITORY,
+        env={**environment, "COLUMNS": "200"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def descendants(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """Every process that the demo has started, and that those have started."""
+    found: list[psutil.Process] = psutil.Process(process.pid).children(recursive=True)
+    return found
+
+
+def number(name: str, summary: str) -> int:
+    """A figure of the summary."""
+    found = re.search(rf"^{name} +([\d,]+)", summary, re.MULTILINE)
+    assert found is not None, summary
+    return int(found[1].replace(",", ""))
+
+
+def test_the_demo_answers_every_document_once(tmp_path: Path, broker_runtime: Runtime) -> None:
+    """Exit code 0, nothing unanswered or repeated, no false pair, duplicates found across workers."""
+    process = start(tmp_path / "demo", "--rate", "0")
+    summary, _ = process.communicate(timeout=240)
+    assert process.returncode == 0, summary
+    assert number("unanswered", summary) == number("answered twice", summary) == 0
+    answered = sum(number(name, summary) for name in ("new", "exact duplicates", "near duplicates", "skipped"))
+    assert answered + number("dead letters", summary) == number("documents", summary) > 250
+    assert number("duplicates found across workers", summary) > 0
+    found, missed, false = map(int, re.findall(r"(\d+) (?:found|missed|false)", summary.replace(",", ""))[-3:])
+    assert false == 0
+    assert found > missed
+
+
+@pytest.mark.parametrize("number_of_signal", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_no_process_behind(tmp_path: Path, number_of_signal: signal.Signals) -> None:
+    """Once Ctrl-C, in the midst of it: broker, workers and their children are gone within seconds."""
+    process = start(tmp_path / "demo", "--rate", "5")
+    deadline = time.monotonic() + 120
+    while not list((tmp_path / "demo").glob("worker-3.log")):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.2)
+    time.sleep(3)
+    started = descendants(process)
+    assert len(started) >= 4
+    process.send_signal(number_of_signal)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    _, alive = psutil.wait_procs(started, timeout=10)
+    assert alive == []
+
+
+def test_a_kill_leaves_no_process_behind(tmp_path: Path) -> None:
+    """Even SIGKILL, which runs no clean-up: broker and workers notice that they are alone."""
+    process = start(tmp_path / "demo", "--rate", "5")
+    deadline = time.monotonic() + 120
+    while not list((tmp_path / "demo").glob("worker-3.log")):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    time.sleep(3)
+    started = descendants(process)
+    process.kill()
+    process.communicate()
+    _, alive = psutil.wait_procs(started, timeout=30)
+    assert alive == []

@@ -1,0 +1,84 @@
+"""The main job on Apache Kafka: three workers, twelve partitions, real documents where they are at hand."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.faults.conftest import Deploy
+from tests.faults.crawl import Message, crawl
+from worker.settings import Settings
+from worker.shell.files import file_engine, line_of
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+DOCUMENTS = 3_000
+WORKERS = ("w1", "w2", "w3")
+
+
+@pytest.fixture(scope="module")
+def messages() -> list[Message]:
+    """The labelled documents when they are there, and a random crawl with every kind of bad input, shuffled in."""
+    corpora = Path(os.environ.get("NEARDUP_CORPORA", REPOSITORY.parent / "shared" / "corpora")) / "docs.jsonl"
+    made = list(crawl(seed=1, count=DOCUMENTS, pages=True))
+    if not corpora.is_file():
+        return made
+    with corpora.open() as lines:
+        real = [_message(json.loads(line)) for line in lines]
+    return [message for pair in itertools.zip_longest(real, made[:600]) for message in pair if message is not None]
+
+
+def _message(document: dict[str, str]) -> Message:
+    kind = "html" if "html" in document else "text"
+    value = {
+        "doc_id": document["doc_id"],
+        "url": document["url"],
+        "fetched_at": "2026-01-01T00:00:00Z",
+        kind: document[kind],
+    }
+    return document["doc_id"].encode(), json.dumps(value).encode()
+
+
+def test_three_workers_answer_everything_once_and_as_the_log_says(deploy: Deploy, messages: list[Message]) -> None:
+    """One verdict or dead letter a document, equal to a replay and to a linear scan; no mutual duplicates."""
+    group = deploy(partitions=12, batch_documents_max=200)
+    group.start_all(*WORKERS)
+    assert group.feed(messages) >= DOCUMENTS
+    report = group.finish(timeout_s=240)
+    assert report.documents == len(messages)
+    assert {process.stop() for process in group.processes} == {0}
+
+
+def test_a_killed_worker_and_a_fourth_one_change_nothing(deploy: Deploy, messages: list[Message]) -> None:
+    """SIGKILL midway, another joins midway: the same rules hold for the whole history."""
+    group = deploy(partitions=12, batch_documents_max=50)
+    first, *_ = group.start_all(*WORKERS)
+    group.feed(messages)
+    group.until_committed(len(messages) // 4, timeout_s=120)
+    first.kill()
+    group.start("w4")
+    assert group.committed() < len(messages), "the kill came too late to matter"
+    group.finish(timeout_s=240)
+
+
+def test_files_get_the_verdicts_of_the_group(deploy: Deploy, messages: list[Message]) -> None:
+    """The same documents in the same order: `dedup` says what a group of workers says."""
+    group = deploy(partitions=1)
+    group.start_all("w1")
+    group.feed(messages[:800])
+    group.until_all_committed(120)
+    by_group = {place[1]: answer for place, answer in group.answers()}
+    with file_engine(Settings(processes=0)) as engine:
+        for answered in engine.judge(iter(messages[:800])):
+            outcome, line = line_of(answered)
+            offset = json.loads(line)["source"]["offset"]
+            assert by_group[offset][0] == ("dead" if outcome == "dead-letter" else outcome)
+            match = getattr(answered.answer, "duplicate_of", None)
+            if match is not None:
+                assert by_group[offset][1:4] == (match.original.doc_id, match.distance, match.kind.value)
+    assert len(by_group) == 800

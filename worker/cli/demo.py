@@ -1,0 +1,192 @@
+"""`neardup demo`: the main job from end to end, on a real broker, with the verdicts live."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from worker.cli import app
+from worker.errors import StopError
+from worker.settings import Settings
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from worker.core.verdict import Verdict
+    from worker.shell.crawl_files import CrawlFiles
+    from worker.shell.demo import Demo
+
+PARTITIONS_MIN = 6
+
+
+@app.command()
+def demo(
+    input_file: Annotated[
+        Path | None, typer.Option("--input", help="Crawler output to take in place of a sample crawl.")
+    ] = None,
+    documents: Annotated[int, typer.Option(help="Documents of the sample crawl.", min=10, max=1_000_000)] = 3_000,
+    seed: Annotated[int, typer.Option(help="Seed of the sample crawl.", min=0)] = 1,
+    workers: Annotated[int, typer.Option(help="Workers in the group.", min=1, max=16)] = 3,
+    nodes: Annotated[int, typer.Option(help="Nodes of the broker: 1 or 3.", min=1, max=3)] = 1,
+    rate: Annotated[float, typer.Option(help="Documents fed a second at the most; 0 is no limit.", min=0)] = 200,
+    keep: Annotated[Path | None, typer.Option(help="Keep crawl, truth, logs and broker data in this folder.")] = None,
+) -> None:
+    """
+    Run everything: make a sample crawl, start a broker and workers, feed, follow the verdicts, sum up.
+
+    With $NEARDUP_BOOTSTRAP the demo runs on that cluster, under topics of its own. Exit code 0 only if every document
+    was answered exactly once. Ctrl-C leaves no process and no port behind.
+    """
+    from worker.shell.demo import Demo, Truth, workers_running  # noqa: PLC0415
+
+    console = Console()
+    with _interruptible(), ExitStack() as stack:
+        folder = _folder(stack, keep)
+        crawl_file, truth_file = _crawl(console, folder, input_file, documents, seed)
+        settings = _settings(stack, console, folder, nodes)
+        run = Demo(settings, _files(crawl_file), Truth(truth_file), rate)
+        run.prepare()
+        stack.enter_context(workers_running(settings, [f"worker-{number}" for number in range(1, workers + 1)], folder))
+        with console.status(f"waiting for {workers} workers to share the partitions"):
+            run.wait_for(workers)
+        console.print(f"{workers} workers run, feeding at {f'{rate:g}/s' if rate else 'full speed'}")
+        with Live(console=console, refresh_per_second=8, transient=True) as live:
+            for _ in run.run():
+                live.update(_table(run))
+        is_clean = _summary(console, run)
+    raise typer.Exit(0 if is_clean else 1)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end the demo through every clean-up."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("interrupted; broker and workers have ended", err=True)
+        raise typer.Exit(130) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _folder(stack: ExitStack, keep: Path | None) -> Path:
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        if any(keep.iterdir()):
+            raise StopError(
+                f"--keep needs an empty folder, {keep} holds something: a broker's old data would be served"
+            )
+        return keep
+    return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="neardup-demo-")))
+
+
+def _crawl(
+    console: Console, folder: Path, input_file: Path | None, documents: int, seed: int
+) -> tuple[Path, Path | None]:
+    if input_file is not None:
+        return input_file, None
+    from worker.shell.sample_crawl import truth_path, write_sample_crawl  # noqa: PLC0415
+
+    crawl_file = folder / "crawl.warc.gz"
+    with console.status(f"writing a sample crawl of {documents:,} documents (seed {seed})"):
+        write_sample_crawl(crawl_file, documents, seed)
+    console.print(f"sample crawl: {documents:,} documents, {crawl_file.stat().st_size / 1e6:.1f} MB")
+    return crawl_file, truth_path(crawl_file)
+
+
+def _files(crawl_file: Path) -> CrawlFiles:
+    from worker.shell.crawl_files import CrawlFiles  # noqa: PLC0415
+
+    return CrawlFiles([str(crawl_file)], fetched_at_default="2026-01-01T00:00:00Z")
+
+
+def _settings(stack: ExitStack, console: Console, folder: Path, nodes: int) -> Settings:
+    """Give settings for a cluster: the one that the environment names, with topics of its own, or an embedded one."""
+    if os.environ.get("NEARDUP_BOOTSTRAP"):
+        name = f"neardup-demo-{os.getpid()}"
+        return Settings(
+            processes=1,
+            bootstrap=os.environ["NEARDUP_BOOTSTRAP"],
+            group=name,
+            topic_documents=f"{name}.documents",
+            topic_fingerprints=f"{name}.fingerprints",
+            topic_verdicts=f"{name}.verdicts",
+            topic_dead_letter=f"{name}.dead-letter",
+        )
+    from worker.cli.broker import prepare_with_progress  # noqa: PLC0415
+    from worker.shell.broker import EmbeddedKafka  # noqa: PLC0415
+
+    runtime = prepare_with_progress(None)
+    with console.status(f"starting Apache Kafka, {nodes} node{'s' if nodes > 1 else ''}"):
+        kafka = stack.enter_context(EmbeddedKafka(nodes, data=folder / "kafka", runtime=runtime))
+    console.print(f"Apache Kafka serves at {kafka.bootstrap}")
+    return Settings(bootstrap=kafka.bootstrap, partitions=PARTITIONS_MIN, replication_factor=nodes, processes=1)
+
+
+def _table(run: Demo) -> Group:
+    table = Table(expand=True, box=None, pad_edge=False)
+    for name, width in (("verdict", 10), ("bits", 5), ("url", None), ("duplicate of", None)):
+        table.add_column(name, width=width, no_wrap=True, overflow="ellipsis", ratio=None if width else 1)
+    for verdict in run.latest:
+        table.add_row(*_row(verdict))
+    counts = ", ".join(f"{count:,} {name}" for name, count in sorted(run.outcomes.items()))
+    rate = len(run.answers) / run.seconds
+    return Group(table, Text(f"{len(run.sent_ms):,} fed, {len(run.answers):,} answered, {rate:,.0f}/s: {counts}"))
+
+
+def _row(verdict: Verdict) -> tuple[Text, str, str, str]:
+    colours = {"new": "green", "duplicate": "yellow", "skipped": "dim", "deleted": "red"}
+    outcome = Text(verdict.outcome.value, style=colours[verdict.outcome.value])
+    match = verdict.duplicate_of
+    if match is None:
+        return outcome, "", verdict.url or verdict.doc_id, verdict.reason or ""
+    bits = "same" if match.kind.value == "exact" else str(match.distance)
+    return outcome, bits, verdict.url or verdict.doc_id, match.original.url
+
+
+def _summary(console: Console, run: Demo) -> bool:
+    """Print what came of it; tell whether every document was answered exactly once."""
+    across, pairs = run.pairs_across_workers()
+    outcomes = run.outcomes
+    rows = [
+        ("documents", f"{len(run.sent_ms):,}"),
+        ("new", f"{outcomes['new']:,}"),
+        ("exact duplicates", f"{outcomes['exact duplicates']:,}"),
+        ("near duplicates", f"{outcomes['near duplicates']:,}"),
+        ("skipped", f"{outcomes['skipped']:,}"),
+        ("dead letters", f"{outcomes['dead letters']:,}"),
+        ("damaged records in the crawl", f"{run.crawl.tally.damaged:,}"),
+        ("unanswered", f"{run.unanswered:,}"),
+        ("answered twice", f"{run.repeated:,}"),
+        ("duplicates found across workers", f"{across:,} of {pairs:,}"),
+    ]
+    if run.truth:
+        found, missed, false = run.found_missed_false()
+        share = found / max(found + missed, 1)
+        rows.append(("against the truth", f"{found:,} found, {missed:,} missed ({share:.1%}), {false:,} false"))
+    rows.append(("latency p50, p99", f"{run.percentile_ms(0.5):,} ms, {run.percentile_ms(0.99):,} ms"))
+    rows.append(("documents/s", f"{len(run.answers) / run.seconds:,.0f}"))
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(justify="left")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    return run.unanswered == 0 and run.repeated == 0 and bool(run.sent_ms)
