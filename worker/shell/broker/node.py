@@ -31,8 +31,8 @@ read -r go || exit 1
 exec < /dev/null
 meta=$1 java=$2
 shift 2
-[ -f "$meta" ] || "$java" "$@" kafka.tools.StorageTool format -t "$CLUSTER_ID" -c server.properties || exit 1
-exec "$java" "$@" kafka.Kafka server.properties
+[ -f "$meta" ] || "$java" "$@" $FOR_SHORT kafka.tools.StorageTool format -t "$CLUSTER_ID" -c server.properties || exit 1
+exec "$java" "$@" $FOR_LONG kafka.Kafka server.properties
 """
 
 
@@ -80,11 +80,13 @@ class Node:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "server.properties").write_text(server_properties(self._layout, self.id, data), encoding="ascii")
         (self.folder / "log4j2.properties").write_text(LOG4J_PROPERTIES, encoding="ascii")
-        options = (*HEAP, "-XX:+UseG1GC", "-Djava.awt.headless=true", "-Dlog4j2.configurationFile=log4j2.properties")
+        options = (*HEAP, "-Djava.awt.headless=true", "-Dlog4j2.configurationFile=log4j2.properties")
         environment = {
             **os.environ,
             "CLASSPATH": os.pathsep.join(map(str, jars)),
             "CLUSTER_ID": CLUSTER_ID,
+            "FOR_SHORT": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",  # formats in 1.7 s instead of 2.6
+            "FOR_LONG": "-XX:+UseG1GC",
             "LC_ALL": "C.UTF-8",  # Java reads paths by the locale
         }
         with self._pid_path.open("a+") as pid_file, self.log_path.open("ab") as log:
