@@ -69,6 +69,14 @@ def test_a_cut_section_covers_each_offset_once(made: list[Section], record_bytes
     assert all(len(record) <= max(record_bytes_max, worst + 400) for record in records)
 
 
+def test_sections_without_rows_fill_records_too() -> None:
+    """A range that only covers offsets has its bytes: many of them are cut into records within the limit."""
+    made = [Section(Source(TOPIC, partition), 0, 5, -1, []) for partition in range(100)]
+    records = list(encode(AUTHOR, made, 500))
+    assert [section for record in records for section in unpack(record)] == made
+    assert max(map(len, records)) <= 500
+
+
 @given(sections(), st.data())
 def test_a_record_cut_or_lengthened_anywhere_is_refused(made: list[Section], data: st.DataObject) -> None:
     """No prefix of a record is taken for one, nor a record with bytes behind it."""

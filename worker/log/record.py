@@ -157,6 +157,9 @@ def encode(author: Author, sections: Sequence[Section], record_bytes_max: int) -
     for section in sections:
         rows: list[Row] = []
         first = section.first
+        if pending and size + _SECTION.size > record_bytes_max:  # sections without rows fill a record, too
+            yield _pack(author, pending)
+            pending, size = [], fixed
         size += _SECTION.size
         for row in section.rows:
             cost = ROW_BYTES + len(row.doc_id) * 4 + len(row.url) * 4 + len(row.note) * 4  # UTF-8's worst case
