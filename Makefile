@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-faults check lint types layers unit setup clean bench-stream
+.PHONY: help demo test test-faults check lint types layers unit setup clean bench-stream bench-accuracy
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -50,6 +50,10 @@ $(VENV)-quix/.ready:  # Quix Streams wants a Kafka client of its own
 bench-stream: setup $(VENV)-quix/.ready  ## throughput and latency on Kafka, beside a bare loop and Quix Streams
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c deploy/constraints.txt matplotlib
 	$(BIN)/python -m tests.benchmarks.bench_stream --quix-python $(VENV)-quix/bin/python $(BENCH)
+
+bench-accuracy: setup  ## recall and false positives by distance, defaults and variants (labelled corpus, generated crawl)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c deploy/constraints.txt matplotlib
+	$(BIN)/python -m tests.benchmarks.bench_accuracy $(BENCH)
 
 clean:
 	rm -rf $(VENV) $(VENV)-quix .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

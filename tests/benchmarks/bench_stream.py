@@ -20,9 +20,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.benchmarks.machine import machine
 from tests.benchmarks.stream import latency
 from tests.benchmarks.stream.corpus import html_documents, text_documents
-from tests.benchmarks.stream.report import Line, machine, markdown, save
+from tests.benchmarks.stream.report import Line, markdown, save
 from tests.benchmarks.stream.scene import PARTITIONS, Progress, Scene, feed
 from worker.shell.broker import EmbeddedKafka
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
-import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Line", "machine", "markdown", "save"]
+from tests.benchmarks.machine import RESULTS
 
-RESULTS = Path(__file__).resolve().parents[1] / "results"
+__all__ = ["Line", "markdown", "save"]
+
 _INK, _MUTED, _OURS, _OTHERS = "#1f2328", "#8c959f", "#0969da", "#afb8c1"
 
 
@@ -30,20 +27,6 @@ class Line:
     ratio_to: str = ""
     bar: str = ""  # what it must reach
     reached: bool | None = None
-
-
-def machine() -> dict[str, Any]:
-    """Say where and on what this was measured."""
-    models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
-    return {
-        "cpu": models[0].partition(": ")[2] if models else platform.processor(),
-        "cores": len(os.sched_getaffinity(0)),
-        "load_before": round(os.getloadavg()[0], 2),
-        "python": platform.python_version(),
-        "commit": commit.stdout.strip(),
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-    }
 
 
 def markdown(lines: Sequence[Line], where: dict[str, Any]) -> str:
