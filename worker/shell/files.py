@@ -18,7 +18,7 @@ import orjson
 from worker.core.fingerprint import Fingerprinter
 from worker.core.verdict import Verdict
 from worker.log.definition import Definition
-from worker.log.record import Source
+from worker.log.record import Row, Source
 from worker.log.replica import Rejection, Replica
 from worker.settings import Settings
 from worker.shell.memory_log import MemoryLog, MemoryReader, MemoryWriter
@@ -28,7 +28,7 @@ from worker.shell.pool import PagePool
 from worker.shell.ports import SourceMessage
 from worker.shell.prepare import Prepared, Preparer
 
-__all__ = ["TOPIC", "Answered", "FileEngine", "file_engine", "line_of"]
+__all__ = ["TOPIC", "Answered", "FileEngine", "file_engine", "line_of", "prepared_rows", "preparing"]
 
 TOPIC = "files"
 _SOURCE = Source(b"neardup:files".ljust(16, b"\0"), 0)
@@ -83,16 +83,8 @@ class FileEngine:
         Args:
             messages: key and value, as they would stand in the topic `documents`.
         """
-        numbered = (
-            SourceMessage(0, offset, key, value) for offset, (key, value) in enumerate(messages, start=self._offset)
-        )
-        ahead: deque[tuple[list[SourceMessage], Prepared]] = deque()
-        while batch := list(itertools.islice(numbered, self._batch_documents_max)):
-            ahead.append((batch, self._preparer.submit(batch)))
-            if len(ahead) >= _BATCHES_AHEAD:
-                yield from self._answer(*ahead.popleft())
-        while ahead:
-            yield from self._answer(*ahead.popleft())
+        for batch, prepared in _batches(self._preparer, messages, self._batch_documents_max, self._offset):
+            yield from self._answer(batch, prepared)
 
     def _answer(self, batch: list[SourceMessage], prepared: Prepared) -> Iterator[Answered]:
         stop = batch[-1].offset + 1
@@ -104,22 +96,50 @@ class FileEngine:
         return map(Answered, batch, answers)
 
 
+def _batches(
+    preparer: Preparer, messages: Iterable[tuple[bytes | None, bytes | None]], batch_documents_max: int, first: int = 0
+) -> Iterator[tuple[list[SourceMessage], Prepared]]:
+    """Number messages from `first` on and give them in batches, a few of which are prepared ahead."""
+    numbered = (SourceMessage(0, offset, key, value) for offset, (key, value) in enumerate(messages, start=first))
+    ahead: deque[tuple[list[SourceMessage], Prepared]] = deque()
+    while batch := list(itertools.islice(numbered, batch_documents_max)):
+        ahead.append((batch, preparer.submit(batch)))
+        if len(ahead) >= _BATCHES_AHEAD:
+            yield ahead.popleft()
+    yield from ahead
+
+
+def prepared_rows(
+    preparer: Preparer, messages: Iterable[tuple[bytes | None, bytes | None]], batch_documents_max: int
+) -> Iterator[Row]:
+    """Give each message as the row that the log would get, in order, without judging it."""
+    for _, prepared in _batches(preparer, messages, batch_documents_max):
+        yield from prepared.rows()
+
+
 @contextmanager
-def file_engine(settings: Settings) -> Iterator[FileEngine]:
-    """Give an engine as the settings describe it, and end its processes afterwards."""
+def preparing(settings: Settings) -> Iterator[Preparer]:
+    """Give a preparer as the settings describe it, and end its processes afterwards."""
     fingerprinter = Fingerprinter(settings.parameters)
     with PagePool(settings.processes, settings.parameters, settings.page_limits) as pool:
         preparer = Preparer(fingerprinter, pool, settings.document_bytes_max)
         try:
-            yield FileEngine(
-                settings.definition,
-                preparer,
-                batch_documents_max=settings.batch_documents_max,
-                record_bytes_max=settings.record_bytes_max,
-            )
+            yield preparer
         finally:
             pool.close()  # before the preparer, which may be waiting for it
             preparer.close()
+
+
+@contextmanager
+def file_engine(settings: Settings) -> Iterator[FileEngine]:
+    """Give an engine as the settings describe it, and end its processes afterwards."""
+    with preparing(settings) as preparer:
+        yield FileEngine(
+            settings.definition,
+            preparer,
+            batch_documents_max=settings.batch_documents_max,
+            record_bytes_max=settings.record_bytes_max,
+        )
 
 
 def line_of(answered: Answered) -> tuple[str, bytes]:
