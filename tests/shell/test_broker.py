@@ -12,9 +12,9 @@ import pytest
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.broker import CLIENT_PORT_DEFAULT, EmbeddedKafka, NodeState, Runtime
-from worker.shell.broker.cluster import PortTakenError
 from worker.shell.broker.java import Java, find_java
 from worker.shell.broker.layout import is_free, lay_out, server_properties
+from worker.shell.broker.serving import PortTakenError
 from worker.shell.broker.wire import Metadata, ask_metadata, decode_answer
 
 

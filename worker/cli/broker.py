@@ -83,31 +83,25 @@ def stop(data: DataOption = None) -> None:
 @broker.command()
 def kill(node: NodeArgument, data: DataOption = None) -> None:
     """End one node at once, as a power cut would (SIGKILL)."""
-    cluster = _attach(data)
-    _exists(node, cluster)
-    cluster.kill(node)
+    _attach(data, node).kill(node)
     typer.echo(f"node {node} killed")
 
 
 @broker.command()
 def up(node: NodeArgument, data: DataOption = None) -> None:
     """Start one node again on its data; done when it serves."""
-    cluster = _attach(data)
-    _exists(node, cluster)
-    cluster.up(node)
+    _attach(data, node).up(node)
     typer.echo(f"node {node} serves")
 
 
-def _attach(data: Path | None) -> EmbeddedKafka:
+def _attach(data: Path | None, node: int = 1) -> EmbeddedKafka:
+    """The cluster in this folder, which must have this node."""
     from worker.shell.broker import EmbeddedKafka, default_data  # noqa: PLC0415  # for these commands only
 
-    return EmbeddedKafka.attach((data or default_data()).absolute())
-
-
-def _exists(node: int, cluster: EmbeddedKafka) -> None:
-    nodes = [state.node for state in cluster.states()]
-    if node not in nodes:
-        raise typer.BadParameter(f"the cluster has {len(nodes)} of --nodes, got {node}", param_hint="NODE")
+    cluster = EmbeddedKafka.attach((data or default_data()).absolute())
+    if node > cluster.nodes:
+        raise typer.BadParameter(f"the cluster was started with --nodes {cluster.nodes}, got {node}", param_hint="NODE")
+    return cluster
 
 
 def prepare_with_progress(repository: str | None) -> Runtime:

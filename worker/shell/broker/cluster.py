@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -19,22 +19,10 @@ from worker.shell.broker.guard import Guard
 from worker.shell.broker.java import Java, find_java
 from worker.shell.broker.layout import Layout, lay_out
 from worker.shell.broker.node import Node
-from worker.shell.broker.wire import ask_metadata
+from worker.shell.broker.serving import NodeState, PortTakenError, state_of, wait_serving
 
-SERVE_TIMEOUT_S = 120.0  # 3 s for one node and 9 s for three on an idle machine of two cores
 STOP_GRACE_S = 20.0
-POLL_S = 0.1
 STARTS_MAX = 3  # a free port can be taken between its choice and its use
-
-
-@dataclass(frozen=True)
-class NodeState:
-    """A node as `status` shows it: `pid` is None when it does not run; `serves` when it answers with its brokers."""
-
-    node: int
-    port: int
-    pid: int | None
-    serves: bool
 
 
 @dataclass(frozen=True)
@@ -91,7 +79,7 @@ class EmbeddedKafka:
     ) -> None:
         if detached and data is None:
             raise ValueError("detached needs data, got None: nobody would remove a temporary folder")
-        self._nodes_count, self._port = nodes, port
+        self.nodes, self._port = nodes, port
         self._kept = data.absolute() if data is not None else None
         self._data: Path | None = self._kept
         self._runtime = runtime
@@ -158,7 +146,7 @@ class EmbeddedKafka:
 
     def _start_once(self) -> None:
         """Start on a new layout; a start that fails leaves nothing running."""
-        layout = lay_out(self._nodes_count, self._port)
+        layout = lay_out(self.nodes, self._port)
         try:
             self._make_data()
             self._take(layout)
@@ -205,11 +193,7 @@ class EmbeddedKafka:
 
     def states(self) -> list[NodeState]:
         """What each node does now."""
-        answers = {id_: node.pid() and ask_metadata(node.port) for id_, node in self._nodes.items()}
-        return [
-            NodeState(id_, node.port, node.pid(), serves=bool(answer and id_ in answer.brokers))
-            for (id_, node), answer in zip(self._nodes.items(), answers.values(), strict=True)
-        ]
+        return [state_of(node) for node in self._nodes.values()]
 
     def _dismiss_guard(self) -> None:
         if self._guard is not None:
@@ -232,9 +216,9 @@ class EmbeddedKafka:
                     f"a broker runs on {self._kept} already (node {id_}, process {pid}, {saved.bootstrap}): "
                     f"end it with `neardup broker stop --data {self._kept}`, or choose another --data"
                 )
-        if len(saved.nodes) != self._nodes_count:
+        if len(saved.nodes) != self.nodes:
             raise StopError(
-                f"{self._kept} holds a cluster with --nodes {len(saved.nodes)}, not {self._nodes_count}: "
+                f"{self._kept} holds a cluster with --nodes {len(saved.nodes)}, not {self.nodes}: "
                 "choose another --data, or remove that folder with all its topics"
             )
 
@@ -261,47 +245,4 @@ class EmbeddedKafka:
             raise StopError(f"cannot start a broker in {self.data}: {error.strerror}") from error
         for node in nodes:
             node.go()
-        self._wait_serving(nodes)
-
-    def _wait_serving(self, awaited: Collection[Node]) -> None:
-        deadline = time.monotonic() + SERVE_TIMEOUT_S
-        while True:
-            running = [node for node in self._nodes.values() if node.pid() is not None and not node.paused]
-            for node in awaited:
-                if node not in running:
-                    raise explain_end(node)
-            if all(_knows(node, running) for node in running):
-                return
-            if time.monotonic() > deadline:
-                slow = [node for node in running if not _knows(node, running)] or running
-                raise StopError(
-                    f"node {slow[0].id} does not serve after {SERVE_TIMEOUT_S:.0f} s; the end of its log "
-                    f"{slow[0].log_path}:\n{slow[0].log_tail()}"
-                )
-            time.sleep(POLL_S)
-
-
-class PortTakenError(StopError):
-    """A port was free when it was chosen and is not any more."""
-
-
-def explain_end(node: Node) -> StopError:
-    """Say why a node ended by itself, by its log."""
-    log = node.log_tail()
-    if "Address already in use" in log:
-        return PortTakenError(f"a port of node {node.id} ({node.port}) is in use: choose another with --port")
-    if "No space left on device" in log:
-        return StopError(f"no space left for the broker's data in {node.folder}: free some or use another --data")
-    if "insufficient memory" in log or "OutOfMemoryError" in log:
-        return StopError(f"node {node.id} has not enough memory (it needs 512 MB): see {node.log_path}")
-    return StopError(f"node {node.id} ended by itself; the end of its log {node.log_path}:\n{log}")
-
-
-def _knows(node: Node, running: Sequence[Node]) -> bool:
-    """Whether a node serves and lists every running one at its port."""
-    answer = ask_metadata(node.port)
-    return (
-        answer is not None
-        and answer.controller >= 0
-        and all(answer.brokers.get(other.id) == other.port for other in running)
-    )
+        wait_serving(self._nodes.values(), nodes)
