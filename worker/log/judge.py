@@ -14,7 +14,7 @@ is a new version: the former one leaves the index first.
 
 from __future__ import annotations
 
-from enum import IntEnum
+from collections.abc import Iterator
 
 import numpy as np
 import xxhash
@@ -22,30 +22,13 @@ from numpy.typing import NDArray
 
 from worker.core.exact import ExactTable
 from worker.core.index import PermutedIndex
-from worker.core.verdict import Outcome, Verdict, duplicate_of
+from worker.log.answers import Answer, Judged, JudgedRows, Remark, write_answers
 from worker.log.columns import Column
 from worker.log.definition import Definition
 from worker.log.originals import Originals
-from worker.log.pending import Answer, Judged, Rejection
 from worker.log.record import Record, RowKind
 
-__all__ = ["Judge", "Remark"]
-
-
-class Remark(IntEnum):
-    """What the outcome alone does not tell."""
-
-    NONE = 0
-    REDELIVERED = 1  # an original again, with the same content
-    REMOVED = 2  # a deletion that took an original out of the index
-    NOT_AN_ORIGINAL = 3  # a deletion of a document that the index does not hold
-
-
-_REASONS = {
-    Remark.REDELIVERED: "redelivered",
-    Remark.REMOVED: "removed",
-    Remark.NOT_AN_ORIGINAL: "not-an-original",
-}
+__all__ = ["Judge"]
 
 
 class Judge:
@@ -180,49 +163,9 @@ class Judge:
             self.short.delete(digest, row)
         self.names.delete(doc_id_hash, row)
 
-    def answer(self, found: Answer, definition: Definition, partition: int, topic: str) -> Verdict | Rejection:
-        """
-        Write the verdict of one judged row.
-
-        Cost: O(1); the original's texts are fetched by its row.
-        """
-        record, row = found.record, found.row
-        kind = int(record.kinds[row])
-        if kind == RowKind.DEAD:
-            code, _, text = record.notes[row].decode("utf-8", "surrogatepass").partition(": ")
-            return Rejection(code, text)
-        url = record.urls[row].decode("utf-8", "surrogatepass")
-        has_text = kind in (RowKind.FULL, RowKind.SHORT)
-        match, match_row = None, int(found.judged.originals[row])
-        if has_text and match_row >= 0:
-            distance = int(found.judged.distances[row])
-            exact = distance == 0 and self.digests[match_row] == int(record.digests[row])
-            match = duplicate_of(self.originals.get(match_row), url, distance, exact=exact)
-        reason: str | None
-        if kind == RowKind.SKIPPED:
-            outcome, reason = Outcome.SKIPPED, record.notes[row].decode("utf-8", "surrogatepass")
-        else:
-            outcome = Outcome.DELETED if kind == RowKind.DELETED else Outcome.DUPLICATE if match else Outcome.NEW
-            reason = _REASONS.get(Remark(int(found.judged.remarks[row])))
-        return Verdict(
-            doc_id=record.doc_ids[row].decode("utf-8", "surrogatepass"),
-            url=None if kind == RowKind.DELETED else url,
-            fetched_at_ms=None if kind == RowKind.DELETED else int(record.fetched_at_ms[row]),
-            outcome=outcome,
-            reason=reason,
-            duplicate_of=match,
-            fingerprint=int(record.fingerprints[row]) if has_text else None,
-            features=int(record.features[row]),
-            scheme=definition.scheme,
-            parameters=definition.parameters,
-            index_documents=int(found.judged.documents[row]),
-            log_offset=found.log_offset,
-            horizon_ms=None,
-            source_topic=topic,
-            source_partition=partition,
-            source_offset=int(record.offsets[row]),
-            decided_at_ms=found.timestamp_ms,
-        )
+    def answers(self, rows: JudgedRows, definition: Definition, partition: int, topic: str) -> Iterator[Answer]:
+        """Write the answer to each judged row, in order."""
+        return write_answers(rows, self.originals, self.digests, definition, partition, topic)
 
     def _check(self) -> None:
         """Assert that the three tables agree on the number of originals."""

@@ -5,39 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sortedcontainers import SortedDict
 
+from worker.log.answers import Judged, JudgedRows
 from worker.log.coverage import Coverage, Span
 from worker.log.record import Record
 
-__all__ = ["Answer", "Judged", "Pending", "Rejection"]
-
-
-class Rejection(NamedTuple):
-    """The log's word on a message that cannot be judged: the class and the text of the error."""
-
-    code: str
-    text: str
-
-
-class Judged(NamedTuple):
-    """What the judge found for each row of a record; entries of rows that were not fresh mean nothing."""
-
-    originals: NDArray[np.int64]  # the original's row, or -1
-    distances: NDArray[np.uint8]
-    remarks: NDArray[np.uint8]  # a Remark
-    documents: NDArray[np.int64]  # originals in the index when the row was judged
-
-
-class Answer(NamedTuple):
-    """One row of a record with what the judge found; enough to write its verdict at any later time."""
-
-    record: Record
-    row: int
-    judged: Judged
-    log_offset: int
-    timestamp_ms: int
+__all__ = ["Pending"]
 
 
 class _Batch(NamedTuple):
@@ -79,17 +53,23 @@ class Pending:
         if span.stop > self.pruned:
             self._batches[span.first] = _Batch(span.stop, record, judged, rows, log_offset, timestamp_ms)
 
-    def find(self, offset: int) -> Answer | None:
-        """Give the answer to one source offset; None if it is not kept, or no message had this offset."""
-        position = self._batches.bisect_right(offset) - 1
-        if position < 0:
-            return None
-        batch: _Batch = self._batches.peekitem(position)[1]
-        first, stop = batch.rows
-        row = first + int(np.searchsorted(batch.record.offsets[first:stop], offset))
-        if row >= stop or int(batch.record.offsets[row]) != offset:
-            return None
-        return Answer(batch.record, row, batch.judged, batch.log_offset, batch.timestamp_ms)
+    def between(self, first: int, stop: int) -> list[JudgedRows]:
+        """Give the rows of the source offsets [first, stop) that are kept, in order."""
+        found = []
+        for start in self._batches.islice(max(self._batches.bisect_right(first) - 1, 0)):
+            if start >= stop:
+                break
+            batch: _Batch = self._batches[start]
+            row_first, row_stop = batch.rows
+            begin, end = np.searchsorted(batch.record.offsets[row_first:row_stop], [first, stop]).tolist()
+            if begin < end:
+                found.append(
+                    JudgedRows(
+                        batch.record, row_first + begin, row_first + end, batch.judged, batch.log_offset,
+                        batch.timestamp_ms,
+                    )
+                )  # fmt: skip
+        return found
 
     def prune(self, committed: int) -> None:
         """Drop the batches that lie wholly below the committed offset."""

@@ -92,7 +92,7 @@ class Ordering:
 
     def answers(self, part: Part, topic: str) -> list[Verdict | Rejection]:
         """Give the log's answer to each row of a part, in order."""
-        return [self.replica.answer(part.source, row.offset, topic) for row in part.rows]
+        return self.replica.answers(part.source, [row.offset for row in part.rows], topic)
 
 
 def _between(rows: Sequence[Row], first: int, stop: int) -> Sequence[Row]:
