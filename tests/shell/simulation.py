@@ -269,7 +269,7 @@ class SimulatedWorker:
         ownership = Ownership()
         self.batches: queue.Queue[Batch | None] = queue.Queue(3)
         intake = Intake(settings, self._connect, RowLookup(world), ownership, self.batches)  # type: ignore[arg-type]
-        self.source = GroupMember(world, self.member, (intake._on_assigned, intake._on_revoked, ownership.drop))
+        self.source = GroupMember(world, self.member, (intake._on_assigned, intake._on_revoked, intake._on_lost))
         self.intake = intake
         self.ordering = ordering
         self.loop = Loop(

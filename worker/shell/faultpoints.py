@@ -22,7 +22,8 @@ __all__ = ["Point", "Reach", "from_setting", "never"]
 class Point(StrEnum):
     """Where a batch stands."""
 
-    BEFORE_APPEND = "before-append"
+    READ = "read"  # out of the source; the intake thread reaches it, all others the ordering thread
+    BEFORE_APPEND = "before-append"  # fingerprinted, and the log asked what it lacks of it
     AFTER_APPEND = "after-append"  # in the log, and applied; no verdict published
     IN_TRANSACTION = "in-transaction"  # verdicts sent, offsets not
     AFTER_OFFSETS = "after-offsets"  # verdicts and offsets sent, not committed

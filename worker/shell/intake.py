@@ -19,6 +19,7 @@ import structlog
 
 from worker.errors import NeardupError
 from worker.settings import Settings
+from worker.shell.faultpoints import Point, Reach, never
 from worker.shell.ownership import Claim, Ownership
 from worker.shell.ports import GroupSource, SourceMessage
 from worker.shell.prepare import Prepared, Preparer
@@ -63,8 +64,10 @@ class Intake:
         preparer: Preparer,
         ownership: Ownership,
         batches: queue.Queue[Batch | None],
+        reach: Reach = never,
     ) -> None:
         self._settings = settings
+        self._reach = reach
         self._preparer = preparer
         self._ownership = ownership
         self._batches = batches
@@ -80,7 +83,7 @@ class Intake:
         """Run until `stopping` is set or something fails; `failure` then says what. The last thing queued is None."""
         source: GroupSource | None = None
         try:
-            source = self._connect(self._on_assigned, self._on_revoked, self._ownership.drop)
+            source = self._connect(self._on_assigned, self._on_revoked, self._on_lost)
             while not self.stopping.is_set():
                 self._step(source)
         except NeardupError as error:
@@ -107,6 +110,7 @@ class Intake:
             messages = [message for message in messages if message.partition not in again]
             source.seek({part: again[part] for part in touched})
         if messages:
+            self._reach(Point.READ)
             batch = self._batch(messages, rewinds)
             if batch is not None:
                 self._offer(batch, source)
@@ -168,6 +172,10 @@ class Intake:
         self._assigned_now.update(starts)
         self._ownership.assign(starts)
         _log.info("partitions assigned", offsets=starts)
+
+    def _on_lost(self, partitions: list[int]) -> None:
+        self._ownership.drop(partitions)
+        _log.warning("partitions lost", partitions=partitions)
 
     def _on_revoked(self, partitions: list[int]) -> None:
         ended = self._ownership.give_up(partitions, self._settings.call_timeout_s)

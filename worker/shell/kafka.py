@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
@@ -49,6 +50,7 @@ _STOP = {
     KafkaError.OFFSET_OUT_OF_RANGE: "the offset to read is not in the topic: it was truncated or recreated",
     KafkaError._UNKNOWN_PARTITION: "the partition does not exist",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic does not exist: neardup topics create",
+    KafkaError.MSG_SIZE_TOO_LARGE: "a message is larger than its topic takes: raise the topic's max.message.bytes",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "access to the topic is denied: grant it in the cluster's ACLs",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "access to the group is denied: grant it in the cluster's ACLs",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the transactional id is denied: grant it in the cluster's ACLs",
@@ -59,6 +61,10 @@ _STOP = {
 
 def translate(error: KafkaError, doing: str) -> NeardupError:
     """Give our error for the client's. Everything that is neither fenced nor hopeless may pass: a RetryError."""
+    if error.code() == KafkaError._FATAL:  # a consumer's, wrapped: only the text tells what it is
+        if KafkaError(KafkaError.FENCED_INSTANCE_ID).str() not in error.str():
+            return StopError(f"{doing}: the client has given up: {error.str()}: restart the worker")
+        error = KafkaError(KafkaError.FENCED_INSTANCE_ID)
     if error.code() in _FENCED:
         return FencedError(
             f"{doing}: fenced, because another process has taken over this worker's id ({error.name()}). Give each "
@@ -109,32 +115,69 @@ class GroupConsumer:
         self._call_timeout_s = call_timeout_s
         self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost
         self._failure: NeardupError | None = None
+        self._assigned: set[int] = set()
+        self._waiting: deque[int] = deque()  # ours, but without a start yet: another member's transaction is pending
+        self._waiting_until = 0.0
         self._consumer = Consumer(_logged(config))
         self._consumer.subscribe([topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose)
 
     def _assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         numbers = [part.partition for part in partitions]
+        self._waiting_until = time.monotonic() + self._call_timeout_s
         try:
-            starts = self.committed(numbers)
-        except NeardupError as error:  # raised from poll(): an exception in a callback would be swallowed
-            self._failure = error
-            return
-        consumer.incremental_assign([self._at(number, starts[number]) for number in numbers])
+            starts = self._committed(numbers, 0.5)
+        except NeardupError as error:
+            if isinstance(error, StopError):  # raised from poll(): an exception in a callback would be swallowed
+                self._failure = error
+            # A pending transaction of one partition hides the answer for all. What we have already must not wait.
+            self._waiting.extend(numbers)
+            consumer.incremental_assign([])
+            _log.info("partitions wait for their committed offsets", partitions=numbers, cause=str(error))
+        else:
+            self._take(starts)
+
+    def _take(self, starts: dict[int, int | None]) -> None:
+        self._consumer.incremental_assign([self._at(number, start) for number, start in starts.items()])
+        self._assigned.update(starts)
         self._on_assigned(starts)
+
+    def _take_waiting(self) -> None:
+        """Ask for one partition's start, and take it when the answer is there."""
+        number = self._waiting[0]
+        self._waiting.rotate(-1)
+        try:
+            starts = self._committed([number], 0.1)
+        except NeardupError as error:
+            if isinstance(error, StopError) or time.monotonic() > self._waiting_until:
+                raise
+        else:
+            self._waiting.remove(number)
+            self._take(starts)
 
     def _revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._on_revoked([part.partition for part in partitions])
-        consumer.incremental_unassign(partitions)
+        self._give_back(consumer, partitions)
 
     def _lose(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._on_lost([part.partition for part in partitions])
-        consumer.incremental_unassign(partitions)
+        self._give_back(consumer, partitions)
+
+    def _give_back(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        mine = [part for part in partitions if part.partition in self._assigned]
+        if mine:
+            consumer.resume(mine)  # a paused partition would come back paused
+        consumer.incremental_unassign(mine)
+        gone = {part.partition for part in partitions}
+        self._assigned -= gone
+        self._waiting = deque(number for number in self._waiting if number not in gone)
 
     def _at(self, partition: int, offset: int | None) -> TopicPartition:
         return TopicPartition(self._topic, partition, OFFSET_BEGINNING if offset is None else offset)
 
     def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
         """Give what has come, at most `messages_max`, after at most `wait_s`; runs the rebalance callbacks."""
+        if self._waiting:
+            self._take_waiting()
         messages = self._consumer.consume(messages_max, wait_s)
         if self._failure is not None:
             raise self._failure
@@ -163,11 +206,14 @@ class GroupConsumer:
         Raises:
             RetryError: no answer came in time.
         """
+        return self._committed(partitions, self._call_timeout_s)
+
+    def _committed(self, partitions: Sequence[int], wait_s: float) -> dict[int, int | None]:
         asked = [TopicPartition(self._topic, number) for number in partitions]
-        deadline = time.monotonic() + self._call_timeout_s
+        deadline = time.monotonic() + wait_s
         while True:
             try:
-                answer = self._consumer.committed(asked, timeout=2.0)
+                answer = self._consumer.committed(asked, timeout=min(wait_s, 2.0))
             except KafkaException as error:
                 if isinstance(_raise(error, "asking for committed offsets"), StopError) or time.monotonic() > deadline:
                     raise _raise(error, "asking for committed offsets") from error
@@ -277,7 +323,10 @@ class LogAppender:
             outcomes.append((error, message.offset() or 0))
 
         for record in records:
-            self._producer.produce(self._topic, value=record, partition=0, on_delivery=delivered)
+            try:
+                self._producer.produce(self._topic, value=record, partition=0, on_delivery=delivered)
+            except (KafkaException, BufferError) as refusal:
+                raise StopError(f"appending to {self._topic}: {refusal}: lower record_bytes_max") from refusal
         deadline = time.monotonic() + self._call_timeout_s
         while len(outcomes) < len(records):
             self._producer.poll(0.05)
@@ -367,6 +416,10 @@ class TransactionalPublisher:
     def _give_up(self, producer: Producer, error: KafkaError) -> NeardupError:
         """Abort if that is still possible, else throw the producer away; give the error to raise."""
         ours = translate(error, "publishing verdicts")
+        if error.code() == KafkaError.FENCED_INSTANCE_ID:
+            # Our own consumer may have rejoined under a new member id since. If a successor has taken the place, the
+            # consumer says so, and the producer is fenced as well.
+            ours = RetryError("publishing verdicts: the membership is not the current one")
         if error.code() in _TIMED_OUT:
             self._doubtful = True
         if isinstance(ours, RetryError) and not (error.fatal() or self._doubtful):

@@ -107,7 +107,6 @@ class Loop:
         if not self._wait(batch):
             return
         rows = batch.prepared.rows()
-        self._reach(Point.BEFORE_APPEND)
         parts = [
             (section, self._part(section, rows[section.begin : section.end]))
             for section in batch.sections
@@ -115,7 +114,9 @@ class Loop:
         ]
         with self._watchdog.limit("appending to the log", 2 * limit_s):
             self._ordering.follow(0)
-            self._ordering.append(self._ordering.missing([part for _, part in parts]))
+            lacking = self._ordering.missing([part for _, part in parts])
+            self._reach(Point.BEFORE_APPEND)
+            self._ordering.append(lacking)
         self._reach(Point.AFTER_APPEND)
         try:
             self._publish(

@@ -120,7 +120,7 @@ def _serve(
             kafka_config.group_consumer(settings), settings.topic_documents, settings.call_timeout_s, *callbacks
         )
 
-    intake = Intake(settings, connect, preparer, ownership, batches)
+    intake = Intake(settings, connect, preparer, ownership, batches, reach)
     thread = threading.Thread(target=intake.run, name="intake", daemon=True)
 
     def stop(number: int, _frame: object) -> None:

@@ -1,0 +1,171 @@
+"""Rows 5 to 7, 9, 12, 20 and 22 of the fault table: what happens to a worker's place in the group."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import time
+
+import pytest
+
+from tests.faults.conftest import Deploy
+from tests.faults.crawl import crawl
+from tests.faults.harness import SESSION_TIMEOUT_MS, TRANSACTION_TIMEOUT_MS, Deployment, WorkerProcess
+from worker.shell import kafka_config
+from worker.shell.kafka import LogAppender
+
+pytestmark = [pytest.mark.kafka, pytest.mark.faults]
+
+MESSAGES = 400
+SESSION_S = SESSION_TIMEOUT_MS / 1_000
+
+
+def _stop_and_continue(deployment: Deployment, fault: str) -> WorkerProcess:
+    """Let the first of two workers stop itself, the other one finish everything, and the first one go on."""
+    frozen, _ = deployment.start_all("one", fault=fault) + deployment.start_all("two")
+    deployment.feed(crawl(seed=5, count=MESSAGES))
+    deployment.until(frozen.is_stopped, "the fault point is reached")
+    stall_s = deployment.until_all_committed()
+    assert stall_s < SESSION_S + TRANSACTION_TIMEOUT_MS / 1_000 + 5
+    frozen.signal(signal.SIGCONT)
+    return frozen
+
+
+@pytest.mark.slow
+def test_row_05_stop_past_the_session_before_the_append(deploy: Deploy) -> None:
+    """Frozen with a batch in hand until others have answered it: its late append is ignored, it works on."""
+    deployment = deploy()
+    frozen = _stop_and_continue(deployment, "before-append:stop:4")
+    deployment.until(lambda: deployment.check().log_rows_repeated > 0, "the late append stands in the log", 20)
+    assert frozen.exit_code is None
+    deployment.feed(crawl(seed=6, count=MESSAGES))
+    deployment.finish()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["in-transaction", "after-offsets"])
+def test_row_05_stop_past_the_session_inside_the_transaction(deploy: Deploy, point: str) -> None:
+    """Frozen in a transaction until the cluster has aborted it and others have answered: it is fenced."""
+    deployment = deploy()
+    frozen = _stop_and_continue(deployment, f"{point}:stop:4")
+    deployment.feed(crawl(seed=6, count=MESSAGES))
+    deployment.finish()
+    deployment.until(lambda: frozen.exit_code is not None or frozen.said("reading again"), "it has noticed", 20)
+
+
+@pytest.mark.parametrize("static", [True, False])
+def test_row_06_two_processes_with_one_transactional_id(deploy: Deploy, static: bool) -> None:
+    """The older one ends, with the reason, and the younger one goes on where it was."""
+    deployment = deploy(static_membership=static)
+    [older] = deployment.start_all("one")
+    deployment.feed(crawl(seed=7, count=MESSAGES // 2))
+    deployment.until_committed(20)
+    younger = deployment.start("one")
+    deployment.until(lambda: younger.said("worker runs"), "the second process runs")
+    deployment.feed(crawl(seed=8, count=MESSAGES // 2))
+    assert older.wait(30) == 1
+    assert "another process has taken over this worker's id" in older.log_tail()
+    deployment.finish()
+    assert younger.exit_code is None
+
+
+@pytest.mark.slow
+def test_row_07_rebalance_storm(deploy: Deploy) -> None:
+    """Members that join and leave all the time: everything is answered once, and soon after the storm."""
+    deployment = deploy(partitions=6, static_membership=False)
+    deployment.start_all("steady")
+    names = (f"gust-{number}" for number in itertools.count())
+    gusts: list[WorkerProcess] = []
+    for portion in range(6):
+        deployment.feed(crawl(seed=portion, count=150))
+        gusts.append(deployment.start(next(names)))
+        time.sleep(1.5)
+        if portion % 2:
+            gusts.pop(0).signal(signal.SIGTERM)
+        elif portion > 2:
+            gusts.pop(0).kill()
+    assert deployment.until_all_committed() < SESSION_S + 10
+    deployment.check()
+
+
+def test_row_09_duplicate_delivery_and_second_append(deploy: Deploy) -> None:
+    """A record that stands in the log twice, and a message that was fed twice: the first appearance wins."""
+    deployment = deploy()
+    deployment.start_all("one", "two")
+    messages = list(crawl(seed=9, count=MESSAGES // 2))
+    deployment.feed(messages)
+    deployment.until_all_committed()
+    appender = LogAppender(kafka_config.appender(deployment.settings), deployment.settings.topic_fingerprints, 20)
+    appender.append(deployment.log()[:3])
+    deployment.feed(messages)
+    report = deployment.finish()
+    assert report.log_rows_repeated > 0
+    assert report.documents == 2 * len(messages)
+
+
+@pytest.mark.slow
+def test_row_12_batch_longer_than_the_poll_interval(deploy: Deploy) -> None:
+    """The ordered part takes longer than max.poll.interval: the member keeps polling and stays."""
+    deployment = deploy(max_poll_interval_ms=10_000, call_timeout_s=8, page_timeout_s=5)
+    slow, _ = deployment.start_all("one", fault="before-append:sleep-13000-ms:3") + deployment.start_all("two")
+    deployment.feed(crawl(seed=12, count=MESSAGES))
+    deployment.finish()
+    assert slow.exit_code is None
+    assert not slow.said("partitions lost")
+
+
+@pytest.mark.slow
+def test_row_12_member_that_does_not_poll_for_too_long(deploy: Deploy) -> None:
+    """Not polling past max.poll.interval: partitions are lost, their batches dropped; it rejoins."""
+    deployment = deploy(max_poll_interval_ms=10_000, call_timeout_s=8, page_timeout_s=5)
+    slow, _ = deployment.start_all("one", fault="read:sleep-13000-ms:3") + deployment.start_all("two")
+    deployment.feed(crawl(seed=12, count=MESSAGES))
+    deployment.until(lambda: slow.said("partitions lost"), "the group has gone on without it")
+    deployment.feed(crawl(seed=13, count=MESSAGES))
+    deployment.finish()
+    assert slow.exit_code is None
+
+
+@pytest.mark.parametrize("static", [True, False])
+def test_row_20_sigterm(deploy: Deploy, static: bool) -> None:
+    """In the middle of work: what was begun ends or is aborted, the worker leaves, its exit code is 0."""
+    deployment = deploy(static_membership=static)
+    leaving, _ = deployment.start_all("one", "two")
+    deployment.feed(crawl(seed=20, count=MESSAGES))
+    deployment.until_committed(30)
+    started = time.monotonic()
+    assert leaving.stop() == 0
+    assert time.monotonic() - started < 5
+    assert leaving.said("worker has left the group")
+    # A static member keeps its place until the session ends: a restart that is quick enough moves no partition.
+    assert deployment.until_all_committed() < (SESSION_S + 2 if static else 4)
+    deployment.check()
+
+
+def test_row_20_sigterm_and_restart_of_a_static_member(deploy: Deploy) -> None:
+    """Back within the session it has its partitions again, and nobody else has noticed."""
+    deployment = deploy()
+    leaving, other = deployment.start_all("one", "two")
+    deployment.feed(crawl(seed=21, count=MESSAGES // 2))
+    deployment.until_all_committed()
+    moved = [line for line in other.events() if str(line["event"]).startswith("partitions")]
+    assert leaving.stop() == 0
+    deployment.start_all("one")
+    deployment.feed(crawl(seed=22, count=MESSAGES // 2))
+    deployment.finish()
+    assert moved == [line for line in other.events() if str(line["event"]).startswith("partitions")]
+
+
+@pytest.mark.slow
+def test_row_22_rebalance_while_a_transaction_is_pending(deploy: Deploy) -> None:
+    """A member dies with offsets pending and partitions move: committed offsets are kept, the others work on."""
+    deployment = deploy(transaction_timeout_ms=15_000, static_membership=False)
+    dying = deployment.start_all("one", fault="after-offsets:kill:6")[0]
+    deployment.start_all("two")
+    deployment.feed(crawl(seed=22, count=MESSAGES))
+    dying.wait()
+    deployment.start_all("three")
+    deployment.feed(crawl(seed=23, count=MESSAGES))
+    deployment.finish()
+    report = deployment.check()
+    assert report.log_rows_repeated == 0
