@@ -21,6 +21,7 @@ from typing import Any, Self
 
 import orjson
 
+from tests.faults import cluster
 from tests.oracle import Oracle, Said, said
 from worker.core.verdict import Verdict
 from worker.log.record import Source
@@ -61,16 +62,23 @@ def _die_with_parent() -> None:
 class WorkerProcess:
     """One process of `neardup worker`."""
 
-    def __init__(self, worker_id: str, settings: Mapping[str, Any], log_path: Path) -> None:
+    def __init__(
+        self,
+        worker_id: str,
+        settings: Mapping[str, Any],
+        log_path: Path,
+        module: str = "worker",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.worker_id = worker_id
         self.log_path = log_path
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
-        environment |= {f"NEARDUP_{name.upper()}": str(value) for name, value in settings.items()}
+        own = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
+        own |= {f"NEARDUP_{name.upper()}": str(value) for name, value in settings.items()}
         with log_path.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-X", "faulthandler", "-m", "worker", "worker", "--worker-id", worker_id],
+                [sys.executable, "-X", "faulthandler", "-m", module, "worker", "--worker-id", worker_id],
                 cwd=REPOSITORY,
-                env=environment,
+                env={**own, **(environment or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -177,10 +185,12 @@ class Deployment:
         self.fed += feeder.delivered - before
         return feeder.delivered - before
 
-    def start(self, worker_id: str, **settings: Any) -> WorkerProcess:
-        """Start a worker; `settings` are its own, `fault` among them."""
+    def start(
+        self, worker_id: str, *, module: str = "worker", environment: Mapping[str, str] | None = None, **settings: Any
+    ) -> WorkerProcess:
+        """Start a worker; `settings` are its own, `fault` among them. `module` stands in for the package's main."""
         log_path = self.folder / f"{len(self.processes):02}-{worker_id}.log"
-        process = WorkerProcess(worker_id, {**self.values, **settings}, log_path)
+        process = WorkerProcess(worker_id, {**self.values, **settings}, log_path, module, environment)
         self.processes.append(process)
         return process
 
@@ -238,6 +248,28 @@ class Deployment:
         """Wait until everything is committed, then check the whole history."""
         self.until_all_committed(timeout_s)
         return self.check()
+
+    def recreate(self, topic: str, config: Mapping[str, str] | None = None, *, partitions: int | None = None) -> None:
+        """Delete a topic and create it again, with these settings in place of the usual ones."""
+        want = next(want for want in topics.wanted(self.settings) if want.name == topic)
+        cluster.delete_topic(self.settings.bootstrap, topic)
+        deadline = time.monotonic() + 20
+        while not self.admin.create(
+            topic, partitions or want.partitions, self.settings.replication_factor, {**want.config, **(config or {})}
+        ):
+            assert time.monotonic() < deadline, f"{topic} is still there"
+            time.sleep(0.1)
+        self.until(lambda: topic in self.admin.describe([topic]), f"{topic} is there again")
+        if topic == self.settings.topic_documents:
+            self.fed = 0
+
+    def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
+        """Delete what lies before these offsets of each partition, as retention would."""
+        cluster.delete_records(self.settings.bootstrap, topic, before)
+
+    def append_again(self, records: int = 3, at_ms: int = 0) -> None:
+        """Append the log's first records once more, with this time stamp."""
+        cluster.append(self.settings.bootstrap, self.settings.topic_fingerprints, self.log()[:records], at_ms)
 
     def read(self, name: str) -> list[Any]:
         """Give the committed messages of a topic."""

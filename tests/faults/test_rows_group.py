@@ -11,8 +11,6 @@ import pytest
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import SESSION_TIMEOUT_MS, TRANSACTION_TIMEOUT_MS, Deployment, WorkerProcess
-from worker.shell import kafka_config
-from worker.shell.kafka import LogAppender
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 
@@ -95,8 +93,7 @@ def test_row_09_duplicate_delivery_and_second_append(deploy: Deploy) -> None:
     messages = list(crawl(seed=9, count=MESSAGES // 2))
     deployment.feed(messages)
     deployment.until_all_committed()
-    appender = LogAppender(kafka_config.appender(deployment.settings), deployment.settings.topic_fingerprints, 20)
-    appender.append(deployment.log()[:3])
+    deployment.append_again()
     deployment.feed(messages)
     report = deployment.finish()
     assert report.log_rows_repeated > 0

@@ -232,7 +232,9 @@ class Transactions:
         world.epochs[worker_id] += 1
         self._epoch = world.epochs[worker_id]
 
-    def publish(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any) -> None:
+    def publish(
+        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any, metadata: str = ""
+    ) -> None:
         """Commit, or fail in any way that a cluster knows."""
         self._world.crash(0.02)
         if self._epoch != self._world.epochs[self._id]:

@@ -384,7 +384,9 @@ class TransactionalPublisher:
         """Take over this worker's transactional id: a predecessor's open transaction ends here."""
         self._ready()
 
-    def publish(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any) -> None:
+    def publish(
+        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any, metadata: str = ""
+    ) -> None:
         """Publish in one transaction; see `ports.Publisher`."""
         producer = self._ready()
         started = time.monotonic()
@@ -392,7 +394,7 @@ class TransactionalPublisher:
             producer.begin_transaction()
             self._send(producer, messages)
             self._reach(Point.IN_TRANSACTION)
-            positions = [TopicPartition(self._source_topic, number, stop) for number, stop in offsets.items()]
+            positions = [TopicPartition(self._source_topic, number, stop, metadata) for number, stop in offsets.items()]
             producer.send_offsets_to_transaction(positions, membership, self._call_timeout_s)
             self._reach(Point.AFTER_OFFSETS)
             producer.commit_transaction(self._call_timeout_s)
@@ -518,11 +520,15 @@ class Admin:
 
     def committed(self, group: str, topic: str) -> dict[int, int | None]:
         """Give a group's committed offsets, without those of transactions that are still open."""
+        return {number: offset for number, (offset, _) in self.committed_with_metadata(group, topic).items()}
+
+    def committed_with_metadata(self, group: str, topic: str) -> dict[int, tuple[int | None, str]]:
+        """Give a group's committed offsets with what was kept beside them."""
         asked = [ConsumerGroupTopicPartitions(group)]
         future = self._client.list_consumer_group_offsets(asked, request_timeout=self._timeout_s)[group]
         answer = self._wait(future, f"asking for the offsets of group {group}")
         return {
-            part.partition: part.offset if part.offset >= 0 else None
+            part.partition: (part.offset if part.offset >= 0 else None, part.metadata or "")
             for part in answer.topic_partitions
             if part.topic == topic
         }

@@ -194,7 +194,9 @@ class Loop:
                 messages = [message for share in mine for message in share.messages]
                 try:
                     with self._watchdog.limit("publishing verdicts", 4 * self._settings.call_timeout_s):
-                        self._publisher.publish(messages, offsets, self._ownership.membership)
+                        self._publisher.publish(
+                            messages, offsets, self._ownership.membership, str(self._ordering.lineage())
+                        )
                 except RetryError as error:
                     metrics.RETRIES.inc()
                     if not error.settled or attempt > self._settings.retries_max:

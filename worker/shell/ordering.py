@@ -16,6 +16,7 @@ from worker.errors import StopError
 from worker.log.record import Author, Row, Section, Source, decode, encode
 from worker.log.replica import Rejection, Replica
 from worker.shell import metrics
+from worker.shell.lineage import Lineage
 from worker.shell.ports import LogReader, LogWriter
 
 __all__ = ["Ordering", "Part"]
@@ -35,13 +36,20 @@ class Ordering:
     """A replica that follows the log, and the worker's way to add to it."""
 
     def __init__(
-        self, replica: Replica, reader: LogReader, writer: LogWriter, author: Author, record_bytes_max: int
+        self,
+        replica: Replica,
+        reader: LogReader,
+        writer: LogWriter,
+        author: Author,
+        record_bytes_max: int,
+        log_id: str = "",
     ) -> None:
         self.replica = replica
         self._reader = reader
         self._writer = writer
         self._author = author
         self._record_bytes_max = record_bytes_max
+        self._log_id = log_id
 
     def restore(self) -> int:
         """
@@ -89,6 +97,14 @@ class Ordering:
             last = self._writer.append(list(encode(self._author, sections, self._record_bytes_max)))
             while self.replica.next_offset <= last:
                 self.follow(1.0)
+
+    def log_end(self) -> int:
+        """Give the offset behind the log's last record."""
+        return self._reader.end()[1]
+
+    def lineage(self) -> Lineage:
+        """Give the log and how much of it has been applied."""
+        return Lineage(self._log_id, self.replica.next_offset)
 
     def answers(self, part: Part, topic: str) -> list[Verdict | Rejection]:
         """Give the log's answer to each row of a part, in order."""

@@ -92,9 +92,11 @@ class LogWriter(Protocol):
 class Publisher(Protocol):
     """Verdicts, dead letters and the source offsets that they answer, together or not at all."""
 
-    def publish(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any) -> None:
+    def publish(
+        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any, metadata: str = ""
+    ) -> None:
         """
-        Publish in one transaction.
+        Publish in one transaction; `metadata` is kept beside the offsets.
 
         Raises:
             RetryError: nothing is known to be published; ask for the committed offsets and go on from there.

@@ -22,7 +22,7 @@ from worker.core.fingerprint import Fingerprinter
 from worker.errors import NeardupError, StopError
 from worker.log.replica import Replica
 from worker.settings import Settings
-from worker.shell import faultpoints, kafka_config, metrics, topics
+from worker.shell import faultpoints, kafka_config, lineage, metrics, topics
 from worker.shell.intake import Batch, Intake
 from worker.shell.kafka import Admin, GroupConsumer, LogAppender, LogConsumer, TransactionalPublisher
 from worker.shell.loop import Loop, Surroundings
@@ -61,8 +61,9 @@ def run(settings: Settings) -> None:
         fingerprinter.warm_up()
         watchdog = Watchdog()
         stack.callback(watchdog.close)
-        ordering = _ordering(settings, stack)
+        ordering = _ordering(settings, found[settings.topic_fingerprints].topic_id.hex(), stack)
         records = ordering.restore()
+        _check_lineage(settings, admin, ordering)
         _log.info(
             "log applied",
             records=records,
@@ -89,7 +90,19 @@ def _report_death(death: ProcessDiedError) -> None:
     _log.warning("a page process died, its batch is tried again page by page", cause=death.code, text=str(death))
 
 
-def _ordering(settings: Settings, stack: ExitStack) -> Ordering:
+def _check_lineage(settings: Settings, admin: Admin, ordering: Ordering) -> None:
+    """Make sure that the group's offsets belong to this log."""
+    committed = admin.committed_with_metadata(settings.group, settings.topic_documents)
+    lineage.check(
+        filter(None, (lineage.Lineage.parse(metadata) for _, metadata in committed.values())),
+        ordering.lineage().log_id,
+        ordering.log_end,
+        group=settings.group,
+        log_topic=settings.topic_fingerprints,
+    )
+
+
+def _ordering(settings: Settings, log_id: str, stack: ExitStack) -> Ordering:
     """Make the replica and the two ends of the log."""
     replica = Replica(settings.definition)
     reader = LogConsumer(
@@ -99,7 +112,7 @@ def _ordering(settings: Settings, stack: ExitStack) -> Ordering:
     stack.callback(reader.close)
     stack.callback(writer.close)
     author = replica.definition.author(settings.worker_id)
-    return Ordering(replica, reader, writer, author, settings.record_bytes_max)
+    return Ordering(replica, reader, writer, author, settings.record_bytes_max, log_id)
 
 
 def _serve(

@@ -1,0 +1,135 @@
+"""Rows 15 to 19 of the fault table: what a worker refuses, and what it does not care about."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.faults.conftest import Deploy
+from tests.faults.crawl import crawl
+from tests.faults.harness import Deployment, WorkerProcess
+
+pytestmark = [pytest.mark.kafka, pytest.mark.faults]
+
+MESSAGES = 200
+
+
+def _refuses(process: WorkerProcess, *said: str) -> None:
+    assert process.wait(30) == 1
+    log = process.log_path.read_text()
+    assert "Traceback" not in log
+    for text in said:
+        assert text in log, log
+
+
+def _worked(deployment: Deployment) -> None:
+    """Let a worker answer a few messages and end."""
+    [worker] = deployment.start_all("one")
+    deployment.feed(crawl(seed=15, count=MESSAGES))
+    deployment.finish()
+    assert worker.stop() == 0
+
+
+def test_row_15_log_that_starts_too_late(deploy: Deploy) -> None:
+    """Records of the log have been deleted: whoever needs them refuses to start."""
+    deployment = deploy()
+    _worked(deployment)
+    deployment.delete_records(deployment.settings.topic_fingerprints, {0: 3})
+    _refuses(deployment.start("one"), "the log starts at offset 3", "retention")
+
+
+def test_row_15_log_that_was_recreated(deploy: Deploy) -> None:
+    """The log is a new, empty topic, the group's offsets are from the old one: what it has seen would be forgotten."""
+    deployment = deploy()
+    _worked(deployment)
+    deployment.recreate(deployment.settings.topic_fingerprints)
+    _refuses(deployment.start("one"), "another log", "group")
+
+
+def test_row_15_source_that_was_recreated(deploy: Deploy) -> None:
+    """A new topic of documents under the old name has other offsets: its documents are judged anew."""
+    deployment = deploy()
+    _worked(deployment)
+    deployment.recreate(deployment.settings.topic_documents)
+    deployment.feed(crawl(seed=16, count=50))
+    deployment.start_all("one")
+    deployment.until_committed(50)
+
+
+def test_row_16_source_offset_deleted_by_retention(deploy: Deploy) -> None:
+    """Documents that the group has not answered are gone: it stops with an error, and skips nothing silently."""
+    deployment = deploy(partitions=1)
+    _worked(deployment)
+    deployment.feed(crawl(seed=16, count=MESSAGES))
+    deployment.delete_records(deployment.settings.topic_documents, {0: MESSAGES + 50})
+    _refuses(deployment.start("one"), "deleted by the topic's retention", "documents are lost")
+    assert deployment.committed() == MESSAGES
+
+
+def test_row_17_clocks_that_differ(deploy: Deploy) -> None:
+    """Workers whose clocks are days apart, and documents of any date: the same verdicts as a replay gives."""
+    deployment = deploy()
+    deployment.start_all("slow", module="tests.faults.wrong_clock", environment={"CLOCK_OFFSET_S": "-400000"})
+    deployment.start_all("fast", module="tests.faults.wrong_clock", environment={"CLOCK_OFFSET_S": "4000000"})
+    deployment.feed(crawl(seed=17, count=MESSAGES))
+    deployment.finish()
+    for process in deployment.processes:
+        assert process.stop() == 0
+
+
+def test_row_17_log_whose_times_jump(deploy: Deploy) -> None:
+    """A log with its writers' times instead of the broker's, going back and forth: no effect on any verdict."""
+    deployment = deploy()
+    deployment.recreate(deployment.settings.topic_fingerprints, {"message.timestamp.type": "CreateTime"})
+    deployment.start_all("one", "two")
+    deployment.feed(crawl(seed=17, count=MESSAGES))
+    deployment.until_all_committed()
+    deployment.append_again(at_ms=1_000)
+    deployment.feed(crawl(seed=18, count=MESSAGES))
+    deployment.finish()
+
+
+@pytest.mark.parametrize("topic", ["documents", "fingerprints", "verdicts", "dead_letter"])
+def test_row_18_topic_missing(deploy: Deploy, topic: str) -> None:
+    """The error names the topic and the command that makes it."""
+    deployment = deploy()
+    missing = getattr(deployment.settings, f"topic_{topic}") + ".missing"
+    _refuses(deployment.start("one", **{f"topic_{topic}": missing}), missing, "neardup topics create")
+
+
+def test_row_18_log_with_two_partitions(deploy: Deploy) -> None:
+    """Two partitions have no order between them."""
+    deployment = deploy()
+    deployment.recreate(deployment.settings.topic_fingerprints, partitions=2)
+    _refuses(deployment.start("one"), "has 2 partitions", "Delete and create it again")
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_row_18_log_that_is_compacted(deploy: Deploy, policy: str) -> None:
+    """A compacted log loses records, and with them originals."""
+    deployment = deploy()
+    deployment.recreate(deployment.settings.topic_fingerprints, {"cleanup.policy": policy})
+    _refuses(deployment.start("one"), f"cleanup.policy is {policy}", "cleanup.policy=delete")
+
+
+def test_row_19_changed_parameters(deploy: Deploy) -> None:
+    """The error names both parameter hashes and the remedy; with the old ones it goes on."""
+    deployment = deploy()
+    _worked(deployment)
+    changed: tuple[dict[str, Any], ...] = ({"shingle_widths": "3"}, {"max_distance": 4}, {"anchored_weight": 2})
+    for process in [deployment.start(f"changed-{n}", **values) for n, values in enumerate(changed)]:
+        _refuses(process, "this worker has", "new log topic", "rebuild")
+    deployment.feed(crawl(seed=19, count=20))
+    deployment.start("one")
+    deployment.finish()
+
+
+def test_row_19_changed_parameters_beside_a_running_worker(deploy: Deploy) -> None:
+    """Somebody else's record of other parameters, in a log that we follow: the worker stops and touches nothing."""
+    deployment = deploy()
+    strange, same = deployment.start("one", anchored_weight=2), deployment.start("two")
+    deployment.feed(crawl(seed=19, count=MESSAGES))
+    time.sleep(1)
+    deployment.until(lambda: strange.exit_code is not None or same.exit_code is not None, "one of them has refused")

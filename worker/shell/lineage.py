@@ -1,0 +1,77 @@
+"""
+Which log the group's offsets belong to: every committed offset carries the log's topic id and how far it was applied.
+
+A log that was deleted and created again is empty, and with it a worker would call everything "new" that the old one had
+seen. The group's offsets outlive the log, so they are where its identity is kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Self
+
+from worker.errors import StopError
+
+__all__ = ["Lineage", "check"]
+
+LAG_WAIT_S = 10.0  # a new leader may show an end of the log that is a moment old
+
+
+class Lineage(NamedTuple):
+    """
+    A log and the next offset in it, as the metadata of a committed offset.
+
+    >>> Lineage.parse(str(Lineage("0d9f", 7)))
+    Lineage(log_id='0d9f', next_offset=7)
+    """
+
+    log_id: str  # of the topic, in hex
+    next_offset: int
+
+    def __str__(self) -> str:
+        return f"log={self.log_id} next={self.next_offset}"
+
+    @classmethod
+    def parse(cls, metadata: str | None) -> Self | None:
+        """Read what a worker has written; None for an offset that was set by hand."""
+        fields = dict(part.partition("=")[::2] for part in (metadata or "").split())
+        try:
+            return cls(fields["log"], int(fields["next"]))
+        except (KeyError, ValueError):
+            return None
+
+
+def check(
+    committed: Iterable[Lineage],
+    log_id: str,
+    log_end: Callable[[], int],
+    *,
+    group: str,
+    log_topic: str,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """
+    Make sure that the group's offsets were committed with this log, and that none of it is lost since.
+
+    Raises:
+        StopError: another log, or one that has become shorter; with the remedy.
+    """
+    lineages = list(committed)
+    for lineage in lineages:
+        if lineage.log_id != log_id:
+            raise StopError(
+                f"the offsets of group {group} were committed with another log (topic id {lineage.log_id}, {log_topic} "
+                f"has {log_id}): it was created anew, and what it had seen would be called new again. Bring the old "
+                f"log back, or let another --group read the documents from their beginning"
+            )
+    needed = max((lineage.next_offset for lineage in lineages), default=0)
+    waited_s = 0.0
+    while log_end() < needed:
+        if waited_s >= LAG_WAIT_S:
+            raise StopError(
+                f"the log {log_topic} ends at offset {log_end()}, but verdicts were committed at {needed}: records of "
+                f"it are lost. Let another --group with a new log read the documents from their beginning"
+            )
+        sleep(0.5)
+        waited_s += 0.5
