@@ -65,6 +65,7 @@ def test_plain_text_passes_through() -> None:
         ("Привет, мир: обычный текст".encode("cp1251"), "text/plain", None, "Привет, мир: обычный текст"),
         (b"a\xffb", "text/plain", "utf-8", "a\ufffdb"),  # invalid bytes are replaced
         (b"a\xffb", "text/plain; charset=klingon", "utf-8", "a\ufffdb"),
+        ("①番目の㈱".encode("cp932"), "text/plain; charset=shift_jis", None, "①番目の㈱"),
         ("这是一个网页".encode("gb18030"), "text/plain", "gb2312", "这是一个网页"),
     ],
 )  # fmt: skip
@@ -160,6 +161,9 @@ HUGE = {
     "a million nested b": "<b>" * 1_000_000 + "the end",
     "a million nested lists": "<ul><li>x" * 500_000 + "the end",
     "end tags that close nothing": "<div></x>" * 500_000 + "the end",
+    "a div that an object keeps open": "<div><object></div>x " * 300_000 + "the end",
+    "lists with end tags of something else": "<ol></blockquote>x " * 300_000 + "the end",
+    "tables with i": "<table><i></table>x " * 300_000 + "the end",
     "a million end tags": "</div>" * 1_000_000 + "the end",
     "400 levels around 200,000 paragraphs": "<div>" * 400 + "<p>x</p>" * 200_000 + "the end",
     "300,000 attributes": "<p " + " ".join(f"a{i}=1" for i in range(300_000)) + ">the end",
@@ -167,6 +171,7 @@ HUGE = {
     "10 MB of paragraphs": ARTICLE * 100_000 + "the end",
     "10 MB of one paragraph": "<p>" + "so many words " * 700_000 + "the end",
     "10 MB of open brackets": "<" * 10_000_000 + "<p>the end",
+    "a million comments that do not end": "<b>" * 5_000 + "<!--" * 1_000_000 + "> the end",
     "10 MB of entities": "&amp;" * 2_000_000 + "the end",
 }
 

@@ -23,6 +23,16 @@ _BYTE_ORDER_MARKS = (
 )
 # Text codecs of Python that the WHATWG list lacks and crawls still meet.
 _MORE_CODECS = {"hz-gb-2312": "hz", "x-mac-cyrillic": "mac-cyrillic", "utf-32": "utf-32-le", "cesu-8": "utf-8"}
+# What the web means by these names is the wider set that Windows gave them.
+_WIDER_CODECS = {
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "gbk": "gb18030",
+    "big5": "big5hkscs",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "iso8859-11": "cp874",
+}
 _CHARSET_PARAMETER = re.compile(r"""charset\s*=\s*["']?([^\s;"',]+)""", re.IGNORECASE)
 
 
@@ -33,13 +43,13 @@ def find_codec(label: str) -> str | None:
     Cost: O(1).
 
     >>> find_codec("latin1"), find_codec("GB2312"), find_codec("klingon")
-    ('cp1252', 'gbk', None)
+    ('cp1252', 'gb18030', None)
     """
     from resiliparse.parse.encoding import map_encoding_to_html5  # noqa: PLC0415  # a library load for bytes only
 
     name = label.strip().strip("\"'").lower()
-    codec: str | None = map_encoding_to_html5(name, fallback_utf8=False)
-    return codec or _MORE_CODECS.get(name)
+    codec = map_encoding_to_html5(name, fallback_utf8=False) or _MORE_CODECS.get(name)
+    return None if codec is None else _known_codec(codec)
 
 
 def charset_of_content_type(content_type: str | None) -> str | None:
@@ -109,7 +119,13 @@ def _detected_codec(body: bytes, *, is_html: bool) -> str:
     from resiliparse.parse.encoding import detect_encoding  # noqa: PLC0415
 
     label = detect_encoding(body, from_html_meta=is_html)
+    return (_known_codec(label) if label else None) or "utf-8"
+
+
+def _known_codec(name: str) -> str | None:
+    """Give Python's name of a codec, or of the wider one that the web means; None when there is no such codec."""
     try:
-        return codecs.lookup(label).name if label else "utf-8"
+        found = codecs.lookup(name).name
     except LookupError:
-        return "utf-8"
+        return None
+    return _WIDER_CODECS.get(found, found)

@@ -5,7 +5,8 @@ A document -> the text that its fingerprint is made of: main content of pages, p
     BYTES ─► content type, else sniffed ─┬► decoded text                               method "plain"
                                          ├► not text: Skipped
     HTML ───────────────────────────────►┴► main content, or where it finds nothing,
-                                            or the page is built to be slow: all text  methods "main", "all"
+                                            all text                                   methods "main", "all"
+                                            a page built to be slow: see slow_pages    method "stripped"
 
 Formatting is dropped (words stay apart across elements): indentation of nested lists can make text a hundred times
 longer than its page, and the fingerprint sees tokens only.
@@ -19,11 +20,12 @@ from typing import NamedTuple
 
 from worker.core.charset import decode_body, well_formed
 from worker.core.document import BodyKind, Document
+from worker.core.slow_pages import is_slow_to_extract, is_slow_to_parse, stripped_text, without_attribute_floods
 from worker.errors import DocumentError
 
 __all__ = ["METHODS", "Extracted", "PageLimits", "Skipped", "extract", "is_prose"]
 
-METHODS = ("plain", "main", "all")  # their order is part of the protocol with the page processes
+METHODS = ("plain", "main", "all", "stripped")  # their order is part of the protocol with the page processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +36,8 @@ class PageLimits:
     Args:
         body_max: bytes of a body (characters of a `str`); a larger one is a dead letter.
         text_characters_max: longer text is judged by its beginning.
-        nesting_max: div and article elements inside each other. Main-content extraction is quadratic in it (10,000
-            levels 1.8 s, 100,000 levels minutes), so deeper pages give all their text, which is linear. Browsers
-            stop at 512.
+        nesting_max: div and article elements inside each other; main-content extraction is quadratic in them (10,000
+            levels 1.8 s, 100,000 levels minutes), so deeper pages give all their text. Browsers stop at 512.
         memory_mb: MiB a page process may grow by over its idle state.
         page_timeout_s: seconds for one page in a page process.
     """
@@ -76,13 +77,6 @@ _SNIFFED_CHARACTERS = 1_024
 _HTML_START = re.compile(r"<(?:!doctype\s+html|html|head|body|title|meta|div|p|h[1-6]|table|article)\b", re.IGNORECASE)
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _CONTROLS_SHARE_MAX = 0.05
-
-# Main-content extraction reads the inside of each div and article again for each one around it, about 50 ns a tag.
-_CONTAINER = re.compile(r"<(/?)(div|article)(?=[\s/>])", re.IGNORECASE)
-_TAGS_UNCOUNTED = 1_000  # with fewer tags no nesting costs more than 0.1 s
-_TAGS_READ_MAX = 20_000_000  # levels x tags: 1 s
-_ATTRIBUTES_TEXT = 100_000  # characters between two "<" from where the number of attributes is worth a look …
-_ATTRIBUTES_MAX = 10_000  # … and the number from where the parser, quadratic in it, takes over 0.2 s
 
 
 def extract(document: Document, limits: PageLimits) -> Extracted | Skipped:
@@ -157,8 +151,10 @@ def _plain(text: str, limits: PageLimits) -> Extracted:
 def _extract_html(html: str, limits: PageLimits) -> Extracted:
     from resiliparse.extract.html2text import extract_plain_text  # noqa: PLC0415
 
-    html = _without_attribute_floods(well_formed(html))
-    if not _is_slow(html, limits.nesting_max):
+    html = without_attribute_floods(well_formed(html))
+    if is_slow_to_parse(html):
+        return Extracted(stripped_text(html)[: limits.text_characters_max], "stripped")
+    if not is_slow_to_extract(html, limits.nesting_max):
         text = extract_plain_text(
             html, main_content=True, preserve_formatting=False, list_bullets=False, comments=False
         )
@@ -166,46 +162,3 @@ def _extract_html(html: str, limits: PageLimits) -> Extracted:
             return Extracted(text[: limits.text_characters_max], "main")
     text = extract_plain_text(html, main_content=False, preserve_formatting=False, list_bullets=False)
     return Extracted(text[: limits.text_characters_max], "all")
-
-
-def _is_slow(html: str, nesting_max: int) -> bool:
-    """
-    Say whether div and article elements nest so deep that main-content extraction would take seconds.
-
-    The depth is read from the tags alone; an end tag counts only when its element is open.
-
-    >>> _is_slow("<div></x>" * 2000, 512), _is_slow("<div></div>" * 2000, 512)
-    (True, False)
-    """
-    tags = html.count("<") - html.count("</")
-    if tags < _TAGS_UNCOUNTED:
-        return False
-    levels_max = min(nesting_max, _TAGS_READ_MAX // tags)
-    levels = {"div": 0, "article": 0}
-    for closing, tag in _CONTAINER.findall(html):
-        name = tag.lower()
-        if not closing:
-            levels[name] += 1
-            if levels["div"] + levels["article"] > levels_max:
-                return True
-        elif levels[name]:
-            levels[name] -= 1
-    return False
-
-
-def _without_attribute_floods(html: str) -> str:
-    """Give the page without any tag of more than 10,000 attributes: no person wrote it, and parsing it is quadratic."""
-    if len(html) < _ATTRIBUTES_TEXT:
-        return html
-    pieces = html.split("<")
-    if max(map(len, pieces)) < _ATTRIBUTES_TEXT:
-        return html
-    return "<".join(_without_attribute_flood(piece) if len(piece) >= _ATTRIBUTES_TEXT else piece for piece in pieces)
-
-
-def _without_attribute_flood(piece: str) -> str:
-    """Give what follows one "<", without the attributes if there are too many of them."""
-    attributes, end, rest = piece.partition(">")
-    if not attributes[:1].isalpha() or len(attributes.split(None, _ATTRIBUTES_MAX)) <= _ATTRIBUTES_MAX:
-        return piece
-    return attributes.split(None, 1)[0] + end + rest
