@@ -1,13 +1,14 @@
 """
 What arrives: one captured page, as values. The shell makes it from a message or an archive record.
 
-A capture is a URL at a time, so without a `doc_id` of its own a document gets one derived from both.
+A capture is a URL at a time, so without a `doc_id` of its own a document gets one derived from both. The values are
+named tuples, made in a fifth of the time of frozen dataclasses: every message becomes one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 import xxhash
 
@@ -25,8 +26,7 @@ class BodyKind(IntEnum):
     BYTES = 2  # bytes: content type and charset say what they are, else they are sniffed
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """One capture. `body` is `str` for TEXT and HTML, `bytes` for BYTES; times are Unix milliseconds, UTC."""
 
     doc_id: str
@@ -40,8 +40,7 @@ class Document:
     title: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
+class Deletion(NamedTuple):
     """The document of this doc_id is to be forgotten: it is nobody's original from here on."""
 
     doc_id: str

@@ -22,7 +22,7 @@ from worker.core.fingerprint import Fingerprinter
 from worker.errors import NeardupError, StopError
 from worker.log.replica import Replica
 from worker.settings import Settings
-from worker.shell import faultpoints, kafka_config, lineage, metrics, topics
+from worker.shell import faultpoints, interpreter, kafka_config, lineage, metrics, topics
 from worker.shell.intake import Batch, Intake
 from worker.shell.kafka import Admin, GroupConsumer, LogAppender, LogConsumer, TransactionalPublisher
 from worker.shell.loop import Loop, Surroundings
@@ -82,6 +82,7 @@ def run(settings: Settings) -> None:
         stack.callback(publisher.close)
         preparer = Preparer(fingerprinter, pool, settings.document_bytes_max)
         stack.callback(preparer.close)
+        interpreter.tune()
         stack.callback(pool.close)  # before the preparer, which may be waiting for it
         _serve(settings, found[settings.topic_documents].topic_id, ordering, publisher, preparer, watchdog, reach)
 
