@@ -1,0 +1,243 @@
+"""
+Blocks and permutations: which bits of a fingerprint key which table, so that no match within k bits is missed.
+
+Two fingerprints that differ in k bits agree in at least m - k of m blocks, wherever the bits fall. One table for each
+choice of m - k blocks therefore finds every match by an exact look-up of its leading blocks (Manku, Jain and Das
+Sarma, WWW 2007). The 64 bits, most significant first, as 6 blocks for k = 3:
+
+    AAAAAAAAAAABBBBBBBBBBBCCCCCCCCCCCDDDDDDDDDDDEEEEEEEEEEFFFFFFFFFF
+
+and some of the 20 tables, leading blocks before the bar, each with the bits by which it is keyed:
+
+    ABC|DEF  AAAAAAAAAAABBBBBBBBBBBCCCCCCCCCCC...............................
+    ABD|CEF  AAAAAAAAAAABBBBBBBBBBB...........DDDDDDDDDDD....................
+    DEF|ABC  .................................DDDDDDDDDDDEEEEEEEEEEFFFFFFFFFF
+
+Fewer blocks than differing bits also work when the leading block need not be equal but may differ in some bits
+(multi-index hashing: Norouzi, Punjani, Fleet, 2012): 7 bits over 4 blocks leave one block with at most 1 of them, so
+4 tables probed at all 17 neighbouring prefixes miss nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["BITS", "Block", "Layout", "Permutation", "nested", "permuted", "probed", "split_bits"]
+
+BITS = 64
+MASK = (1 << BITS) - 1
+TABLES_MAX = 1_024  # C(12, 5) = 792; beyond that a scan is faster than the tables
+LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-"
+
+
+class Block(NamedTuple):
+    """A run of adjacent bits: `width` of them, the lowest is bit `shift`."""
+
+    label: str
+    shift: int
+    width: int
+
+    @property
+    def mask(self) -> int:
+        """The block's bits, set."""
+        return ((1 << self.width) - 1) << self.shift
+
+
+@dataclass(frozen=True, slots=True)
+class Permutation:
+    """
+    An order of blocks: the first `leading` of them key a table.
+
+    `radius`: a look-up also probes every prefix that differs from its own in at most this many bits.
+    """
+
+    blocks: tuple[Block, ...]
+    leading: int
+    radius: int = 0
+
+    @property
+    def mask(self) -> int:
+        """The bits of the leading blocks, set."""
+        return sum(block.mask for block in self.blocks[: self.leading])
+
+    @property
+    def prefix_bits(self) -> int:
+        """How many bits key the table."""
+        return sum(block.width for block in self.blocks[: self.leading])
+
+    @property
+    def probes(self) -> int:
+        """Prefixes probed by one look-up: all within `radius` bits."""
+        return sum(comb(self.prefix_bits, bits) for bits in range(self.radius + 1))
+
+    @property
+    def name(self) -> str:
+        """Its labels, a bar behind the leading ones: `AB|CD`."""
+        labels = [block.label for block in self.blocks]
+        return "".join(labels[: self.leading]) + "|" + "".join(labels[self.leading :])
+
+    def flips(self) -> list[int]:
+        """What to xor a fingerprint with for each prefix to probe: fewest bits first, 0 is the first."""
+        bits = [1 << bit for bit in range(BITS) if self.mask >> bit & 1]
+        return [sum(chosen) for count in range(self.radius + 1) for chosen in combinations(bits, count)]
+
+    def apply(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """
+        The fingerprints with their bits in this order of blocks, the leading ones most significant.
+
+        >>> hex(permuted(3, 4).permutations[1].apply(np.array([0x1111222233334444], dtype=np.uint64))[0])
+        '0x2222111133334444'
+        """
+        permuted_ = np.zeros_like(fingerprints)
+        for block in self.blocks:
+            permuted_ <<= np.uint64(block.width % BITS)
+            permuted_ |= (fingerprints >> np.uint64(block.shift)) & np.uint64(block.mask >> block.shift)
+        return permuted_
+
+    def draw(self) -> str:
+        """The 64 bits, most significant first: a letter where the bit keys the table, a dot where it does not."""
+        return _draw(self.blocks[: self.leading])
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Tables that together miss no match within `max_distance`."""
+
+    name: str
+    max_distance: int
+    permutations: tuple[Permutation, ...]
+
+    @property
+    def probes(self) -> int:
+        """Prefixes probed by one query, over all tables."""
+        return sum(permutation.probes for permutation in self.permutations)
+
+    def covers(self, difference: int) -> bool:
+        """Whether two fingerprints whose xor is `difference` meet in a probed prefix of some table."""
+        return any((difference & table.mask).bit_count() <= table.radius for table in self.permutations)
+
+
+def split_bits(blocks: int, bits: int = BITS) -> tuple[int, ...]:
+    """
+    The widths of so many blocks, as even as they can be, the wider ones first.
+
+    >>> split_bits(6)
+    (11, 11, 11, 11, 10, 10)
+    """
+    if not 1 <= blocks <= bits:
+        raise ValueError(f"blocks must be 1 to {bits}, got {blocks}: each block needs a bit")
+    return tuple(bits // blocks + (number < bits % blocks) for number in range(blocks))
+
+
+def permuted(max_distance: int, blocks: int, widths: tuple[int, ...] | None = None) -> Layout:
+    """
+    A table for each choice of `blocks - max_distance` leading blocks; prefixes are looked up exactly.
+
+    Args:
+        max_distance: k, at least 0.
+        blocks: m, more than `max_distance`.
+        widths: bits of each block from the most significant down; as even as can be when not given.
+    Raises:
+        ValueError: no block would be left to match on; widths that are not m numbers with the sum 64; too many tables.
+
+    >>> len(permuted(3, 4).permutations), len(permuted(3, 6).permutations), len(permuted(6, 8).permutations)
+    (4, 20, 28)
+    """
+    if not 0 <= max_distance < blocks:
+        raise ValueError(
+            f"blocks must exceed max_distance, got blocks={blocks}, max_distance={max_distance}: "
+            "no block would be left to match on"
+        )
+    cut = _cut(widths or split_bits(blocks))
+    if len(cut) != blocks:
+        raise ValueError(f"one width for each block, got blocks={blocks} and widths={widths}")
+    if (tables := comb(blocks, max_distance)) > TABLES_MAX:
+        raise ValueError(f"{blocks} blocks for distance {max_distance} need {tables} tables, more than {TABLES_MAX}")
+    leading = blocks - max_distance
+    return Layout(
+        f"{blocks} blocks / {tables} tables",
+        max_distance,
+        tuple(Permutation(order, leading) for order in _orders(cut, leading)),
+    )
+
+
+def probed(max_distance: int, blocks: int, widths: tuple[int, ...] | None = None) -> Layout:
+    """
+    A table for each block; prefixes are looked up with all their neighbours within a radius.
+
+    k bits over m blocks, k = m * radius + rest: were more than `radius` bits in each of the first `rest + 1` blocks and
+    at least `radius` in each other, they would be more than k. So the first `rest + 1` tables need `radius`, the
+    others one less; a table that needs less than 0 is left out.
+
+    >>> [table.radius for table in probed(6, 4).permutations], probed(7, 4).probes
+    ([1, 1, 1, 0], 68)
+    """
+    cut = _cut(widths or split_bits(blocks))
+    radius, rest = divmod(max_distance, blocks)
+    tables = [
+        Permutation((block, *(other for other in cut if other != block)), 1, radius - (number > rest))
+        for number, block in enumerate(cut)
+        if radius - (number > rest) >= 0
+    ]
+    return Layout(f"{blocks} blocks / {len(tables)} tables, radius {radius}", max_distance, tuple(tables))
+
+
+def nested(max_distance: int, outer: int, inner: int) -> Layout:
+    """
+    A choice of blocks, then a choice of blocks among the bits that are left: Manku's 4 x 4 = 16 tables for k = 3.
+
+    >>> table = nested(3, 4, 4).permutations[5]
+    >>> table.prefix_bits, table.draw()
+    (28, '............AAAABBBBBBBBBBBBBBBBCCCCCCCC........................')
+    """
+    tables: list[Permutation] = []
+    for first in permuted(max_distance, outer).permutations:
+        chosen, rest = first.blocks[: first.leading], first.blocks[first.leading :]
+        free = [bit for block in rest for bit in range(block.shift + block.width - 1, block.shift - 1, -1)]
+        ends = np.cumsum((0, *split_bits(inner, len(free)))).tolist()
+        parts = [free[start:end] for start, end in pairwise(ends)]
+        for picked in combinations(range(inner), inner - max_distance):
+            leading = (*chosen, *(piece for number in picked for piece in _pieces(parts[number], rest)))
+            left = [piece for number in range(inner) if number not in picked for piece in _pieces(parts[number], rest)]
+            tables.append(Permutation((*leading, *left), len(leading)))
+    return Layout(f"{outer} x {inner} blocks / {len(tables)} tables", max_distance, tuple(tables))
+
+
+def _cut(widths: tuple[int, ...]) -> tuple[Block, ...]:
+    if sum(widths) != BITS or min(widths) < 1:
+        raise ValueError(f"block widths must be at least 1 and sum to {BITS}, got {widths} with the sum {sum(widths)}")
+    blocks, shift = [], BITS
+    for number, width in enumerate(widths):
+        shift -= width
+        blocks.append(Block(LABELS[number], shift, width))
+    return tuple(blocks)
+
+
+def _orders(cut: tuple[Block, ...], leading: int) -> Iterator[tuple[Block, ...]]:
+    for chosen in combinations(cut, leading):
+        yield (*chosen, *(block for block in cut if block not in chosen))
+
+
+def _pieces(bits: list[int], blocks: tuple[Block, ...]) -> list[Block]:
+    """Descending bit numbers as blocks: one piece for each block that they touch."""
+    pieces = []
+    for block in blocks:
+        inside = [bit for bit in bits if block.mask >> bit & 1]
+        if inside:
+            pieces.append(Block(block.label, inside[-1], len(inside)))
+    return pieces
+
+
+def _draw(blocks: tuple[Block, ...]) -> str:
+    line = ["."] * BITS
+    for block in blocks:
+        for bit in range(block.shift, block.shift + block.width):
+            line[BITS - 1 - bit] = block.label
+    return "".join(line)
