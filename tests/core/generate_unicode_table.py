@@ -33,6 +33,7 @@ SINGLE_NAMES = (
     "LAO ",
     "KHMER ",
     "MYANMAR ",
+    "COMBINING KATAKANA",
 )
 
 # Default_Ignorable_Code_Point of Unicode (assigned ones), and the Arabic tatweel: they change no word.
@@ -73,17 +74,18 @@ def fold(code: int) -> int:
 
 
 def kind(code: int, folded: int) -> str:
-    """What the code point is to the tokens: s(eparator), w(ord), c(haracter token), m(ark), i(gnored)."""
+    """What the code point is to the tokens: s(eparator), w(ord) and its m(ark), c(haracter) and its n, i(gnored)."""
     if code in IGNORED_SET:
         return "i"
     category = ucd.category(chr(folded))
+    single = ucd.name(chr(folded), "").startswith(SINGLE_NAMES)
     if category[0] == "M":
-        return "m"
+        return "n" if single else "m"
     if category[0] not in "LN":
         return "s"
     if 0x30 <= folded <= 0x39:
         return "w"
-    return "c" if ucd.name(chr(folded), "").startswith(SINGLE_NAMES) else "w"
+    return "c" if single else "w"
 
 
 def code_points() -> Iterator[int]:
@@ -111,7 +113,7 @@ def main() -> None:
     write(f"# Unicode {ucd.unidata_version}: the table behind the fingerprint; tests/core/generate_unicode_table.py\n")
     folded = {code: fold(code) for code in code_points()}
     kinds = {code: kind(code, folded[code]) for code in folded}
-    write("# kind: first, last, w(ord), c(haracter token), m(ark), i(gnored). What is not named is a separator.\n")
+    write("# kind: first, last, w(ord), its m(ark), c(haracter token), its mark n, i(gnored); all else separates.\n")
     for first, last, _, value in runs({code: value for code, value in kinds.items() if value != "s"}):
         write(f"kind\t{first:04X}\t{last:04X}\t{value}\n")
     write("# fold: first, last, step, folded form minus code point\n")

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from enum import IntEnum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import xxhash
 
 from worker.core import stopwords as lists
 from worker.core.parameters import Parameters
-from worker.core.shingles import Feature, features
+from worker.core.shingles import Feature, features, token_hash
 from worker.core.simhash import fold, wide_hash
 from worker.core.tokens import tokens
 
@@ -42,17 +42,21 @@ class Fingerprint(NamedTuple):
 
 
 def digest(words: list[str]) -> int:
-    """XXH64, seed 0, of the tokens joined by one space, as UTF-8."""
-    return xxhash.xxh64_intdigest(" ".join(words).encode("utf-8", "surrogatepass"))
+    """XXH64, seed 0, of the hashes of all tokens in order, eight little-endian bytes each."""
+    return xxhash.xxh64_intdigest(b"".join(token_hash(word).to_bytes(8, "little") for word in words))
 
 
-@lru_cache(maxsize=256)
 def anchor_words(parameters: Parameters, language: str | None) -> frozenset[str]:
     """The function words that anchor a text of this language under these parameters, folded as tokens are."""
     words = parameters.stopwords
     if words is None:
         words = lists.stopwords(language if parameters.anchors == "named" else None)
-    return frozenset(token for word in words for token in tokens(word, parameters.unit))
+    return _folded(words, parameters.unit)
+
+
+@lru_cache(maxsize=256)
+def _folded(words: frozenset[str], unit: Literal["word", "character"]) -> frozenset[str]:
+    return frozenset(token for word in words for token in tokens(word, unit))
 
 
 def explain(text: str, parameters: Parameters, language: str | None = None) -> list[Feature]:

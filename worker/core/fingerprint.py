@@ -9,14 +9,28 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.definition import Fingerprint, Kind, define, explain
+from worker.core.anchors import anchor_tables, list_number
+from worker.core.definition import Kind, explain
+from worker.core.kernels.batch import (
+    DIGEST,
+    FEATURES,
+    KIND,
+    LIST,
+    NOT_COMPOSED,
+    Columns,
+    Rules,
+    Texts,
+    fingerprint_batch,
+)
+from worker.core.kernels.code_points import code_points
+from worker.core.kernels.count import LOG, ONE, TF
+from worker.core.kernels.pack import chunks, compose, empty_columns, pack, pack_one
 from worker.core.parameters import Parameters
-from worker.core.shingles import Feature
+from worker.core.shingles import Feature, token_hash
 from worker.core.simhash import hamming_distance, similarity
+from worker.core.tokens import MASK
 
 __all__ = ["FingerprintBatch", "Fingerprinter", "Kind", "hamming_distance", "similarity"]
-
-_64 = (1 << 64) - 1
 
 
 class FingerprintBatch(NamedTuple):
@@ -46,6 +60,7 @@ class Fingerprinter:
     def __init__(self, parameters: Parameters | None = None, stopwords: frozenset[str] | None = None) -> None:
         parameters = parameters or Parameters()
         self.parameters = parameters if stopwords is None else replace(parameters, stopwords=stopwords)
+        self._tables = code_points(self.parameters.unit), _rules(self.parameters), anchor_tables(self.parameters)
 
     def one(self, text: str, language: str | None = None) -> int:
         """
@@ -53,7 +68,11 @@ class Fingerprinter:
 
         Cost: O(len(text)).
         """
-        return define(text, self.parameters, language).value
+        number = 0 if language is None else list_number(self.parameters, language)
+        columns = empty_columns(1, self.parameters)
+        self._run_packed(pack_one(text, self.parameters.unit == "word", number), columns)
+        halves = columns.fingerprints[0].tolist()
+        return int(halves[0]) if len(halves) == 1 else int(halves[0] | halves[1] << 64)
 
     def many(self, texts: Sequence[str], languages: Sequence[str | None] | None = None) -> NDArray[np.uint64]:
         """
@@ -79,15 +98,14 @@ class Fingerprinter:
 
         Cost: O(characters).
         """
-        if languages is not None and len(languages) != len(texts):
-            raise ValueError(f"each text has a language or None, got {len(texts)} texts, {len(languages)} languages")
-        named = languages or [None] * len(texts)
-        rows = [define(text, self.parameters, language) for text, language in zip(texts, named, strict=True)]
+        columns = self._run(texts, languages)
+        fingerprints = columns.fingerprints if self.parameters.bits == 128 else columns.fingerprints[:, 0]
+        about = columns.about
         return FingerprintBatch(
-            self._column(rows),
-            np.array([row.features for row in rows], np.uint32),
-            np.array([row.digest for row in rows], np.uint64),
-            np.array([row.kind for row in rows], np.uint8),
+            fingerprints,
+            about[:, FEATURES].astype(np.uint32),
+            about[:, DIGEST].copy(),
+            about[:, KIND].astype(np.uint8),
         )
 
     def features(self, text: str, language: str | None = None) -> list[Feature]:
@@ -102,8 +120,42 @@ class Fingerprinter:
         """Do now what the first fingerprint would have to wait for. A worker calls it before it joins its group."""
         self.batch(["warm"])
 
-    def _column(self, rows: list[Fingerprint]) -> NDArray[np.uint64]:
-        if self.parameters.bits == 128:
-            halves = [(row.value & _64, row.value >> 64) for row in rows]
-            return np.array(halves, np.uint64).reshape(len(rows), 2)
-        return np.array([row.value for row in rows], np.uint64)
+    def _run(self, texts: Sequence[str], languages: Sequence[str | None] | None) -> Columns:
+        if languages is not None and len(languages) != len(texts):
+            raise ValueError(f"each text has a language or None, got {len(texts)} texts, {len(languages)} languages")
+        columns = empty_columns(len(texts), self.parameters)
+        begin = 0
+        for end in chunks(texts):
+            batch = pack(texts[begin:end], by_byte=self.parameters.unit == "word")
+            if languages is not None:
+                batch.spans[:, LIST] = [list_number(self.parameters, language) for language in languages[begin:end]]
+            self._run_packed(batch, columns.rows(begin, end))
+            begin = end
+        return columns
+
+    def _run_packed(self, batch: Texts, columns: Columns) -> None:
+        fingerprint_batch(batch, False, *self._tables, columns)
+        again = np.flatnonzero(columns.about[:, KIND] == NOT_COMPOSED)
+        if again.size == 0:
+            return
+        rows = empty_columns(again.size, self.parameters)
+        fingerprint_batch(compose(batch, again, self._tables[0]), True, *self._tables, rows)
+        for column, found in zip(columns, rows, strict=True):
+            if column.size:
+                column[again] = found
+
+
+def _rules(parameters: Parameters) -> Rules:
+    return Rules(
+        halves=2 if parameters.bits == 128 else 1,
+        low_mask=np.uint64((1 << min(parameters.bits, 64)) - 1),
+        widths=np.array(parameters.widths, np.uint64),
+        anchored_weight=parameters.anchored_weight,
+        unanchored_weight=parameters.unanchored_weight,
+        term_frequency={"one": ONE, "log": LOG, "tf": TF}[parameters.term_frequency],
+        tokens_min=np.uint64(parameters.tokens_min),
+        shingles_min=np.uint64(parameters.shingles_min),
+        mask_numbers=parameters.mask_numbers,
+        mask_identifiers=parameters.mask_identifiers,
+        mask_hash=np.uint64(token_hash(MASK)),
+    )

@@ -2,16 +2,28 @@
 The definition, step 2: normalised text to tokens.
 
 A token is a run of letters, digits and combining marks; in scripts without spaces (Han, kana, Hangul, Thai, Lao, Khmer,
-Burmese) it is one character with the marks that follow it. Everything else separates. Each character is folded: lower
-case, compatibility form where that is one code point, ASCII digit.
+Burmese) it is one character with the marks of these scripts that follow it. Everything else separates. Each character
+is folded: lower case, compatibility form where that is one code point, ASCII digit.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from worker.core.normalise import nfc
-from worker.core.unicode_table import CHARACTER, IGNORED, MARK, SEPARATOR, WORD, unicode_table
+from worker.core.unicode_table import (
+    CHARACTER,
+    CHARACTER_MARK,
+    IGNORED,
+    SEPARATOR,
+    WORD,
+    token_kinds,
+    unicode_table,
+)
 
 __all__ = ["MASK", "masked", "tokens"]
 
@@ -35,27 +47,26 @@ def tokens(text: str, unit: Literal["word", "character"] = "word") -> list[str]:
     >>> tokens("abc", unit="character")
     ['a', 'b', 'c']
     """
-    table = unicode_table()
+    kinds, folded = _columns(unit)
     out: list[str] = []
-    open_kind = SEPARATOR  # of the token that the next character may join
+    before = SEPARATOR  # what the last character was, invisible ones apart
     for character in nfc(text):
         code = ord(character)
-        kind = int(table.kind[code])
-        if unit == "character" and kind == WORD:
-            kind = CHARACTER
+        kind = int(kinds[code])
         if kind == IGNORED:
             continue
-        if kind == SEPARATOR:
-            open_kind = SEPARATOR
-            continue
-        folded = chr(int(table.folded[code]))
-        joins = open_kind != SEPARATOR if kind == MARK else open_kind == WORD == kind
+        joins = before == WORD if kind == WORD else kind == CHARACTER_MARK and before in (CHARACTER, CHARACTER_MARK)
         if joins:
-            out[-1] += folded
-        else:
-            out.append(folded)
-            open_kind = WORD if kind == MARK else kind  # a mark without a letter begins a word
+            out[-1] += chr(folded[code])
+        elif kind != SEPARATOR:
+            out.append(chr(folded[code]))
+        before = kind
     return out
+
+
+@cache
+def _columns(unit: Literal["word", "character"]) -> tuple[NDArray[np.uint8], NDArray[np.uint32]]:
+    return token_kinds(unit), unicode_table().folded
 
 
 def masked(token: str, numbers: bool, identifiers: bool) -> str:

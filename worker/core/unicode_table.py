@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Literal
 
 import numpy as np
 import xxhash
@@ -17,19 +18,31 @@ from numpy.typing import NDArray
 
 from worker.errors import StopError
 
-__all__ = ["CHARACTER", "IGNORED", "MARK", "SEPARATOR", "UNICODE_VERSION", "WORD", "UnicodeTable", "unicode_table"]
+__all__ = [
+    "CHARACTER",
+    "CHARACTER_MARK",
+    "IGNORED",
+    "SEPARATOR",
+    "UNICODE_VERSION",
+    "WORD",
+    "WORD_MARK",
+    "UnicodeTable",
+    "token_kinds",
+    "unicode_table",
+]
 
 UNICODE_VERSION = "18.0.0"
-TABLE_DIGEST = "8a6a1a2264d35f12"  # XXH64 of the file: fingerprints are only comparable under one table
+TABLE_DIGEST = "bd8cc4d2d99a8e80"  # XXH64 of the file: fingerprints are only comparable under one table
 CODE_POINTS = 0x110000
 
 # What a code point is to a token.
 SEPARATOR = 0  # ends a token
 WORD = 1  # a letter or digit of a script with spaces: tokens are runs of these
 CHARACTER = 2  # a token of its own: Han, kana, Hangul, Thai, Lao, Khmer, Burmese
-MARK = 3  # combining mark: belongs to the token it follows
-IGNORED = 4  # invisible (soft hyphen, zero-width joiner, variation selector): as if it were not there
-_KINDS = {"w": WORD, "c": CHARACTER, "m": MARK, "i": IGNORED}
+WORD_MARK = 3  # combining mark of a script with spaces: part of a word
+CHARACTER_MARK = 4  # combining mark of a script without: joins the character it follows
+IGNORED = 5  # invisible (soft hyphen, zero-width joiner, variation selector): as if it were not there
+_KINDS = {"w": WORD, "c": CHARACTER, "m": WORD_MARK, "n": CHARACTER_MARK, "i": IGNORED}
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,3 +97,20 @@ def unicode_table() -> UnicodeTable:
     for column in (kind, folded, combining):
         column.flags.writeable = False
     return UnicodeTable(kind, folded, combining, canonical, composed)
+
+
+def token_kinds(unit: Literal["word", "character"]) -> NDArray[np.uint8]:
+    """
+    What each code point is to a token of this unit: SEPARATOR, WORD, CHARACTER, CHARACTER_MARK or IGNORED.
+
+    In words the marks of scripts with spaces are letters like others; as characters those letters stand alone.
+
+    Cost: about 2 ms.
+    """
+    kind = unicode_table().kind.copy()
+    if unit == "character":
+        kind[kind == WORD] = CHARACTER
+        kind[kind == WORD_MARK] = CHARACTER_MARK
+    else:
+        kind[kind == WORD_MARK] = WORD
+    return kind

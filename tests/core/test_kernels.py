@@ -1,0 +1,213 @@
+"""The kernels equal the definition bit for bit: over arbitrary text, every parameter, alone and in batches."""
+
+from __future__ import annotations
+
+import random
+import unicodedata
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from worker.core.compiled import kernel
+from worker.core.definition import define
+from worker.core.fingerprint import Fingerprinter
+from worker.core.kernels.code_points import LONG_BYTES, code_points
+from worker.core.kernels.count import LOG, ONE, TF, settle, table_bits
+from worker.core.normalise import nfc
+from worker.core.parameters import Parameters
+from worker.core.unicode_table import CODE_POINTS, unicode_table
+
+MARKS = "\u0300\u0316\u0301\u0323\u05b0\u05b4\u0651\u0650\u093c\u094d\u0e38\u0e48\u103a\u1037\u3099\u302a\u0345"
+COMPOSING = "\u00e9e\u0301\u1e69\u00dd\u212b\u2126\u1100\u1161\u11a8\uac00\u1025\u102e\u0130"
+DECOMPOSING = "\u09dc\u09df\u09be\u0958\ufb2c\ufb1d\u0f73\uf900ß\ufb01①ªﾞｶ"
+SCRIPTS = "aZ09 ,.’àçøПривет東京をがกำไก\u0e48ລາວខ្មែរမြန်အရബംভালোहिन्दी한국어\U00011131\U00020000"
+OTHERS = "\u200b\u00ad\u200d\U0001f600\ud800\udfff\x00\n\ufe0f"
+ALPHABET = MARKS + COMPOSING + DECOMPOSING + SCRIPTS + OTHERS
+WORDS = [
+    "the",
+    "of",
+    "a",
+    "red",
+    "ferry",
+    "2024",
+    "deadbeef01",
+    "x" * 17,
+    "привет",
+    "и",
+    "東",
+    "の",
+    "สวัส",
+    "é",
+    "e\u0301",
+]
+
+some_text = st.one_of(
+    st.text(max_size=60),
+    st.text(st.sampled_from(ALPHABET), max_size=60),
+    st.lists(st.sampled_from(WORDS), max_size=80).map(" ".join),
+    st.lists(st.sampled_from(WORDS), max_size=40).map("".join),
+)
+some_parameters = st.builds(
+    Parameters,
+    bits=st.sampled_from([32, 64, 128]),
+    unit=st.sampled_from(["word", "character"]),
+    widths=st.sampled_from([(1,), (2,), (3,), (1, 2), (2, 3, 5), (8,)]),
+    anchored_weight=st.sampled_from([1, 3, 255]),
+    unanchored_weight=st.sampled_from([0, 1, 7]),
+    term_frequency=st.sampled_from(["one", "log", "tf"]),
+    anchors=st.sampled_from(["union", "named"]),
+    tokens_min=st.sampled_from([8, 9, 30]),
+    shingles_min=st.sampled_from([1, 8, 100]),
+    mask_numbers=st.booleans(),
+    mask_identifiers=st.booleans(),
+    stopwords=st.sampled_from([None, frozenset({"the", "の", "и"})]),
+)
+
+
+def _assert_equal(texts: list[str], parameters: Parameters, languages: list[str | None] | None = None) -> None:
+    fingerprinter = Fingerprinter(parameters)
+    batch = fingerprinter.batch(texts, languages)
+    named = languages or [None] * len(texts)
+    values = batch.fingerprints.reshape(len(texts), -1).tolist()
+    for row, (text, language) in enumerate(zip(texts, named, strict=True)):
+        expected = define(text, parameters, language)
+        found = (
+            sum(half << 64 * place for place, half in enumerate(values[row])),
+            int(batch.features[row]),
+            int(batch.digests[row]),
+            int(batch.kinds[row]),
+        )
+        assert found == tuple(expected), f"{text!r} {language} {parameters}"
+        assert fingerprinter.one(text, language) == expected.value
+
+
+@given(st.lists(some_text, min_size=1, max_size=4))
+@settings(max_examples=200, deadline=None)
+def test_any_text_by_default(texts: list[str]) -> None:
+    """Arbitrary Unicode, composed or not, lone surrogates included: the default parameters."""
+    _assert_equal(texts, Parameters())
+
+
+@given(st.lists(some_text, min_size=1, max_size=3), some_parameters, st.sampled_from([None, "en", "ru", "xx"]))
+@settings(max_examples=150, deadline=None)
+def test_any_text_under_any_parameters(texts: list[str], parameters: Parameters, language: str | None) -> None:
+    """Arbitrary text under arbitrary parameters, with a language and without."""
+    _assert_equal(texts, parameters, [language] * len(texts))
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=50))
+@settings(deadline=None)
+def test_decomposed_text(text: str) -> None:
+    """Text in NFD, where the kernel has to compose."""
+    _assert_equal([unicodedata.normalize("NFD", text)], Parameters(tokens_min=2))
+
+
+@pytest.mark.parametrize("unit", ["word", "character"])
+def test_every_code_point(unit: Any) -> None:
+    """Each code point by itself between words, and before a mark: a batch of all that are not plain separators."""
+    table = unicode_table()
+    codes = np.flatnonzero((table.kind != 0) | (table.combining != 0))
+    codes = np.union1d(codes, [*range(0x3000), *table.canonical])
+    chosen = random.Random(1).sample(codes.tolist(), 3_000) + list(table.canonical)
+    texts = [f"to {chr(code)} be{chr(code)}\u0301 or{chr(code)}\u0323x" for code in chosen]
+    parameters = Parameters(unit=unit, tokens_min=2)
+    digests = Fingerprinter(parameters).batch(texts).digests.tolist()
+    wrong = [
+        hex(code)
+        for code, text, digest in zip(chosen, texts, digests, strict=True)
+        if define(text, parameters).digest != digest
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("term_frequency", ["one", "log", "tf"])
+def test_long_texts(term_frequency: Any) -> None:
+    """Texts that fill the counting tables: many repeated words, many different ones, several kinds of script."""
+    rng = random.Random(7)
+    words = [f"w{rng.randrange(3_000)}" for _ in range(9_000)]
+    texts = [
+        " ".join(words),
+        "the same " * 5_000,
+        " ".join(f"u{number}" for number in range(20_000)),
+        "".join(chr(0x4E00 + rng.randrange(500)) for _ in range(20_000)),
+        "é " * 3_000 + " ".join(words[:1_000]),
+    ]
+    _assert_equal(texts, Parameters(term_frequency=term_frequency))
+
+
+def test_texts_longer_than_a_chunk_and_empty_batches() -> None:
+    """A batch is cut where it suits the kernel, never in a text; no text at all is a batch too."""
+    texts = ["short", "a b c d e f g h i j " * 10_000, "", "ж " * 140_000, "last of them all " * 3]
+    _assert_equal(texts, Parameters())
+    assert Fingerprinter().batch([]).fingerprints.shape == (0,)
+    assert Fingerprinter(Parameters(bits=128)).many([]).shape == (0, 2)
+
+
+@pytest.mark.parametrize("rule", [ONE, LOG, TF])
+@pytest.mark.parametrize("bits", [64, 40, 30, 8, 3])
+def test_counting_equals_a_counter(rule: int, bits: int) -> None:
+    """Hashes that differ in their last `bits` bits only are counted too: nobody can choose words to break it."""
+    rng = random.Random(bits)
+    for count in (0, 1, 2, 60, 5_000):
+        hashes = [rng.getrandbits(bits) % max(count // 2, 1) if rng.random() < 0.3 else rng.getrandbits(bits)
+                  for _ in range(count)]  # fmt: skip
+        out = np.zeros(count + 1, np.uint64)
+        kept, distinct = _settle(np.array(hashes, np.uint64), rule, out)
+        counted = Counter(hashes)
+        expected = sorted(
+            value
+            for value, number in counted.items()
+            for _ in range({ONE: 1, LOG: number.bit_length(), TF: number}[rule])
+        )
+        assert (sorted(out[:kept].tolist()), distinct) == (expected, len(counted))
+
+
+@kernel
+def _settle(hashes: Any, rule: Any, out: Any) -> Any:
+    count = np.uint64(hashes.size)
+    scratch = (
+        np.empty(np.uint64(1) << table_bits(count), np.uint32),
+        np.empty(count + np.uint64(1), np.uint32),
+        np.empty(count + np.uint64(1), np.uint32),
+        np.empty(count + np.uint64(1), np.uint64),
+    )
+    return settle(hashes, count, rule, out, scratch)
+
+
+def test_invisible_characters_have_no_part_in_composition() -> None:
+    """The scan looks at neighbours without the invisible ones; that is sound because none of these composes."""
+    table = unicode_table()
+    invisible = set(np.flatnonzero(table.kind == 5).tolist())
+    assert not invisible & set(table.canonical)
+    assert not invisible & {code for pair in table.composed for code in pair}
+    assert not table.combining[sorted(invisible)].any()
+
+
+def test_no_folded_character_is_longer_than_its_room() -> None:
+    """`out` has LONG_BYTES for each code point."""
+    for points in (code_points("word"), code_points("character")):
+        assert int((points.entries >> np.uint64(40) & np.uint64(7)).max()) <= LONG_BYTES
+
+
+def test_page_table_gives_back_every_code_point() -> None:
+    """The two-stage table is the flat one: its bytes are the folded character, for a sample of all planes."""
+    table, points = unicode_table(), code_points("word")
+    for code in random.Random(3).sample(range(CODE_POINTS), 20_000):
+        entry = int(points.entries[int(points.stage1[code >> 8]) + (code & 255)])
+        length = entry >> 40 & 7
+        if table.kind[code] in (0, 5) or length > 4 or code in table.canonical:
+            continue
+        assert (entry & 0xFFFFFFFF).to_bytes(4, "little")[:length] == chr(table.folded[code]).encode()
+
+
+def test_a_million_marks_take_milliseconds_not_hours() -> None:
+    """A run of combining marks out of order is sorted in linear time, and as NFC says."""
+    text = "a" + "\u0300\u0316" * 500_000
+    fingerprinter = Fingerprinter()
+    assert fingerprinter.batch([text]).kinds.tolist() == [1]
+    short = "a" + "\u0300\u0316\u0334" * 30
+    assert fingerprinter.batch([short]).digests[0] == fingerprinter.batch([nfc(short)]).digests[0]

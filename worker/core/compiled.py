@@ -1,0 +1,132 @@
+"""
+Kernels: plain functions compiled by numba without the GIL, their machine code cached on disk.
+
+numba's own cache looks at the file of the outermost function alone, and would keep an old kernel after an inner one
+has changed. Here the stamp covers every kernel that a function can reach, and every constant. The code is kept
+
+1. in NUMBA_CACHE_DIR when that is set,
+2. else beside the source, in `__pycache__`, when that may be written or already holds it (an image built for reading),
+3. else in the user's cache directory,
+4. else nowhere: each process compiles for itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+import platformdirs
+import xxhash
+from numba.core import config
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+
+__all__ = ["cache_directory", "inner", "kernel"]
+
+
+def inner(function: Callable[..., Any]) -> Any:
+    """Decorates a function that only kernels call: compiled into each of them, cached with them."""
+    return numba.njit(nogil=True)(function)
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Decorates a function that Python calls: compiled at the first call, cached for the next process."""
+    dispatcher: Any = numba.njit(nogil=True)(function)
+    if cache_directory(function) is not None:
+        dispatcher._cache = _KernelCache(function)  # type: ignore[no-untyped-call]  # what cache=True sets, with our locator
+    return dispatcher
+
+
+def cache_directory(function: Callable[..., Any] | None = None) -> Path | None:
+    """
+    Where machine code is kept: of one kernel, or of kernels in this package; None when nothing can be written.
+
+    Cost: one file is created and removed.
+    """
+    source = Path(inspect.getfile(function)) if function is not None else Path(__file__)
+    configured = str(vars(config).get("CACHE_DIR", ""))  # the environment's NUMBA_CACHE_DIR
+    if configured:
+        chosen = Path(configured) / "neardup"
+        return chosen if _writable(chosen) else None
+    beside = source.parent / "__pycache__"
+    if _writable(beside) or any(beside.glob(f"{source.stem}.*.nbi")):
+        return beside
+    users = platformdirs.user_cache_path("neardup") / "kernels"
+    return users if _writable(users) else None
+
+
+def _writable(directory: Path) -> bool:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        probe = directory / f".probe-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError:
+        return False
+    return True
+
+
+def _stamp(function: Callable[..., Any]) -> str:
+    """A digest of all that the machine code depends on: the files of the kernels it can reach, and their constants."""
+    seen: dict[str, dict[str, Any]] = {}  # file -> the globals of its module
+    pending: list[Any] = [function]
+    while pending:
+        found = pending.pop()
+        plain = getattr(found, "py_func", None) or getattr(found, "_defn", None) or found
+        path = inspect.getfile(plain)
+        if path in seen:
+            continue
+        seen[path] = plain.__globals__
+        for value in plain.__globals__.values():
+            reachable = getattr(value, "py_func", None) or getattr(value, "_defn", None)
+            if inspect.isfunction(reachable) and reachable.__module__.startswith("worker."):
+                pending.append(reachable)
+    digest = xxhash.xxh3_64()
+    for path, module_globals in sorted(seen.items()):
+        digest.update(Path(path).read_bytes())
+        for name, value in sorted(module_globals.items()):
+            if name.isupper():
+                digest.update(f"{name}={value!r}".encode())
+    return digest.hexdigest()
+
+
+class _Locator(_CacheLocator):
+    """Tells numba where the code of one kernel is kept, and when it is stale."""
+
+    def __init__(self, function: Callable[..., Any], directory: Path) -> None:
+        self._py_file = inspect.getfile(function)
+        self._directory = directory
+        self._line = function.__code__.co_firstlineno
+        self._source_stamp = _stamp(function)
+
+    def get_cache_path(self) -> str:
+        return str(self._directory)
+
+    def get_source_stamp(self) -> str:
+        return self._source_stamp
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], _path: str) -> _Locator | None:
+        directory = cache_directory(function)
+        return None if directory is None else cls(function, directory)
+
+
+class _CacheImplementation(CompileResultCacheImpl):
+    _locator_classes = [_Locator]  # noqa: RUF012  # numba's own way
+
+
+class _KernelCache(FunctionCache):
+    _impl_class = _CacheImplementation
+
+    def save_overload(self, signature: Any, data: Any) -> None:
+        """Keep the code if that can be done; a full or read-only disk costs the next process its compilation."""
+        try:
+            super().save_overload(signature, data)  # type: ignore[no-untyped-call]
+        except OSError:
+            return

@@ -1,0 +1,175 @@
+"""
+The Unicode table in the form that kernels read: one 64-bit entry a code point, in pages of 256, equal pages once.
+
+    stage1[code >> 8] + (code & 255) ──► entries[…]
+
+    bits  0–31  the folded character in UTF-8, first byte lowest
+    bits 32–35  JOINED: the kinds of character that it joins when they stand before it; all four when it begins no token
+    bits 36–39  KIND: what it is itself, one bit of four: letter, character, its mark, separator; none when invisible
+    bits 40–42  LENGTH: its bytes in UTF-8; 0 for what is not written
+    bit  48     CHANGES: NFC never leaves this code point as it is
+    bit  49     JOINS: may compose with what stands before it
+    bits 50–55  RANK of its canonical combining class; 0 for a starter
+    bit  56     PARTS: it has a canonical decomposition, but is no Hangul syllable
+    bit  57     FIRST: may compose with what stands behind it
+    bits 58–63  LAST: the rank of the last part of its decomposition; of a mark its own
+
+What is longer than four bytes has its place in `long` instead of its bytes; LONG_BYTES are kept for each.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.core import unicode_table as unicode
+from worker.core.normalise import canonical_order, compose, decompose
+from worker.core.unicode_table import CODE_POINTS, UnicodeTable, token_kinds, unicode_table
+
+__all__ = [
+    "CHANGES",
+    "FIRST",
+    "JOINED",
+    "JOINS",
+    "KIND",
+    "LAST",
+    "LENGTH",
+    "LETTER",
+    "LONG_BYTES",
+    "PARTS",
+    "RANK",
+    "SEPARATOR",
+    "CodePoints",
+    "code_points",
+]
+
+JOINED, KIND, LENGTH, CHANGES, JOINS, RANK, PARTS, FIRST, LAST = 32, 36, 40, 48, 49, 50, 56, 57, 58
+LETTER, _CHARACTER, _MARK, SEPARATOR = 1, 2, 4, 8  # the four bits of JOINED and KIND
+_ALL = 15
+_PARTS = {  # of each kind of code point: (JOINED, KIND)
+    unicode.SEPARATOR: (_ALL, SEPARATOR),
+    unicode.WORD: (LETTER, LETTER),
+    unicode.CHARACTER: (0, _CHARACTER),
+    unicode.CHARACTER_MARK: (_CHARACTER | _MARK, _MARK),
+    unicode.IGNORED: (_ALL, 0),
+}
+LONG_BYTES = 6  # a character and a mark of three bytes each
+PAIR_SLOTS = 4_096  # of the open table of composing pairs: a power of two, four times their number
+PAIR_MULTIPLIER = 0x9E3779B97F4A7C15
+
+
+class CodePoints(NamedTuple):
+    """The table for scanning, and the pairs that compose; read-only."""
+
+    stage1: NDArray[np.uint32]  # [0x1100]: 256 · the number of the page
+    entries: NDArray[np.uint64]
+    long: NDArray[np.uint8]  # forms of more than four bytes
+    words: bool  # letters join to words; otherwise each is a token
+    pairs: NDArray[np.uint64]  # [PAIR_SLOTS, 2]: first << 32 | second, 0 for an empty slot; what they compose to
+
+
+@cache
+def code_points(unit: Literal["word", "character"]) -> CodePoints:
+    """
+    The table for kernels, built from the package's table once a process and unit.
+
+    Cost: about 30 ms, 3 MB.
+    """
+    table = unicode_table()
+    kind = token_kinds(unit)
+    entries = np.zeros(CODE_POINTS, np.uint64)
+    written = (kind != unicode.SEPARATOR) & (kind != unicode.IGNORED)
+    entries[written] = _utf8(table.folded[written].astype(np.uint64))
+    parts = np.zeros(max(_PARTS) + 1, np.uint64)
+    for number, (joined, own) in _PARTS.items():
+        parts[number] = joined << JOINED | own << KIND
+    entries |= parts[kind]
+    long = _add_normalisation(entries, table)
+    stage1, kept = _pages(entries)
+    return CodePoints(stage1, kept, long, unit == "word", _pairs(table))
+
+
+def _utf8(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Each code point as its UTF-8 bytes, and their number from bit LENGTH."""
+    six = np.uint64(0x3F)
+    tail = [np.uint64(0x80) | (codes >> np.uint64(6 * place)) & six for place in range(3)]
+    eight, sixteen, more = np.uint64(8), np.uint64(16), np.uint64(24)
+    forms = [
+        codes,
+        np.uint64(0xC0) | codes >> np.uint64(6) | tail[0] << eight,
+        np.uint64(0xE0) | codes >> np.uint64(12) | tail[1] << eight | tail[0] << sixteen,
+        np.uint64(0xF0) | codes >> np.uint64(18) | tail[2] << eight | tail[1] << sixteen | tail[0] << more,
+    ]
+    length = np.searchsorted(np.array([0x80, 0x800, 0x10000]), codes.astype(np.int64), side="right")
+    chosen: NDArray[np.uint64] = np.choose(length, forms)
+    return chosen | (length + 1).astype(np.uint64) << np.uint64(LENGTH)
+
+
+def _add_normalisation(entries: NDArray[np.uint64], table: UnicodeTable) -> NDArray[np.uint8]:
+    """Set the bits from CHANGES on; returns the `long` forms."""
+    ranks = np.searchsorted(np.unique(table.combining), table.combining).astype(np.uint64)
+    entries |= ranks << np.uint64(RANK) | ranks << np.uint64(LAST)
+    joining = {second for _, second in table.composed} | set(range(0x1161, 0x1176)) | set(range(0x11A8, 0x11C3))
+    entries[list(joining)] |= np.uint64(1 << JOINS)
+    firsts = {first for first, _ in table.composed} | set(range(0x1100, 0x1113)) | set(range(0xAC00, 0xD7A4, 28))
+    long = bytearray(LONG_BYTES)
+    changed: dict[int, int] = {}
+    for code in table.canonical:
+        parts = canonical_order(decompose([code], table), table)
+        entries[code] |= ranks[parts[-1]] << np.uint64(LAST)
+        after = compose(parts, table)
+        if after == [code]:
+            continue
+        text = "".join(chr(table.folded[part]) for part in after).encode()
+        if _stands_alone(after, entries, firsts) and len(text) <= LONG_BYTES:
+            # Written in its composed form at once: the usual text of many languages of India is not in NFC.
+            entry = int(entries[after[0]]) & (_ALL << KIND | _ALL << JOINED) | len(text) << LENGTH
+            entry |= int(ranks[parts[-1]]) << LAST
+            if len(text) <= 4:
+                entry |= int.from_bytes(text, "little")
+            else:
+                entry |= len(long)
+                long += text.ljust(LONG_BYTES, b"\0")
+            changed[code] = entry
+        else:
+            changed[code] = int(entries[code]) | 1 << CHANGES
+    entries[list(changed)] = np.array(list(changed.values()), np.uint64)
+    entries[list(table.canonical)] |= np.uint64(1 << PARTS)
+    entries[list(firsts)] |= np.uint64(1 << FIRST)
+    return np.frombuffer(bytes(long), np.uint8)
+
+
+def _stands_alone(after: list[int], entries: NDArray[np.uint64], firsts: set[int]) -> bool:
+    """Whether a code point may be replaced by these wherever it stands: one token character and marks of its token."""
+    kinds = [int(entries[part]) >> KIND & _ALL for part in after]
+    joins = [int(entries[part]) >> JOINED & _ALL for part in after]
+    together = all(before & joined for before, joined in zip(kinds, joins[1:], strict=False))
+    begins_clean = not int(entries[after[0]]) >> CHANGES & 0xFF
+    return kinds[0] in (LETTER, _CHARACTER) and together and begins_clean and after[-1] not in firsts
+
+
+def _pages(entries: NDArray[np.uint64]) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
+    """Equal pages stored once."""
+    seen: dict[bytes, int] = {}
+    kept: list[NDArray[np.uint64]] = []
+    stage1 = np.zeros(CODE_POINTS >> 8, np.uint32)
+    for number, page in enumerate(entries.reshape(-1, 256)):
+        stage1[number] = 256 * seen.setdefault(page.tobytes(), len(kept))
+        if len(seen) > len(kept):
+            kept.append(page)
+    return stage1, np.concatenate(kept)
+
+
+def _pairs(table: UnicodeTable) -> NDArray[np.uint64]:
+    """The open table of composing pairs, probed one slot after the other."""
+    pairs = np.zeros((PAIR_SLOTS, 2), np.uint64)
+    for (first, second), composed in table.composed.items():
+        key = first << 32 | second
+        slot = (key * PAIR_MULTIPLIER >> 52) & (PAIR_SLOTS - 1)
+        while pairs[slot, 0]:
+            slot = (slot + 1) & (PAIR_SLOTS - 1)
+        pairs[slot] = key, composed
+    return pairs

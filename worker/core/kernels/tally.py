@@ -1,0 +1,102 @@
+"""
+The sign of 64 sums at once: hashes are added as columns of bits, not as 64 counters.
+
+`planes[p]` holds bit p of all 64 counts. Adding a hash is an addition with carry: plane 0 takes the bit, what
+overflows moves up. Eight hashes go through a tree of carry-save adders first, so the upper planes are touched once in
+eight (Harley and Seal's population count, by position).
+
+    planes[2]  0 1 1 …        the count of bit 0 is 0·4 + 1·2 + 1·1 = 3
+    planes[1]  1 0 1 …
+    planes[0]  1 1 0 …
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from worker.core.compiled import inner
+
+__all__ = ["PLANES", "add_hashes", "signs"]
+
+U = np.uint64
+PLANES = 40  # counts to 2**40: more shingles than any text has
+
+
+@inner
+def add_hashes(hashes: Any, count: Any, weight: Any, planes: Any, tally: Any) -> None:
+    """
+    Add `weight` to `tally[bit]` for every hash that has the bit, subtract it for every one that has not.
+
+    Args:
+        hashes: uint64, the first `count` of them.
+        planes: uint64[PLANES], scratch.
+        tally: int64[64 or more], the first 64 of them.
+    """
+    for plane in range(PLANES):
+        planes[plane] = U(0)
+    ones = U(0)
+    twos = U(0)
+    fours = U(0)
+    i = U(0)
+    while i + U(8) <= count:
+        a, b = hashes[i], hashes[i + U(1)]
+        half = ones ^ a
+        two_a = (ones & a) | (half & b)
+        ones = half ^ b
+        a, b = hashes[i + U(2)], hashes[i + U(3)]
+        half = ones ^ a
+        two_b = (ones & a) | (half & b)
+        ones = half ^ b
+        half = twos ^ two_a
+        four_a = (twos & two_a) | (half & two_b)
+        twos = half ^ two_b
+        a, b = hashes[i + U(4)], hashes[i + U(5)]
+        half = ones ^ a
+        two_a = (ones & a) | (half & b)
+        ones = half ^ b
+        a, b = hashes[i + U(6)], hashes[i + U(7)]
+        half = ones ^ a
+        two_b = (ones & a) | (half & b)
+        ones = half ^ b
+        half = twos ^ two_a
+        four_b = (twos & two_a) | (half & two_b)
+        twos = half ^ two_b
+        half = fours ^ four_a
+        carry = (fours & four_a) | (half & four_b)
+        fours = half ^ four_b
+        _carry(planes, 3, carry)
+        i += U(8)
+    planes[0], planes[1], planes[2] = ones, twos, fours
+    while i < count:
+        _carry(planes, 0, hashes[i])
+        i += U(1)
+    top = 0
+    while count >> U(top):
+        top += 1
+    for bit in range(64):
+        tally[bit] -= weight * np.int64(count)
+    for plane in range(top):
+        twice = weight << np.int64(plane + 1)
+        for bit in range(64):
+            tally[bit] += twice * np.int64((planes[plane] >> U(bit)) & U(1))
+
+
+@inner
+def _carry(planes: Any, plane: Any, carry: Any) -> None:
+    """Add one column of bits at a plane, and what overflows above it."""
+    while carry != U(0):
+        overflow = planes[plane] & carry
+        planes[plane] ^= carry
+        carry = overflow
+        plane += 1
+
+
+@inner
+def signs(tally: Any) -> Any:
+    """Bit i is 1 where `tally[i]` is above 0."""
+    value = U(0)
+    for bit in range(64):
+        value |= U(tally[bit] > 0) << U(bit)
+    return value
