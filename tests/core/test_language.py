@@ -47,7 +47,7 @@ def test_a_few_words_elect_nobody() -> None:
 
 
 def test_only_the_beginning_votes() -> None:
-    """What comes after the first 400 tokens changes nothing."""
+    """What comes after the first 200 tokens changes nothing."""
     german = ["und", "nicht", "der"] * 4
     filler = ["7"] * (TOKENS_MAX - len(german))
     assert elect(german + filler + ["the", "of", "which"] * 100) == "de"
