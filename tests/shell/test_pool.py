@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -94,6 +96,18 @@ def test_a_hostile_page_costs_itself_only(pool: PagePool, order: str, code: str)
 def test_a_page_without_an_end_costs_itself_only(impatient_pool: PagePool, order: str) -> None:
     """Asleep or busy: after its time it is the culprit."""
     assert_culprit(impatient_pool, order, "extractor-timeout")
+
+
+def test_a_child_that_stands_still_is_no_culprit_yet(impatient_pool: PagePool, deaths: list[ProcessDiedError]) -> None:
+    """Stopped for longer than a page's time, as on a machine that has none for it, it goes on where it was."""
+    future = impatient_pool.submit([text("slow page"), text("another page")])
+    time.sleep(0.1)
+    child = psutil.Process(impatient_pool.pids[0])
+    child.suspend()
+    time.sleep(1.5)
+    child.resume()
+    assert future.result(30) == [expected("slow page"), expected("another page")]
+    assert deaths == []
 
 
 def assert_culprit(pool: PagePool, order: str, code: str) -> None:
@@ -242,3 +256,46 @@ def test_real_pages_get_the_fingerprints_of_the_library(processes: int) -> None:
     assert page[:4] == plain[:4]
     assert page.fingerprint == Fingerprinter().one(words)
     assert (page.kind, empty.kind) == (2, 0)
+
+
+def test_every_kind_of_bad_page_is_answered_beside_good_ones(pool: PagePool, deaths: list[ProcessDiedError]) -> None:
+    """Huge, endlessly nested, full of NUL bytes, empty: each gets an answer, and no child is lost."""
+    good = text("one good page")
+    bad = {
+        "10 MB": "<p>so many words on one page</p>" * 320_000,
+        "a million nested tags": "<div>" * 1_000_000 + "the end",
+        "NUL bytes": "<p>be\0fore</p>" * 1_000,
+        "lone surrogates": "<p>a\ud800b</p>",
+        "empty": "",
+        "one word": "word",
+    }
+    documents = [good]
+    for name, body in bad.items():
+        documents += [Document(name, "", 0, BodyKind.HTML, body), good]
+    results = pool.submit(documents).result(120)
+    assert results[::2] == [expected("one good page")] * (len(bad) + 1)
+    assert [result.method for result in results[1::2] if isinstance(result, Fingerprinted)] == [
+        "main",
+        "stripped",
+        "main",
+        "main",
+        "all",
+        "main",
+    ]
+    assert deaths == []
+
+
+def test_children_killed_at_random_lose_nothing() -> None:
+    """Whatever is killed and whenever, every page is answered with its own fingerprint."""
+    chance = random.Random(5)
+    batches = [[f"batch {batch} page {number}" for number in range(20)] for batch in range(150)]
+    with PagePool(2, Parameters(), LIMITS, command=HOSTILE) as pool:
+        pool.wait_ready()
+        futures = []
+        for batch in batches:
+            futures.append(pool.submit([text(body) for body in batch]))
+            if pool.pids and chance.random() < 0.05:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(chance.choice(pool.pids), signal.SIGKILL)
+        answers = [future.result(60) for future in futures]
+    assert answers == [[expected(body) for body in batch] for batch in batches]

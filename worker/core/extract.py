@@ -39,7 +39,7 @@ class PageLimits:
         nesting_max: div and article elements inside each other; main-content extraction is quadratic in them (10,000
             levels 1.8 s, 100,000 levels minutes), so deeper pages give all their text. Browsers stop at 512.
         memory_mb: MiB a page process may grow by over its idle state.
-        page_timeout_s: seconds for one page in a page process.
+        page_timeout_s: seconds of processor time for one page in a page process; three times as long on the clock.
     """
 
     body_max: int = 32 << 20

@@ -84,7 +84,8 @@ class BatchSettings(BaseModel):
     page_timeout_s: float = setting(
         _LIMITS.page_timeout_s,
         "s",
-        "Time that one page may take in a child; over it the page is a dead letter.",
+        "Processor time that one page may take in a child, and three times as long on the clock; over it the page is a "
+        "dead letter.",
         low=0.1,
         high=600,
     )

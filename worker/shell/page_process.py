@@ -1,8 +1,10 @@
 """
 The worker's handle on one page process: start it, hand it a batch, take the results, and end it at a limit.
 
-Nothing here waits without a limit: writing, reading and starting all end at a deadline, and the resident size of a
-silent child is looked at every 50 ms.
+Nothing here waits without a limit: writing, reading and starting all end at a deadline, and a silent child is looked
+at every 50 ms: its resident size, and the processor time it has used since its last sign of life. The time limit is one
+of processor time, so that a busy machine, or a worker that was stopped and goes on, condemns no innocent page; only a
+child that is silent for three times as long on the clock is lost without having worked.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from worker.core.extract import PageLimits
 from worker.core.pages import PageResult
@@ -27,6 +30,7 @@ __all__ = ["COMMAND", "PageProcess", "ProcessDiedError"]
 COMMAND = (sys.executable, "-P", "-X", "faulthandler", "-m", "worker.shell.page_child")
 START_TIMEOUT_S = 180.0  # the first start on a machine compiles the kernels
 _SLICE_S = 0.05
+_ASLEEP_FACTOR = 3
 _STDERR_BYTES_MAX = 4_096
 _PIPE_BYTES = 1 << 20
 _RESULTS_BYTES_MAX = 64 << 20
@@ -39,6 +43,13 @@ class ProcessDiedError(Exception):
     def __init__(self, code: str, text: str) -> None:
         self.code = code
         super().__init__(text)
+
+
+class _Silence(NamedTuple):
+    """When the child was heard last, and the processor time it had used by then."""
+
+    since_s: float
+    processor_s: float
 
 
 class PageProcess:
@@ -59,6 +70,7 @@ class PageProcess:
         self._stderr = b""
         self._input = bytearray()
         self._idle_bytes = 0
+        self._silence = _Silence(0.0, 0.0)
         self._process = subprocess.Popen(  # noqa: S603  # our own module, no shell
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, process_group=0
         )
@@ -89,7 +101,7 @@ class PageProcess:
         Send a BATCH frame of `count` documents and give its results.
 
         Raises:
-            ProcessDiedError: it crashed, was silent for `page_timeout_s`, or outgrew `memory_mb`. It is gone then.
+            ProcessDiedError: it crashed, worked in silence for `page_timeout_s`, or outgrew `memory_mb`; it is gone.
         """
         try:
             results = decode_results(self._exchange(batch, Frame.RESULTS, self._limits.page_timeout_s))
@@ -118,7 +130,7 @@ class PageProcess:
     def _exchange(self, request: bytes, answer: Frame, silence_s_max: float) -> bytes:
         """Write the request while reading; give the payload of the first frame of the kind `answer`."""
         unsent = memoryview(request)
-        deadline = time.monotonic() + silence_s_max
+        self._heard()
         self._selector.register(self._stdin, selectors.EVENT_WRITE)
         writing = True
         try:
@@ -127,12 +139,12 @@ class PageProcess:
                 for key, _ in ready:
                     if key.fd == self._stdin:
                         unsent = unsent[self._write(unsent) :]
-                        deadline = time.monotonic() + silence_s_max
+                        self._silence = self._silence._replace(since_s=time.monotonic())
                     elif key.fd == self._stderr_fd:
                         self._read_stderr()
                     else:
                         self._read_stdout()
-                        deadline = time.monotonic() + silence_s_max
+                        self._heard()
                 if writing and not unsent:
                     self._selector.unregister(self._stdin)
                     writing = False
@@ -140,12 +152,12 @@ class PageProcess:
                     if received[0] is answer:
                         return received[1]
                 if not ready or self._stop.is_set():
-                    self._check_limits(deadline, silence_s_max)
+                    self._check_limits(silence_s_max)
         finally:
             if writing and self._process.returncode is None:
                 self._selector.unregister(self._stdin)
 
-    def _check_limits(self, deadline: float, silence_s_max: float) -> None:
+    def _check_limits(self, silence_s_max: float) -> None:
         if self._stop.is_set():
             self.kill()
             raise ProcessDiedError("stopped", "the page process was stopped with its pool")
@@ -155,9 +167,17 @@ class PageProcess:
             raise ProcessDiedError(
                 "extractor-memory", f"the page took {grown >> 20} MiB, the limit is {self._limits.memory_mb} MiB"
             )
-        if time.monotonic() > deadline:
+        if self._is_out_of_time(silence_s_max):
             self.kill()
             raise ProcessDiedError("extractor-timeout", f"the page took more than the limit of {silence_s_max:g} s")
+
+    def _is_out_of_time(self, silence_s_max: float) -> bool:
+        silent_s = time.monotonic() - self._silence.since_s
+        if silent_s <= silence_s_max:
+            return False
+        processor_s = self._processor_s()
+        worked_s = silent_s if processor_s is None else processor_s - self._silence.processor_s
+        return worked_s > silence_s_max or silent_s > silence_s_max * _ASLEEP_FACTOR
 
     def _write(self, data: memoryview) -> int:
         try:
@@ -206,6 +226,18 @@ class PageProcess:
         said = self._stderr.decode("utf-8", "replace").strip()
         text = f"the page process ended with {how}" + (f": {said[-500:]}" if said else "")
         return ProcessDiedError("extractor-memory" if is_memory else "extractor-crashed", text)
+
+    def _heard(self) -> None:
+        """Begin to count from here: the child has given a sign of life."""
+        self._silence = _Silence(time.monotonic(), self._processor_s() or 0.0)
+
+    def _processor_s(self) -> float | None:
+        """Give the processor time used so far; None where the system does not say."""
+        try:
+            fields = Path(f"/proc/{self._process.pid}/stat").read_bytes().rpartition(b")")[2].split()
+        except OSError:
+            return None
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def _resident_bytes(self) -> int:
         """Give the resident size; 0 where the system does not say."""

@@ -46,7 +46,7 @@ class PagePool:
     """
     Extracts and fingerprints batches of documents in child processes, or in this one with `processes=0`.
 
-    A child is replaced when a page crashes it, is silent for `limits.page_timeout_s`, or makes it grow by more than
+    A child is replaced when a page crashes it, takes longer than `limits.page_timeout_s`, or makes it grow by more than
     `limits.memory_mb`. Children die with this process, however it ends, and ignore SIGINT. With `processes=0` there
     is no such wall: only what `extract` guards against itself.
 
