@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -88,6 +89,28 @@ def _on_error(error: KafkaError) -> None:
     _log.warning("kafka client", code=error.name(), text=error.str(), fatal=error.fatal())
 
 
+class _Ends:
+    """Where partitions end as the last fetch had it, for a scrape in any thread; nothing is sent."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def of(self, part: TopicPartition) -> int:
+        """Give the offset behind the last message; 0 before the first fetch."""
+        with self._lock:
+            try:
+                return 0 if self._closed else max(int(self._consumer.get_watermark_offsets(part, cached=True)[1]), 0)
+            except KafkaException:
+                return 0
+
+    def close(self) -> None:
+        """Ask the consumer no more: it is about to be closed."""
+        with self._lock:
+            self._closed = True
+
+
 class GroupConsumer:
     """
     The source topic as a member of the group.
@@ -119,6 +142,7 @@ class GroupConsumer:
         self._waiting: deque[int] = deque()  # ours, but without a start yet: another member's transaction is pending
         self._waiting_until = 0.0
         self._consumer = Consumer(_logged(config))
+        self._ends = _Ends(self._consumer)
         self._consumer.subscribe([topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose)
 
     def _assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -247,8 +271,13 @@ class GroupConsumer:
         """Give the proof of membership that a commit carries; it changes with every rebalance."""
         return self._consumer.consumer_group_metadata()
 
+    def ends(self, partitions: Sequence[int]) -> dict[int, int]:
+        """Give where partitions end as the last fetch had it; any thread may ask, and nothing is sent."""
+        return {number: self._ends.of(TopicPartition(self._topic, number)) for number in partitions}
+
     def close(self) -> None:
         """Leave the group."""
+        self._ends.close()
         self._consumer.close()
 
 
@@ -260,6 +289,7 @@ class LogConsumer:
         self._position = offset
         self._call_timeout_s = call_timeout_s
         self._consumer = Consumer(_logged(config))
+        self._ends = _Ends(self._consumer)
         self._consumer.assign([self._part])
 
     def read(self, wait_s: float) -> list[LogEntry]:
@@ -302,8 +332,13 @@ class LogConsumer:
                 continue
             return int(low), int(high)
 
+    def end_seen(self) -> int:
+        """Give the offset behind the last record as the last fetch had it; 0 before the first."""
+        return self._ends.of(self._part)
+
     def close(self) -> None:
         """Stop reading."""
+        self._ends.close()
         self._consumer.close()
 
 

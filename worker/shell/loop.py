@@ -104,27 +104,29 @@ class Loop:
     def answer(self, batch: Batch) -> None:
         """Give every message of a batch its answer, if its partition is still ours."""
         limit_s = self._settings.call_timeout_s
-        if not self._wait(batch):
-            return
-        rows = batch.prepared.rows()
+        with metrics.STAGE_S.labels("prepare").time():
+            if not self._wait(batch):
+                return
+            rows = batch.prepared.rows()
         parts = [
             (section, self._part(section, rows[section.begin : section.end]))
             for section in batch.sections
             if self._ownership.holds(section.claim)
         ]
-        with self._watchdog.limit("appending to the log", 2 * limit_s):
+        with self._watchdog.limit("appending to the log", 2 * limit_s), metrics.STAGE_S.labels("append").time():
             self._ordering.follow(0)
             lacking = self._ordering.missing([part for _, part in parts])
             self._reach(Point.BEFORE_APPEND)
             self._ordering.append(lacking)
         self._reach(Point.AFTER_APPEND)
         try:
-            self._publish(
-                [
+            with metrics.STAGE_S.labels("answer").time():
+                ready = [
                     self._ready(section.claim, part, batch.messages[section.begin : section.end])
                     for section, part in parts
                 ]
-            )
+            with metrics.STAGE_S.labels("publish").time():
+                self._publish(ready)
         except RetryError as error:
             self._read_again(error)
         else:
@@ -176,6 +178,7 @@ class Loop:
                 )  # fmt: skip
                 outgoing.append(Outgoing(self._settings.topic_dead_letter, key, value, tuple(headers)))
                 outcomes.append("dead-letter")
+                metrics.DEAD_LETTERS.labels(answer.code).inc()
         return _Ready(claim, part.stop, outgoing, outcomes)
 
     def _publish(self, ready: Sequence[_Ready]) -> None:
@@ -193,6 +196,7 @@ class Loop:
                 offsets = {share.claim.partition: share.stop for share in mine}
                 messages = [message for share in mine for message in share.messages]
                 try:
+                    started = time.monotonic()
                     with self._watchdog.limit("publishing verdicts", 4 * self._settings.call_timeout_s):
                         self._publisher.publish(
                             messages, offsets, self._ownership.membership, str(self._ordering.lineage())
@@ -203,6 +207,7 @@ class Loop:
                         raise
                     _log.warning("transaction aborted, trying again", cause=str(error), attempt=attempt)
                 else:
+                    metrics.TRANSACTION_S.observe(time.monotonic() - started)
                     self._reach(Point.AFTER_COMMIT)
                     self._ownership.mark_committed(offsets)
                     self._count(mine)

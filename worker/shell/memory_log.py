@@ -64,6 +64,10 @@ class MemoryReader:
         """Give the log's first offset and the offset behind its last record."""
         return self._log.first, self._log.stop
 
+    def end_seen(self) -> int:
+        """Give the offset behind the last record."""
+        return self._log.stop
+
     def close(self) -> None:
         """Stop reading."""
 

@@ -1,52 +1,112 @@
-"""Every metric of neardup, by name, in one file. `serve` gives them to Prometheus."""
+"""Every metric of neardup, by name, in one file. `health.serve` gives them to Prometheus."""
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Gauge, Histogram, start_http_server
+from collections.abc import Callable, Iterator, Mapping
 
-from worker.errors import StopError
+from prometheus_client import REGISTRY, Counter, Gauge, Histogram, Info
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 __all__ = [
     "ANSWERS",
     "BATCH_DOCUMENTS",
+    "BUILD",
+    "DEAD_LETTERS",
     "DOCUMENTS_INDEXED",
     "LATENCY_S",
+    "LOG_LAG",
     "LOG_OFFSET",
+    "PAGE_PROCESSES_LOST",
     "PENDING_BATCHES",
+    "QUEUED_BATCHES",
     "REPEATED_ROWS",
     "RETRIES",
     "REWINDS",
-    "serve",
+    "SNAPSHOT_BYTES",
+    "SNAPSHOT_FAILURES",
+    "SNAPSHOT_S",
+    "SNAPSHOT_TIME",
+    "SOURCE_LAG",
+    "STAGES",
+    "STAGE_S",
+    "TRANSACTION_S",
+    "watch_source",
 ]
 
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.06, 0.1, 0.15, 0.25, 0.5, 1, 2, 5, 15, 60)
+STAGES = ("prepare", "append", "answer", "publish")  # of a batch, in their order
+
+BUILD = Info("neardup_build", "What this worker runs: version, fingerprint scheme and parameters, worker id, group")
+
+# Documents
 ANSWERS = Counter("neardup_answers_total", "Documents answered and committed by this worker", ["outcome"])
+DEAD_LETTERS = Counter(
+    "neardup_dead_letters_total", "Documents that could not be judged, by the class of error", ["code"]
+)
 BATCH_DOCUMENTS = Histogram(
-    "neardup_batch_documents", "Documents in a published batch", buckets=(1, 3, 10, 30, 100, 300, 1_000, 3_000)
+    "neardup_batch_documents", "Documents in a published batch", buckets=(1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000)
 )
-LATENCY_S = Histogram(
-    "neardup_latency_seconds",
-    "From the read of a batch to its commit",
-    buckets=(0.005, 0.01, 0.02, 0.04, 0.06, 0.1, 0.15, 0.25, 0.5, 1, 2, 5, 15, 60),
+LATENCY_S = Histogram("neardup_latency_seconds", "From the read of a batch to its commit", buckets=_SECONDS)
+STAGE_S = Histogram(
+    "neardup_stage_seconds",
+    "Time that the ordering thread spends on a batch, by stage: prepare (waiting for fingerprints), append (to the "
+    "log, and applying it), answer (writing verdicts), publish (the transaction)",
+    ["stage"],
+    buckets=_SECONDS,
 )
+TRANSACTION_S = Histogram("neardup_transaction_seconds", "Transactions that were committed", buckets=_SECONDS)
+PAGE_PROCESSES_LOST = Counter(
+    "neardup_page_processes_lost_total", "Page processes that a page crashed, hung or made too large", ["cause"]
+)
+
+# How far behind
+SOURCE_LAG = "neardup_source_lag"  # documents of an owned partition that have no committed answer yet, by partition
+LOG_LAG = Gauge("neardup_log_lag", "Records of the fingerprint log known to be there and not applied yet")
+QUEUED_BATCHES = Gauge("neardup_queued_batches", "Batches read and not yet taken up by the ordering thread")
+PENDING_BATCHES = Gauge("neardup_pending_batches", "Batches of verdicts not known to be committed, of all workers")
+
+# The replica
 LOG_OFFSET = Gauge("neardup_log_offset", "Next offset of the fingerprint log to apply")
 DOCUMENTS_INDEXED = Gauge("neardup_documents_indexed", "Originals in the index")
-PENDING_BATCHES = Gauge("neardup_pending_batches", "Batches of verdicts not known to be committed")
 REPEATED_ROWS = Counter(
     "neardup_repeated_rows_total", "Rows of the log ignored, because the log already had their offset"
 )
+
+# Faults
 RETRIES = Counter("neardup_retries_total", "Transactions aborted and tried again")
 REWINDS = Counter("neardup_rewinds_total", "Times that the source was read again from the committed offsets")
 
+# Snapshots
+SNAPSHOT_TIME = Gauge("neardup_snapshot_timestamp_seconds", "Unix time of the last snapshot written; 0: none yet")
+SNAPSHOT_BYTES = Gauge("neardup_snapshot_bytes", "Size of the last snapshot written")
+SNAPSHOT_S = Histogram("neardup_snapshot_seconds", "Time to write a snapshot", buckets=_SECONDS)
+SNAPSHOT_FAILURES = Counter("neardup_snapshot_failures_total", "Snapshots that could not be written; work went on")
 
-def serve(port: int) -> None:
-    """
-    Serve /metrics on every interface; port 0 serves nothing.
+for _stage in STAGES:
+    STAGE_S.labels(_stage)
 
-    Raises:
-        StopError: the port is taken.
-    """
-    if port:
-        try:
-            start_http_server(port)
-        except OSError as error:
-            raise StopError(f"metrics port {port} cannot be opened ({error}): choose another --metrics-port") from error
+
+class _SourceLag(Collector):
+    """Asks when it is scraped: nothing to keep up to date between two scrapes."""
+
+    def __init__(self) -> None:
+        self.lags: Callable[[], Mapping[int, int]] = dict
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Give the lag of each owned partition."""
+        family = GaugeMetricFamily(
+            SOURCE_LAG, "Documents of an owned partition without a committed answer", labels=["partition"]
+        )
+        for partition, lag in sorted(self.lags().items()):
+            family.add_metric([str(partition)], lag)
+        yield family
+
+
+_source_lag = _SourceLag()
+REGISTRY.register(_source_lag)
+
+
+def watch_source(lags: Callable[[], Mapping[int, int]]) -> None:
+    """Have the lag of each owned partition asked for by `lags` at every scrape; it may come from any thread."""
+    _source_lag.lags = lags

@@ -98,6 +98,10 @@ class Ordering:
             while self.replica.next_offset <= last:
                 self.follow(1.0)
 
+    def behind(self) -> int:
+        """Give how many records are known to be there and have not been applied; asks nobody."""
+        return max(self._reader.end_seen() - self.replica.next_offset, 0)
+
     def log_end(self) -> int:
         """Give the offset behind the log's last record."""
         return self._reader.end()[1]

@@ -75,6 +75,9 @@ class LogReader(Protocol):
     def end(self) -> tuple[int, int]:
         """Give the log's first offset and the offset behind its last record."""
 
+    def end_seen(self) -> int:
+        """Give the offset behind the last record as far as it is known without asking; any thread may call it."""
+
     def close(self) -> None:
         """Stop reading."""
 

@@ -14,6 +14,7 @@ import signal
 import threading
 import time
 from contextlib import ExitStack
+from importlib.metadata import version
 from typing import Any
 
 import structlog
@@ -23,6 +24,7 @@ from worker.errors import NeardupError, StopError
 from worker.log.replica import Replica
 from worker.settings import Settings
 from worker.shell import faultpoints, interpreter, kafka_config, lineage, metrics, topics
+from worker.shell.health import HealthServer, Readiness
 from worker.shell.intake import Batch, Intake
 from worker.shell.kafka import Admin, GroupConsumer, LogAppender, LogConsumer, TransactionalPublisher
 from worker.shell.loop import Loop, Surroundings
@@ -53,8 +55,10 @@ def run(settings: Settings) -> None:
     found, problems = topics.require(admin, settings)
     for problem in problems:
         _log.warning("topic is not as it should be", topic=problem.topic, problem=problem.text, remedy=problem.remedy)
-    metrics.serve(settings.metrics_port)
+    readiness = Readiness()
+    readiness.needs("log replayed", lambda: False)
     with ExitStack() as stack:
+        stack.enter_context(HealthServer(settings.metrics_host, settings.metrics_port, readiness))
         pool = PagePool(settings.processes, settings.parameters, settings.page_limits, on_death=_report_death)
         stack.callback(pool.close)
         fingerprinter = Fingerprinter(settings.parameters)
@@ -64,6 +68,7 @@ def run(settings: Settings) -> None:
         ordering = _ordering(settings, found[settings.topic_fingerprints].topic_id.hex(), stack)
         records = ordering.restore()
         _check_lineage(settings, admin, ordering)
+        readiness.needs("log replayed", lambda: True)
         _log.info(
             "log applied",
             records=records,
@@ -84,10 +89,20 @@ def run(settings: Settings) -> None:
         stack.callback(preparer.close)
         interpreter.tune()
         stack.callback(pool.close)  # before the preparer, which may be waiting for it
-        _serve(settings, found[settings.topic_documents].topic_id, ordering, publisher, preparer, watchdog, reach)
+        _serve(
+            settings,
+            found[settings.topic_documents].topic_id,
+            ordering,
+            publisher,
+            preparer,
+            watchdog,
+            reach,
+            readiness,
+        )
 
 
 def _report_death(death: ProcessDiedError) -> None:
+    metrics.PAGE_PROCESSES_LOST.labels(death.code).inc()
     _log.warning("a page process died, its batch is tried again page by page", cause=death.code, text=str(death))
 
 
@@ -124,18 +139,24 @@ def _serve(
     preparer: Preparer,
     watchdog: Watchdog,
     reach: faultpoints.Reach,
+    readiness: Readiness,
 ) -> None:
     """Answer documents until told to stop; then finish what has been read, leave the group and return."""
     ownership = Ownership()
     batches: queue.Queue[Batch | None] = queue.Queue(settings.queue_batches_max)
 
     def connect(*callbacks: Any) -> GroupSource:
-        return GroupConsumer(
+        source = GroupConsumer(
             kafka_config.group_consumer(settings), settings.topic_documents, settings.call_timeout_s, *callbacks
         )
+        _observe(settings, ordering, source, ownership, batches)
+        return source
 
     intake = Intake(settings, connect, preparer, ownership, batches, reach)
     thread = threading.Thread(target=intake.run, name="intake", daemon=True)
+
+    readiness.needs("member of the group", lambda: ownership.membership is not None)
+    readiness.needs("not stopping", lambda: not intake.stopping.is_set())
 
     def stop(number: int, _frame: object) -> None:
         _log.info("stopping", signal=signal.Signals(number).name)
@@ -160,6 +181,36 @@ def _serve(
     if intake.failure is not None:
         raise StopError(f"the intake thread failed: {intake.failure!r}") from intake.failure
     _log.info("worker has left the group")
+
+
+def _observe(
+    settings: Settings,
+    ordering: Ordering,
+    source: GroupConsumer,
+    ownership: Ownership,
+    batches: queue.Queue[Batch | None],
+) -> None:
+    """Connect the gauges that are asked at each scrape."""
+    definition = settings.definition
+    metrics.BUILD.info(
+        {
+            "version": version("neardup"),
+            "scheme": definition.scheme,
+            "parameters": definition.parameters,
+            "worker_id": settings.worker_id,
+            "group": settings.group,
+        }
+    )
+    metrics.QUEUED_BATCHES.set_function(batches.qsize)
+    metrics.LOG_LAG.set_function(ordering.behind)
+    metrics.PENDING_BATCHES.set_function(lambda: sum(map(len, list(ordering.replica.pending.values()))))
+
+    def lags() -> dict[int, int]:
+        committed = dict(ownership.committed)
+        ends = source.ends(list(committed))
+        return {part: max(end - max(committed.get(part, 0), 0), 0) for part, end in ends.items()}
+
+    metrics.watch_source(lags)
 
 
 def _drain(batches: queue.Queue[Batch | None], thread: threading.Thread, wait_s: float) -> None:
