@@ -127,7 +127,7 @@ def test_arrays_restore_the_index() -> None:
 
 def test_mistakes_of_the_caller_are_named() -> None:
     """Wrong distances and columns of different lengths are refused with both values."""
-    with pytest.raises(ValueError, match="max_distance must be 0 to 7, got 8"):
-        PermutedIndex(8)
+    with pytest.raises(ValueError, match="max_distance must be 0 to 16, got 17"):
+        PermutedIndex(17)
     with pytest.raises(ValueError, match="got 2 fingerprints and 1 rows"):
         PermutedIndex(3).insert(np.array([1, 2], np.uint64), np.array([1], np.uint32))

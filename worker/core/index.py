@@ -11,10 +11,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.core.judging import INSERT_ALL, INSERT_NEW, QUERY, delete, judge
+from worker.core.permutation import Layout
+from worker.core.planner import choose
+from worker.core.search import search_all
+from worker.core.tables import Tables
+
 __all__ = ["NO_MATCH", "Judgement", "PermutedIndex"]
 
 NO_MATCH = 255  # the distance beside row -1
-DISTANCE_MAX = 7
+ROWS_MAX = 2**32  # a row is 32 bits in memory and in snapshots
+DISTANCE_MAX = 16  # beyond it every table's buckets would be probed
+DELETIONS_MAX = 4_096  # between two looks at whether memory can be given back
+MATCHES_MIN = 256  # room for the matches of one query at the first try
 
 
 class Judgement(NamedTuple):
@@ -30,30 +39,39 @@ class PermutedIndex:
     Fingerprints by row, searched by Hamming distance.
 
     Args:
-        max_distance: a match differs in at most this many of the 64 bits, 0 to 7.
+        max_distance: a match differs in at most this many of the 64 bits, 0 to 16.
+        layout: blocks and tables; chosen for `documents_expected` when not given.
         documents_expected: what the index is sized for; it grows beyond.
+    Raises:
+        ValueError: a distance out of bounds, or a layout made for a smaller distance: it would miss matches.
+
+    Cost, 4 tables, k = 3: 0.2 µs a judged fingerprint at 1 M, 0.6 µs at 10 M; 48 to 57 bytes each.
 
     >>> index = PermutedIndex(max_distance=3)
     >>> index.judge(np.array([0b0000, 0b0111, 0b1111], dtype=np.uint64), first_row=0).rows.tolist()
     [-1, 0, -1]
     """
 
-    def __init__(self, max_distance: int = 3, documents_expected: int = 0) -> None:
+    def __init__(self, max_distance: int = 3, layout: Layout | None = None, documents_expected: int = 0) -> None:
         if not 0 <= max_distance <= DISTANCE_MAX:
             raise ValueError(f"max_distance must be 0 to {DISTANCE_MAX}, got {max_distance}: too many would match")
+        choice = choose(max_distance, documents_expected, layout)
+        if choice.layout.max_distance != max_distance:
+            raise ValueError(
+                f"layout is for distance {choice.layout.max_distance}, got max_distance={max_distance}: "
+                "it would miss matches or compare too many"
+            )
         self.max_distance = max_distance
-        self.documents_expected = documents_expected
-        self._fingerprints = np.empty(1024, np.uint64)
-        self._rows = np.empty(1024, np.uint32)
-        self._size = 0
+        self.layout = choice.layout
+        self._tables = Tables(choice.layout, choice.bits, choice.flat_below)
 
     def __len__(self) -> int:
-        return self._size
+        return len(self._tables)
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory held."""
-        return self._fingerprints.nbytes + self._rows.nbytes
+        return self._tables.nbytes
 
     def judge(self, fingerprints: NDArray[np.uint64], first_row: int) -> Judgement:
         """
@@ -61,96 +79,147 @@ class PermutedIndex:
 
         A fingerprint without a match is indexed at once as row `first_row` + (new ones before it in this call), so
         that later ones of the same call find it.
+
+        >>> PermutedIndex(0).judge(np.array([5, 6, 5], dtype=np.uint64), first_row=10)
+        Judgement(rows=array([-1, -1, 10]), distances=array([255, 255,   0], dtype=uint8), new=2)
         """
-        rows = np.full(len(fingerprints), -1, np.int64)
-        distances = np.full(len(fingerprints), NO_MATCH, np.uint8)
-        new = 0
-        for position, fingerprint in enumerate(fingerprints):
-            rows[position], distances[position] = self._best(fingerprint)
-            if rows[position] < 0:
-                self._append(fingerprint, first_row + new)
-                new += 1
-        return Judgement(rows, distances, new)
+        return self._judge(fingerprints, first_row, INSERT_NEW)
 
     def query(self, fingerprints: NDArray[np.uint64]) -> Judgement:
         """The best match of each fingerprint among what is indexed. Changes nothing."""
-        best = [self._best(fingerprint) for fingerprint in fingerprints]
-        rows = np.array([row for row, _ in best], np.int64)
-        return Judgement(rows, np.array([distance for _, distance in best], np.uint8), int((rows < 0).sum()))
+        return self._judge(fingerprints, 0, QUERY)
 
     def query_then_insert(self, fingerprints: NDArray[np.uint64], first_row: int) -> Judgement:
         """As `judge`, but every fingerprint is indexed, the matched too: rows `first_row`, `first_row` + 1, …"""
-        rows = np.full(len(fingerprints), -1, np.int64)
-        distances = np.full(len(fingerprints), NO_MATCH, np.uint8)
-        for position, fingerprint in enumerate(fingerprints):
-            rows[position], distances[position] = self._best(fingerprint)
-            self._append(fingerprint, first_row + position)
-        return Judgement(rows, distances, int((rows < 0).sum()))
+        return self._judge(fingerprints, first_row, INSERT_ALL)
 
     def query_all(self, fingerprint: int) -> list[tuple[int, int]]:
-        """Every match as (row, distance), by distance, then row."""
-        return self._ranked(fingerprint, self.max_distance, self._size)
+        """
+        Every match as (row, distance), by distance, then row.
+
+        Cost: that of a query, and the sorting of the matches.
+        """
+        own = _checked(fingerprint)
+        if self._tables.flat:
+            return self._ranked(own, np.arange(len(self)), self.max_distance)
+        slots = np.empty(MATCHES_MIN, np.int64)
+        while (count := search_all(self._tables.words, own, slots)) > len(slots):
+            slots = np.empty(count, np.int64)
+        return self._ranked(own, self._tables.with_equals(np.unique(slots[:count])), self.max_distance)
 
     def nearest(self, fingerprint: int, count: int) -> list[tuple[int, int]]:
-        """The `count` most similar as (row, distance), by distance, then row; not limited by `max_distance`."""
-        return self._ranked(fingerprint, 64, count)
+        """
+        The `count` most similar as (row, distance), by distance, then row; not limited by `max_distance`.
+
+        Cost: a scan of all fingerprints, some 10 ms for 10 M.
+        """
+        if count < 1:
+            return []
+        own = _checked(fingerprint)
+        distances = np.bitwise_count(self._tables.fingerprints ^ own)
+        within = np.cumsum(np.bincount(distances, minlength=65))
+        limit = int(np.searchsorted(within, min(count, len(self))))
+        return self._ranked(own, np.flatnonzero(distances <= limit), 64)[:count]
 
     def insert(self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32]) -> None:
         """Index `fingerprints[i]` as `rows[i]`, whether it has matches or not."""
-        if len(fingerprints) != len(rows):
-            raise ValueError(f"one row for each fingerprint, got {len(fingerprints)} fingerprints and {len(rows)} rows")
-        for fingerprint, row in zip(fingerprints, rows, strict=True):
-            self._append(fingerprint, int(row))
+        fingerprints, rows = _column(fingerprints), _rows(rows, len(fingerprints))
+        self._tables.care()
+        self._tables.insert(fingerprints, rows)
 
     def delete(self, fingerprint: int, row: int) -> bool:
         """Take one row out. False: it was not indexed under this fingerprint."""
-        at = np.flatnonzero(
-            (self._fingerprints[: self._size] == np.uint64(fingerprint)) & (self._rows[: self._size] == row)
-        )
-        if len(at) == 0:
-            return False
-        self._size -= 1
-        self._fingerprints[at[0]] = self._fingerprints[self._size]
-        self._rows[at[0]] = self._rows[self._size]
-        return True
+        return bool(self.delete_many(np.array([fingerprint], np.uint64), np.array([row], np.uint32))[0])
+
+    def delete_many(self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """
+        Take rows out; tells for each whether it was indexed under its fingerprint. Memory is given back.
+
+        Cost: about twice that of inserting them.
+        """
+        fingerprints, rows = _column(fingerprints), _rows(rows, len(fingerprints))
+        done = np.zeros(len(rows), np.bool_)
+        begin = 0
+        while begin < len(rows):
+            self._tables.care()
+            end = min(len(rows), begin + DELETIONS_MAX)
+            delete(self._tables.words, fingerprints[begin:end], rows[begin:end], done[begin:end])
+            begin = end
+        self._tables.care()
+        return done
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """The content as two columns in row order: all that a snapshot needs."""
-        order = np.argsort(self._rows[: self._size], kind="stable")
-        return {"fingerprints": self._fingerprints[: self._size][order], "rows": self._rows[: self._size][order]}
+        """The content as two columns in row order: all that a snapshot needs. Copies."""
+        rows = self._tables.rows
+        if (rows[1:] > rows[:-1]).all():
+            return {"fingerprints": self._tables.fingerprints.copy(), "rows": rows.copy()}
+        order = np.argsort(rows, kind="stable")
+        return {"fingerprints": self._tables.fingerprints[order], "rows": rows[order]}
 
     @classmethod
     def from_arrays(
-        cls, arrays: dict[str, NDArray[np.generic]], max_distance: int = 3, documents_expected: int = 0
+        cls,
+        arrays: dict[str, NDArray[np.generic]],
+        max_distance: int = 3,
+        layout: Layout | None = None,
+        documents_expected: int = 0,
     ) -> PermutedIndex:
-        """The index whose content is `arrays`, as `arrays()` gave it."""
-        index = cls(max_distance, documents_expected)
-        index.insert(arrays["fingerprints"].astype(np.uint64), arrays["rows"].astype(np.uint32))
+        """The index whose content is `arrays`, as `arrays()` gave it. Cost: 0.2 µs each."""
+        fingerprints = _column(arrays["fingerprints"])
+        rows = _rows(arrays["rows"], len(fingerprints))
+        index = cls(max_distance, layout, max(documents_expected, len(rows)))
+        index._tables.load(fingerprints, rows)
         return index
 
     def check(self) -> None:
-        """Assert the invariants."""
-        assert self._size <= len(self._fingerprints) == len(self._rows)
+        """Assert the invariants: each fingerprint stands where each table looks for it, and nothing else does."""
+        self._tables.check()
 
-    def _append(self, fingerprint: np.uint64, row: int) -> None:
-        if self._size == len(self._rows):
-            self._fingerprints = np.concatenate([self._fingerprints, np.empty_like(self._fingerprints)])
-            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
-        self._fingerprints[self._size] = fingerprint
-        self._rows[self._size] = row
-        self._size += 1
+    def warm_up(self) -> None:
+        """Compile, or load from the cache, what `judge` runs. Some seconds the first time, else a fraction of one."""
+        PermutedIndex(self.max_distance).judge(np.zeros(1, np.uint64), 0)
 
-    def _best(self, fingerprint: np.uint64) -> tuple[int, int]:
-        if self._size == 0:
-            return -1, NO_MATCH
-        distances = np.bitwise_count(self._fingerprints[: self._size] ^ fingerprint)
-        smallest = int(distances.min())
-        if smallest > self.max_distance:
-            return -1, NO_MATCH
-        return int(self._rows[: self._size][distances == smallest].min()), smallest
+    def _judge(self, fingerprints: NDArray[np.uint64], first_row: int, mode: int) -> Judgement:
+        column = _column(fingerprints)
+        if mode != QUERY and not 0 <= first_row <= ROWS_MAX - len(column):
+            raise ValueError(f"rows must be 0 to {ROWS_MAX - 1}, got first_row={first_row} and {len(column)} more")
+        rows = np.empty(len(column), np.int64)
+        distances = np.empty(len(column), np.uint8)
+        before = len(self)
+        done = 0
+        while done < len(column):
+            if mode != QUERY:
+                self._tables.care()
+            row = first_row + len(self) - before
+            done = judge(self._tables.words, column, done, row, rows, distances, mode, self._tables.ahead)
+        return Judgement(rows, distances, int(np.count_nonzero(rows < 0)))
 
-    def _ranked(self, fingerprint: int, distance_max: int, count: int) -> list[tuple[int, int]]:
-        distances = np.bitwise_count(self._fingerprints[: self._size] ^ np.uint64(fingerprint))
-        order = np.lexsort((self._rows[: self._size], distances))[:count]
-        order = order[distances[order] <= distance_max]
-        return [(int(self._rows[at]), int(distances[at])) for at in order]
+    def _ranked(self, fingerprint: np.uint64, slots: NDArray[np.int64], limit: int) -> list[tuple[int, int]]:
+        distances = np.bitwise_count(self._tables.fingerprints[slots] ^ fingerprint)
+        rows = self._tables.rows[slots]
+        order = np.lexsort((rows, distances))
+        order = order[distances[order] <= limit]
+        return list(zip(rows[order].tolist(), distances[order].tolist(), strict=True))
+
+
+def _checked(fingerprint: int) -> np.uint64:
+    if not 0 <= fingerprint < 2**64:
+        raise ValueError(f"a fingerprint is 0 to 2**64 - 1, got {fingerprint}")
+    return np.uint64(fingerprint)
+
+
+def _column(fingerprints: NDArray[np.generic]) -> NDArray[np.uint64]:
+    if fingerprints.ndim != 1 or (len(fingerprints) and fingerprints.dtype != np.uint64):
+        raise ValueError(
+            f"fingerprints are one column of uint64, got {fingerprints.dtype} of shape {fingerprints.shape}: "
+            "another type would lose or change bits"
+        )
+    return np.ascontiguousarray(fingerprints, np.uint64)
+
+
+def _rows(rows: NDArray[np.generic], count: int) -> NDArray[np.uint32]:
+    if len(rows) != count:
+        raise ValueError(f"one row for each fingerprint, got {count} fingerprints and {len(rows)} rows")
+    if rows.dtype != np.uint32 and len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < ROWS_MAX:
+        raise ValueError(f"rows must be 0 to {ROWS_MAX - 1}, got {rows.min()} to {rows.max()}")
+    return np.ascontiguousarray(rows, np.uint32)

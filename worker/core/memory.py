@@ -1,0 +1,79 @@
+"""
+Columns that grow and shrink in place: arrays on anonymous memory maps.
+
+The kernel of the operating system moves the pages of a map instead of copying them, so growing by a gigabyte costs
+microseconds, memory that was never written costs nothing, and a shortened column gives its pages back at once.
+"""
+
+from __future__ import annotations
+
+import mmap
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Column"]
+
+T = TypeVar("T", bound=np.generic)
+_FLAGS = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
+
+
+class Column(Generic[T]):
+    """
+    A one-dimensional array of zeros that can be resized. Hold no reference to `array` across `resize`.
+
+    `address` is where its first element lies, for kernels; it changes with `resize`.
+
+    >>> column = Column(np.uint32, 2)
+    >>> column.array[1] = 7
+    >>> column.resize(4)
+    >>> column.array.tolist()
+    [0, 7, 0, 0]
+    """
+
+    def __init__(self, dtype: type[T], size: int) -> None:
+        self._dtype: np.dtype[Any] = np.dtype(dtype)
+        self._map = self._new(size)
+        self._show(size)
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def resize(self, size: int) -> None:
+        """
+        Make the column `size` long: new elements are 0, cut elements are gone.
+
+        Raises:
+            MemoryError: the system grants no more; the column is as it was.
+
+        Cost: microseconds on Linux; a copy elsewhere, or while somebody holds a view of the array.
+        """
+        before = len(self.array)
+        page = mmap.PAGESIZE // self._dtype.itemsize
+        self.array[size : size + page] = 0  # the last page stays mapped: what is cut of it must not come back
+        del self.array
+        try:
+            self._map.resize(self._bytes(size))
+        except (BufferError, SystemError, OSError, ValueError):
+            old = np.frombuffer(self._map, self._dtype)
+            try:
+                replacement = self._new(size)
+            except OSError as error:
+                self._show(before)
+                raise MemoryError(f"no memory for a column of {size} elements of {self._dtype}") from error
+            kept = min(size, before)
+            np.frombuffer(replacement, self._dtype)[:kept] = old[:kept]
+            self._map = replacement
+        self._show(size)
+
+    def _show(self, size: int) -> None:
+        self.array: NDArray[T] = np.frombuffer(self._map, self._dtype)[:size]
+        self.address = int(self.array.ctypes.data)
+
+    def _new(self, size: int) -> mmap.mmap:
+        return mmap.mmap(-1, self._bytes(size), **_FLAGS)
+
+    def _bytes(self, size: int) -> int:
+        pages = -(-max(1, size) * self._dtype.itemsize // mmap.PAGESIZE)
+        return pages * mmap.PAGESIZE

@@ -1,0 +1,42 @@
+"""
+The block of words that kernels are given in place of an index: its two bucket stores, then addresses and sizes.
+
+A place in the block is an `np.int64` and not a plain integer: numba compiles a kernel anew for each plain constant that
+is passed to it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.core.kernel import signed
+
+__all__ = ["INDEX_WORDS", "Words"]
+
+Words = NDArray[np.int64]
+
+BASE = signed(0)  # the store with 2^BITS buckets for each table
+DEEP = signed(16)  # the store of all sub-tables, hashed
+FINGERPRINTS = signed(32)  # address, by slot: the indexed fingerprints, dense, in no order
+ROWS = signed(33)  # address, by slot
+NEXTS = signed(34)  # address, by slot: slot + 1 of the next one with an equal fingerprint, 0 where there is no other
+BACKS = signed(35)  # address, by slot: the same backwards; the last and the first are neighbours
+SIZE = signed(36)  # slots in use
+SLOTS = signed(37)  # slots there are
+FLAT = signed(38)  # 1: no tables, the slots are scanned
+TABLES = signed(39)
+BITS = signed(40)  # of a bucket number within a table
+DEEP_BITS = signed(41)
+FAN = signed(42)  # sub-tables of a split bucket: k + 1
+HOT = signed(43)  # entries from which on a bucket is split
+DISTANCE_MAX = signed(44)  # k
+MASKS = signed(45)  # address, by table and sub-table: the bits that key it
+CHILDREN = signed(46)  # address, by table and sub-table: the first of its sub-tables, 0 for none
+FACTORS = signed(47)  # address, by table: takes the masked bits to the top
+FLIPS = signed(48)  # address: neighbouring prefixes of all tables, as differences
+FLIPPED = signed(51)  # address: the same as differences of bucket numbers
+FLIP_ENDS = signed(49)  # address, by table: where its flips begin; one more at the end
+PENDING = signed(52)  # scratch, the rest of the block: a stack of sub-tables still to be visited
+PENDING_MAX = signed(64)  # at most (depth of the tree) * (k + 1)
+INDEX_WORDS = int(PENDING + PENDING_MAX)
