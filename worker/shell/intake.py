@@ -7,7 +7,6 @@ consumer is paused and still polled, so that the member stays in the group howev
 
 from __future__ import annotations
 
-import itertools
 import queue
 import threading
 import time
@@ -111,13 +110,32 @@ class Intake:
             source.seek({part: again[part] for part in touched})
         if messages:
             self._reach(Point.READ)
-            batch = self._batch(messages, rewinds)
-            if batch is not None:
-                self._offer(batch, source)
+            read_at_s = time.monotonic()
+            # Claimed at once: while one batch waits for room a partition may go and come back, to be read again.
+            claimed = [self._claim(piece, rewinds) for piece in self._pieces(messages)]
+            for sections, kept in claimed:
+                if sections:
+                    self._offer(Batch(sections, kept, self._preparer.submit(kept), read_at_s), source)
 
     def _messages_max(self) -> int:
+        """Give how many messages to ask for: what should fill a batch, by the size that they had lately."""
         by_bytes = int(self._settings.batch_bytes_max / self._bytes_mean)
         return max(1, min(self._settings.batch_documents_max, by_bytes))
+
+    def _pieces(self, messages: Sequence[SourceMessage]) -> list[list[SourceMessage]]:
+        """Cut what one poll gave so that no piece has more than `batch_bytes_max`, or it is one message alone."""
+        pieces: list[list[SourceMessage]] = [[]]
+        total = size = 0
+        for message in messages:
+            length = len(message.value or b"")
+            if size + length > self._settings.batch_bytes_max and pieces[-1]:
+                pieces.append([])
+                size = 0
+            pieces[-1].append(message)
+            size += length
+            total += length
+        self._bytes_mean = 0.5 * self._bytes_mean + 0.5 * max(total / len(messages), 256)
+        return pieces
 
     def _read_again(self, source: GroupSource) -> None:
         """Go back to the committed offsets of every owned partition: what was read since then is void."""
@@ -127,15 +145,19 @@ class Intake:
         self._positions.update(starts)
         _log.info("reading again from the committed offsets", offsets=starts)
 
-    def _batch(self, messages: Sequence[SourceMessage], rewinds: int) -> Batch | None:
-        total = sum(len(message.value or b"") for message in messages)
-        self._bytes_mean = 0.5 * self._bytes_mean + 0.5 * max(total / len(messages), 256)
+    def _claim(
+        self, messages: Sequence[SourceMessage], rewinds: int
+    ) -> tuple[tuple[BatchSection, ...], tuple[SourceMessage, ...]]:
+        """Put messages in order under the claims that hold now; those of partitions that are not ours fall away."""
+        groups: dict[int, list[SourceMessage]] = {}
+        for message in messages:
+            groups.setdefault(message.partition, []).append(message)
         sections: list[BatchSection] = []
         kept: list[SourceMessage] = []
-        ordered = sorted(messages, key=attrgetter("partition", "offset"))
-        for partition, group in itertools.groupby(ordered, key=attrgetter("partition")):
+        for partition, group in sorted(groups.items()):
             claim = self._ownership.claim(partition, rewinds)
             position = self._positions.get(partition)
+            group.sort(key=attrgetter("offset"))
             mine = [message for message in group if position is None or message.offset >= position]
             if claim is None or not mine:
                 continue
@@ -144,9 +166,7 @@ class Intake:
             sections.append(BatchSection(claim, first, stop, len(kept), len(kept) + len(mine)))
             kept.extend(mine)
             self._positions[partition] = stop
-        if not sections:
-            return None
-        return Batch(tuple(sections), tuple(kept), self._preparer.submit(kept), time.monotonic())
+        return tuple(sections), tuple(kept)
 
     def _offer(self, batch: Batch | None, source: GroupSource | None) -> None:
         """Queue a batch; while there is no room, keep the membership alive without reading."""
