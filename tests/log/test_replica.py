@@ -131,6 +131,25 @@ def test_committed_verdicts_are_dropped_and_asking_again_names_the_remedy() -> N
         replica.answer(Source(TOPIC, 0), 2, "documents")
 
 
+def test_a_record_tells_what_its_author_has_committed() -> None:
+    """Every replica drops what the record's author knows as committed, and keeps the rest."""
+    rows = [Row(offset, RowKind.SHORT, f"d{offset}", "https://example.org/", 5, 7, offset, 9) for offset in range(3)]
+    of_author = record({0: rows}, Step(partition=0, first=2, length=1, committed=1, seed=0))
+    replica = replay([one_row(0), one_row(1), of_author])
+    with pytest.raises(RetryError):
+        replica.answer(Source(TOPIC, 0), 0, "documents")
+    assert isinstance(replica.answer(Source(TOPIC, 0), 1, "documents"), Verdict)
+
+
+def test_a_range_that_is_committed_in_part_is_kept() -> None:
+    """A record whose range begins below the committed offset is still needed for the offsets above."""
+    rows = [Row(offset, RowKind.SHORT, f"d{offset}", "https://example.org/", 5, 7, offset, 9) for offset in range(40)]
+    replica = replay([one_row(0)])
+    replica.committed(Source(TOPIC, 0), 2)
+    replica.apply(decode(record({0: rows}, Step(partition=0, first=1, length=3, committed=-1, seed=0))), 1, 1_001)
+    assert isinstance(replica.answer(Source(TOPIC, 0), 2, "documents"), Verdict)
+
+
 def test_records_of_another_definition_are_refused() -> None:
     """A log with other parameters stops the replica with both hashes and the remedy."""
     other = Definition("nd1", "0" * 16, 6)

@@ -76,22 +76,31 @@ class Intake:
         self._bytes_mean = 4_096.0  # of a message, a moving average
         self._connect = connect
         self.stopping = threading.Event()
+        self.answered = threading.Event()  # set by the owner when nothing more will be published
         self.failure: BaseException | None = None
 
     def run(self) -> None:
-        """Run until `stopping` is set or something fails; `failure` then says what. The last thing queued is None."""
+        """
+        Run until `stopping` is set or something fails; `failure` then says what. The last thing queued is None.
+
+        Stays in the group until `answered` is set: what has been read can be published by a member only.
+        """
         source: GroupSource | None = None
         try:
             source = self._connect(self._on_assigned, self._on_revoked, self._on_lost)
             while not self.stopping.is_set():
                 self._step(source)
+            self._offer(None, source)
+            while not self.answered.wait(0.05):
+                self._poll_paused(source)
         except NeardupError as error:
             self.failure = error
         except BaseException as error:
             self.failure = error
             _log.exception("the intake thread failed")
         finally:
-            self._offer(None, source)
+            if self.failure is not None:
+                self._offer(None, None)
             if source is not None:
                 source.close()
 
@@ -104,7 +113,8 @@ class Intake:
         self._ownership.membership = source.membership()
         if self._assigned_now:
             # What this poll gave of a partition that was assigned inside it may be from before: read that again.
-            again = {part: self._positions[part] for part in self._assigned_now if part in self._positions}
+            owned = self._assigned_now.intersection(self._ownership.partitions())  # some may have gone again
+            again = {part: self._positions[part] for part in owned if part in self._positions}
             touched = {message.partition for message in messages} & set(again)
             messages = [message for message in messages if message.partition not in again]
             source.seek({part: again[part] for part in touched})
@@ -176,16 +186,20 @@ class Intake:
                 self._batches.put(batch, timeout=0.05)
                 break
             except queue.Full:
-                if source is None or batch is None:
+                if source is None:
                     continue
-                # pause each time: a partition assigned meanwhile comes unpaused
-                source.pause()
                 paused = True
-                if source.poll(1, 0.0):
+                if self._poll_paused(source) and batch is not None:
                     self._ownership.rewind()  # fetched by a partition that came in just now: read it again later
-                self._ownership.membership = source.membership()
         if paused and source is not None:
             source.resume()
+
+    def _poll_paused(self, source: GroupSource) -> bool:
+        """Stay in the group without reading; tell whether something came all the same."""
+        source.pause()  # each time: a partition assigned meanwhile comes unpaused
+        came = bool(source.poll(1, 0.0))
+        self._ownership.membership = source.membership()
+        return came
 
     def _on_assigned(self, starts: dict[int, int | None]) -> None:
         self._positions.update(starts)

@@ -141,6 +141,7 @@ class GroupConsumer:
         self._assigned: set[int] = set()
         self._waiting: deque[int] = deque()  # ours, but without a start yet: another member's transaction is pending
         self._waiting_until = 0.0
+        self._membership: Any = None
         self._consumer = Consumer(_logged(config))
         self._ends = _Ends(self._consumer)
         self._consumer.subscribe([topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose)
@@ -234,6 +235,8 @@ class GroupConsumer:
 
     def _committed(self, partitions: Sequence[int], wait_s: float) -> dict[int, int | None]:
         asked = [TopicPartition(self._topic, number) for number in partitions]
+        if not asked:
+            return {}
         deadline = time.monotonic() + wait_s
         while True:
             try:
@@ -268,8 +271,17 @@ class GroupConsumer:
         self._consumer.resume(self._consumer.assignment())
 
     def membership(self) -> Any:
-        """Give the proof of membership that a commit carries; it changes with every rebalance."""
-        return self._consumer.consumer_group_metadata()
+        """
+        Give the proof of membership that a commit carries; it changes with every rebalance.
+
+        None before the first rebalance. A member that the group has expelled keeps its last proof, which the group
+        refuses. Without member and generation it would be what a producer outside any group sends, and that the broker
+        accepts unchecked, even while others own the partitions.
+        """
+        proof = self._consumer.consumer_group_metadata()
+        if self._consumer.memberid():  # asked second: once expelled, it stays empty until the next poll
+            self._membership = proof
+        return self._membership
 
     def ends(self, partitions: Sequence[int]) -> dict[int, int]:
         """Give where partitions end as the last fetch had it; any thread may ask, and nothing is sent."""

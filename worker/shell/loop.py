@@ -104,6 +104,8 @@ class Loop:
     def answer(self, batch: Batch) -> None:
         """Give every message of a batch its answer, if its partition is still ours."""
         limit_s = self._settings.call_timeout_s
+        if not any(self._ownership.holds(section.claim) for section in batch.sections):
+            return
         with metrics.STAGE_S.labels("prepare").time():
             if not self._wait(batch):
                 return
@@ -126,10 +128,11 @@ class Loop:
                     for section, part in parts
                 ]
             with metrics.STAGE_S.labels("publish").time():
-                self._publish(ready)
+                published = self._publish(ready)
         except RetryError as error:
             self._read_again(error)
-        else:
+            return
+        if published:  # a batch of which nothing is ours any more says nothing of the cluster
             self._rewinds_in_a_row = 0
             metrics.LATENCY_S.observe(time.monotonic() - batch.read_at_s)
 
@@ -181,9 +184,11 @@ class Loop:
                 metrics.DEAD_LETTERS.labels(answer.code).inc()
         return _Ready(claim, part.stop, outgoing, outcomes)
 
-    def _publish(self, ready: Sequence[_Ready]) -> None:
+    def _publish(self, ready: Sequence[_Ready]) -> bool:
         """
         Publish in one transaction what is still ours; after a settled failure once more, with a fresh membership.
+
+        Gives False when nothing is ours any more.
 
         Raises:
             RetryError: the outcome is in doubt, or the attempts are used up.
@@ -192,7 +197,7 @@ class Loop:
             with self._ownership.publishing():
                 mine = [share for share in ready if self._ownership.holds(share.claim)]
                 if not mine:
-                    return
+                    return False
                 offsets = {share.claim.partition: share.stop for share in mine}
                 messages = [message for share in mine for message in share.messages]
                 try:
@@ -211,8 +216,9 @@ class Loop:
                     self._reach(Point.AFTER_COMMIT)
                     self._ownership.mark_committed(offsets)
                     self._count(mine)
-                    return
+                    return True
             self._sleep(min(0.05 * attempt, 0.5))
+        raise AssertionError("the last attempt returns or raises")
 
     def _count(self, shares: Sequence[_Ready]) -> None:
         documents = 0

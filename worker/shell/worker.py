@@ -173,6 +173,7 @@ def _serve(
         loop.run()
     finally:
         intake.stopping.set()
+        intake.answered.set()
         _drain(batches, thread, settings.call_timeout_s)
         for number, handler in previous.items():
             signal.signal(number, handler)
