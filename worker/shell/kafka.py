@@ -570,10 +570,23 @@ class Admin:
         return {number: offset for number, (offset, _) in self.committed_with_metadata(group, topic).items()}
 
     def committed_with_metadata(self, group: str, topic: str) -> dict[int, tuple[int | None, str]]:
-        """Give a group's committed offsets with what was kept beside them."""
-        asked = [ConsumerGroupTopicPartitions(group)]
-        future = self._client.list_consumer_group_offsets(asked, request_timeout=self._timeout_s)[group]
-        answer = self._wait(future, f"asking for the offsets of group {group}")
+        """
+        Give a group's committed offsets with what was kept beside them.
+
+        Raises:
+            RetryError: the group has no coordinator, even after a while: a new cluster makes one at the first question.
+        """
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            asked = [ConsumerGroupTopicPartitions(group)]
+            future = self._client.list_consumer_group_offsets(asked, request_timeout=self._timeout_s)[group]
+            try:
+                answer = self._wait(future, f"asking for the offsets of group {group}")
+                break
+            except RetryError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
         return {
             part.partition: (part.offset if part.offset >= 0 else None, part.metadata or "")
             for part in answer.topic_partitions
