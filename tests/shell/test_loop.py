@@ -80,9 +80,13 @@ def test_offsets_without_a_message_are_covered_and_messages_from_before_a_seek_a
     """A batch covers from the position on, whatever gap the topic has there; what lies below was read before."""
     _, worker = one_worker()
     worker.intake._step(worker.source)
+    while not worker.batches.empty():
+        worker.batches.get()
     worker.intake._positions[0] = 5
     late, next_one = SourceMessage(0, 3, b"k", b"v"), SourceMessage(0, 7, b"k", b"v")
-    batch = worker.intake._batch([late, next_one], 0)
+    worker.source.poll = lambda _messages_max, _wait_s: [late, next_one]  # type: ignore[method-assign, assignment]
+    worker.intake._step(worker.source)
+    batch = worker.batches.get(timeout=1)
     assert batch is not None
     assert batch.messages == (next_one,)
     assert [(section.first, section.stop) for section in batch.sections] == [(5, 8)]
