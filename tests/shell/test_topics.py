@@ -69,3 +69,5 @@ def test_a_cluster_that_is_not_there_is_named() -> None:
     settings = Settings(bootstrap="127.0.0.1:9")
     with pytest.raises(StopError, match=r"127\.0\.0\.1:9.*broker start.*--bootstrap"):
         topics.require(Admin(kafka_config.admin(settings), 1), settings)
+    with pytest.raises(StopError, match=r"creating topic.*127\.0\.0\.1:9.*--bootstrap"):
+        topics.create(Admin(kafka_config.admin(settings), 1), settings)

@@ -514,10 +514,13 @@ class Admin:
         except KafkaException as error:
             raise _raise(error, doing) from error
         except TimeoutError as error:
-            raise StopError(
-                f"{doing}: no answer from {self._bootstrap} in {self._timeout_s:g} s. Start a broker (neardup broker "
-                f"start), or name yours with --bootstrap or $NEARDUP_BOOTSTRAP"
-            ) from error
+            raise self._no_answer(doing) from error
+
+    def _no_answer(self, doing: str) -> StopError:
+        return StopError(
+            f"{doing}: no answer from {self._bootstrap} in {self._timeout_s:g} s. Start a broker (neardup broker "
+            f"start), or name yours with --bootstrap or $NEARDUP_BOOTSTRAP"
+        )
 
     def cluster_id(self) -> str:
         """Give the cluster's id."""
@@ -603,6 +606,8 @@ class Admin:
             if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return False
             raise StopError(f"creating topic {name}: {error.args[0].str()}") from error
+        except TimeoutError as error:
+            raise self._no_answer(f"creating topic {name}") from error
         return True
 
     def assigned(self, group: str) -> dict[str, int]:
