@@ -11,6 +11,7 @@ import pytest
 
 from tests.conftest import Kafka
 from tests.faults.harness import Deployment
+from worker.shell.broker import EmbeddedKafka
 
 Deploy = Callable[..., Deployment]
 
@@ -24,3 +25,21 @@ def deploy(kafka: Kafka, tmp_path: Path) -> Iterator[Deploy]:
             return stack.enter_context(Deployment(kafka.bootstrap, tmp_path, **settings))
 
         yield make
+
+
+@pytest.fixture
+def deploy3(kafka3: EmbeddedKafka, tmp_path: Path) -> Iterator[Deploy]:
+    """Make deployments on three brokers, with every topic on all of them."""
+    with ExitStack() as stack:
+
+        def make(**settings: Any) -> Deployment:
+            return stack.enter_context(Deployment(kafka3.bootstrap, tmp_path, **{"replication_factor": 3, **settings}))
+
+        yield make
+
+
+@pytest.fixture(params=["one-broker", "three-brokers"])
+def deploy_both(request: pytest.FixtureRequest) -> Deploy:
+    """Make deployments on one broker, then on three."""
+    deploy: Deploy = request.getfixturevalue("deploy" if request.param == "one-broker" else "deploy3")
+    return deploy

@@ -6,7 +6,6 @@ What goes wrong leaves its traces in the folder: one log file a worker process.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import subprocess
@@ -29,7 +28,7 @@ from worker.log.replica import Rejection
 from worker.settings import Settings
 from worker.shell import kafka_config, topics
 from worker.shell.history import Report
-from worker.shell.kafka import Admin, Feeder, TopicReader
+from worker.shell.kafka import Admin, Feeder, GroupOffsets, TopicReader
 from worker.shell.messages import decode_dead_letter, decode_verdict
 from worker.shell.verify import verify
 
@@ -50,13 +49,12 @@ SETTINGS: Mapping[str, Any] = {
     "log_format": "json",
 }
 
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None)
-
-
-def _die_with_parent() -> None:
-    """Runs in the child before exec: when the tests are killed, no worker stays behind."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+# When the tests are killed no worker stays behind: 1 is PR_SET_PDEATHSIG, 9 SIGKILL.
+_RUN = """
+import ctypes, runpy, sys
+ctypes.CDLL(None).prctl(1, 9)
+runpy.run_module(sys.argv.pop(1), None, '__main__', True)
+"""
 
 
 class WorkerProcess:
@@ -76,13 +74,12 @@ class WorkerProcess:
         own |= {f"NEARDUP_{name.upper()}": str(value) for name, value in settings.items()}
         with log_path.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-X", "faulthandler", "-m", module, "worker", "--worker-id", worker_id],
+                [sys.executable, "-X", "faulthandler", "-c", _RUN, module, "worker", "--worker-id", worker_id],
                 cwd=REPOSITORY,
                 env={**own, **(environment or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509  # one system call, no lock taken
             )
 
     @property
@@ -164,11 +161,14 @@ class Deployment:
 
     def __enter__(self) -> Self:
         topics.create(self.admin, self.settings)
+        name, count = self.settings.topic_documents, self.settings.partitions
+        self._offsets = GroupOffsets(kafka_config.group_offsets(self.settings), name, count, 60.0)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._offsets.close()
         for process in self.processes:
             process.kill()
         if error is not None:
@@ -212,9 +212,7 @@ class Deployment:
 
     def committed(self) -> int:
         """Give the number of source offsets that the group has committed."""
-        return sum(
-            offset or 0 for offset in self.admin.committed(self.settings.group, self.settings.topic_documents).values()
-        )
+        return sum(offset or 0 for offset, _ in self._offsets.get().values())
 
     def until_committed(self, at_least: int, timeout_s: float = 60.0) -> float:
         """Wait until so many source offsets are committed; give the seconds that it took."""

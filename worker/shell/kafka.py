@@ -24,7 +24,6 @@ from confluent_kafka import (
     TIMESTAMP_NOT_AVAILABLE,
     Consumer,
     ConsumerGroupState,
-    ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
     Message,
@@ -568,34 +567,6 @@ class Admin:
             for part in parts
         }
 
-    def committed(self, group: str, topic: str) -> dict[int, int | None]:
-        """Give a group's committed offsets, without those of transactions that are still open."""
-        return {number: offset for number, (offset, _) in self.committed_with_metadata(group, topic).items()}
-
-    def committed_with_metadata(self, group: str, topic: str) -> dict[int, tuple[int | None, str]]:
-        """
-        Give a group's committed offsets with what was kept beside them.
-
-        Raises:
-            RetryError: the group has no coordinator, even after a while: a new cluster makes one at the first question.
-        """
-        deadline = time.monotonic() + self._timeout_s
-        while True:
-            asked = [ConsumerGroupTopicPartitions(group)]
-            future = self._client.list_consumer_group_offsets(asked, request_timeout=self._timeout_s)[group]
-            try:
-                answer = self._wait(future, f"asking for the offsets of group {group}")
-                break
-            except RetryError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.1)
-        return {
-            part.partition: (part.offset if part.offset >= 0 else None, part.metadata or "")
-            for part in answer.topic_partitions
-            if part.topic == topic
-        }
-
     def create(self, name: str, partitions: int, replicas: int, config: Mapping[str, str]) -> bool:
         """Create a topic; tell whether it was missing."""
         topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=dict(config))
@@ -674,6 +645,34 @@ class Feeder:
     def flush(self, wait_s: float) -> int:
         """Wait until everything queued has gone out; give the number of messages that have not."""
         return int(self._producer.flush(wait_s))
+
+
+class GroupOffsets:
+    """
+    The offsets that a group has committed, asked for from outside the group.
+
+    Not by the administrator's client, which crashes when it asks a coordinator that is still loading.
+    """
+
+    def __init__(self, config: dict[str, Any], topic: str, partitions: int, call_timeout_s: float) -> None:
+        self._consumer = Consumer(_logged(config))
+        self._asked = [TopicPartition(topic, number) for number in range(partitions)]
+        self._call_timeout_s = call_timeout_s
+
+    def get(self) -> dict[int, tuple[int | None, str]]:
+        """Give offset (None: none) and metadata of each partition; offsets of open transactions do not count yet."""
+        try:
+            answer = self._consumer.committed(self._asked, timeout=self._call_timeout_s)
+        except KafkaException as error:
+            raise _raise(error, "asking for the group's offsets") from error
+        for part in answer:
+            if part.error is not None:
+                raise translate(part.error, "asking for the group's offsets")
+        return {part.partition: (part.offset if part.offset >= 0 else None, part.metadata or "") for part in answer}
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._consumer.close()
 
 
 class TopicMessage(NamedTuple):

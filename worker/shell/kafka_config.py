@@ -6,7 +6,17 @@ from typing import Any
 
 from worker.settings import Settings
 
-__all__ = ["admin", "appender", "connection", "feeder", "group_consumer", "log_consumer", "publisher", "reader"]
+__all__ = [
+    "admin",
+    "appender",
+    "connection",
+    "feeder",
+    "group_consumer",
+    "group_offsets",
+    "log_consumer",
+    "publisher",
+    "reader",
+]
 
 FETCH_BYTES_MAX = 16 << 20
 QUEUE_KBYTES_MAX = 16 << 10
@@ -85,6 +95,11 @@ def reader(settings: Settings) -> dict[str, Any]:
         "group.id": f"{settings.group}.reader",
         "enable.partition.eof": True,
     }
+
+
+def group_offsets(settings: Settings) -> dict[str, Any]:
+    """Give a client that asks for the group's offsets and does not join it; read_uncommitted: without waiting."""
+    return {**_consumer(settings), "group.id": settings.group, "isolation.level": "read_uncommitted"}
 
 
 def appender(settings: Settings) -> dict[str, Any]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell import kafka_config
 from worker.shell.history import History, Published, Report
-from worker.shell.kafka import Admin, Topic, TopicMessage, TopicReader
+from worker.shell.kafka import Admin, GroupOffsets, Topic, TopicMessage, TopicReader
 from worker.shell.ports import LogEntry, SourceMessage
 
 __all__ = ["Progress", "verify"]
@@ -49,7 +50,7 @@ def verify(
     log, documents = settings.topic_fingerprints, settings.topic_documents
     published = [settings.topic_verdicts, settings.topic_dead_letter]
     topics = _describe(admin, settings, [documents, log, *published])
-    committed = admin.committed(settings.group, documents)
+    committed = _committed(settings, topics[documents].partitions)
     answer_ends, log_ends, document_ends = (
         admin.ends({name: topics[name].partitions for name in names}) for names in (published, [log], [documents])
     )
@@ -73,6 +74,12 @@ def verify(
         is_dead_letter = message.topic == settings.topic_dead_letter
         history.take_answer(Published(message.key, message.value, message.headers, is_dead_letter))
     return history.report(committed)
+
+
+def _committed(settings: Settings, partitions: int) -> dict[int, int | None]:
+    config = kafka_config.group_offsets(settings)
+    with closing(GroupOffsets(config, settings.topic_documents, partitions, settings.call_timeout_s)) as offsets:
+        return {number: offset for number, (offset, _) in offsets.get().items()}
 
 
 def _describe(admin: Admin, settings: Settings, names: Sequence[str]) -> dict[str, Topic]:

@@ -13,7 +13,7 @@ import queue
 import signal
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from importlib.metadata import version
 from typing import Any
 
@@ -26,7 +26,7 @@ from worker.settings import Settings
 from worker.shell import faultpoints, interpreter, kafka_config, lineage, metrics, topics
 from worker.shell.health import HealthServer, Readiness
 from worker.shell.intake import Batch, Intake
-from worker.shell.kafka import Admin, GroupConsumer, LogAppender, LogConsumer, TransactionalPublisher
+from worker.shell.kafka import Admin, GroupConsumer, GroupOffsets, LogAppender, LogConsumer, TransactionalPublisher
 from worker.shell.loop import Loop, Surroundings
 from worker.shell.ordering import Ordering
 from worker.shell.ownership import Ownership
@@ -67,8 +67,8 @@ def run(settings: Settings) -> None:
         stack.callback(watchdog.close)
         ordering = _ordering(settings, found[settings.topic_fingerprints].topic_id.hex(), stack)
         records = ordering.restore()
-        _check_lineage(settings, admin, ordering)
         readiness.needs("log replayed", lambda: True)
+        _check_lineage(settings, found[settings.topic_documents].partitions, ordering)
         _log.info(
             "log applied",
             records=records,
@@ -106,9 +106,11 @@ def _report_death(death: ProcessDiedError) -> None:
     _log.warning("a page process died, its batch is tried again page by page", cause=death.code, text=str(death))
 
 
-def _check_lineage(settings: Settings, admin: Admin, ordering: Ordering) -> None:
+def _check_lineage(settings: Settings, partitions: int, ordering: Ordering) -> None:
     """Make sure that the group's offsets belong to this log."""
-    committed = admin.committed_with_metadata(settings.group, settings.topic_documents)
+    config = kafka_config.group_offsets(settings)
+    with closing(GroupOffsets(config, settings.topic_documents, partitions, settings.call_timeout_s)) as offsets:
+        committed = offsets.get()
     lineage.check(
         filter(None, (lineage.Lineage.parse(metadata) for _, metadata in committed.values())),
         ordering.lineage().log_id,
