@@ -67,6 +67,39 @@ class Column(Generic[Scalar]):
             taken[mine] = self._chunks[chunk][rows[mine] & (_CHUNK - 1)]
         return taken
 
+    def slice(self, first: int, stop: int) -> NDArray[Scalar]:
+        """Give the values of [first, stop), a view where one chunk holds them. Cost: O(asked)."""
+        if not 0 <= first <= stop <= self._length:
+            raise IndexError(f"[first, stop) must lie in [0, {self._length}), got [{first}, {stop})")
+        low, high = first >> _CHUNK_BITS, max(stop - 1, first) >> _CHUNK_BITS
+        if low == high:
+            begin = first & (_CHUNK - 1)
+            return self._chunks[low][begin : begin + stop - first] if first < stop else np.empty(0, self.dtype)
+        return np.concatenate(self._chunks[low : high + 1])[first - (low << _CHUNK_BITS) :][: stop - first]
+
+    def pieces(self) -> list[NDArray[Scalar]]:
+        """
+        Give all values in order as views that stay as they are, whatever is appended later.
+
+        Cost: O(chunks); nothing is copied.
+        """
+        ends = range(0, self._length, _CHUNK)
+        return [chunk[: self._length - at] for at, chunk in zip(ends, self._chunks, strict=True)]
+
+    @classmethod
+    def from_array(cls, dtype: type[Scalar], values: NDArray[Scalar]) -> Column[Scalar]:
+        """
+        Give the column with these values; it refers to them (a mapped file, say) and never writes into them.
+
+        Cost: O(chunks); the entries of the last, partly filled chunk are copied.
+        """
+        column = cls(dtype)
+        whole = len(values) & ~(_CHUNK - 1)
+        column._chunks = [values[at : at + _CHUNK] for at in range(0, whole, _CHUNK)]
+        column._length = whole
+        column.append(values[whole:])
+        return column
+
     def to_array(self) -> NDArray[Scalar]:
         """Give all values as one array (a copy)."""
         if not self._chunks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -11,10 +12,13 @@ from worker.log.answers import Judged, JudgedRows
 from worker.log.coverage import Coverage, Span
 from worker.log.record import Record
 
-__all__ = ["Pending"]
+__all__ = ["Pending", "PendingBatch"]
 
 
-class _Batch(NamedTuple):
+class PendingBatch(NamedTuple):
+    """The answers to [first, stop) of one source: the rows `rows` ([first, stop)) of a judged record."""
+
+    first: int
     stop: int
     record: Record
     judged: Judged
@@ -33,12 +37,15 @@ class Pending:
     __slots__ = ("_batches", "pruned")
 
     def __init__(self) -> None:
-        self._batches: SortedDict = SortedDict()  # first offset -> _Batch
+        self._batches: SortedDict = SortedDict()  # first offset -> PendingBatch
         self.pruned = 0  # offsets below are committed
 
     def __len__(self) -> int:
         """Give the number of batches."""
         return len(self._batches)
+
+    def __iter__(self) -> Iterator[PendingBatch]:
+        return iter(self._batches.values())
 
     def add(
         self,
@@ -51,7 +58,9 @@ class Pending:
     ) -> None:
         """Keep the answers of `rows` ([first, stop) of the record), which cover `span`."""
         if span.stop > self.pruned:
-            self._batches[span.first] = _Batch(span.stop, record, judged, rows, log_offset, timestamp_ms)
+            self._batches[span.first] = PendingBatch(
+                span.first, span.stop, record, judged, rows, log_offset, timestamp_ms
+            )
 
     def between(self, first: int, stop: int) -> list[JudgedRows]:
         """Give the rows of the source offsets [first, stop) that are kept, in order."""
@@ -59,7 +68,7 @@ class Pending:
         for start in self._batches.islice(max(self._batches.bisect_right(first) - 1, 0)):
             if start >= stop:
                 break
-            batch: _Batch = self._batches[start]
+            batch: PendingBatch = self._batches[start]
             row_first, row_stop = batch.rows
             begin, end = np.searchsorted(batch.record.offsets[row_first:row_stop], [first, stop]).tolist()
             if begin < end:

@@ -135,6 +135,7 @@ class Record:
     doc_ids: tuple[bytes, ...]
     urls: tuple[bytes, ...]
     notes: tuple[bytes, ...]
+    data: bytes  # the record as it stands in the log
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -277,6 +278,7 @@ def decode(data: bytes) -> Record:
         doc_ids=texts[0],
         urls=texts[1],
         notes=texts[2],
+        data=data,
     )
 
 

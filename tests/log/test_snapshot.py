@@ -1,0 +1,138 @@
+"""Snapshots: what comes back is what went in, and what is not whole is refused."""
+
+from __future__ import annotations
+
+import random
+import struct
+
+import pytest
+import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.log.test_replica import DEFINITION, TOPIC, Step, one_row, record, replay, rows, steps
+from worker.errors import RestoreError, RetryError, StopError
+from worker.log.definition import Definition
+from worker.log.record import Row, RowKind, Section, Source, decode, encode
+from worker.log.replica import Replica
+from worker.log.snapshot import LogIdentity, capture, restore
+
+LOG = LogIdentity("cluster", b"l" * 16)
+
+
+def to_bytes(replica: Replica) -> bytes:
+    """The snapshot of a replica, as one piece."""
+    snapshot = capture(replica, LOG)
+    data = b"".join(snapshot.parts())
+    assert len(data) == snapshot.nbytes
+    return data
+
+
+def answers(replica: Replica) -> list[object]:
+    """Everything that a replica says of the first forty offsets of two partitions."""
+    said: list[object] = [replica.documents, replica.next_offset]
+    for partition in (0, 1):
+        for offset in range(40):
+            try:
+                said.append(replica.answer(Source(TOPIC, partition), offset, "documents"))
+            except (KeyError, RetryError) as error:
+                said.append(repr(error))
+            said.append(replica.missing(Source(TOPIC, partition), offset, offset + 3))
+    return said
+
+
+@given(rows(), rows(), steps, st.integers(0, 40), st.integers(0, 30))
+def test_a_restored_replica_answers_like_the_original_and_goes_on_equal(
+    one: list[Row], two: list[Row], taken: list[Step], cut: int, committed: int
+) -> None:
+    """At any point of any log, with any part committed: same answers now, same answers and bytes after the rest."""
+    records = [record({0: one, 1: two}, step) for step in taken]
+    original = replay(records[:cut])
+    original.committed(Source(TOPIC, 0), committed)
+    restored = restore(to_bytes(original), DEFINITION, LOG)
+    restored._check()
+    assert answers(restored) == answers(original)
+    assert to_bytes(restored) == to_bytes(original)
+    for offset, data in enumerate(records[cut:], start=cut):
+        assert restored.apply(decode(data), offset, 5) == original.apply(decode(data), offset, 5)
+    restored._check()
+    assert answers(restored) == answers(original)
+    assert to_bytes(restored) == to_bytes(original)
+
+
+def test_a_snapshot_stays_what_it_was_while_its_replica_goes_on() -> None:
+    """Taken at one offset and written after others were applied, it holds the first."""
+    replica = replay([one_row(0), one_row(1, fingerprint=2**40 - 1)])
+    before = to_bytes(replica)
+    snapshot = capture(replica, LOG)
+    for offset in range(2, 200):
+        replica.apply(decode(one_row(offset, fingerprint=random.Random(offset).getrandbits(64))), offset, 0)
+    replica.committed(Source(TOPIC, 0), 100)
+    assert b"".join(snapshot.parts()) == before
+
+
+def test_cut_anywhere_or_with_any_byte_changed_it_is_refused() -> None:
+    """Every length below the whole, every single byte: a RestoreError that says so, never a replica, never a crash."""
+    data = to_bytes(replay([one_row(0), one_row(1, doc_id="other", url="https://example.org/x")]))
+    for length in range(len(data)):
+        with pytest.raises(RestoreError, match="cut"):
+            restore(data[:length], DEFINITION, LOG)
+    with pytest.raises(RestoreError, match="cut or damaged"):
+        restore(data + b"\0", DEFINITION, LOG)
+    for at in range(len(data)):
+        damaged = bytearray(data)
+        damaged[at] ^= 1 << at % 8
+        with pytest.raises(RestoreError, match=r"damaged|not a snapshot"):
+            restore(bytes(damaged), DEFINITION, LOG)
+
+
+def test_of_a_newer_format_it_stops_the_worker() -> None:
+    """A whole snapshot of a newer format is no damage: the text names both formats."""
+    data = bytearray(to_bytes(Replica(DEFINITION)))
+    struct.pack_into("<I", data, 8, 2)
+    struct.pack_into("<Q", data, 24, xxhash.xxh3_64_intdigest(data[:24] + data[32:]))
+    with pytest.raises(StopError, match="format 2, this worker reads up to 1"):
+        restore(bytes(data), DEFINITION, LOG)
+
+
+@pytest.mark.parametrize(
+    ("definition", "log", "named"),
+    [
+        (DEFINITION, LOG._replace(cluster_id="other"), "cluster other"),
+        (DEFINITION, LOG._replace(topic_id=b"m" * 16), (b"m" * 16).hex()),
+        (Definition("nd1", "0" * 16, 6), LOG, "max_distance 3; this worker has nd1, 0000000000000000 and 6"),
+        (Definition("nd1", "f" * 16, 3), LOG, "f" * 16),
+    ],
+)
+def test_of_another_log_or_definition_it_stops_the_worker(definition: Definition, log: LogIdentity, named: str) -> None:
+    """Another cluster, topic or definition is refused with both sides named."""
+    with pytest.raises(StopError, match=named):
+        restore(to_bytes(replay([one_row(0)])), definition, log)
+
+
+def test_more_rows_than_a_chunk_come_back() -> None:
+    """Columns of several chunks, the last one partly filled, survive and grow on without touching the bytes."""
+    generator = random.Random(1)
+    fields = [
+        Row(n, RowKind.SHORT, f"doc-{n}", f"https://example.org/{n}", n, 0, generator.getrandbits(64), 1)
+        for n in range(70_000)
+    ]
+    replica = Replica(DEFINITION)
+    for first in range(0, 70_000, 10_000):
+        data = _many(fields[first : first + 10_000], first)
+        replica.apply(decode(data), first, 0)
+    stored = to_bytes(replica)
+    restored = restore(stored, DEFINITION, LOG)
+    for row in (0, 1, 65_535, 65_536, 69_999):
+        assert restored.judge.originals.get(row) == replica.judge.originals.get(row)
+    later = one_row(70_000, doc_id="later", fingerprint=1)
+    for each in (restored, replica):
+        each.apply(decode(later), 70_000, 0)
+        each._check()
+    assert to_bytes(restored) == to_bytes(replica)
+    assert to_bytes(restore(stored, DEFINITION, LOG)) == stored
+
+
+def _many(chosen: list[Row], first: int) -> bytes:
+    section = Section(Source(TOPIC, 0), first, first + len(chosen), first, chosen)
+    return next(encode(DEFINITION.author("w"), [section], 1 << 24))

@@ -1,0 +1,208 @@
+"""
+A snapshot: the replica at one log offset as columns, and back. No I/O.
+
+What other columns determine is left out: the index is built from the live rows, and what a pending verdict says stands
+in its record. Snapshots of one log are interchangeable: any worker's replica at this offset is this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from worker.core.exact import ExactTable
+from worker.core.index import PermutedIndex
+from worker.errors import StopError
+from worker.log.answers import Judged
+from worker.log.columns import Column
+from worker.log.coverage import Coverage, Span
+from worker.log.definition import Definition
+from worker.log.originals import Originals
+from worker.log.pending import Pending
+from worker.log.record import Record, RowKind, Source, decode
+from worker.log.replica import Replica
+from worker.log.snapshot_bytes import ARRAYS, Columns, Pieces, Snapshot, unpack
+
+__all__ = ["LogIdentity", "capture", "restore"]
+
+_TOPIC_ID_BYTES = 16
+
+
+class LogIdentity(NamedTuple):
+    """Which log: its cluster, and the id of its topic, which changes when the topic is made anew."""
+
+    cluster_id: str
+    topic_id: bytes
+
+
+def capture(replica: Replica, log: LogIdentity) -> Snapshot:
+    """
+    Take a replica as it stands now.
+
+    Cost: O(live rows) for the table of doc_ids, O(chunks) for the originals, O(rows) for what is pending.
+    """
+    judge, definition = replica.judge, replica.definition
+    names = judge.names.arrays()
+    arrays: dict[str, Pieces] = {f"originals.{name}": pieces for name, pieces in judge.originals.pieces().items()}
+    arrays |= {
+        "originals.fingerprints": judge.fingerprints.pieces(),
+        "originals.digests": judge.digests.pieces(),
+        "originals.kinds": judge.kinds.pieces(),
+        "live.rows": [names["rows"]],
+        "live.doc_id_hashes": [names["keys"]],
+    }
+    header = {
+        "cluster_id": log.cluster_id,
+        "topic_id": log.topic_id.hex(),
+        "scheme": definition.scheme,
+        "parameters": definition.parameters,
+        "max_distance": definition.max_distance,
+        "next_offset": replica.next_offset,
+        "documents": replica.documents,
+    }
+    return Snapshot(header, {**arrays, **_sources_of(replica), **_pending_of(replica)})
+
+
+def _column(name: str, values: Sequence[int]) -> Pieces:
+    return [np.array(values, ARRAYS[name])]
+
+
+def _sources_of(replica: Replica) -> dict[str, Pieces]:
+    """Give coverage, and how far each source is known to be committed."""
+    sources = sorted(replica.coverage)
+    spans = [(at, *span) for at, source in enumerate(sources) for span in replica.coverage[source]]
+    pruned = [replica.pending[source].pruned if source in replica.pending else 0 for source in sources]
+    columns = {
+        "sources.topic_ids": [byte for source in sources for byte in source.topic_id],
+        "sources.partitions": [source.partition for source in sources],
+        "sources.pruned": pruned,
+        "coverage.sources": [at for at, _, _ in spans],
+        "coverage.firsts": [first for _, first, _ in spans],
+        "coverage.stops": [stop for _, _, stop in spans],
+    }
+    return {name: _column(name, values) for name, values in columns.items()}
+
+
+def _pending_of(replica: Replica) -> dict[str, Pieces]:
+    """Give the verdicts that are not known to be committed: their records, and what the judge found."""
+    sources = sorted(replica.coverage)
+    batches = [(at, b) for at, source in enumerate(sources) for b in replica.pending.get(source, ())]
+    kept = {batch.log_offset: batch for _, batch in batches}  # several batches can share a record
+    held = [kept[offset] for offset in sorted(kept)]
+    position = {batch.log_offset: at for at, batch in enumerate(held)}
+    columns = {
+        "records.ends": np.cumsum([len(batch.record.data) for batch in held], dtype=np.int64).tolist(),
+        "records.log_offsets": [batch.log_offset for batch in held],
+        "records.timestamps": [batch.timestamp_ms for batch in held],
+        "batches.sources": [at for at, _ in batches],
+        "batches.records": [position[batch.log_offset] for _, batch in batches],
+        "batches.firsts": [batch.first for _, batch in batches],
+        "batches.stops": [batch.stop for _, batch in batches],
+        "batches.row_firsts": [batch.rows[0] for _, batch in batches],
+        "batches.row_stops": [batch.rows[1] for _, batch in batches],
+    }
+    arrays: dict[str, Pieces] = {name: _column(name, values) for name, values in columns.items()}
+    arrays["records.bytes"] = [np.frombuffer(batch.record.data, np.uint8) for batch in held]
+    for field in Judged._fields:
+        arrays[f"judged.{field}"] = [getattr(batch.judged, field) for batch in held]
+    return arrays
+
+
+def restore(data: bytes | memoryview, definition: Definition, log: LogIdentity) -> Replica:
+    """
+    Give the replica of a snapshot. It refers to `data` (a mapped file, say), which must stay as it is.
+
+    Args:
+        definition: this worker's; log: the one it follows. Both must be the snapshot's.
+
+    Raises:
+        RestoreError: damaged or cut.
+        StopError: of a newer format, of another log or of another definition: falling back silently would hide it.
+    Cost: O(bytes) for the checksum, an index insert a live row.
+    """
+    header, arrays = unpack(data)
+    _check_identity(header, definition, log)
+    replica = Replica(definition)
+    judge = replica.judge
+    prefix = "originals."
+    judge.originals = Originals.from_arrays(
+        {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
+    )
+    fingerprints, digests, kinds = (arrays[prefix + name] for name in ("fingerprints", "digests", "kinds"))
+    judge.fingerprints = Column.from_array(np.uint64, fingerprints)
+    judge.digests = Column.from_array(np.uint64, digests)
+    judge.kinds = Column.from_array(np.uint8, kinds)
+    rows = arrays["live.rows"]
+    is_full = kinds[rows] == RowKind.FULL
+    full, short = rows[is_full], rows[~is_full]
+    judge.index = PermutedIndex.from_arrays(
+        {"fingerprints": fingerprints[full], "rows": full}, max_distance=definition.max_distance
+    )
+    judge.short = ExactTable.from_arrays({"keys": digests[short], "rows": short})
+    judge.names = ExactTable.from_arrays({"keys": arrays["live.doc_id_hashes"], "rows": rows})
+    judge.documents = int(header["documents"])
+    _restore_sources(replica, arrays)
+    replica.next_offset = int(header["next_offset"])
+    return replica
+
+
+def _check_identity(header: Mapping[str, Any], definition: Definition, log: LogIdentity) -> None:
+    written = LogIdentity(header["cluster_id"], bytes.fromhex(header["topic_id"]))
+    if written != log:
+        raise StopError(
+            f"the snapshot is of the log {written.topic_id.hex()} in cluster {written.cluster_id}, this worker follows "
+            f"{log.topic_id.hex()} in cluster {log.cluster_id}: the topic was recreated, or the cluster is another. "
+            f"Remove the snapshots to restore from this log"
+        )
+    made = Definition(header["scheme"], header["parameters"], header["max_distance"])
+    if made != definition:
+        raise StopError(
+            f"the snapshot was made with scheme {made.scheme}, parameters {made.parameters} and max_distance "
+            f"{made.max_distance}; this worker has {definition.scheme}, {definition.parameters} and "
+            f"{definition.max_distance}. Start it with the snapshot's parameters, or give it a new log topic and "
+            f"another state directory"
+        )
+
+
+def _restore_sources(replica: Replica, arrays: Columns) -> None:
+    """Put back coverage and pending verdicts."""
+    ids = arrays["sources.topic_ids"].tobytes()
+    sources = [
+        Source(ids[at * _TOPIC_ID_BYTES : (at + 1) * _TOPIC_ID_BYTES], partition)
+        for at, partition in enumerate(arrays["sources.partitions"].tolist())
+    ]
+    for source, pruned in zip(sources, arrays["sources.pruned"].tolist(), strict=True):
+        replica.coverage[source] = Coverage()
+        replica.pending[source] = Pending()
+        replica.pending[source].prune(pruned)
+    for at, first, stop in _rows_of(arrays, "coverage.sources", "coverage.firsts", "coverage.stops"):
+        replica.coverage[sources[at]].add(first, stop)
+    records = list(_records_of(arrays))
+    for source_at, record_at, first, stop, row_first, row_stop in _rows_of(
+        arrays, *(f"batches.{name}" for name in ("sources", "records", "firsts", "stops", "row_firsts", "row_stops"))
+    ):
+        record, judged, log_offset, timestamp_ms = records[record_at]
+        replica.pending[sources[source_at]].add(
+            Span(first, stop), record, judged, (row_first, row_stop), log_offset, timestamp_ms
+        )
+
+
+def _records_of(arrays: Columns) -> Iterator[tuple[Record, Judged, int, int]]:
+    """Give each record with pending verdicts, what the judge found, its offset and its time stamp."""
+    start = row = 0
+    for end, log_offset, timestamp_ms in _rows_of(arrays, "records.ends", "records.log_offsets", "records.timestamps"):
+        record = decode(arrays["records.bytes"][start:end].tobytes())
+        stop = row + len(record)
+        yield (
+            record,
+            Judged(*(arrays[f"judged.{field}"][row:stop] for field in Judged._fields)),
+            log_offset,
+            timestamp_ms,
+        )
+        start, row = end, stop
+
+
+def _rows_of(arrays: Columns, *names: str) -> Iterator[tuple[int, ...]]:
+    return zip(*(arrays[name].tolist() for name in names), strict=True)
