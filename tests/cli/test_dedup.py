@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from tests.oracle import Oracle, said
 from worker.cli import app
+from worker.errors import StopError
 from worker.log.record import Source
 from worker.settings import Settings
 from worker.shell.files import FileEngine, file_engine
@@ -31,11 +32,11 @@ def page(number: int, **body: str) -> dict[str, str]:
     return {"url": f"https://example.org/{number}", "fetched_at": "2026-01-02T03:04:05Z", **body}
 
 
-def dedup(tmp_path: Path, text: str) -> tuple[list[dict[str, Any]], str]:
+def dedup(tmp_path: Path, text: str, *options: str) -> tuple[list[dict[str, Any]], str]:
     """Run the command; give its lines and what it said."""
     source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_text(text)
-    result = CliRunner().invoke(app, ["dedup", str(source), "--output", str(target), "--processes", "0"])
+    result = CliRunner().invoke(app, ["dedup", str(source), "--output", str(target), "--processes", "0", *options])
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in target.read_text().splitlines()], result.output
 
@@ -110,3 +111,29 @@ def _recording(engine: FileEngine, oracle: Oracle) -> FileEngine:
 
     writer.append = both  # type: ignore[method-assign]
     return engine
+
+
+def test_with_a_state_the_next_run_goes_on_where_the_last_ended(tmp_path: Path) -> None:
+    """Two runs over two halves with one state say what one run over the whole says, offsets included."""
+    documents = [
+        page(n, text=ARTICLE.replace("hall 3", f"hall {n % 5}") if n % 3 else f"Note {n % 4}") for n in range(30)
+    ]
+    whole, _ = dedup(tmp_path, lines(*documents))
+    state = ("--state", str(tmp_path / "state"))
+    halves = [dedup(tmp_path, lines(*part), *state)[0] for part in (documents[:13], documents[13:])]
+    assert [_judged(answer) for half in halves for answer in half] == [_judged(answer) for answer in whole]
+
+
+def _judged(answer: dict[str, Any]) -> dict[str, Any]:
+    """What does not depend on the clock, nor on how documents share a record."""
+    index = {"documents": answer["index"]["documents"]}
+    return {name: value for name, value in answer.items() if name != "decided_at"} | {"index": index}
+
+
+def test_a_run_that_fails_leaves_the_state_as_it_was(tmp_path: Path) -> None:
+    """A state of other settings is refused in one line, and neither it nor the output is touched."""
+    first, _ = dedup(tmp_path, lines(page(1, text=ARTICLE)), "--state", str(tmp_path / "state"))
+    arguments = ["dedup", str(tmp_path / "in.jsonl"), "--output", str(tmp_path / "out.jsonl"), "--processes", "0"]
+    result = CliRunner().invoke(app, [*arguments, "--state", str(tmp_path / "state"), "--max-distance", "5"])
+    assert isinstance(result.exception, StopError) and "max_distance" in str(result.exception)
+    assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == first

@@ -24,6 +24,10 @@ def dedup(
         str | None, typer.Option(help="Fetch time of JSON Lines that bring none, like 2026-01-31T12:00:00Z.")
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Verdicts as JSON Lines; stdout if left out.")] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Go on where the last run with this directory ended; kept at a clean end."),
+    ] = None,
 ) -> None:
     """
     Judge the documents of files in their order: one verdict a line, the same as a group of workers would give.
@@ -37,8 +41,10 @@ def dedup(
     crawl = CrawlFiles(files, report_damage, fetched_at_default=fetched_at)
     outcomes: Counter[str] = Counter()
     started = time.monotonic()
-    stream = sys.stdout.buffer if output is None else output.open("wb")
-    with file_engine(settings) as engine, stream:
+    with (
+        file_engine(settings, state) as engine,
+        sys.stdout.buffer if output is None else output.open("wb") as stream,
+    ):
         records = tracked(crawl, crawl, "judging")
         for answered in engine.judge((record.key, record.value) for record in records):
             outcome, line = line_of(answered)

@@ -7,20 +7,25 @@ What Kafka adds (other workers, transactions, restarts) falls away; what judges 
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 import orjson
 
 from worker.core.fingerprint import Fingerprinter
 from worker.core.verdict import Verdict
+from worker.errors import StopError
 from worker.log.definition import Definition
 from worker.log.record import Row, Source
 from worker.log.replica import Rejection, Replica
+from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
+from worker.shell.checkpoint import Checkpoint, locked
 from worker.shell.memory_log import MemoryLog, MemoryReader, MemoryWriter
 from worker.shell.messages import encode_verdict
 from worker.shell.ordering import Ordering, Part
@@ -32,6 +37,7 @@ __all__ = ["TOPIC", "Answered", "FileEngine", "file_engine", "line_of", "prepare
 
 TOPIC = "files"
 _SOURCE = Source(b"neardup:files".ljust(16, b"\0"), 0)
+_LOG = LogIdentity("files", _SOURCE.topic_id)
 _BATCHES_AHEAD = 4
 
 
@@ -131,15 +137,34 @@ def preparing(settings: Settings) -> Iterator[Preparer]:
 
 
 @contextmanager
-def file_engine(settings: Settings) -> Iterator[FileEngine]:
-    """Give an engine as the settings describe it, and end its processes afterwards."""
-    with preparing(settings) as preparer:
-        yield FileEngine(
+def file_engine(settings: Settings, state: Path | None = None) -> Iterator[FileEngine]:
+    """
+    Give an engine as the settings describe it, and end its processes afterwards.
+
+    Args:
+        state: a folder; the engine goes on where the last one on it ended, and its own end is kept there. A run that
+            fails leaves the folder as it was, and can be repeated.
+
+    Raises:
+        StopError: the folder is in use, of other settings, or cannot be written to.
+    """
+    with ExitStack() as stack:
+        preparer = stack.enter_context(preparing(settings))
+        checkpoint, replica = None, None
+        if state is not None:
+            stack.enter_context(locked(state))
+            checkpoint = Checkpoint(state, settings.definition, _LOG, "files", math.inf)
+            replica = checkpoint.restore()
+        engine = FileEngine(
             settings.definition,
             preparer,
+            replica=replica,
             batch_documents_max=settings.batch_documents_max,
             record_bytes_max=settings.record_bytes_max,
         )
+        yield engine
+        if checkpoint is not None and not checkpoint.save(engine.replica):
+            raise StopError(f"the state could not be written to {state}: free some space and run this again")
 
 
 def line_of(answered: Answered) -> tuple[str, bytes]:

@@ -48,17 +48,23 @@ class _Ready(NamedTuple):
     outcomes: list[str]
 
 
+def _nothing() -> None:
+    pass
+
+
 class Surroundings(NamedTuple):
     """
     What the loop has of the process that it runs in.
 
-    `stopping` is set when the worker is to end: no batch is then waited for longer than ten seconds.
+    `stopping` is set when the worker is to end: no batch is then waited for longer than ten seconds. `between` is
+    called between batches, whether there are any or not: the replica stands still while it runs.
     """
 
     watchdog: Watchdog
     reach: Reach
     stopping: threading.Event
     sleep: Callable[[float], None] = time.sleep
+    between: Callable[[], None] = _nothing
 
 
 class Loop:
@@ -85,12 +91,13 @@ class Loop:
         self._publisher = publisher
         self._ownership = ownership
         self._batches = batches
-        self._watchdog, self._reach, self._stopping, self._sleep = surroundings
+        self._watchdog, self._reach, self._stopping, self._sleep, self._between = surroundings
         self._rewinds_in_a_row = 0
 
     def run(self) -> None:
         """Answer batch after batch, and follow the log while there is none."""
         while True:
+            self._between()
             try:
                 batch = self._batches.get(timeout=0.01)
             except queue.Empty:

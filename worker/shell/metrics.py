@@ -23,6 +23,7 @@ __all__ = [
     "REPEATED_ROWS",
     "RETRIES",
     "REWINDS",
+    "SNAPSHOTS_REFUSED",
     "SNAPSHOT_BYTES",
     "SNAPSHOT_FAILURES",
     "SNAPSHOT_S",
@@ -82,6 +83,7 @@ SNAPSHOT_TIME = Gauge("neardup_snapshot_timestamp_seconds", "Unix time of the la
 SNAPSHOT_BYTES = Gauge("neardup_snapshot_bytes", "Size of the last snapshot written")
 SNAPSHOT_S = Histogram("neardup_snapshot_seconds", "Time to write a snapshot", buckets=_SECONDS)
 SNAPSHOT_FAILURES = Counter("neardup_snapshot_failures_total", "Snapshots that could not be written; work went on")
+SNAPSHOTS_REFUSED = Counter("neardup_snapshots_refused_total", "Damaged snapshots found at a start")
 
 for _stage in STAGES:
     STAGE_S.labels(_stage)

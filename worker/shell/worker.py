@@ -13,7 +13,9 @@ import queue
 import signal
 import threading
 import time
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -22,11 +24,21 @@ import structlog
 from worker.core.fingerprint import Fingerprinter
 from worker.errors import NeardupError, StopError
 from worker.log.replica import Replica
+from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
 from worker.shell import faultpoints, interpreter, kafka_config, lineage, metrics, topics
+from worker.shell.checkpoint import Checkpoint
 from worker.shell.health import HealthServer, Readiness
 from worker.shell.intake import Batch, Intake
-from worker.shell.kafka import Admin, GroupConsumer, GroupOffsets, LogAppender, LogConsumer, TransactionalPublisher
+from worker.shell.kafka import (
+    Admin,
+    GroupConsumer,
+    GroupOffsets,
+    LogAppender,
+    LogConsumer,
+    Topic,
+    TransactionalPublisher,
+)
 from worker.shell.loop import Loop, Surroundings
 from worker.shell.ordering import Ordering
 from worker.shell.ownership import Ownership
@@ -65,7 +77,9 @@ def run(settings: Settings) -> None:
         fingerprinter.warm_up()
         watchdog = Watchdog()
         stack.callback(watchdog.close)
-        ordering = _ordering(settings, found[settings.topic_fingerprints].topic_id.hex(), stack)
+        checkpoint = _checkpoint(settings, admin, found)
+        replica = Replica(settings.definition) if checkpoint is None else checkpoint.restore()
+        ordering = _ordering(settings, replica, found[settings.topic_fingerprints].topic_id.hex(), stack)
         records = ordering.restore()
         readiness.needs("log replayed", lambda: True)
         _check_lineage(settings, found[settings.topic_documents].partitions, ordering)
@@ -98,7 +112,10 @@ def run(settings: Settings) -> None:
             watchdog,
             reach,
             readiness,
+            between=_nothing if checkpoint is None else partial(checkpoint.tick, replica),
         )
+        if checkpoint is not None:
+            checkpoint.save(replica)
 
 
 def _report_death(death: ProcessDiedError) -> None:
@@ -120,9 +137,20 @@ def _check_lineage(settings: Settings, partitions: int, ordering: Ordering) -> N
     )
 
 
-def _ordering(settings: Settings, log_id: str, stack: ExitStack) -> Ordering:
-    """Make the replica and the two ends of the log."""
-    replica = Replica(settings.definition)
+def _nothing() -> None:
+    pass
+
+
+def _checkpoint(settings: Settings, admin: Admin, found: Mapping[str, Topic]) -> Checkpoint | None:
+    """Give the folder of snapshots, if there is one."""
+    if settings.state_dir is None:
+        return None
+    log = LogIdentity(admin.cluster_id(), found[settings.topic_fingerprints].topic_id)
+    return Checkpoint(settings.state_dir, settings.definition, log, settings.worker_id, settings.snapshot_interval_s)
+
+
+def _ordering(settings: Settings, replica: Replica, log_id: str, stack: ExitStack) -> Ordering:
+    """Make the two ends of the log."""
     reader = LogConsumer(
         kafka_config.log_consumer(settings), settings.topic_fingerprints, replica.next_offset, settings.call_timeout_s
     )
@@ -142,6 +170,8 @@ def _serve(
     watchdog: Watchdog,
     reach: faultpoints.Reach,
     readiness: Readiness,
+    *,
+    between: Callable[[], None],
 ) -> None:
     """Answer documents until told to stop; then finish what has been read, leave the group and return."""
     ownership = Ownership()
@@ -167,7 +197,7 @@ def _serve(
     previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     loop = Loop(
         settings, topic_id, ordering, publisher, ownership, batches,
-        Surroundings(watchdog, reach, intake.stopping),
+        Surroundings(watchdog, reach, intake.stopping, between=between),
     )  # fmt: skip
     thread.start()
     _log.info("worker runs", worker_id=settings.worker_id, group=settings.group, bootstrap=settings.bootstrap)

@@ -1,0 +1,201 @@
+"""The folder of snapshots: two are kept, damage falls back, a full disk costs nothing but the new one."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from prometheus_client import REGISTRY
+
+from tests.log.test_replica import DEFINITION, TOPIC, one_row
+from worker.errors import StopError
+from worker.log.definition import Definition
+from worker.log.record import Source, decode
+from worker.log.replica import Replica
+from worker.log.snapshot import LogIdentity
+from worker.shell.checkpoint import KEPT, Checkpoint, locked
+from worker.shell.memory_log import MemoryLog, MemoryReader, MemoryWriter
+from worker.shell.ordering import Ordering
+
+LOG = LogIdentity("cluster", b"l" * 16)
+
+
+class Clock:
+    """A clock that stands until it is set."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def checkpoint(folder: Path, definition: Definition = DEFINITION, log: LogIdentity = LOG) -> Checkpoint:
+    """A checkpoint as the next start of a worker would make it."""
+    return Checkpoint(folder, definition, log, "one", 60)
+
+
+def applied(replica: Replica, count: int) -> Replica:
+    """Apply so many records more, each a document unlike the others."""
+    for offset in range(replica.next_offset, replica.next_offset + count):
+        replica.apply(decode(one_row(offset, fingerprint=offset * 0x9E37_79B9_7F4A_7C15 % 2**64)), offset, offset)
+    return replica
+
+
+def names(folder: Path) -> list[int]:
+    """The offsets of the snapshots in a folder, and nothing else is there."""
+    files = sorted(path.name for path in folder.iterdir())
+    assert all(name.startswith("snapshot-") for name in files), files
+    return [int(name.removeprefix("snapshot-").removesuffix(".ndsnap")) for name in files]
+
+
+def counted(name: str) -> float:
+    """A counter's value."""
+    return REGISTRY.get_sample_value(name) or 0.0
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Let every write beyond `size` fail, as a full disk does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_the_newest_comes_back_and_two_are_kept(tmp_path: Path) -> None:
+    """After five saves there are the last two, and a new start stands where the last one stood."""
+    replica, saving = Replica(DEFINITION), checkpoint(tmp_path)
+    for _ in range(5):
+        assert saving.save(applied(replica, 3))
+    assert names(tmp_path) == [12, 15] and KEPT == 2
+    restored = checkpoint(tmp_path).restore()
+    assert (restored.next_offset, restored.documents) == (15, replica.documents)
+    assert restored.answer(Source(TOPIC, 0), 7, "d") == replica.answer(Source(TOPIC, 0), 7, "d")
+    restored._check()
+
+
+def test_an_empty_folder_gives_an_empty_replica(tmp_path: Path) -> None:
+    """A first start, with a folder that does not exist yet."""
+    assert checkpoint(tmp_path / "a" / "b").restore().next_offset == 0
+
+
+def test_a_snapshot_is_written_when_it_is_due_and_something_has_changed(tmp_path: Path) -> None:
+    """Not before the interval is over, not twice for the same offset."""
+    clock = Clock()
+    ticking = Checkpoint(tmp_path, DEFINITION, LOG, "one", 60, clock)
+    replica = applied(Replica(DEFINITION), 4)
+    for now, expected in ((59.0, []), (61.0, [4]), (130.0, [4])):
+        clock.now = now
+        ticking.tick(replica)
+        if ticking._writer is not None:
+            ticking._writer.join(10)
+        assert names(tmp_path) == expected
+    clock.now = 200.0
+    ticking.tick(applied(replica, 2))
+    applied(replica, 3)  # goes on while the thread writes
+    assert ticking.save(replica)
+    assert names(tmp_path) == [6, 9]
+
+
+def test_row_13_a_full_disk_costs_the_new_snapshot_only(tmp_path: Path) -> None:
+    """The old ones stay, nothing half-written is left, the metric counts it, and with room again it is written."""
+    replica, saving = applied(Replica(DEFINITION), 3), checkpoint(tmp_path)
+    assert saving.save(replica)
+    before, failed = (tmp_path / f"snapshot-{3:020}.ndsnap").read_bytes(), counted("neardup_snapshot_failures_total")
+    applied(replica, 200)
+    with files_of_at_most(4096):
+        assert not saving.save(replica)
+    assert names(tmp_path) == [3]
+    assert (tmp_path / f"snapshot-{3:020}.ndsnap").read_bytes() == before
+    assert counted("neardup_snapshot_failures_total") == failed + 1
+    assert saving.save(applied(replica, 1))
+    assert names(tmp_path) == [3, 204]
+
+
+@pytest.mark.parametrize("damage", ["cut", "byte", "empty", "foreign"])
+def test_row_14_a_damaged_snapshot_falls_back_to_the_older_then_to_the_log(tmp_path: Path, damage: str) -> None:
+    """Whatever became of the newest, the one before it is used; with both damaged, the log from its first record."""
+    log = MemoryLog(lambda: 7)
+    writer = MemoryWriter(log)
+    writer.append([one_row(offset) for offset in range(9)])
+    whole = Replica(DEFINITION)
+    Ordering(whole, MemoryReader(log), writer, DEFINITION.author("w"), 1 << 20).restore()
+    saving = checkpoint(tmp_path)
+    saving.save(applied(Replica(DEFINITION), 3))
+    saving.save(applied(Replica(DEFINITION), 6))
+    refused = counted("neardup_snapshots_refused_total")
+    for at, expected in ((6, 3), (3, 0)):
+        _damage(tmp_path / f"snapshot-{at:020}.ndsnap", damage)
+        restored = checkpoint(tmp_path).restore()
+        assert restored.next_offset == expected
+    assert counted("neardup_snapshots_refused_total") == refused + 3
+    ordering = Ordering(restored, MemoryReader(log), writer, DEFINITION.author("w"), 1 << 20)
+    assert ordering.restore() == 9
+    for offset in range(9):
+        assert restored.answer(Source(TOPIC, 0), offset, "d") == whole.answer(Source(TOPIC, 0), offset, "d")
+
+
+def _damage(path: Path, how: str) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.unlink()
+    became: dict[str, bytes] = {"cut": bytes(data[:-1]), "byte": bytes(data), "empty": b"", "foreign": b"PK" * 100}
+    path.write_bytes(became[how])
+
+
+def test_damaged_snapshots_do_not_count_among_the_two(tmp_path: Path) -> None:
+    """A damaged one with a later offset does not push a good one out: the next good one replaces it."""
+    saving = checkpoint(tmp_path)
+    replica = Replica(DEFINITION)
+    for _ in range(2):
+        saving.save(applied(replica, 3))
+    _damage(tmp_path / f"snapshot-{6:020}.ndsnap", "byte")
+    after = checkpoint(tmp_path)
+    assert after.save(applied(after.restore(), 5))
+    assert names(tmp_path) == [3, 8]
+
+
+def test_row_15_another_log_or_definition_is_refused_and_the_file_named(tmp_path: Path) -> None:
+    """No silent fall-back: the text names the file, and what to do."""
+    checkpoint(tmp_path).save(applied(Replica(DEFINITION), 3))
+    for other in (LOG._replace(cluster_id="c2"), LOG._replace(topic_id=b"x" * 16)):
+        with pytest.raises(StopError, match=r"snapshot-0+3\.ndsnap.*recreated.*Remove the snapshots"):
+            checkpoint(tmp_path, log=other).restore()
+    with pytest.raises(StopError, match=r"max_distance 3; this worker has .* 6"):
+        checkpoint(tmp_path, Definition("nd1", "0" * 16, 6)).restore()
+    assert names(tmp_path) == [3]
+
+
+@pytest.mark.parametrize(("first", "records", "said"), [(5, 2, "starts at offset 5"), (0, 2, "past the log's end")])
+def test_row_15_a_log_that_begins_after_the_snapshot_or_ends_before_it_is_refused(
+    tmp_path: Path, first: int, records: int, said: str
+) -> None:
+    """A snapshot at offset 3 cannot go on with a log cut at 5, nor with one that ends at 2."""
+    checkpoint(tmp_path).save(applied(Replica(DEFINITION), 3))
+    log = MemoryLog(lambda: 7)
+    log.first = first
+    MemoryWriter(log).append([one_row(offset) for offset in range(first, first + records)])
+    replica = checkpoint(tmp_path).restore()
+    ordering = Ordering(replica, MemoryReader(log, 3), MemoryWriter(log), DEFINITION.author("w"), 1 << 20)
+    with pytest.raises(StopError, match=said):
+        ordering.restore()
+
+
+def test_a_folder_is_held_by_one(tmp_path: Path) -> None:
+    """The second to lock it is told, and the folder is free afterwards."""
+    with locked(tmp_path), pytest.raises(StopError, match="in use"), locked(tmp_path):
+        pass
+    with locked(tmp_path):
+        pass
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    """A file where the folder should be."""
+    (tmp_path / "file").touch()
+    with pytest.raises(StopError, match="file/state cannot be made"):
+        checkpoint(tmp_path / "file" / "state")
