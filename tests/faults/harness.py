@@ -83,6 +83,11 @@ class WorkerProcess:
             )
 
     @property
+    def pid(self) -> int:
+        """Give the process id."""
+        return self._process.pid
+
+    @property
     def exit_code(self) -> int | None:
         """Give the exit code, negative for a signal; None while it runs."""
         return self._process.poll()

@@ -1,0 +1,83 @@
+"""Rows 13 to 15 of the fault table: the disk under the snapshots is full, damages them, or holds another log's."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import pytest
+
+from tests.faults.conftest import Deploy
+from tests.faults.crawl import crawl
+from tests.faults.harness import WorkerProcess
+
+pytestmark = [pytest.mark.kafka, pytest.mark.faults]
+
+MESSAGES = 400
+
+
+def _restored(process: WorkerProcess) -> list[int]:
+    """The offsets at which a worker's snapshots were restored."""
+    return [int(line["next_offset"]) for line in process.events() if line.get("event") == "snapshot restored"]
+
+
+def _snapshots(folder: Path) -> list[Path]:
+    return sorted(folder.glob("snapshot-*.ndsnap"))
+
+
+def test_row_13_the_disk_is_full(deploy: Deploy, tmp_path: Path) -> None:
+    """The snapshot before stays, documents are answered all the while, and a start from that snapshot is right."""
+    deployment, state = deploy(), tmp_path / "state"
+    (worker,) = deployment.start_all("one", state_dir=state, snapshot_interval_s=1)
+    deployment.feed(crawl(seed=1, count=MESSAGES))
+    deployment.until(lambda: _snapshots(state), "a snapshot")
+    deployment.until_all_committed()
+    room = _snapshots(state)[0].stat().st_size
+    resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (max(room // 2, 16_384), resource.RLIM_INFINITY))
+    before = _snapshots(state)
+    deployment.feed(crawl(seed=2, count=MESSAGES))
+    deployment.until(lambda: worker.said("snapshot not written, the ones before it stay"), "a warning")
+    deployment.until_all_committed()
+    assert before[0] in _snapshots(state) and len(_snapshots(state)) <= 2
+    worker.kill()
+    successor = deployment.start("one", state_dir=state)
+    deployment.feed(crawl(seed=3, count=MESSAGES))
+    deployment.finish()
+    assert _restored(successor)
+
+
+@pytest.mark.parametrize("damaged", [1, 2])
+def test_row_14_snapshots_are_damaged(deploy: Deploy, tmp_path: Path, damaged: int) -> None:
+    """One byte in the newest: the older one and the log's tail. In both: the log. The answers are the same."""
+    deployment, state = deploy(), tmp_path / "state"
+    (worker,) = deployment.start_all("one", state_dir=state, snapshot_interval_s=1)
+    for seed in (1, 2):
+        deployment.feed(crawl(seed=seed, count=MESSAGES))
+        deployment.until(lambda wanted=seed: len(_snapshots(state)) >= wanted, "a snapshot")  # type: ignore[misc]
+        deployment.until_all_committed()
+    assert worker.stop() == 0
+    for path in _snapshots(state)[-damaged:]:
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.unlink()
+        path.write_bytes(data)
+    successor = deployment.start("one", state_dir=state)
+    deployment.feed(crawl(seed=3, count=MESSAGES))
+    deployment.finish()
+    assert successor.said("snapshot cannot be used, trying an older source")
+    assert len(_restored(successor)) == (1 if damaged == 1 else 0)
+    assert successor.stop() == 0
+
+
+def test_row_15_snapshots_of_a_log_that_was_recreated(deploy: Deploy, tmp_path: Path) -> None:
+    """A snapshot of the former log is not taken for one of the new: the worker refuses and names the file."""
+    deployment, state = deploy(), tmp_path / "state"
+    (worker,) = deployment.start_all("one", state_dir=state)
+    deployment.feed(crawl(seed=1, count=MESSAGES))
+    deployment.until_all_committed()
+    assert worker.stop() == 0
+    assert len(_snapshots(state)) == 1
+    deployment.recreate(deployment.settings.topic_fingerprints)
+    refusing = deployment.start("one", state_dir=state)
+    assert refusing.wait() == 1
+    assert "snapshot-" in refusing.log_tail() and "recreated" in refusing.log_tail()
