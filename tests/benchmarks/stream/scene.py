@@ -96,18 +96,30 @@ class Scene:
         self.processes.clear()
 
     def watch(self, documents: int, limit_s: float = 300.0) -> Progress:
-        """Follow the committed offsets until `documents` have been answered."""
+        """
+        Follow the committed offsets until `documents` have been answered.
+
+        The clock starts when each process has partitions and something has been committed after that.
+        """
+        admin = Admin(kafka_config.admin(self.settings()), 10.0)
+        joined = False
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.name})
         parts = [TopicPartition(self.documents, number) for number in range(PARTITIONS)]
         started = first_at = time.monotonic()
-        first = 0
+        first = before = 0
         try:
             while True:
                 done = sum(max(part.offset, 0) for part in consumer.committed(parts, timeout=10))
                 now = time.monotonic()
-                if done and not first:
+                if not joined:
+                    shares = admin.assigned(self.name)
+                    joined = len(shares) == len(self.processes) and all(shares.values())
+                    first_at, before = now, done
+                elif done > before and not first:
                     first, first_at = done, now
                 if done >= documents:
+                    if not first:
+                        raise RuntimeError(f"{self.name}: all {documents} were answered before every process took part")
                     seconds = max(now - first_at, 1e-9)
                     return Progress(documents, seconds, first_at - started, (done - first) / seconds)
                 for process in self.processes:
