@@ -127,7 +127,7 @@ def test_weight_zero_leaves_unanchored_shingles_out_unless_too_few_remain() -> N
 
 
 def test_a_named_language_anchors_its_own_words_only() -> None:
-    """With anchors="named" the language decides; without one all lists together do."""
+    """With anchors="named" the language decides; by default the text itself does, whatever its label says."""
     named = Parameters(anchors="named")
     text = "die Kinder spielen im Garten hinter dem Haus"
     german = {feature.shingle for feature in explain(text, named, "de") if feature.anchored}
@@ -184,6 +184,7 @@ def test_each_parameter_changes_the_hash() -> None:
         Parameters(unanchored_weight=0),
         Parameters(term_frequency="tf"),
         Parameters(anchors="named"),
+        Parameters(anchors="union"),
         Parameters(tokens_min=9),
         Parameters(shingles_min=9),
         Parameters(mask_numbers=True),

@@ -1,71 +1,73 @@
-"""Function words as tables for the kernels: a word lies in one of two slots, so a look-up never branches."""
+"""Function words as a table for the kernels: a word lies in one of two slots, so a look-up never branches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from worker.core import stopwords as lists
-from worker.core.definition import anchor_words
+from worker.core.definition import folded_words
 from worker.core.kernels.batch import Anchors
+from worker.core.kernels.elect import ELECT, POINTS_BIT, UNION
+from worker.core.language import ballots
 from worker.core.parameters import Parameters
 from worker.core.shingles import token_hash
 
-__all__ = ["anchor_tables", "list_number"]
+__all__ = ["anchor_table", "list_number"]
 
-MOVES_MAX = 200  # words moved for one to find its place, before other bits are tried
+MOVES_MAX = 500  # words moved for one to find its place, before other bits are tried
 
 
-def anchor_tables(parameters: Parameters) -> Anchors:
+def anchor_table(parameters: Parameters) -> Anchors:
     """
-    The tables of these parameters: list 0 for texts without a language, then one for each language if they are used.
+    The function words of these parameters, and which lists each is in.
 
-    Cost: about 50 ms for the union of all lists, once a process; 100 ms with the single ones.
+    Cost: about 0.1 s for all languages, once a process.
     """
-    words = [anchor_words(parameters, None)]
-    if _by_language(parameters):
-        words += [anchor_words(parameters, language) for language in lists.languages()]
-    return _tables(tuple(words))
-
-
-@lru_cache(maxsize=16)
-def _tables(words: tuple[frozenset[str], ...]) -> Anchors:
-    tables = [_table({token_hash(word) for word in one}) for one in words]
-    first = 0
-    rows = []
-    for slots, shifts in tables:
-        rows.append((first, len(slots) - 1, *shifts))
-        first += len(slots)
-    return Anchors(np.concatenate([slots for slots, _ in tables]), np.array(rows, np.uint64))
+    return _table(parameters.stopwords, parameters.unit)
 
 
 def list_number(parameters: Parameters, language: str | None) -> int:
-    """Which of the tables a text of this language uses."""
-    code = lists.language_code(language) if _by_language(parameters) else None
-    return 0 if code is None else 1 + lists.languages().index(code)
+    """Whose words anchor a text: the bit of a language, UNION, or ELECT for the kernel to find out."""
+    code = lists.language_code(language) if parameters.anchors == "named" and parameters.stopwords is None else None
+    if code is not None:
+        return lists.languages().index(code)
+    by_union = parameters.anchors == "union" or parameters.stopwords is not None or parameters.unit == "character"
+    return UNION if by_union else ELECT
 
 
-def _by_language(parameters: Parameters) -> bool:
-    return parameters.anchors == "named" and parameters.stopwords is None
-
-
-def _table(hashes: Iterable[int]) -> tuple[NDArray[np.uint64], tuple[int, int]]:
-    """A cuckoo table of the hashes, at most half full, and the two shifts under which each is found."""
-    words = sorted(hashes)
-    bits = max(4, (2 * len(words)).bit_length())
+@lru_cache(maxsize=16)
+def _table(own: frozenset[str] | None, unit: Literal["word", "character"]) -> Anchors:
+    words: dict[str, int] = {}
+    if own is None and unit == "word":
+        words = {word: bits | points << POINTS_BIT for word, (bits, points) in ballots().items()}
+    elif own is None:
+        for number, code in enumerate(lists.languages()):
+            for word in folded_words(lists.stopwords(code), unit):
+                words[word] = words.get(word, 0) | 1 << number
+    for word in folded_words(lists.stopwords(None) if own is None else own, unit):
+        words[word] = words.get(word, 0) | 1 << UNION
+    ballot_of = {token_hash(word): ballot for word, ballot in words.items()}
+    bits = max(4, len(ballot_of).bit_length() + 1)
     while True:
         for shift in range(64 - bits, bits - 1, -1):
-            slots = _place(words, bits, (shift, shift - bits))
+            slots = _place(sorted(ballot_of), bits, (shift, shift - bits))
             if slots is not None:
-                filler = words[0]  # an empty slot repeats a word, so that no token can equal what is not one
-                return np.array([slot or filler for slot in slots], np.uint64), (shift, shift - bits)
+                return Anchors(_rows(slots, ballot_of), np.array([(1 << bits) - 1, shift, shift - bits], np.uint64))
         bits += 1
 
 
+def _rows(slots: list[int], ballot_of: dict[int, int]) -> NDArray[np.uint64]:
+    """Each slot with its ballot. An empty one repeats a word, so that no token equals what is not one."""
+    filler = next(iter(ballot_of), 0)
+    return np.array([(slot or filler, ballot_of.get(slot or filler, 0)) for slot in slots], np.uint64)
+
+
 def _place(words: list[int], bits: int, shifts: tuple[int, int]) -> list[int] | None:
+    """Each word in one of its two slots (a cuckoo table), or None when some find no place."""
     mask = (1 << bits) - 1
     slots = [0] * (mask + 1)
     for word in words:

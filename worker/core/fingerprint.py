@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.anchors import anchor_tables, list_number
+from worker.core.anchors import anchor_table, list_number
 from worker.core.definition import Kind, explain
 from worker.core.kernels.batch import (
     DIGEST,
@@ -60,7 +60,8 @@ class Fingerprinter:
     def __init__(self, parameters: Parameters | None = None, stopwords: frozenset[str] | None = None) -> None:
         parameters = parameters or Parameters()
         self.parameters = parameters if stopwords is None else replace(parameters, stopwords=stopwords)
-        self._tables = code_points(self.parameters.unit), _rules(self.parameters), anchor_tables(self.parameters)
+        self._unnamed = list_number(self.parameters, None)
+        self._tables = code_points(self.parameters.unit), _rules(self.parameters), anchor_table(self.parameters)
 
     def one(self, text: str, language: str | None = None) -> int:
         """
@@ -68,7 +69,7 @@ class Fingerprinter:
 
         Cost: O(len(text)).
         """
-        number = 0 if language is None else list_number(self.parameters, language)
+        number = self._unnamed if language is None else list_number(self.parameters, language)
         columns = empty_columns(1, self.parameters)
         self._run_packed(pack_one(text, self.parameters.unit == "word", number), columns)
         halves = columns.fingerprints[0].tolist()
@@ -127,11 +128,15 @@ class Fingerprinter:
         begin = 0
         for end in chunks(texts):
             batch = pack(texts[begin:end], by_byte=self.parameters.unit == "word")
-            if languages is not None:
-                batch.spans[:, LIST] = [list_number(self.parameters, language) for language in languages[begin:end]]
+            batch.spans[:, LIST] = self._list_numbers(languages, begin, end)
             self._run_packed(batch, columns.rows(begin, end))
             begin = end
         return columns
+
+    def _list_numbers(self, languages: Sequence[str | None] | None, begin: int, end: int) -> int | list[int]:
+        if languages is None or self.parameters.anchors != "named":
+            return self._unnamed
+        return [list_number(self.parameters, language) for language in languages[begin:end]]
 
     def _run_packed(self, batch: Texts, columns: Columns) -> None:
         fingerprint_batch(batch, False, *self._tables, columns)

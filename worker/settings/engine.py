@@ -51,8 +51,10 @@ class EngineSettings(BaseModel):
     term_frequency: Literal["one", "log", "tf"] = setting(
         _DEFAULT.term_frequency, "choice", "What n occurrences count: 1, 1 + floor(log2 n), or n."
     )
-    anchors: Literal["union", "named"] = setting(
-        _DEFAULT.anchors, "choice", "Whose function words: of all languages, or of the document's own."
+    anchors: Literal["elected", "named", "union"] = setting(
+        _DEFAULT.anchors,
+        "choice",
+        "Whose function words anchor: of the language that the text itself elects, that its message names, or of all.",
     )
     tokens_min: int = setting(
         _DEFAULT.tokens_min, "tokens", "A document with fewer must be equal to match.", low=1, high=1_000

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 from worker.core.compiled import inner, kernel
 from worker.core.kernels.code_points import LONG_BYTES
 from worker.core.kernels.count import settle, table_bits
+from worker.core.kernels.elect import ELECT, elected, find_ballots
 from worker.core.kernels.machine import SLACK
 from worker.core.kernels.scan import scan_ascii, scan_code_points, settled
-from worker.core.kernels.shingle import find_anchors, finished, mask_tokens, shingle_hashes
+from worker.core.kernels.shingle import finished, mask_tokens, shingle_hashes
 from worker.core.kernels.tally import PLANES, add_hashes, signs
 from worker.core.kernels.xxh64 import token_hashes, xxh64
+from worker.core.language import TOKENS_MAX
 from worker.core.simhash import SECOND_HALF
 
 __all__ = [
@@ -46,7 +48,7 @@ class Texts(NamedTuple):
 
     narrow: NDArray[np.uint8]  # SLACK bytes behind the last text
     wide: NDArray[np.uint32]
-    spans: NDArray[np.uint64]  # [n, 4]: START and END in `narrow` or `wide`, IS_WIDE, LIST of function words
+    spans: NDArray[np.uint64]  # [n, 4]: START and END in `narrow` or `wide`, IS_WIDE, LIST: a bit of ballots, or ELECT
 
 
 class Rules(NamedTuple):
@@ -66,10 +68,10 @@ class Rules(NamedTuple):
 
 
 class Anchors(NamedTuple):
-    """The function words of every list, as open tables of their hashes in one array."""
+    """The function words, and in which lists each of them is."""
 
-    slots: NDArray[np.uint64]
-    tables: NDArray[np.uint64]  # [lists, 4]: first slot, slots - 1, and two shifts: a word lies at one of the two
+    rows: NDArray[np.uint64]  # [slots, 2]: hash and ballot
+    shape: NDArray[np.uint64]  # slots - 1, and two shifts: a word lies in the slot of its bits above one of the two
 
 
 class Columns(NamedTuple):
@@ -88,7 +90,13 @@ class Columns(NamedTuple):
 def _features(hashes: Any, count: Any, rules: Any, anchors: Any, which: Any, scratch: Any, tally: Any) -> Any:
     """Token hashes to tally; returns the number of distinct features that count."""
     product, anchor, anchored, with_anchor, without, counting, planes, sizes = scratch
-    find_anchors(hashes, count, anchors.slots, anchors.tables[which], anchor)
+    find_ballots(hashes, count, anchors, without)
+    if which == U(ELECT):
+        which = elected(without, count, with_anchor, planes, tally)
+    for t in range(count):
+        anchor[t] = (without[t] >> which) & U(1)
+    for bit in range(tally.size):
+        tally[bit] = 0
     sizes[0], sizes[1] = U(0), U(0)
     for width in rules.widths:
         shingle_hashes(hashes, anchor, count, width, (product, anchored), (with_anchor, without), sizes)
@@ -113,7 +121,7 @@ def _features(hashes: Any, count: Any, rules: Any, anchors: Any, which: Any, scr
 @inner
 def _scratch(tokens: Any, widths: Any) -> Any:
     """The arrays that a text of so many tokens needs, as `_features` takes them."""
-    room = tokens * widths + U(1)
+    room = max(tokens * widths, U(3 * TOKENS_MAX)) + U(3)
     counting = (
         np.empty(U(1) << table_bits(room), np.uint32),
         np.empty(room, np.uint32),
@@ -188,8 +196,6 @@ def fingerprint_batch(texts: Any, composed: Any, points: Any, rules: Any, anchor
             continue
         if rules.mask_numbers or rules.mask_identifiers:
             mask_tokens(out, edges, count, rules, hashes)
-        for bit in range(tally.size):
-            tally[bit] = 0
         about[FEATURES] = _features(hashes, count, rules, anchors, texts.spans[d, LIST], scratch, tally)
         about[KIND] = FULL
         for half in range(rules.halves):

@@ -1,4 +1,4 @@
-"""The middle kernels: masked tokens, function words, and the hashes of shingles, anchored and unanchored apart."""
+"""The middle kernels: masked tokens, and the hashes of shingles, anchored and unanchored apart."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from worker.core.compiled import inner
 from worker.core.shingles import MULTIPLIER
 from worker.core.tokens import HEXADECIMAL_MIN, IDENTIFIER_MIN
 
-__all__ = ["find_anchors", "finished", "mask_tokens", "shingle_hashes"]
+__all__ = ["finished", "mask_tokens", "shingle_hashes"]
 
 U = np.uint64
 _MULTIPLIER = U(MULTIPLIER)
@@ -47,24 +47,6 @@ def mask_tokens(text: Any, edges: Any, count: Any, rules: Any, hashes: Any) -> N
             volatile |= digits >= U(2) and characters >= U(IDENTIFIER_MIN)
         if volatile:
             hashes[t] = rules.mask_hash
-
-
-@inner
-def find_anchors(hashes: Any, count: Any, slots: Any, table: Any, anchors: Any) -> None:
-    """
-    `anchors[t]` = 1 where the token's hash is one of the function words, else 0.
-
-    Args:
-        slots: uint64, the open tables of all languages.
-        table: uint64[4], the one to use: its first slot, its slots - 1, and two shifts: a word is in the slot of the
-            bits above one of the two.
-    """
-    base, mask, first, second = table[0], table[1], table[2], table[3]
-    for t in range(count):
-        value = hashes[t]
-        one = slots[base + ((value >> first) & mask)]
-        two = slots[base + ((value >> second) & mask)]
-        anchors[t] = (one == value) | (two == value)
 
 
 @inner

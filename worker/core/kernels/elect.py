@@ -1,0 +1,72 @@
+"""Which tokens are function words, inside kernels, and the language for which they vote: `language.elect`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from worker.core.compiled import inner
+from worker.core.kernels.tally import add_hashes
+from worker.core.language import LANGUAGES_MAX, POINTS_MIN, TOKENS_MAX
+
+__all__ = ["ELECT", "POINTS_BIT", "UNION", "elected", "find_ballots"]
+
+U = np.uint64
+POINTS_BIT = 60  # of a ballot: bits 0 to 59 languages, 60 to 62 its points, 63 whether the word is in the union
+UNION = 63
+ELECT = 64  # instead of a bit: the one that the text elects
+assert LANGUAGES_MAX <= POINTS_BIT
+
+
+@inner
+def find_ballots(hashes: Any, count: Any, anchors: Any, found: Any) -> None:
+    """
+    `found[t]` is the ballot of the token's hash, 0 if it is no function word.
+
+    Args:
+        anchors: rows of hash and ballot, and mask and shifts: a word is in the row of the bits above one of the two.
+    """
+    mask, first, second = anchors.shape[0], anchors.shape[1], anchors.shape[2]
+    for t in range(count):
+        value = hashes[t]
+        one = (value >> first) & mask
+        two = (value >> second) & mask
+        row = one if anchors.rows[one, 0] == value else two
+        found[t] = anchors.rows[row, 1] if anchors.rows[row, 0] == value else U(0)
+
+
+@inner
+def elected(ballots: Any, count: Any, lists: Any, planes: Any, tally: Any) -> Any:
+    """
+    The bit of the language with the most points among the first tokens, the lowest of equals; UNION below POINTS_MIN.
+
+    Args:
+        lists: uint64[3 * TOKENS_MAX + 3], scratch: the ballots of 1, 2 and 4 points.
+        planes: uint64[PLANES], scratch.
+        tally: int64[64], scratch.
+    """
+    room = U(TOKENS_MAX + 1)
+    ones, twos, fours = U(0), U(0), U(0)
+    for t in range(min(count, U(TOKENS_MAX))):
+        ballot = ballots[t]
+        points = (ballot >> U(POINTS_BIT)) & U(7)
+        lists[ones] = ballot
+        lists[room + twos] = ballot
+        lists[room + room + fours] = ballot
+        ones += points & U(1)
+        twos += (points >> U(1)) & U(1)
+        fours += points >> U(2)
+    total = ones + U(2) * twos + U(4) * fours
+    if total < U(POINTS_MIN):
+        return U(UNION)
+    for bit in range(64):
+        tally[bit] = total  # so that it ends as twice the points
+    add_hashes(lists, ones, 1, planes, tally)
+    add_hashes(lists[room:], twos, 2, planes, tally)
+    add_hashes(lists[room + room :], fours, 4, planes, tally)
+    best = 0
+    for bit in range(1, POINTS_BIT):
+        if tally[bit] > tally[best]:
+            best = bit
+    return U(best) if tally[best] >= 2 * POINTS_MIN else U(UNION)
