@@ -30,17 +30,16 @@ def main() -> None:
         loglevel="WARNING",
     )
     indexes: dict[int, Any] = {}
-    names: dict[int, list[str]] = {}
+    names: dict[int, list[str]] = {}  # doc_ids by row
 
     def judge(fields: dict[str, Any]) -> dict[str, Any]:
         partition = message_context().partition
         index = indexes.setdefault(partition, SimHashStringIndex(64, 6, 3, "word", True, (2, 2)))
         originals = names.setdefault(partition, [])
-        found = index.query(fields["text"], return_hamming_distance=True)
+        found = index.query(fields["text"])  # with the distances it would fail: gaoya 0.2.2 calls a method it lacks
         answer = {"doc_id": fields["doc_id"], "url": fields["url"], "verdict": "duplicate" if found else "new"}
         if found:
-            row, distance = found[0]
-            answer["duplicate_of"] = {"doc_id": originals[row], "distance": distance}
+            answer["duplicate_of"] = {"doc_id": originals[found[0]]}
         else:
             index.insert_document(len(originals), fields["text"])
             originals.append(fields["doc_id"])
