@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import queue
 import random
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ from worker.shell.messages import decode_dead_letter, decode_verdict
 from worker.shell.ordering import Ordering
 from worker.shell.ownership import Ownership
 from worker.shell.ports import LogEntry, Outgoing, SourceMessage
+from worker.shell.publishing import Answered, Publishing
 from worker.shell.watchdog import Watchdog
 
 DEFINITION = Definition("nd1", "0" * 16, 3)
@@ -232,6 +233,13 @@ class Transactions:
         world.epochs[worker_id] += 1
         self._epoch = world.epochs[worker_id]
 
+    def open(self) -> None:
+        """Take over the id again, or get no answer."""
+        if self._epoch != self._world.epochs[self._id]:
+            raise FencedError("fenced")
+        if self._world.chance(0.1):
+            raise RetryError("timed out")
+
     def publish(
         self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any, metadata: str = ""
     ) -> None:
@@ -255,6 +263,36 @@ class Transactions:
         """Nothing is open."""
 
 
+class PublishingSteps:
+    """Stands for the publishing thread: batches wait, as many as there, and are published when the seed says so."""
+
+    def __init__(self, publish: Callable[[Answered], None]) -> None:
+        self._publish = publish
+        self.waiting: deque[Answered] = deque()
+
+    def offer(self, batch: Answered, meanwhile: Callable[[], object]) -> None:
+        """Take a batch; with one in work and one that waits, the first ends before."""
+        while len(self.waiting) >= 2:
+            meanwhile()
+            self.step()
+        self.waiting.append(batch)
+
+    def step(self) -> None:
+        """Publish the next batch."""
+        if self.waiting:
+            self._publish(self.waiting.popleft())
+
+    def finish(self, meanwhile: Callable[[], object]) -> None:
+        """Publish all."""
+        while self.waiting:
+            self.step()
+            meanwhile()
+
+    def abandon(self, wait_s: float) -> None:
+        """Publish nothing more."""
+        self.waiting.clear()
+
+
 class SimulatedWorker:
     """The real intake, loop and replica on the world's parts, one step at a time."""
 
@@ -274,9 +312,12 @@ class SimulatedWorker:
         self.source = GroupMember(world, self.member, (intake._on_assigned, intake._on_revoked, intake._on_lost))
         self.intake = intake
         self.ordering = ordering
+        self.ownership = ownership
+        self.publishing = Publishing(settings, publisher, ownership, WATCHDOG, self._reach, self._sleep)
+        self.steps = PublishingSteps(self.publishing.publish)
         self.loop = Loop(
-            settings, TOPIC_ID, ordering, publisher, ownership, self.batches,
-            Surroundings(WATCHDOG, self._reach, intake.stopping, self._sleep),
+            settings, TOPIC_ID, ordering, self.steps, self.publishing.committed, ownership, self.batches,
+            Surroundings(WATCHDOG, self._reach, intake.stopping),
         )  # fmt: skip
 
     def _connect(self, *_callbacks: Any) -> GroupMember:
@@ -286,21 +327,24 @@ class SimulatedWorker:
         self.world.crash(0.02 if point is not Point.AFTER_COMMIT else 0.01)
 
     def _sleep(self, _seconds: float) -> None:
-        """While the loop waits, its intake thread polls and learns of rebalances."""
+        """While a transaction is tried again, the intake polls and learns of rebalances, and the log is followed."""
         if not self.batches.full():
             self.intake._step(self.source)
+        self.loop._follow()
 
     def step(self) -> None:
-        """Do one thing: read, answer, or follow the log."""
-        action = self.world.random.randrange(3)
+        """Do one thing: read, answer, publish, or follow the log."""
+        action = self.world.random.randrange(4)
         if action == 0 and not self.batches.full():
             self.intake._step(self.source)
         elif action == 1 and not self.batches.empty():
             batch = self.batches.get()
             assert batch is not None
             self.loop.answer(batch)
+        elif action == 2:
+            self.steps.step()
         else:
-            self.ordering.follow(0)
+            self.loop._follow()
 
 
 class History:

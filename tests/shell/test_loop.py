@@ -19,6 +19,9 @@ from worker.shell.ports import Outgoing, SourceMessage
 class NeverThere:
     """A cluster that answers no transaction."""
 
+    def open(self) -> None:
+        """Take over the id."""
+
     def publish(
         self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any, metadata: str = ""
     ) -> None:
@@ -39,8 +42,8 @@ def one_worker() -> tuple[History, SimulatedWorker]:
 def test_reading_again_has_a_limit_however_many_batches_are_on_their_way() -> None:
     """Batches that a rewind has made void are no success: the attempts in a row go on counting."""
     _, worker = one_worker()
-    worker.loop._publisher = NeverThere()
-    worker.loop._sleep = lambda _seconds: None
+    worker.publishing._publisher = NeverThere()
+    worker.publishing._sleep = lambda _seconds: None
     with pytest.raises(StopError, match="4 times in a row: timed out"):
         for _ in range(500):
             while not worker.batches.full():
@@ -49,6 +52,7 @@ def test_reading_again_has_a_limit_however_many_batches_are_on_their_way() -> No
                 batch = worker.batches.get()
                 assert batch is not None
                 worker.loop.answer(batch)
+            worker.steps.finish(worker.loop._follow)
 
 
 def test_what_has_been_read_is_published_before_the_worker_leaves_the_group() -> None:
@@ -116,7 +120,7 @@ def test_what_is_read_while_a_rewind_comes_in_is_void() -> None:
     worker.intake._step(worker.source)
     while not worker.batches.empty():
         worker.batches.get()
-    ownership = worker.loop._ownership
+    ownership = worker.ownership
 
     def poll(_messages_max: int, _wait_s: float) -> list[SourceMessage]:
         ownership.rewind()

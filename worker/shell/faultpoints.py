@@ -22,10 +22,10 @@ __all__ = ["Point", "Reach", "from_setting", "never"]
 class Point(StrEnum):
     """Where a batch stands."""
 
-    READ = "read"  # out of the source; the intake thread reaches it, all others the ordering thread
-    BEFORE_APPEND = "before-append"  # fingerprinted, and the log asked what it lacks of it
-    AFTER_APPEND = "after-append"  # in the log, and applied; no verdict published
-    IN_TRANSACTION = "in-transaction"  # verdicts sent, offsets not
+    READ = "read"  # out of the source; the intake thread reaches it
+    BEFORE_APPEND = "before-append"  # fingerprinted, and the log asked what it lacks of it; the ordering thread
+    AFTER_APPEND = "after-append"  # in the log, and applied; no verdict published; the ordering thread
+    IN_TRANSACTION = "in-transaction"  # verdicts sent, offsets not; this and what follows: the publishing thread
     AFTER_OFFSETS = "after-offsets"  # verdicts and offsets sent, not committed
     AFTER_COMMIT = "after-commit"
 

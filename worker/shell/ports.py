@@ -95,6 +95,14 @@ class LogWriter(Protocol):
 class Publisher(Protocol):
     """Verdicts, dead letters and the source offsets that they answer, together or not at all."""
 
+    def open(self) -> None:
+        """
+        Have no transaction open: a predecessor's, or one of ours whose end is in doubt, ends here one way or the other.
+
+        Raises:
+            RetryError: the cluster did not answer; ask again.
+        """
+
     def publish(
         self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any, metadata: str = ""
     ) -> None:

@@ -46,6 +46,7 @@ from worker.shell.page_process import ProcessDiedError
 from worker.shell.pool import PagePool
 from worker.shell.ports import GroupSource
 from worker.shell.prepare import Preparer
+from worker.shell.publishing import Publishing, PublishingThread
 from worker.shell.watchdog import Watchdog
 
 __all__ = ["run"]
@@ -195,9 +196,10 @@ def _serve(
         intake.stopping.set()
 
     previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    publishing = Publishing(settings, publisher, ownership, watchdog, reach)
     loop = Loop(
-        settings, topic_id, ordering, publisher, ownership, batches,
-        Surroundings(watchdog, reach, intake.stopping, between=between),
+        settings, topic_id, ordering, PublishingThread(publishing.publish), publishing.committed, ownership, batches,
+        Surroundings(watchdog, reach, intake.stopping, between),
     )  # fmt: skip
     thread.start()
     _log.info("worker runs", worker_id=settings.worker_id, group=settings.group, bootstrap=settings.bootstrap)
