@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from base64 import b64encode
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from dataclasses import replace
@@ -18,13 +20,13 @@ import psutil
 import pytest
 import xxhash
 
-from worker.core.document import BodyKind, Document
 from worker.core.extract import PageLimits, Skipped
 from worker.core.fingerprint import Fingerprinter
 from worker.core.pages import Fingerprinted, PageResult
 from worker.core.parameters import Parameters
 from worker.errors import DocumentError, StopError
 from worker.shell.page_process import ProcessDiedError
+from worker.shell.page_protocol import PageRead
 from worker.shell.pool import PagePool
 
 HOSTILE = (sys.executable, "-X", "faulthandler", str(Path(__file__).with_name("hostile_child.py")))
@@ -32,15 +34,31 @@ LIMITS = PageLimits(memory_mb=256, page_timeout_s=20)
 IMPATIENT = replace(LIMITS, page_timeout_s=1)
 
 
-def text(body: str) -> Document:
-    """A plain-text document."""
-    return Document(body, f"https://example.org/{len(body)}", 0, BodyKind.TEXT, body)
+def message(kind: str, body: str, **more: str) -> bytes:
+    """A message with this body; lone surrogates are escaped, as JavaScript writes them."""
+    fields = {"doc_id": "d", "url": "https://example.org/", "fetched_at": "2024-05-01T12:00:00Z", kind: body, **more}
+    return json.dumps(fields).encode()
 
 
-def expected(body: str) -> Fingerprinted:
+def text(body: str) -> bytes:
+    """A plain-text document, named after its text."""
+    return message("text", body, doc_id=body[:40] or "empty")
+
+
+def read(doc_id: str, result: PageResult) -> PageRead:
+    """What comes back of a message."""
+    return PageRead(doc_id, "https://example.org/", 1_714_564_800_000, result)
+
+
+def fingerprinted(body: str) -> Fingerprinted:
     """What the stand-in fingerprinter makes of a text."""
     digest = xxhash.xxh64_intdigest(body.encode())
     return Fingerprinted(digest, 7, digest, 2, "plain")
+
+
+def expected(body: str) -> PageRead:
+    """What comes back of `text(body)`."""
+    return read(body[:40], fingerprinted(body))
 
 
 @pytest.fixture
@@ -65,7 +83,7 @@ def impatient_pool(deaths: list[ProcessDiedError]) -> Iterator[PagePool]:
         yield pool
 
 
-def run(pool: PagePool, *bodies: str) -> list[PageResult]:
+def run(pool: PagePool, *bodies: str) -> list[PageRead]:
     """Run one batch of texts."""
     return pool.submit([text(body) for body in bodies]).result(30)
 
@@ -114,14 +132,14 @@ def assert_culprit(pool: PagePool, order: str, code: str) -> None:
     """The page with the order gets the error, the pages around it their fingerprints."""
     before, culprit, after = run(pool, "one good page", order, "another good page")
     assert (before, after) == (expected("one good page"), expected("another good page"))
-    assert isinstance(culprit, DocumentError)
-    assert culprit.code == code
+    assert isinstance(culprit.result, DocumentError)
+    assert culprit.result.code == code
 
 
 def test_two_culprits_in_a_batch_are_both_found(pool: PagePool, deaths: list[ProcessDiedError]) -> None:
     """After the first culprit the search goes on in a fresh child."""
     results = run(pool, "good", "exit", "fine", "crash", "well")
-    assert [result.code if isinstance(result, DocumentError) else "" for result in results] == [
+    assert [page.result.code if isinstance(page.result, DocumentError) else "" for page in results] == [
         "",
         "extractor-crashed",
         "",
@@ -164,21 +182,24 @@ def test_children_ignore_sigint(pool: PagePool, deaths: list[ProcessDiedError]) 
 
 def test_bytes_surrogates_and_html_reach_the_child(pool: PagePool) -> None:
     """A body survives the way to the child, a lone surrogate becomes U+FFFD there, an image is skipped."""
-    documents = [
-        Document("a", "", 0, BodyKind.BYTES, b"gr\xfc\xdf dich", "text/plain", "latin1"),
-        Document("b", "", 0, BodyKind.TEXT, "lone \ud800 surrogate"),
-        Document("c", "", 0, BodyKind.BYTES, b"\x89PNG\r\n\x1a\n", "image/png"),
-        Document("d", "", 0, BodyKind.BYTES, b"x", charset="klingon"),
-        Document("e", "", 0, BodyKind.HTML, "<p>one paragraph of a page</p>"),
+    messages = [
+        message("body_base64", b64encode(b"gr\xfc\xdf dich").decode(), content_type="text/plain", charset="latin1"),
+        message("text", "lone \ud800 surrogate"),
+        message("body_base64", b64encode(b"\x89PNG\r\n\x1a\n").decode(), content_type="image/png"),
+        message("body_base64", b64encode(b"x").decode(), charset="klingon"),
+        message("html", "<p>one paragraph of a page</p>"),
+        b"[]",
     ]
-    latin, lone, image, klingon, page = pool.submit(documents).result(30)
-    assert latin == expected("grüß dich")
-    assert lone == expected("lone \ufffd surrogate")
-    assert image == Skipped("unsupported-content-type")
-    assert isinstance(klingon, DocumentError)
-    assert klingon.code == "unknown-charset"
-    assert isinstance(page, Fingerprinted)
-    assert page.method in ("main", "all")
+    latin, lone, image, klingon, page, nothing = pool.submit(messages).result(30)
+    assert latin == read("d", fingerprinted("grüß dich"))
+    assert lone == read("d", fingerprinted("lone \ufffd surrogate"))
+    assert image == read("d", Skipped("unsupported-content-type"))
+    assert isinstance(klingon.result, DocumentError)
+    assert klingon.result.code == "unknown-charset"
+    assert isinstance(page.result, Fingerprinted)
+    assert page.result.method in ("main", "all")
+    assert isinstance(nothing.result, DocumentError)
+    assert (nothing.doc_id, nothing.url, nothing.result.code) == ("", "", "not-an-object")
 
 
 def test_close_cancels_what_is_unanswered() -> None:
@@ -241,14 +262,14 @@ def test_a_negative_number_of_processes_is_refused() -> None:
 def test_real_pages_get_the_fingerprints_of_the_library(processes: int) -> None:
     """In this process or in a child, a page's fingerprint is that of its main content."""
     words = "the harbour master counted the boats twice for the fog had come in early and the lamps were weak"
-    pages = [
-        Document("a", "https://example.org/a", 0, BodyKind.HTML, f"<nav>Menu</nav><main><p>{words}</p></main>"),
-        Document("b", "https://example.org/b", 0, BodyKind.TEXT, words),
-        Document("c", "https://example.org/c", 0, BodyKind.TEXT, ""),
+    messages = [
+        message("html", f"<nav>Menu</nav><main><p>{words}</p></main>"),
+        message("text", words),
+        message("text", ""),
     ]
     with PagePool(processes, Parameters()) as pool:
         pool.wait_ready()
-        page, plain, empty = pool.submit(pages).result(60)
+        page, plain, empty = (answer.result for answer in pool.submit(messages).result(60))
     assert isinstance(page, Fingerprinted)
     assert isinstance(plain, Fingerprinted)
     assert isinstance(empty, Fingerprinted)
@@ -269,12 +290,12 @@ def test_every_kind_of_bad_page_is_answered_beside_good_ones(pool: PagePool, dea
         "empty": "",
         "one word": "word",
     }
-    documents = [good]
-    for name, body in bad.items():
-        documents += [Document(name, "", 0, BodyKind.HTML, body), good]
-    results = pool.submit(documents).result(120)
+    messages = [good]
+    for body in bad.values():
+        messages += [message("html", body), good]
+    results = pool.submit(messages).result(120)
     assert results[::2] == [expected("one good page")] * (len(bad) + 1)
-    assert [result.method for result in results[1::2] if isinstance(result, Fingerprinted)] == [
+    assert [page.result.method for page in results[1::2] if isinstance(page.result, Fingerprinted)] == [
         "main",
         "stripped",
         "main",

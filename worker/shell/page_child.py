@@ -24,7 +24,8 @@ from worker.core.document import BodyKind, Document
 from worker.core.extract import PageLimits, extract
 from worker.core.pages import BatchFingerprinter, Extractor, fingerprint_pages
 from worker.core.parameters import Parameters
-from worker.shell.page_protocol import Frame, decode_documents, encode_results, frame, read_frame
+from worker.shell.page_protocol import Frame, decode_messages, encode_results, frame, read_frame
+from worker.shell.page_reader import read_pages
 
 __all__ = ["hello", "serve"]
 
@@ -92,13 +93,9 @@ def serve(extractor: Extractor = extract, fingerprinter: BatchFingerprinter | No
                 stdout.write(frame(Frame.ALIVE))
 
         while (request := read_frame(stdin)) is not None:
-            documents = decode_documents(request[1])
+            messages = decode_messages(request[1])
             del request
-            stdout.write(
-                encode_results(
-                    fingerprint_pages(documents, fingerprinter, limits, before_page=before_page, extractor=extractor)
-                )
-            )
+            stdout.write(encode_results(read_pages(messages, fingerprinter, limits, before_page, extractor)))
 
 
 def _die_with(parent: int) -> None:

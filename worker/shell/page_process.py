@@ -10,6 +10,7 @@ child that is silent for three times as long on the clock is lost without having
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import selectors
 import signal
@@ -17,13 +18,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from worker.core.extract import PageLimits
-from worker.core.pages import PageResult
-from worker.shell.page_protocol import FRAME_HEADER, Frame, decode_results
+from worker.shell.page_protocol import FRAME_HEADER, Frame, PageRead, batch_frame, decode_results
 
 __all__ = ["COMMAND", "PageProcess", "ProcessDiedError"]
 
@@ -33,6 +34,7 @@ _SLICE_S = 0.05
 _ASLEEP_FACTOR = 3
 _STDERR_BYTES_MAX = 4_096
 _PIPE_BYTES = 1 << 20
+_PIECES_MAX = 512  # systems take 1,024 in one call
 _RESULTS_BYTES_MAX = 64 << 20
 _OUT_OF_MEMORY = (b"memory allocation of", b"MemoryError", b"bad_alloc", b"out of memory")
 
@@ -85,7 +87,7 @@ class PageProcess:
         self._selector.register(self._stdout, selectors.EVENT_READ)
         self._selector.register(self._stderr_fd, selectors.EVENT_READ)
         try:
-            self._exchange(greeting, Frame.READY, START_TIMEOUT_S)
+            self._exchange([greeting], Frame.READY, START_TIMEOUT_S)
         except BaseException:
             self.kill()
             raise
@@ -96,18 +98,19 @@ class PageProcess:
         """The child's process id."""
         return self._process.pid
 
-    def run(self, batch: bytes, count: int) -> list[PageResult]:
+    def run(self, messages: Sequence[bytes]) -> list[PageRead]:
         """
-        Send a BATCH frame of `count` documents and give its results.
+        Send a batch of messages and give what came of each.
 
         Raises:
             ProcessDiedError: it crashed, worked in silence for `page_timeout_s`, or outgrew `memory_mb`; it is gone.
         """
         try:
-            results = decode_results(self._exchange(batch, Frame.RESULTS, self._limits.page_timeout_s))
-            if len(results) == count:
-                return results
-            problem = f"{len(results)} results for {count} documents"
+            answer = self._exchange(batch_frame(messages), Frame.RESULTS, self._limits.page_timeout_s)
+            pages = decode_results(answer)
+            if len(pages) == len(messages):
+                return pages
+            problem = f"{len(pages)} results for {len(messages)} documents"
         except ValueError as error:
             problem = str(error)
         self.kill()
@@ -127,9 +130,9 @@ class PageProcess:
                 with contextlib.suppress(OSError):
                     stream.close()
 
-    def _exchange(self, request: bytes, answer: Frame, silence_s_max: float) -> bytes:
-        """Write the request while reading; give the payload of the first frame of the kind `answer`."""
-        unsent = memoryview(request)
+    def _exchange(self, request: Sequence[bytes], answer: Frame, silence_s_max: float) -> bytes:
+        """Write the pieces of a request while reading; give the payload of the first frame of the kind `answer`."""
+        unsent = deque(memoryview(piece) for piece in request)
         self._heard()
         self._selector.register(self._stdin, selectors.EVENT_WRITE)
         writing = True
@@ -138,7 +141,7 @@ class PageProcess:
                 ready = self._selector.select(_SLICE_S)
                 for key, _ in ready:
                     if key.fd == self._stdin:
-                        unsent = unsent[self._write(unsent) :]
+                        self._write(unsent)
                         self._silence = self._silence._replace(since_s=time.monotonic())
                     elif key.fd == self._stderr_fd:
                         self._read_stderr()
@@ -179,13 +182,18 @@ class PageProcess:
         worked_s = silent_s if processor_s is None else processor_s - self._silence.processor_s
         return worked_s > silence_s_max or silent_s > silence_s_max * _ASLEEP_FACTOR
 
-    def _write(self, data: memoryview) -> int:
+    def _write(self, unsent: deque[memoryview]) -> None:
+        """Write what the pipe takes, and take it out of `unsent`."""
         try:
-            return os.write(self._stdin, data[:_PIPE_BYTES])
+            written = os.writev(self._stdin, list(itertools.islice(unsent, _PIECES_MAX)))
         except BlockingIOError:
-            return 0
+            return
         except BrokenPipeError:
             raise self._death() from None
+        while unsent and written >= len(unsent[0]):
+            written -= len(unsent.popleft())
+        if written:
+            unsent[0] = unsent[0][written:]
 
     def _read_stdout(self) -> None:
         data = os.read(self._stdout, _PIPE_BYTES)

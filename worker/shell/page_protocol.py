@@ -4,24 +4,27 @@ send wrong numbers, but cannot make the worker run anything.
 
     frame     length u32 (of what follows the kind) | kind u8 | payload              little-endian
     worker -> child   HELLO   JSON: parameters, limits            once
-                      BATCH   count u32, then each document:
-                              kind u8, lengths u32 x 5 (ABSENT: none), body, content type, charset, language, title
+                      BATCH   count u32, then each message of the topic `documents`: length u32, value
     child  -> worker  READY   empty: kernels are warm
                       ALIVE   empty: a sign of life between pages
-                      RESULTS count u32, then each result:
+                      RESULTS count u32, then each page:
+                              doc_id length u16 | url length u16 | fetched_at i64 | doc_id | url
                               0 u8 | fingerprint u64, features u32, digest u64, kind u8, method u8
                               1 u8 | length u16, reason
                               2 u8 | length u16, code | length u16, text
+
+The worker hands on what the topic gave it, unread: JSON and base64 of a page cost the child, not the ordered part.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
-from worker.core.document import BodyKind, Document
+from schemas.timestamp import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+from worker.core.document import DOC_ID_BYTES_MAX, URL_BYTES_MAX
 from worker.core.extract import METHODS, Skipped
 from worker.core.pages import Fingerprinted, PageResult
 from worker.errors import DocumentError
@@ -29,22 +32,30 @@ from worker.errors import DocumentError
 __all__ = [
     "FRAME_HEADER",
     "Frame",
-    "decode_documents",
+    "PageRead",
+    "batch_frame",
+    "decode_messages",
     "decode_results",
-    "encode_document",
     "encode_results",
     "frame",
-    "join_documents",
     "read_frame",
 ]
 
-ABSENT = 0xFFFF_FFFF
 FRAME_HEADER = struct.Struct("<IB")
 _COUNT = struct.Struct("<I")
-_DOCUMENT = struct.Struct("<B5I")
+_IDENTITY = struct.Struct("<HHq")
 _FINGERPRINTED = struct.Struct("<BQIQBB")
 _TEXT = struct.Struct("<H")
 _TEXT_BYTES_MAX = 8_000
+
+
+class PageRead(NamedTuple):
+    """What came of one message: whose page it is, and the result. Identity is empty when the message is unreadable."""
+
+    doc_id: str
+    url: str
+    fetched_at_ms: int
+    result: PageResult
 
 
 class Frame(IntEnum):
@@ -77,59 +88,37 @@ def read_frame(stream: BinaryIO) -> tuple[Frame, bytes] | None:
     return (Frame(kind), payload) if len(payload) == length else None
 
 
-def encode_document(document: Document) -> bytes:
-    """Give what a page process needs of a document as bytes; lone surrogates travel as they are."""
-    body = document.body if isinstance(document.body, bytes) else _encode(document.body)
-    fields = [
-        None if text is None else _encode(text)
-        for text in (document.content_type, document.charset, document.language, document.title)
-    ]
-    lengths = (ABSENT if field is None else len(field) for field in fields)
-    head = _DOCUMENT.pack(document.kind, len(body), *lengths)
-    return b"".join([head, body, *(field for field in fields if field)])
+def batch_frame(messages: Sequence[bytes]) -> list[bytes]:
+    """
+    Give the BATCH frame of some messages, in pieces to be written one behind the other; no message is copied.
+
+    >>> b"".join(batch_frame([b"{}", b"[1]"])).hex(" ", 1)
+    '11 00 00 00 02 02 00 00 00 02 00 00 00 7b 7d 03 00 00 00 5b 31 5d'
+    """
+    size = _COUNT.size * (1 + len(messages)) + sum(map(len, messages))
+    pieces = [FRAME_HEADER.pack(size, Frame.BATCH) + _COUNT.pack(len(messages))]
+    for message in messages:
+        pieces += (_COUNT.pack(len(message)), message)
+    return pieces
 
 
-def join_documents(encoded: Sequence[bytes]) -> bytes:
-    """Give the BATCH frame of encoded documents."""
-    return frame(Frame.BATCH, b"".join([_COUNT.pack(len(encoded)), *encoded]))
-
-
-def decode_documents(payload: bytes) -> list[Document]:
-    """Give the documents of a BATCH frame; they carry no doc_id, url or time."""
-    documents, position = [], _COUNT.size
+def decode_messages(payload: bytes) -> Iterator[bytes]:
+    """Give the messages of a BATCH frame, each when it is asked for."""
+    position = _COUNT.size
     for _ in range(_COUNT.unpack_from(payload)[0]):
-        kind, *lengths = _DOCUMENT.unpack_from(payload, position)
-        position += _DOCUMENT.size
-        fields: list[bytes | None] = []
-        for length in lengths:
-            if length == ABSENT:
-                fields.append(None)
-            else:
-                fields.append(payload[position : position + length])
-                position += length
-        body = fields[0] or b""
-        content_type, charset, language, title = (None if field is None else _decode(field) for field in fields[1:])
-        kind = BodyKind(kind)
-        documents.append(
-            Document(
-                "",
-                "",
-                0,
-                kind,
-                body if kind is BodyKind.BYTES else _decode(body),
-                content_type=content_type,
-                charset=charset,
-                language=language,
-                title=title,
-            )
-        )
-    return documents
+        begin = position + _COUNT.size
+        position = begin + _COUNT.unpack_from(payload, position)[0]
+        yield payload[begin:position]
 
 
-def encode_results(results: Iterable[PageResult]) -> bytes:
+def encode_results(pages: Iterable[PageRead]) -> bytes:
     """Give the RESULTS frame of a batch."""
-    parts = []
-    for result in results:
+    parts: list[bytes] = []
+    count = 0
+    for doc_id, url, fetched_at_ms, result in pages:
+        count += 1
+        id_bytes, url_bytes = doc_id.encode("utf-8", "surrogatepass"), url.encode("utf-8", "surrogatepass")
+        parts += (_IDENTITY.pack(len(id_bytes), len(url_bytes), fetched_at_ms), id_bytes, url_bytes)
         if isinstance(result, Fingerprinted):
             method = METHODS.index(result.method)
             parts.append(_FINGERPRINTED.pack(0, *result[:4], method))
@@ -137,48 +126,61 @@ def encode_results(results: Iterable[PageResult]) -> bytes:
             parts.append(b"\x01" + _encode_text(result.reason))
         else:
             parts.append(b"\x02" + _encode_text(result.code) + _encode_text(result.text))
-    return frame(Frame.RESULTS, _COUNT.pack(len(parts)) + b"".join(parts))
+    return frame(Frame.RESULTS, _COUNT.pack(count) + b"".join(parts))
 
 
-def decode_results(payload: bytes) -> list[PageResult]:
+def decode_results(payload: bytes) -> list[PageRead]:
     """
-    Give the results of a RESULTS frame.
+    Give the pages of a RESULTS frame.
 
     Raises:
-        ValueError: the payload is not one: a struct too short, a count that disagrees, an unknown tag or method.
+        ValueError: the payload is not one: cut short or too long, a count that disagrees, an unknown tag or method, an
+            identity that no message can have.
     """
-    results: list[PageResult] = []
+    pages: list[PageRead] = []
     try:
         (count,), position = _COUNT.unpack_from(payload), _COUNT.size
         for _ in range(count):
-            tag = payload[position]
-            if tag == 0:
-                _, fingerprint, features, digest, kind, method = _FINGERPRINTED.unpack_from(payload, position)
-                results.append(Fingerprinted(fingerprint, features, digest, kind, METHODS[method]))
-                position += _FINGERPRINTED.size
-                continue
-            text, position = _decode_text(payload, position + 1)
-            if tag == 1:
-                results.append(Skipped(text))
-            elif tag == 2:
-                code = text
-                text, position = _decode_text(payload, position)
-                results.append(DocumentError(code, text))
-            else:
-                raise ValueError(f"result tag {tag} is none of 0, 1, 2")
+            doc_id, url, fetched_at_ms, position = _decode_identity(payload, position)
+            result, position = _decode_result(payload, position)
+            pages.append(PageRead(doc_id, url, fetched_at_ms, result))
     except (struct.error, IndexError) as error:
         raise ValueError(f"a RESULTS frame of {len(payload)} bytes is cut short: {error}") from error
     if position != len(payload):
         raise ValueError(f"a RESULTS frame has {len(payload)} bytes, its {count} results end at {position}")
-    return results
+    return pages
 
 
-def _encode(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+def _decode_identity(payload: bytes, position: int) -> tuple[str, str, int, int]:
+    id_length, url_length, fetched_at_ms = _IDENTITY.unpack_from(payload, position)
+    if id_length > DOC_ID_BYTES_MAX or url_length > URL_BYTES_MAX:
+        raise ValueError(f"a doc_id of {id_length} bytes, a URL of {url_length}")
+    if not TIMESTAMP_MS_MIN <= fetched_at_ms <= TIMESTAMP_MS_MAX:
+        raise ValueError(f"a fetch time of {fetched_at_ms} ms")
+    begin = position + _IDENTITY.size
+    middle, end = begin + id_length, begin + id_length + url_length
+    return (
+        payload[begin:middle].decode("utf-8", "surrogatepass"),
+        payload[middle:end].decode("utf-8", "surrogatepass"),
+        fetched_at_ms,
+        end,
+    )
 
 
-def _decode(data: bytes) -> str:
-    return data.decode("utf-8", "surrogatepass")
+def _decode_result(payload: bytes, position: int) -> tuple[PageResult, int]:
+    tag = payload[position]
+    if tag == 0:
+        _, fingerprint, features, digest, kind, method = _FINGERPRINTED.unpack_from(payload, position)
+        page = Fingerprinted(fingerprint, features, digest, kind, METHODS[method])
+        return page, position + _FINGERPRINTED.size
+    text, position = _decode_text(payload, position + 1)
+    if tag == 1:
+        return Skipped(text), position
+    if tag == 2:
+        code = text
+        text, position = _decode_text(payload, position)
+        return DocumentError(code, text), position
+    raise ValueError(f"result tag {tag} is none of 0, 1, 2")
 
 
 def _encode_text(text: str) -> bytes:

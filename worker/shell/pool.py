@@ -1,9 +1,9 @@
 """
-The pool of page processes: batches of documents in, futures of results out. The wall against hostile pages.
+The pool of page processes: batches of messages in, futures of results out. The wall against hostile pages.
 
     submit ──► bounded queue ──► one thread a process ──► page process (extract + fingerprint)
                                      │ it dies, hangs or outgrows its memory
-                                     └► a fresh process, the batch again document by document:
+                                     └► a fresh process, the batch again message by message:
                                         the one that ends it a second time is the culprit, the others are answered
 """
 
@@ -17,14 +17,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
 
-from worker.core.document import Document
 from worker.core.extract import PageLimits
-from worker.core.pages import BatchFingerprinter, PageResult, fingerprint_pages
+from worker.core.pages import BatchFingerprinter
 from worker.core.parameters import Parameters
 from worker.errors import DocumentError, StopError
 from worker.shell.page_child import hello
 from worker.shell.page_process import COMMAND, PageProcess, ProcessDiedError
-from worker.shell.page_protocol import encode_document, join_documents
+from worker.shell.page_protocol import PageRead
+from worker.shell.page_reader import read_pages
 
 __all__ = ["PagePool"]
 
@@ -36,15 +36,15 @@ _PUT_SLICE_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """One batch: its documents as bytes, and where the results go."""
+    """One batch: its messages, and where the results go."""
 
-    documents: list[bytes]
-    future: Future[list[PageResult]]
+    messages: Sequence[bytes]
+    future: Future[list[PageRead]]
 
 
 class PagePool:
     """
-    Extracts and fingerprints batches of documents in child processes, or in this one with `processes=0`.
+    Reads, extracts and fingerprints batches of messages in child processes, or in this one with `processes=0`.
 
     A child is replaced when a page crashes it, takes longer than `limits.page_timeout_s`, or makes it grow by more than
     `limits.memory_mb`. Children die with this process, however it ends, and ignore SIGINT. With `processes=0` there
@@ -101,9 +101,9 @@ class PagePool:
         if self._broken:
             raise self._broken
 
-    def submit(self, pages: Sequence[Document]) -> Future[list[PageResult]]:
+    def submit(self, messages: Sequence[bytes]) -> Future[list[PageRead]]:
         """
-        Hand in a batch; its future gives a result for each page, in order.
+        Hand in a batch of messages of `documents`; its future gives what came of each, in order.
 
         Waits while two batches a process are queued: that is the back-pressure. A future may be cancelled at any
         time; its results are then dropped.
@@ -111,12 +111,12 @@ class PagePool:
         Raises:
             StopError: the pool is closed, or its children do not start.
         """
-        future: Future[list[PageResult]] = Future()
+        future: Future[list[PageRead]] = Future()
         if not self._threads:
             self._check_open()
-            future.set_result(fingerprint_pages(pages, self._own_fingerprinter(), self._limits))
+            future.set_result(read_pages(messages, self._own_fingerprinter(), self._limits))
             return future
-        job = _Job([encode_document(page) for page in pages], future)
+        job = _Job(messages, future)
         self._check_open()
         while not self._offer(job):
             self._check_open()
@@ -186,7 +186,7 @@ class PagePool:
     def _answer(self, slot: int, job: _Job) -> None:
         """Settle the job's future, whatever happens."""
         try:
-            results = self._run(slot, job.documents)
+            results = self._run(slot, job.messages)
         except StopError as error:
             with contextlib.suppress(InvalidStateError):
                 job.future.set_exception(error)
@@ -197,31 +197,31 @@ class PagePool:
         with contextlib.suppress(InvalidStateError):  # cancelled meanwhile
             job.future.set_result(results)
 
-    def _run(self, slot: int, documents: list[bytes]) -> list[PageResult]:
-        """Run a batch; when it ends its child, run its documents one by one."""
+    def _run(self, slot: int, messages: Sequence[bytes]) -> list[PageRead]:
+        """Run a batch; when it ends its child, run its messages one by one."""
         try:
-            return self._run_once(slot, documents)
+            return self._run_once(slot, messages)
         except ProcessDiedError:
             if self._closed.is_set():
                 raise
-        results: list[PageResult] = []
-        for document in documents:
+        pages: list[PageRead] = []
+        for message in messages:
             try:
-                results += self._run_once(slot, [document])
+                pages += self._run_once(slot, [message])
             except ProcessDiedError as death:
                 if self._closed.is_set():
                     raise
-                results.append(DocumentError(death.code, str(death)))
-        return results
+                pages.append(PageRead("", "", 0, DocumentError(death.code, str(death))))
+        return pages
 
-    def _run_once(self, slot: int, documents: list[bytes]) -> list[PageResult]:
+    def _run_once(self, slot: int, messages: Sequence[bytes]) -> list[PageRead]:
         if self._closed.is_set():
             raise ProcessDiedError("stopped", "the page pool is closed")
         process = self._processes[slot]
         if process is None or process.is_bloated():
             process = self._replace(slot)
         try:
-            return process.run(join_documents(documents), len(documents))
+            return process.run(messages)
         except ProcessDiedError as death:
             self._processes[slot] = None
             if not self._closed.is_set():

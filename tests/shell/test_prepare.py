@@ -1,0 +1,115 @@
+"""From messages to rows: every message gets one, in order, whatever is wrong with its neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import orjson
+import pytest
+
+from worker.core.fingerprint import Fingerprinter
+from worker.core.parameters import Parameters
+from worker.log.record import Row, RowKind
+from worker.shell.pool import PagePool
+from worker.shell.ports import SourceMessage
+from worker.shell.prepare import JOB_BYTES_MAX, PAGES_PER_JOB, Preparer, _jobs
+
+FETCHED_MS = 1_714_564_800_000
+WORDS = "the harbour master counted the boats twice for the fog had come in early and the lamps were weak"
+
+
+def message(offset: int, **body: Any) -> SourceMessage:
+    """A document with this body."""
+    fields = {"doc_id": f"d{offset}", "url": "https://example.org/", "fetched_at": "2024-05-01T12:00:00Z", **body}
+    return SourceMessage(0, offset, b"k", orjson.dumps(fields))
+
+
+@pytest.fixture(scope="module")
+def fingerprinter() -> Fingerprinter:
+    """One for all."""
+    return Fingerprinter()
+
+
+@pytest.fixture
+def preparer(fingerprinter: Fingerprinter) -> Iterator[Preparer]:
+    """One without page processes."""
+    with PagePool(0, Parameters()) as pool:
+        preparer = Preparer(fingerprinter, pool, 10_000)
+        yield preparer
+        preparer.close()
+
+
+def test_every_kind_of_message_gets_its_row_in_order(preparer: Preparer, fingerprinter: Fingerprinter) -> None:
+    """Texts, pages, deletions and errors mixed: a row each, at its place, with its own identity."""
+    batch = [
+        message(0, text=WORDS),
+        message(1, html=f"<main><p>{WORDS}</p></main>"),
+        SourceMessage(0, 2, b"gone", None),
+        SourceMessage(0, 3, b"k", b"no JSON"),
+        message(4, text=" "),
+        message(5, html="<p>x</p>", text="y"),
+        message(6, text="x" * 10_000),
+        message(7, text=f'the "html" field and {WORDS}'),
+        message(8, content_type="html", text=WORDS),  # looks like a page and is none
+        SourceMessage(0, 9, b"k", b'{"url":"u","fetched_at":"2024-05-01T12:00:00Z","ht\\u006dl":"<p>x</p>"}'),
+    ]
+    rows = preparer.submit(batch).rows()
+    value = fingerprinter.one(WORDS)
+    assert [row.offset for row in rows] == list(range(10))
+    assert [row.kind for row in rows] == [
+        RowKind.FULL, RowKind.FULL, RowKind.DELETED, RowKind.DEAD, RowKind.SKIPPED, RowKind.DEAD, RowKind.DEAD,
+        RowKind.FULL, RowKind.FULL, RowKind.SHORT,
+    ]  # fmt: skip
+    assert [row.doc_id for row in rows[:5]] == ["d0", "d1", "gone", "", "d4"]
+    assert [rows[i].fingerprint for i in (0, 1, 8)] == [value] * 3
+    assert all((row.url, row.fetched_at_ms) == ("https://example.org/", FETCHED_MS) for row in rows[:2])
+    assert [row.note.split(":")[0] for row in rows if row.kind == RowKind.DEAD] == [
+        "invalid-json", "two-bodies", "oversize",
+    ]  # fmt: skip
+    assert rows[4].note == "empty-text"
+
+
+class Allergic:
+    """A fingerprinter that fails on the texts of some."""
+
+    def __init__(self, real: Fingerprinter) -> None:
+        self._real = real
+        self.calls = 0
+
+    def batch(self, texts: Sequence[str], languages: Sequence[str | None] | None = None) -> Any:
+        """Fail, or do it."""
+        self.calls += 1
+        if any("nuts" in text for text in texts):
+            raise RuntimeError("no nuts please")
+        return self._real.batch(texts, languages)
+
+
+@pytest.mark.parametrize("culprits", [{0}, {99}, {13, 14, 77}])
+def test_a_text_that_the_fingerprinter_fails_on_costs_itself_only(
+    fingerprinter: Fingerprinter, culprits: set[int]
+) -> None:
+    """The culprit is a dead letter, found by halving; its neighbours have the fingerprints that they always have."""
+    allergic: Any = Allergic(fingerprinter)
+    batch = [message(i, text=f"{'nuts' if i in culprits else 'bread'} number {i}: {WORDS}") for i in range(100)]
+    with PagePool(0, Parameters()) as pool:
+        preparer = Preparer(allergic, pool, 10_000)
+        rows = preparer.submit(batch).rows()
+        preparer.close()
+    assert {row.offset for row in rows if row.kind == RowKind.DEAD} == culprits
+    assert allergic.calls <= 1 + 14 * len(culprits)
+    assert all(row.note == "fingerprint-failed: RuntimeError: no nuts please" for row in rows if row.offset in culprits)
+    good = [row for row in rows if row.offset not in culprits]
+    assert [row.fingerprint for row in good] == [
+        fingerprinter.one(f"bread number {row.offset}: {WORDS}") for row in good
+    ]
+    assert isinstance(good[0], Row)
+
+
+def test_jobs_are_small_in_pages_and_in_bytes() -> None:
+    """A job that ends its child is tried again page by page: it must be few pages, and few bytes in the pipe."""
+    pages = [bytes(size) for size in [100] * 40 + [JOB_BYTES_MAX + 1] * 2 + [JOB_BYTES_MAX // 2] * 5]
+    jobs = list(_jobs(pages))
+    assert [page for job in jobs for page in job] == pages
+    assert all(len(job) == 1 or sum(map(len, job)) <= JOB_BYTES_MAX for job in jobs)
+    assert max(map(len, jobs)) == PAGES_PER_JOB
