@@ -48,7 +48,7 @@ def number(name: str, summary: str) -> int:
 def test_the_demo_answers_every_document_once(tmp_path: Path, broker_runtime: Runtime) -> None:
     """Exit code 0, nothing unanswered or repeated, no false pair, duplicates found across workers."""
     process = start(tmp_path / "demo", "--rate", "0")
-    summary, _ = process.communicate(timeout=240)
+    summary, _ = process.communicate(timeout=280)  # a first start compiles, on a busy machine for minutes
     assert process.returncode == 0, summary
     assert number("unanswered", summary) == number("answered twice", summary) == 0
     answered = sum(number(name, summary) for name in ("new", "exact duplicates", "near duplicates", "skipped"))

@@ -163,3 +163,11 @@ def test_records_come_in_order() -> None:
     replica = replay([one_row(0), one_row(1)])
     with pytest.raises(ValueError, match="next is 2, got 1"):
         replica.apply(decode(one_row(1)), 1, 0)
+
+
+def test_warming_up_leaves_a_replica_as_it_is() -> None:
+    """The rows that load the kernels are judged in a replica of their own."""
+    replica = replay([])
+    replica.warm_up()
+    replica._check()
+    assert (replica.next_offset, replica.documents, replica.coverage, replica.pending) == (0, 0, {}, {})

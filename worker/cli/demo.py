@@ -57,9 +57,10 @@ def demo(
         settings = _settings(stack, console, folder, nodes)
         run = Demo(settings, _files(crawl_file), Truth(truth_file), rate)
         run.prepare()
-        stack.enter_context(workers_running(settings, [f"worker-{number}" for number in range(1, workers + 1)], folder))
-        with console.status(f"waiting for {workers} workers to share the partitions"):
-            run.wait_for(workers)
+        ids = [f"worker-{number}" for number in range(1, workers + 1)]
+        running = stack.enter_context(workers_running(settings, ids, folder))
+        with console.status(f"waiting for {workers} workers to share the partitions (a first start compiles)"):
+            run.wait_for(running)
         console.print(f"{workers} workers run, feeding at {f'{rate:g}/s' if rate else 'full speed'}")
         with Live(console=console, refresh_per_second=8, transient=True) as live:
             for _ in run.run():

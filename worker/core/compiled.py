@@ -8,12 +8,17 @@ has changed. Here the stamp covers every kernel that a function can reach, and e
 2. else beside the source, in `__pycache__`, when that may be written or already holds it (an image built for reading),
 3. else in the user's cache directory,
 4. else nowhere: each process compiles for itself.
+
+Of processes that start together one compiles a kernel while the others wait for its code: workers and page processes
+that each compiled the same would need minutes where one needs seconds.
 """
 
 from __future__ import annotations
 
+import fcntl
 import inspect
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +31,8 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLoca
 
 __all__ = ["cache_directory", "inner", "kernel"]
 
+TURN_S_MAX = 60.0  # a kernel compiles in 1 to 10 s alone
+
 
 def inner(function: Callable[..., Any]) -> Any:
     """Decorates a function that only kernels call: compiled into each of them, cached with them."""
@@ -35,8 +42,9 @@ def inner(function: Callable[..., Any]) -> Any:
 def kernel(function: Callable[..., Any]) -> Any:
     """Decorates a function that Python calls: compiled at the first call, cached for the next process."""
     dispatcher: Any = numba.njit(nogil=True)(function)
-    if cache_directory(function) is not None:
-        dispatcher._cache = _KernelCache(function)  # type: ignore[no-untyped-call]  # what cache=True sets, with our locator
+    directory = cache_directory(function)
+    if directory is not None:
+        dispatcher._cache = _KernelCache(function, directory)  # what cache=True sets, with our locator
     return dispatcher
 
 
@@ -124,9 +132,62 @@ class _CacheImplementation(CompileResultCacheImpl):
 class _KernelCache(FunctionCache):
     _impl_class = _CacheImplementation
 
+    def __init__(self, function: Callable[..., Any], directory: Path) -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        self._turn = _Turn(directory / f".{function.__name__}.lock")
+
+    def load_overload(self, signature: Any, target_context: Any) -> Any:
+        """Give the code, or None once it is this process' turn to compile it."""
+        found = super().load_overload(signature, target_context)  # type: ignore[no-untyped-call]
+        if found is None:
+            self._turn.take()
+            found = super().load_overload(signature, target_context)  # type: ignore[no-untyped-call]
+        if found is not None:
+            self._turn.give()
+        return found
+
     def save_overload(self, signature: Any, data: Any) -> None:
         """Keep the code if that can be done; a full or read-only disk costs the next process its compilation."""
         try:
             super().save_overload(signature, data)  # type: ignore[no-untyped-call]
         except OSError:
             return
+        finally:
+            self._turn.give()
+
+
+class _Turn:
+    """
+    A lock between processes that is only a courtesy.
+
+    Where it can't be made, or its holder is slower than two compilations, nobody waits. It ends with the process.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+
+    def take(self) -> None:
+        """Wait until nobody else holds it, for `TURN_S_MAX` at most. Taking it twice is taking it once."""
+        if self._file is not None:
+            return
+        try:
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError:
+            return
+        deadline = time.monotonic() + TURN_S_MAX
+        while time.monotonic() < deadline:
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(0.05)
+            except OSError:
+                return
+            else:
+                return
+
+    def give(self) -> None:
+        """Let the next process have it."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None

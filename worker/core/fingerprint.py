@@ -119,7 +119,7 @@ class Fingerprinter:
 
     def warm_up(self) -> None:
         """Do now what the first fingerprint would have to wait for. A worker calls it before it joins its group."""
-        self.batch(["warm"])
+        self.batch(["warm", "e\u0301"])  # the second is composed first, by a kernel of its own
 
     def _run(self, texts: Sequence[str], languages: Sequence[str | None] | None) -> Columns:
         if languages is not None and len(languages) != len(texts):

@@ -28,7 +28,7 @@ from worker.log.coverage import Coverage, Span
 from worker.log.definition import Definition
 from worker.log.judge import Judge
 from worker.log.pending import Pending
-from worker.log.record import Record, Source
+from worker.log.record import Record, Row, RowKind, Section, Source, decode, encode
 
 __all__ = ["Answer", "Applied", "Rejection", "Replica", "Verdict"]
 
@@ -157,6 +157,26 @@ class Replica:
                 f"moved back: then set it forward again, or judge the documents anew with a new group and a new log"
             )
         return KeyError(f"no record of the log covers offset {offset} of {topic}[{source.partition}]")
+
+    def warm_up(self) -> None:
+        """
+        Do now what the first record would have to wait for: load the compiled kernels, or compile them.
+
+        A worker calls it before it joins its group. The replica itself is left as it is.
+        """
+        source = Source(bytes(16), 0)
+        rows = [
+            Row(0, RowKind.FULL, "a", "", 0, 1, 1, 9),
+            Row(1, RowKind.SHORT, "b", "", 0, 2, 2, 1),
+            Row(2, RowKind.FULL, "a", "", 0, 2**63, 3, 9),  # another version of the first
+            Row(3, RowKind.DELETED, "b", "", 0),
+        ]
+        idle = Replica(self.definition)
+        for log_offset, data in enumerate(
+            encode(self.definition.author(""), [Section(source, 0, len(rows), -1, rows)], 1 << 20)
+        ):
+            idle.apply(decode(data), log_offset, 0)
+        idle.answers(source, range(len(rows)), "")
 
     def _check(self) -> None:
         """Assert the invariants that hold between two calls of `apply`."""

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,22 +118,31 @@ class Demo:
 
     LATEST = 12
     PATIENCE_S = 90.0  # without a single answer
+    START_S_MAX = 300.0  # until the group is complete; a first start compiles the kernels
 
     def prepare(self) -> None:
         """Create the topics, before any worker asks for them."""
         topics.create(Admin(kafka_config.admin(self.settings), self.settings.call_timeout_s), self.settings)
 
-    def wait_for(self, workers: int) -> bool:
-        """Wait until the group's workers share all partitions, so that latencies are not those of a start."""
+    def wait_for(self, workers: Mapping[str, subprocess.Popen[bytes]]) -> bool:
+        """
+        Wait until the group's workers share all partitions, so that latencies are not those of a start.
+
+        Raises:
+            StopError: a worker has ended.
+        """
         admin = Admin(kafka_config.admin(self.settings), self.settings.call_timeout_s)
-        deadline = time.monotonic() + self.PATIENCE_S
+        deadline = time.monotonic() + self.START_S_MAX
         while time.monotonic() < deadline:
             try:
                 assigned = admin.assigned(self.settings.group)
             except RetryError:  # a new cluster has no coordinator for the group yet
                 assigned = {}
-            if len(assigned) == workers and min(assigned.values()) > 0:
+            if len(assigned) == len(workers) and min(assigned.values()) > 0:
                 return True
+            for worker_id, process in workers.items():
+                if process.poll() is not None:
+                    raise StopError(f"{worker_id} ended with exit code {process.returncode}: its log says why")
             time.sleep(0.2)
         return False
 

@@ -80,6 +80,7 @@ def run(settings: Settings) -> None:
         stack.callback(watchdog.close)
         checkpoint = _checkpoint(settings, admin, found)
         replica = Replica(settings.definition) if checkpoint is None else checkpoint.restore()
+        replica.warm_up()
         ordering = _ordering(settings, replica, found[settings.topic_fingerprints].topic_id.hex(), stack)
         records = ordering.restore()
         readiness.needs("log replayed", lambda: True)
