@@ -7,6 +7,7 @@ import pytest
 
 from worker.core.verdict import Original
 from worker.log.originals import Originals
+from worker.log.texts import Texts
 
 
 def test_rows_come_back_as_they_went_in() -> None:
@@ -15,8 +16,9 @@ def test_rows_come_back_as_they_went_in() -> None:
     texts = ["a", "", "文書", "\ud800", "x" * 1_000]
     times = [0, -1, 2**62, 1_700_000_000_000, 7]
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
-    assert originals.append(np.array(times, np.int64), encoded, encoded[::-1]) == 0
-    assert originals.append(np.array(times[:1], np.int64), encoded[:1], encoded[:1]) == 5
+    first = Texts.of(encoded[:1])
+    assert originals.append(np.array(times, np.int64), Texts.of(encoded), Texts.of(encoded[::-1])) == 0
+    assert originals.append(np.array(times[:1], np.int64), first, first) == 5
     for row, (text, url, time) in enumerate(zip(texts, texts[::-1], times, strict=True)):
         assert originals.get(row) == Original(text, url, time)
     assert len(originals) == 6
@@ -29,4 +31,4 @@ def test_a_row_that_is_not_there_is_an_error() -> None:
         with pytest.raises(IndexError):
             originals.get(row)
     with pytest.raises(ValueError, match="columns of one length"):
-        originals.append(np.array([1], np.int64), [], [])
+        originals.append(np.array([1], np.int64), Texts.of([]), Texts.of([]))

@@ -92,15 +92,15 @@ def write_answers(
     scheme, parameters = definition.scheme, definition.parameters
     columns = zip(
         record.kinds[first:stop].tolist(),
-        record.doc_ids[first:stop],
-        record.urls[first:stop],
+        record.doc_ids.between(first, stop),
+        record.urls.between(first, stop),
         record.fetched_at_ms[first:stop].tolist(),
         record.fingerprints[first:stop].tolist(),
         record.features[first:stop].tolist(),
         record.offsets[first:stop].tolist(),
         judged.remarks[first:stop].tolist(),
         judged.documents[first:stop].tolist(),
-        record.notes[first:stop],
+        record.notes.between(first, stop),
         strict=True,
     )
     for row, (kind, id_bytes, url_bytes, fetched_at_ms, value, features, offset, remark, documents, note) in enumerate(

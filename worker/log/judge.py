@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
 from worker.core.exact import ExactTable
@@ -64,7 +63,7 @@ class Judge:
             np.empty(count, np.int64),
         )
         changes = np.zeros(count, np.int64)  # of the number of originals, by each row
-        hashes = np.fromiter(map(xxhash.xxh64_intdigest, record.doc_ids), np.uint64, count)
+        hashes = record.doc_ids.hashes()
         text = fresh & ((record.kinds == RowKind.FULL) | (record.kinds == RowKind.SHORT))
         deletions = fresh & (record.kinds == RowKind.DELETED)
         at = 0
@@ -84,9 +83,10 @@ class Judge:
     ) -> NDArray[np.bool_]:
         """Mark the texts whose doc_id may be known when their turn comes: from before, or from this record."""
         met = np.zeros(len(hashes), np.bool_)
-        met[text] = (
-            (self.names.find(hashes[text]) >= 0) | _repeats(hashes[text]) | np.isin(hashes[text], hashes[deletions])
-        )
+        mine = hashes[text]
+        met[text] = (self.names.find(mine) >= 0) | _repeats(mine)
+        if deletions.any():
+            met[text] |= np.isin(mine, hashes[deletions])
         return met
 
     def _judge_batch(
@@ -105,21 +105,34 @@ class Judge:
             judged.originals[full] = matches.rows
             judged.distances[full] = matches.distances
             self._take_originals(record, hashes, full[matches.rows < 0])
-        for row in short.tolist():
-            match = int(self.short.find(record.digests[row : row + 1])[0])
-            judged.originals[row] = match
-            if match < 0:
-                self.short.insert(record.digests[row : row + 1], np.array([len(self.originals)], np.uint32))
-                self._take_originals(record, hashes, np.array([row]))
+        if len(short):
+            self._judge_short(record, hashes, short, judged)
         changes[rows[judged.originals[rows] < 0]] += 1
+
+    def _judge_short(
+        self, record: Record, hashes: NDArray[np.uint64], rows: NDArray[np.int64], judged: Judged
+    ) -> None:
+        """Judge short texts: the first of each digest that is not known becomes an original, the others follow it."""
+        digests = record.digests[rows]
+        matches = self.short.find(digests)
+        unknown = np.flatnonzero(matches < 0)
+        _, firsts, groups = np.unique(digests[unknown], return_index=True, return_inverse=True)
+        firsts.sort()
+        new = unknown[firsts]
+        own = len(self.originals) + np.arange(len(new))
+        if len(new) < len(unknown):  # repeats among the unknown: each has the row of its group's first
+            by_group = np.empty(len(new), np.int64)
+            by_group[groups[firsts]] = own
+            matches[unknown] = by_group[groups]
+            matches[new] = -1
+        judged.originals[rows] = matches
+        self.short.insert(digests[new], own.astype(np.uint32))
+        self._take_originals(record, hashes, rows[new])
 
     def _take_originals(self, record: Record, hashes: NDArray[np.uint64], rows: NDArray[np.int64]) -> None:
         if not len(rows):
             return
-        chosen = rows.tolist()
-        first = self.originals.append(
-            record.fetched_at_ms[rows], [record.doc_ids[row] for row in chosen], [record.urls[row] for row in chosen]
-        )
+        first = self.originals.append(record.fetched_at_ms[rows], record.doc_ids.take(rows), record.urls.take(rows))
         self.names.insert(hashes[rows], np.arange(first, first + len(rows), dtype=np.uint32))
         self.fingerprints.append(record.fingerprints[rows])
         self.digests.append(record.digests[rows])
@@ -176,6 +189,9 @@ class Judge:
 
 def _repeats(hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Mark each entry that equals an earlier one."""
+    ordered = np.sort(hashes)
+    if not (ordered[1:] == ordered[:-1]).any():  # nearly always
+        return np.zeros(len(hashes), np.bool_)
     _, firsts = np.unique(hashes, return_index=True)
     repeats = np.ones(len(hashes), np.bool_)
     repeats[firsts] = False

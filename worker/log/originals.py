@@ -12,19 +12,20 @@ Columns in chunks: no Python object a row, growing copies nothing, and a snapsho
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.verdict import Original
 from worker.log.columns import Column
+from worker.log.texts import Texts
 
 __all__ = ["Originals"]
 
 
-class _Texts:
-    """Byte strings by row, appended and read."""
+class _TextColumn:
+    """Texts by row, appended and read."""
 
     __slots__ = ("data", "ends")
 
@@ -32,10 +33,9 @@ class _Texts:
         self.ends: Column[np.int64] = Column(np.int64)
         self.data: Column[np.uint8] = Column(np.uint8)
 
-    def append(self, texts: Sequence[bytes]) -> None:
-        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-        self.ends.append(len(self.data) + np.cumsum(lengths))
-        self.data.append(np.frombuffer(b"".join(texts), np.uint8))
+    def append(self, texts: Texts) -> None:
+        self.ends.append(len(self.data) + texts.ends)
+        self.data.append(texts.data[: texts.ends[-1]] if len(texts) else texts.data[:0])
 
     def get(self, row: int) -> str:
         first = self.ends[row - 1] if row else 0
@@ -47,7 +47,7 @@ class Originals:
     Rows in insertion order, appended and read, never changed.
 
     >>> originals = Originals()
-    >>> originals.append([5], [b"a"], [b"https://example.org/"])
+    >>> originals.append(np.array([5]), Texts.of([b"a"]), Texts.of([b"https://example.org/"]))
     0
     >>> originals.get(0)
     Original(doc_id='a', url='https://example.org/', fetched_at_ms=5)
@@ -55,23 +55,21 @@ class Originals:
 
     def __init__(self) -> None:
         self._times: Column[np.int64] = Column(np.int64)
-        self._doc_ids, self._urls = _Texts(), _Texts()
+        self._doc_ids, self._urls = _TextColumn(), _TextColumn()
 
     def __len__(self) -> int:
         return len(self._times)
 
-    def append(
-        self, fetched_at_ms: NDArray[np.int64] | Sequence[int], doc_ids: Iterable[bytes], urls: Iterable[bytes]
-    ) -> int:
-        """Add originals, texts as UTF-8 bytes; gives the row of the first of them."""
-        first, ids, locations = len(self), list(doc_ids), list(urls)
-        if not len(fetched_at_ms) == len(ids) == len(locations):
+    def append(self, fetched_at_ms: NDArray[np.int64], doc_ids: Texts, urls: Texts) -> int:
+        """Add originals; gives the row of the first of them."""
+        first = len(self)
+        if not len(fetched_at_ms) == len(doc_ids) == len(urls):
             raise ValueError(
-                f"columns of one length, got {len(fetched_at_ms)} times, {len(ids)} doc_ids and {len(locations)} urls"
+                f"columns of one length, got {len(fetched_at_ms)} times, {len(doc_ids)} doc_ids and {len(urls)} urls"
             )
-        self._times.append(np.asarray(fetched_at_ms, np.int64))
-        self._doc_ids.append(ids)
-        self._urls.append(locations)
+        self._times.append(fetched_at_ms)
+        self._doc_ids.append(doc_ids)
+        self._urls.append(urls)
         return first
 
     def get(self, row: int) -> Original:
