@@ -109,9 +109,7 @@ class Judge:
             self._judge_short(record, hashes, short, judged)
         changes[rows[judged.originals[rows] < 0]] += 1
 
-    def _judge_short(
-        self, record: Record, hashes: NDArray[np.uint64], rows: NDArray[np.int64], judged: Judged
-    ) -> None:
+    def _judge_short(self, record: Record, hashes: NDArray[np.uint64], rows: NDArray[np.int64], judged: Judged) -> None:
         """Judge short texts: the first of each digest that is not known becomes an original, the others follow it."""
         digests = record.digests[rows]
         matches = self.short.find(digests)

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.kernels.texts import hash_texts, take_texts
-
 __all__ = ["Texts"]
 
 _SLACK = 8  # bytes that the hash kernel may read behind the last text
@@ -69,12 +67,16 @@ class Texts:
             return Texts(self.data[begin : self.ends[high]], self.ends[low : high + 1] - begin)
         begins = np.where(rows > 0, self.ends[rows - 1], 0)
         ends = np.cumsum(self.ends[rows] - begins)
+        from worker.core.kernels.texts import take_texts  # noqa: PLC0415  # numba: settings must load without it
+
         taken = np.empty(int(ends[-1]), np.uint8)
         take_texts(self.data, self.ends, rows, taken)
         return Texts(taken, ends)
 
     def hashes(self) -> NDArray[np.uint64]:
         """Give the XXH64 of each text. Cost: some 10 ns a text of 30 bytes, and a copy of the bytes."""
+        from worker.core.kernels.texts import hash_texts  # noqa: PLC0415  # numba: settings must load without it
+
         found = np.empty(len(self), np.uint64)
         stop = int(self.ends[-1]) if len(self) else 0
         padded = np.empty(stop + _SLACK, np.uint8)
