@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -137,3 +140,39 @@ def test_a_run_that_fails_leaves_the_state_as_it_was(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, [*arguments, "--state", str(tmp_path / "state"), "--max-distance", "5"])
     assert isinstance(result.exception, StopError) and "max_distance" in str(result.exception)
     assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == first
+
+
+def test_a_run_killed_midway_leaves_the_state_as_it_was_and_can_be_repeated(tmp_path: Path) -> None:
+    """After SIGKILL between two batches the same run on the same state says what it would have said."""
+    documents = [page(n, text=ARTICLE.replace("hall 3", f"hall {n % 7}")) for n in range(40)]
+    state = tmp_path / "state"
+    dedup(tmp_path, lines(*documents[:10]), "--state", str(state))
+    before = {path.name: path.read_bytes() for path in state.glob("snapshot-*")}
+    command = [
+        sys.executable, "-m", "worker", "dedup", "-", "--output", str(tmp_path / "cut.jsonl"), "--processes", "0",
+        "--state", str(state), "--batch-documents-max", "1",
+    ]  # fmt: skip
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdin is not None
+        process.stdin.write(lines(*documents[10:]).encode() * 50)  # and more would come
+        process.stdin.flush()
+        deadline = time.monotonic() + 120
+        while not ((tmp_path / "cut.jsonl").exists() and (tmp_path / "cut.jsonl").stat().st_size):
+            assert time.monotonic() < deadline and process.poll() is None
+            time.sleep(0.05)
+        process.kill()
+    assert {path.name: path.read_bytes() for path in state.glob("snapshot-*")} == before
+    second, _ = dedup(tmp_path, lines(*documents[10:]), "--state", str(state))
+    whole, _ = dedup(tmp_path, lines(*documents))
+    assert [_judged(answer) for answer in second] == [_judged(answer) for answer in whole[10:]]
+
+
+def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
+    """There is no log behind a state: what it has lost is not passed over in silence, and the file is named."""
+    dedup(tmp_path, lines(page(1, text=ARTICLE)), "--state", str(tmp_path / "state"))
+    (snapshot,) = (tmp_path / "state").glob("snapshot-*")
+    snapshot.write_bytes(snapshot.read_bytes()[:-1])
+    arguments = ["dedup", str(tmp_path / "in.jsonl"), "--output", str(tmp_path / "o.jsonl"), "--processes", "0"]
+    result = CliRunner().invoke(app, [*arguments, "--state", str(tmp_path / "state")])
+    assert isinstance(result.exception, StopError) and str(snapshot) in str(result.exception)
+    assert "Remove this file" in str(result.exception)

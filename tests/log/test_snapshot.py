@@ -89,9 +89,9 @@ def test_cut_anywhere_or_with_any_byte_changed_it_is_refused() -> None:
 def test_of_a_newer_format_it_stops_the_worker() -> None:
     """A whole snapshot of a newer format is no damage: the text names both formats."""
     data = bytearray(to_bytes(Replica(DEFINITION)))
-    struct.pack_into("<I", data, 8, 2)
+    struct.pack_into("<I", data, 8, 3)
     struct.pack_into("<Q", data, 24, xxhash.xxh3_64_intdigest(data[:24] + data[32:]))
-    with pytest.raises(StopError, match="format 2, this worker reads up to 1"):
+    with pytest.raises(StopError, match="format 3, this worker reads up to 2"):
         restore(bytes(data), DEFINITION, LOG)
 
 

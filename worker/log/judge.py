@@ -47,6 +47,7 @@ class Judge:
         self.fingerprints: Column[np.uint64] = Column(np.uint64)
         self.digests: Column[np.uint64] = Column(np.uint64)
         self.kinds: Column[np.uint8] = Column(np.uint8)
+        self.live: Column[np.uint8] = Column(np.uint8)  # 1: in the index
         self.documents = 0
 
     def judge(self, record: Record, fresh: NDArray[np.bool_]) -> Judged:
@@ -135,6 +136,7 @@ class Judge:
         self.fingerprints.append(record.fingerprints[rows])
         self.digests.append(record.digests[rows])
         self.kinds.append(record.kinds[rows])
+        self.live.append(np.ones(len(rows), np.uint8))
 
     def _judge_single(
         self, record: Record, hashes: NDArray[np.uint64], row: int, judged: Judged, changes: NDArray[np.int64]
@@ -159,9 +161,8 @@ class Judge:
 
     def _find(self, doc_id_hash: int, doc_id: bytes) -> int | None:
         """Give the row of the original with this doc_id; equal hashes of other doc_ids are passed over."""
-        wanted = doc_id.decode("utf-8", "surrogatepass")
         rows = self.names.find_all(doc_id_hash)
-        return next((row for row in rows if self.originals.get(row).doc_id == wanted), None)
+        return next((row for row in rows if self.originals.doc_id(row) == doc_id), None)
 
     def _content(self, row: int) -> tuple[int, int, int]:
         return self.kinds[row], self.fingerprints[row], self.digests[row]
@@ -173,6 +174,7 @@ class Judge:
         else:
             self.short.delete(digest, row)
         self.names.delete(doc_id_hash, row)
+        self.live.put(np.array([row]), 0)
 
     def answers(self, rows: JudgedRows, definition: Definition, partition: int, topic: str) -> Iterator[Answer]:
         """Write the answer to each judged row, in order."""
@@ -183,6 +185,7 @@ class Judge:
         self.index.check()
         assert len(self.names) == self.documents == len(self.index) + len(self.short)
         assert len(self.originals) == len(self.fingerprints) == len(self.digests) == len(self.kinds)
+        assert sum(int(piece.sum()) for piece in self.live.pieces()) == self.documents
 
 
 def _repeats(hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:

@@ -2,7 +2,7 @@
 The originals: what a verdict says of the document that was first (doc_id, URL, fetch time), by row.
 
     times        t0 t1 t2 …            one number a row
-    doc_ids      ends 3 7 7 …          where each text stops; it starts where the one before it stops
+    doc_ids      begins 0 3 7 …        where each text starts; it stops where the next one starts
                  bytes abcdefg…        all texts back to back
     urls         the same again
 
@@ -27,19 +27,25 @@ __all__ = ["Originals"]
 class _TextColumn:
     """Texts by row, appended and read."""
 
-    __slots__ = ("data", "ends")
+    __slots__ = ("begins", "data")
 
     def __init__(self) -> None:
-        self.ends: Column[np.int64] = Column(np.int64)
+        self.begins: Column[np.int64] = Column(np.int64)
         self.data: Column[np.uint8] = Column(np.uint8)
 
     def append(self, texts: Texts) -> None:
-        self.ends.append(len(self.data) + texts.ends)
-        self.data.append(texts.data[: texts.ends[-1]] if len(texts) else texts.data[:0])
+        if len(texts):
+            self.begins.append(len(self.data) + np.concatenate([[0], texts.ends[:-1]]))
+            self.data.append(texts.data[: texts.ends[-1]])
 
-    def get(self, row: int) -> str:
-        first = self.ends[row - 1] if row else 0
-        return self.data.slice(first, self.ends[row]).tobytes().decode("utf-8", "surrogatepass")
+    def get(self, row: int) -> bytes:
+        stop = self.begins[row + 1] if row + 1 < len(self.begins) else len(self.data)
+        return self.data.slice(self.begins[row], stop).tobytes()
+
+    def forget(self, row: int) -> None:
+        self.begins.forget(row)
+        if len(self.begins):
+            self.data.forget(self.begins[self.begins.first])
 
 
 class Originals:
@@ -72,28 +78,63 @@ class Originals:
         self._urls.append(urls)
         return first
 
+    @property
+    def first(self) -> int:
+        """The first row that is kept."""
+        return self._times.first
+
+    @property
+    def firsts(self) -> tuple[int, int, int]:
+        """The first row that is kept, and the first byte of the doc_ids and of the URLs that is."""
+        return self.first, self._doc_ids.data.first, self._urls.data.first
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory held."""
+        return self._times.nbytes + sum(texts.begins.nbytes + texts.data.nbytes for texts in self._texts())
+
+    def _texts(self) -> tuple[_TextColumn, _TextColumn]:
+        return self._doc_ids, self._urls
+
     def get(self, row: int) -> Original:
-        """The original of this row. Raises IndexError where there is none."""
-        if not 0 <= row < len(self):
-            raise IndexError(f"row {row} of {len(self)} originals")
-        return Original(self._doc_ids.get(row), self._urls.get(row), self._times[row])
+        """The original of this row. Raises IndexError where there is none, or none any more."""
+        if not self.first <= row < len(self):
+            raise IndexError(f"row {row} of {len(self)} originals, of which the first {self.first} are forgotten")
+        doc_id, url = (texts.get(row).decode("utf-8", "surrogatepass") for texts in self._texts())
+        return Original(doc_id, url, self._times[row])
+
+    def doc_id(self, row: int) -> bytes:
+        """The doc_id of this row, as UTF-8."""
+        return self._doc_ids.get(row)
+
+    def forget(self, row: int) -> None:
+        """Give back the memory of rows below `row`, in whole chunks."""
+        self._times.forget(row)
+        for texts in self._texts():
+            texts.forget(row)
 
     def pieces(self) -> dict[str, Sequence[NDArray[np.generic]]]:
-        """Give the content as named columns, each in pieces that later rows do not change. Copies nothing."""
+        """Give what is kept as named columns, each in pieces that later rows do not change. Copies nothing."""
         return {
             "times": self._times.pieces(),
-            "doc_id_ends": self._doc_ids.ends.pieces(),
+            "doc_id_begins": self._doc_ids.begins.pieces(),
             "doc_id_bytes": self._doc_ids.data.pieces(),
-            "url_ends": self._urls.ends.pieces(),
+            "url_begins": self._urls.begins.pieces(),
             "url_bytes": self._urls.data.pieces(),
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Originals:
-        """The originals whose columns are `arrays`, by the names of `pieces`; it refers to them, and writes nowhere."""
+    def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], firsts: Sequence[int] = (0, 0, 0)) -> Originals:
+        """
+        The originals whose columns are `arrays` by the names of `pieces`, and begin at `firsts`.
+
+        It refers to the arrays, and writes nowhere.
+        """
         originals = cls()
-        originals._times = Column.from_array(np.int64, arrays["times"].astype(np.int64, copy=False))
-        for texts, name in ((originals._doc_ids, "doc_id"), (originals._urls, "url")):
-            texts.ends = Column.from_array(np.int64, arrays[f"{name}_ends"].astype(np.int64, copy=False))
-            texts.data = Column.from_array(np.uint8, arrays[f"{name}_bytes"].astype(np.uint8, copy=False))
+        first, *first_bytes = firsts
+        originals._times = Column.from_array(np.int64, arrays["times"].astype(np.int64, copy=False), first)
+        for texts, name, byte in zip(originals._texts(), ("doc_id", "url"), first_bytes, strict=True):
+            begins = arrays[f"{name}_begins"].astype(np.int64, copy=False)
+            texts.begins = Column.from_array(np.int64, begins, first)
+            texts.data = Column.from_array(np.uint8, arrays[f"{name}_bytes"].astype(np.uint8, copy=False), byte)
         return originals

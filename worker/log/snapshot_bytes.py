@@ -23,7 +23,7 @@ from worker.errors import RestoreError, StopError
 
 __all__ = ["ARRAYS", "FORMAT_VERSION", "Columns", "Pieces", "Snapshot", "unpack"]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 _MAGIC = b"NDSNAP\r\n"
 _PREAMBLE = struct.Struct("<8sIIQQ")
@@ -32,15 +32,14 @@ _ALIGNMENT = 64
 
 ARRAYS: dict[str, str] = {
     "originals.times": "<i8",
-    "originals.doc_id_ends": "<i8",
+    "originals.doc_id_begins": "<i8",
     "originals.doc_id_bytes": "u1",
-    "originals.url_ends": "<i8",
+    "originals.url_begins": "<i8",
     "originals.url_bytes": "u1",
     "originals.fingerprints": "<u8",
     "originals.digests": "<u8",
     "originals.kinds": "u1",
-    "live.rows": "<u4",  # of the originals that are in the index
-    "live.doc_id_hashes": "<u8",
+    "originals.live": "u1",  # 1: in the index
     "sources.topic_ids": "u1",  # 16 bytes a source
     "sources.partitions": "<i4",
     "sources.pruned": "<i8",
@@ -115,7 +114,7 @@ def unpack(data: bytes | memoryview) -> tuple[dict[str, Any], dict[str, NDArray[
     Check a snapshot as a whole and give its header and arrays, which are views of `data`.
 
     Raises:
-        RestoreError: damaged or cut.
+        RestoreError: damaged, cut, or of an older format.
         StopError: whole, and of a newer format.
     Cost: O(bytes) for the checksum.
     """
@@ -134,6 +133,10 @@ def unpack(data: bytes | memoryview) -> tuple[dict[str, Any], dict[str, NDArray[
         raise StopError(
             f"the snapshot has format {version}, this worker reads up to {FORMAT_VERSION}: a newer one wrote it. Start "
             f"that one, or remove the snapshot to restore from the log"
+        )
+    if version < FORMAT_VERSION:
+        raise RestoreError(
+            f"the snapshot has format {version}, this worker reads {FORMAT_VERSION}: an older one wrote it"
         )
     header = json.loads(bytes(data[_PREAMBLE.size : _PREAMBLE.size + header_bytes]))
     arrays: dict[str, NDArray[Any]] = {}

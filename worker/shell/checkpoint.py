@@ -69,18 +69,27 @@ class Checkpoint:
         self._damaged: list[Path] = []
         _make(folder)
 
-    def restore(self) -> Replica:
+    def restore(self, *, has_log: bool = True) -> Replica:
         """
         Give the replica of the newest snapshot that is whole; an empty one when there is none.
 
+        Args:
+            has_log: False: nothing else has what a damaged snapshot had, so it is not passed over.
+
         Raises:
-            StopError: a snapshot is of another log, of another definition or of a newer format.
+            StopError: a snapshot is of another log, of another definition or of a newer format, or damaged without a
+                log behind it.
         """
         for path in self._snapshots():
             started = time.monotonic()
             try:
                 replica = restore(_mapped(path), self._definition, self._log)
             except (RestoreError, OSError) as error:
+                if not has_log:
+                    raise StopError(
+                        f"{path}: {error}. Remove this file to go on from the one before it, or from nothing if it is "
+                        f"the only one; the documents since then are judged as if they had not been seen"
+                    ) from error
                 _log.warning("snapshot cannot be used, trying an older source", path=str(path), cause=str(error))
                 metrics.SNAPSHOTS_REFUSED.inc()
                 self._damaged.append(path)
@@ -106,7 +115,7 @@ class Checkpoint:
         """
         Begin a snapshot when one is due; a thread writes it while the replica goes on.
 
-        Cost: a look at the clock; every `interval_s` a copy of the table of doc_ids.
+        Cost: a look at the clock; every `interval_s` a list of the replica's chunks, some milliseconds.
         """
         if self._clock() < self._due_s or self._is_writing():
             return

@@ -146,7 +146,7 @@ def file_engine(settings: Settings, state: Path | None = None) -> Iterator[FileE
             fails leaves the folder as it was, and can be repeated.
 
     Raises:
-        StopError: the folder is in use, of other settings, or cannot be written to.
+        StopError: the folder is in use, of other settings, damaged, or cannot be written to.
     """
     with ExitStack() as stack:
         preparer = stack.enter_context(preparing(settings))
@@ -154,7 +154,7 @@ def file_engine(settings: Settings, state: Path | None = None) -> Iterator[FileE
         if state is not None:
             stack.enter_context(locked(state))
             checkpoint = Checkpoint(state, settings.definition, _LOG, "files", math.inf)
-            replica = checkpoint.restore()
+            replica = checkpoint.restore(has_log=False)
         engine = FileEngine(
             settings.definition,
             preparer,

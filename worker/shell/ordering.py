@@ -7,7 +7,7 @@ The ordered part of the pipeline, the same for Kafka and for files: append what 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -51,9 +51,12 @@ class Ordering:
         self._record_bytes_max = record_bytes_max
         self._log_id = log_id
 
-    def restore(self) -> int:
+    def restore(self, between: Callable[[], None] = lambda: None) -> int:
         """
         Apply the log from where the replica stands to its present end; give the number of records.
+
+        Args:
+            between: called again and again while the replica stands still, to take a snapshot of a long way.
 
         Raises:
             StopError: the log starts after that point or ends before it: it was truncated or recreated.
@@ -70,6 +73,7 @@ class Ordering:
         records = 0
         while max(self.replica.next_offset, self._reader.position()) < high:
             records += self.follow(1.0)
+            between()
         return records
 
     def follow(self, wait_s: float) -> int:

@@ -82,7 +82,8 @@ def run(settings: Settings) -> None:
         replica = Replica(settings.definition) if checkpoint is None else checkpoint.restore()
         replica.warm_up()
         ordering = _ordering(settings, replica, found[settings.topic_fingerprints].topic_id.hex(), stack)
-        records = ordering.restore()
+        tick = _nothing if checkpoint is None else partial(checkpoint.tick, replica)
+        records = ordering.restore(tick)
         readiness.needs("log replayed", lambda: True)
         _check_lineage(settings, found[settings.topic_documents].partitions, ordering)
         _log.info(
@@ -114,7 +115,7 @@ def run(settings: Settings) -> None:
             watchdog,
             reach,
             readiness,
-            between=_nothing if checkpoint is None else partial(checkpoint.tick, replica),
+            between=tick,
         )
         if checkpoint is not None:
             checkpoint.save(replica)
