@@ -532,6 +532,7 @@ class Admin:
         for name, future in futures.items():
             try:
                 description = self._wait(future, f"describing topic {name}")
+                config = self._config(name)  # a broker may know less of a new topic than the one asked before
             except StopError as error:
                 cause = error.__cause__
                 if isinstance(cause, KafkaException) and cause.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
@@ -542,7 +543,7 @@ class Admin:
                 _uuid_bytes(description.topic_id),
                 len(description.partitions),
                 len(description.partitions[0].replicas),
-                self._config(name),
+                config,
             )
         return found
 
