@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import orjson
 
-__all__ = ["Message", "crawl"]
+__all__ = ["Message", "crawl", "random_words"]
 
 Message = tuple[bytes | None, bytes | None]
 """Key and value."""
@@ -23,7 +23,7 @@ _SYLLABLES = (
 _UNREADABLE = (b"{", b"[]", b'{"url": 1}', b"\xff\xfe", b'{"url": "http://x/"}')
 
 
-def _words(rng: random.Random, count: int) -> list[str]:
+def random_words(rng: random.Random, count: int) -> list[str]:
     """Give text-like words: unrelated texts share the function words only."""
     return [
         rng.choice(_FUNCTION_WORDS) if rng.random() < 0.4 else "".join(rng.choices(_SYLLABLES, k=rng.randint(2, 4)))
@@ -61,7 +61,7 @@ def crawl(seed: int, count: int, *, pages: bool = False) -> Iterator[Message]:
         elif draw < 0.90:
             yield known.encode(), None
         elif draw < 0.96:
-            yield _message(f"d{number}", number, " ".join(_words(rng, 1)) if draw < 0.93 else "")
+            yield _message(f"d{number}", number, " ".join(random_words(rng, 1)) if draw < 0.93 else "")
         else:
             yield f"d{number}".encode(), rng.choice(_UNREADABLE)
 
@@ -69,7 +69,7 @@ def crawl(seed: int, count: int, *, pages: bool = False) -> Iterator[Message]:
 def _document(rng: random.Random, draw: float, known: str, text: list[str], doc_id: str) -> tuple[str, list[str]]:
     """Give doc_id and words of one document: an original, or something like the known one."""
     if draw < 0.45:
-        return doc_id, _words(rng, rng.randint(60, 150))
+        return doc_id, random_words(rng, rng.randint(60, 150))
     if draw < 0.60:  # the same again, elsewhere
         return doc_id, text
     if draw < 0.78:  # nearly the same
@@ -79,4 +79,4 @@ def _document(rng: random.Random, draw: float, known: str, text: list[str], doc_
         return doc_id, words
     if draw < 0.82:  # delivered again
         return known, text
-    return known, _words(rng, 80)  # the same document with other content
+    return known, random_words(rng, 80)  # the same document with other content
