@@ -7,9 +7,11 @@ What goes wrong leaves its traces in the folder: one log file a worker process.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections import Counter
@@ -72,15 +74,24 @@ class WorkerProcess:
         self.log_path = log_path
         own = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
         own |= {f"NEARDUP_{name.upper()}": str(value) for name, value in settings.items()}
-        with log_path.open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-X", "faulthandler", "-c", _RUN, module, "worker", "--worker-id", worker_id],
-                cwd=REPOSITORY,
-                env={**own, **(environment or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+        self._process = subprocess.Popen(
+            [sys.executable, "-X", "faulthandler", "-c", _RUN, module, "worker", "--worker-id", worker_id],
+            cwd=REPOSITORY,
+            env={**own, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            bufsize=0,
+        )
+        log_path.touch()
+        # Not by the process itself: a test that forbids it to write files means its snapshots.
+        self._log = threading.Thread(target=self._keep_log, daemon=True)
+        self._log.start()
+
+    def _keep_log(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines, self.log_path.open("wb", buffering=0) as log:
+            shutil.copyfileobj(lines, log)
 
     @property
     def pid(self) -> int:
@@ -100,6 +111,7 @@ class WorkerProcess:
         """End it as a power cut would."""
         self._process.kill()
         self._process.wait()
+        self._log.join(5)
 
     def stop(self, timeout_s: float = 30.0) -> int:
         """Ask it to end (SIGTERM) and give the exit code."""
@@ -109,9 +121,11 @@ class WorkerProcess:
     def wait(self, timeout_s: float = 60.0) -> int:
         """Wait for its end and give the exit code."""
         try:
-            return self._process.wait(timeout_s)
+            code = self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self.worker_id} has not ended after {timeout_s:g} s\n{self.log_tail()}") from None
+        self._log.join(5)
+        return code
 
     def is_stopped(self) -> bool:
         """Tell whether a SIGSTOP holds it."""
@@ -162,6 +176,8 @@ class Deployment:
         self.settings = Settings(**self.values, worker_id="harness")
         self.admin = Admin(kafka_config.admin(self.settings), self.settings.call_timeout_s)
         self.processes: list[WorkerProcess] = []
+        self.endings: list[tuple[str, int]] = []  # of supervised workers: who ended by itself, and how
+        self._supervised: dict[str, WorkerProcess] = {}
         self.fed = 0
 
     def __enter__(self) -> Self:
@@ -205,10 +221,22 @@ class Deployment:
         self.until(lambda: all(process.said("partitions assigned") for process in processes), "partitions assigned")
         return processes
 
+    def supervise(self, *processes: WorkerProcess) -> None:
+        """From now on start these again when they end by themselves, as every deployment's supervisor does."""
+        self._supervised.update({process.worker_id: process for process in processes})
+
+    def revive(self) -> None:
+        """Look after the supervised workers once; `until` does it all the time."""
+        for worker_id, process in self._supervised.items():
+            if process.exit_code is not None:
+                self.endings.append((worker_id, process.exit_code))
+                self._supervised[worker_id] = self.start(worker_id)
+
     def until(self, condition: Callable[[], object], what: str, timeout_s: float = 60.0) -> float:
         """Wait for something to become true; give the seconds that it took."""
         started = time.monotonic()
         while not condition():
+            self.revive()
             if time.monotonic() - started > timeout_s:
                 tails = "\n".join(process.log_tail() for process in self.processes)
                 raise AssertionError(f"not so after {timeout_s:g} s: {what}\n{tails}")
@@ -217,7 +245,11 @@ class Deployment:
 
     def committed(self) -> int:
         """Give the number of source offsets that the group has committed."""
-        return sum(offset or 0 for offset, _ in self._offsets.get().values())
+        return sum(offset or 0 for offset, _ in self.group_offsets().values())
+
+    def group_offsets(self) -> dict[int, tuple[int | None, str]]:
+        """Give the group's offset of each partition, with its metadata."""
+        return self._offsets.get()
 
     def until_committed(self, at_least: int, timeout_s: float = 60.0) -> float:
         """Wait until so many source offsets are committed; give the seconds that it took."""

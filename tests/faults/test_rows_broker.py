@@ -1,0 +1,111 @@
+"""Row 8 of the fault table: brokers that die, come back, freeze; leaders and coordinators that move."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.faults.conftest import Deploy
+from tests.faults.crawl import crawl
+from tests.faults.harness import Deployment
+from worker.shell.broker import EmbeddedKafka, Runtime
+
+pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow]
+
+MESSAGES_PER_S = 60
+SETTLE_S = 60.0
+
+
+@contextmanager
+def _fed(deployment: Deployment) -> Iterator[None]:
+    """Feed while the block runs, and a second longer."""
+    enough = threading.Event()
+
+    def feed() -> None:
+        for seed in range(1_000):
+            deployment.feed(crawl(seed=seed, count=MESSAGES_PER_S // 2), wait_s=90)
+            if enough.wait(0.5):
+                return
+
+    thread = threading.Thread(target=feed)
+    thread.start()
+    try:
+        yield
+        time.sleep(1)
+    finally:
+        enough.set()
+        thread.join()
+
+
+def _survived(deployment: Deployment, limit_s: float) -> None:
+    """
+    Everything is answered within the limit; no worker hangs, and none ended more than once.
+
+    One may end: a broker that dies between giving a static member its new id and telling it so makes the member look
+    like its own predecessor, and the group fences it. Then its supervisor starts it again.
+    """
+    assert deployment.until_all_committed(120) < limit_s
+    deployment.check()
+    print("ended and started again:", deployment.endings)
+    assert set(Counter(deployment.endings).values()) <= {1}
+
+
+def test_row_08_restart_of_the_only_broker(broker_runtime: Runtime, tmp_path: Path) -> None:
+    """Killed and started again twice while documents come: no worker hangs or ends."""
+    with EmbeddedKafka(runtime=broker_runtime) as kafka, Deployment(kafka.bootstrap, tmp_path) as deployment:
+        deployment.supervise(*deployment.start_all("one", "two"))
+        with _fed(deployment):
+            for _ in range(2):
+                time.sleep(1.5)
+                kafka.kill(1)
+                time.sleep(1)
+                kafka.up(1)
+        _survived(deployment, SETTLE_S)
+
+
+def test_row_08_each_of_three_brokers_dies_in_turn(deploy3: Deploy, kafka3: EmbeddedKafka) -> None:
+    """Whichever node led the log, the group or the transactions: another takes over."""
+    deployment = deploy3()
+    deployment.supervise(*deployment.start_all("one", "two"))
+    with _fed(deployment):
+        for node in (1, 2, 3):
+            time.sleep(1)
+            kafka3.kill(node)
+            time.sleep(3)
+            kafka3.up(node)
+    _survived(deployment, SETTLE_S)
+
+
+def test_row_08_each_of_three_brokers_freezes_in_turn(deploy3: Deploy, kafka3: EmbeddedKafka) -> None:
+    """Connections stay open and nothing answers: time-outs, new leaders, then two who think that they lead."""
+    deployment = deploy3()
+    deployment.supervise(*deployment.start_all("one", "two"))
+    with _fed(deployment):
+        for node in (1, 2, 3):
+            kafka3.pause(node)
+            time.sleep(8)
+            kafka3.resume(node)
+            time.sleep(2)
+    _survived(deployment, SETTLE_S)
+
+
+def test_row_08_worker_killed_while_a_broker_is_away(deploy3: Deploy, kafka3: EmbeddedKafka) -> None:
+    """Two faults at once: a transaction is left open and its coordinator is gone."""
+    deployment = deploy3()
+    dying, _ = deployment.start_all("one", fault="after-offsets:kill:8") + deployment.start_all("two")
+    with _fed(deployment):
+        dying.wait()
+        for node in (1, 2, 3):
+            kafka3.kill(node)
+            if node == 2:
+                deployment.start("one")
+            time.sleep(2)
+            kafka3.up(node)
+    assert deployment.until_all_committed(120) < SETTLE_S
+    deployment.check()

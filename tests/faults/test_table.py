@@ -1,0 +1,39 @@
+"""The fault table itself: no row without a test."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROWS = range(1, 23)
+
+
+def _tests() -> dict[str, ast.FunctionDef]:
+    files = sorted(Path(__file__).parent.glob("test_rows_*.py"))
+    functions = [
+        node for path in files for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)
+    ]
+    return {function.name: function for function in functions if function.name.startswith("test_")}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_every_row_has_a_test(row: int) -> None:
+    """Named by its number, as in the table."""
+    assert [name for name in _tests() if name.startswith(f"test_row_{row:02}_")]
+
+
+def test_every_test_names_a_row() -> None:
+    """A number of the table; and its first line says what goes wrong."""
+    for name, function in _tests().items():
+        found = re.match(r"test_row_(\d\d)_\w+", name)
+        assert found is not None and int(found[1]) in ROWS, name
+        assert ast.get_docstring(function), name
+
+
+def test_every_file_of_rows_counts_as_faults() -> None:
+    """`make test-faults` selects them by their mark."""
+    for path in Path(__file__).parent.glob("test_rows_*.py"):
+        assert "pytest.mark.faults" in path.read_text(), path.name
