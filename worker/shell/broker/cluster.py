@@ -65,6 +65,7 @@ class EmbeddedKafka:
         port: of the first node, the others follow; 0 takes free ones.
         data: the folder of data and logs, kept; a temporary one when None.
         runtime: from `prepare`; prepared at the start when None.
+        relayed: each node listens a second time, for clients behind a relay that a test can pause: see `relayed_ports`.
         detached: the nodes go on when this process ends (`neardup broker start`).
     """
 
@@ -75,6 +76,7 @@ class EmbeddedKafka:
         data: Path | None = None,
         *,
         runtime: Runtime | None = None,
+        relayed: bool = False,
         detached: bool = False,
     ) -> None:
         if detached and data is None:
@@ -83,6 +85,7 @@ class EmbeddedKafka:
         self._kept = data.absolute() if data is not None else None
         self._data: Path | None = self._kept
         self._runtime = runtime
+        self._relayed = relayed
         self._detached = detached
         self._layout: Layout | None = None
         self._nodes: dict[int, Node] = {}
@@ -109,6 +112,16 @@ class EmbeddedKafka:
         if self._layout is None:
             raise ValueError("the broker was not started: it has no address yet")
         return self._layout.bootstrap
+
+    @property
+    def relayed_bootstrap(self) -> str:
+        """The addresses for clients behind the relays."""
+        return self._layout.relayed_bootstrap if self._layout else ""
+
+    @property
+    def relayed_ports(self) -> tuple[tuple[int, int], ...]:
+        """Of each node its second port, and the port where a relay to it must listen."""
+        return self._layout.relayed_ports if self._layout else ()
 
     @property
     def data(self) -> Path:
@@ -146,7 +159,7 @@ class EmbeddedKafka:
 
     def _start_once(self) -> None:
         """Start on a new layout; a start that fails leaves nothing running."""
-        layout = lay_out(self.nodes, self._port)
+        layout = lay_out(self.nodes, self._port, relayed=self._relayed)
         try:
             self._make_data()
             self._take(layout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import socket
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +29,8 @@ class Layout:
 
     client_ports: tuple[int, ...]
     controller_ports: tuple[int, ...]
+    relayed_ports: tuple[tuple[int, int], ...] = ()
+    """Of each node, where it listens a second time, and where clients that came that way are told to find it."""
 
     @property
     def nodes(self) -> range:
@@ -36,6 +39,10 @@ class Layout:
     @property
     def bootstrap(self) -> str:
         return ",".join(f"{LOOPBACK}:{port}" for port in self.client_ports)
+
+    @property
+    def relayed_bootstrap(self) -> str:
+        return ",".join(f"{LOOPBACK}:{told}" for _, told in self.relayed_ports)
 
     def client_port(self, node: int) -> int:
         return self.client_ports[node - 1]
@@ -56,9 +63,12 @@ class Layout:
             return None
 
 
-def lay_out(nodes: int, port: int) -> Layout:
+def lay_out(nodes: int, port: int, *, relayed: bool = False) -> Layout:
     """
     Choose the ports of `nodes` nodes: from `port` up, or free ones when it is 0.
+
+    Args:
+        relayed: each node listens a second time, for clients that reach it through something in between.
 
     Raises:
         StopError: a port is in use.
@@ -70,15 +80,18 @@ def lay_out(nodes: int, port: int) -> Layout:
     """
     if nodes not in {1, 3}:
         raise ValueError(f"nodes must be 1 or 3, got {nodes}: a quorum of 2 survives no failure")
+    relays = _free_ports(2 * nodes) if relayed else []
+    relayed_ports = tuple(zip(relays[:nodes], relays[nodes:], strict=True))
     if port == 0:
-        free = _free_ports(2 * nodes)
-        return Layout(tuple(free[:nodes]), tuple(free[nodes:]))
+        free = _free_ports(2 * nodes, relays)
+        return Layout(tuple(free[:nodes]), tuple(free[nodes:]), relayed_ports)
     highest = port + CONTROLLER_PORT_STEP + nodes
     if not 0 < port < highest <= 65_535:
         raise ValueError(f"port must be 0 or leave room for {highest - port} more below 65536, got {port}")
     layout = Layout(
         tuple(port + node for node in range(nodes)),
         tuple(port + CONTROLLER_PORT_STEP + node + 1 for node in range(nodes)),
+        relayed_ports,
     )
     for each in (*layout.client_ports, *layout.controller_ports):
         if not is_free(each):
@@ -103,11 +116,11 @@ def is_free(port: int) -> bool:
     return True
 
 
-def _free_ports(count: int) -> list[int]:
+def _free_ports(count: int, taken: Collection[int] = ()) -> list[int]:
     found: list[int] = []
     for _ in range(FREE_PORT_TRIES):
         port = random.randint(FREE_PORT_MIN, FREE_PORT_MAX)  # noqa: S311  # nothing secret
-        if port not in found and is_free(port):
+        if port not in found and port not in taken and is_free(port):
             found.append(port)
         if len(found) == count:
             return found
@@ -131,15 +144,21 @@ def server_properties(layout: Layout, node: int, log_directory: Path) -> str:
     voters = ",".join(
         f"{id_}@{LOOPBACK}:{port}" for id_, port in zip(layout.nodes, layout.controller_ports, strict=True)
     )
+    listeners = {"PLAINTEXT": (client, client)}
+    if layout.relayed_ports:
+        listeners["RELAYED"] = layout.relayed_ports[node - 1]
     settings = {
         "process.roles": "broker,controller",
         "node.id": node,
         "controller.quorum.voters": voters,
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"PLAINTEXT://{LOOPBACK}:{client},CONTROLLER://{LOOPBACK}:{controller}",
-        "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{client}",
+        "listeners": ",".join(
+            [f"{name}://{LOOPBACK}:{own}" for name, (own, _) in listeners.items()]
+            + [f"CONTROLLER://{LOOPBACK}:{controller}"]
+        ),
+        "advertised.listeners": ",".join(f"{name}://{LOOPBACK}:{told}" for name, (_, told) in listeners.items()),
         "inter.broker.listener.name": "PLAINTEXT",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in ("CONTROLLER", *listeners)),
         "log.dirs": log_directory,
         "auto.create.topics.enable": "false",
         "num.partitions": 1,

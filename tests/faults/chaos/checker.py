@@ -1,0 +1,159 @@
+"""Whether a run was right: its topics, as they were read at its end, held against a replay and a plain oracle."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from tests.oracle import Oracle, Said, said
+from worker.errors import DocumentError
+from worker.log.definition import Definition
+from worker.log.record import Source
+from worker.log.replica import Rejection
+from worker.shell.history import Defect, Published, Report, check
+from worker.shell.messages import decode_dead_letter, decode_verdict
+from worker.shell.ports import LogEntry, SourceMessage
+
+__all__ = ["Finding", "Result", "Topics", "judge", "load", "save"]
+
+FINDINGS_MAX = 50
+
+
+class Topics(NamedTuple):
+    """All that a deployment has written, and what was fed."""
+
+    definition: Definition
+    topic: str
+    topic_id: bytes
+    log: Sequence[LogEntry]
+    documents: Sequence[SourceMessage]
+    answers: Sequence[Published]
+    committed: Mapping[int, int | None]
+    fed: int
+
+
+class Finding(NamedTuple):
+    """One wrong answer."""
+
+    kind: str
+    text: str
+
+
+class Result(NamedTuple):
+    """The count of what is wrong, the first findings, and the report of `neardup verify`."""
+
+    lost: int
+    repeated: int
+    wrong: int
+    findings: tuple[Finding, ...]
+    report: Report
+
+    @property
+    def clean(self) -> bool:
+        """Tell whether nothing is wrong."""
+        return not (self.lost or self.repeated or self.wrong)
+
+
+def judge(topics: Topics) -> Result:
+    """
+    Hold a whole history against the rules, twice: by the check of `neardup verify`, and by the plain oracle.
+
+    Lost is what was fed and has no committed answer, for whatever reason; two documents that duplicate each other are
+    wrong, and so is a dead letter that lacks its message.
+    """
+    report = check(
+        topics.definition,
+        topics.topic,
+        topics.topic_id,
+        log=topics.log,
+        documents=topics.documents,
+        answers=topics.answers,
+        committed=topics.committed,
+    )
+    findings = [Finding(found.defect.value, f"[{found.partition}] {found.offset}: {found.text}")
+                for found in report.findings]  # fmt: skip
+    strange = _disagreements(topics)
+    findings += [Finding("oracle", text) for text in strange]
+    defects = report.defects
+    return Result(
+        defects[Defect.LOST] + report.unanswered + max(topics.fed - report.documents, 0),
+        defects[Defect.REPEATED],
+        max(defects[Defect.WRONG], len(strange)) + defects[Defect.MUTUAL],
+        tuple(findings[:FINDINGS_MAX]),
+        report,
+    )
+
+
+def _disagreements(topics: Topics) -> list[str]:
+    """Give the answers that the oracle does not give."""
+    oracle = Oracle(topics.definition.max_distance)
+    for entry in topics.log:
+        oracle.apply(entry.value)
+    found = []
+    for published in topics.answers:
+        try:
+            place, answer = _read(published)
+        except DocumentError as error:
+            found.append(f"neither verdict nor dead letter: {error}")
+            continue
+        wanted = oracle.answers.get((Source(topics.topic_id, place[0]), place[1]))
+        if answer != wanted:
+            found.append(f"{list(place)}: answered {answer}, the oracle says {wanted}")
+    return found
+
+
+def _read(published: Published) -> tuple[tuple[int, int], Said]:
+    """Give which source offset an answer is for, and what it says."""
+    if published.is_dead_letter:
+        letter = decode_dead_letter(published.key, published.value, published.headers)
+        return (letter.source_partition, letter.source_offset), said(Rejection(letter.code, letter.text))
+    verdict = decode_verdict(published.value or b"")
+    return (verdict.source_partition, verdict.source_offset), said(verdict)
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
+
+
+def save(topics: Topics, path: Path) -> None:
+    """Write topics into a file, one JSON object a line."""
+    definition = topics.definition
+    lines: list[dict[str, Any]] = [
+        {"definition": [definition.scheme, definition.parameters, definition.max_distance],
+         "topic": topics.topic, "topic_id": topics.topic_id.hex(), "fed": topics.fed,
+         "committed": {str(part): offset for part, offset in topics.committed.items()}}
+    ]  # fmt: skip
+    lines += [{"log": [entry.offset, entry.timestamp_ms, _text(entry.value)]} for entry in topics.log]
+    lines += [{"document": [m.partition, m.offset, _text(m.key), _text(m.value)]} for m in topics.documents]
+    lines += [
+        {"answer": [_text(a.key), _text(a.value), [[name, _text(value)] for name, value in a.headers],
+                    a.is_dead_letter]}
+        for a in topics.answers
+    ]  # fmt: skip
+    path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+
+
+def load(path: Path) -> Topics:
+    """Read what `save` wrote."""
+    head, *lines = map(orjson.loads, path.read_bytes().splitlines())
+    scheme, parameters, max_distance = head["definition"]
+    return Topics(
+        Definition(scheme, parameters, max_distance),
+        head["topic"],
+        bytes.fromhex(head["topic_id"]),
+        [LogEntry(o, t, _bytes(v) or b"") for line in lines if "log" in line for o, t, v in [line["log"]]],
+        [SourceMessage(p, o, _bytes(k), _bytes(v)) for line in lines if "document" in line
+         for p, o, k, v in [line["document"]]],
+        [Published(_bytes(k), _bytes(v), tuple((name, _bytes(value) or b"") for name, value in h), d)
+         for line in lines if "answer" in line for k, v, h, d in [line["answer"]]],
+        {int(part): offset for part, offset in head["committed"].items()},
+        head["fed"],
+    )  # fmt: skip

@@ -1,0 +1,203 @@
+"""The parts of `make chaos`: the schedule is its seed's alone, the relay holds and cuts, and the checker can fail."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.faults.chaos.checker import Topics, judge, load, save
+from tests.faults.chaos.relay import Relay, client_id
+from tests.faults.chaos.schedule import EVERYBODY, FAULTS_SPAN_S, NODES, Kind, plan
+from tests.shell.simulation import DEFINITION, TOPIC_ID, History
+from worker.shell.faultpoints import from_setting
+from worker.shell.history import Published
+from worker.shell.ports import SourceMessage
+
+SEEDS = range(400)
+
+
+@pytest.fixture(scope="module")
+def topics() -> Topics:
+    """What a group without faults has written: 36 documents in three partitions."""
+    history = History(5)
+    history.world.faults = False
+    history._finish()
+    world = history.world
+    documents = [SourceMessage(part, row.offset, b"k", b"v") for part in range(3) for row in world.sources[part]]
+    return Topics(
+        DEFINITION, "documents", TOPIC_ID, world.log.entries, documents, world.messages, world.committed, len(documents)
+    )
+
+
+def _counts(topics: Topics) -> tuple[int, int, int]:
+    result = judge(topics)
+    assert result.clean == (result[:3] == (0, 0, 0))
+    return result[:3]
+
+
+def _verdict_at(topics: Topics) -> int:
+    return next(i for i, answer in enumerate(topics.answers) if not answer.is_dead_letter)
+
+
+def test_a_schedule_is_its_seeds_alone() -> None:
+    """Planned again it is the same; another seed gives another."""
+    assert [plan(seed) for seed in SEEDS] == [plan(seed) for seed in SEEDS]
+    assert len({plan(seed).faults for seed in SEEDS}) == len(SEEDS)
+
+
+def test_every_kind_of_fault_comes() -> None:
+    """Nothing is left out by a mistake in the weights."""
+    assert {fault.kind for seed in SEEDS for fault in plan(seed).faults} == set(Kind)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_two_nodes_are_never_away_at_once(seed: int) -> None:
+    """Three replicas, two in sync: with two of three gone nothing can be written."""
+    away = [fault for fault in plan(seed).faults if fault.kind in (Kind.BROKER_KILL, Kind.BROKER_FREEZE)]
+    for before, after in itertools.pairwise(away):
+        assert after.at_s > before.at_s + before.for_s + 5
+    assert {fault.target for fault in away} <= set(NODES)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_faults_come_in_their_order_and_their_points_exist(seed: int) -> None:
+    """Times ascend, and a worker started with such a point knows it."""
+    times = [fault.at_s for fault in plan(seed).faults]
+    assert times == sorted(times) and times[-1] <= FAULTS_SPAN_S[1]
+    for fault in plan(seed).faults:
+        assert (fault.kind is Kind.POINT) == bool(fault.detail)
+        from_setting(fault.detail)
+
+
+def test_a_right_history_is_clean(topics: Topics) -> None:
+    """Nothing lost, repeated or wrong."""
+    assert _counts(topics) == (0, 0, 0)
+
+
+def test_a_missing_answer_is_lost(topics: Topics) -> None:
+    """Whichever one it is."""
+    for position in range(len(topics.answers)):
+        answers = [*topics.answers[:position], *topics.answers[position + 1 :]]
+        assert _counts(topics._replace(answers=answers)) == (1, 0, 0)
+
+
+def test_what_was_fed_and_never_consumed_is_lost(topics: Topics) -> None:
+    """Offsets that the group has not committed, and documents that the topic has not."""
+    kept = [a for a in topics.answers if a.is_dead_letter or orjson.loads(a.value or b"")["source"]["partition"] != 0]
+    gone = len(topics.answers) - len(kept)
+    assert gone > 0
+    assert _counts(topics._replace(answers=kept, committed={**topics.committed, 0: None}))[0] >= gone
+    assert _counts(topics._replace(fed=topics.fed + 3)) == (3, 0, 0)
+
+
+def test_an_answer_given_twice_is_repeated(topics: Topics) -> None:
+    """Though it says the same."""
+    assert _counts(topics._replace(answers=[*topics.answers, topics.answers[7]])) == (0, 1, 0)
+
+
+@pytest.mark.parametrize(("field", "value"), [("verdict", "skipped"), ("doc_id", "another")])
+def test_another_verdict_than_the_logs_is_wrong(topics: Topics, field: str, value: str) -> None:
+    """One changed answer, one finding."""
+    at = _verdict_at(topics)
+    fields = orjson.loads(topics.answers[at].value or b"") | {field: value}
+    fields.setdefault("reason", "empty-text")
+    answers = [*topics.answers[:at], topics.answers[at]._replace(value=orjson.dumps(fields)), *topics.answers[at + 1 :]]
+    assert _counts(topics._replace(answers=answers)) == (0, 0, 1)
+
+
+def test_what_is_no_verdict_is_wrong(topics: Topics) -> None:
+    """It is counted, and the check goes on."""
+    assert _counts(topics._replace(answers=[*topics.answers, Published(b"k", b"{}", (), False)])) == (0, 0, 1)
+
+
+def test_saved_topics_are_judged_alike(topics: Topics, tmp_path: Path) -> None:
+    """What a failed run keeps is all that the check needs."""
+    broken = topics._replace(answers=topics.answers[1:])
+    save(broken, tmp_path / "topics.jsonl")
+    assert judge(load(tmp_path / "topics.jsonl")) == judge(broken)
+
+
+def _request(who: str) -> bytes:
+    body = struct.pack(">hhih", 18, 3, 1, len(who)) + who.encode()
+    return struct.pack(">i", len(body)) + body
+
+
+def test_a_request_names_its_client() -> None:
+    """Read from its first bytes, however few have come."""
+    request = _request("w1")
+    assert client_id(request + b"more") == "w1"
+    assert {client_id(request[:length]) for length in range(len(request))} == {None}
+
+
+@pytest.fixture
+def echo() -> Iterator[int]:
+    """A server that sends back what it gets; its port."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                threading.Thread(target=_echo, args=(connection,), daemon=True).start()
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def _echo(connection: socket.socket) -> None:
+    with connection:
+        while data := connection.recv(4_096):
+            connection.sendall(data)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def _ask(client: socket.socket, data: bytes, wait_s: float) -> bytes:
+    client.settimeout(wait_s)
+    client.sendall(data)
+    try:
+        return client.recv(4_096)
+    except TimeoutError:
+        return b"silence"
+
+
+def test_a_relay_holds_one_worker_and_lets_the_other_pass(echo: int) -> None:
+    """Paused, nothing comes; resumed, what was sent meanwhile comes; cut, the connection ends."""
+    port = _free_port()
+    with (
+        Relay([(echo, port)]) as relay,
+        socket.create_connection(("127.0.0.1", port)) as one,
+        socket.create_connection(("127.0.0.1", port)) as two,
+    ):
+        for client, who in ((one, "w1"), (two, "w2")):
+            assert _ask(client, _request(who), 5) == _request(who)
+        relay.pause("w1", EVERYBODY)
+        assert _ask(one, b"held", 0.3) == b"silence"
+        assert _ask(two, b"passes", 5) == b"passes"
+        relay.resume("w1", EVERYBODY)
+        one.settimeout(5)
+        assert one.recv(4_096) == b"held"
+        relay.cut("w1", "1")
+        assert one.recv(4_096) == b""
+        assert _ask(two, b"passes", 5) == b"passes"
+
+
+def test_a_relay_to_a_node_that_is_away_closes(echo: int) -> None:
+    """As a node does that is not there."""
+    port, nobody = _free_port(), _free_port()
+    with Relay([(nobody, port)]), socket.create_connection(("127.0.0.1", port)) as client:
+        client.settimeout(5)
+        assert client.recv(1) == b""
