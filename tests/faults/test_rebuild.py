@@ -1,0 +1,74 @@
+"""`neardup rebuild` on Apache Kafka: a new log beside the old one, and the switch to it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from typing import Any
+
+import pytest
+
+from tests.faults.conftest import Deploy
+from tests.faults.crawl import crawl
+from tests.faults.harness import Deployment
+from worker.settings import Settings
+from worker.shell.verify import verify
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+MESSAGES = 300
+
+
+def _rebuild(deployment: Deployment, **changed: Any) -> subprocess.CompletedProcess[str]:
+    values = {**deployment.values, "worker_id": "rebuilder", **changed}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
+    return subprocess.run(
+        [sys.executable, "-m", "worker", "rebuild"],
+        env={**environment, **{f"NEARDUP_{name.upper()}": str(value) for name, value in values.items()}},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_a_new_log_beside_the_old_one_and_the_switch(deploy: Deploy) -> None:
+    """The old workers go on meanwhile; again, nothing is done twice; switched to, new workers answer what comes."""
+    deployment = deploy()
+    deployment.start_all("one")
+    deployment.feed(crawl(seed=1, count=MESSAGES))
+    deployment.until_all_committed()
+    same = _rebuild(deployment)
+    assert same.returncode == 1 and "has these very parameters" in same.stderr
+
+    first = _rebuild(deployment, max_distance=6, shingle_widths="3")
+    assert first.returncode == 0, first.stderr
+    assert "(created)" in first.stderr and "the old ones are not touched" in first.stderr
+    switched = tomllib.loads(first.stdout)
+    assert (switched["max_distance"], switched["shingle_widths"]) == (6, [3])
+    new = Settings(**{**deployment.values, **switched}, worker_id="check")
+    report = verify(new)
+    assert report.clean and (report.answered, report.unanswered) == (MESSAGES, 0)
+
+    again = _rebuild(deployment, max_distance=6, shingle_widths="3")
+    assert again.returncode == 0 and again.stdout == first.stdout
+    assert "(taken up again)" in again.stderr
+    assert verify(new).log_rows == MESSAGES
+
+    deployment.feed(crawl(seed=2, count=MESSAGES))
+    deployment.start("new", **{**switched, "shingle_widths": "3"})
+    deployment.finish()
+    deployment.until(lambda: verify(new).answered == 2 * MESSAGES, "the new workers have answered, too")
+    assert verify(new).clean
+
+
+def test_a_rebuild_of_a_rebuild_or_of_nothing_is_refused(deploy: Deploy) -> None:
+    """Names that end in the hash of these parameters are a rebuild's own; a topic of documents must be there."""
+    deployment = deploy()
+    suffix = f"{deployment.settings.definition.hash:016x}"
+    same = _rebuild(deployment, topic_fingerprints=f"fingerprints-{suffix}")
+    assert same.returncode == 1 and "nothing to rebuild" in same.stderr
+    missing = _rebuild(deployment, topic_documents="no-documents")
+    assert missing.returncode == 1 and "no-documents does not exist" in missing.stderr

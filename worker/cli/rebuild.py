@@ -1,0 +1,63 @@
+"""`neardup rebuild`: a new log from the documents after a change of parameters, beside the old one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from worker.cli import app
+from worker.cli.options import with_settings
+from worker.settings import Settings
+
+if TYPE_CHECKING:
+    from worker.shell.rebuild import Plan, Progress
+
+
+@app.command()
+@with_settings()
+def rebuild(settings: Settings) -> None:
+    """
+    Judge all documents anew with other parameters, into a new log and new topics of answers; the old ones stay.
+
+    Give the deployment's names as they are and the parameters as they shall be. The new group, log and topics have
+    the hash of the parameters behind their names, so the same command goes on where it was ended. Ends when the
+    documents that were there at its start are answered, and prints the settings to switch workers and subscribers to.
+    """
+    from worker.shell import kafka_config, logging  # noqa: PLC0415
+    from worker.shell import rebuild as shell  # noqa: PLC0415
+    from worker.shell.kafka import Admin  # noqa: PLC0415
+
+    logging.configure(settings.log_level, settings.log_format)
+    plan = shell.plan(settings, Admin(kafka_config.admin(settings), settings.call_timeout_s))
+    _say_what(plan, settings)
+
+    def tell(progress: Progress) -> None:
+        typer.echo(f"{progress.answered:,} of {progress.total:,} offsets answered", err=True)
+
+    if not shell.rebuild(plan, tell):
+        typer.echo("ended before all documents were answered: the same command goes on from here", err=True)
+        raise typer.Exit(1)
+    typer.echo("# all documents of the start are answered; now, in this order:", err=True)
+    typer.echo("# 1. start workers with these settings; they answer what has come since", err=True)
+    typer.echo(
+        "# 2. let subscribers go on in the new topic of verdicts, each source offset where they stopped", err=True
+    )
+    typer.echo("# 3. end the old workers; delete the old log and answers when nobody needs them", err=True)
+    for line in plan.switch():
+        typer.echo(line)
+
+
+def _say_what(plan: Plan, settings: Settings) -> None:
+    new = plan.settings
+    typer.echo(f"from {settings.topic_documents}: {sum(plan.stops.values()):,} offsets", err=True)
+    if plan.missing:
+        typer.echo(
+            f"warning: {plan.missing:,} documents have been deleted by retention; originals among them stay unknown",
+            err=True,
+        )
+    typer.echo(
+        f"into {new.topic_fingerprints}, {new.topic_verdicts}, {new.topic_dead_letter} as group {new.group} "
+        f"({'created' if plan.created else 'taken up again'}); the old ones are not touched",
+        err=True,
+    )
