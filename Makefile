@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-faults check lint types layers unit setup clean bench-stream bench-accuracy
+.PHONY: help demo test test-faults chaos soak check lint types layers unit setup clean bench-stream bench-accuracy
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -27,6 +27,12 @@ test: setup  ## every test, the ones on a real Apache Kafka included
 
 test-faults: setup  ## every row of the fault table, on a real Apache Kafka
 	$(BIN)/python -m pytest -m faults $(TESTS)
+
+chaos: setup  ## random faults over a random crawl on three brokers: RUNS=n SEED=s MINUTES=m
+	$(BIN)/python -m tests.faults.chaos $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(CHAOS)
+
+soak: setup  ## a day in short: three workers, a kill every minute: DOCUMENTS=n MINUTES=m
+	$(BIN)/python -m tests.faults.soak $(if $(DOCUMENTS),--documents $(DOCUMENTS)) $(if $(MINUTES),--minutes $(MINUTES))
 
 check: lint types layers unit  ## what must be green before a commit: lint, types, layers, tests without Kafka
 

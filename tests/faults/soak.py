@@ -1,0 +1,168 @@
+"""
+A day in short: `make soak [DOCUMENTS=n] [MINUTES=m]`. Three workers, one killed every minute, then the whole check.
+
+Prints memory, log and snapshots as it goes, and ends with the closing line `documents N lost 0 repeated 0 wrong 0`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tests.faults.crawl import Message, random_words
+from tests.faults.harness import Deployment, WorkerProcess
+from worker.shell import kafka_config
+from worker.shell.broker import EmbeddedKafka
+from worker.shell.history import Defect
+from worker.shell.kafka import Feeder
+from worker.shell.verify import verify
+
+WORKERS = ("w1", "w2", "w3")
+SENTENCES = 4_000
+RESTART_S = 2.0
+LOOK_S = 5.0
+SETTINGS: dict[str, Any] = {
+    "partitions": 12,
+    "batch_documents_max": 1_000,
+    "batch_wait_ms": 20,
+    "session_timeout_ms": 10_000,
+    "transaction_timeout_ms": 10_000,
+    "call_timeout_s": 60.0,
+    "snapshot_interval_s": 60,
+}
+
+
+def documents(seed: int, count: int) -> Iterator[Message]:
+    """Give texts of 1 KB: originals, copies under other names (one in seven), re-deliveries and deletions."""
+    rng = random.Random(seed)
+    sentences = [" ".join(random_words(rng, 14)) + "." for _ in range(SENTENCES)]
+    kept: list[tuple[str, str]] = []
+    for number in range(count):
+        doc_id, draw = f"{number:08x}", rng.random()
+        if draw < 0.005 and kept:
+            yield kept[rng.randrange(len(kept))][0].encode(), None
+            continue
+        text = " ".join(rng.choices(sentences, k=12))
+        if draw < 0.17 and kept:
+            known, text = kept[rng.randrange(len(kept))]
+            doc_id = known if draw < 0.03 else doc_id
+        elif len(kept) < 10_000 or rng.random() < 0.01:
+            kept.append((doc_id, text))
+            if len(kept) > 20_000:
+                del kept[:10_000]
+        value = {"doc_id": doc_id, "url": f"https://site-{number % 997}.example/{number}", "text": text,
+                 "fetched_at": "2026-01-01T00:00:00Z"}  # fmt: skip
+        yield doc_id.encode(), orjson.dumps(value)
+
+
+def _feed(deployment: Deployment, messages: Iterator[Message], rate: float) -> None:
+    """Feed at an even rate."""
+    feeder = Feeder(kafka_config.feeder(deployment.settings), deployment.settings.topic_documents)
+    begun = time.monotonic()
+    for number in itertools.count():
+        portion = list(itertools.islice(messages, 500))
+        if not portion:
+            break
+        for key, value in portion:
+            feeder.send(key, value)
+        time.sleep(max(begun + (number + 1) * 500 / rate - time.monotonic(), 0))
+    assert feeder.flush(120) == 0 and feeder.failures == 0, feeder.failed
+    deployment.fed = feeder.delivered
+
+
+def _resident_mb(process: WorkerProcess) -> int:
+    """Give the resident memory that belongs to the process alone (not files that it maps)."""
+    for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) >> 10
+    return 0
+
+
+def _size_mb(folder: Path, pattern: str) -> float:
+    return sum(path.stat().st_size for path in folder.glob(pattern)) / 1e6
+
+
+def _tell(begun_s: float, deployment: Deployment, workers: dict[str, WorkerProcess], folder: Path, data: Path) -> None:
+    memory = " ".join(
+        f"{name} {_resident_mb(process)} MB" for name, process in workers.items() if process.exit_code is None
+    )
+    log_mb = _size_mb(data, f"node-1/data/{deployment.settings.topic_fingerprints}-0/*.log")
+    snapshot_mb = max((_size_mb(folder, f"state-{name}/snapshot-*") for name in WORKERS), default=0)
+    print(
+        f"{time.monotonic() - begun_s:5.0f} s: {deployment.committed():,} answered; {memory}; log {log_mb:.1f} MB, "
+        f"snapshots of a worker {snapshot_mb:.1f} MB",
+        flush=True,
+    )
+
+
+def soak(deployment: Deployment, folder: Path, data: Path, count: int, minutes: float, kill_every_s: float) -> int:
+    """Run; give the exit code."""
+
+    def start(name: str) -> WorkerProcess:
+        return deployment.start(name, state_dir=folder / f"state-{name}")
+
+    workers = {name: start(name) for name in WORKERS}
+    deployment.until(lambda: all(p.said("partitions assigned") for p in workers.values()), "partitions assigned", 120)
+    feed = threading.Thread(target=_feed, args=(deployment, documents(1, count), count / minutes / 60), daemon=True)
+    feed.start()
+    begun, kills, victims = time.monotonic(), 0, itertools.cycle(WORKERS)
+    told_s, kill_s = begun, begun + kill_every_s / 2
+    while feed.is_alive() or deployment.committed() < deployment.fed:
+        now = time.monotonic()
+        if now > kill_s and feed.is_alive():
+            victim = next(victims)
+            workers[victim].kill()
+            time.sleep(RESTART_S)
+            workers[victim] = start(victim)
+            kills, kill_s = kills + 1, kill_s + kill_every_s
+        for process in workers.values():
+            assert process.exit_code is None, process.log_tail()
+        if now > told_s + 6 * LOOK_S:
+            _tell(begun, deployment, workers, folder, data)
+            told_s = now
+        assert now - begun < minutes * 60 + 300, "not all was answered five minutes after the last was fed"
+        time.sleep(LOOK_S / 5)
+    took_s = time.monotonic() - begun
+    _tell(begun, deployment, workers, folder, data)
+    for process in workers.values():
+        process.signal(signal.SIGTERM)
+    for process in workers.values():
+        assert process.wait(60) == 0
+    _tell(begun, deployment, workers, folder, data)
+    report = verify(deployment.settings)
+    print(f"{report.documents:,} documents in {took_s:.0f} s, {kills} kills, {dict(report.outcomes)}, "
+          f"log rows repeated {report.log_rows_repeated}, records {report.log_records}")  # fmt: skip
+    lost = report.defects[Defect.LOST] + report.unanswered + deployment.fed - report.documents
+    wrong = report.defects[Defect.WRONG] + report.defects[Defect.MUTUAL]
+    print(f"documents {report.documents} lost {lost} repeated {report.defects[Defect.REPEATED]} wrong {wrong}")
+    return 0 if report.clean and not lost else 1
+
+
+def main() -> int:
+    """Read the options, start a broker, run."""
+    parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
+    parser.add_argument("--documents", type=int, default=2_000_000)
+    parser.add_argument("--minutes", type=float, default=10.0, help="over which they are fed")
+    parser.add_argument("--kill-every-s", type=float, default=60.0)
+    options = parser.parse_args()
+    with (
+        EmbeddedKafka() as kafka,
+        tempfile.TemporaryDirectory() as name,
+        Deployment(kafka.bootstrap, Path(name), **SETTINGS) as deployment,
+    ):
+        return soak(deployment, Path(name), kafka.data, options.documents, options.minutes, options.kill_every_s)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
