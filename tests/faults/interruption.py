@@ -28,13 +28,20 @@ BEFORE_S, AFTER_S = 3.0, SESSION_TIMEOUT_MS / 1_000 + 4
 
 
 class Gaps(NamedTuple):
-    """The longest time without a verdict, in seconds: of the partitions of who went, and of all others."""
+    """
+    The longest time without a verdict of one partition, in seconds: of those of who went, and of all others.
+
+    `before_s` is the longest before anybody went: what the feed, the batches and a busy machine make.
+    """
 
     own_s: float
     others_s: float
+    before_s: float
 
     def __str__(self) -> str:
-        return f"its own partitions {self.own_s:.2f} s, the others {self.others_s:.2f} s"
+        return (
+            f"its own partitions {self.own_s:.2f} s, the others {self.others_s:.2f} s (before: {self.before_s:.2f} s)"
+        )
 
 
 class Subscriber:
@@ -129,6 +136,7 @@ def interruption(deployment: Deployment, *, kill: bool) -> Mapping[str, Gaps]:
         gaps[name] = Gaps(
             max(gap for part, gap in longest.items() if part in owned),
             max(gap for part, gap in longest.items() if part not in owned),
+            max(_longest_s(times, begun_s - BEFORE_S, begun_s) for times in subscriber.seen_s.values()),
         )
     return gaps
 
