@@ -28,6 +28,7 @@ from worker.shell.kafka import Admin, GroupOffsets, LogConsumer
 __all__ = ["Plan", "Progress", "plan", "rebuild"]
 
 LOOK_S = 1.0
+CALL_S = 20.0
 _NAMES = ("group", "topic_fingerprints", "topic_verdicts", "topic_dead_letter")
 STALL_S = 60.0  # longer than a rebalance, a transaction's time-out and a broker's restart
 
@@ -132,14 +133,19 @@ def rebuild(plan: Plan, on_progress: Callable[[Progress], None] = lambda _: None
     Raises:
         StopError: nothing was answered for a minute, though something is left.
     """
-    watch = _Watch(plan, on_progress)
-    thread = threading.Thread(target=watch.run, name="rebuild", daemon=True)
-    thread.start()
-    try:
-        worker.run(plan.settings)
-    finally:
-        watch.ended.set()
-        thread.join()
+    config = kafka_config.group_offsets(plan.settings)
+    partitions = max(plan.stops, default=0) + 1
+    with closing(GroupOffsets(config, plan.settings.topic_documents, partitions, CALL_S)) as offsets:
+        watch = _Watch(plan, offsets, on_progress)
+        if watch.look():
+            return True
+        thread = threading.Thread(target=watch.run, name="rebuild", daemon=True)
+        thread.start()
+        try:
+            worker.run(plan.settings)
+        finally:
+            watch.ended.set()
+            thread.join()
     if watch.failure is not None:
         raise StopError(watch.failure)
     return watch.done
@@ -148,40 +154,54 @@ def rebuild(plan: Plan, on_progress: Callable[[Progress], None] = lambda _: None
 class _Watch:
     """Looks at the group's offsets, and ends the worker of this process when there is nothing left to do."""
 
-    def __init__(self, plan: Plan, on_progress: Callable[[Progress], None]) -> None:
-        self._plan = plan
+    def __init__(self, plan: Plan, offsets: GroupOffsets, on_progress: Callable[[Progress], None]) -> None:
+        self._stops = plan.stops
+        self._offsets = offsets
         self._on_progress = on_progress
+        self._answered = -1
+        self._since_s = time.monotonic()
+        self._left: dict[int, int] = {}
         self.ended = threading.Event()
         self.done = False
         self.failure: str | None = None
 
+    def look(self) -> bool:
+        """Ask for the group's offsets once; tell whether everything is answered."""
+        try:
+            committed = {number: offset or 0 for number, (offset, _) in self._offsets.get().items()}
+        except NeardupError:  # the group's coordinator moves, or there is none yet
+            return False
+        answered = sum(min(committed.get(number, 0), stop) for number, stop in self._stops.items())
+        if answered > self._answered:
+            self._answered, self._since_s = answered, time.monotonic()
+            self._on_progress(Progress(answered, sum(self._stops.values())))
+        left = {number: stop - committed.get(number, 0) for number, stop in self._stops.items()}
+        self._left = {number: count for number, count in left.items() if count > 0}
+        self.done = not self._left
+        return self.done
+
     def run(self) -> None:
-        settings, stops = self._plan.settings, self._plan.stops
-        partitions = max(stops, default=0) + 1
-        config = kafka_config.group_offsets(settings)
-        answered, since_s = -1, time.monotonic()
-        with closing(GroupOffsets(config, settings.topic_documents, partitions, settings.call_timeout_s)) as offsets:
-            while not self.ended.wait(LOOK_S):
-                try:
-                    committed = {number: offset or 0 for number, (offset, _) in offsets.get().items()}
-                except NeardupError:  # the group's coordinator moves, or there is none yet
-                    continue
-                now = sum(min(committed.get(number, 0), stop) for number, stop in stops.items())
-                if now > answered:
-                    answered, since_s = now, time.monotonic()
-                    self._on_progress(Progress(answered, sum(stops.values())))
-                left = {number: stop - committed.get(number, 0) for number, stop in stops.items()}
-                left = {number: count for number, count in left.items() if count > 0}
-                if not left:
-                    self.done = True
-                    break
-                if time.monotonic() - since_s > STALL_S:
-                    self.failure = (
-                        f"nothing was answered for {STALL_S:g} s, and {sum(left.values())} offsets of partitions "
-                        f"{', '.join(map(str, left))} are left. Markers of a crawler's transactions count as offsets "
-                        f"and get no answer: `neardup verify` with the new names tells; else see the worker's log, and "
-                        f"run the same command again"
-                    )
-                    break
+        while not self.ended.wait(LOOK_S):
+            if self.look() or self._is_stalled():
+                self._end()
+                return
+
+    def _is_stalled(self) -> bool:
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            self._since_s = time.monotonic()  # the worker does not run yet: it replays the log
+        if time.monotonic() - self._since_s < STALL_S:
+            return False
+        self.failure = (
+            f"nothing was answered for {STALL_S:g} s, and {sum(self._left.values())} offsets of partitions "
+            f"{', '.join(map(str, self._left))} are left. Markers of a crawler's transactions count as offsets and get "
+            f"no answer: `neardup verify` with the new names tells; else see the worker's log, and run the same "
+            f"command again"
+        )
+        return True
+
+    def _end(self) -> None:
+        """Ask the worker of this process to end, as soon as it listens."""
+        while signal.getsignal(signal.SIGTERM) is signal.SIG_DFL and not self.ended.wait(0.1):
+            pass
         if not self.ended.is_set():
             os.kill(os.getpid(), signal.SIGTERM)
