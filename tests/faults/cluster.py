@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-__all__ = ["append", "delete_records", "delete_topic"]
+__all__ = ["append", "delete_records", "delete_topic", "until_in_sync"]
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:
@@ -23,6 +23,24 @@ def delete_records(bootstrap: str, topic: str, before: Mapping[int, int]) -> Non
     parts = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
     for future in client.delete_records(parts).values():
         future.result(20)
+
+
+def until_in_sync(bootstrap: str, timeout_s: float = 60.0) -> None:
+    """Wait until every replica is in sync: before that the loss of another node stops the writers."""
+    client = AdminClient({"bootstrap.servers": bootstrap})
+    deadline = time.monotonic() + timeout_s
+    while True:
+        topics = client.list_topics(timeout=10).topics.values()
+        behind = [
+            f"{topic.topic}[{part.id}]"
+            for topic in topics
+            for part in topic.partitions.values()
+            if len(part.isrs) < len(part.replicas)
+        ]
+        if not behind:
+            return
+        assert time.monotonic() < deadline, f"out of sync after {timeout_s:g} s: {', '.join(behind)}"
+        time.sleep(0.2)
 
 
 def append(bootstrap: str, topic: str, values: Sequence[bytes], at_ms: int = 0) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults import cluster
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment
@@ -79,6 +80,7 @@ def test_row_08_each_of_three_brokers_dies_in_turn(deploy3: Deploy, kafka3: Embe
             kafka3.kill(node)
             time.sleep(3)
             kafka3.up(node)
+            cluster.until_in_sync(kafka3.bootstrap)
     _survived(deployment, SETTLE_S)
 
 
@@ -91,21 +93,23 @@ def test_row_08_each_of_three_brokers_freezes_in_turn(deploy3: Deploy, kafka3: E
             kafka3.pause(node)
             time.sleep(8)
             kafka3.resume(node)
-            time.sleep(2)
+            cluster.until_in_sync(kafka3.bootstrap)
     _survived(deployment, SETTLE_S)
 
 
 def test_row_08_worker_killed_while_a_broker_is_away(deploy3: Deploy, kafka3: EmbeddedKafka) -> None:
     """Two faults at once: a transaction is left open and its coordinator is gone."""
     deployment = deploy3()
-    dying, _ = deployment.start_all("one", fault="after-offsets:kill:8") + deployment.start_all("two")
+    dying, other = deployment.start_all("one", fault="after-offsets:kill:8") + deployment.start_all("two")
+    deployment.supervise(other)
     with _fed(deployment):
         dying.wait()
         for node in (1, 2, 3):
             kafka3.kill(node)
             if node == 2:
-                deployment.start("one")
+                deployment.supervise(deployment.start("one"))
             time.sleep(2)
             kafka3.up(node)
+            cluster.until_in_sync(kafka3.bootstrap)
     assert deployment.until_all_committed(120) < SETTLE_S
     deployment.check()
