@@ -1,0 +1,27 @@
+"""One run of `make chaos` in the ordinary tests; thirty and more are run by hand."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.faults.chaos.relay import Relay
+from tests.faults.chaos.run import Chaos
+from tests.faults.chaos.schedule import plan
+from worker.shell.broker import EmbeddedKafka, Runtime
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+
+def test_a_random_run_is_clean(broker_runtime: Runtime, tmp_path: Path) -> None:
+    """Another one each time; the line printed when it fails has the seed, and says where its traces are."""
+    seed = random.randrange(1_000_000)
+    with (
+        EmbeddedKafka(nodes=3, runtime=broker_runtime, relayed=True) as kafka,
+        Relay(kafka.relayed_ports) as relay,
+    ):
+        outcome = Chaos(kafka, relay, plan(seed), tmp_path / f"seed-{seed}").run()
+    assert outcome.clean, outcome.line()
+    assert not (tmp_path / f"seed-{seed}").exists()
