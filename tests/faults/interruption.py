@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import orjson
 
-from tests.faults.crawl import crawl
+from tests.faults.crawl import Message, crawl
 from tests.faults.harness import SESSION_TIMEOUT_MS, Deployment, WorkerProcess
 from worker.settings import Settings
 from worker.shell import kafka_config
 from worker.shell.broker import EmbeddedKafka
-from worker.shell.kafka import TopicReader
+from worker.shell.kafka import Feeder, TopicReader
 
 __all__ = ["DOCUMENTS_PER_S", "PARTITIONS", "Gaps", "Subscriber", "interruption"]
 
@@ -75,18 +75,27 @@ def _longest_s(times: list[float], since_s: float, until_s: float) -> float:
     return max(after - before for before, after in pairwise(inside))
 
 
+def _is_text(message: Message) -> bool:
+    """Dead letters go elsewhere: only what gets a verdict is fed."""
+    return message[1] is not None and b'"text"' in message[1]
+
+
 @contextmanager
 def _fed(deployment: Deployment) -> Iterator[None]:
     """Feed at an even rate while the block runs."""
     ended = threading.Event()
+    messages = [message for seed in range(9) for message in crawl(seed, 2_000) if _is_text(message)]
 
     def feed() -> None:
-        messages = [message for message in crawl(1, 20_000) if message[1] is not None]
-        begun, portion = time.monotonic(), DOCUMENTS_PER_S // 20
-        for number, first in enumerate(range(0, len(messages), portion)):
-            if ended.wait(max(begun + number / 20 - time.monotonic(), 0)):
-                return
-            deployment.feed(messages[first : first + portion])
+        # One producer for all: each new one would first ask for its id, and be late.
+        feeder = Feeder(kafka_config.feeder(deployment.settings), deployment.settings.topic_documents)
+        begun = time.monotonic()
+        for number, message in enumerate(messages):
+            if ended.wait(max(begun + number / DOCUMENTS_PER_S - time.monotonic(), 0)):
+                break
+            feeder.send(*message)
+        assert feeder.flush(30) == 0 and feeder.failures == 0, feeder.failed
+        deployment.fed += feeder.delivered
 
     thread = threading.Thread(target=feed)
     thread.start()
@@ -150,7 +159,10 @@ def main() -> None:
                 with Deployment(kafka.bootstrap, Path(folder), **settings) as deployment:
                     for name, gaps in interruption(deployment, kill=kill).items():
                         how = "killed" if kill else "leaves"
-                        print(f"{how}, {'static' if static else 'dynamic'} membership, {name} verdicts: {gaps}")
+                        print(
+                            f"{how}, {'static' if static else 'dynamic'} membership, {name} verdicts: {gaps}",
+                            flush=True,
+                        )
 
 
 if __name__ == "__main__":
