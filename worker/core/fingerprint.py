@@ -70,10 +70,13 @@ class Fingerprinter:
         Cost: O(len(text)).
         """
         number = self._unnamed if language is None else list_number(self.parameters, language)
+        batch = pack_one(text, self.parameters.unit == "word", number)
         columns = empty_columns(1, self.parameters)
-        self._run_packed(pack_one(text, self.parameters.unit == "word", number), columns)
-        halves = columns.fingerprints[0].tolist()
-        return int(halves[0]) if len(halves) == 1 else int(halves[0] | halves[1] << 64)
+        fingerprint_batch(batch, False, *self._tables, columns)
+        if columns.about.item(KIND) == NOT_COMPOSED:
+            self._run_packed(batch, columns)
+        low = columns.fingerprints.item(0)
+        return low if self.parameters.bits != 128 else low | columns.fingerprints.item(1) << 64
 
     def many(self, texts: Sequence[str], languages: Sequence[str | None] | None = None) -> NDArray[np.uint64]:
         """

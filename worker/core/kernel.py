@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import numba
 import numpy as np
+
+from worker.core import compiled
 
 __all__ = ["inner", "kernel", "signed"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-_compile: Any = numba.njit  # its stubs do not know `_nrt`
 
 if TYPE_CHECKING:
     signed = int
@@ -23,9 +23,9 @@ else:
 
 def kernel(function: Function) -> Function:
     """A function that Python calls: compiled on first use, kept on disk together with all that it calls."""
-    return cast(Function, _compile(nogil=True, cache=True, _nrt=False)(function))
+    return cast(Function, compiled.kernel(function, counted=False))
 
 
 def inner(function: Function) -> Function:
     """A function that only kernels call. Neither counts references: they own no memory."""
-    return cast(Function, _compile(nogil=True, _nrt=False)(function))
+    return cast(Function, compiled.inner(function))

@@ -13,6 +13,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.core.compiled import kernel
 from worker.core.permutation import Permutation, permuted
 
 __all__ = ["all_pairs", "clusters", "components"]
@@ -30,7 +31,7 @@ def _popcount(value: np.uint64) -> np.uint64:
     return (value * _ONES) >> np.uint64(56)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _move_bits(
     source: NDArray[np.uint64],
     rights: NDArray[np.uint64],
@@ -47,7 +48,7 @@ def _move_bits(
         target[i] = moved
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _scatter(
     source: NDArray[np.uint64], target: NDArray[np.uint64], shift: np.uint64, starts: NDArray[np.int64]
 ) -> None:
@@ -66,7 +67,7 @@ def _scatter(
         starts[digit] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _meet(
     keys: NDArray[np.uint64], shift: np.uint64, limit: np.uint64, earlier: NDArray[np.uint64], found: NDArray[np.uint64]
 ) -> int:
@@ -94,7 +95,7 @@ def _meet(
     return count
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _join(first: NDArray[np.int64], second: NDArray[np.int64], parent: NDArray[np.int64]) -> None:
     """Union-find over edges, halving paths: afterwards `parent` of each is the smallest of its component."""
     for edge in range(len(first)):

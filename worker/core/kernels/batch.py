@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.compiled import inner, kernel
+from worker.core.compiled import allocating, inner, kernel
 from worker.core.kernels.code_points import LONG_BYTES
 from worker.core.kernels.count import settle, table_bits
 from worker.core.kernels.elect import ELECT, elected, find_ballots
@@ -118,7 +118,7 @@ def _features(hashes: Any, count: Any, rules: Any, anchors: Any, which: Any, scr
     return distinct
 
 
-@inner
+@allocating
 def _scratch(tokens: Any, widths: Any) -> Any:
     """The arrays that a text of so many tokens needs, as `_features` takes them."""
     room = max(tokens * widths, U(3 * TOKENS_MAX)) + U(3)
@@ -151,7 +151,7 @@ def _short(count: Any, digest: Any, rules: Any, fingerprint: Any, about: Any) ->
         fingerprint[1] = U(0) if empty else finished(digest + U(SECOND_HALF))
 
 
-@inner
+@allocating
 def _token_room(spans: Any) -> Any:
     """The arrays that take the tokens of any of these texts."""
     narrow_max, wide_max = U(0), U(0)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from worker.core.compiled import inner
+from worker.core.compiled import allocating, inner
 
 __all__ = ["LOG", "ONE", "TABLE_BITS_MAX", "TF", "settle", "table_bits"]
 
@@ -89,7 +89,7 @@ def settle(hashes: Any, count: Any, rule: Any, out: Any, scratch: Any) -> Any:
     return _settle_sorted(displaced, pending, rule, out, kept, distinct)
 
 
-@inner
+@allocating
 def _settle_sorted(source: Any, count: Any, rule: Any, out: Any, kept: Any, distinct: Any) -> Any:
     """The remaining hashes, sorted byte by byte: linear, whatever they are."""
     target = np.empty(count, np.uint64)

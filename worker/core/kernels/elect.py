@@ -62,9 +62,9 @@ def elected(ballots: Any, count: Any, lists: Any, planes: Any, tally: Any) -> An
         return U(UNION)
     for bit in range(64):
         tally[bit] = total  # so that it ends as twice the points
-    add_hashes(lists, ones, 1, planes, tally)
-    add_hashes(lists[room:], twos, 2, planes, tally)
-    add_hashes(lists[room + room :], fours, 4, planes, tally)
+    add_hashes(lists, ones, np.int64(1), planes, tally)
+    add_hashes(lists[room:], twos, np.int64(2), planes, tally)
+    add_hashes(lists[room + room :], fours, np.int64(4), planes, tally)
     best = 0
     for bit in range(1, POINTS_BIT):
         if tally[bit] > tally[best]:

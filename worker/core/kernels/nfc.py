@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.compiled import inner, kernel
+from worker.core.compiled import allocating, inner, kernel
 from worker.core.kernels.code_points import PARTS, RANK
 from worker.core.kernels.pairs import NONE, pair
 from worker.core.normalise import canonical_order, decompose
@@ -81,7 +81,7 @@ def _decompose(text: Any, start: Any, end: Any, points: Any, canonical: Any, cod
     return count
 
 
-@inner
+@allocating
 def _order(codes: Any, ranks: Any, begin: Any, end: Any) -> None:
     """One run of marks sorted by rank, equal ranks in their order."""
     if end - begin <= U(SORT_DIRECTLY_MAX):

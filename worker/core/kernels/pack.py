@@ -19,6 +19,7 @@ CHUNK_CHARACTERS = 1 << 17  # copied at once: enough to make the calls cheap, li
 _SLACK = bytes(SLACK)
 _NO_BYTES = np.zeros(SLACK, np.uint8)
 _NO_CODES = np.zeros(1, np.uint32)
+_NO_TALLIES = np.empty((0, 0), np.int64)
 
 
 def chunks(texts: Sequence[str]) -> Iterator[int]:
@@ -79,7 +80,7 @@ def empty_columns(rows: int, parameters: Parameters, tallies: bool = False) -> C
     return Columns(
         np.empty((rows, halves), np.uint64),
         np.empty((rows, 4), np.uint64),
-        np.empty((rows, 64 * halves) if tallies else (0, 0), np.int64),
+        np.empty((rows, 64 * halves), np.int64) if tallies else _NO_TALLIES,
     )
 
 

@@ -66,11 +66,11 @@ def add_hashes(hashes: Any, count: Any, weight: Any, planes: Any, tally: Any) ->
         half = fours ^ four_a
         carry = (fours & four_a) | (half & four_b)
         fours = half ^ four_b
-        _carry(planes, 3, carry)
+        _carry(planes, np.int64(3), carry)
         i += U(8)
     planes[0], planes[1], planes[2] = ones, twos, fours
     while i < count:
-        _carry(planes, 0, hashes[i])
+        _carry(planes, np.int64(0), hashes[i])
         i += U(1)
     top = 0
     while count >> U(top):

@@ -1,0 +1,40 @@
+"""Every kernel compiled, or loaded, once: what a first document, a first match and a first search would wait for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from worker.core.compiled import cache_directory
+from worker.core.fingerprint import Fingerprinter
+from worker.core.index import PermutedIndex
+from worker.core.kernels.batch import fingerprint_batch
+from worker.core.pairs import all_pairs, clusters
+from worker.core.parameters import Parameters
+
+__all__ = ["warm_up"]
+
+TABLES_FROM = 4_096  # a smaller index is a flat list, and its tables' kernels would not run
+
+
+def warm_up(parameters: Parameters, max_distance: int) -> Path | None:
+    """
+    Run every kernel on next to nothing: fingerprints, index, all pairs.
+
+    Returns:
+        Where the machine code is kept for the next process; None when nothing can be written and each process compiles
+        for itself.
+
+    Cost: some seconds when nothing is cached, else a fraction of one.
+    """
+    Fingerprinter(parameters).warm_up()
+    index = PermutedIndex(max_distance, documents_expected=TABLES_FROM)
+    numbers = np.arange(TABLES_FROM, dtype=np.uint64)
+    index.insert(numbers, numbers.astype(np.uint32))
+    index.judge(numbers[:1], TABLES_FROM)
+    index.query_all(0)
+    index.delete(0, 0)
+    list(all_pairs(numbers[:2], max_distance))
+    clusters(numbers[:2], max_distance)
+    return cache_directory(fingerprint_batch.py_func)
