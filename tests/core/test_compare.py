@@ -1,0 +1,116 @@
+"""Two texts side by side, against plain oracles."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.core.compare import TOKENS_MAX, compare, minhash_estimate
+from worker.core.definition import define
+from worker.core.parameters import Parameters
+from worker.core.subsequence import common_length, steps
+from worker.core.tokens import tokens
+
+some_tokens = st.lists(st.sampled_from("abcde"), max_size=40)
+
+
+def length_by_table(first: list[str], second: list[str]) -> int:
+    """The classical table, cell by cell."""
+    above = [0] * (len(first) + 1)
+    for right in second:
+        row = [0]
+        for i, left in enumerate(first):
+            row.append(above[i] + 1 if left == right else max(row[i], above[i + 1]))
+        above = row
+    return above[-1]
+
+
+@given(some_tokens, some_tokens)
+def test_the_subsequence_is_as_long_as_the_table_says(first: list[str], second: list[str]) -> None:
+    """Of any two lists."""
+    assert common_length(first, second) == length_by_table(first, second)
+
+
+@given(some_tokens, some_tokens)
+def test_the_steps_lead_from_one_list_to_the_other(first: list[str], second: list[str]) -> None:
+    """Equal and removed runs are the first list, equal and added ones the second; the equal ones are the longest."""
+    found = list(steps(first, second))
+    assert [token for step in found if step.kind != "added" for token in step.tokens] == first
+    assert [token for step in found if step.kind != "removed" for token in step.tokens] == second
+    equal = sum(len(step.tokens) for step in found if step.kind == "equal")
+    assert equal == length_by_table(first, second)
+    assert all(step.tokens for step in found)
+    assert all(a.kind != b.kind for a, b in pairwise(found))
+
+
+@given(st.lists(st.sampled_from(["the", "of", "ferry", "river", "old", "red"]), max_size=30).map(" ".join),
+       st.lists(st.sampled_from(["the", "of", "ferry", "river", "old", "new"]), max_size=30).map(" ".join))  # fmt: skip
+def test_measures_equal_their_definitions(first: str, second: str) -> None:
+    """Shares by counting sets, fingerprints by the definition, and every shingle in exactly one list."""
+    parameters = Parameters(tokens_min=2)
+    found = compare(first, second, parameters, (None, None))
+    words = [tokens(first), tokens(second)]
+    assert found.fingerprints == (define(first, parameters), define(second, parameters))
+    assert found.tokens == (len(words[0]), len(words[1]))
+    union = set(words[0]) | set(words[1])
+    assert found.jaccard_words == (len(set(words[0]) & set(words[1])) / len(union) if union else 1.0)
+    if min(found.tokens) >= 2:
+        pairs = [set(pairwise(own)) for own in words]
+        assert found.jaccard_shingles == len(pairs[0] & pairs[1]) / len(pairs[0] | pairs[1])
+        assert {tuple(one.shingle.split()) for one in found.shared} == pairs[0] & pairs[1]
+        assert {tuple(one.shingle.split()) for one in found.only[0]} == pairs[0] - pairs[1]
+        assert {tuple(one.shingle.split()) for one in found.only[1]} == pairs[1] - pairs[0]
+    assert found.distance == bin(found.differing).count("1")
+    assert found.similarity == 1 - found.distance / 64
+
+
+def test_the_minhash_estimate_is_near_the_truth() -> None:
+    """Within four standard errors for overlaps from none to all."""
+    rng = random.Random(5)
+    for share in (0.0, 0.2, 0.5, 0.8, 1.0):
+        both = [rng.getrandbits(64) for _ in range(int(1_000 * share))]
+        first, second = ([rng.getrandbits(64) for _ in range(1_000 - len(both))] for _ in range(2))
+        truth = len(both) / (2_000 - len(both))
+        assert minhash_estimate(both + first, both + second) == pytest.approx(truth, abs=0.125)
+
+
+def test_the_longest_subsequence_costs_bounded_memory() -> None:
+    """Two lists of 20,000 tokens, half of them in common: 110 MB."""
+    first, second = ([f"{letter if i % 2 else ''}{i}" for i in range(TOKENS_MAX)] for letter in "ab")
+    tracemalloc.start()
+    equal = sum(len(step.tokens) for step in steps(first, second) if step.kind == "equal")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert equal == TOKENS_MAX / 2
+    assert peak < 110_000_000
+
+
+def test_longer_texts_are_compared_by_their_beginnings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What differs is longer than the bound: the subsequence sees that much of each behind their common beginning."""
+    monkeypatch.setattr("worker.core.compare.TOKENS_MAX", 100)
+    first, second = (" ".join(["same"] * 50 + [f"{letter}{i}" for i in range(300)]) for letter in "ab")
+    found = compare(first, second, Parameters(), (None, None))
+    assert found.subsequence_tokens == (150, 150)
+    assert found.subsequence == 50 / 150
+
+
+def test_long_texts_that_are_nearly_equal_are_seen_whole() -> None:
+    """A changed word in the middle of 6,000 is found: what is equal at both ends costs nothing."""
+    words = [f"w{i % 701}" for i in range(6_000)]
+    found = compare(" ".join(words), " ".join([*words[:3_000], "other", *words[3_001:]]), Parameters(), (None, None))
+    assert found.subsequence == 5_999 / 6_000
+    assert [(step.kind, len(step.tokens)) for step in found.steps] == [
+        ("equal", 3_000), ("removed", 1), ("added", 1), ("equal", 2_999)]  # fmt: skip
+
+
+def test_empty_texts_are_equal_and_an_empty_one_is_unlike_any_other() -> None:
+    """Nothing to compare: every share is 1; nothing against something: every share is 0."""
+    none = compare("", "…", Parameters(), (None, None))
+    assert (none.jaccard_words, none.jaccard_shingles, none.minhash, none.subsequence, none.distance) == (1, 1, 1, 1, 0)
+    one = compare("", "the old ferry", Parameters(), (None, None))
+    assert (one.jaccard_words, one.jaccard_shingles, one.minhash, one.subsequence) == (0, 0, 0, 0)

@@ -1,0 +1,97 @@
+"""A comparison on the terminal: the bits as labelled blocks, measures, shingles, and a coloured diff."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from worker.core.compare import MINHASHES, Comparison
+
+__all__ = ["drawn_bits", "show"]
+
+BLOCK_BITS = 16
+CONTEXT_TOKENS = 6  # shown on either side of a change
+STEPS_SHOWN_MAX = 400  # a longer diff is no longer read
+
+
+def show(found: Comparison, names: tuple[str, str], shingles: int, max_distance: int) -> None:
+    """Write everything to the terminal; without colours into a pipe."""
+    console = Console(highlight=False, soft_wrap=False)
+    for label, name, made, count in zip("AB", names, found.fingerprints, found.tokens, strict=True):
+        told = f"{count:,} tokens, {made.features:,} shingles, {made.kind.name}"
+        console.print(Text(f"{label}  {name}: {told}"))
+    console.print()
+    for line in drawn_bits(found):
+        console.print(Text(line, style="bold red" if line.startswith("differ") else ""))
+    verdict = "within" if found.distance <= max_distance else "beyond"
+    console.print(Text(f"\n{found.distance} of {found.bits} bits differ: {verdict} a distance of {max_distance}\n"))
+    console.print(_measures(found))
+    if shingles:
+        console.print(_shingles(found, shingles))
+    console.print(_diff(found))
+    seen, tokens = found.subsequence_tokens, found.tokens
+    if seen != tokens:
+        console.print(Text(f"the diff saw {seen[0]:,} of {tokens[0]:,} and {seen[1]:,} of {tokens[1]:,} tokens"))
+
+
+def drawn_bits(found: Comparison) -> list[str]:
+    """The fingerprints in blocks, the highest bit first, and a line that marks the bits that differ."""
+    rows = [f"{made.value:0{found.bits}b}" for made in found.fingerprints]
+    marks = "".join(".x"[left != right] for left, right in zip(*rows, strict=True))
+    labelled = zip(("A", "B", "differ"), (*rows, marks), strict=True)
+    return [
+        f"{label:8}" + " ".join(row[at : at + BLOCK_BITS] for at in range(0, found.bits, BLOCK_BITS))
+        for label, row in labelled
+    ]
+
+
+def _measures(found: Comparison) -> Table:
+    table = Table("measure", "value", box=None, pad_edge=False)
+    for name, value in (
+        ("SimHash similarity (equal bits)", found.similarity),
+        ("Jaccard of words", found.jaccard_words),
+        ("Jaccard of shingles", found.jaccard_shingles),
+        (f"MinHash estimate of it ({MINHASHES} minima)", found.minhash),
+        ("longest common subsequence / longer text", found.subsequence),
+    ):
+        table.add_row(name, f"{value:.3f}")
+    return table
+
+
+def _shingles(found: Comparison, count: int) -> Table:
+    table = Table("shared", "only A", "only B", title="shingles (weights)", title_justify="left", box=None)
+    columns = [[f"{one.shingle} ({one.weights[0]}, {one.weights[1]})" for one in found.shared[:count]]]
+    columns += [[f"{one.shingle} ({one.weight})" for one in only[:count]] for only in found.only]
+    for column, total in zip(columns, (len(found.shared), *map(len, found.only)), strict=True):
+        if total > count:
+            column.append(f"… {total - count:,} more")
+    for row in range(max(map(len, columns))):
+        table.add_row(*(Text(column[row]) if row < len(column) else Text() for column in columns))
+    return table
+
+
+def _diff(found: Comparison) -> Text:
+    """What A has alone struck out in red, what B has alone in green; long equal runs shortened."""
+    if all(step.kind == "equal" for step in found.steps):
+        return Text("token for token the same", style="green")
+    return Text(" ").join(_pieces(found))
+
+
+def _pieces(found: Comparison) -> Iterator[Text]:
+    last = len(found.steps) - 1
+    for number, (kind, tokens) in enumerate(found.steps):
+        if number == STEPS_SHOWN_MAX:
+            yield Text(f"… and {len(found.steps) - number:,} runs more", style="dim")
+            return
+        if kind == "removed":
+            yield Text(f"[-{' '.join(tokens)}-]", style="red strike")
+        elif kind == "added":
+            yield Text("{+" + " ".join(tokens) + "+}", style="green")
+        else:
+            head = tokens[:CONTEXT_TOKENS] if number else []
+            tail = tokens[-CONTEXT_TOKENS:] if number != last else []
+            whole = len(tokens) <= len(head) + len(tail)
+            yield Text(" ".join(tokens if whole else [*head, "…", *tail]), style="dim")
