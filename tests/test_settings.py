@@ -15,6 +15,7 @@ from worker.settings import GROUPS, Settings
 from worker.settings.connection import KAFKA_OPTIONS_REFUSED
 from worker.settings.field import bounds_of, default_of, unit_of
 from worker.settings.load import env_name, flag_name, load_settings, unread_variables
+from worker.shell import kafka_config
 from worker.shell.messages import VALUE_BYTES_MAX
 from worker.shell.messages.dead_letter import DEAD_LETTER_BYTES_MAX
 
@@ -248,3 +249,16 @@ def test_misspelt_variables_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEARDUP_GROUP", "a")
     assert "NEARDUP_BATCH_WAITS_MS" in unread_variables()
     assert "NEARDUP_GROUP" not in unread_variables()
+
+
+def _settings(values: dict[str, Any]) -> Settings:
+    return Settings(**values)
+
+
+@pytest.mark.parametrize("name", ["dead_letter_bytes_max", "record_bytes_max"])
+def test_nothing_may_be_larger_than_the_client_takes(name: str) -> None:
+    """A dead letter or a record that the client refuses would stop the worker at its first one."""
+    client_max = int(kafka_config.publisher(Settings())["message.max.bytes"])
+    with pytest.raises(ValidationError, match=name):
+        _settings({name: client_max})
+    assert getattr(_settings({name: client_max - 2**16}), name) < client_max

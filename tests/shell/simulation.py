@@ -308,7 +308,8 @@ class SimulatedWorker:
         publisher = Transactions(world, worker_id)
         ownership = Ownership()
         self.batches: queue.Queue[Batch | None] = queue.Queue(3)
-        intake = Intake(settings, self._connect, RowLookup(world), ownership, self.batches)  # type: ignore[arg-type]
+        lookup: Any = RowLookup(world)
+        intake = Intake(settings, self._connect, lookup, ownership, self.batches, WATCHDOG)
         self.source = GroupMember(world, self.member, (intake._on_assigned, intake._on_revoked, intake._on_lost))
         self.intake = intake
         self.ordering = ordering

@@ -29,9 +29,9 @@ def feed(
     """
     from worker.cli.progress import report_damage, summary, tracked  # noqa: PLC0415
     from worker.shell.crawl_files import CrawlFiles  # noqa: PLC0415
-    from worker.shell.feed import feed_documents  # noqa: PLC0415
+    from worker.shell.feed import BODY_BYTES_MAX, feed_documents  # noqa: PLC0415
 
-    crawl = CrawlFiles(files, report_damage, fetched_at_default=fetched_at)
+    crawl = CrawlFiles(files, report_damage, body_max=BODY_BYTES_MAX, fetched_at_default=fetched_at)
     started = time.monotonic()
     outcome = feed_documents(settings, tracked(crawl, crawl, "feeding"), rate)
     seconds = max(time.monotonic() - started, 1e-9)

@@ -9,8 +9,10 @@ from pydantic import BaseModel
 from worker.core.extract import PageLimits
 from worker.settings.field import setting
 
-__all__ = ["BatchSettings"]
+__all__ = ["MESSAGE_BYTES_MAX", "OVERHEAD_BYTES_MAX", "BatchSettings"]
 
+MESSAGE_BYTES_MAX = 8 * 2**20  # what the Kafka client takes; topics are created with it
+OVERHEAD_BYTES_MAX = 2**16  # key, headers and the client's own bytes of a message
 
 _LIMITS = PageLimits()
 
@@ -33,9 +35,10 @@ class BatchSettings(BaseModel):
         20, "ms", "How long a batch waits to fill; adds to the latency when little arrives.", low=0, high=10_000
     )
     batch_bytes_max: int = setting(
-        16 * 2**20,
+        8 * 2**20,
         "bytes",
-        "Messages that share a batch; with queue_batches_max it bounds the worker's memory.",
+        "Messages that share a batch; with queue_batches_max it bounds the worker's memory: up to four batches more are "
+        "in work, each three times in the worst case (as bytes, as text, as code points).",
         low=65_536,
         high=2**30,
     )
@@ -45,9 +48,10 @@ class BatchSettings(BaseModel):
     record_bytes_max: int = setting(
         900_000,
         "bytes",
-        "A record of the log: a batch that needs more is split. Brokers refuse more than 1,048,588 by default.",
+        "A record of the log: a batch that needs more is split. Brokers refuse more than 1,048,588 by default, and "
+        "the client more than 8 MiB.",
         low=16_384,
-        high=100_000_000,
+        high=MESSAGE_BYTES_MAX - OVERHEAD_BYTES_MAX,
     )
     call_timeout_s: float = setting(
         60.0,
@@ -69,9 +73,10 @@ class BatchSettings(BaseModel):
     dead_letter_bytes_max: int = setting(
         900_000,
         "bytes",
-        "A message that is copied to the dead letters; a larger one becomes a pointer with size and digest.",
+        "A message that is copied to the dead letters; a larger one becomes a pointer with size and digest. The client "
+        "refuses messages over 8 MiB.",
         low=1_024,
-        high=64 * 2**20,
+        high=MESSAGE_BYTES_MAX - OVERHEAD_BYTES_MAX,
     )
     processes: int = setting(
         _processes,

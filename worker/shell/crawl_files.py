@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from worker.core.extract import PageLimits
 from worker.shell.archives import ArchiveReader, Damaged, LeftOut, Record
 
 __all__ = ["CrawlFiles", "Tally"]
@@ -27,6 +28,7 @@ class CrawlFiles:
     Args:
         paths: archives or JSON Lines; "-" is stdin.
         on_damage: told of each damaged record: its file, its offset there, what is wrong.
+        body_max: bytes of a body; a longer one is left out and counted as "body-too-large".
         fetched_at_default: fetch time of JSON Lines that bring none, ISO 8601.
     Raises:
         StopError: a file cannot be opened.
@@ -37,10 +39,13 @@ class CrawlFiles:
         paths: Sequence[str],
         on_damage: Callable[[Damaged], None] = lambda _: None,
         *,
+        body_max: int = PageLimits().body_max,
         fetched_at_default: str | None = None,
     ) -> None:
         self._on_damage = on_damage
-        self._readers = [ArchiveReader(path, fetched_at_default=fetched_at_default) for path in paths]
+        self._readers = [
+            ArchiveReader(path, body_max=body_max, fetched_at_default=fetched_at_default) for path in paths
+        ]
         self.tally = Tally()
 
     def __iter__(self) -> Iterator[Record]:

@@ -173,10 +173,16 @@ class Demo:
 
     def _feed(self) -> None:
         try:
-            feed_documents(self.settings, self.crawl, self.rate, self._sent)
+            outcome = feed_documents(self.settings, self.crawl, self.rate, self._sent)
+            if outcome.failures:
+                text = f"{outcome.failures} documents could not be fed: {'; '.join(outcome.failed)}"
+                self._failure = StopError(text)
         except NeardupError as error:
             self._failure = error
-        self._fed.set()
+        except BaseException as error:
+            self._failure = StopError(f"the feeding thread failed: {error!r}")
+        finally:
+            self._fed.set()
 
     def _sent(self, partition: int, offset: int, timestamp_ms: int) -> None:
         self.sent_ms[partition, offset] = timestamp_ms

@@ -7,11 +7,15 @@ from collections.abc import Callable, Iterable
 
 from worker.errors import StopError
 from worker.settings import Settings
+from worker.settings.batches import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX
 from worker.shell import kafka_config
 from worker.shell.archives import Record
 from worker.shell.kafka import Admin, Feeder
 
-__all__ = ["feed_documents"]
+__all__ = ["BODY_BYTES_MAX", "feed_documents"]
+
+# A larger body does not fit into a message: base64 makes it longer by a third.
+BODY_BYTES_MAX = (MESSAGE_BYTES_MAX - OVERHEAD_BYTES_MAX) * 3 // 4
 
 
 def feed_documents(

@@ -11,6 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from worker.shell.faultpoints import Point, Reach, never
 from worker.shell.ownership import Claim, Ownership
 from worker.shell.ports import GroupSource, SourceMessage
 from worker.shell.prepare import Prepared, Preparer
+from worker.shell.watchdog import Watchdog
 
 __all__ = ["Batch", "BatchSection", "Intake"]
 
@@ -63,9 +65,11 @@ class Intake:
         preparer: Preparer,
         ownership: Ownership,
         batches: queue.Queue[Batch | None],
+        watchdog: Watchdog,
         reach: Reach = never,
     ) -> None:
         self._settings = settings
+        self._watchdog = watchdog
         self._reach = reach
         self._preparer = preparer
         self._ownership = ownership
@@ -87,7 +91,8 @@ class Intake:
         """
         source: GroupSource | None = None
         try:
-            source = self._connect(self._on_assigned, self._on_revoked, self._on_lost)
+            with self._limit("joining the group"):
+                source = self._connect(self._on_assigned, self._on_revoked, self._on_lost)
             while not self.stopping.is_set():
                 self._step(source)
             self._offer(None, source)
@@ -102,22 +107,33 @@ class Intake:
             if self.failure is not None:
                 self._offer(None, None)
             if source is not None:
-                source.close()
+                with self._limit("leaving the group"):
+                    source.close()
+
+    def _limit(self, doing: str) -> AbstractContextManager[None]:
+        """
+        Have the process end if a call of ours never returns.
+
+        A poll may run callbacks that wait for a transaction and for committed offsets, each up to its own limit.
+        """
+        return self._watchdog.limit(doing, 4 * self._settings.call_timeout_s)
 
     def _step(self, source: GroupSource) -> None:
         if self._ownership.rewinds != self._rewinds_done:
             self._read_again(source)
         rewinds = self._rewinds_done
         self._assigned_now.clear()
-        messages = source.poll(self._messages_max(), self._settings.batch_wait_ms / 1_000)
-        self._ownership.membership = source.membership()
+        with self._limit("reading the source"):
+            messages = source.poll(self._messages_max(), self._settings.batch_wait_ms / 1_000)
+            self._ownership.membership = source.membership()
         if self._assigned_now:
             # What this poll gave of a partition that was assigned inside it may be from before: read that again.
             owned = self._assigned_now.intersection(self._ownership.partitions())  # some may have gone again
             again = {part: self._positions[part] for part in owned if part in self._positions}
             touched = {message.partition for message in messages} & set(again)
             messages = [message for message in messages if message.partition not in again]
-            source.seek({part: again[part] for part in touched})
+            with self._limit("going back in the source"):
+                source.seek({part: again[part] for part in touched})
         if messages:
             self._reach(Point.READ)
             read_at_s = time.monotonic()
@@ -150,8 +166,9 @@ class Intake:
     def _read_again(self, source: GroupSource) -> None:
         """Go back to the committed offsets of every owned partition: what was read since then is void."""
         self._rewinds_done = self._ownership.rewinds
-        starts = source.committed(self._ownership.partitions())
-        source.seek(starts)
+        with self._limit("going back in the source"):
+            starts = source.committed(self._ownership.partitions())
+            source.seek(starts)
         self._positions.update(starts)
         _log.info("reading again from the committed offsets", offsets=starts)
 
@@ -196,9 +213,10 @@ class Intake:
 
     def _poll_paused(self, source: GroupSource) -> bool:
         """Stay in the group without reading; tell whether something came all the same."""
-        source.pause()  # each time: a partition assigned meanwhile comes unpaused
-        came = bool(source.poll(1, 0.0))
-        self._ownership.membership = source.membership()
+        with self._limit("staying in the group"):
+            source.pause()  # each time: a partition assigned meanwhile comes unpaused
+            came = bool(source.poll(1, 0.0))
+            self._ownership.membership = source.membership()
         return came
 
     def _on_assigned(self, starts: dict[int, int | None]) -> None:

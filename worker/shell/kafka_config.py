@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from worker.settings import Settings
+from worker.settings.batches import MESSAGE_BYTES_MAX
 
 __all__ = [
     "admin",
@@ -20,7 +21,6 @@ __all__ = [
 
 FETCH_BYTES_MAX = 16 << 20
 QUEUE_KBYTES_MAX = 16 << 10
-MESSAGE_BYTES_MAX = 8 << 20
 
 
 def connection(settings: Settings) -> dict[str, Any]:

@@ -7,6 +7,7 @@ The ordered part of the pipeline, the same for Kafka and for files: append what 
 from __future__ import annotations
 
 import bisect
+import time
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import NamedTuple
@@ -19,7 +20,9 @@ from worker.shell import metrics
 from worker.shell.lineage import Lineage
 from worker.shell.ports import LogReader, LogWriter
 
-__all__ = ["Ordering", "Part"]
+__all__ = ["PATIENCE_S", "Ordering", "Part"]
+
+PATIENCE_S = 120.0  # longer than a new leader takes
 
 
 class Part(NamedTuple):
@@ -59,7 +62,8 @@ class Ordering:
             between: called again and again while the replica stands still, to take a snapshot of a long way.
 
         Raises:
-            StopError: the log starts after that point or ends before it: it was truncated or recreated.
+            StopError: the log starts after that point or ends before it: it was truncated or recreated. Or it has given
+                nothing for `PATIENCE_S`.
         """
         low, high = self._reader.end()
         at = self.replica.next_offset
@@ -71,9 +75,18 @@ class Ordering:
         if high < at:
             raise StopError(f"the replica stands at offset {at}, past the log's end ({high}): the topic was recreated")
         records = 0
-        while max(self.replica.next_offset, self._reader.position()) < high:
+        progress_s = time.monotonic()
+        while (position := max(self.replica.next_offset, self._reader.position())) < high:
             records += self.follow(1.0)
             between()
+            now_s = time.monotonic()
+            if max(self.replica.next_offset, self._reader.position()) > position:
+                progress_s = now_s
+            elif now_s - progress_s > PATIENCE_S:
+                raise StopError(
+                    f"the log gave nothing for {PATIENCE_S:g} s, at offset {position} of {high}: is the leader of its "
+                    f"partition there? Start again when it is"
+                )
         return records
 
     def follow(self, wait_s: float) -> int:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from worker.errors import StopError
 from worker.settings import Settings
+from worker.settings.batches import MESSAGE_BYTES_MAX
 from worker.shell.kafka import Admin, Topic
-from worker.shell.kafka_config import MESSAGE_BYTES_MAX
 
 __all__ = ["Problem", "Wanted", "check", "create", "require", "wanted"]
 

@@ -187,7 +187,7 @@ def _serve(
         _observe(settings, ordering, source, ownership, batches)
         return source
 
-    intake = Intake(settings, connect, preparer, ownership, batches, reach)
+    intake = Intake(settings, connect, preparer, ownership, batches, watchdog, reach)
     thread = threading.Thread(target=intake.run, name="intake", daemon=True)
 
     readiness.needs("member of the group", lambda: ownership.membership is not None)

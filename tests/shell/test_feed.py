@@ -1,0 +1,64 @@
+"""What `neardup feed` sends fits into a message, and the demo tells when feeding fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from worker.errors import NeardupError
+from worker.settings import Settings
+from worker.settings.batches import MESSAGE_BYTES_MAX
+from worker.shell import demo
+from worker.shell.crawl_files import CrawlFiles
+from worker.shell.demo import Demo
+from worker.shell.feed import BODY_BYTES_MAX
+
+
+def _warc(*bodies: bytes) -> bytes:
+    records = []
+    for number, body in enumerate(bodies):
+        http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + body
+        records.append(
+            b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Record-ID: <urn:uuid:%08d-0000-0000-0000-000000000000>\r\n"
+            b"WARC-Date: 2024-05-01T12:00:00Z\r\nWARC-Target-URI: https://example.org/%d\r\n"
+            b"Content-Type: application/http; msgtype=response\r\nContent-Length: %d\r\n\r\n%b\r\n\r\n"
+            % (number, number, len(http), http)
+        )
+    return b"".join(records)
+
+
+def test_a_page_that_fits_into_no_message_is_left_out_and_counted(tmp_path: Path) -> None:
+    """The largest body that is taken fits, base64 and all; one byte more is counted as too large, and the rest goes."""
+    path = tmp_path / "crawl.warc"
+    path.write_bytes(_warc(b"<p>one</p>", b"x" * BODY_BYTES_MAX, b"y" * (BODY_BYTES_MAX + 1), b"<p>two</p>"))
+    crawl = CrawlFiles([str(path)], body_max=BODY_BYTES_MAX)
+    sizes = [len(record.key or b"") + len(record.value or b"") for record in crawl]
+    assert len(sizes) == 3
+    assert max(sizes) < MESSAGE_BYTES_MAX
+    assert crawl.tally.left_out == {"body-too-large": 1}
+
+
+class _Outcome:
+    failures, failed = 2, ["too large", "too late"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "text"),
+    [(_Outcome(), "2 documents could not be fed: too large; too late"), (ValueError("odd"), "ValueError('odd')")],
+)
+def test_the_demo_ends_when_its_feeding_fails(monkeypatch: pytest.MonkeyPatch, outcome: Any, text: str) -> None:
+    """Failed deliveries and failures of any kind end the demo at once, not after its patience."""
+
+    def feed(*_: Any) -> Any:
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(demo, "feed_documents", feed)
+    running = Demo(Settings(), CrawlFiles([]), truth=None, rate=0)  # type: ignore[arg-type]
+    running._feed()
+    assert running._fed.is_set()
+    assert isinstance(running._failure, NeardupError)
+    assert text in str(running._failure)

@@ -1,0 +1,78 @@
+"""What becomes of the client's errors: which end the worker, with which remedy."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from tests.conftest import Kafka
+from worker.errors import FencedError, NeardupError, RetryError, StopError
+from worker.settings import Settings
+from worker.shell import kafka_config, topics
+from worker.shell.kafka import Admin, Feeder, GroupConsumer, TransactionalPublisher, translate
+from worker.shell.ports import Outgoing
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "text"),
+    [
+        (KafkaError.MSG_SIZE_TOO_LARGE, StopError, "raise the topic's max.message.bytes"),
+        (KafkaError.OFFSET_OUT_OF_RANGE, StopError, "truncated or recreated"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, StopError, "grant it in the cluster's ACLs"),
+        (KafkaError.PRODUCER_FENCED, FencedError, "--worker-id"),
+        (KafkaError._FENCED, FencedError, "--worker-id"),
+        (KafkaError.NOT_COORDINATOR, RetryError, "NOT_COORDINATOR"),
+        (KafkaError._TIMED_OUT, RetryError, "_TIMED_OUT"),
+    ],
+)
+def test_each_error_says_what_to_do(code: int, kind: type[NeardupError], text: str) -> None:
+    """Hopeless ones name their remedy, a successor its own, and everything else may pass."""
+    found = translate(KafkaError(code), "publishing")
+    assert type(found) is kind
+    assert text in str(found)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("size", [50_000, 9 << 20])
+def test_a_message_too_large_for_its_topic_stops_the_worker_with_the_remedy(kafka: Kafka, size: int) -> None:
+    """Refused by the broker (the topic's limit) or by the client (its own): trying again would never end."""
+    name = uuid.uuid4().hex
+    settings = Settings(
+        bootstrap=kafka.bootstrap, group=name, worker_id="w", topic_documents=f"{name}.d",
+        topic_fingerprints=f"{name}.f", topic_verdicts=f"{name}.v", topic_dead_letter=f"{name}.l", partitions=1,
+    )  # fmt: skip
+    admin = Admin(kafka_config.admin(settings), 30)
+    topics.create(admin, settings)
+    small = f"{name}.small"
+    admin.create(small, 1, 1, {"max.message.bytes": "10000"})
+    nothing: Any = lambda _: None  # noqa: E731
+    source = GroupConsumer(kafka_config.group_consumer(settings), settings.topic_documents, 30, *[nothing] * 3)
+    publisher = TransactionalPublisher(
+        {**kafka_config.publisher(settings), "compression.type": "none"}, settings.topic_documents, 30, 10
+    )
+    try:
+        while source.membership() is None:
+            source.poll(1, 0.1)
+        publisher.open()
+        with pytest.raises(StopError, match=r"larger than its topic takes: raise the topic's max\.message\.bytes"):
+            publisher.publish([Outgoing(small, b"k", b"x" * size)], {0: 0}, source.membership())
+    finally:
+        publisher.close()
+        source.close()
+
+
+@pytest.mark.kafka
+def test_a_document_too_large_for_the_client_is_counted_and_told(kafka: Kafka) -> None:
+    """Feeding goes on behind it."""
+    name = uuid.uuid4().hex
+    settings = Settings(bootstrap=kafka.bootstrap, topic_documents=name)
+    Admin(kafka_config.admin(settings), 30).create(name, 1, 1, {"max.message.bytes": str(8 << 20)})
+    feeder = Feeder(kafka_config.feeder(settings), name)
+    for value in (b"small", b"x" * (9 << 20), b"small again"):
+        feeder.send(b"k", value)
+    assert feeder.flush(60) == 0
+    assert (feeder.delivered, feeder.failures) == (2, 1)
+    assert "too large" in feeder.failed[0].lower()

@@ -1,0 +1,71 @@
+"""A worker that is far behind, with large pages before it, holds no more than its queues may hold."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Kafka
+from tests.faults.harness import Deployment, WorkerProcess
+
+BACKLOG = 1_000_000
+PAGE_BYTES = (1_000_000, 2_000_000, 4_000_000, 8_000_000)
+PAGES = 48  # 180 MB
+ANSWERED = 60_000  # what the worker is watched for
+GROWN_MB_MAX = 320  # README: the bound is 256 MiB; and what the allocator has not given back
+
+
+def _large_pages() -> Iterator[tuple[bytes, bytes]]:
+    rng = random.Random(1)
+    words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(2, 9))) for _ in range(20_000)]
+    for number in range(PAGES):
+        size = PAGE_BYTES[number % len(PAGE_BYTES)]
+        text = " ".join(rng.choices(words, k=size // 7))
+        body = "<p>".join(text[at : at + 500] for at in range(0, len(text), 500))[: size - 300]
+        yield (
+            b"%d" % number,
+            b'{"url":"http://a.example/%d","fetched_at":"2024-05-01T12:00:00Z","html":"%b"}'
+            % (
+                number,
+                body.encode(),
+            ),
+        )
+
+
+def _backlog() -> Iterator[tuple[bytes, bytes]]:
+    yield from _large_pages()
+    for number in range(BACKLOG):
+        yield (
+            b"%d" % number,
+            (
+                b'{"url":"http://b.example/%d","fetched_at":"2024-05-01T12:00:00Z","text":"the note of the day %d"}'
+                % (number, number)
+            ),
+        )
+
+
+def _peak_mb(worker: WorkerProcess) -> int:
+    """Give the most that a process has had in memory so far."""
+    status = Path(f"/proc/{worker.pid}/status").read_text()
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))) // 1_024
+
+
+@pytest.mark.kafka
+def test_a_worker_behind_by_a_million_documents_keeps_its_memory(kafka: Kafka, tmp_path: Path) -> None:
+    """Pages of 1 to 8 MB in front of a million documents: the growth stays within what the settings allow."""
+    with Deployment(
+        kafka.bootstrap, tmp_path, batch_documents_max=1_000, processes=1, call_timeout_s=60, page_memory_mb=1_024
+    ) as deployment:
+        idle = deployment.start_all("idle")[0]
+        ready_mb = _peak_mb(idle)
+        idle.stop()
+        deployment.feed(_backlog(), wait_s=240)
+        worker = deployment.start("one")
+        deployment.until_committed(ANSWERED, timeout_s=200)
+        grown_mb = _peak_mb(worker) - ready_mb
+        print(f"resident: {ready_mb} MB when ready, at most {grown_mb} MB more at work")
+        assert worker.exit_code is None
+        assert grown_mb < GROWN_MB_MAX
