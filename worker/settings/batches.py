@@ -37,8 +37,7 @@ class BatchSettings(BaseModel):
     batch_bytes_max: int = setting(
         8 * 2**20,
         "bytes",
-        "Messages that share a batch; with queue_batches_max it bounds the worker's memory: up to four batches more are "
-        "in work, each three times in the worst case (as bytes, as text, as code points).",
+        "Messages that share a batch; it bounds the memory: queue_batches_max of them wait, up to four are in work.",
         low=65_536,
         high=2**30,
     )
