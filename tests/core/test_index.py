@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
+from worker.core import planner
 from worker.core.index import NO_MATCH, PermutedIndex
+from worker.core.permutation import Layout, nested, permuted, probed
+from worker.core.tables import content
+
+
+@pytest.fixture(params=["as it is", "tables from the first", "buckets split at 8"], autouse=True)
+def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each test runs three times: a small index without and with tables, and with buckets that split early."""
+    if request.param != "as it is":
+        monkeypatch.setattr(planner, "FLAT_MIN", 0)
+        monkeypatch.setattr(planner, "FLAT_MAX", 0)
+    if request.param == "buckets split at 8":
+        monkeypatch.setattr(content, "HOT_MIN", 8)
+    yield
 
 
 def near(generator: random.Random, fingerprint: int, bits: int) -> int:
@@ -56,6 +71,7 @@ def test_judging_is_leader_clustering(max_distance: int) -> None:
         assert judgement.new == len(leaders) - first_row
         position += len(batch)
     assert len(index) == len(leaders)
+    index.check()
 
 
 def test_no_two_leaders_are_near_each_other() -> None:
@@ -125,9 +141,62 @@ def test_arrays_restore_the_index() -> None:
     assert len(restored) == len(index)
 
 
+@pytest.mark.parametrize(
+    "layout",
+    [
+        *(permuted(k, m) for m in range(1, 9) for k in range(m)),
+        *(probed(k, m) for k in range(4, 8) for m in (3, 4, 5)),
+        probed(10, 4),
+        nested(3, 4, 4),
+        permuted(3, 5, (20, 20, 20, 3, 1)),
+    ],
+    ids=lambda layout: f"{layout.name}, k={layout.max_distance}",
+)
+def test_every_layout_is_exact(layout: Layout) -> None:
+    """The permuted index misses no fingerprint within max_distance and invents none, under every layout."""
+    generator = random.Random(6)
+    max_distance = layout.max_distance
+    held = crawl(generator, 300, max_distance + 2)
+    index = PermutedIndex(max_distance, layout)
+    index.insert(np.array(held, np.uint64), np.arange(300, dtype=np.uint32))
+    index.check()
+    asked = [near(generator, generator.choice(held), generator.randint(0, max_distance + 2)) for _ in range(300)]
+    judgement = index.query(np.array(asked, np.uint64))
+    indexed = [(fingerprint, row) for row, fingerprint in enumerate(held)]
+    expected = [best(indexed, fingerprint, max_distance) for fingerprint in asked]
+    assert list(zip(judgement.rows.tolist(), judgement.distances.tolist(), strict=True)) == expected
+
+
+def test_many_equal_fingerprints_are_one_entry() -> None:
+    """Thousands of copies are found by the earliest row, ranked by row, and can go one by one, the earliest first."""
+    index = PermutedIndex(3)
+    copies = 5_000
+    index.insert(np.full(copies, 7, np.uint64), np.arange(copies, dtype=np.uint32)[::-1])
+    index.check()
+    assert index.query_all(7)[:3] == [(0, 0), (1, 0), (2, 0)]
+    assert len(index.query_all(6)) == copies
+    assert index._tables._stores[0].entries == len(index.layout.permutations)
+    for row in (0, 1, 4_999, 2_500):
+        assert index.delete(7, row)
+    assert index.query(np.array([6], np.uint64)).rows.tolist() == [2]
+    assert index.delete_many(np.full(copies - 4, 7, np.uint64), index.arrays()["rows"].astype(np.uint32)).all()
+    index.check()
+    assert len(index) == 0
+
+
 def test_mistakes_of_the_caller_are_named() -> None:
     """Wrong distances and columns of different lengths are refused with both values."""
     with pytest.raises(ValueError, match="max_distance must be 0 to 16, got 17"):
         PermutedIndex(17)
+    with pytest.raises(ValueError, match="layout is for distance 2, got max_distance=3"):
+        PermutedIndex(3, permuted(2, 4))
+    with pytest.raises(ValueError, match="one column of uint64, got int64"):
+        PermutedIndex(3).query(np.array([1]))
+    with pytest.raises(ValueError, match="one column of uint64, got uint64 of shape"):
+        PermutedIndex(3).judge(np.zeros((2, 2), np.uint64), 0)
+    with pytest.raises(ValueError, match="rows must be 0 to 4294967295, got first_row=4294967295 and 2 more"):
+        PermutedIndex(3).judge(np.zeros(2, np.uint64), 2**32 - 1)
+    with pytest.raises(ValueError, match="a fingerprint is 0 to"):
+        PermutedIndex(3).nearest(-1, 1)
     with pytest.raises(ValueError, match="got 2 fingerprints and 1 rows"):
         PermutedIndex(3).insert(np.array([1, 2], np.uint64), np.array([1], np.uint32))

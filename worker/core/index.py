@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.judging import INSERT_ALL, INSERT_NEW, QUERY, delete, judge
 from worker.core.permutation import Layout
 from worker.core.planner import choose
-from worker.core.search import search_all
-from worker.core.tables import Tables
+from worker.core.tables.content import Tables
+from worker.core.tables.judging import INSERT_ALL, INSERT_NEW, QUERY, delete, judge
+from worker.core.tables.search import search_all
 
 __all__ = ["NO_MATCH", "Judgement", "PermutedIndex"]
 

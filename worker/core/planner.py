@@ -31,6 +31,7 @@ LINE_NS = 2.6  # 16 filters, streamed and compared
 TABLE_NS = 12.0  # an entry written
 CANDIDATE_NS = 60.0  # a filter that matched: a fingerprint read at random
 SCAN_NS = 0.12  # a fingerprint in a flat scan
+FLAT_MIN, FLAT_MAX = 256, 8_192  # fingerprints below which an index is scanned, whatever the estimate
 
 
 class Choice(NamedTuple):
@@ -88,7 +89,7 @@ def estimate(layout: Layout, documents: int) -> Plan:
     time = QUERY_NS + layout.probes * PROBE_NS + lines * LINE_NS + tables * TABLE_NS
     time += scanned * _filter_passes(layout.max_distance) * CANDIDATE_NS
     flat_below = int((time - lines * LINE_NS) / SCAN_NS) if documents else 0
-    choice = Choice(layout, bits, max(256, min(flat_below, 8_192)))
+    choice = Choice(layout, bits, max(FLAT_MIN, min(flat_below, FLAT_MAX)))
     return Plan(choice, documents, scanned, candidates, memory / max(1, documents), memory, time)
 
 

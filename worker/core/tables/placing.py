@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from worker.core.intrinsics import write32
-from worker.core.kernel import inner, signed
-from worker.core.search import deep_bucket, fold, push_children, root_bucket, word
-from worker.core.table import MOVED_MAX, REFS, append, count_of, head_of, mark_split, place_of, remove
-from worker.core.words import BASE, CHILDREN, DEEP, HOT, PENDING, TABLES, Words
+from worker.core.tables.machine import write32
+from worker.core.tables.search import deep_bucket, fold, push_children, root_bucket, word
+from worker.core.tables.store import MOVED_MAX, REFS, append, count_of, head_of, mark_split, place_of, remove
+from worker.core.tables.words import BASE, CHILDREN, DEEP, HOT, PENDING, TABLES, Words, inner, signed
 
 __all__ = ["change", "place"]
 
@@ -24,11 +23,11 @@ def place(words: Words, fingerprint: np.uint64, slot: int) -> None:
     ref = np.uint32(slot)
     for table in range(words[TABLES]):
         bucket = root_bucket(words, table, fingerprint)
-        inner = word(words, CHILDREN, table) != 0
-        if inner and count_of(head_of(words, BASE, bucket)) >= words[HOT]:
+        divisible = word(words, CHILDREN, table) != 0
+        if divisible and count_of(head_of(words, BASE, bucket)) >= words[HOT]:
             split = True
         else:
-            split = not append(words, BASE, bucket, own, ref, MOVED_MAX if inner else UNLIMITED)
+            split = not append(words, BASE, bucket, own, ref, MOVED_MAX if divisible else UNLIMITED)
         if split:
             mark_split(words, BASE, bucket)
             place_deep(words, table, fingerprint, ref)

@@ -16,10 +16,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.intrinsics import LANES, lanes_within, popcount, prefetch, read32, read64, trailing_zeros
-from worker.core.kernel import inner, kernel, signed
-from worker.core.table import FILTERS, HEADS, REFS, SPLIT, count_of, head_of, start_of
-from worker.core.words import (
+from worker.core.kernels.machine import popcount, trailing_zeros
+from worker.core.tables.machine import LANES, lanes_within, prefetch, read32, read64
+from worker.core.tables.store import FILTERS, HEADS, REFS, SPLIT, count_of, head_of, start_of
+from worker.core.tables.words import (
     BASE,
     BITS,
     CHILDREN,
@@ -39,6 +39,9 @@ from worker.core.words import (
     SIZE,
     TABLES,
     Words,
+    inner,
+    kernel,
+    signed,
 )
 
 __all__ = ["GOLDEN", "find_equal", "search", "search_all"]
@@ -160,7 +163,8 @@ def search(words: Words, fingerprint: np.uint64) -> tuple[int, int]:
     best = (words[DISTANCE_MAX] + 1) << 32
     slot = signed(-1)
     if words[FLAT]:
-        return scan_flat(words, fingerprint, best)
+        best, slot = scan_flat(words, fingerprint, best)
+        return best, slot
     for table in range(words[TABLES]):
         own = root_bucket(words, table, fingerprint)
         for number in range(word(words, FLIP_ENDS, table), word(words, FLIP_ENDS, table + 1)):
@@ -207,7 +211,7 @@ def find_equal(words: Words, fingerprint: np.uint64) -> int:
     while True:
         _, slot = scan(words, at, bucket, fingerprint, ONE_BIT, signed(-1))
         if slot >= 0 or not head_of(words, at, bucket) & SPLIT or word(words, CHILDREN, node) == 0:
-            return slot
+            return signed(slot)
         at, node = DEEP, word(words, CHILDREN, node)
         bucket = deep_bucket(words, node, fingerprint)
 

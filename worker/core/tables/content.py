@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.buckets import Buckets
-from worker.core.judging import INSERT_GIVEN, judge
-from worker.core.memory import Column
 from worker.core.permutation import BITS as BITS_ALL
 from worker.core.permutation import Layout
-from worker.core.search import GOLDEN
-from worker.core.words import (
+from worker.core.tables.care import Buckets
+from worker.core.tables.columns import MappedColumn
+from worker.core.tables.judging import INSERT_GIVEN, judge
+from worker.core.tables.search import GOLDEN
+from worker.core.tables.words import (
     BACKS,
     BASE,
     BITS,
@@ -110,11 +110,11 @@ class Tables:
             self.words[place] = column.ctypes.data
         self.words[[TABLES, BITS, DEEP_BITS, FAN]] = len(flips), bits, SUB_BITS, tree.fan
         self.words[DISTANCE_MAX] = layout.max_distance
-        self._columns: dict[int, Column[Any]] = {
-            FINGERPRINTS: Column(np.uint64, 0),
-            ROWS: Column(np.uint32, 0),
-            NEXTS: Column(np.uint32, 0),
-            BACKS: Column(np.uint32, 0),
+        self._columns: dict[int, MappedColumn[Any]] = {
+            FINGERPRINTS: MappedColumn(np.uint64, 0),
+            ROWS: MappedColumn(np.uint32, 0),
+            NEXTS: MappedColumn(np.uint32, 0),
+            BACKS: MappedColumn(np.uint32, 0),
         }
         self._resize(SLOTS_MIN)
         self._stores: tuple[Buckets, ...] = ()

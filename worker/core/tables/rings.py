@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from worker.core.intrinsics import read32, write32
-from worker.core.kernel import inner, signed
-from worker.core.words import BACKS, NEXTS, ROWS, Words
+from worker.core.tables.machine import read32, write32
+from worker.core.tables.words import BACKS, NEXTS, ROWS, Words, inner, signed
 
 __all__ = ["join", "link", "neighbour", "unlink"]
 

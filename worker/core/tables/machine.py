@@ -20,11 +20,9 @@ __all__ = [
     "LANES",
     "lanes_within",
     "move32",
-    "popcount",
     "prefetch",
     "read32",
     "read64",
-    "trailing_zeros",
     "write32",
     "write64",
 ]
@@ -38,30 +36,6 @@ LANES = 16  # 32-bit numbers compared at once: one vector of 512 bits, two of 25
 
 def _place(builder: Any, element: Any, address: Any, position: Any) -> Any:
     return builder.gep(builder.inttoptr(address, element.as_pointer()), [position])
-
-
-def _popcount(_context: Any, value: Any) -> Any:
-    """`popcount(value)`: the set bits of an unsigned integer, in its own type. One instruction; vectorises in loops."""
-
-    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
-
-    return value(value), generate
-
-
-popcount: Callable[[Unsigned], Unsigned] = _intrinsic(_popcount)
-
-
-def _trailing_zeros(_context: Any, value: Any) -> Any:
-    """`trailing_zeros(value)`: the position of the lowest set bit, in the value's own type; its width for 0."""
-
-    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
-
-    return value(value), generate
-
-
-trailing_zeros: Callable[[Unsigned], Unsigned] = _intrinsic(_trailing_zeros)
 
 
 def _reader(element: Any) -> Any:

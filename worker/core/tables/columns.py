@@ -1,5 +1,5 @@
 """
-Columns that grow and shrink in place: arrays on anonymous memory maps.
+MappedColumns that grow and shrink in place: arrays on anonymous memory maps.
 
 The kernel of the operating system moves the pages of a map instead of copying them, so growing by a gigabyte costs
 microseconds, memory that was never written costs nothing, and a shortened column gives its pages back at once.
@@ -13,19 +13,19 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Column"]
+__all__ = ["MappedColumn"]
 
 T = TypeVar("T", bound=np.generic)
 _FLAGS = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
 
 
-class Column(Generic[T]):
+class MappedColumn(Generic[T]):
     """
     A one-dimensional array of zeros that can be resized. Hold no reference to `array` across `resize`.
 
     `address` is where its first element lies, for kernels; it changes with `resize`.
 
-    >>> column = Column(np.uint32, 2)
+    >>> column = MappedColumn(np.uint32, 2)
     >>> column.array[1] = 7
     >>> column.resize(4)
     >>> column.array.tolist()

@@ -11,9 +11,9 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.intrinsics import LANES
-from worker.core.memory import Column
-from worker.core.table import (
+from worker.core.tables.columns import MappedColumn
+from worker.core.tables.machine import LANES
+from worker.core.tables.store import (
     BUCKETS,
     COUNT_MASK,
     CURSOR,
@@ -31,7 +31,7 @@ from worker.core.table import (
     UNSWEPT,
     sweep,
 )
-from worker.core.words import Words
+from worker.core.tables.words import Words
 
 __all__ = ["Buckets"]
 
@@ -60,10 +60,10 @@ class Buckets:
         self._words[:] = 0
         self._buckets = self._words[BUCKETS] = buckets
         self._per_insertion = per_insertion
-        self._heads = Column(np.uint64, buckets + 1)
+        self._heads = MappedColumn(np.uint64, buckets + 1)
         self._words[HEADS] = self._heads.address
-        self._filters = Column(np.uint32, 0)
-        self._refs = Column(np.uint32, 0)
+        self._filters = MappedColumn(np.uint32, 0)
+        self._refs = MappedColumn(np.uint32, 0)
         self._resize(self._size_for(entries))
         self._words[GROW_AT] = self._grow_at()
 

@@ -9,13 +9,26 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.intrinsics import read32, read64, write32, write64
-from worker.core.kernel import inner, kernel, signed
-from worker.core.placing import change, place
-from worker.core.rings import NOTHING, join, link, neighbour, unlink
-from worker.core.search import ONE_BIT, ask_entries, ask_heads, find_equal, search
-from worker.core.table import DIRECTION, ENTRIES, GROW_AT, STEPS, sweep
-from worker.core.words import BACKS, BASE, DEEP, FINGERPRINTS, FLAT, NEXTS, ROWS, SIZE, SLOTS, Words
+from worker.core.tables.machine import read32, read64, write32, write64
+from worker.core.tables.placing import change, place
+from worker.core.tables.rings import NOTHING, join, link, neighbour, unlink
+from worker.core.tables.search import ONE_BIT, ask_entries, ask_heads, find_equal, search
+from worker.core.tables.store import DIRECTION, ENTRIES, GROW_AT, STEPS, sweep
+from worker.core.tables.words import (
+    BACKS,
+    BASE,
+    DEEP,
+    FINGERPRINTS,
+    FLAT,
+    NEXTS,
+    ROWS,
+    SIZE,
+    SLOTS,
+    Words,
+    inner,
+    kernel,
+    signed,
+)
 
 __all__ = ["INSERT_ALL", "INSERT_GIVEN", "INSERT_NEW", "QUERY", "delete", "judge"]
 

@@ -7,13 +7,23 @@ is passed to it.
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.kernel import signed
+from worker.core import compiled
 
-__all__ = ["INDEX_WORDS", "Words"]
+__all__ = ["INDEX_WORDS", "Words", "inner", "kernel", "signed"]
 
+if TYPE_CHECKING:
+    signed = int
+else:
+    signed = np.int64  # every signed number of a kernel
+
+inner = partial(compiled.inner, counted=False)  # the kernels of the tables own no memory
+kernel = partial(compiled.kernel, counted=False)
 Words = NDArray[np.int64]
 
 BASE = signed(0)  # the store with 2^BITS buckets for each table

@@ -19,9 +19,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from worker.core.intrinsics import move32, read32, read64, write32, write64
-from worker.core.kernel import inner, kernel, signed
-from worker.core.words import Words
+from worker.core.tables.machine import move32, read32, read64, write32, write64
+from worker.core.tables.words import Words, inner, kernel, signed
 
 __all__ = ["ENTRIES", "FILTERS", "HEADS", "REFS", "SPLIT"]
 
