@@ -128,8 +128,7 @@ class Buckets:
         return entries + entries // 5 + 6 * self._buckets + 2 * self._per_insertion
 
     def _grow_at(self) -> int:
-        size = len(self._refs) - self._per_insertion
-        return size if self.entries == 0 else int((size - 2.5 * self._buckets) / 1.06)
+        return int((len(self._refs) - self._per_insertion - 2.5 * self._buckets) / 1.06)
 
     def _grow(self) -> None:
         free = max(1, len(self._refs) - self.entries)  # a quarter of it may be used up before the sweep is through

@@ -4,6 +4,7 @@ All columns of an index: the slots, the bucket stores, and the tree of masks tha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -147,12 +148,16 @@ class Tables:
 
     def care(self) -> None:
         """Make room for at least one more fingerprint, and give back what is no longer needed. Before each change."""
-        size, slots = len(self), int(self.words[SLOTS])
+        size = len(self)
         if self.flat and size >= self.flat_below:
             self.load(self.fingerprints.copy(), self.rows.copy())
             return
         if not self.flat and size < self.flat_below // 2:
             self._flatten()
+        self._make_room()
+
+    def _make_room(self) -> None:
+        size, slots = len(self), int(self.words[SLOTS])
         if size >= slots or slots > 2 * size + SLOTS_MIN:
             self._resize(size + size // 2 + SLOTS_MIN // 2)
         for store in self._stores:
@@ -174,10 +179,16 @@ class Tables:
             self._stores = base, Buckets(self.words, DEEP, 1 << SUB_BITS, len(self._masks), 0)
             self.words[FLAT] = 0
             self.words[HOT] = max(HOT_MIN, 8 * len(rows) * tables // buckets)
-        self.insert(fingerprints, rows)
+        self._insert(fingerprints, rows, self._make_room)
 
     def insert(self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32]) -> None:
         """Index `fingerprints[i]` as `rows[i]`."""
+        self._insert(fingerprints, rows, self.care)
+
+    def _insert(
+        self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], when_full: Callable[[], None]
+    ) -> None:
+        """The same. A load only makes room when full: halfway it would be too small for tables, and lose them."""
         numbers = rows.astype(np.int64)
         nothing = np.empty(0, np.uint8)
         done = 0
@@ -185,7 +196,7 @@ class Tables:
             done = judge(self.words, fingerprints, done, 0, numbers, nothing, INSERT_GIVEN, self.ahead)
             if done == len(rows):
                 return
-            self.care()
+            when_full()
 
     def with_equals(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
         """These slots, each with all others that hold the same fingerprint."""

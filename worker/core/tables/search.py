@@ -35,6 +35,7 @@ from worker.core.tables.words import (
     FLIPS,
     MASKS,
     PENDING,
+    READ,
     ROWS,
     SIZE,
     TABLES,
@@ -223,6 +224,7 @@ def collect(words: Words, at: int, bucket: int, fingerprint: np.uint64, found: N
     start = start_of(head)
     own = fold(fingerprint)
     limit = np.uint64(words[DISTANCE_MAX])
+    words[READ] += count_of(head)
     for position in range(start, start + count_of(head)):
         if np.uint64(popcount(np.uint32(read32(words[at + FILTERS], position) ^ own))) <= limit:
             slot = signed(read32(words[at + REFS], position))

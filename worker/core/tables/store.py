@@ -22,7 +22,7 @@ import numpy as np
 from worker.core.tables.machine import move32, read32, read64, write32, write64
 from worker.core.tables.words import Words, inner, kernel, signed
 
-__all__ = ["ENTRIES", "FILTERS", "HEADS", "REFS", "SPLIT"]
+__all__ = ["DEALT", "ENTRIES", "FILTERS", "HEADS", "REFS", "SPLIT"]
 
 
 HEADS = signed(0)  # address of the heads: one more than buckets, the last one's start is the columns' length
@@ -36,7 +36,8 @@ UNSWEPT = signed(7)  # entries in the cursor's bucket and those after it in the 
 LIMIT = signed(8)  # gathering: where the entries shall end
 STEPS = signed(9)  # buckets that the sweep takes with each insertion or deletion
 GROW_AT = signed(10)  # entries from which on no insertion begins: the columns are to be made longer first
-STORE_WORDS = 11
+DEALT = signed(11)  # buckets gone over to make room, ever: what insertions cost beyond their own writing
+STORE_WORDS = 12
 
 COUNT_BITS = 25
 COUNT_MAX = signed((1 << COUNT_BITS) - 1)
@@ -130,6 +131,7 @@ def make_room(words: Words, at: int, bucket: int, moved_max: int) -> bool:
 @inner
 def deal(words: Words, at: int, low: int, high: int, favoured: int) -> None:
     """Deal the free places of buckets `low` to `high` - 1 anew; the favoured one gets at least one."""
+    words[at + DEALT] += high - low
     position = start_of(head_of(words, at, low))
     entries = signed(0)
     for b in range(low, high):  # gather to the left …
@@ -219,3 +221,4 @@ def sweep(words: Words, at: int, steps: int) -> None:
         words[at + CURSOR] = b + direction
         if b + direction < 0 or b + direction == buckets:
             words[at + DIRECTION] = 0
+            words[at + GROW_AT] = 0  # care is due: it says how far this size goes without a sweep
