@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.core.nearest import nearest
 from worker.core.permutation import Layout
-from worker.core.planner import choose
+from worker.core.planner import DISTANCE_MAX, choose
 from worker.core.tables.content import Tables
 from worker.core.tables.judging import INSERT_ALL, INSERT_NEW, QUERY, delete, judge
 from worker.core.tables.search import search_all
@@ -21,7 +22,6 @@ __all__ = ["NO_MATCH", "Judgement", "PermutedIndex"]
 
 NO_MATCH = 255  # the distance beside row -1
 ROWS_MAX = 2**32  # a row is 32 bits in memory and in snapshots
-DISTANCE_MAX = 16  # beyond it every table's buckets would be probed
 DELETIONS_MAX = 4_096  # between two looks at whether memory can be given back
 MATCHES_MIN = 256  # room for the matches of one query at the first try
 
@@ -113,13 +113,7 @@ class PermutedIndex:
 
         Cost: a scan of all fingerprints, some 10 ms for 10 M.
         """
-        if count < 1:
-            return []
-        own = _checked(fingerprint)
-        distances = np.bitwise_count(self._tables.fingerprints ^ own)
-        within = np.cumsum(np.bincount(distances, minlength=65))
-        limit = int(np.searchsorted(within, min(count, len(self))))
-        return self._ranked(own, np.flatnonzero(distances <= limit), 64)[:count]
+        return nearest(self._tables.fingerprints, self._tables.rows, int(_checked(fingerprint)), count)
 
     def insert(self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32]) -> None:
         """Index `fingerprints[i]` as `rows[i]`, whether it has matches or not."""

@@ -3,20 +3,25 @@ Planning: which layout serves so many documents at this distance within this mem
 
 A query reads the filters of each probed bucket; a bucket of N documents over 2^b buckets holds N / 2^b of them, real
 fingerprints a few times more than that at the worst places. More tables have longer prefixes and shorter buckets, but
-each costs an entry a document and a cache miss a probe. The times are those of one core of a 2 to 4 GHz server,
-measured for this engine; they rank layouts, they promise nothing.
+each costs an entry a document and a cache miss a probe. What one machine cannot hold is dealt to several on paper: each
+gets a range of every table's prefixes, so that a query goes to one machine for each bucket that it probes; the full
+fingerprint then stands beside each entry, since another machine has the others. The times are those of one core of a 2
+to 4 GHz server, measured for this engine; they rank layouts, they promise nothing.
 """
 
 from __future__ import annotations
 
+from math import ceil, log2
 from typing import NamedTuple
 
 from worker.core.permutation import Layout, nested, permuted, probed
 
-__all__ = ["Choice", "Plan", "choose", "plan"]
+__all__ = ["Choice", "Plan", "choose", "estimate", "plan"]
 
 BLOCKS_MAX = 10
 DOCUMENTS_MAX = 2**40
+DISTANCE_MAX = 16  # beyond it every table's buckets would be probed
+MEMORY_MIN = 2**27
 EXPECTED_DEFAULT = 1_000_000  # what an index is sized for when nobody says; it grows beyond
 BITS_MAX = 22  # of a bucket number: 4 M buckets of 8 bytes a table
 BUCKET_ENTRIES = 12  # wanted in a bucket: its filters are one cache line
@@ -51,7 +56,8 @@ class Plan(NamedTuple):
     candidates: float  # documents that share a probed prefix with a random fingerprint
     bytes_per_document: float
     memory_bytes: float
-    query_insert_ns: float  # one query and one insertion
+    query_insert_ns: float  # one query and one insertion, the network between machines not counted
+    machines: int
 
     @property
     def layout(self) -> Layout:
@@ -68,53 +74,68 @@ def layouts(max_distance: int) -> list[Layout]:
     return [layout for layout in found if layout.probes <= 4_096 and len(layout.permutations) <= 128]
 
 
-def estimate(layout: Layout, documents: int) -> Plan:
+def estimate(layout: Layout, documents: int, machine_bytes: float | None = None) -> Plan:
     """
     What a layout costs for so many documents, random fingerprints assumed.
+
+    Over as many machines as it takes when one may give no more than `machine_bytes`.
 
     >>> round(estimate(permuted(3, 4), 10_000_000).scanned)
     610
     """
+    one = _estimate(layout, documents, 1)
+    if machine_bytes is None or one.memory_bytes <= machine_bytes:
+        return one
+    machines = 2
+    while (shared := _estimate(layout, documents, machines)).memory_bytes > machines * machine_bytes:
+        machines = max(machines + 1, ceil(shared.memory_bytes / machine_bytes))
+    return shared
+
+
+def _estimate(layout: Layout, documents: int, machines: int) -> Plan:
     tables = len(layout.permutations)
     widest = max(table.prefix_bits for table in layout.permutations)
     wanted = max(1, documents // BUCKET_ENTRIES).bit_length()
-    bits = min(widest, max(8, wanted), BITS_MAX) if widest > 16 else widest
+    bits = min(widest, max(8, wanted), BITS_MAX + int(log2(machines))) if widest > 16 else widest
     scanned = candidates = lines = 0.0
     for table in layout.permutations:
         length = documents / 2 ** min(bits, table.prefix_bits)
         scanned += table.probes * length
         lines += table.probes * max(0.0, length / 16)
         candidates += table.probes * documents / 2**table.prefix_bits
-    memory = documents * (tables * ENTRY_BYTES * FREE + SLOT_BYTES) + tables * 2.0**bits * HEAD_BYTES
+    slots = tables if machines > 1 else 1
+    memory = documents * (tables * ENTRY_BYTES * FREE + slots * SLOT_BYTES) + tables * 2.0**bits * HEAD_BYTES
     time = QUERY_NS + layout.probes * PROBE_NS + lines * LINE_NS + tables * TABLE_NS
     time += scanned * _filter_passes(layout.max_distance) * CANDIDATE_NS
     flat_below = int((time - lines * LINE_NS) / SCAN_NS) if documents else 0
     choice = Choice(layout, bits, max(FLAT_MIN, min(flat_below, FLAT_MAX)))
-    return Plan(choice, documents, scanned, candidates, memory / max(1, documents), memory, time)
+    return Plan(choice, documents, scanned, candidates, memory / max(1, documents), memory, time, machines)
 
 
 def plan(documents: int, max_distance: int, memory_bytes: float | None = None) -> list[Plan]:
     """
     Every layout worth considering with its cost, the one to take first.
 
-    That is the fastest one within the memory; when none is, the smallest.
+    That is the fastest one of those that take the fewest machines.
 
     Args:
-        documents: originals that will be indexed, at least 1.
-        max_distance: k.
-        memory_bytes: what the index may take; no limit when not given.
+        documents: originals that will be indexed, 1 to 2^40.
+        max_distance: k, 0 to 16.
+        memory_bytes: what the index may take on one machine; no limit when not given.
     Raises:
-        ValueError: documents out of bounds.
+        ValueError: documents, distance or memory out of bounds.
+
+    >>> [(one.layout.name, one.machines) for one in plan(2**33, 3, 64e9)][0]
+    ('2 blocks / 2 tables, radius 1', 6)
     """
     if not 1 <= documents <= DOCUMENTS_MAX:
         raise ValueError(f"documents must be 1 to 2^40, got {documents}")
-    plans = [estimate(layout, documents) for layout in layouts(max_distance)]
-
-    def order(one: Plan) -> tuple[bool, float]:
-        too_large = memory_bytes is not None and one.memory_bytes > memory_bytes
-        return too_large, one.memory_bytes if too_large else one.query_insert_ns
-
-    return sorted(plans, key=order)
+    if not 0 <= max_distance <= DISTANCE_MAX:
+        raise ValueError(f"max_distance must be 0 to {DISTANCE_MAX}, got {max_distance}: too many would match")
+    if memory_bytes is not None and memory_bytes < MEMORY_MIN:
+        raise ValueError(f"memory must be at least {MEMORY_MIN} bytes, got {memory_bytes}: heads alone take more")
+    plans = [estimate(layout, documents, memory_bytes) for layout in layouts(max_distance)]
+    return sorted(plans, key=lambda one: (one.machines, one.query_insert_ns))
 
 
 def choose(max_distance: int, documents_expected: int = 0, layout: Layout | None = None) -> Choice:

@@ -1,0 +1,48 @@
+"""`neardup plan`: a table with the chosen layout first."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from worker.cli import app
+
+
+def run(*arguments: str) -> Result:
+    """Run it."""
+    return CliRunner().invoke(app, ["plan", *arguments])
+
+
+def test_the_chosen_layout_is_marked_and_named() -> None:
+    """Ten million documents at distance 3: four tables, half a gigabyte; Manku's other layouts below."""
+    result = run("--documents", "10M")
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    marked = [line for line in lines if line.startswith("*")]
+    assert marked[0].split()[1:6] == ["4", "blocks", "/", "4", "tables"]
+    assert marked[1] == "* chosen: 4 blocks / 4 tables, 511 MB on one machine"
+    for layout in ("4 x 4 blocks / 16 tables", "6 blocks / 20 tables"):
+        assert any(layout in line for line in lines)
+
+
+@pytest.mark.parametrize("documents", ["2^34", "17179869184", "17,179,869,184", "17.179869184G", "17179869184e0"])
+def test_a_count_may_be_written_in_several_ways(documents: str) -> None:
+    """All of them mean the same."""
+    result = run("--documents", documents, "--memory", "64GB")
+    assert result.output.startswith("17,179,869,184 documents, distance 3")
+    assert "machines, each with a range of prefixes" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--documents", "many"], "got 'many'"),
+        (["--documents", "2^99"], "must be 1 to 2^40"),
+        (["--documents", "10M", "--memory", "1M"], "got 1000000"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(arguments: list[str], said: str) -> None:
+    """Exit code 2 and the reason."""
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert said in " ".join(result.output.replace("│", " ").split())
