@@ -24,11 +24,11 @@ from worker.core.tables.store import (
     HEADS,
     LIMIT,
     REFS,
-    SMOOTHING,
     START_SHIFT,
     STEPS,
     STORE_WORDS,
     UNSWEPT,
+    lay_out,
     sweep,
 )
 from worker.core.tables.words import Words
@@ -36,6 +36,7 @@ from worker.core.tables.words import Words
 __all__ = ["Buckets"]
 
 SHIFT = int(START_SHIFT)
+FREE_MAX = 6  # places kept free for a bucket
 GATHER_STEPS = 8  # of a sweep that gathers, with each change
 
 
@@ -43,7 +44,8 @@ class Buckets:
     """
     One bucket store: its columns, and its words within the block that kernels are given.
 
-    Places kept free: a fifth of the entries and 6 a bucket after growing; growing begins at 6 % and 2.5 a bucket.
+    Places kept free: a fifth of the entries and 6 a bucket after growing; growing begins at 6 % and 2.5 a bucket. With
+    fewer entries than buckets it is 1 a bucket and 5 an entry, 0.4 and 2.1: a new store is small, and made at once.
     At 10 M documents in 4 tables that is 32 B of entries in 34 to 40 B of columns.
 
     Args:
@@ -79,11 +81,7 @@ class Buckets:
 
     def deal(self, counts: NDArray[np.int64]) -> None:
         """Give each empty bucket the places that so many entries need, and the free ones their share."""
-        free = len(self._refs) - int(counts.sum())
-        weights = np.cumsum(counts + SMOOTHING, dtype=np.float64)
-        ends = np.cumsum(counts) + (weights * (free / weights[-1])).astype(np.int64)
-        starts = np.concatenate([[0], ends[:-1], [len(self._refs)]]).astype(np.uint64)
-        self._heads.array[:] = starts << START_SHIFT
+        lay_out(self._block, self._at, counts, len(self._refs), int(counts.sum()))
 
     def care(self) -> None:
         """Begin to grow or to shrink where it is time, and finish what a sweep has prepared. Before each change."""
@@ -125,10 +123,13 @@ class Buckets:
         return buckets, self._filters.array[places], self._refs.array[places]
 
     def _size_for(self, entries: int) -> int:
-        return entries + entries // 5 + 6 * self._buckets + 2 * self._per_insertion
+        free = min(FREE_MAX * self._buckets, self._buckets + (FREE_MAX - 1) * entries)
+        return entries + entries // 5 + free + 2 * self._per_insertion
 
     def _grow_at(self) -> int:
-        return int((len(self._refs) - self._per_insertion - 2.5 * self._buckets) / 1.06)
+        size = len(self._refs) - self._per_insertion
+        filled = (size - 2.5 * self._buckets) / 1.06
+        return int(filled if filled > self._buckets else (size - 0.4 * self._buckets) / 3.16)
 
     def _grow(self) -> None:
         free = max(1, len(self._refs) - self.entries)  # a quarter of it may be used up before the sweep is through

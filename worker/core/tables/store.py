@@ -18,6 +18,7 @@ A kernel finds a store in a block of words, at `at` and the places named below.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from worker.core.tables.machine import move32, read32, read64, write32, write64
 from worker.core.tables.words import Words, inner, kernel, signed
@@ -96,6 +97,19 @@ def share(free: int, bucket: int, count: int, entries: int, buckets: int) -> int
     due = np.float64(free) * np.float64(count + SMOOTHING) / np.float64(entries + SMOOTHING * buckets)
     dither = np.float64(np.uint64(bucket) * STRIDE >> np.uint64(40)) * 2.0**-24
     return min(signed(free), signed(due + dither))
+
+
+@kernel
+def lay_out(words: Words, at: int, counts: NDArray[np.int64], places: int, entries: int) -> None:
+    """Give each bucket of an empty store room for `counts` entries, `entries` in all, and its share of what is free."""
+    buckets = words[at + BUCKETS]
+    each = np.float64(places - entries) / np.float64(entries + SMOOTHING * buckets)
+    held, weight, start = signed(0), np.float64(0.0), signed(0)
+    for b in range(buckets):
+        write64(words[at + HEADS], b, np.uint64(start) << START_SHIFT)
+        held += counts[b]
+        weight += np.float64(counts[b] + SMOOTHING)
+        start = held + signed(weight * each)
 
 
 @inner

@@ -1,0 +1,1 @@
+"""The index beside its peers: one trial a process, the table, the plots."""
