@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import pytest
 
 from tests.faults.conftest import Deploy
 from tests.faults.harness import SESSION_TIMEOUT_MS
-from tests.faults.interruption import PARTITIONS, interruption
+from tests.faults.interruption import PARTITIONS, Gaps, interruption
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 OTHERS_S_MAX = 1.0
 SESSION_S = SESSION_TIMEOUT_MS / 1_000
+TRIES = 3  # a busy machine only ever adds to a gap
+
+
+def within(deploy: Deploy, bounds: Callable[[Mapping[str, Gaps]], bool], *, static: bool, kill: bool) -> None:
+    """Measure until the bounds are kept, `TRIES` times at most."""
+    tried = []
+    for _ in range(TRIES):
+        deployment = deploy(partitions=PARTITIONS, static_membership=static)
+        gaps = interruption(deployment, kill=kill)
+        deployment.check()
+        if bounds(gaps):
+            return
+        for process in deployment.processes:
+            process.kill()
+        tried.append({name: str(each) for name, each in gaps.items()})
+    raise AssertionError(tried)
 
 
 @pytest.mark.parametrize("static", [True, False])
 def test_a_worker_that_leaves(deploy: Deploy, static: bool) -> None:
     """Others are silent for less than a second; its partitions until they move: at once, or after the session."""
-    gaps = interruption(deploy(partitions=PARTITIONS, static_membership=static), kill=False)
-    print({name: str(each) for name, each in gaps.items()})
-    assert gaps["committed"].others_s < OTHERS_S_MAX + gaps["committed"].before_s
-    assert gaps["committed"].own_s < (SESSION_S + 2 if static else 2)
+
+    def bounds(gaps: Mapping[str, Gaps]) -> bool:
+        seen = gaps["committed"]
+        return seen.others_s < OTHERS_S_MAX + seen.before_s and seen.own_s < (SESSION_S + 2 if static else 2)
+
+    within(deploy, bounds, static=static, kill=False)
 
 
 def test_a_worker_that_is_killed(deploy: Deploy) -> None:
@@ -30,7 +50,9 @@ def test_a_worker_that_is_killed(deploy: Deploy) -> None:
     Who reads committed verdicts alone may wait longer for the others' verdicts, too: those behind a dead worker's open
     transaction, until the cluster ends that.
     """
-    gaps = interruption(deploy(partitions=PARTITIONS), kill=True)
-    print({name: str(each) for name, each in gaps.items()})
-    assert gaps["uncommitted"].others_s < OTHERS_S_MAX + gaps["uncommitted"].before_s
-    assert gaps["committed"].own_s < SESSION_S + 2
+
+    def bounds(gaps: Mapping[str, Gaps]) -> bool:
+        others = gaps["uncommitted"]
+        return others.others_s < OTHERS_S_MAX + others.before_s and gaps["committed"].own_s < SESSION_S + 2
+
+    within(deploy, bounds, static=True, kill=True)

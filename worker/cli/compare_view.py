@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from worker.core.compare import MINHASHES, Comparison
+if TYPE_CHECKING:
+    from worker.core.compare import Comparison
 
 __all__ = ["drawn_bits", "show"]
 
@@ -49,6 +51,8 @@ def drawn_bits(found: Comparison) -> list[str]:
 
 
 def _measures(found: Comparison) -> Table:
+    from worker.core.compare import MINHASHES  # noqa: PLC0415
+
     table = Table("measure", "value", box=None, pad_edge=False)
     for name, value in (
         ("SimHash similarity (equal bits)", found.similarity),

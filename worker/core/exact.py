@@ -33,7 +33,7 @@ from worker.core.kernels.exact import (
     set_rows,
     split,
 )
-from worker.core.memory import Column
+from worker.core.tables.columns import MappedColumn
 
 __all__ = ["ExactTable"]
 
@@ -66,7 +66,7 @@ class ExactTable:
         self._more_rows = 0
         self._depth = max(keys_expected // _LOADED, 0).bit_length()
         segments = 1 << self._depth
-        self._words: Column[np.uint64] = Column(np.uint64, segments * SEGMENT_WORDS)
+        self._words: MappedColumn[np.uint64] = MappedColumn(np.uint64, segments * SEGMENT_WORDS)
         self._directory = np.arange(segments, dtype=np.int32)
         self._counts = np.zeros(segments, np.int32)  # keys, by segment; longer than needed
         self._depths = np.full(segments, self._depth, np.int8)  # bits that choose a segment

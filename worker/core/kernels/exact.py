@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from worker.core.compiled import inner, kernel
-from worker.core.intrinsics import prefetch
+from worker.core.tables.machine import prefetch
 
 __all__ = [
     "BUCKETS",
