@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-faults chaos soak check lint types layers unit setup clean bench-stream bench-accuracy
+.PHONY: help demo test test-faults chaos soak check lint types layers unit setup clean bench-stream bench-accuracy bench-index
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -61,5 +61,16 @@ bench-accuracy: setup  ## recall and false positives by distance, defaults and v
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c deploy/constraints.txt matplotlib
 	$(BIN)/python -m tests.benchmarks.bench_accuracy $(BENCH)
 
+$(VENV)-peers/.ready:  # whichever can be installed; the benchmark tells which is absent
+	$(PYTHON) -m venv $(VENV)-peers
+	$(VENV)-peers/bin/python -m pip install --quiet --disable-pip-version-check numpy psutil
+	for peer in gaoya==0.2.2 faiss-cpu==1.15.1 datasketch==2.0.0 simhash==2.1.2; do \
+	  $(VENV)-peers/bin/python -m pip install --quiet --disable-pip-version-check $$peer || echo "absent: $$peer"; done
+	@touch $@
+
+bench-index: setup $(VENV)-peers/.ready  ## the permuted index beside gaoya, faiss, datasketch and simhash: BENCH=--quick
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c deploy/constraints.txt matplotlib
+	$(BIN)/python -m tests.benchmarks.bench_index --peers-python $(VENV)-peers/bin/python $(BENCH)
+
 clean:
-	rm -rf $(VENV) $(VENV)-quix .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(VENV)-quix $(VENV)-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from worker.core.permutation import split_bits
 
-__all__ = ["CONTENDERS", "Contender", "make"]
+__all__ = ["CONTENDERS", "PACKAGES", "Contender", "make"]
 
 Numbers = NDArray[np.uint64]
 
@@ -35,18 +35,18 @@ class Contender(Protocol):
 
 
 class Ours:
-    """PermutedIndex, layout and growth as they come."""
+    """PermutedIndex, its layout planned for so many documents."""
 
-    def __init__(self, max_distance: int) -> None:
+    def __init__(self, max_distance: int, documents: int) -> None:
         from worker.core.index import PermutedIndex
 
-        self.index = PermutedIndex(max_distance)
+        self.index = PermutedIndex(max_distance, documents_expected=documents)
         self.index.warm_up()
-        self.index.query(np.zeros(1, np.uint64))
 
     def load(self, fingerprints: Numbers) -> None:
-        """As a stream."""
-        self.index.query_then_insert(fingerprints, len(self.index))
+        """At once."""
+        held = len(self.index)
+        self.index.insert(fingerprints, np.arange(held, held + len(fingerprints), dtype=np.uint32))
 
     def step(self, fingerprints: Numbers) -> list[int]:
         """One call."""
@@ -57,7 +57,7 @@ class Ours:
 class FaissFlat:
     """faiss IndexBinaryFlat: a scan with popcounts."""
 
-    def __init__(self, max_distance: int) -> None:
+    def __init__(self, max_distance: int, _documents: int) -> None:
         import faiss
 
         faiss.omp_set_num_threads(1)
@@ -78,7 +78,7 @@ class FaissFlat:
 class FaissMultiHash:
     """faiss IndexBinaryMultiHash: four hashes of 16 bits, neighbours within 1 bit where the distance needs them."""
 
-    def __init__(self, max_distance: int) -> None:
+    def __init__(self, max_distance: int, _documents: int) -> None:
         import faiss
 
         faiss.omp_set_num_threads(1)
@@ -105,7 +105,7 @@ class Gaoya:
     So its fingerprints are others than ours, as random; nearness is not kept and recall not told.
     """
 
-    def __init__(self, max_distance: int) -> None:
+    def __init__(self, max_distance: int, _documents: int) -> None:
         from gaoya.simhash import SimHashStringIndex
 
         self.index = SimHashStringIndex(64, max_distance + 1, max_distance)
@@ -129,7 +129,7 @@ class Gaoya:
 class Datasketch:
     """datasketch MinHashLSH, its bands filled with the blocks of the fingerprint; candidates compared in full."""
 
-    def __init__(self, max_distance: int) -> None:
+    def __init__(self, max_distance: int, _documents: int) -> None:
         from datasketch import MinHash, MinHashLSH
 
         self.max_distance = max_distance
@@ -142,7 +142,7 @@ class Datasketch:
     def sketch(self, fingerprint: int) -> Any:
         """The blocks in place of hash values."""
         values = (np.uint64(fingerprint) >> self.shifts) & self.masks
-        return self.make(num_perm=len(values), hashvalues=values)
+        return self.make(num_perm=len(values), hashvalues=values, scheme="legacy")
 
     def load(self, fingerprints: Numbers) -> None:
         """One by one."""
@@ -163,7 +163,7 @@ class Datasketch:
 class Simhash:
     """1e0ng/simhash, the popular one in pure Python."""
 
-    def __init__(self, max_distance: int) -> None:
+    def __init__(self, max_distance: int, _documents: int) -> None:
         from simhash import Simhash as Value
         from simhash import SimhashIndex
 
@@ -196,9 +196,19 @@ CONTENDERS: dict[str, type] = {
 }
 
 
-def make(name: str, max_distance: int) -> Contender:
-    """Begin empty."""
-    return CONTENDERS[name](max_distance)
+PACKAGES = {
+    "faiss MultiHash": "faiss-cpu",
+    "faiss Flat": "faiss-cpu",
+    "gaoya": "gaoya",
+    "datasketch": "datasketch",
+    "simhash": "simhash",
+}
+
+
+def make(name: str, max_distance: int, documents: int) -> Contender:
+    """Begin empty; so many documents will come."""
+    contender: Contender = CONTENDERS[name](max_distance, documents)
+    return contender
 
 
 def _bytes(fingerprints: Numbers) -> NDArray[np.uint8]:

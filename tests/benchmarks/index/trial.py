@@ -1,7 +1,10 @@
 """
-One trial: a contender is loaded to a size, then asked and fed in batches of 500. It has a process to itself.
+One trial: a contender is loaded to a size, then asked and fed, 500 documents a call. It has a process to itself.
 
     python -m tests.benchmarks.index.trial CONTENDER SIZE K DATA LIMIT_S        prints one line of JSON
+
+First come documents that are new, then ones of which half are near a resident. DATA: `random`, or a file of
+fingerprints. The contender `growth` is ours from nothing to SIZE, told nothing beforehand.
 """
 
 from __future__ import annotations
@@ -10,101 +13,120 @@ import json
 import os
 import sys
 import time
-from pathlib import Path
+from collections.abc import Iterator
+from importlib import metadata
 from typing import Any
 
 import numpy as np
 import psutil
 
-from tests.benchmarks.index.contenders import Contender, Numbers, make
+from tests.benchmarks.index.contenders import PACKAGES, Contender, Numbers, make
 
 BATCH = 500
-OPERATIONS = 200_000
-STREAM_S = 4.0
-CHECKED = 1_000  # of the first batches, against a scan
+OPERATIONS = 100_000  # of each kind
+STREAM_S = 3.0  # at most for each kind
+CHECKED = 500  # of the second kind, against a scan
+COMPARED_MAX = 5 * 10**8  # fingerprints compared by that scan
 LOADS = 50
 
 
-def fingerprints(data: str, count: int) -> Numbers:
-    """Random ones; or those of passages of real texts, 60 words long, as many as there are."""
+def drawn(data: str, count: int) -> tuple[Numbers, Numbers]:
+    """The residents, and as many new ones as are asked."""
     if data == "random":
-        return np.random.default_rng(1).integers(0, 2**64, count, dtype=np.uint64)
-    kept = Path(data)
-    numbers: Numbers = np.load(kept)[:count].astype(np.uint64)
-    return numbers
+        numbers = np.random.default_rng(1).integers(0, 2**64, count + OPERATIONS, dtype=np.uint64)
+    else:
+        numbers = np.load(data)[: count + OPERATIONS].astype(np.uint64)
+        if len(numbers) < count + OPERATIONS:
+            raise TimeoutError(f"there are {len(numbers):,} fingerprints of texts")
+    return numbers[:count], numbers[count:]
 
 
-def stream(resident: Numbers, max_distance: int) -> Numbers:
+def half_near(resident: Numbers, new: Numbers, max_distance: int) -> Numbers:
     """Half new ones, half some bits away from a resident: 0 to k + 2 of them."""
     dice = np.random.default_rng(2)
-    near = resident[dice.integers(0, len(resident), OPERATIONS)]
-    flips = dice.integers(0, max_distance + 3, OPERATIONS)
+    near = resident[dice.integers(0, len(resident), len(new))]
+    flips = dice.integers(0, max_distance + 3, len(new))
     for number in range(max_distance + 2):
-        bit = np.uint64(1) << dice.integers(0, 64, OPERATIONS, dtype=np.uint64)
+        bit = np.uint64(1) << dice.integers(0, 64, len(new), dtype=np.uint64)
         near = np.where(number < flips, near ^ bit, near)
-    return np.where(dice.random(OPERATIONS) < 0.5, near, dice.integers(0, 2**64, OPERATIONS, dtype=np.uint64))
+    return np.where(dice.random(len(new)) < 0.5, near, new[::-1] ^ np.uint64(0xFFFF_FFFF_FFFF_FFFF))
 
 
-def load(contender: Contender, resident: Numbers, limit_s: float) -> list[float]:
-    """Load in parts, and give up as soon as it is clear that the limit will not do. Gives the parts' seconds."""
-    times: list[float] = []
-    name = type(contender).__name__
-    step = BATCH if name == "Ours" else -(-len(resident) // LOADS)
+def load(contender: Contender, resident: Numbers, limit_s: float) -> None:
+    """Load in parts, and give up as soon as it is clear that the limit will not do."""
+    step = -(-len(resident) // LOADS)
     begun = time.perf_counter()
     for start in range(0, len(resident), step):
-        before = time.perf_counter()
         contender.load(resident[start : start + step])
-        now = time.perf_counter()
-        times.append(now - before)
-        expected = (now - begun) * len(resident) / min(start + step, len(resident))
-        if expected > limit_s and now - begun > min(2.0, limit_s / 4):
-            raise TimeoutError(f"loading would take {expected:.0f} s, the limit is {limit_s:.0f} s")
-    return times
+        taken = time.perf_counter() - begun
+        expected = taken * len(resident) / min(start + step, len(resident))
+        if expected > limit_s and taken > min(2.0, limit_s / 4):
+            raise TimeoutError(f"loading would take {expected:,.0f} s")
+
+
+def timed(contender: Contender, asked: Numbers, seconds_max: float) -> Iterator[tuple[float, list[int]]]:
+    """The seconds of each call, and its answers; no more calls after so many seconds."""
+    total = 0.0
+    for start in range(0, len(asked), BATCH):
+        begun = time.perf_counter()
+        found = contender.step(asked[start : start + BATCH])
+        taken = time.perf_counter() - begun
+        yield taken, found
+        total += taken
+        if total > seconds_max:
+            return
+
+
+def figures(taken: list[float], name: str) -> dict[str, float]:
+    """Operations a second; quantiles over calls of a document's share; the longest call."""
+    each = np.array(taken) / BATCH * 1e6
+    return {
+        f"{name}_per_s": len(taken) * BATCH / sum(taken),
+        f"{name}_p50_us": float(np.quantile(each, 0.5)),
+        f"{name}_p99_us": float(np.quantile(each, 0.99)),
+        f"{name}_worst_ms": max(taken) * 1e3,
+    }
 
 
 def trial(name: str, size: int, max_distance: int, data: str, limit_s: float) -> dict[str, Any]:
     """Measure one contender."""
-    resident = fingerprints(data, size)
-    if len(resident) < size:
-        raise TimeoutError(f"there are {len(resident):,} fingerprints of real texts")
-    asked = stream(resident, max_distance)
-    contender = make(name, max_distance)
+    resident, new = drawn(data, size)
+    near = half_near(resident, new, max_distance)
+    if name == "growth":
+        return growth(resident, max_distance)
+    contender = make(name, max_distance, size)
     process = psutil.Process()
     before = process.memory_info().rss
-    times = load(contender, resident, limit_s)
+    load(contender, resident, limit_s)
     held = process.memory_info().rss - before
-    taken: list[float] = []
-    found: list[int] = []
-    for start in range(0, OPERATIONS, BATCH):
-        batch = asked[start : start + BATCH]
-        begun = time.perf_counter()
-        answers = contender.step(batch)
-        taken.append(time.perf_counter() - begun)
-        if len(found) < CHECKED:
-            found += answers
-        if sum(taken) > STREAM_S:
-            break
-    each = np.array(taken) / BATCH * 1e6
-    result: dict[str, Any] = {
-        "ops_per_s": len(taken) * BATCH / sum(taken),
-        "p50_us": float(np.quantile(each, 0.5)),
-        "p99_us": float(np.quantile(each, 0.99)),
-        "worst_batch_ms": max(taken) * 1e3,
+    calls = list(timed(contender, new, STREAM_S))
+    near_calls = list(timed(contender, near, STREAM_S))
+    checked = min(CHECKED, max(20, COMPARED_MAX // size))
+    found = [distance for _, answers in near_calls for distance in answers][:checked]
+    result: dict[str, Any] = figures([taken for taken, _ in calls], "new")
+    result |= figures([taken for taken, _ in near_calls], "near")
+    result |= {
         "bytes_each": held / size,
-        "operations": len(taken) * BATCH,
-        "recall": recall(resident, asked[: len(found)], found, max_distance),
+        "operations": (len(calls) + len(near_calls)) * BATCH,
+        "recall": recall(resident, near, found, max_distance),
     }
     if name == "neardup":
-        result["growth_per_s"] = size / sum(times)
-        result["growth_worst_batch_ms"] = max(times) * 1e3
+        contender.index.check()  # type: ignore[attr-defined]
         result["layout"] = contender.index.layout.name  # type: ignore[attr-defined]
     return result
+
+
+def growth(resident: Numbers, max_distance: int) -> dict[str, Any]:
+    """From nothing to all: the rate over the whole life, and the longest call."""
+    contender = make("neardup", max_distance, 0)
+    taken = [seconds for seconds, _ in timed(contender, resident, 1e9)]
+    return figures(taken, "new") | {"operations": len(resident)}
 
 
 def recall(resident: Numbers, asked: Numbers, found: list[int], max_distance: int) -> float | None:
     """The share of those with a match among the residents for which one as near, or a nearer one, was given."""
     due = hit = 0
-    for fingerprint, distance in zip(asked[:CHECKED:5], found[:CHECKED:5], strict=True):
+    for fingerprint, distance in zip(asked, found, strict=False):
         nearest = int(np.bitwise_count(resident ^ fingerprint).min())
         if nearest <= max_distance:
             due += 1
@@ -116,10 +138,15 @@ def main() -> None:
     """Measure, print."""
     name, size, max_distance, data, limit_s = sys.argv[1:6]
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    result: dict[str, Any] = {}
     try:
-        result = trial(name, int(size), int(max_distance), data, float(limit_s))
+        package = PACKAGES.get(name)
+        result["version"] = metadata.version(package) if package else ""
+        result |= trial(name, int(size), int(max_distance), data, float(limit_s))
     except TimeoutError as reason:
-        result = {"left_out": str(reason)}
+        result["left_out"] = str(reason)
+    except (ImportError, metadata.PackageNotFoundError):
+        result["left_out"] = "absent: not to be installed here"
     print(json.dumps(result))
 
 

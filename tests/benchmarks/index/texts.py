@@ -1,0 +1,71 @@
+"""
+Fingerprints of texts, as many as wanted: each is four passages of fifteen words, drawn from real texts of a language.
+
+Their bits are as uneven as those of real texts: function words and common phrases come again and again.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from tests.benchmarks.accuracy.pairs import crawl_samples
+from tests.conftest import REPOSITORY
+from worker import Fingerprinter
+
+__all__ = ["kept_fingerprints"]
+
+PASSAGES = 4
+WORDS = 15
+PART = 200_000
+CRAWL_DOCUMENTS = 3_000
+
+
+def kept_fingerprints(count: int, folder: Path) -> Path:
+    """A file of at least `count` fingerprints for `numpy.load`; made once, the same each time."""
+    path = folder / "texts.npy"
+    if path.is_file() and len(np.load(path, mmap_mode="r")) >= count:
+        return path
+    folder.mkdir(parents=True, exist_ok=True)
+    np.save(path, fingerprints(passages(), count))
+    return path
+
+
+def fingerprints(by_language: list[list[str]], count: int) -> NDArray[np.uint64]:
+    """Draw texts and fingerprint them; a language has as many texts as it has passages."""
+    every = [passage for passages_ in by_language for passage in passages_]
+    ends = np.cumsum([0, *map(len, by_language)])
+    dice = np.random.default_rng(3)
+    fingerprinter = Fingerprinter()
+    parts = []
+    for begin in range(0, count, PART):
+        first = dice.integers(0, len(every), min(PART, count - begin))
+        language = np.searchsorted(ends, first, side="right") - 1
+        low, high = ends[language], ends[language + 1]
+        others = low[:, None] + (dice.random((len(first), PASSAGES - 1)) * (high - low)[:, None]).astype(np.int64)
+        chosen = np.column_stack((first, others)).tolist()
+        parts.append(fingerprinter.many([" ".join([every[number] for number in numbers]) for numbers in chosen]))
+    return np.concatenate(parts)
+
+
+def passages() -> list[list[str]]:
+    """The passages of each language: of the corpus where it is there, else of a generated crawl."""
+    folder = Path(os.environ.get("NEARDUP_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
+    if (folder / "docs.jsonl").is_file():
+        rows = map(orjson.loads, (folder / "docs.jsonl").read_bytes().splitlines())
+        texts = [(str(row["lang"])[:2], row["text"]) for row in rows if row.get("text") and row.get("lang")]
+    else:
+        sample = crawl_samples(CRAWL_DOCUMENTS, 1)
+        of = next(iter(sample)).of
+        texts = [(language or "", text) for language, text in zip(of.labelled, of.texts, strict=True)]
+    found: dict[str, list[str]] = {}
+    for language, text in texts:
+        words = text.split()
+        cuts = pairwise(range(0, len(words) + 1, WORDS))
+        found.setdefault(language, []).extend(" ".join(words[begin:end]) for begin, end in cuts)
+    return [passages_ for passages_ in found.values() if len(passages_) > 1]
