@@ -23,7 +23,7 @@ def within(deploy: Deploy, bounds: Callable[[Mapping[str, Gaps]], bool], *, stat
     for _ in range(TRIES):
         deployment = deploy(partitions=PARTITIONS, static_membership=static)
         gaps = interruption(deployment, kill=kill)
-        deployment.check()
+        deployment.finish()
         if bounds(gaps):
             return
         for process in deployment.processes:
