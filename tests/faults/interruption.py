@@ -20,9 +20,10 @@ from worker.shell import kafka_config
 from worker.shell.broker import EmbeddedKafka
 from worker.shell.kafka import Feeder, TopicReader
 
-__all__ = ["DOCUMENTS_PER_S", "PARTITIONS", "Gaps", "Subscriber", "interruption"]
+__all__ = ["BATCH_DOCUMENTS_MAX", "DOCUMENTS_PER_S", "PARTITIONS", "Gaps", "Subscriber", "interruption"]
 
 PARTITIONS = 6
+BATCH_DOCUMENTS_MAX = 500  # who inherits partitions reads what has gathered there first, in batches of this size
 DOCUMENTS_PER_S = 300
 BEFORE_S, AFTER_S = 3.0, SESSION_TIMEOUT_MS / 1_000 + 4
 
@@ -155,7 +156,11 @@ def main() -> None:
     with EmbeddedKafka() as kafka, tempfile.TemporaryDirectory() as folder:
         for kill in (False, True):
             for static in (False, True):
-                settings = {"partitions": PARTITIONS, "static_membership": static}
+                settings = {
+                    "partitions": PARTITIONS,
+                    "static_membership": static,
+                    "batch_documents_max": BATCH_DOCUMENTS_MAX,
+                }
                 with Deployment(kafka.bootstrap, Path(folder), **settings) as deployment:
                     for name, gaps in interruption(deployment, kill=kill).items():
                         how = "killed" if kill else "leaves"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.faults.conftest import Deploy
 from tests.faults.harness import SESSION_TIMEOUT_MS
-from tests.faults.interruption import PARTITIONS, Gaps, interruption
+from tests.faults.interruption import BATCH_DOCUMENTS_MAX, PARTITIONS, Gaps, interruption
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -21,7 +21,7 @@ def within(deploy: Deploy, bounds: Callable[[Mapping[str, Gaps]], bool], *, stat
     """Measure until the bounds are kept, `TRIES` times at most."""
     tried = []
     for _ in range(TRIES):
-        deployment = deploy(partitions=PARTITIONS, static_membership=static)
+        deployment = deploy(partitions=PARTITIONS, static_membership=static, batch_documents_max=BATCH_DOCUMENTS_MAX)
         gaps = interruption(deployment, kill=kill)
         deployment.finish()
         if bounds(gaps):

@@ -21,6 +21,7 @@ __all__ = [
 
 FETCH_BYTES_MAX = 16 << 20
 QUEUE_KBYTES_MAX = 16 << 10
+HEARTBEAT_MS_MAX = 500  # a member learns of a rebalance from the answer to its next heartbeat: all wait for the last
 
 
 def connection(settings: Settings) -> dict[str, Any]:
@@ -65,7 +66,7 @@ def group_consumer(settings: Settings) -> dict[str, Any]:
     classic = {
         "partition.assignment.strategy": "cooperative-sticky",
         "session.timeout.ms": settings.session_timeout_ms,
-        "heartbeat.interval.ms": max(settings.session_timeout_ms // 5, 100),
+        "heartbeat.interval.ms": min(settings.session_timeout_ms // 5, HEARTBEAT_MS_MAX),
     }
     return {
         **_consumer(settings),

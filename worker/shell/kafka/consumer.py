@@ -1,0 +1,202 @@
+"""The source topic, read as a member of the consumer group: explicit offsets, bounded revocation."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import structlog
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
+
+from worker.errors import NeardupError, StopError
+from worker.shell.kafka.errors import Ends, logged, translate, translated
+from worker.shell.ports import SourceMessage
+
+__all__ = ["GroupConsumer"]
+
+_log = structlog.get_logger(__name__)
+
+
+class GroupConsumer:
+    """
+    The source topic as a member of the group.
+
+    Assigned partitions start at the group's committed offsets, asked for by ourselves: while another member's
+    transaction is pending, the client library would apply `auto.offset.reset` in their place. A partition without a
+    commit starts at its beginning, and only then.
+
+    Args:
+        on_assigned: told the start of each new partition (None: the beginning).
+        on_revoked: told before partitions go; when it returns, nothing of theirs may be published.
+        on_lost: told when they are gone already.
+    """
+
+    def __init__(
+        self,
+        config: dict[str, Any],
+        topic: str,
+        call_timeout_s: float,
+        on_assigned: Callable[[dict[int, int | None]], None],
+        on_revoked: Callable[[list[int]], None],
+        on_lost: Callable[[list[int]], None],
+    ) -> None:
+        self._topic = topic
+        self._call_timeout_s = call_timeout_s
+        self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost
+        self._failure: NeardupError | None = None
+        self._assigned: set[int] = set()
+        self._waiting: deque[int] = deque()  # ours, but without a start yet: another member's transaction is pending
+        self._waiting_until = 0.0
+        self._membership: Any = None
+        self._consumer = Consumer(logged(config))
+        self._ends = Ends(self._consumer)
+        self._consumer.subscribe([topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose)
+
+    def _assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        numbers = [part.partition for part in partitions]
+        self._waiting_until = time.monotonic() + self._call_timeout_s
+        try:
+            starts = self._committed(numbers, 0.5)
+        except NeardupError as error:
+            if isinstance(error, StopError):  # raised from poll(): an exception in a callback would be swallowed
+                self._failure = error
+            # A pending transaction of one partition hides the answer for all. What we have already must not wait.
+            self._waiting.extend(numbers)
+            consumer.incremental_assign([])
+            _log.info("partitions wait for their committed offsets", partitions=numbers, cause=str(error))
+        else:
+            self._take(starts)
+
+    def _take(self, starts: dict[int, int | None]) -> None:
+        self._consumer.incremental_assign([self._at(number, start) for number, start in starts.items()])
+        self._assigned.update(starts)
+        self._on_assigned(starts)
+
+    def _take_waiting(self) -> None:
+        """Ask for one partition's start, and take it when the answer is there."""
+        number = self._waiting[0]
+        self._waiting.rotate(-1)
+        try:
+            starts = self._committed([number], 0.1)
+        except NeardupError as error:
+            if isinstance(error, StopError) or time.monotonic() > self._waiting_until:
+                raise
+        else:
+            self._waiting.remove(number)
+            self._take(starts)
+
+    def _revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._on_revoked([part.partition for part in partitions])
+        self._give_back(consumer, partitions)
+
+    def _lose(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._on_lost([part.partition for part in partitions])
+        self._give_back(consumer, partitions)
+
+    def _give_back(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        mine = [part for part in partitions if part.partition in self._assigned]
+        if mine:
+            consumer.resume(mine)  # a paused partition would come back paused
+        consumer.incremental_unassign(mine)
+        gone = {part.partition for part in partitions}
+        self._assigned -= gone
+        self._waiting = deque(number for number in self._waiting if number not in gone)
+
+    def _at(self, partition: int, offset: int | None) -> TopicPartition:
+        return TopicPartition(self._topic, partition, OFFSET_BEGINNING if offset is None else offset)
+
+    def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
+        """Give what has come, at most `messages_max`, after at most `wait_s`; runs the rebalance callbacks."""
+        if self._waiting:
+            self._take_waiting()
+        messages = self._consumer.consume(messages_max, wait_s)
+        if self._failure is not None:
+            raise self._failure
+        return [
+            SourceMessage(message.partition() or 0, message.offset() or 0, message.key(), message.value())
+            for message in messages
+            if self._is_message(message)
+        ]
+
+    def _is_message(self, message: Message) -> bool:
+        error = message.error()
+        if error is None:
+            return True
+        ours = translate(error, f"reading {self._topic}[{message.partition()}]")
+        if isinstance(ours, StopError) or error.fatal():
+            raise ours
+        return False  # a broker that is away, a poll that came late: the client reconnects and rejoins by itself
+
+    def committed(self, partitions: Sequence[int]) -> dict[int, int | None]:
+        """
+        Give the group's committed offsets; None where it has committed none.
+
+        While another member's transaction is pending the cluster has no answer yet; we ask again until it ends, which
+        is within its transaction time-out.
+
+        Raises:
+            RetryError: no answer came in time.
+        """
+        return self._committed(partitions, self._call_timeout_s)
+
+    def _committed(self, partitions: Sequence[int], wait_s: float) -> dict[int, int | None]:
+        asked = [TopicPartition(self._topic, number) for number in partitions]
+        if not asked:
+            return {}
+        deadline = time.monotonic() + wait_s
+        while True:
+            try:
+                answer = self._consumer.committed(asked, timeout=min(wait_s, 2.0))
+            except KafkaException as error:
+                ours = translated(error, "asking for committed offsets")
+                if isinstance(ours, StopError) or time.monotonic() > deadline:
+                    raise ours from error
+                continue
+            failed = [part.error for part in answer if part.error is not None]
+            if not failed:
+                return {part.partition: part.offset if part.offset >= 0 else None for part in answer}
+            if time.monotonic() > deadline:
+                raise translate(failed[0], "asking for committed offsets")
+            time.sleep(0.1)
+
+    def seek(self, offsets: Mapping[int, int | None]) -> None:
+        """Read on from these offsets; what was fetched before is thrown away."""
+        parts = [self._at(partition, offset) for partition, offset in offsets.items()]
+        if parts:
+            try:
+                self._consumer.incremental_unassign([TopicPartition(self._topic, p.partition) for p in parts])
+                self._consumer.incremental_assign(parts)
+            except KafkaException as error:
+                raise translated(error, f"going back in {self._topic}") from error
+
+    def pause(self) -> None:
+        """Fetch nothing more for now, and stay in the group."""
+        self._consumer.pause(self._consumer.assignment())
+
+    def resume(self) -> None:
+        """Fetch again."""
+        self._consumer.resume(self._consumer.assignment())
+
+    def membership(self) -> Any:
+        """
+        Give the proof of membership that a commit carries; it changes with every rebalance.
+
+        None before the first rebalance. A member that the group has expelled keeps its last proof, which the group
+        refuses. Without member and generation it would be what a producer outside any group sends, and that the broker
+        accepts unchecked, even while others own the partitions.
+        """
+        proof = self._consumer.consumer_group_metadata()
+        if self._consumer.memberid():  # asked second: once expelled, it stays empty until the next poll
+            self._membership = proof
+        return self._membership
+
+    def ends(self, partitions: Sequence[int]) -> dict[int, int]:
+        """Give where partitions end as the last fetch had it; any thread may ask, and nothing is sent."""
+        return {number: self._ends.of(TopicPartition(self._topic, number)) for number in partitions}
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._ends.close()
+        self._consumer.close()

@@ -1,0 +1,90 @@
+"""
+The client's errors, which leave this package as ours.
+
+    client's word                                        ours
+    fenced by a successor (producer, static member)      FencedError: end, touch nothing
+    abortable, time-out, coordinator moved               RetryError: abort, ask for the committed offsets, go on
+    offset gone, topic gone, not allowed, append failed  StopError: end and say the remedy
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from worker.errors import FencedError, NeardupError, RetryError, StopError
+
+__all__ = ["TIMED_OUT", "Ends", "logged", "translate", "translated"]
+
+_log = structlog.get_logger(__name__)
+
+_FENCED = {KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID, KafkaError.PRODUCER_FENCED}
+TIMED_OUT = {KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT}
+_STOP = {
+    KafkaError._AUTO_OFFSET_RESET: "the offset to read has been deleted by the topic's retention: documents are lost. "
+    "Raise the retention; to go on without them, move the group's offset by hand",
+    KafkaError.OFFSET_OUT_OF_RANGE: "the offset to read is not in the topic: it was truncated or recreated",
+    KafkaError._UNKNOWN_PARTITION: "the partition does not exist",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic does not exist: neardup topics create",
+    KafkaError.MSG_SIZE_TOO_LARGE: "a message is larger than its topic takes: raise the topic's max.message.bytes",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "access to the topic is denied: grant it in the cluster's ACLs",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "access to the group is denied: grant it in the cluster's ACLs",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the transactional id is denied: grant it in the cluster's ACLs",
+    KafkaError._AUTHENTICATION: "authentication failed: check the SASL settings",
+    KafkaError.SASL_AUTHENTICATION_FAILED: "authentication failed: check the SASL settings",
+}
+
+
+def translate(error: KafkaError, doing: str) -> NeardupError:
+    """Give our error for the client's. Everything that is neither fenced nor hopeless may pass: a RetryError."""
+    if error.code() == KafkaError._FATAL:  # a consumer's, wrapped: only the text tells what it is
+        if KafkaError(KafkaError.FENCED_INSTANCE_ID).str() not in error.str():
+            return StopError(f"{doing}: the client has given up: {error.str()}: restart the worker")
+        error = KafkaError(KafkaError.FENCED_INSTANCE_ID)
+    if error.code() in _FENCED:
+        return FencedError(
+            f"{doing}: fenced, because another process has taken over this worker's id ({error.name()}). Give each "
+            f"worker its own --worker-id"
+        )
+    if error.code() in _STOP:
+        return StopError(f"{doing}: {_STOP[error.code()]} ({error.name()}: {error.str()})")
+    return RetryError(f"{doing}: {error.name()}: {error.str()}")
+
+
+def translated(error: KafkaException, doing: str) -> NeardupError:
+    """Give our error for what the client raised."""
+    return translate(error.args[0], doing)
+
+
+def logged(config: dict[str, Any]) -> dict[str, Any]:
+    """Let the client's troubles come as our log lines; its own, on stderr, would not be JSON."""
+    return {**config, "log_level": 2, "error_cb": _on_error}
+
+
+def _on_error(error: KafkaError) -> None:
+    _log.warning("kafka client", code=error.name(), text=error.str(), fatal=error.fatal())
+
+
+class Ends:
+    """Where partitions end as the last fetch had it, for a scrape in any thread; nothing is sent."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def of(self, part: TopicPartition) -> int:
+        """Give the offset behind the last message; 0 before the first fetch."""
+        with self._lock:
+            try:
+                return 0 if self._closed else max(int(self._consumer.get_watermark_offsets(part, cached=True)[1]), 0)
+            except KafkaException:
+                return 0
+
+    def close(self) -> None:
+        """Ask the consumer no more: it is about to be closed."""
+        with self._lock:
+            self._closed = True

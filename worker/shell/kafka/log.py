@@ -1,0 +1,122 @@
+"""The ordered log: one partition to follow and to append to, outside groups and transactions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from confluent_kafka import (
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+
+from worker.errors import StopError
+from worker.shell.kafka.errors import Ends, logged, translate, translated
+from worker.shell.ports import LogEntry
+
+__all__ = ["LogAppender", "LogConsumer"]
+
+
+class LogConsumer:
+    """The ordered log: one partition, read from an explicit offset, by every worker."""
+
+    def __init__(self, config: dict[str, Any], topic: str, offset: int, call_timeout_s: float) -> None:
+        self._part = TopicPartition(topic, 0, offset)
+        self._position = offset
+        self._call_timeout_s = call_timeout_s
+        self._consumer = Consumer(logged(config))
+        self._ends = Ends(self._consumer)
+        self._consumer.assign([self._part])
+
+    def read(self, wait_s: float) -> list[LogEntry]:
+        """Give the records that are there, in order; wait up to `wait_s` for the first."""
+        first = self._consumer.poll(wait_s)
+        if first is None:
+            return []
+        messages = [first, *self._consumer.consume(1_000, 0)]
+        entries = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                kind, timestamp_ms = message.timestamp()
+                stamp = 0 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms
+                entries.append(LogEntry(message.offset() or 0, stamp, message.value() or b""))
+                self._position = entries[-1].offset + 1
+                continue
+            if error.code() == KafkaError._PARTITION_EOF:  # carries the next offset to read
+                self._position = max(self._position, message.offset() or 0)
+                continue
+            ours = translate(error, f"reading the log {self._part.topic}")
+            if isinstance(ours, StopError) or error.fatal():
+                raise ours
+        return entries
+
+    def position(self) -> int:
+        """Give the offset below which everything has been read; the log's gaps count, unlike a record's offset."""
+        return self._position
+
+    def end(self) -> tuple[int, int]:
+        """Give the log's first offset and the offset behind its last record."""
+        deadline = time.monotonic() + self._call_timeout_s
+        while True:
+            try:
+                low, high = self._consumer.get_watermark_offsets(self._part, timeout=2.0, cached=False)
+            except KafkaException as error:
+                ours = translated(error, f"asking for the end of the log {self._part.topic}")
+                if isinstance(ours, StopError) or time.monotonic() > deadline:
+                    raise ours from error
+                continue
+            return int(low), int(high)
+
+    def end_seen(self) -> int:
+        """Give the offset behind the last record as the last fetch had it; 0 before the first."""
+        return self._ends.of(self._part)
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._ends.close()
+        self._consumer.close()
+
+
+class LogAppender:
+    """The ordered log, to append to. The first failure is final: whether a record stands in the log is then unknown."""
+
+    def __init__(self, config: dict[str, Any], topic: str, call_timeout_s: float) -> None:
+        self._topic = topic
+        self._call_timeout_s = call_timeout_s
+        self._producer = Producer(logged(config))
+
+    def append(self, records: Sequence[bytes]) -> int:
+        """Append in order and wait until all are durable; give the offset of the last."""
+        outcomes: list[tuple[KafkaError | None, int]] = []
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            outcomes.append((error, message.offset() or 0))
+
+        for record in records:
+            try:
+                self._producer.produce(self._topic, value=record, partition=0, on_delivery=delivered)
+            except (KafkaException, BufferError) as refusal:
+                raise StopError(f"appending to {self._topic}: {refusal}: lower record_bytes_max") from refusal
+        deadline = time.monotonic() + self._call_timeout_s
+        while len(outcomes) < len(records):
+            self._producer.poll(0.05)
+            if time.monotonic() > deadline:
+                raise StopError(
+                    f"appending to {self._topic}: {len(records) - len(outcomes)} of {len(records)} records were not "
+                    f"acknowledged in {self._call_timeout_s:g} s: restart the worker when the cluster serves again"
+                )
+        for error, _ in outcomes:
+            if error is not None:
+                raise StopError(f"appending to {self._topic}: {error.name()}: {error.str()}: restart the worker")
+        return outcomes[-1][1]
+
+    def close(self) -> None:
+        """Stop writing."""
+        self._producer.flush(1.0)
