@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from worker.core.verdict import Outcome, Verdict
 from worker.log.record import Row, RowKind, Section, Source, decode
 from worker.log.replica import Rejection
+from worker.log.retention import Retention
 
 __all__ = ["Oracle", "Said", "said", "unpack"]
 
@@ -62,16 +63,76 @@ class Oracle:
     """Applies the log's rows one by one."""
 
     max_distance: int
+    retention: Retention = Retention()  # noqa: RUF009  # frozen
     answers: dict[tuple[Source, int], Said] = field(default_factory=dict)
-    _originals: list[Row] = field(default_factory=list)
+    horizons: dict[tuple[Source, int], int | None] = field(default_factory=dict)
+    clock_ms: int = 0
+    horizon_ms: int | None = None
+    _originals: list[Row] = field(default_factory=list)  # in the order of the queue
+    _entries: list[tuple[Row, int, int]] = field(default_factory=list)  # the same: row, number of entry, time
+    _entered: int = 0
+    _again: list[Row] = field(default_factory=list)  # originals that this record brought again
 
-    def apply(self, data: bytes) -> None:
+    def apply(self, data: bytes, timestamp_ms: int = 0) -> None:
         """Take the next record; a source offset that was answered before is ignored."""
+        self.clock_ms = max(self.clock_ms, timestamp_ms)
+        self._expire()
+        self._again = []
         for section in unpack(data):
             for row in section.rows:
                 key = (section.source, row.offset)
                 if key not in self.answers:
                     self.answers[key] = self._judge(row)
+                    self.horizons[key] = self.horizon_ms
+                    if not self.retention.is_endless:
+                        self._enter_new()
+        if not self.retention.is_endless:
+            self._renew()
+            self._evict()
+
+    def _expire(self) -> None:
+        """What was seen longer ago than the window leaves."""
+        if self.retention.expire_after_ms:
+            horizon_ms = self.clock_ms - self.retention.expire_after_ms
+            gone = [row for row, _, seen_ms in self._live() if seen_ms < horizon_ms]
+            self._originals = [row for row in self._originals if row not in gone]
+            if gone or self.horizon_ms is not None:
+                self.horizon_ms = max(horizon_ms, self.horizon_ms or 0)
+
+    def _live(self) -> list[tuple[Row, int, int]]:
+        self._entries = [entry for entry in self._entries if any(entry[0] is row for row in self._originals)]
+        return self._entries
+
+    def _enter_new(self) -> None:
+        known = [row for row, _, _ in self._live()]
+        for row in self._originals:
+            if not any(row is other for other in known):
+                self._entries.append((row, self._entered, self.clock_ms))
+                self._entered += 1
+
+    def _renew(self) -> None:
+        """What came again goes to the end of the queue, when a sixteenth of the window or of the queue has passed."""
+        if self.retention.expire_from == "first":
+            return
+        rows_before = self._entered
+        for entry in list(self._live()):
+            row, number, seen_ms = entry
+            window_ms, turn = self.retention.expire_after_ms, self.retention.documents_max
+            is_due = (window_ms > 0 and self.clock_ms - seen_ms >= max(window_ms // 16, 1)) or (
+                turn > 0 and rows_before - number >= max(turn // 16, 1) + 1
+            )
+            if is_due and any(row is other for other in self._again):
+                self._entries.remove(entry)
+                self._entries.append((row, self._entered, self.clock_ms))
+                self._entered += 1
+        self._originals = [row for row, _, _ in self._entries]
+
+    def _evict(self) -> None:
+        """Beyond the largest number the front of the queue leaves."""
+        while self.retention.documents_max and len(self._originals) > self.retention.documents_max:
+            row, _, seen_ms = self._live()[0]
+            self._originals = [other for other in self._originals if other is not row]
+            self.horizon_ms = max(seen_ms, self.horizon_ms or 0)
 
     def _judge(self, row: Row) -> Said:
         before = len(self._originals)
@@ -84,6 +145,7 @@ class Oracle:
             self._originals = [original for original in self._originals if original not in same]
             return Outcome.DELETED.value, None, None, "removed" if same else "not-an-original", before
         if any(_content(original) == _content(row) for original in same):
+            self._again += same
             return Outcome.NEW.value, None, None, "redelivered", before
         self._originals = [original for original in self._originals if original not in same]
         matches = [
@@ -96,6 +158,7 @@ class Oracle:
             return Outcome.NEW.value, None, None, None, before
         distance, position = min(matches)
         original = self._originals[position]
+        self._again.append(original)
         kind = "exact" if distance == 0 and original.digest == row.digest else "near"
         return Outcome.DUPLICATE.value, original.doc_id, distance, kind, before
 

@@ -11,6 +11,7 @@ from pydantic import SecretStr, ValidationError
 from worker.core.extract import PageLimits
 from worker.core.parameters import Parameters
 from worker.errors import StopError
+from worker.log.retention import Retention
 from worker.settings import GROUPS, Settings
 from worker.settings.connection import KAFKA_OPTIONS_REFUSED
 from worker.settings.field import bounds_of, default_of, unit_of
@@ -85,6 +86,20 @@ def test_every_parameter_of_the_fingerprint_reaches_the_engine() -> None:
     hashes = {Settings(**{name: value}).parameters.hash for name, value in changed.items()}  # type: ignore[arg-type]
     assert len(hashes) == len(changed)
     assert Parameters().hash not in hashes
+
+
+def test_retention_is_part_of_the_definition() -> None:
+    """Workers whose originals leave at other times cannot share a log; the fingerprints stay what they are."""
+    kept = Settings()
+    changed = [
+        Settings(expire_after_s=60),
+        Settings(expire_after_s=60, expire_from="last"),
+        Settings(documents_max=1_000),
+        Settings(documents_max=1_000, expire_from="last"),
+    ]
+    assert len({settings.definition.hash for settings in [kept, *changed]}) == 5
+    assert {settings.parameters.hash for settings in changed} == {kept.parameters.hash}
+    assert changed[1].definition.retention == Retention(60_000, "last", 0)
 
 
 def test_flags_win_over_environment_over_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,9 +89,9 @@ def test_cut_anywhere_or_with_any_byte_changed_it_is_refused() -> None:
 def test_of_a_newer_format_it_stops_the_worker() -> None:
     """A whole snapshot of a newer format is no damage: the text names both formats."""
     data = bytearray(to_bytes(Replica(DEFINITION)))
-    struct.pack_into("<I", data, 8, 3)
+    struct.pack_into("<I", data, 8, 4)
     struct.pack_into("<Q", data, 24, xxhash.xxh3_64_intdigest(data[:24] + data[32:]))
-    with pytest.raises(StopError, match="format 3, this worker reads up to 2"):
+    with pytest.raises(StopError, match="format 4, this worker reads up to 3"):
         restore(bytes(data), DEFINITION, LOG)
 
 
@@ -100,7 +100,11 @@ def test_of_a_newer_format_it_stops_the_worker() -> None:
     [
         (DEFINITION, LOG._replace(cluster_id="other"), "cluster other"),
         (DEFINITION, LOG._replace(topic_id=b"m" * 16), (b"m" * 16).hex()),
-        (Definition("nd1", "0" * 16, 6), LOG, "max_distance 3; this worker has nd1, 0000000000000000 and 6"),
+        (
+            Definition("nd1", "0" * 16, 6),
+            LOG,
+            "max_distance 3 and originals kept.*; this worker has nd1, 0000000000000000, 6",
+        ),
         (Definition("nd1", "f" * 16, 3), LOG, "f" * 16),
     ],
 )
@@ -124,7 +128,7 @@ def test_more_rows_than_a_chunk_come_back() -> None:
     stored = to_bytes(replica)
     restored = restore(stored, DEFINITION, LOG)
     for row in (0, 1, 65_535, 65_536, 69_999):
-        assert restored.judge.originals.get(row) == replica.judge.originals.get(row)
+        assert restored.judge.held.originals.get(row) == replica.judge.held.originals.get(row)
     later = one_row(70_000, doc_id="later", fingerprint=1)
     for each in (restored, replica):
         each.apply(decode(later), 70_000, 0)

@@ -12,6 +12,7 @@ import queue
 import random
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tests.oracle import Oracle, Said, said
@@ -20,6 +21,7 @@ from worker.errors import FencedError, RetryError
 from worker.log.definition import Definition
 from worker.log.record import Row, RowKind, Source
 from worker.log.replica import Rejection, Replica
+from worker.log.retention import Retention
 from worker.settings import Settings
 from worker.shell.faultpoints import Point
 from worker.shell.history import Published, check
@@ -34,6 +36,13 @@ from worker.shell.publishing import Answered, Publishing
 from worker.shell.watchdog import Watchdog
 
 DEFINITION = Definition("nd1", "0" * 16, 3)
+RETENTIONS = (
+    Retention(),
+    Retention(expire_after_ms=4),
+    Retention(expire_after_ms=3, expire_from="last"),
+    Retention(documents_max=3),
+    Retention(expire_after_ms=9, expire_from="last", documents_max=5),
+)
 TOPIC_ID = b"simulated-topic!"
 WATCHDOG = Watchdog()
 
@@ -54,6 +63,7 @@ class World:
 
     def __init__(self, seed: int, partitions: int = 3, documents: int = 12) -> None:
         self.random = random.Random(seed)
+        self.definition = replace(DEFINITION, retention=RETENTIONS[seed % len(RETENTIONS)])
         self.faults = True
         self.log = MemoryLog(lambda: self.log.stop)
         self.sources = [[self._row(part, offset) for offset in range(documents)] for part in range(partitions)]
@@ -302,8 +312,10 @@ class SimulatedWorker:
         world.members += 1
         self.member = world.members
         settings = Settings(worker_id=worker_id, retries_max=4, batch_documents_max=5)
-        self.replica = Replica(DEFINITION)
-        ordering = Ordering(self.replica, SlowReader(world), DyingWriter(world), DEFINITION.author(worker_id), 1_000)
+        self.replica = Replica(world.definition)
+        ordering = Ordering(
+            self.replica, SlowReader(world), DyingWriter(world), world.definition.author(worker_id), 1_000
+        )
         ordering.restore()
         publisher = Transactions(world, worker_id)
         ownership = Ownership()
@@ -438,13 +450,13 @@ class History:
         answered = Counter((partition, offset) for partition, offset, _ in world.published)
         wanted = Counter((part, row.offset) for part, rows in enumerate(world.sources) for row in rows)
         assert answered == wanted, f"lost {wanted - answered}, repeated {answered - wanted}"
-        oracle = Oracle(DEFINITION.max_distance)
+        oracle = Oracle(world.definition.max_distance, world.definition.retention)
         for entry in world.log.entries:
-            oracle.apply(entry.value)
+            oracle.apply(entry.value, entry.timestamp_ms)
         for partition, offset, answer in world.published:
             assert answer == oracle.answers[Source(TOPIC_ID, partition), offset], (partition, offset)
         report = check(
-            DEFINITION,
+            world.definition,
             "documents",
             TOPIC_ID,
             log=world.log.entries,

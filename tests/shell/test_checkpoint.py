@@ -166,7 +166,7 @@ def test_row_15_another_log_or_definition_is_refused_and_the_file_named(tmp_path
     for other in (LOG._replace(cluster_id="c2"), LOG._replace(topic_id=b"x" * 16)):
         with pytest.raises(StopError, match=r"snapshot-0+3\.ndsnap.*recreated.*Remove the snapshots"):
             checkpoint(tmp_path, log=other).restore()
-    with pytest.raises(StopError, match=r"max_distance 3; this worker has .* 6"):
+    with pytest.raises(StopError, match=r"max_distance 3 and .*; this worker has .* 6 and"):
         checkpoint(tmp_path, Definition("nd1", "0" * 16, 6)).restore()
     assert names(tmp_path) == [3]
 

@@ -121,6 +121,24 @@ class PermutedIndex:
         self._tables.care()
         self._tables.insert(fingerprints, rows)
 
+    def renumber(self, rows: NDArray[np.uint32]) -> None:
+        """
+        Give the fingerprints that were indexed last, with nothing deleted since, these rows instead of their own.
+
+        Raises:
+            ValueError: the rows do not ascend beyond those of the others: the earliest match would be another one.
+
+        >>> index = PermutedIndex(max_distance=0)
+        >>> _ = index.judge(np.array([5, 6], dtype=np.uint64), first_row=0)
+        >>> index.renumber(np.array([0, 2], np.uint32))
+        >>> index.query(np.array([6], np.uint64)).rows.tolist()
+        [2]
+        """
+        mine = self._tables.rows[len(self) - len(rows) :]
+        if len(rows) > len(self) or not ((rows[1:] > rows[:-1]).all() and (rows >= mine).all()):
+            raise ValueError(f"rows must ascend from {mine[:1]} on, at most {len(self)} of them, got {rows[:3]} …")
+        mine[:] = rows
+
     def delete(self, fingerprint: int, row: int) -> bool:
         """Take one row out. False: it was not indexed under this fingerprint."""
         return bool(self.delete_many(np.array([fingerprint], np.uint64), np.array([row], np.uint32))[0])

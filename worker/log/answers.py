@@ -15,7 +15,7 @@ from worker.log.definition import Definition
 from worker.log.originals import Originals
 from worker.log.record import Record, RowKind
 
-__all__ = ["Answer", "Judged", "JudgedRows", "Rejection", "Remark", "write_answers"]
+__all__ = ["JUDGED_COLUMNS", "Answer", "Judged", "JudgedRows", "Rejection", "Remark", "write_answers"]
 
 
 class Rejection(NamedTuple):
@@ -52,6 +52,10 @@ class Judged(NamedTuple):
     distances: NDArray[np.uint8]
     remarks: NDArray[np.uint8]  # a Remark
     documents: NDArray[np.int64]  # originals in the index when the row was judged
+    horizon_ms: int | None  # originals seen before it had left by then; None: none had
+
+
+JUDGED_COLUMNS = Judged._fields[:4]
 
 
 class JudgedRows(NamedTuple):
@@ -89,7 +93,7 @@ def write_answers(
     """
     record, first, stop, judged, log_offset, timestamp_ms = rows
     matches = _matches(rows, originals, digests)
-    scheme, parameters = definition.scheme, definition.parameters
+    scheme, parameters, horizon_ms = definition.scheme, definition.parameters, judged.horizon_ms
     columns = zip(
         record.kinds[first:stop].tolist(),
         record.doc_ids.between(first, stop),
@@ -123,7 +127,7 @@ def write_answers(
         doc_id = id_bytes.decode("utf-8", "surrogatepass")
         yield Verdict(
             doc_id, url, time_ms, outcome, reason, match, fingerprint, features, scheme, parameters,
-            documents, log_offset, None, topic, partition, offset, timestamp_ms,
+            documents, log_offset, horizon_ms, topic, partition, offset, timestamp_ms,
         )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import xxhash
 
 from worker.errors import StopError
 from worker.log.record import Author
+from worker.log.retention import ENDLESS, Retention
 
 __all__ = ["Definition"]
 
@@ -21,6 +22,7 @@ class Definition:
         scheme: the fingerprint scheme's id, at most 32 ASCII characters.
         parameters: the hash of the fingerprint's parameters, 16 hex digits.
         max_distance: bits in which a duplicate may differ from its original.
+        retention: when originals leave; a log whose originals stay for ever has the hash that it had without one.
 
     >>> Definition("nd1", "00" * 8, 3).hash == Definition("nd1", "00" * 8, 6).hash
     False
@@ -29,11 +31,15 @@ class Definition:
     scheme: str
     parameters: str
     max_distance: int
+    retention: Retention = ENDLESS
 
     @property
     def hash(self) -> int:
         """64 bits over everything that changes a verdict; each record carries it."""
-        return xxhash.xxh64_intdigest(f"{self.scheme}\n{self.parameters}\n{self.max_distance}".encode())
+        rules = [self.scheme, self.parameters, str(self.max_distance)]
+        if not self.retention.is_endless:
+            rules.append(str(self.retention))
+        return xxhash.xxh64_intdigest("\n".join(rules).encode())
 
     def author(self, name: str) -> Author:
         """Give the header of records that `name` writes."""
@@ -50,6 +56,6 @@ class Definition:
             raise StopError(
                 f"record {log_offset} of the log, written by {author.name!r}, has scheme {author.scheme} with "
                 f"parameters {author.parameters_hash:016x}; this worker has {self.scheme} with {self.hash:016x} "
-                f"(fingerprint parameters {self.parameters}, max_distance {self.max_distance}). Start it with the "
-                f"log's parameters, or give it a new log topic and rebuild that from the documents"
+                f"(fingerprint parameters {self.parameters}, max_distance {self.max_distance}, {self.retention}). "
+                f"Start it with the log's parameters, or give it a new log topic and rebuild that from the documents"
             )

@@ -42,6 +42,13 @@ class _TextColumn:
         stop = self.begins[row + 1] if row + 1 < len(self.begins) else len(self.data)
         return self.data.slice(self.begins[row], stop).tobytes()
 
+    def between(self, first: int, stop: int) -> Texts:
+        if first == stop:
+            return Texts.of([])
+        begins = self.begins.slice(first, stop)
+        end = self.begins[stop] if stop < len(self.begins) else len(self.data)
+        return Texts(self.data.slice(int(begins[0]), end), np.append(begins[1:], end) - begins[0])
+
     def forget(self, row: int) -> None:
         self.begins.forget(row)
         if len(self.begins):
@@ -106,6 +113,20 @@ class Originals:
     def doc_id(self, row: int) -> bytes:
         """The doc_id of this row, as UTF-8."""
         return self._doc_ids.get(row)
+
+    def doc_ids(self, first: int, stop: int) -> Texts:
+        """The doc_ids of rows [first, stop)."""
+        return self._doc_ids.between(first, stop)
+
+    def times(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The fetch times of these rows."""
+        return self._times.take(rows)
+
+    def texts(self, rows: NDArray[np.int64]) -> tuple[Texts, Texts]:
+        """The doc_ids and the URLs of these rows, as columns of their own. Cost: some 5 µs a row."""
+        chosen = rows.tolist()
+        doc_ids, urls = (Texts.of([texts.get(row) for row in chosen]) for texts in self._texts())
+        return doc_ids, urls
 
     def forget(self, row: int) -> None:
         """Give back the memory of rows below `row`, in whole chunks."""

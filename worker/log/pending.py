@@ -80,6 +80,16 @@ class Pending:
                 )  # fmt: skip
         return found
 
+    def lowest_original(self) -> int | None:
+        """Give the smallest row of an original that a kept answer names. Cost: O(rows kept)."""
+        lowest = None
+        for batch in self:
+            rows = batch.judged.originals[slice(*batch.rows)]
+            named = rows[rows >= 0]
+            if len(named):
+                lowest = int(named.min()) if lowest is None else min(lowest, int(named.min()))
+        return lowest
+
     def prune(self, committed: int) -> None:
         """Drop the batches that lie wholly below the committed offset."""
         self.pruned = max(self.pruned, committed)

@@ -52,14 +52,14 @@ class Replica:
     def __init__(self, definition: Definition, documents_expected: int = 0) -> None:
         self.definition = definition
         self.next_offset = 0  # of the log: the record to apply next, or any later one (a log has gaps)
-        self.judge = Judge(definition.max_distance, documents_expected)
+        self.judge = Judge(definition.max_distance, definition.retention, documents_expected)
         self.coverage: dict[Source, Coverage] = {}
         self.pending: dict[Source, Pending] = {}
 
     @property
     def documents(self) -> int:
         """Originals in the index."""
-        return self.judge.documents
+        return self.judge.held.documents
 
     def apply(self, record: Record, log_offset: int, timestamp_ms: int) -> Applied:
         """
@@ -79,7 +79,7 @@ class Replica:
             raise ValueError(f"records come in the log's order: next is {self.next_offset}, got {log_offset}")
         self.definition.check(record.author, log_offset)
         fresh, spans = self._cover(record)
-        judged = self.judge.judge(record, fresh)
+        judged = self.judge.judge(record, fresh, timestamp_ms)
         for source, span, row_first, row_stop in spans:
             self.pending.setdefault(source, Pending()).add(
                 span, record, judged, (row_first, row_stop), log_offset, timestamp_ms
@@ -87,9 +87,17 @@ class Replica:
         for section in record.spans:
             if section.committed > 0 and section.source in self.pending:
                 self.pending[section.source].prune(section.committed)
+        self._forget()
         self.next_offset = log_offset + 1
         rows = int(np.count_nonzero(fresh))
         return Applied(rows, len(record) - rows)
+
+    def _forget(self) -> None:
+        """Give back the memory of originals that have left, up to the first that a kept verdict names."""
+        held = self.judge.held
+        if held.has_forgettable:
+            named = (pending.lowest_original() for pending in self.pending.values())
+            held.forget(min((row for row in named if row is not None), default=held.oldest))
 
     def _cover(self, record: Record) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], list[_Fresh]]:
         """Mark the rows whose offsets the log did not hold before, and cover them."""
@@ -180,7 +188,7 @@ class Replica:
 
     def _check(self) -> None:
         """Assert the invariants that hold between two calls of `apply`."""
-        self.judge._check()
+        self.judge.held._check()
         for source, coverage in self.coverage.items():
             coverage._check()
             if source in self.pending:

@@ -11,27 +11,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from worker.core.exact import ExactTable
-from worker.core.index import PermutedIndex
 from worker.errors import StopError
-from worker.log.answers import Judged
+from worker.log.answers import JUDGED_COLUMNS, Judged
 from worker.log.columns import Column
 from worker.log.coverage import Coverage, Span
 from worker.log.definition import Definition
 from worker.log.judge import Judge
 from worker.log.originals import Originals
 from worker.log.pending import Pending
-from worker.log.record import Record, RowKind, Source, decode
+from worker.log.record import Record, Source, decode
 from worker.log.replica import Replica
+from worker.log.retention import Retention
 from worker.log.snapshot_bytes import ARRAYS, Columns, Pieces, Snapshot, unpack
-from worker.log.texts import Texts
 
 __all__ = ["LogIdentity", "capture", "restore"]
 
 _TOPIC_ID_BYTES = 16
-_HASHED_AT_ONCE = 100_000
+_NEVER = -(2**63)  # stands for a horizon that is not there
 
 
 class LogIdentity(NamedTuple):
@@ -48,12 +45,14 @@ def capture(replica: Replica, log: LogIdentity) -> Snapshot:
     Cost: O(chunks) for the originals, some 50 ns each, and O(rows) for what is pending. No column is copied.
     """
     judge, definition = replica.judge, replica.definition
-    arrays: dict[str, Pieces] = {f"originals.{name}": pieces for name, pieces in judge.originals.pieces().items()}
+    held, retention = judge.held, definition.retention
+    arrays: dict[str, Pieces] = {f"originals.{name}": pieces for name, pieces in held.originals.pieces().items()}
     arrays |= {
-        "originals.fingerprints": judge.fingerprints.pieces(),
-        "originals.digests": judge.digests.pieces(),
-        "originals.kinds": judge.kinds.pieces(),
-        "originals.live": judge.live.pieces(),
+        "originals.fingerprints": held.fingerprints.pieces(),
+        "originals.digests": held.digests.pieces(),
+        "originals.kinds": held.kinds.pieces(),
+        "originals.live": held.live.pieces(),
+        "originals.seen": [] if held.seen is None else held.seen.pieces(),
     }
     header = {
         "cluster_id": log.cluster_id,
@@ -61,9 +60,13 @@ def capture(replica: Replica, log: LogIdentity) -> Snapshot:
         "scheme": definition.scheme,
         "parameters": definition.parameters,
         "max_distance": definition.max_distance,
+        "retention": [retention.expire_after_ms, retention.expire_from, retention.documents_max],
         "next_offset": replica.next_offset,
         "documents": replica.documents,
-        "firsts": judge.originals.firsts,
+        "clock_ms": judge.clock_ms,
+        "horizon_ms": judge.horizon_ms,
+        "oldest": held.oldest,
+        "firsts": held.originals.firsts,
     }
     return Snapshot(header, {**arrays, **_sources_of(replica), **_pending_of(replica)})
 
@@ -99,6 +102,7 @@ def _pending_of(replica: Replica) -> dict[str, Pieces]:
         "records.ends": np.cumsum([len(batch.record.data) for batch in held], dtype=np.int64).tolist(),
         "records.log_offsets": [batch.log_offset for batch in held],
         "records.timestamps": [batch.timestamp_ms for batch in held],
+        "records.horizons": [_NEVER if (at := batch.judged.horizon_ms) is None else at for batch in held],
         "batches.sources": [at for at, _ in batches],
         "batches.records": [position[batch.log_offset] for _, batch in batches],
         "batches.firsts": [batch.first for _, batch in batches],
@@ -108,7 +112,7 @@ def _pending_of(replica: Replica) -> dict[str, Pieces]:
     }
     arrays: dict[str, Pieces] = {name: _column(name, values) for name, values in columns.items()}
     arrays["records.bytes"] = [np.frombuffer(batch.record.data, np.uint8) for batch in held]
-    for field in Judged._fields:
+    for field in JUDGED_COLUMNS:
         arrays[f"judged.{field}"] = [getattr(batch.judged, field) for batch in held]
     return arrays
 
@@ -136,34 +140,18 @@ def restore(data: bytes | memoryview, definition: Definition, log: LogIdentity) 
 
 def _restore_judge(judge: Judge, arrays: Columns, header: Mapping[str, Any]) -> None:
     """Put back the originals, and build what finds them: that is faster than reading it."""
-    firsts = header["firsts"]
+    held, firsts = judge.held, header["firsts"]
     own = {name.removeprefix("originals."): values for name, values in arrays.items() if name.startswith("originals.")}
-    judge.originals = Originals.from_arrays(own, firsts)
-    judge.fingerprints = Column.from_array(np.uint64, own["fingerprints"], firsts[0])
-    judge.digests = Column.from_array(np.uint64, own["digests"], firsts[0])
-    judge.kinds = Column.from_array(np.uint8, own["kinds"], firsts[0])
-    judge.live = Column.from_array(np.uint8, own["live"], firsts[0])
-    judge.documents = int(header["documents"])
-    live = np.flatnonzero(own["live"])
-    is_full = own["kinds"][live] == RowKind.FULL
-    full, short = live[is_full], live[~is_full]
-    rows = (live + firsts[0]).astype(np.uint32)
-    judge.index = PermutedIndex.from_arrays(
-        {"fingerprints": own["fingerprints"][full], "rows": rows[is_full]}, max_distance=judge.index.max_distance
-    )
-    judge.short = ExactTable.from_arrays({"keys": own["digests"][short], "rows": rows[~is_full]})
-    hashes = _doc_id_hashes(own["doc_id_bytes"], own["doc_id_begins"] - firsts[1])
-    judge.names = ExactTable.from_arrays({"keys": hashes[live], "rows": rows})
-
-
-def _doc_id_hashes(data: NDArray[Any], begins: NDArray[Any]) -> NDArray[np.uint64]:
-    """Give the XXH64 of each doc_id, some at a time: hashing copies what it reads."""
-    hashes = np.empty(len(begins), np.uint64)
-    for first in range(0, len(begins), _HASHED_AT_ONCE):
-        stop = min(first + _HASHED_AT_ONCE, len(begins))
-        edges = np.append(begins[first:stop], begins[stop] if stop < len(begins) else len(data))
-        hashes[first:stop] = Texts(data[edges[0] : edges[-1]], edges[1:] - edges[0]).hashes()
-    return hashes
+    held.originals = Originals.from_arrays(own, firsts)
+    held.fingerprints = Column.from_array(np.uint64, own["fingerprints"], firsts[0])
+    held.digests = Column.from_array(np.uint64, own["digests"], firsts[0])
+    held.kinds = Column.from_array(np.uint8, own["kinds"], firsts[0])
+    held.live = Column.from_array(np.uint8, own["live"], firsts[0])
+    if held.seen is not None:
+        held.seen = Column.from_array(np.int64, own["seen"], firsts[0])
+    held.build()
+    held.oldest = int(header["oldest"])
+    judge.clock_ms, judge.horizon_ms = header["clock_ms"], header["horizon_ms"]
 
 
 def _check_identity(header: Mapping[str, Any], definition: Definition, log: LogIdentity) -> None:
@@ -174,13 +162,14 @@ def _check_identity(header: Mapping[str, Any], definition: Definition, log: LogI
             f"{log.topic_id.hex()} in cluster {log.cluster_id}: the topic was recreated, or the cluster is another. "
             f"Remove the snapshots to restore from this log"
         )
-    made = Definition(header["scheme"], header["parameters"], header["max_distance"])
-    if made != definition:
+    retention = Retention(*header["retention"])
+    made = Definition(header["scheme"], header["parameters"], header["max_distance"], retention)
+    if (made.scheme, made.hash) != (definition.scheme, definition.hash):
         raise StopError(
-            f"the snapshot was made with scheme {made.scheme}, parameters {made.parameters} and max_distance "
-            f"{made.max_distance}; this worker has {definition.scheme}, {definition.parameters} and "
-            f"{definition.max_distance}. Start it with the snapshot's parameters, or give it a new log topic and "
-            f"another state directory"
+            f"the snapshot was made with scheme {made.scheme}, parameters {made.parameters}, max_distance "
+            f"{made.max_distance} and {retention}; this worker has {definition.scheme}, {definition.parameters}, "
+            f"{definition.max_distance} and {definition.retention}. Start it with the snapshot's parameters, or give "
+            f"it a new log topic and another state directory"
         )
 
 
@@ -210,15 +199,14 @@ def _restore_sources(replica: Replica, arrays: Columns) -> None:
 def _records_of(arrays: Columns) -> Iterator[tuple[Record, Judged, int, int]]:
     """Give each record with pending verdicts, what the judge found, its offset and its time stamp."""
     start = row = 0
-    for end, log_offset, timestamp_ms in _rows_of(arrays, "records.ends", "records.log_offsets", "records.timestamps"):
+    for end, log_offset, timestamp_ms, horizon_ms in _rows_of(
+        arrays, *(f"records.{name}" for name in ("ends", "log_offsets", "timestamps", "horizons"))
+    ):
         record = decode(arrays["records.bytes"][start:end].tobytes())
         stop = row + len(record)
-        yield (
-            record,
-            Judged(*(arrays[f"judged.{field}"][row:stop] for field in Judged._fields)),
-            log_offset,
-            timestamp_ms,
-        )
+        columns = {field: arrays[f"judged.{field}"][row:stop] for field in JUDGED_COLUMNS}
+        judged = Judged(**columns, horizon_ms=None if horizon_ms == _NEVER else horizon_ms)
+        yield record, judged, log_offset, timestamp_ms
         start, row = end, stop
 
 

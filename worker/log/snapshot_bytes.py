@@ -23,7 +23,7 @@ from worker.errors import RestoreError, StopError
 
 __all__ = ["ARRAYS", "FORMAT_VERSION", "Columns", "Pieces", "Snapshot", "unpack"]
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 _MAGIC = b"NDSNAP\r\n"
 _PREAMBLE = struct.Struct("<8sIIQQ")
@@ -40,6 +40,7 @@ ARRAYS: dict[str, str] = {
     "originals.digests": "<u8",
     "originals.kinds": "u1",
     "originals.live": "u1",  # 1: in the index
+    "originals.seen": "<i8",  # the log's time; empty where originals stay for ever
     "sources.topic_ids": "u1",  # 16 bytes a source
     "sources.partitions": "<i4",
     "sources.pruned": "<i8",
@@ -50,6 +51,7 @@ ARRAYS: dict[str, str] = {
     "records.ends": "<i8",
     "records.log_offsets": "<i8",
     "records.timestamps": "<i8",
+    "records.horizons": "<i8",
     "judged.originals": "<i8",  # one entry a row of these records
     "judged.distances": "u1",
     "judged.remarks": "u1",

@@ -3,7 +3,7 @@ Every setting of neardup, with unit, default, bound and reason: one frozen model
 
     connection.py   the cluster, the group, the topics, security
     batches.py      sizes and times of the pipeline: each queue, batch and wait has a maximum
-    engine.py       what a fingerprint is, and what counts as near
+    engine.py       what a fingerprint is, what counts as near, how long an original stays
     operation.py    state on disk, metrics, logs
     load.py         flags over environment over file over defaults; errors that name their source
 """

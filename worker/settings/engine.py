@@ -1,4 +1,4 @@
-"""What a fingerprint is and what counts as near. With another value here the log must be rebuilt."""
+"""What a fingerprint is, what counts as near, how long an original stays: all that a log's records must agree on."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pydantic_settings import NoDecode
 
 from worker.core.parameters import Parameters
 from worker.log.definition import Definition
+from worker.log.retention import Retention
 from worker.settings.field import setting
 
 __all__ = ["EngineSettings"]
@@ -23,7 +24,7 @@ _DEFAULT = Parameters()
 
 
 class EngineSettings(BaseModel):
-    """What a fingerprint is and what counts as near."""
+    """What a fingerprint is, what counts as near, how long an original stays. A log has one value of each."""
 
     max_distance: int = setting(
         3,
@@ -72,6 +73,24 @@ class EngineSettings(BaseModel):
     mask_identifiers: bool = setting(
         _DEFAULT.mask_identifiers, "yes/no", "Session ids and hashes count as one and the same token."
     )
+    expire_after_s: int = setting(
+        0,
+        "s",
+        "An original that has not been seen for so long, by the log's time stamps, is forgotten: the next like it is "
+        "new. 0: never.",
+        low=0,
+        high=10_000_000_000,
+    )
+    expire_from: Literal["first", "last"] = setting(
+        "first", "choice", "What counts as seen: the original's own record, or also its duplicates and redeliveries."
+    )
+    documents_max: int = setting(
+        0,
+        "documents",
+        "Beyond so many originals those seen longest ago are forgotten, after each record of the log. 0: any number.",
+        low=0,
+        high=4_000_000_000,
+    )
 
     @property
     def parameters(self) -> Parameters:
@@ -92,7 +111,8 @@ class EngineSettings(BaseModel):
     @property
     def definition(self) -> Definition:
         """What all records of this deployment's log must agree on."""
-        return Definition(self.parameters.scheme, self.parameters.hash, self.max_distance)
+        retention = Retention(self.expire_after_s * 1_000, self.expire_from, self.documents_max)
+        return Definition(self.parameters.scheme, self.parameters.hash, self.max_distance, retention)
 
     @model_validator(mode="after")
     def _parameters_agree(self) -> Self:

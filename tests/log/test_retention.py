@@ -1,0 +1,247 @@
+"""Retention: what leaves, when, and that every replica agrees on it, against the oracle."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.log.test_replica import TOPIC, rows
+from tests.log.test_snapshot import to_bytes
+from tests.oracle import Oracle, said
+from worker.core.verdict import Verdict
+from worker.errors import StopError
+from worker.log.definition import Definition
+from worker.log.record import Row, RowKind, Section, Source, decode, encode
+from worker.log.replica import Rejection, Replica
+from worker.log.retention import Retention
+from worker.log.snapshot import LogIdentity, restore
+
+LOG = LogIdentity("cluster", b"l" * 16)
+SOURCE = Source(TOPIC, 0)
+
+
+class Step(NamedTuple):
+    """A record of the log: source offsets [first, first + length), and the time that passed since the one before."""
+
+    first: int
+    length: int
+    passed_ms: int
+
+
+retentions = st.builds(
+    Retention,
+    st.sampled_from([0, 1, 5, 20, 60]),
+    st.sampled_from(["first", "last"]),
+    st.sampled_from([0, 1, 2, 5, 40]),
+)
+steps = st.lists(st.builds(Step, st.integers(0, 39), st.integers(1, 15), st.integers(-3, 12)), max_size=25)
+
+
+def definition(retention: Retention) -> Definition:
+    """The definition of these tests' logs."""
+    return Definition("nd1", "0" * 16, 3, retention)
+
+
+def record(of: Definition, chosen: list[Row], first: int, stop: int, committed: int = -1) -> bytes:
+    """One record that covers [first, stop)."""
+    return next(encode(of.author("w"), [Section(SOURCE, first, stop, committed, chosen)], 1 << 26))
+
+
+def log_of(of: Definition, messages: list[Row], taken: list[Step]) -> list[tuple[bytes, int]]:
+    """Records with their time stamps; clocks may go back a little."""
+    log, now_ms = [], 1_000
+    for first, length, passed_ms in taken:
+        now_ms += passed_ms
+        stop = min(first + length, len(messages))
+        log.append((record(of, messages[first:stop], first, stop), now_ms))
+    return log
+
+
+def horizon(answer: Verdict | Rejection) -> int | None:
+    """The horizon that a verdict tells."""
+    assert isinstance(answer, Verdict)
+    return answer.horizon_ms
+
+
+@given(retentions, rows(), steps)
+def test_every_answer_is_the_oracles(retention: Retention, messages: list[Row], taken: list[Step]) -> None:
+    """Exact and near duplicates, re-crawls, redeliveries, deletions, clocks that go back: as the rules say."""
+    of = definition(retention)
+    oracle, replica = Oracle(3, retention), Replica(of)
+    for offset, (data, time_ms) in enumerate(log_of(of, messages, taken)):
+        oracle.apply(data, time_ms)
+        replica.apply(decode(data), offset, time_ms)
+        replica._check()
+    for (source, offset), expected in oracle.answers.items():
+        answer = replica.answer(source, offset, "documents")
+        assert said(answer) == expected
+        if isinstance(answer, Verdict):
+            assert answer.horizon_ms == oracle.horizons[source, offset]
+
+
+@given(retentions, rows(), steps, st.integers(0, 25))
+def test_a_replica_restored_at_any_point_goes_on_equal(
+    retention: Retention, messages: list[Row], taken: list[Step], cut: int
+) -> None:
+    """Clock, horizon and queue are in the snapshot: what would have left after it leaves after a restart, too."""
+    of = definition(retention)
+    log, original = log_of(of, messages, taken), Replica(of)
+    for offset, (data, time_ms) in enumerate(log[:cut]):
+        original.apply(decode(data), offset, time_ms)
+    restored = restore(to_bytes(original), of, LOG)
+    for offset, (data, time_ms) in enumerate(log[cut:], start=cut):
+        for each in (original, restored):
+            each.apply(decode(data), offset, time_ms)
+        restored._check()
+    assert to_bytes(restored) == to_bytes(original)
+
+
+@given(st.integers(1, 30), rows(), st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1), st.data())
+def test_a_window_does_not_depend_on_how_rows_share_records(
+    window_ms: int, messages: list[Row], parts: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    """Measured from the first sighting: records of one time can be cut in two anywhere, and no verdict changes."""
+    of = definition(Retention(window_ms))
+    whole, cut = Replica(of), Replica(of)
+    first = now_ms = 0
+    for number, (length, passed_ms) in enumerate(parts):
+        stop, now_ms = min(first + length, len(messages)), now_ms + passed_ms
+        middle = data.draw(st.integers(first, stop))
+        whole.apply(decode(record(of, messages[first:stop], first, stop)), number, now_ms)
+        for place, (begin, end) in enumerate(((first, middle), (middle, stop))):
+            cut.apply(decode(record(of, messages[begin:end], begin, end)), 2 * number + place, now_ms)
+        first = stop
+    for offset in range(first):
+        one, other = (replica.answer(SOURCE, offset, "documents") for replica in (whole, cut))
+        assert said(one) == said(other)
+        assert isinstance(one, Rejection) or horizon(one) == horizon(other)
+
+
+STORY, NEAR = 0x1234_5678_9ABC_DEF0, 0x1234_5678_9ABC_DEF5
+
+
+def history(retention: Retention, *messages: tuple[int, str, int]) -> tuple[Replica, list[str]]:
+    """Apply (time, doc_id, fingerprint) one by one; give what was said of each."""
+    of = definition(retention)
+    replica, told = Replica(of), []
+    for offset, (time_ms, doc_id, fingerprint) in enumerate(messages):
+        row = Row(offset, RowKind.FULL, doc_id, "https://example.org/", 5, fingerprint, fingerprint, 9)
+        replica.apply(decode(record(of, [row], offset, offset + 1)), offset, time_ms)
+        answer = said(replica.answer(SOURCE, offset, "documents"))
+        told.append(" ".join(str(part) for part in (answer[0], answer[1] or answer[3]) if part))
+    return replica, told
+
+
+def test_from_the_first_sighting_duplicates_do_not_keep_an_original() -> None:
+    """At the window's end the story is new again, whoever brings it; a copy just before names the old one."""
+    _, told = history(
+        Retention(100), (0, "a", STORY), (60, "b", NEAR), (100, "c", NEAR), (101, "d", NEAR), (102, "a", STORY)
+    )
+    assert told == ["new", "duplicate a", "duplicate a", "new", "duplicate d"]
+
+
+def test_from_the_last_sighting_they_do() -> None:
+    """Each copy and each redelivery begins the window anew."""
+    _, told = history(
+        Retention(100, "last"), (0, "a", STORY), (60, "b", NEAR), (150, "a", STORY), (240, "c", NEAR), (341, "d", NEAR)
+    )
+    assert told == ["new", "duplicate a", "new redelivered", "duplicate a", "new"]
+
+
+def test_beyond_the_largest_number_the_one_seen_longest_ago_leaves() -> None:
+    """In the order of first sightings, or of last ones."""
+    far = [(n, f"x{n}", n * 0x9E37_79B9_7F4A_7C15 % 2**64) for n in range(2, 4)]
+    for expire_from, expected in (("first", "new"), ("last", "duplicate a")):
+        _, told = history(Retention(0, expire_from, 2), (0, "a", STORY), far[0], (2, "b", NEAR), far[1], (4, "c", NEAR))  # type: ignore[arg-type]
+        assert told == ["new", "new", "duplicate a", "new", expected]
+
+
+def test_what_was_decided_stays_decided_when_the_original_has_left() -> None:
+    """A verdict that waits for its commit, asked for again after the expiry, still names the original."""
+    replica, told = history(Retention(10), (0, "a", STORY), (5, "b", NEAR), (500, "c", 7))
+    assert told == ["new", "duplicate a", "new"]
+    again = record(definition(Retention(10)), [Row(1, RowKind.FULL, "b", "", 5, NEAR, NEAR, 9)], 1, 2)
+    assert replica.apply(decode(again), 3, 501) == (0, 1)  # a second append: ignored, and no sighting
+    answer = replica.answer(SOURCE, 1, "documents")
+    assert said(answer)[:2] == ("duplicate", "a") and horizon(answer) is None
+    assert horizon(replica.answer(SOURCE, 2, "documents")) == 490
+
+
+def test_a_clock_that_jumps_back_brings_nothing_back() -> None:
+    """The log's clock is the largest time stamp so far."""
+    _, told = history(Retention(100), (0, "a", STORY), (1_000, "b", 7), (50, "c", NEAR), (1_050, "d", NEAR))
+    assert told == ["new", "new", "new", "duplicate c"]
+
+
+def test_replicas_of_another_retention_refuse_the_log_and_the_snapshot() -> None:
+    """Both sides are named; a log without retention has the hash that it always had."""
+    kept, other = definition(Retention(86_400_000)), definition(Retention(86_400_000, "last"))
+    data = record(other, [], 0, 0)
+    with pytest.raises(StopError, match="expire_after_s 86400, expire_from first, documents_max 0"):
+        Replica(kept).apply(decode(data), 0, 0)
+    with pytest.raises(StopError, match=r"expire_from last.*; this worker has .*expire_from first"):
+        restore(to_bytes(Replica(other)), kept, LOG)
+    assert definition(Retention(0, "last")).hash == Definition("nd1", "0" * 16, 3).hash == 0x1C4FBD047BEDAD59
+
+
+@pytest.mark.parametrize("fields", [{"expire_after_ms": -1}, {"documents_max": -1}, {"expire_from": "middle"}])
+def test_wrong_values_are_refused(fields: dict[str, int | str]) -> None:
+    """With the value and what it may be."""
+    with pytest.raises(ValueError, match=str(next(iter(fields.values())))):
+        Retention(**fields)  # type: ignore[arg-type]
+
+
+def _many(of: Definition, first: int, count: int, committed: int) -> bytes:
+    generator = np.random.default_rng(first)
+    prints = generator.integers(0, 2**64, count, np.uint64).tolist()
+    chosen = [
+        Row(first + at, RowKind.SHORT if at % 3 else RowKind.FULL, f"doc-{first + at}", "https://example.org/" * 3,
+            at, value, value, 9)
+        for at, value in enumerate(prints)
+    ]  # fmt: skip
+    return record(of, chosen, first, first + count, committed)
+
+
+@pytest.mark.parametrize("expire_from", ["first", "last"])
+def test_memory_is_given_back(expire_from: str) -> None:
+    """After many windows a replica is no larger than after the first, and what a kept verdict names is still there."""
+    of = definition(Retention(3, expire_from))  # type: ignore[arg-type]
+    replica, sizes, step = Replica(of), [], 20_000
+    for number in range(14):
+        first = number * step
+        replica.apply(
+            decode(_many(of, first, step, max(first - step, 0) if number < 12 else 11 * step)), number, number
+        )
+        held = replica.judge.held
+        sizes.append(held.originals.nbytes + held.index.nbytes + held.short.nbytes + held.names.nbytes)
+    replica._check()
+    assert replica.documents == 4 * step
+    assert held.originals.first >= 2 * 65_536
+    assert max(sizes[8:]) < 1.3 * sizes[5]
+
+
+def test_when_nearly_all_leave_at_once_the_tables_are_built_from_the_rest() -> None:
+    """After a long silence: the same as if they had left one by one."""
+    of = definition(Retention(100))
+    replica = Replica(of)
+    for number, (time_ms, count) in enumerate(((0, 70_000), (60, 500), (120, 10))):
+        first = (0, 70_000, 70_500)[number]
+        replica.apply(decode(_many(of, first, count, first)), number, time_ms)
+    replica._check()
+    assert replica.documents == 510 and replica.judge.held.oldest >= 65_536
+    row = Row(
+        70_510,
+        RowKind.FULL,
+        "copy",
+        "",
+        0,
+        int(np.random.default_rng(70_000).integers(0, 2**64, 500, np.uint64)[3]),
+        1,
+        9,
+    )
+    replica.apply(decode(record(of, [row], 70_510, 70_511)), 3, 121)
+    assert said(replica.answer(SOURCE, 70_510, "documents"))[:3] == ("duplicate", "doc-70003", 0)
