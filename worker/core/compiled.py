@@ -30,7 +30,9 @@ import xxhash
 from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 
-__all__ = ["allocating", "cache_directory", "inner", "kernel"]
+from worker.core.linked import FusedCompiler, LinkedCompiler
+
+__all__ = ["allocating", "cache_directory", "fused", "fused_allocating", "inner", "kernel"]
 
 TURN_S_MAX = 60.0  # a kernel compiles in 1 to 10 s alone
 
@@ -38,17 +40,23 @@ TURN_S_MAX = 60.0  # a kernel compiles in 1 to 10 s alone
 _njit: Any = numba.njit  # its stubs do not know the options that begin with an underscore
 
 
-def inner(function: Callable[..., Any], *, counted: bool = False) -> Any:
+def inner(
+    function: Callable[..., Any], *, counted: bool = False, compiler: type[LinkedCompiler] = LinkedCompiler
+) -> Any:
     """
     Decorates a function that only kernels call: compiled into each of them, cached with them.
 
-    `counted`: references to arrays are counted, as a function needs that makes one. It has no entry for Python, which
-    would double the time of its compilation.
+    `counted`: references to arrays are counted, as a function needs that makes one. It has no entry for Python.
     """
-    return _njit(nogil=True, _nrt=counted, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    options = {"nogil": True, "_nrt": counted, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return _njit(pipeline_class=compiler, **options)(function)
 
 
 allocating = partial(inner, counted=True)  # decorates an inner function that makes an array
+# Inner functions that are optimised in their kernel alone take a quarter less time to compile. The fingerprint is as
+# fast with it; the index, whose kernels would be 10 % slower, keeps to `inner`.
+fused = partial(inner, compiler=FusedCompiler)
+fused_allocating = partial(allocating, compiler=FusedCompiler)
 
 
 def kernel(function: Callable[..., Any], *, counted: bool = True) -> Any:

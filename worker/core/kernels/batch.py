@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.compiled import allocating, inner, kernel
+from worker.core.compiled import fused, fused_allocating, kernel
 from worker.core.kernels.code_points import LONG_BYTES
 from worker.core.kernels.count import settle, table_bits
 from worker.core.kernels.elect import ELECT, elected, find_ballots
@@ -86,7 +86,7 @@ class Columns(NamedTuple):
         return Columns(self.fingerprints[begin:end], self.about[begin:end], self.tallies[begin:end])
 
 
-@inner
+@fused
 def _features(hashes: Any, count: Any, rules: Any, anchors: Any, which: Any, scratch: Any, tally: Any) -> Any:
     """Token hashes to tally; returns the number of distinct features that count."""
     product, anchor, anchored, with_anchor, without, counting, planes, sizes = scratch
@@ -118,7 +118,7 @@ def _features(hashes: Any, count: Any, rules: Any, anchors: Any, which: Any, scr
     return distinct
 
 
-@allocating
+@fused_allocating
 def _scratch(tokens: Any, widths: Any) -> Any:
     """The arrays that a text of so many tokens needs, as `_features` takes them."""
     room = max(tokens * widths, U(3 * TOKENS_MAX)) + U(3)
@@ -140,7 +140,7 @@ def _scratch(tokens: Any, widths: Any) -> Any:
     )
 
 
-@inner
+@fused
 def _short(count: Any, digest: Any, rules: Any, fingerprint: Any, about: Any) -> None:
     """The row of a text with few tokens or none: its digest is the only feature."""
     empty = count == U(0)
@@ -151,7 +151,7 @@ def _short(count: Any, digest: Any, rules: Any, fingerprint: Any, about: Any) ->
         fingerprint[1] = U(0) if empty else finished(digest + U(SECOND_HALF))
 
 
-@allocating
+@fused_allocating
 def _token_room(spans: Any) -> Any:
     """The arrays that take the tokens of any of these texts."""
     narrow_max, wide_max = U(0), U(0)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from worker.core.compiled import allocating, inner
+from worker.core.compiled import fused, fused_allocating
 
 __all__ = ["LOG", "ONE", "TABLE_BITS_MAX", "TF", "settle", "table_bits"]
 
@@ -29,7 +29,7 @@ TABLE_BITS_MAX = 21  # three rounds of different bits out of 64
 ROUNDS = 3
 
 
-@inner
+@fused
 def table_bits(count: Any) -> Any:
     """The bits of a table for this many hashes: four to eight slots for each."""
     bits = U(6)
@@ -38,7 +38,7 @@ def table_bits(count: Any) -> Any:
     return bits
 
 
-@inner
+@fused
 def settle(hashes: Any, count: Any, rule: Any, out: Any, scratch: Any) -> Any:
     """
     Write to `out` what the term frequency makes of `hashes[:count]`: each distinct hash once (ONE), once for each power
@@ -89,7 +89,7 @@ def settle(hashes: Any, count: Any, rule: Any, out: Any, scratch: Any) -> Any:
     return _settle_sorted(displaced, pending, rule, out, kept, distinct)
 
 
-@allocating
+@fused_allocating
 def _settle_sorted(source: Any, count: Any, rule: Any, out: Any, kept: Any, distinct: Any) -> Any:
     """The remaining hashes, sorted byte by byte: linear, whatever they are."""
     target = np.empty(count, np.uint64)

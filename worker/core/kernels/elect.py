@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from worker.core.compiled import inner
+from worker.core.compiled import fused
 from worker.core.kernels.tally import add_hashes
 from worker.core.language import LANGUAGES_MAX, POINTS_MIN, TOKENS_MAX
 
@@ -19,7 +19,7 @@ ELECT = 64  # instead of a bit: the one that the text elects
 assert LANGUAGES_MAX <= POINTS_BIT
 
 
-@inner
+@fused
 def find_ballots(hashes: Any, count: Any, anchors: Any, found: Any) -> None:
     """
     `found[t]` is the ballot of the token's hash, 0 if it is no function word.
@@ -36,7 +36,7 @@ def find_ballots(hashes: Any, count: Any, anchors: Any, found: Any) -> None:
         found[t] = anchors.rows[row, 1] if anchors.rows[row, 0] == value else U(0)
 
 
-@inner
+@fused
 def elected(ballots: Any, count: Any, lists: Any, planes: Any, tally: Any) -> Any:
     """
     The bit of the language with the most points among the first tokens, the lowest of equals; UNION below POINTS_MIN.

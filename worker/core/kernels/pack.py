@@ -17,7 +17,7 @@ __all__ = ["chunks", "compose", "empty_columns", "pack", "pack_one"]
 
 CHUNK_CHARACTERS = 1 << 17  # copied at once: enough to make the calls cheap, little enough for the second-level cache
 _SLACK = bytes(SLACK)
-_NO_BYTES = np.zeros(SLACK, np.uint8)
+_NO_BYTES = np.frombuffer(_SLACK, np.uint8)  # for reading, like the bytes of a text: else it would be another kernel
 _NO_CODES = np.zeros(1, np.uint32)
 _NO_TALLIES = np.empty((0, 0), np.int64)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from worker.core.compiled import inner
+from worker.core.compiled import fused
 from worker.core.kernels.code_points import CHANGES, FIRST, JOINED, JOINS, KIND, LAST, LENGTH, LETTER, RANK, SEPARATOR
 from worker.core.kernels.machine import fold_bytes, fold_code_points, popcount, store32, trailing_zeros
 from worker.core.kernels.pairs import NONE, pair
@@ -27,7 +27,7 @@ ONE = U(1)
 BLOCK = U(16)  # code points that are tried as ASCII together
 
 
-@inner
+@fused
 def _add_edges(changes: Any, position: Any, edges: Any, at: Any) -> Any:
     """Write `position + i` for every bit i that is set; returns where the next edge goes."""
     count = U(popcount(changes))
@@ -40,7 +40,7 @@ def _add_edges(changes: Any, position: Any, edges: Any, at: Any) -> Any:
     return at + count
 
 
-@inner
+@fused
 def scan_ascii(text: Any, start: Any, end: Any, out: Any, edges: Any) -> Any:
     """
     The tokens of `text[start:end]`, bytes below 128.
@@ -65,7 +65,7 @@ def scan_ascii(text: Any, start: Any, end: Any, out: Any, edges: Any) -> Any:
     return (at + inside) >> ONE
 
 
-@inner
+@fused
 def scan_code_points(text: Any, start: Any, end: Any, points: Any, out: Any, edges: Any) -> Any:
     """
     The tokens of the code points `text[start:end]`.
@@ -115,7 +115,7 @@ def scan_code_points(text: Any, start: Any, end: Any, points: Any, out: Any, edg
     return count, ((seen >> U(CHANGES)) & U(0xFF)) != U(0)
 
 
-@inner
+@fused
 def settled(text: Any, start: Any, end: Any, points: Any) -> Any:
     """
     Whether the code points `text[start:end]` are in NFC.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from worker.core.compiled import inner
+from worker.core.compiled import fused
 from worker.core.shingles import MULTIPLIER
 from worker.core.tokens import HEXADECIMAL_MIN, IDENTIFIER_MIN
 
@@ -18,7 +18,7 @@ _MIX_1 = U(0xFF51AFD7ED558CCD)
 _MIX_2 = U(0xC4CEB9FE1A85EC53)
 
 
-@inner
+@fused
 def finished(value: Any) -> Any:
     """`shingles.finish`: the finishing mix of MurmurHash3."""
     value = (value ^ (value >> U(33))) * _MIX_1
@@ -26,7 +26,7 @@ def finished(value: Any) -> Any:
     return value ^ (value >> U(33))
 
 
-@inner
+@fused
 def mask_tokens(text: Any, edges: Any, count: Any, rules: Any, hashes: Any) -> None:
     """`tokens.masked` for every token: the hash of a volatile one becomes that of MASK."""
     for t in range(count):
@@ -49,7 +49,7 @@ def mask_tokens(text: Any, edges: Any, count: Any, rules: Any, hashes: Any) -> N
             hashes[t] = rules.mask_hash
 
 
-@inner
+@fused
 def shingle_hashes(hashes: Any, anchors: Any, count: Any, width: Any, scratch: Any, out: Any, sizes: Any) -> None:
     """
     Append the hash of every shingle of one width to the anchored or the unanchored ones.

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from worker.core.compiled import inner
+from worker.core.compiled import fused
 
 __all__ = ["PLANES", "add_hashes", "signs"]
 
@@ -24,7 +24,7 @@ U = np.uint64
 PLANES = 40  # counts to 2**40: more shingles than any text has
 
 
-@inner
+@fused
 def add_hashes(hashes: Any, count: Any, weight: Any, planes: Any, tally: Any) -> None:
     """
     Add `weight` to `tally[bit]` for every hash that has the bit, subtract it for every one that has not.
@@ -83,7 +83,7 @@ def add_hashes(hashes: Any, count: Any, weight: Any, planes: Any, tally: Any) ->
             tally[bit] += twice * np.int64((planes[plane] >> U(bit)) & U(1))
 
 
-@inner
+@fused
 def _carry(planes: Any, plane: Any, carry: Any) -> None:
     """Add one column of bits at a plane, and what overflows above it."""
     while carry != U(0):
@@ -93,7 +93,7 @@ def _carry(planes: Any, plane: Any, carry: Any) -> None:
         plane += 1
 
 
-@inner
+@fused
 def signs(tally: Any) -> Any:
     """Bit i is 1 where `tally[i]` is above 0."""
     value = U(0)

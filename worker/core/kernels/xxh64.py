@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from worker.core.compiled import inner
+from worker.core.compiled import fused, inner
 from worker.core.kernels.machine import load32, load64, rotated
 
 __all__ = ["token_hashes", "xxh64"]
@@ -71,7 +71,7 @@ def xxh64(text: Any, position: Any, length: Any) -> Any:
     return _avalanche(value)
 
 
-@inner
+@fused
 def token_hashes(text: Any, edges: Any, count: Any, hashes: Any, first: Any, rest: Any, longer: Any) -> None:
     """
     XXH64 of each token, `text[edges[2t] : edges[2t + 1]]`.
