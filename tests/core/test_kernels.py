@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from worker.core.compiled import kernel
 from worker.core.definition import define
 from worker.core.fingerprint import Fingerprinter
+from worker.core.kernels.batch import fingerprint_batch
 from worker.core.kernels.code_points import LONG_BYTES, code_points
 from worker.core.kernels.count import LOG, ONE, TF, settle, table_bits
 from worker.core.normalise import nfc
@@ -211,3 +212,16 @@ def test_a_million_marks_take_milliseconds_not_hours() -> None:
     assert fingerprinter.batch([text]).kinds.tolist() == [1]
     short = "a" + "\u0300\u0316\u0334" * 30
     assert fingerprinter.batch([short]).digests[0] == fingerprinter.batch([nfc(short)]).digests[0]
+
+
+def test_every_kind_of_text_and_parameter_runs_one_compiled_kernel() -> None:
+    """ASCII, other scripts, nothing at all, one text, many, fields, any width: a second kernel would cost seconds."""
+    for parameters in (Parameters(), Parameters(bits=128, widths=(1, 3), unit="character", fields=(("body", 2),))):
+        fingerprinter = Fingerprinter(parameters)
+        for text in ("", "plain words only", "größere Wörter", "e\u0301 is composed first"):
+            fingerprinter.one(text)
+            fingerprinter.batch([text])
+        fingerprinter.batch(["plain", "größer", "e\u0301"])
+        fingerprinter.batch([])
+    fingerprinter.of_fields([{"body": "the words of a body"}])
+    assert len(fingerprint_batch.signatures) == 1

@@ -9,7 +9,7 @@ only feature. Everything else is FULL.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -24,7 +24,17 @@ from worker.core.simhash import fold, wide_hash
 from worker.core.tokens import tokens
 from worker.core.unicode_table import CHARACTER, token_kinds
 
-__all__ = ["Fingerprint", "Kind", "anchor_words", "define", "digest", "explain", "folded_words"]
+__all__ = [
+    "Fingerprint",
+    "Kind",
+    "anchor_words",
+    "define",
+    "define_fields",
+    "digest",
+    "explain",
+    "explain_fields",
+    "folded_words",
+]
 
 
 class Kind(IntEnum):
@@ -104,3 +114,42 @@ def define(text: str, parameters: Parameters, language: str | None = None) -> Fi
     found = features(words, parameters, anchor_words(words, parameters, language))
     value = fold(((feature.hash, feature.weight) for feature in found), parameters.bits)
     return Fingerprint(value, len(found), digest(words), Kind.FULL)
+
+
+def explain_fields(fields: Mapping[str, str], parameters: Parameters, language: str | None = None) -> list[Feature]:
+    """
+    The features of a document in fields: those of each field's own text, their weights times that of the field.
+
+    A shingle in two fields is two features. An EMPTY or SHORT document has none.
+    """
+    found: list[Feature] = []
+    count = 0
+    for name, weight in parameters.fields:
+        words = tokens(fields.get(name, ""), parameters.unit)
+        count += len(words)
+        anchors = anchor_words(words, parameters, language)
+        found += [one._replace(weight=one.weight * weight) for one in features(words, parameters, anchors)]
+    return found if count >= parameters.tokens_min else []
+
+
+def define_fields(fields: Mapping[str, str], parameters: Parameters, language: str | None = None) -> Fingerprint:
+    """
+    The fingerprint of a document in fields, as `parameters.fields` weighs them; a field that it lacks is empty.
+
+    `tokens_min` counts the tokens of all fields. A document without any shingle (a word in each field) is SHORT too.
+    The digest is the XXH64 of the fields' digests in the order of `parameters.fields`.
+
+    >>> weights = Parameters(fields=(("title", 4), ("body", 1)))
+    >>> define_fields({"body": "the ferry on the river is late again"}, weights).value == define(
+    ...     "the ferry on the river is late again", Parameters()).value
+    True
+    """
+    words = [tokens(fields.get(name, ""), parameters.unit) for name, _ in parameters.fields]
+    whole = xxhash.xxh64_intdigest(b"".join(digest(one).to_bytes(8, "little") for one in words))
+    if not any(words):
+        return Fingerprint(0, 0, whole, Kind.EMPTY)
+    found = explain_fields(fields, parameters, language)
+    if not found:
+        return Fingerprint(wide_hash(whole, parameters.bits), 1, whole, Kind.SHORT)
+    value = fold(((feature.hash, feature.weight) for feature in found), parameters.bits)
+    return Fingerprint(value, len(found), whole, Kind.FULL)

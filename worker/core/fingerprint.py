@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from worker.core.anchors import anchor_table, list_number
 from worker.core.definition import Kind, explain
+from worker.core.fields import sum_fields
 from worker.core.kernels.batch import (
     DIGEST,
     FEATURES,
@@ -27,7 +28,7 @@ from worker.core.kernels.count import LOG, ONE, TF
 from worker.core.kernels.pack import chunks, compose, empty_columns, pack, pack_one
 from worker.core.parameters import Parameters
 from worker.core.shingles import Feature, token_hash
-from worker.core.simhash import hamming_distance, similarity
+from worker.core.simhash import fold_columns, hamming_distance, similarity
 from worker.core.tokens import MASK
 
 __all__ = ["FingerprintBatch", "Fingerprinter", "Kind", "hamming_distance", "similarity"]
@@ -38,7 +39,7 @@ class FingerprintBatch(NamedTuple):
 
     fingerprints: NDArray[np.uint64]  # [n]; for 128 bits [n, 2]: bits 0 to 63, bits 64 to 127
     features: NDArray[np.uint32]  # [n]: distinct shingles that count
-    digests: NDArray[np.uint64]  # [n]: XXH64 of the tokens joined by one space; equal digest, equal text
+    digests: NDArray[np.uint64]  # [n]: of the tokens; equal digest, equal text up to case, spaces and punctuation
     kinds: NDArray[np.uint8]  # [n]: Kind.EMPTY, SHORT or FULL
 
 
@@ -102,15 +103,59 @@ class Fingerprinter:
 
         Cost: O(characters).
         """
-        columns = self._run(texts, languages)
-        fingerprints = columns.fingerprints if self.parameters.bits == 128 else columns.fingerprints[:, 0]
-        about = columns.about
-        return FingerprintBatch(
-            fingerprints,
-            about[:, FEATURES].astype(np.uint32),
-            about[:, DIGEST].copy(),
-            about[:, KIND].astype(np.uint8),
-        )
+        return _as_batch(self._run(texts, languages), self.parameters)
+
+    def of_fields(
+        self, documents: Sequence[Mapping[str, str]], languages: Sequence[str | None] | None = None
+    ) -> FingerprintBatch:
+        """
+        The fingerprints of documents in fields: title, headings, body; `parameters.fields` names and weighs them.
+
+        Args:
+            documents: field -> text; a field that one lacks is empty.
+        Raises:
+            ValueError: a field without a weight, no weights at all, or not as many languages as documents.
+
+        Cost: O(characters).
+
+        >>> weighing = Fingerprinter(Parameters(fields=(("title", 4), ("body", 1))))
+        >>> page = {"title": "The ferry on the river", "body": "It was late again and nobody has said why."}
+        >>> a, b = weighing.of_fields([page, page | {"title": "THE FERRY: on the river!"}]).fingerprints.tolist()
+        >>> hamming_distance(a, b)
+        0
+        """
+        names = [name for name, _ in self.parameters.fields]
+        for document in documents:
+            if not names or not document.keys() <= set(names):
+                raise ValueError(
+                    f"Parameters(fields=…) must weigh each field, got fields {sorted(document)} and weights "
+                    f"{dict(self.parameters.fields)}: a field without a weight would be left out silently"
+                )
+        if languages is not None and len(languages) != len(documents):
+            raise ValueError(
+                f"each document has a language or None, got {len(documents)} documents, {len(languages)} languages"
+            )
+        texts = [document.get(name, "") for document in documents for name in names]
+        each = None if languages is None else [language for language in languages for _ in names]
+        return _as_batch(sum_fields(self._run(texts, each, tallies=True), self.parameters), self.parameters)
+
+    def of_features(self, features: Mapping[str, int] | Mapping[int, int]) -> int:
+        """
+        The fingerprint of weighted features of one's own, in place of shingles.
+
+        Args:
+            features: feature -> weight (a whole number, 1 or more). A feature is a 64-bit hash, or text, whose hash is
+                the XXH64 of its UTF-8 bytes.
+        Raises:
+            ValueError: no features, a weight below 1, or weights that sum beyond 2**62.
+
+        Cost: O(bits · features), about 0.1 ms for 1,000 of them.
+
+        >>> Fingerprinter().of_features({0b01: 255, 0b10: 256})
+        2
+        """
+        hashes = [token_hash(feature) if isinstance(feature, str) else feature for feature in features]
+        return fold_columns(hashes, list(features.values()), self.parameters.bits)
 
     def features(self, text: str, language: str | None = None) -> list[Feature]:
         """
@@ -124,10 +169,10 @@ class Fingerprinter:
         """Do now what the first fingerprint would have to wait for. A worker calls it before it joins its group."""
         self.batch(["warm", "e\u0301"])  # the second is composed first, by a kernel of its own
 
-    def _run(self, texts: Sequence[str], languages: Sequence[str | None] | None) -> Columns:
+    def _run(self, texts: Sequence[str], languages: Sequence[str | None] | None, tallies: bool = False) -> Columns:
         if languages is not None and len(languages) != len(texts):
             raise ValueError(f"each text has a language or None, got {len(texts)} texts, {len(languages)} languages")
-        columns = empty_columns(len(texts), self.parameters)
+        columns = empty_columns(len(texts), self.parameters, tallies)
         begin = 0
         for end in chunks(texts):
             batch = pack(texts[begin:end], by_byte=self.parameters.unit == "word")
@@ -146,11 +191,21 @@ class Fingerprinter:
         again = np.flatnonzero(columns.about[:, KIND] == NOT_COMPOSED)
         if again.size == 0:
             return
-        rows = empty_columns(again.size, self.parameters)
+        rows = empty_columns(again.size, self.parameters, tallies=columns.tallies.size > 0)
         fingerprint_batch(compose(batch, again, self._tables[0]), True, *self._tables, rows)
         for column, found in zip(columns, rows, strict=True):
             if column.size:
                 column[again] = found
+
+
+def _as_batch(columns: Columns, parameters: Parameters) -> FingerprintBatch:
+    about = columns.about
+    return FingerprintBatch(
+        columns.fingerprints if parameters.bits == 128 else columns.fingerprints[:, 0],
+        about[:, FEATURES].astype(np.uint32),
+        about[:, DIGEST].copy(),
+        about[:, KIND].astype(np.uint8),
+    )
 
 
 def _rules(parameters: Parameters) -> Rules:

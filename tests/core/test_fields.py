@@ -1,0 +1,147 @@
+"""Documents in fields, and weighted features of the caller's own."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from worker.core.definition import Kind, define, define_fields, explain_fields
+from worker.core.fingerprint import Fingerprinter
+from worker.core.parameters import Parameters
+from worker.core.shingles import token_hash
+from worker.core.simhash import fold, fold_columns, hamming_distance
+
+BODY = "The old ferry crosses the river at noon, and nobody on board remembers who painted it green or why. " * 3
+NAMES = ("title", "headings", "body")
+
+some_fields = st.dictionaries(
+    st.sampled_from(NAMES),
+    st.lists(st.sampled_from(["the", "ferry", "of", "noon", "e\u0301te\u0301", "東京", "и", "2024"]), max_size=14).map(
+        " ".join
+    ),
+)
+some_weights = [(("title", 4), ("headings", 2), ("body", 1)), (("body", 255), ("headings", 1), ("title", 9))]
+some_parameters = st.builds(
+    Parameters,
+    bits=st.sampled_from([32, 64, 128]),
+    widths=st.sampled_from([(2,), (1, 3)]),
+    unanchored_weight=st.sampled_from([0, 1]),
+    anchors=st.sampled_from(["elected", "named", "union"]),
+    fields=st.sampled_from(
+        [(("title", 4), ("headings", 2), ("body", 1)), (("body", 255), ("headings", 1), ("title", 9))]
+    ),
+)
+
+
+@given(st.lists(some_fields, min_size=1, max_size=4), some_parameters, st.sampled_from([None, "ru"]))
+@settings(max_examples=150)
+def test_fields_equal_their_definition(
+    documents: list[dict[str, str]], parameters: Parameters, language: str | None
+) -> None:
+    """Any fields under any weights: the kernel's sums are those of the definition, bit for bit."""
+    batch = Fingerprinter(parameters).of_fields(documents, [language] * len(documents))
+    values = batch.fingerprints.reshape(len(documents), -1).tolist()
+    for row, document in enumerate(documents):
+        found = (
+            sum(half << 64 * place for place, half in enumerate(values[row])),
+            int(batch.features[row]),
+            int(batch.digests[row]),
+            int(batch.kinds[row]),
+        )
+        assert found == tuple(define_fields(document, parameters, language)), document
+
+
+def test_one_field_of_weight_one_is_the_text() -> None:
+    """Fields add nothing of their own."""
+    parameters = Parameters(fields=(("body", 1),))
+    assert Fingerprinter(parameters).of_fields([{"body": BODY}]).fingerprints[0] == Fingerprinter().one(BODY)
+
+
+def test_a_heavy_title_draws_the_fingerprint() -> None:
+    """Two pages of one title and other bodies come nearer with its weight."""
+    other = "Nobody knows why the older plans were never found, but it is said that they lie below the floor. " * 3
+    title = "The bridge over the river and the ferry below it"
+
+    def distance(weight: int) -> int:
+        made = Fingerprinter(Parameters(fields=(("title", weight), ("body", 1)))).of_fields(
+            [{"title": title, "body": BODY}, {"title": title, "body": other}]
+        )
+        return hamming_distance(*made.fingerprints.tolist())
+
+    assert distance(1) > distance(4) > distance(255) == 0
+
+
+def test_a_word_in_each_field_is_a_short_document_and_none_is_an_empty_one() -> None:
+    """Eight fields of one word have no shingle at all; only equal fields match, in the same order."""
+    names = [f"field{number}" for number in range(8)]
+    fingerprinter = Fingerprinter(Parameters(fields=tuple((name, 1) for name in names)))
+    words = {name: f"w{name}" for name in names}
+    swapped = words | {names[0]: words[names[1]], names[1]: words[names[0]]}
+    batch = fingerprinter.of_fields([words, swapped, {}, dict.fromkeys(names, " - ")])
+    assert batch.kinds.tolist() == [Kind.SHORT, Kind.SHORT, Kind.EMPTY, Kind.EMPTY]
+    assert batch.features.tolist() == [1, 1, 0, 0]
+    assert batch.fingerprints[0] == batch.digests[0] != batch.digests[1]
+    assert batch.fingerprints[2:].tolist() == [0, 0]
+
+
+def test_weights_multiply() -> None:
+    """The weight of a feature is that of its shingle times that of its field."""
+    parameters = Parameters(fields=(("title", 200), ("body", 1)))
+    found = explain_fields({"title": "ferry of noon", "body": BODY}, parameters)
+    assert [feature.weight for feature in found[:2]] == [600, 600]
+    assert "ferry of" in [feature.shingle for feature in found[:2]]
+
+
+def test_a_field_without_weight_is_refused() -> None:
+    """It would be left out without a word."""
+    with pytest.raises(ValueError, match=r"got fields \['footer'\] and weights"):
+        Fingerprinter(Parameters(fields=(("body", 1),))).of_fields([{"footer": "x"}])
+    with pytest.raises(ValueError, match="must weigh each field"):
+        Fingerprinter().of_fields([{}])
+    with pytest.raises(ValueError, match="got 1 documents, 0 languages"):
+        Fingerprinter(Parameters(fields=(("a", 1), ("b", 1)))).of_fields([{}], [])
+
+
+@given(
+    st.dictionaries(st.integers(0, 2**64 - 1), st.integers(1, 2**40), min_size=1, max_size=80),
+    st.sampled_from([32, 64, 128]),
+)
+def test_columns_fold_like_the_definition(features: dict[int, int], bits: int) -> None:
+    """Weights far above 255 count in full, at every width."""
+    assert fold_columns(list(features), list(features.values()), bits) == fold(features.items(), bits)
+
+
+def test_the_order_of_own_features_is_irrelevant_and_text_stands_for_its_hash() -> None:
+    """A dictionary filled in any order gives one fingerprint."""
+    fingerprinter = Fingerprinter()
+    features = {f"feature {number}": number + 1 for number in range(300)}
+    shuffled = list(features.items())
+    random.Random(1).shuffle(shuffled)
+    value = fingerprinter.of_features(features)
+    assert value == fingerprinter.of_features(dict(shuffled))
+    assert value == fingerprinter.of_features({token_hash(name): weight for name, weight in features.items()})
+
+
+@pytest.mark.parametrize(
+    ("features", "reason"),
+    [
+        ({}, "sum to 1"),
+        ({1: 0}, "at least 1, got 0"),
+        ({-1: 1}, "64 bits, got -0x1"),
+        ({2**64: 1}, "64 bits"),
+        ({1: 2**62}, "sum to 1 to 2"),
+    ],
+)
+def test_features_that_have_no_fingerprint_say_why(features: dict[int, int], reason: str) -> None:
+    """None at all would be equal to every other nothing; a sum beyond 64 bits would turn its sign."""
+    with pytest.raises(ValueError, match=reason):
+        Fingerprinter().of_features(features)
+
+
+def test_a_tie_of_own_features_is_zero() -> None:
+    """As everywhere."""
+    assert Fingerprinter().of_features({0b0110: 5, 0b0011: 5}) == 0b0010
+    assert define("", Parameters()).value == 0
