@@ -69,9 +69,12 @@ def test_the_defaults_are_those_of_the_code() -> None:
     assert settings.dead_letter_bytes_max == DEAD_LETTER_BYTES_MAX
 
 
-def test_every_parameter_of_the_fingerprint_reaches_the_engine() -> None:
+def test_every_parameter_of_the_fingerprint_reaches_the_engine(tmp_path: Path) -> None:
     """A setting of the engine that is changed changes the parameters' hash."""
+    words = tmp_path / "words.txt"
+    words.write_text("the  # article\nof\n")
     changed = {
+        "stopwords_file": words,
         "token_unit": "character",
         "shingle_widths": (1, 3),
         "anchored_weight": 2,
@@ -100,6 +103,16 @@ def test_retention_is_part_of_the_definition() -> None:
     assert len({settings.definition.hash for settings in [kept, *changed]}) == 5
     assert {settings.parameters.hash for settings in changed} == {kept.parameters.hash}
     assert changed[1].definition.retention == Retention(60_000, "last", 0)
+
+
+@pytest.mark.parametrize(("text", "says"), [(None, "cannot be read"), ("two words", "line 1 is 'two words'")])
+def test_a_wrong_list_of_function_words_is_named(text: str | None, says: str, tmp_path: Path) -> None:
+    """A file that is missing, or is no list, is an error of the settings."""
+    words = tmp_path / "words.txt"
+    if text is not None:
+        words.write_text(text)
+    with pytest.raises(ValueError, match=says):
+        Settings(stopwords_file=words)
 
 
 def test_flags_win_over_environment_over_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_EXPORTS: dict[str, str] = {
+_EXPORTS: dict[str, str] = {  # name -> module, or module:name where it has another one there
     "Document": "worker.core.document",
     "FingerprintBatch": "worker.core.fingerprint",
+    "Feature": "worker.core.shingles",
     "Fingerprinter": "worker.core.fingerprint",
     "Kind": "worker.core.fingerprint",
     "NeardupError": "worker.errors",
     "Parameters": "worker.core.parameters",
     "hamming_distance": "worker.core.fingerprint",
+    "load_stopwords": "worker.core.stopwords:load",
     "similarity": "worker.core.fingerprint",
 }
 
@@ -23,4 +25,5 @@ def __getattr__(name: str) -> Any:
     """Import an exported name on first use, so that `import worker` costs nothing."""
     if name not in _EXPORTS:
         raise AttributeError(f"module 'worker' has no attribute {name!r}")
-    return getattr(import_module(_EXPORTS[name]), name)
+    module, _, original = _EXPORTS[name].partition(":")
+    return getattr(import_module(module), original or name)

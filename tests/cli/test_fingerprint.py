@@ -8,8 +8,8 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from tests.cli.test_dedup import ARTICLE, lines, page
+from worker import Fingerprinter, Parameters, load_stopwords
 from worker.cli import app
-from worker.core.fingerprint import Fingerprinter
 
 
 def run(tmp_path: Path, *arguments: str) -> tuple[list[str], str]:
@@ -41,3 +41,16 @@ def test_decimal_and_hex_are_the_same_numbers(tmp_path: Path) -> None:
     hexadecimal, _ = run(tmp_path, "--format", "hex")
     assert [int(line) for line in decimal] == [int(line, 16) for line in hexadecimal]
     assert len(decimal) == 3
+
+
+def test_the_engines_options_are_the_librarys_parameters(tmp_path: Path) -> None:
+    """Widths, weights, masks and a list of one's own function words."""
+    words = tmp_path / "words.txt"
+    words.write_text("river\n# a comment\nferry\n")
+    options = ["--shingle-widths", "1,3", "--anchored-weight", "9", "--mask-numbers", "--stopwords-file", str(words)]
+    written, _ = run(tmp_path, "--format", "hex", *options)
+    parameters = Parameters(
+        widths=(1, 3), anchored_weight=9, mask_numbers=True, stopwords=load_stopwords(words.read_text())
+    )
+    assert written[0] == f"{Fingerprinter(parameters).one(ARTICLE):016x}"
+    assert written[0] != f"{Fingerprinter().one(ARTICLE):016x}"

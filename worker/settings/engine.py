@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, model_validator
 from pydantic_settings import NoDecode
 
+from worker.core import stopwords
 from worker.core.parameters import Parameters
 from worker.log.definition import Definition
 from worker.log.retention import Retention
@@ -18,6 +21,17 @@ __all__ = ["EngineSettings"]
 def _split(value: Any) -> Any:
     """Read "1,2" as flags and the environment have it; a list, as a file has it, stays."""
     return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
+
+
+@lru_cache(maxsize=8)
+def _own_words(path: Path) -> frozenset[str]:
+    """The words of a user's list, read once a process."""
+    try:
+        return stopwords.load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"stopwords_file {path} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise ValueError(f"stopwords_file {path}: {error}") from error
 
 
 _DEFAULT = Parameters()
@@ -56,6 +70,11 @@ class EngineSettings(BaseModel):
         _DEFAULT.anchors,
         "choice",
         "Whose function words anchor: of the language that the text itself elects, that its message names, or of all.",
+    )
+    stopwords_file: Path | None = setting(
+        None,
+        "file",
+        "Function words of your own in place of the built-in lists: UTF-8, one word a line, # begins a comment.",
     )
     tokens_min: int = setting(
         _DEFAULT.tokens_min, "tokens", "A document with fewer must be equal to match.", low=1, high=1_000
@@ -106,6 +125,7 @@ class EngineSettings(BaseModel):
             shingles_min=self.shingles_min,
             mask_numbers=self.mask_numbers,
             mask_identifiers=self.mask_identifiers,
+            stopwords=None if self.stopwords_file is None else _own_words(self.stopwords_file),
         )
 
     @property

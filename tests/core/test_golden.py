@@ -1,0 +1,50 @@
+"""Golden vectors: a change of one bit in any script, edge case or parameter hash fails here."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.core.golden import PARAMETERS, Golden, golden_hashes, goldens
+from worker.core.definition import Kind, define
+from worker.core.fingerprint import Fingerprinter
+from worker.core.normalise import nfc
+from worker.core.parameters import SCHEME_VERSION
+from worker.core.unicode_table import UNICODE_VERSION
+
+GOLDENS = goldens()
+
+
+@pytest.mark.parametrize("golden", GOLDENS, ids=lambda golden: str(golden.name))
+def test_the_definition_gives_the_golden_vector(golden: Golden) -> None:
+    """Fingerprint, features, digest and kind, under each set of parameters."""
+    made = {name: define(golden.text, parameters) for name, parameters in PARAMETERS.items()}
+    assert made == golden.expected
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_the_kernel_gives_the_golden_vectors(name: str) -> None:
+    """All of them in one batch."""
+    batch = Fingerprinter(PARAMETERS[name]).batch([golden.text for golden in GOLDENS])
+    rows = batch.fingerprints.reshape(len(GOLDENS), -1).tolist()
+    for row, golden in enumerate(GOLDENS):
+        value = sum(half << 64 * place for place, half in enumerate(rows[row]))
+        made = (value, int(batch.features[row]), int(batch.digests[row]), int(batch.kinds[row]))
+        assert made == tuple(golden.expected[name]), golden.name
+
+
+def test_parameters_have_their_golden_hashes() -> None:
+    """An edited list of function words, or another default, is another index: it must be meant."""
+    assert {name: parameters.hash for name, parameters in PARAMETERS.items()} == golden_hashes()
+    assert {parameters.scheme for parameters in PARAMETERS.values()} == {
+        f"simhash{bits}-{SCHEME_VERSION}-unicode-{UNICODE_VERSION}" for bits in (32, 64, 128)
+    }
+
+
+def test_many_scripts_and_every_kind_are_among_the_vectors() -> None:
+    """Twenty-four scripts and more, and texts that are EMPTY, SHORT and FULL."""
+    scripts = {golden.name.partition(",")[0] for golden in GOLDENS[:28]}
+    assert len(scripts) >= 24
+    assert {golden.expected["defaults"].kind for golden in GOLDENS} == set(Kind)
+    full = [golden for golden in GOLDENS if golden.expected["defaults"].kind == Kind.FULL]
+    assert len({nfc(golden.text) for golden in full}) == len({golden.expected["defaults"].value for golden in full})
+    assert len(full) > 35
