@@ -61,12 +61,16 @@ bench-accuracy: setup  ## recall and false positives by distance, defaults and v
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c deploy/constraints.txt matplotlib
 	$(BIN)/python -m tests.benchmarks.bench_accuracy $(BENCH)
 
-$(VENV)-peers/.ready:  # whichever can be installed; the benchmark tells which is absent
+$(VENV)-peers/.ready: Makefile  # whichever can be installed; the benchmark tells which is absent
 	$(PYTHON) -m venv $(VENV)-peers
 	$(VENV)-peers/bin/python -m pip install --quiet --disable-pip-version-check numpy psutil
-	for peer in gaoya==0.2.2 faiss-cpu==1.15.1 datasketch==2.0.0 simhash==2.1.2; do \
+	for peer in gaoya==0.2.2 chdb==4.4.0 rensa==0.5.0 faiss-cpu==1.15.1 datasketch==2.0.0 simhash==2.1.2; do \
 	  $(VENV)-peers/bin/python -m pip install --quiet --disable-pip-version-check $$peer || echo "absent: $$peer"; done
 	@touch $@
+
+bench-fingerprint: setup $(VENV)-peers/.ready  ## the fingerprint beside ClickHouse, gaoya, rensa, datasketch and simhash: BENCH=--quick
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c deploy/constraints.txt matplotlib
+	$(BIN)/python -m tests.benchmarks.bench_fingerprint --peers-python $(VENV)-peers/bin/python $(BENCH)
 
 bench-index: setup $(VENV)-peers/.ready  ## the permuted index beside gaoya, faiss, datasketch and simhash: BENCH=--quick
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c deploy/constraints.txt matplotlib

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 
 import pytest
 from typer.main import get_command
 
 from tests.conftest import REPOSITORY
-from worker import Fingerprinter, hamming_distance
 from worker.cli import app
+from worker.core.parameters import Parameters
+from worker.core.shingles import MULTIPLIER, finish
+from worker.core.tokens import HEXADECIMAL_MIN, IDENTIFIER_MIN
+from worker.core.unicode_table import UNICODE_VERSION
 
 README = (REPOSITORY / "README.md").read_text()
 
@@ -35,11 +39,25 @@ def test_every_command_in_the_readme_exists() -> None:
 
 
 def test_the_library_example_holds() -> None:
-    """Case and punctuation do not count."""
-    sentences = re.findall(r'fingerprints\.one\("(.+)"\)', README)
-    assert len(sentences) == 2
-    fingerprinter = Fingerprinter()
-    assert hamming_distance(*map(fingerprinter.one, sentences)) == 0
+    """Every line of it, as it stands."""
+    example = doctest.DocTestParser().get_doctest(README, {}, "README.md", "README.md", 0)
+    result = doctest.DocTestRunner().run(example)
+    assert (result.failed, len(example.examples) > 8) == (0, True)
+
+
+def test_the_definition_names_the_codes_constants() -> None:
+    """Multiplier, mix, scheme, table and defaults, in the words of the page."""
+    page = README[README.index("## The fingerprint, as it is defined") : README.index("## Whose words anchor")]
+    defaults = Parameters()
+    assert f"M = {MULTIPLIER:X}" in page
+    assert finish(1) == int("B456BCFC34C2CB2C", 16)
+    for constant in ("FF51AFD7ED558CCD", "C4CEB9FE1A85EC53", f"`{defaults.scheme}`", f"Unicode {UNICODE_VERSION}"):
+        assert constant in page
+    for name in ("anchored_weight", "unanchored_weight", "shingles_min", "tokens_min"):
+        assert re.search(rf"`{name}` \({getattr(defaults, name)}\)", page), name
+    assert f"`shingle_widths` ({defaults.widths[0]})" in page
+    assert f"{HEXADECIMAL_MIN} or more hexadecimal" in page
+    assert f"{IDENTIFIER_MIN} or more characters" in page
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,72 @@
+"""What the fingerprint benchmark changes and counts."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.benchmarks.bench_fingerprint import trial
+from tests.benchmarks.fingerprint.contenders import CONTENDERS, PACKAGES, Contender
+from tests.benchmarks.fingerprint.report import bars, markdown
+from tests.benchmarks.fingerprint.texts import CHANGES, quality_texts, speed_texts
+
+
+class Numbers(Contender):
+    """Its texts are numbers."""
+
+    def run(self, held: Any) -> Any:
+        """They stand for themselves."""
+        return np.array([int(text) for text in held], np.uint64)
+
+
+def test_copies_and_false_pairs_are_counted() -> None:
+    """Three bits are near, four are not."""
+    found = Numbers().nearness(["0", "255", "7"], {"none": ["0", "255", "7"], "some": ["15", "255", "0"]})
+    assert found.recall == {"none": 1.0, "some": 2 / 3}
+    assert (found.false_pairs, found.pairs) == (1, 3)
+    assert found.shares is not None
+    assert found.shares[:9] == pytest.approx([2 / 3] * 3 + [1 / 3] * 5 + [0])
+
+
+def test_a_copy_differs_in_as_many_words_as_it_says(tmp_path: Path) -> None:
+    """One word, 1 and 5 in a hundred, or a frame around the text; characters where words are not apart."""
+    (chosen,) = quality_texts(tmp_path, 16).values()
+    assert len(chosen["originals"]) == 16
+    for number, text in enumerate(chosen["originals"]):
+        unit = text.split(" ") if text.count(" ") > len(text) / 20 else list(text)
+        copies = {change: chosen["changes"][change][number] for change in CHANGES}
+        for change, share in (("1 word", 0.0), ("1 % of words", 0.01), ("5 % of words", 0.05)):
+            changed = copies[change].split(" ") if len(unit) < len(text) else list(copies[change])
+            differing = sum(one != other for one, other in zip(unit, changed, strict=True))
+            assert 0.8 * share * len(unit) - 1 <= differing <= max(1, share * len(unit) + 1)
+        assert text in copies["menu and footer"]
+
+
+def test_texts_for_speed_have_one_size(tmp_path: Path) -> None:
+    """Whole characters of 4,500 and 5,000 bytes."""
+    mixed, english = speed_texts(tmp_path, 8).values()
+    assert {4_500 - len(text.encode()) for text in mixed} <= {0, 1, 2}
+    assert {len(text.encode()) for text in english} == {5_000}
+    assert len(set(mixed)) == 8
+
+
+@pytest.mark.skipif(find_spec("gaoya") is not None, reason="gaoya is installed here")
+def test_an_absent_peer_is_told(tmp_path: Path) -> None:
+    """It is never left out silently: it has its line in the tables."""
+    missing = trial("gaoya", sys.executable, tmp_path, 0.1)
+    assert missing == {"left_out": "absent: gaoya cannot be installed here"}
+    assert trial("gaoya", str(tmp_path / "python"), tmp_path, 0.1) == {"left_out": "absent: no environment of peers"}
+    near = {"recall": dict.fromkeys(CHANGES, 1.0), "false_pairs": 0, "pairs": 1, "shares": [0.5] * 64}
+    ours = {"version": "1", "speed": {"texts": {"documents_s": 1.0, "mb_s": 1.0}}, "nearness": {"generated": near}}
+    assert "| gaoya | | absent: gaoya cannot be installed here | | |" in markdown({"neardup": ours, "gaoya": missing})
+    assert "| 64 | 64 | reached |" in bars({"neardup": ours, "gaoya": missing}, {})
+
+
+def test_every_contender_is_ours_or_has_a_package() -> None:
+    """So that its version can be told."""
+    assert set(CONTENDERS) - set(PACKAGES) == {"neardup", "neardup, one a call"}
