@@ -42,6 +42,19 @@ def test_without_main_content_all_text_counts() -> None:
     assert html("<nav><a href=/>Start</a> <a href=/b>Contact</a></nav>") == Extracted("Start Contact", "all")
 
 
+def test_next_to_nothing_of_a_long_page_is_not_its_main_content() -> None:
+    """A heading above a table of 400 rows: all text counts. A short article among a little around it stands alone."""
+    rows = "".join(f"<tr><td><a href=/{n}>Class{n}</a><td>what class {n} does</tr>" for n in range(400))
+    page = f"<body><main><p>Package org.example.data</p></main><nav><table>{rows}</table></nav></body>"
+    found = html(page)
+    assert isinstance(found, Extracted)
+    assert found.method == "all"
+    assert found.text.split()[:2] == ["Package", "org.example.data"]
+    assert "what class 399 does" in found.text
+    short = f"<body><nav>{'<a href=/>Start</a> ' * 20}</nav><main>{ARTICLE}</main></body>"
+    assert html(short) == Extracted(ARTICLE[3:-4], "main")
+
+
 def test_words_of_neighbouring_blocks_stay_apart() -> None:
     """Dropping the formatting joins no words across blocks and splits none across inline elements."""
     extracted = html("<main><h2>One</h2><div>two</div><div>th<b>re</b>e</div><p>four<br>five</p></main>")

@@ -4,8 +4,8 @@ A document -> the text that its fingerprint is made of: main content of pages, p
     TEXT  ────────────────────────────────► text                                       method "plain"
     BYTES ─► content type, else sniffed ─┬► decoded text                               method "plain"
                                          ├► not text: Skipped
-    HTML ───────────────────────────────►┴► main content, or where it finds nothing,
-                                            all text                                   methods "main", "all"
+    HTML ───────────────────────────────►┴► main content, or where that is next to
+                                            nothing, all text                          methods "main", "all"
                                             a page built to be slow: see slow_pages    method "stripped"
 
 Formatting is dropped (words stay apart across elements): indentation of nested lists can make text a hundred times
@@ -72,6 +72,11 @@ _NOT_PROSE = frozenset({"text/css", "text/javascript", "text/ecmascript", "text/
 _UNDECLARED = frozenset({"", "application/octet-stream", "binary/octet-stream", "application/unknown", "*/*"})
 _BINARY_MAIN_TYPES = ("image", "audio", "video", "font")
 _BINARY_TYPES = frozenset({"application/pdf", "application/zip", "application/gzip", "application/x-gzip"})
+
+# A page of much text whose main content is next to nothing (a list, a table, a reference) has been misjudged: by its
+# title alone it would be like every page of its kind.
+MAIN_SHORT_CHARACTERS = 200
+ALL_IS_MORE = 10  # times the main content
 
 _SNIFFED_CHARACTERS = 1_024
 _HTML_START = re.compile(r"<(?:!doctype\s+html|html|head|body|title|meta|div|p|h[1-6]|table|article)\b", re.IGNORECASE)
@@ -154,11 +159,14 @@ def _extract_html(html: str, limits: PageLimits) -> Extracted:
     html = without_attribute_floods(well_formed(html))
     if is_slow_to_parse(html):
         return Extracted(stripped_text(html)[: limits.text_characters_max], "stripped")
+    main = ""
     if not is_slow_to_extract(html, limits.nesting_max):
-        text = extract_plain_text(
+        main = extract_plain_text(
             html, main_content=True, preserve_formatting=False, list_bullets=False, comments=False
-        )
-        if text and not text.isspace():
-            return Extracted(text[: limits.text_characters_max], "main")
+        ).strip()
+        if len(main) >= MAIN_SHORT_CHARACTERS:
+            return Extracted(main[: limits.text_characters_max], "main")
     text = extract_plain_text(html, main_content=False, preserve_formatting=False, list_bullets=False)
+    if main and len(text) < ALL_IS_MORE * len(main):
+        return Extracted(main[: limits.text_characters_max], "main")
     return Extracted(text[: limits.text_characters_max], "all")
