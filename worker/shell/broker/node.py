@@ -56,7 +56,9 @@ class Node:
 
     def pid(self) -> int | None:
         """The number of the running process, None when the node does not run."""
-        if self._process is not None and self._process.poll() is not None:
+        if self._process is not None:
+            if self._process.poll() is None:
+                return self._process.pid  # whether or not an interrupted launch has noted it
             self._process = None  # reaped: its number may become another process's
             self._forget_pid()
         try:
