@@ -8,11 +8,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.benchmarks.stream.corpus import Message
 from worker.settings import Settings
@@ -106,10 +107,12 @@ class Scene:
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.name})
         parts = [TopicPartition(self.documents, number) for number in range(PARTITIONS)]
         started = first_at = time.monotonic()
-        first = before = 0
+        done = first = before = 0
         try:
             while True:
-                done = sum(max(part.offset, 0) for part in consumer.committed(parts, timeout=10))
+                # A new group's coordinator is still loading, or has moved: asked again, within the limit.
+                with suppress(KafkaException):
+                    done = sum(max(part.offset, 0) for part in consumer.committed(parts, timeout=10))
                 now = time.monotonic()
                 if not joined:
                     shares = admin.assigned(self.name)
