@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.benchmarks.stream.corpus import Message
+from worker.errors import RetryError
 from worker.settings import Settings
 from worker.shell import kafka_config, topics
 from worker.shell.kafka import Admin
@@ -110,12 +111,13 @@ class Scene:
         done = first = before = 0
         try:
             while True:
+                shares: dict[str, int] = {}
                 # A new group's coordinator is still loading, or has moved: asked again, within the limit.
-                with suppress(KafkaException):
+                with suppress(KafkaException, RetryError):
                     done = sum(max(part.offset, 0) for part in consumer.committed(parts, timeout=10))
+                    shares = {} if joined else admin.assigned(self.name)
                 now = time.monotonic()
                 if not joined:
-                    shares = admin.assigned(self.name)
                     joined = len(shares) == len(self.processes) and all(shares.values())
                     first_at, before = now, done
                 elif done > before and not first:
