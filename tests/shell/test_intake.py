@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -125,7 +126,115 @@ def test_what_comes_while_the_source_is_paused_is_read_again() -> None:
                 return [SourceMessage(1, 0, b"k", b"v")]
             return []
 
-    waiting = Batch((), (), intake._preparer.submit([]), 0.0)
+    waiting = Batch((), (), intake._preparer.submit([]), 0.0, threading.Event())
     intake._offer(waiting, Late([]))
     assert ownership.rewinds == 1
     assert batches.get_nowait() is waiting
+
+
+class _Polls(_Source):
+    """Gives one list a poll; a function among them is a rebalance that the poll runs."""
+
+    def __init__(self, polls: list[Any]) -> None:
+        super().__init__([])
+        self._polls = polls
+        self.asked: list[int] = []
+        self.sought: list[Mapping[int, int | None]] = []
+
+    def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
+        """Give what comes next."""
+        self.asked.append(messages_max)
+        given = self._polls.pop(0)
+        found: list[SourceMessage] = given() if callable(given) else given
+        return found
+
+    def seek(self, starts: Mapping[int, int | None]) -> None:
+        """Note it."""
+        self.sought.append(starts)
+
+
+def _messages(partition: int, first: int, stop: int) -> list[SourceMessage]:
+    return [SourceMessage(partition, offset, b"k", b"v") for offset in range(first, stop)]
+
+
+def _spans(batch: Batch | None) -> list[tuple[int, int, int]]:
+    assert batch is not None
+    return [(section.claim.partition, section.first, section.stop) for section in batch.sections]
+
+
+def test_while_a_batch_is_underway_the_next_one_grows() -> None:
+    """The first goes at once; what comes before it has ended goes together, with nothing left out; a full one goes."""
+    batches: queue.Queue[Batch | None] = queue.Queue()
+    intake, _ = _intake(batches)
+    full = Settings().batch_documents_max
+    source = _Polls(
+        [
+            _messages(0, 0, 2),
+            _messages(1, 0, 3),
+            _messages(0, 2, 4),
+            [],
+            [],
+            _messages(0, 4, 4 + full),
+            _messages(1, 3, 5),
+        ]
+    )
+    intake._step(source)
+    first = batches.get_nowait()
+    assert _spans(first) == [(0, 0, 2)]
+    for _ in range(3):
+        intake._step(source)
+    assert batches.empty()
+    assert first is not None
+    first.ended.set()
+    intake._step(source)
+    assert _spans(batches.get_nowait()) == [(0, 2, 4), (1, 0, 3)]
+    assert source.asked == [full, full, full - 3, full - 5, full - 5]
+    intake._step(source)
+    assert _spans(batches.get_nowait()) == [(0, 4, 4 + full)]
+    intake._step(source)
+    assert batches.empty()
+
+
+def test_what_was_gathered_of_a_partition_that_moves_is_void() -> None:
+    """A partition that goes, or goes and comes back, starts where its owner says; the others keep what they have."""
+    batches: queue.Queue[Batch | None] = queue.Queue()
+    intake, _ = _intake(batches)
+
+    def back() -> list[SourceMessage]:
+        intake._on_revoked([0, 1])
+        intake._on_assigned({0: 1})
+        return _messages(0, 0, 9)  # fetched before it went
+
+    source = _Polls(
+        [_messages(3, 0, 1), _messages(0, 0, 4), [*_messages(1, 0, 4), *_messages(2, 0, 2)], back, _messages(0, 1, 3)]
+    )
+    intake._step(source)
+    first = batches.get_nowait()
+    for _ in range(3):
+        intake._step(source)
+    assert source.sought == [{0: 1}]
+    assert first is not None
+    first.ended.set()
+    intake._step(source)
+    assert _spans(batches.get_nowait()) == [(0, 1, 3), (2, 0, 2)]
+
+
+def test_what_was_gathered_before_reading_again_is_void() -> None:
+    """Everything since the committed offsets comes again."""
+    batches: queue.Queue[Batch | None] = queue.Queue()
+    intake, ownership = _intake(batches)
+
+    class Committed(_Polls):
+        def committed(self, partitions: Sequence[int]) -> dict[int, int | None]:
+            """Nothing yet."""
+            return dict.fromkeys(partitions)
+
+    source = Committed([_messages(0, 0, 2), _messages(0, 2, 5), _messages(0, 0, 5), []])
+    intake._step(source)
+    intake._step(source)
+    ownership.rewind()
+    first = batches.get_nowait()
+    assert first is not None
+    first.ended.set()
+    intake._step(source)
+    assert _spans(batches.get_nowait()) == [(0, 0, 5)]

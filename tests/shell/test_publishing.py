@@ -196,7 +196,7 @@ def test_a_failure_of_the_thread_comes_out_where_batches_are_handed_over() -> No
         raise FencedError("taken over")
 
     thread = PublishingThread(publish)
-    batch = Answered((), "", 0.0)
+    batch = Answered((), "", 0.0, threading.Event())
     with pytest.raises(FencedError, match="taken over"):
         for _ in range(100):
             thread.offer(batch, lambda: None)
@@ -206,7 +206,7 @@ def test_a_failure_of_the_thread_comes_out_where_batches_are_handed_over() -> No
 
 def test_reading_again_for_ever_is_given_up() -> None:
     """A batch that can never be answered ends the worker with the cause."""
-    answered = Answered((), "", 0.0, RetryError("no longer kept"))
+    answered = Answered((), "", 0.0, threading.Event(), RetryError("no longer kept"))
     mine = publishing(Scripted())
     mine.publish(answered)
     with pytest.raises(StopError, match="1 times in a row: no longer kept"):

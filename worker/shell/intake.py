@@ -3,6 +3,9 @@ The intake thread: reads the source as a member of the group, starts each batch,
 
 The only thread that touches the source consumer. The queue towards the ordering thread is bounded; while it is full the
 consumer is paused and still polled, so that the member stays in the group however long the ordered part takes.
+
+A batch is handed on when it is full, or when fewer than `UNDERWAY_MAX` are on their way: with little to do a document
+waits for no other, with more to do the batches grow, and no queue of small ones forms with a transaction for each.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from operator import attrgetter
@@ -27,6 +31,9 @@ from worker.shell.watchdog import Watchdog
 
 __all__ = ["Batch", "BatchSection", "Intake"]
 
+UNDERWAY_MAX = 1  # batches read and not yet published, while the next one is not full
+GATHER_S = 0.005  # how long one poll waits meanwhile
+
 _log = structlog.get_logger(__name__)
 
 
@@ -41,12 +48,17 @@ class BatchSection(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What one poll gave. Sections are in the order of their partitions, messages in the order of their offsets."""
+    """
+    Messages on their way. Sections are in the order of their partitions, messages in the order of their offsets.
+
+    `ended` is set when nothing more will happen to it: it is published, or must be read again.
+    """
 
     sections: tuple[BatchSection, ...]
     messages: tuple[SourceMessage, ...]
     prepared: Prepared
     read_at_s: float  # monotonic
+    ended: threading.Event
 
 
 class Intake:
@@ -76,6 +88,11 @@ class Intake:
         self._batches = batches
         self._positions: dict[int, int | None] = {}
         self._assigned_now: set[int] = set()
+        self._moved: set[int] = set()  # partitions that came or went: what was gathered of them is void
+        self._gathered: list[SourceMessage] = []
+        self._gathered_bytes = 0
+        self._gathered_since_s = 0.0
+        self._underway: deque[threading.Event] = deque()
         self._rewinds_done = 0
         self._bytes_mean = 4_096.0  # of a message, a moving average
         self._connect = connect
@@ -121,10 +138,10 @@ class Intake:
     def _step(self, source: GroupSource) -> None:
         if self._ownership.rewinds != self._rewinds_done:
             self._read_again(source)
-        rewinds = self._rewinds_done
         self._assigned_now.clear()
+        wait_s = GATHER_S if self._gathered else self._settings.batch_wait_ms / 1_000
         with self._limit("reading the source"):
-            messages = source.poll(self._messages_max(), self._settings.batch_wait_ms / 1_000)
+            messages = source.poll(self._messages_max(), wait_s)
             self._ownership.membership = source.membership()
         if self._assigned_now:
             # What this poll gave of a partition that was assigned inside it may be from before: read that again.
@@ -134,19 +151,44 @@ class Intake:
             messages = [message for message in messages if message.partition not in again]
             with self._limit("going back in the source"):
                 source.seek({part: again[part] for part in touched})
-        if messages:
-            self._reach(Point.READ)
-            read_at_s = time.monotonic()
-            # Claimed at once: while one batch waits for room a partition may go and come back, to be read again.
-            claimed = [self._claim(piece, rewinds) for piece in self._pieces(messages)]
-            for sections, kept in claimed:
-                if sections:
-                    self._offer(Batch(sections, kept, self._preparer.submit(kept), read_at_s), source)
+        self._gather(messages)
+        if self._gathered and (self._is_full() or not self._is_busy()):
+            self._hand_on(source)
+
+    def _gather(self, messages: Sequence[SourceMessage]) -> None:
+        if self._moved:
+            self._gathered = [message for message in self._gathered if message.partition not in self._moved]
+            self._moved.clear()
+        if messages and not self._gathered:
+            self._gathered_since_s = time.monotonic()
+        self._gathered.extend(messages)
+        self._gathered_bytes = sum(len(message.value or b"") for message in self._gathered)
+
+    def _is_full(self) -> bool:
+        settings = self._settings
+        return len(self._gathered) >= settings.batch_documents_max or self._gathered_bytes >= settings.batch_bytes_max
+
+    def _is_busy(self) -> bool:
+        while self._underway and self._underway[0].is_set():
+            self._underway.popleft()
+        return len(self._underway) >= UNDERWAY_MAX
+
+    def _hand_on(self, source: GroupSource) -> None:
+        messages, self._gathered, self._gathered_bytes = self._gathered, [], 0
+        self._reach(Point.READ)
+        # Claimed at once: while one batch waits for room a partition may go and come back, to be read again.
+        claimed = [self._claim(piece, self._rewinds_done) for piece in self._pieces(messages)]
+        for sections, kept in claimed:
+            if sections:
+                ended = threading.Event()
+                self._underway.append(ended)
+                prepared = self._preparer.submit(kept)
+                self._offer(Batch(sections, kept, prepared, self._gathered_since_s, ended), source)
 
     def _messages_max(self) -> int:
-        """Give how many messages to ask for: what should fill a batch, by the size that they had lately."""
-        by_bytes = int(self._settings.batch_bytes_max / self._bytes_mean)
-        return max(1, min(self._settings.batch_documents_max, by_bytes))
+        """Give how many messages to ask for: what should fill the batch, by the size that they had lately."""
+        by_bytes = int((self._settings.batch_bytes_max - self._gathered_bytes) / self._bytes_mean)
+        return max(1, min(self._settings.batch_documents_max - len(self._gathered), by_bytes))
 
     def _pieces(self, messages: Sequence[SourceMessage]) -> list[list[SourceMessage]]:
         """Cut what one poll gave so that no piece has more than `batch_bytes_max`, or it is one message alone."""
@@ -166,6 +208,7 @@ class Intake:
     def _read_again(self, source: GroupSource) -> None:
         """Go back to the committed offsets of every owned partition: what was read since then is void."""
         self._rewinds_done = self._ownership.rewinds
+        self._gathered, self._gathered_bytes = [], 0
         with self._limit("going back in the source"):
             starts = source.committed(self._ownership.partitions())
             source.seek(starts)
@@ -222,13 +265,16 @@ class Intake:
     def _on_assigned(self, starts: dict[int, int | None]) -> None:
         self._positions.update(starts)
         self._assigned_now.update(starts)
+        self._moved.update(starts)
         self._ownership.assign(starts)
         _log.info("partitions assigned", offsets=starts)
 
     def _on_lost(self, partitions: list[int]) -> None:
         self._ownership.drop(partitions)
+        self._moved.update(partitions)
         _log.warning("partitions lost", partitions=partitions)
 
     def _on_revoked(self, partitions: list[int]) -> None:
         ended = self._ownership.give_up(partitions, self._settings.call_timeout_s)
+        self._moved.update(partitions)
         _log.info("partitions revoked", partitions=partitions, transaction_ended=ended)

@@ -105,9 +105,11 @@ class Loop:
     def answer(self, batch: Batch) -> None:
         """Get every message of a batch its answer, if its partition is still ours, and hand them on."""
         if not any(self._ownership.holds(section.claim) for section in batch.sections):
+            batch.ended.set()
             return
         with metrics.STAGE_S.labels("prepare").time():
             if not self._wait(batch):
+                batch.ended.set()
                 return
             rows = batch.prepared.rows()
         self._forget()
@@ -129,9 +131,9 @@ class Loop:
                     for section, part in parts
                 ]
         except RetryError as error:
-            answered = Answered((), "", batch.read_at_s, error)
+            answered = Answered((), "", batch.read_at_s, batch.ended, error)
         else:
-            answered = Answered(shares, str(self._ordering.lineage()), batch.read_at_s)
+            answered = Answered(shares, str(self._ordering.lineage()), batch.read_at_s, batch.ended)
         self._publishing.offer(answered, self._follow)
 
     def _append(self, parts: Sequence[Part]) -> None:

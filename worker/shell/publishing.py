@@ -57,6 +57,7 @@ class Answered(NamedTuple):
     shares: Sequence[Share]
     lineage: str  # kept beside the offsets: the log, and how much of it had been applied
     read_at_s: float  # monotonic
+    ended: threading.Event  # set when it is published, or is to be read again
     failure: RetryError | None = None
 
 
@@ -109,6 +110,8 @@ class Publishing:
         except RetryError as error:
             self._read_again(error)
             return
+        finally:
+            batch.ended.set()
         if published:  # a batch of which nothing is ours any more says nothing of the cluster
             self._rewinds_in_a_row = 0
             metrics.LATENCY_S.observe(time.monotonic() - batch.read_at_s)
