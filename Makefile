@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-faults chaos soak check lint types layers unit setup clean bench-stream bench-accuracy bench-index
+.PHONY: help demo test test-faults chaos soak check lint types layers unit setup clean bench-stream bench-accuracy bench-index bench-pairs
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -75,6 +75,9 @@ bench-fingerprint: setup $(VENV)-peers/.ready  ## the fingerprint beside ClickHo
 bench-index: setup $(VENV)-peers/.ready  ## the permuted index beside gaoya, faiss, datasketch and simhash: BENCH=--quick
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c deploy/constraints.txt matplotlib
 	$(BIN)/python -m tests.benchmarks.bench_index --peers-python $(VENV)-peers/bin/python $(BENCH)
+
+bench-pairs: setup  ## all pairs of a million and of ten million fingerprints: seconds and memory
+	$(BIN)/python -m tests.benchmarks.bench_pairs $(BENCH)
 
 clean:
 	rm -rf $(VENV) $(VENV)-quix $(VENV)-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

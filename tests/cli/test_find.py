@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
 from worker.cli import app
+from worker.shell.sample_crawl import truth_path, write_sample_crawl
 
 NUMBERS = [0, 7, 63, 2**64 - 1, 2**64 - 2, 0, 1 << 40]
 
@@ -49,6 +51,45 @@ def test_documents_come_back_by_their_ids(tmp_path: Path) -> None:
     pairs = arrays(run("find-all", "", "--documents", str(documents)))
     assert pairs == [["a", "b"], ["a", "c"], ["c", "b"], ["d", "e"]]
     assert arrays(run("find-clusters", "", "--documents", str(documents))) == [["a", "c", "b"], ["d", "e"]]
+
+
+PROSE = {
+    "a": "the bridge over the river was built by two brothers who had learned their trade in the mountains",
+    "b": "THE BRIDGE over the river was built by two brothers, who had learned their trade in the mountains!",
+    "c": "nobody knows why the older plans were never found but it is said that they were kept in a box below",
+}
+
+
+def documents_of(texts: dict[str, str]) -> str:
+    """Documents as lines of JSON; they need no fetch time to be compared."""
+    fields = ({"doc_id": name, "url": f"https://example.org/{name}", "text": text} for name, text in texts.items())
+    return "".join(json.dumps(one) + "\n" for one in fields)
+
+
+def test_documents_are_fingerprinted_first(tmp_path: Path) -> None:
+    """Plain, compressed and as an archive; a doc_id that comes again with another text is its last self."""
+    plain, packed = tmp_path / "documents.jsonl", tmp_path / "documents.jsonl.gz"
+    plain.write_text(documents_of(PROSE) + documents_of({"c": PROSE["a"], "empty": ""}))
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    for path in (plain, packed):
+        arguments = ("--documents", str(path), "--processes", "0")
+        result = run("find-clusters", "", *arguments)
+        assert [json.loads(line) for line in result.stdout.splitlines()] == [["a", "b", "c"]]
+        assert "1 without a fingerprint" in result.stderr
+        pairs = [json.loads(line) for line in run("find-all", "", *arguments).stdout.splitlines()]
+        assert pairs == [["a", "b"], ["a", "c"], ["b", "c"]]
+
+
+def test_an_archive_is_compared_by_derived_ids(tmp_path: Path) -> None:
+    """The copies of the sample crawl are found, by the doc_ids of its truth."""
+    archive = tmp_path / "crawl.warc.gz"
+    write_sample_crawl(archive, 120, 1)
+    truth = {row["doc_id"]: row for row in map(json.loads, truth_path(archive).read_text().splitlines())}
+    result = run("find-clusters", "", "--documents", str(archive), "--processes", "0", "--distance", "6")
+    clusters = [json.loads(line) for line in result.stdout.splitlines()]
+    assert len(clusters) > 3
+    for cluster in clusters:
+        assert len({truth[doc_id]["group"] for doc_id in cluster}) == 1
 
 
 def test_a_line_that_is_no_fingerprint_is_named() -> None:

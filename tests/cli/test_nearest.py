@@ -43,6 +43,20 @@ def test_documents_are_ranked_by_distance_without_the_one_itself(documents: str)
     assert ranked(run("--documents", documents, "--to", "0x7", "--count", "1")) == [["b", 0]]
 
 
+def test_a_file_of_documents_is_told_from_its_content(documents: str, tmp_path: Path) -> None:
+    """Lines with doc_ids, or documents themselves, where decimal numbers could stand."""
+    assert ranked(run(documents, "--to", "a", "--count", "1")) == [["c", 0]]
+    texts = {
+        "x": "the bridge over the river was built by two brothers and their sons",
+        "y": "THE BRIDGE, over the river was built by two brothers and their sons.",
+    }
+    path = tmp_path / "documents.jsonl"
+    lines = ({"doc_id": i, "url": f"https://example.org/{i}", "text": text} for i, text in texts.items())
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    result = run(str(path), "--to", "x", "--count", "3", "--processes", "0")
+    assert [json.loads(line) for line in result.stdout.splitlines()] == [["y", 0]]
+
+
 def test_numbers_are_ranked_by_distance() -> None:
     """Those of a file, or of stdin; one that is there is its own nearest."""
     text = "8\n1\n3\n18446744073709551615\n"

@@ -10,7 +10,10 @@ from typing import Annotated
 import typer
 
 from worker.cli import app
-from worker.cli.lines import STDIN, output, read_fingerprints, write_arrays
+from worker.cli.documents import read
+from worker.cli.lines import STDIN, output, write_arrays
+from worker.cli.options import with_settings
+from worker.settings import BatchSettings, EngineSettings, Settings
 
 InputOption = Annotated[Path, typer.Option("--input", help="Decimal fingerprints, one a line; - is stdin.")]
 OutputOption = Annotated[Path, typer.Option("--output", help="JSON arrays, one a line; - is stdout.")]
@@ -20,12 +23,18 @@ BlocksOption = Annotated[
 DistanceOption = Annotated[int, typer.Option(help="Bits that may differ.", min=0, max=15)]
 DocumentsOption = Annotated[
     Path | None,
-    typer.Option("--documents", help="In place of --input: lines of `neardup fingerprint`; the output has doc_ids."),
+    typer.Option(
+        "--documents",
+        help="In place of --input: documents (WARC, ARC, WET, JSON Lines), or lines of `neardup fingerprint`; "
+        "- is stdin. The output has doc_ids.",
+    ),
 ]
 
 
 @app.command()
+@with_settings(EngineSettings, BatchSettings)
 def find_all(
+    settings: Settings,
     source: InputOption = STDIN,
     target: OutputOption = STDIN,
     blocks: BlocksOption = None,
@@ -35,8 +44,8 @@ def find_all(
     """Write every pair of fingerprints within a distance, as a JSON array; equal ones count once, doc_ids each."""
     from worker.core.pairs import all_pairs  # noqa: PLC0415
 
-    fingerprints, ids = read_fingerprints(source, documents)
     _check(blocks, distance)
+    fingerprints, ids = read(source, documents, settings)
     with output(target) as stream, _progress() as on_table:
         if ids is not None:
             write_arrays(stream, (pair for group in ids.values() for pair in _pairs_within(group)))
@@ -48,7 +57,9 @@ def find_all(
 
 
 @app.command()
+@with_settings(EngineSettings, BatchSettings)
 def find_clusters(
+    settings: Settings,
     source: InputOption = STDIN,
     target: OutputOption = STDIN,
     blocks: BlocksOption = None,
@@ -58,8 +69,8 @@ def find_clusters(
     """Write every cluster, joined by pairs within a distance, as a JSON array; nothing stands alone."""
     from worker.core.pairs import clusters  # noqa: PLC0415
 
-    fingerprints, ids = read_fingerprints(source, documents)
     _check(blocks, distance)
+    fingerprints, ids = read(source, documents, settings)
     with output(target) as stream, _progress() as on_table:
         found = [cluster.tolist() for cluster in clusters(fingerprints, distance, blocks, on_table)]
         if ids is not None:

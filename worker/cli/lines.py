@@ -14,26 +14,17 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["STDIN", "output", "read_fingerprints", "write_arrays"]
+__all__ = ["NUMBERS", "STDIN", "opened", "output", "read_fingerprints", "write_arrays"]
 
 STDIN = Path("-")
 NUMBERS = 2**64
 PART_BYTES = 1 << 24  # read at once: 16 MB of text are some 800,000 numbers
 
 
-def read_fingerprints(source: Path, documents: Path | None) -> tuple[NDArray[np.uint64], dict[int, list[str]] | None]:
-    """Give the fingerprints, and the doc_ids of each when they come with documents."""
-    import numpy as np  # noqa: PLC0415
-
-    if documents is None:
-        with opened(source) as stream:
-            return _decimal(stream, str(source)), None
-    ids: dict[int, list[str]] = {}
-    with opened(documents) as stream:
-        for line_number, line in enumerate(stream, start=1):
-            doc_id, fingerprint = _document(line, f"{documents}, line {line_number}")
-            ids.setdefault(fingerprint, []).append(doc_id)
-    return np.fromiter(ids, np.uint64, len(ids)), ids
+def read_fingerprints(source: Path) -> NDArray[np.uint64]:
+    """Give the decimal fingerprints of a file, one a line."""
+    with opened(source) as stream:
+        return _decimal(stream, str(source))
 
 
 def _decimal(stream: BinaryIO, name: str) -> NDArray[np.uint64]:
@@ -55,22 +46,6 @@ def _numbers(lines: list[bytes], before: int, name: str) -> NDArray[np.uint64]:
             f"{name}: number {before + bad + 1} must be a decimal from 0 to 2^64 - 1, got {lines[bad][:100]!r}"
         )
     return np.array(list(map(int, lines)), np.uint64)
-
-
-def _document(line: bytes, where: str) -> tuple[str, int]:
-    import orjson  # noqa: PLC0415
-
-    try:
-        fields = orjson.loads(line)
-        doc_id, fingerprint = str(fields["doc_id"]), int(fields["fingerprint"], 16)
-    except (ValueError, KeyError, TypeError) as error:
-        raise StopError(
-            f"{where}: must be an object with doc_id and fingerprint (16 hex digits), as `neardup fingerprint` writes "
-            f"them, got {line[:100]!r}"
-        ) from error
-    if not 0 <= fingerprint < NUMBERS:
-        raise StopError(f"{where}: a fingerprint has 16 hex digits, got {line[:100]!r}")
-    return doc_id, fingerprint
 
 
 def write_arrays(stream: BinaryIO, arrays: Iterable[Any]) -> None:

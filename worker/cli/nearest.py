@@ -8,24 +8,33 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from worker.cli import app
-from worker.cli.lines import STDIN, output, read_fingerprints, write_arrays
+from worker.cli.documents import holds_documents, read
+from worker.cli.lines import STDIN, output, write_arrays
+from worker.cli.options import with_settings
 from worker.errors import StopError
+from worker.settings import BatchSettings, EngineSettings, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 @app.command()
+@with_settings(EngineSettings, BatchSettings)
 def nearest(
+    settings: Settings,
     to: Annotated[str, typer.Option(help="The document: its doc_id, or a fingerprint (decimal, or 0x and hex).")],
     source: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Decimal fingerprints, one a line; - is stdin.")
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="Decimal fingerprints, one a line; or documents (WARC, ARC, WET, JSON Lines); or lines of "
+            "`neardup fingerprint`. - is stdin.",
+        ),
     ] = STDIN,
     count: Annotated[int, typer.Option(help="How many, at most.", min=1)] = 10,
     target: Annotated[Path, typer.Option("--output", help="JSON arrays, one a line; - is stdout.")] = STDIN,
     documents: Annotated[
-        Path | None,
-        typer.Option("--documents", help="In place of FILE: lines of `neardup fingerprint`; the output has doc_ids."),
+        Path | None, typer.Option("--documents", help="The same as FILE, when it has doc_ids.")
     ] = None,
 ) -> None:
     """
@@ -37,7 +46,9 @@ def nearest(
 
     from worker.core.nearest import nearest as rank  # noqa: PLC0415
 
-    fingerprints, ids = read_fingerprints(source, documents)
+    if documents is None and holds_documents(source):
+        documents = source
+    fingerprints, ids = read(source, documents, settings)
     own = _wanted(to, ids)
     rows = np.arange(len(fingerprints), dtype=np.uint32)
     ranked = rank(fingerprints, rows, own, count + 1 if ids is not None else count)
