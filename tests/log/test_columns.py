@@ -57,7 +57,7 @@ def test_a_column_loaded_from_a_row_on_goes_on_like_the_one_it_was_taken_from() 
 def test_originals_that_are_kept_read_the_same_after_others_were_forgotten() -> None:
     """Texts of many chunks, empty ones at a chunk's border among them."""
     originals, count = Originals(), 150_000
-    texts = Texts.of([b"x" * (row % 5) for row in range(count)])
+    texts = Texts.of([b"x" * (row % 50) for row in range(count)])
     originals.append(np.arange(count, dtype=np.int64), texts, texts)
     before = originals.nbytes
     originals.forget(140_000)
@@ -67,6 +67,21 @@ def test_originals_that_are_kept_read_the_same_after_others_were_forgotten() -> 
     )
     for held in (originals, loaded):
         for row in (2 * CHUNK, 140_000, count - 1):
-            assert held.get(row) == ("x" * (row % 5), "x" * (row % 5), row)
+            assert held.get(row) == ("x" * (row % 50), "x" * (row % 50), row)
         with pytest.raises(IndexError, match="131072 are forgotten"):
             held.get(2 * CHUNK - 1)
+
+
+def test_what_is_adopted_is_read_and_never_written_and_frees_the_own_memory() -> None:
+    """Whole chunks that the other array covers; the rest stays, and what is forgotten is not looked for."""
+    growing = column(3 * CHUNK + 9)
+    growing.forget(CHUNK)
+    stored = np.arange(3 * CHUNK + 5, dtype=np.int64)
+    stored.setflags(write=False)
+    before = growing.nbytes
+    growing.adopt(stored, 0)
+    assert (before, growing.nbytes) == (3 * CHUNK * 8, CHUNK * 8)
+    growing.put(np.array([CHUNK + 1]), -1)
+    growing.append(np.arange(CHUNK, dtype=np.int64))
+    assert (growing[CHUNK + 1], growing[3 * CHUNK - 1], growing[3 * CHUNK + 8]) == (-1, 3 * CHUNK - 1, 3 * CHUNK + 8)
+    assert stored[CHUNK + 1] == CHUNK + 1

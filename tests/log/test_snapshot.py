@@ -95,6 +95,15 @@ def test_of_a_newer_format_it_stops_the_worker() -> None:
         restore(bytes(data), DEFINITION, LOG)
 
 
+def test_of_an_older_format_it_is_passed_over() -> None:
+    """The log has everything: a worker of a newer version falls back to it, and says why."""
+    data = bytearray(to_bytes(Replica(DEFINITION)))
+    struct.pack_into("<I", data, 8, 2)
+    struct.pack_into("<Q", data, 24, xxhash.xxh3_64_intdigest(data[:24] + data[32:]))
+    with pytest.raises(RestoreError, match="format 2, this worker reads 3: an older one wrote it"):
+        restore(bytes(data), DEFINITION, LOG)
+
+
 @pytest.mark.parametrize(
     ("definition", "log", "named"),
     [

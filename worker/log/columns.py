@@ -5,28 +5,35 @@ A column of numbers that grows at its end and is forgotten from its beginning, i
     chunks   forgotten  | forgotten | shared    | own            shared with a snapshot: a change copies it first
 
 So growing copies nothing, forgetting gives memory back, and a snapshot is a list of the chunks: nothing ever pauses.
+Chunks are memory maps of their own, because the C library keeps much of what is freed to it.
 """
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+import mmap
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Column"]
+__all__ = ["BYTES_BITS", "ROWS_BITS", "Column"]
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
-_CHUNK_BITS = 16
-_CHUNK = 1 << _CHUNK_BITS
+ROWS_BITS = 16  # of a chunk of a column by row
+BYTES_BITS = 20  # of a chunk of texts
+_FLAGS = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
 
 
 class Column(Generic[Scalar]):
     """
     An array of one number type by row; rows below `first` are forgotten.
 
-    Cost: `append` O(new), `take` O(asked); memory is the entries, rounded up to 65,536.
+    Args:
+        bits: a chunk has 2 ** bits entries.
+
+    Cost: `append` O(new), `take` O(asked); memory is the entries, rounded up to a chunk, of which pages that were never
+    written cost nothing.
 
     >>> column = Column(np.uint64)
     >>> column.append(np.array([5, 6], np.uint64))
@@ -34,14 +41,16 @@ class Column(Generic[Scalar]):
     ([6], 2)
     """
 
-    __slots__ = ("_base", "_chunks", "_length", "_shared", "dtype")
+    __slots__ = ("_base", "_bits", "_chunks", "_foreign", "_length", "_shared", "_size", "dtype")
 
-    def __init__(self, dtype: type[Scalar]) -> None:
-        self.dtype = np.dtype(dtype)
+    def __init__(self, dtype: type[Scalar], bits: int = ROWS_BITS) -> None:
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self._bits, self._size = bits, 1 << bits
         self._chunks: list[NDArray[Scalar]] = []
         self._base = 0  # chunks forgotten
         self._length = 0
         self._shared: set[int] = set()  # places among the chunks
+        self._foreign: set[int] = set()  # those in somebody else's memory; all of them are shared
 
     def __len__(self) -> int:
         """Give the number of rows, forgotten ones included."""
@@ -50,26 +59,29 @@ class Column(Generic[Scalar]):
     @property
     def first(self) -> int:
         """The first row that is kept, the first one of a chunk."""
-        return self._base << _CHUNK_BITS
+        return self._base << self._bits
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory held."""
-        return len(self._chunks) * _CHUNK * self.dtype.itemsize
+        """Bytes of memory held; what refers to somebody else's bytes, a mapped file for example, does not count."""
+        return (len(self._chunks) - len(self._foreign)) * self._size * self.dtype.itemsize
 
     def __getitem__(self, row: int) -> int:
         if not self.first <= row < self._length:
             raise IndexError(f"row must lie in [{self.first}, {self._length}), got {row}")
-        return int(self._chunks[(row >> _CHUNK_BITS) - self._base][row & (_CHUNK - 1)])
+        return int(self._chunks[(row >> self._bits) - self._base][row & (self._size - 1)])
+
+    def _new(self) -> NDArray[Any]:
+        return np.frombuffer(mmap.mmap(-1, self._size * self.dtype.itemsize, **_FLAGS), self.dtype)
 
     def append(self, values: NDArray[Scalar]) -> None:
         """Add values behind the last one."""
         at = 0
         while at < len(values):
-            used = self._length & (_CHUNK - 1)
+            used = self._length & (self._size - 1)
             if used == 0:
-                self._chunks.append(np.empty(_CHUNK, self.dtype))
-            part = values[at : at + _CHUNK - used]
+                self._chunks.append(self._new())
+            part = values[at : at + self._size - used]
             self._chunks[-1][used : used + len(part)] = part  # behind what a snapshot has been given
             at += len(part)
             self._length += len(part)
@@ -86,43 +98,55 @@ class Column(Generic[Scalar]):
         if len(rows) < 64:
             chunks = self._chunks
             return np.array(
-                [chunks[(row >> _CHUNK_BITS) - self._base][row & (_CHUNK - 1)] for row in rows.tolist()], self.dtype
+                [chunks[(row >> self._bits) - self._base][row & (self._size - 1)] for row in rows.tolist()], self.dtype
             )
         taken = np.empty(len(rows), self.dtype)
-        places = (rows >> _CHUNK_BITS) - self._base
+        places = (rows >> self._bits) - self._base
         for place in np.unique(places).tolist():
             mine = places == place
-            taken[mine] = self._chunks[place][rows[mine] & (_CHUNK - 1)]
+            taken[mine] = self._chunks[place][rows[mine] & (self._size - 1)]
         return taken
 
     def put(self, rows: NDArray[np.int64], value: int) -> None:
         """Set the value of `rows`, each in [first, len). Cost: O(rows), and a copy of each chunk that is shared."""
         self._check(rows)
-        places = (rows >> _CHUNK_BITS) - self._base
+        places = (rows >> self._bits) - self._base
         for place in np.unique(places).tolist():
             if place in self._shared:
-                self._chunks[place] = self._chunks[place].copy()
+                copy = self._new()
+                copy[:] = self._chunks[place]
+                self._chunks[place] = copy
                 self._shared.discard(place)
-            self._chunks[place][rows[places == place] & (_CHUNK - 1)] = value
+                self._foreign.discard(place)
+            self._chunks[place][rows[places == place] & (self._size - 1)] = value
 
     def slice(self, first: int, stop: int) -> NDArray[Scalar]:
         """Give the values of [first, stop), a view where one chunk holds them. Cost: O(asked)."""
         if not self.first <= first <= stop <= self._length:
             raise IndexError(f"[first, stop) must lie in [{self.first}, {self._length}), got [{first}, {stop})")
-        low, high = (first >> _CHUNK_BITS) - self._base, (max(stop - 1, first) >> _CHUNK_BITS) - self._base
+        if first == stop:
+            return np.empty(0, self.dtype)
+        low, high = (first >> self._bits) - self._base, ((stop - 1) >> self._bits) - self._base
+        begin, end = first & (self._size - 1), ((stop - 1) & (self._size - 1)) + 1
         if low == high:
-            begin = first & (_CHUNK - 1)
-            return self._chunks[low][begin : begin + stop - first] if first < stop else np.empty(0, self.dtype)
-        begin = first - ((low + self._base) << _CHUNK_BITS)
-        return np.concatenate(self._chunks[low : high + 1])[begin : begin + stop - first]
+            return self._chunks[low][begin:end]
+        return np.concatenate([self._chunks[low][begin:], *self._chunks[low + 1 : high], self._chunks[high][:end]])
 
     def forget(self, row: int) -> None:
         """Give back the chunks that lie wholly below `row`, never the last one. Cost: O(chunks)."""
-        count = min(row, self._length - 1) // _CHUNK - self._base
+        count = min(row, self._length - 1) // self._size - self._base
         if count > 0:
             del self._chunks[:count]
             self._base += count
             self._shared = {place - count for place in self._shared if place >= count}
+            self._foreign = {place - count for place in self._foreign if place >= count}
+
+    def renumber(self, less: int) -> None:
+        """Call each row by a number that is `less` smaller: so many are forgotten, in whole chunks."""
+        if less & (self._size - 1) or less > self.first:
+            raise ValueError(f"rows can become smaller by whole chunks below {self.first}, got {less}")
+        self._base -= less >> self._bits
+        self._length -= less
 
     def pieces(self) -> list[NDArray[Scalar]]:
         """
@@ -131,11 +155,30 @@ class Column(Generic[Scalar]):
         Cost: O(chunks); nothing is copied, now.
         """
         self._shared = set(range(len(self._chunks)))
-        used = self._length & (_CHUNK - 1)
+        used = self._length & (self._size - 1)
         return [*self._chunks[:-1], self._chunks[-1][:used]] if used else list(self._chunks)
 
+    def adopt(self, values: NDArray[Scalar], first: int) -> list[NDArray[Scalar]]:
+        """
+        Refer to `values`, which are those from row `first` on, in place of the own chunks that they cover.
+
+        Gives these chunks: their memory is free when the caller drops them, which takes some 50 µs each. For values
+        that are never put: nothing compares the two. Cost: O(chunks).
+        """
+        old = []
+        for place in range(len(self._chunks)):
+            at = ((place + self._base) << self._bits) - first
+            if 0 <= at <= len(values) - self._size:
+                old.append(self._chunks[place])
+                self._chunks[place] = values[at : at + self._size]
+                self._shared.add(place)
+                self._foreign.add(place)
+        return old
+
     @classmethod
-    def from_array(cls, dtype: type[Scalar], values: NDArray[Scalar], first: int = 0) -> Column[Scalar]:
+    def from_array(
+        cls, dtype: type[Scalar], values: NDArray[Scalar], first: int = 0, bits: int = ROWS_BITS
+    ) -> Column[Scalar]:
         """
         Give the column with these values from row `first` on; it refers to them (a mapped file) and never writes there.
 
@@ -143,13 +186,15 @@ class Column(Generic[Scalar]):
             ValueError: `first` is not the first row of a chunk.
         Cost: O(chunks); the entries of the last, partly filled chunk are copied.
         """
-        if first & (_CHUNK - 1):
-            raise ValueError(f"first must be a multiple of {_CHUNK}, got {first}: whole chunks are forgotten")
-        column = cls(dtype)
-        whole = len(values) & ~(_CHUNK - 1)
-        column._chunks = [values[at : at + _CHUNK] for at in range(0, whole, _CHUNK)]
+        column = cls(dtype, bits)
+        size = column._size
+        if first & (size - 1):
+            raise ValueError(f"first must be a multiple of {size}, got {first}: whole chunks are forgotten")
+        whole = len(values) & ~(size - 1)
+        column._chunks = [values[at : at + size] for at in range(0, whole, size)]
         column._shared = set(range(len(column._chunks)))
-        column._base = first >> _CHUNK_BITS
+        column._foreign = set(column._shared)
+        column._base = first >> bits
         column._length = first + whole
         column.append(values[whole:])
         return column

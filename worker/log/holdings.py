@@ -11,20 +11,24 @@ rows is the order in which originals were seen, what expires is at the front, an
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.exact import ExactTable
 from worker.core.index import PermutedIndex
-from worker.log.columns import Column
+from worker.log.columns import ROWS_BITS, Column
 from worker.log.originals import Originals
 from worker.log.record import RowKind
 from worker.log.texts import Texts
 
-__all__ = ["Holdings"]
+__all__ = ["RENUMBERED_FROM", "Holdings"]
 
 _HASHED_AT_ONCE = 100_000  # hashing copies what it reads
-_SCANNED_AT_ONCE = 1 << 16
+_SCANNED_AT_ONCE = 1 << ROWS_BITS  # a chunk
+RENUMBERED_FROM = 3 << 30  # rows; a record adds a million at most
 _REBUILT_MIN = 50_000  # rows that leave at once, from which on building the tables anew can be faster
 
 
@@ -194,6 +198,44 @@ class Holdings:
         for column in (self.fingerprints, self.digests, self.kinds, self.live, self.seen):
             if column is not None:
                 column.forget(row)
+
+    def renumber(self) -> int:
+        """
+        Call the first row that is kept 0; gives by how much less each row is now.
+
+        Cost: that of `build`. Rows are 32 bits in the tables, and with retention there can be more of them in time.
+        """
+        less = self.originals.first
+        self.originals.renumber(less)
+        for column in (self.fingerprints, self.digests, self.kinds, self.live, self.seen):
+            if column is not None:
+                column.renumber(less)
+        self.build()
+        return less
+
+    def adopt(self, arrays: Mapping[str, NDArray[Any]], firsts: Sequence[int]) -> list[NDArray[Any]]:
+        """
+        Refer to arrays, of a snapshot of these very rows, in place of the columns that never change.
+
+        Args:
+            arrays: by their names in a snapshot, without "originals."; firsts: as `Originals.firsts` was then.
+        Returns:
+            The chunks replaced: their memory is free when they are dropped.
+        """
+        old = self.originals.adopt(arrays, firsts)
+        old += self.fingerprints.adopt(arrays["fingerprints"], firsts[0])
+        old += self.digests.adopt(arrays["digests"], firsts[0])
+        old += self.kinds.adopt(arrays["kinds"], firsts[0])
+        if self.seen is not None:
+            old += self.seen.adopt(arrays["seen"], firsts[0])
+        return old
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory held."""
+        columns = (self.fingerprints, self.digests, self.kinds, self.live, self.seen)
+        own = sum(column.nbytes for column in columns if column is not None)
+        return own + sum(part.nbytes for part in (self.originals, self.index, self.short, self.names))
 
     def _check(self) -> None:
         """Assert that the three tables agree on the number of originals."""

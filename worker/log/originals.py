@@ -13,12 +13,13 @@ Columns in chunks: no Python object a row, growing copies nothing, and a snapsho
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.verdict import Original
-from worker.log.columns import Column
+from worker.log.columns import BYTES_BITS, Column
 from worker.log.texts import Texts
 
 __all__ = ["Originals"]
@@ -31,7 +32,7 @@ class _TextColumn:
 
     def __init__(self) -> None:
         self.begins: Column[np.int64] = Column(np.int64)
-        self.data: Column[np.uint8] = Column(np.uint8)
+        self.data: Column[np.uint8] = Column(np.uint8, BYTES_BITS)
 
     def append(self, texts: Texts) -> None:
         if len(texts):
@@ -134,6 +135,11 @@ class Originals:
         for texts in self._texts():
             texts.forget(row)
 
+    def renumber(self, less: int) -> None:
+        """Call each row by a number that is `less` smaller."""
+        for column in (self._times, self._doc_ids.begins, self._urls.begins):
+            column.renumber(less)
+
     def pieces(self) -> dict[str, Sequence[NDArray[np.generic]]]:
         """Give what is kept as named columns, each in pieces that later rows do not change. Copies nothing."""
         return {
@@ -143,6 +149,15 @@ class Originals:
             "url_begins": self._urls.begins.pieces(),
             "url_bytes": self._urls.data.pieces(),
         }
+
+    def adopt(self, arrays: Mapping[str, NDArray[Any]], firsts: Sequence[int]) -> list[NDArray[Any]]:
+        """Refer to arrays that hold the same as the first rows, by the names of `pieces`; gives the chunks replaced."""
+        first, *first_bytes = firsts
+        old: list[NDArray[Any]] = [*self._times.adopt(arrays["times"], first)]
+        for texts, name, byte in zip(self._texts(), ("doc_id", "url"), first_bytes, strict=True):
+            old += texts.begins.adopt(arrays[f"{name}_begins"], first)
+            old += texts.data.adopt(arrays[f"{name}_bytes"], byte)
+        return old
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], firsts: Sequence[int] = (0, 0, 0)) -> Originals:
@@ -157,5 +172,7 @@ class Originals:
         for texts, name, byte in zip(originals._texts(), ("doc_id", "url"), first_bytes, strict=True):
             begins = arrays[f"{name}_begins"].astype(np.int64, copy=False)
             texts.begins = Column.from_array(np.int64, begins, first)
-            texts.data = Column.from_array(np.uint8, arrays[f"{name}_bytes"].astype(np.uint8, copy=False), byte)
+            texts.data = Column.from_array(
+                np.uint8, arrays[f"{name}_bytes"].astype(np.uint8, copy=False), byte, BYTES_BITS
+            )
         return originals

@@ -90,6 +90,13 @@ class Pending:
                 lowest = int(named.min()) if lowest is None else min(lowest, int(named.min()))
         return lowest
 
+    def renumber(self, less: int) -> None:
+        """Follow the originals, whose rows have become `less` smaller."""
+        for first, batch in self._batches.items():
+            rows = batch.judged.originals
+            judged = batch.judged._replace(originals=np.where(rows >= 0, rows - less, rows))
+            self._batches[first] = batch._replace(judged=judged)
+
     def prune(self, committed: int) -> None:
         """Drop the batches that lie wholly below the committed offset."""
         self.pruned = max(self.pruned, committed)

@@ -26,11 +26,16 @@ from worker.errors import RetryError
 from worker.log.answers import Answer, Rejection
 from worker.log.coverage import Coverage, Span
 from worker.log.definition import Definition
+from worker.log.holdings import RENUMBERED_FROM
 from worker.log.judge import Judge
 from worker.log.pending import Pending
 from worker.log.record import Record, Row, RowKind, Section, Source, decode, encode
 
 __all__ = ["Answer", "Applied", "Rejection", "Replica", "Verdict"]
+
+
+_WARM_ROWS = 600  # more than an index without tables has
+_SPREAD = 0x9E37_79B9_7F4A_7C15  # multiples of it differ in many bits
 
 
 class Applied(NamedTuple):
@@ -98,6 +103,10 @@ class Replica:
         if held.has_forgettable:
             named = (pending.lowest_original() for pending in self.pending.values())
             held.forget(min((row for row in named if row is not None), default=held.oldest))
+            if len(held) >= RENUMBERED_FROM:
+                less = held.renumber()
+                for pending in self.pending.values():
+                    pending.renumber(less)
 
     def _cover(self, record: Record) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], list[_Fresh]]:
         """Mark the rows whose offsets the log did not hold before, and cover them."""
@@ -176,15 +185,16 @@ class Replica:
         rows = [
             Row(0, RowKind.FULL, "a", "", 0, 1, 1, 9),
             Row(1, RowKind.SHORT, "b", "", 0, 2, 2, 1),
-            Row(2, RowKind.FULL, "a", "", 0, 2**63, 3, 9),  # another version of the first
-            Row(3, RowKind.DELETED, "b", "", 0),
+            *(Row(n, RowKind.FULL, str(n), "", 0, n * _SPREAD % 2**64, n, 9) for n in range(2, _WARM_ROWS)),
+            Row(_WARM_ROWS, RowKind.FULL, "a", "", 0, 2**63, 3, 9),  # another version of the first
+            Row(_WARM_ROWS + 1, RowKind.DELETED, "b", "", 0),
         ]
         idle = Replica(self.definition)
         for log_offset, data in enumerate(
             encode(self.definition.author(""), [Section(source, 0, len(rows), -1, rows)], 1 << 20)
         ):
             idle.apply(decode(data), log_offset, 0)
-        idle.answers(source, range(len(rows)), "")
+        idle.answers(source, range(4), "")
 
     def _check(self) -> None:
         """Assert the invariants that hold between two calls of `apply`."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from worker.errors import StopError
 from worker.log.answers import JUDGED_COLUMNS, Judged
@@ -25,7 +26,7 @@ from worker.log.replica import Replica
 from worker.log.retention import Retention
 from worker.log.snapshot_bytes import ARRAYS, Columns, Pieces, Snapshot, unpack
 
-__all__ = ["LogIdentity", "capture", "restore"]
+__all__ = ["LogIdentity", "adopt", "capture", "restore"]
 
 _TOPIC_ID_BYTES = 16
 _NEVER = -(2**63)  # stands for a horizon that is not there
@@ -138,10 +139,28 @@ def restore(data: bytes | memoryview, definition: Definition, log: LogIdentity) 
     return replica
 
 
+def adopt(replica: Replica, header: Mapping[str, Any], arrays: Columns) -> list[NDArray[Any]]:
+    """
+    Let a replica refer to a snapshot of it, in place of its own memory for what never changes.
+
+    Args:
+        header, arrays: as `unpack` gives them, of this replica at any earlier offset; they must stay as they are.
+    Returns:
+        The memory replaced. It is free when it is dropped, which takes a tenth of a second a GB: a thread's work.
+
+    Cost: O(chunks), some 100 ns each.
+    """
+    return replica.judge.held.adopt(_of_originals(arrays), header["firsts"])
+
+
+def _of_originals(arrays: Columns) -> Columns:
+    return {name.removeprefix("originals."): values for name, values in arrays.items() if name.startswith("originals.")}
+
+
 def _restore_judge(judge: Judge, arrays: Columns, header: Mapping[str, Any]) -> None:
     """Put back the originals, and build what finds them: that is faster than reading it."""
     held, firsts = judge.held, header["firsts"]
-    own = {name.removeprefix("originals."): values for name, values in arrays.items() if name.startswith("originals.")}
+    own = _of_originals(arrays)
     held.originals = Originals.from_arrays(own, firsts)
     held.fingerprints = Column.from_array(np.uint64, own["fingerprints"], firsts[0])
     held.digests = Column.from_array(np.uint64, own["digests"], firsts[0])

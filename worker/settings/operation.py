@@ -21,6 +21,14 @@ class OperationSettings(BaseModel):
     snapshot_interval_s: float = setting(
         300.0, "s", "Between two snapshots: a start replays at most so much of the log.", low=1, high=86_400
     )
+    originals_on_disk_from: int = setting(
+        1_000_000,
+        "documents",
+        "From so many originals on, what verdicts say of them (doc_id, URL, time) is read from the newest snapshot's "
+        "file, and only what came since is in memory. Needs state_dir.",
+        low=1,
+        high=4_000_000_000,
+    )
     metrics_host: str = setting("127.0.0.1", "address", "Where metrics are served; 0.0.0.0 in a container.")
     metrics_port: int = setting(
         0, "port", "Prometheus metrics and health over HTTP; 0 serves none.", low=0, high=65_535

@@ -2,7 +2,11 @@
 Snapshots in a folder: written while the worker goes on, two kept, and read back at the next start.
 
     write      .<owner>.tmp ──► fsync ──► rename to snapshot-<offset>.ndsnap ──► fsync of the folder ──► drop the third
+    map        read back, checksum ──► the replica refers to the file for doc_ids, URLs and the like, and frees its own
     read       newest ──► damaged? the one before ──► damaged? the log from its first record
+
+So a large replica keeps on disk what a verdict says of an original, and the system pages in what is asked for. A mapped
+file that is dropped keeps its space until the next one is mapped.
 
 Damage is a warning, since the log has everything. A snapshot of another log, definition or newer format stops the
 worker: going on without a word would hide a mistake. A disk that is full costs the new snapshot, never the old ones.
@@ -18,14 +22,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import structlog
 
 from worker.errors import RestoreError, StopError
 from worker.log.definition import Definition
 from worker.log.replica import Replica
-from worker.log.snapshot import LogIdentity, capture, restore
-from worker.log.snapshot_bytes import Snapshot
+from worker.log.snapshot import LogIdentity, adopt, capture, restore
+from worker.log.snapshot_bytes import Columns, Snapshot, unpack
 from worker.shell import metrics
 
 __all__ = ["KEPT", "Checkpoint", "locked"]
@@ -46,6 +51,7 @@ class Checkpoint:
     Args:
         owner: names the temporary file.
         interval_s: between two snapshots; none is written when nothing has been applied since.
+        on_disk_from: originals from which on a snapshot that was written is mapped. A restored one always is.
     """
 
     def __init__(
@@ -56,6 +62,7 @@ class Checkpoint:
         owner: str,
         interval_s: float,
         clock: Callable[[], float] = time.monotonic,
+        on_disk_from: int = 1_000_000,
     ) -> None:
         self.folder = folder
         self._definition = definition
@@ -67,6 +74,8 @@ class Checkpoint:
         self._saved_offset = -1
         self._writer: threading.Thread | None = None
         self._damaged: list[Path] = []
+        self._on_disk_from = on_disk_from
+        self._written: tuple[dict[str, Any], Columns] | None = None  # by the thread, to be mapped by the next tick
         _make(folder)
 
     def restore(self, *, has_log: bool = True) -> Replica:
@@ -83,7 +92,9 @@ class Checkpoint:
         for path in self._snapshots():
             started = time.monotonic()
             try:
-                replica = restore(_mapped(path), self._definition, self._log)
+                data = _mapped(path)
+                replica = restore(data, self._definition, self._log)
+                _release(data)
             except (RestoreError, OSError) as error:
                 if not has_log:
                     raise StopError(
@@ -117,16 +128,37 @@ class Checkpoint:
 
         Cost: a look at the clock; every `interval_s` a list of the replica's chunks, some milliseconds.
         """
+        if self._written is not None:
+            old = adopt(replica, *self._written)
+            self._written = None
+            threading.Thread(target=_drop, args=(old,), name="free", daemon=True).start()
         if self._clock() < self._due_s or self._is_writing():
             return
         self._due_s = self._clock() + self._interval_s
         if replica.next_offset > self._saved_offset:
             snapshot = capture(replica, self._log)
-            self._writer = threading.Thread(target=self.write, args=(snapshot,), name="snapshot", daemon=True)
+            is_large = replica.documents >= self._on_disk_from
+            write = self._write_and_map if is_large else self.write
+            self._writer = threading.Thread(target=write, args=(snapshot,), name="snapshot", daemon=True)
             self._writer.start()
 
     def _is_writing(self) -> bool:
         return self._writer is not None and self._writer.is_alive()
+
+    def _write_and_map(self, snapshot: Snapshot) -> None:
+        path = self._path(snapshot)
+        if not self.write(snapshot):
+            return
+        try:
+            data = _mapped(path)
+            self._written = unpack(data)
+            _release(data)
+        except (RestoreError, OSError) as error:
+            _log.warning("snapshot cannot be read back, memory is kept", path=str(path), cause=str(error))
+            metrics.SNAPSHOT_FAILURES.inc()
+
+    def _path(self, snapshot: Snapshot) -> Path:
+        return self.folder / f"snapshot-{snapshot.next_offset:020}{_SUFFIX}"
 
     def save(self, replica: Replica) -> bool:
         """Write a snapshot now, unless there is nothing new in it. False: it could not be written."""
@@ -144,7 +176,7 @@ class Checkpoint:
         Gives False, with a warning and a metric, when the disk does not take it.
         """
         started = time.monotonic()
-        path = self.folder / f"snapshot-{snapshot.next_offset:020}{_SUFFIX}"
+        path = self._path(snapshot)
         try:
             self._write(snapshot, path)
         except OSError as error:
@@ -183,6 +215,19 @@ def _mapped(path: Path) -> bytes | memoryview:
         if os.fstat(file.fileno()).st_size == 0:
             return b""
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def _drop(old: list[Any]) -> None:
+    """Drop arrays one by one: others go on between them."""
+    while old:
+        old.pop()
+
+
+def _release(data: bytes | memoryview) -> None:
+    """Take a mapped file's pages out of the process: they come back one by one, as they are asked for."""
+    if isinstance(data, memoryview) and isinstance(data.obj, mmap.mmap) and hasattr(mmap, "MADV_RANDOM"):
+        data.obj.madvise(mmap.MADV_RANDOM)
+        data.obj.madvise(mmap.MADV_DONTNEED)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -149,7 +149,14 @@ def _checkpoint(settings: Settings, admin: Admin, found: Mapping[str, Topic]) ->
     if settings.state_dir is None:
         return None
     log = LogIdentity(admin.cluster_id(), found[settings.topic_fingerprints].topic_id)
-    return Checkpoint(settings.state_dir, settings.definition, log, settings.worker_id, settings.snapshot_interval_s)
+    return Checkpoint(
+        settings.state_dir,
+        settings.definition,
+        log,
+        settings.worker_id,
+        settings.snapshot_interval_s,
+        on_disk_from=settings.originals_on_disk_from,
+    )
 
 
 def _ordering(settings: Settings, replica: Replica, log_id: str, stack: ExitStack) -> Ordering:
