@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-faults chaos soak check lint types layers unit setup clean bench-stream bench-accuracy bench-index bench-pairs
+.PHONY: help demo test test-faults chaos soak check lint types layers unit setup clean bench-stream bench-accuracy bench-index bench-pairs bench-replay
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -78,6 +78,9 @@ bench-index: setup $(VENV)-peers/.ready  ## the permuted index beside gaoya, fai
 
 bench-pairs: setup  ## all pairs of a million and of ten million fingerprints: seconds and memory
 	$(BIN)/python -m tests.benchmarks.bench_pairs $(BENCH)
+
+bench-replay: setup  ## a start from a log of 10 M rows and from a snapshot: time, memory, pauses
+	$(BIN)/python -m tests.benchmarks.bench_replay $(BENCH)
 
 clean:
 	rm -rf $(VENV) $(VENV)-quix $(VENV)-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

@@ -1,0 +1,227 @@
+"""
+How long a start takes: the replica from its log, and from a snapshot; what it holds; what a snapshot costs the worker.
+
+    python -m tests.benchmarks.bench_replay [--quick] [--rows N] [--folder DIR] [--parts log,replay,restore]
+
+Each part runs in a process of its own, so that its memory is its own. With --folder the log and the snapshot stay there
+for other parts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.machine import RESULTS, machine
+from tests.benchmarks.replay.log import DEFINITION, RECORD_ROWS, read_log, write_log
+from worker.log.record import decode
+from worker.log.replica import Replica
+from worker.log.snapshot import LogIdentity, capture
+from worker.shell.checkpoint import Checkpoint
+
+ROWS, QUICK_ROWS = 10_000_000, 500_000
+REPLAY_BAR_S, RESTORE_BAR_S = 60.0, 10.0  # at 10 M rows
+LOG = LogIdentity("bench", b"bench-replay-log")
+PARTS = ("log", "replay", "restore")
+_MIB = 1 << 20
+
+Figures = dict[str, float]
+
+
+def main() -> None:
+    """Run the parts and keep their figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--child", choices=PARTS, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    rows = options.rows or (QUICK_ROWS if options.quick else ROWS)
+    if options.child:
+        print(json.dumps(_RUN[options.child](options.folder, rows)))
+        return
+    with tempfile.TemporaryDirectory() as made:
+        folder = options.folder or Path(made)
+        folder.mkdir(parents=True, exist_ok=True)
+        where: dict[str, Any] = {**machine(), "rows": rows, "rows_a_record": RECORD_ROWS}
+        figures: Figures = {}
+        kept = RESULTS / "replay.json"
+        if options.parts != ",".join(PARTS) and kept.is_file():
+            figures = json.loads(kept.read_text())["figures"]  # of the other parts
+        for part in options.parts.split(","):
+            figures |= _in_a_child(part, folder, rows)
+    table = _table(figures, rows)
+    print(table)
+    if options.quick:
+        return
+    RESULTS.mkdir(exist_ok=True)
+    kept.write_text(json.dumps({"machine": where, "figures": figures}, indent=1) + "\n")
+    machine_text = ", ".join(f"{name} {value}" for name, value in where.items())
+    (RESULTS / "replay.md").write_text(f"{table}\nMeasured with `make bench-replay`: {machine_text}.\n")
+
+
+def _in_a_child(part: str, folder: Path, rows: int) -> Figures:
+    command = [sys.executable, "-m", "tests.benchmarks.bench_replay", "--child", part]
+    command += ["--folder", str(folder), "--rows", str(rows)]
+    output = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
+    figures: Figures = json.loads(output.splitlines()[-1])
+    print(f"{part}: {figures}")
+    return figures
+
+
+def _log(folder: Path, rows: int) -> Figures:
+    started = time.perf_counter()
+    size = write_log(folder / "log", rows)
+    return {"log_bytes_a_row": size / rows, "log_written_s": time.perf_counter() - started}
+
+
+def _replay(folder: Path, rows: int) -> Figures:
+    """From the log; then a snapshot is taken and written while the last tenth of the log comes in."""
+    replica = Replica(DEFINITION)
+    replica.warm_up()
+    base = _memory("RssAnon")
+    before = rows // RECORD_ROWS * 9 // 10
+    records = enumerate(read_log(folder / "log"))
+    started = time.perf_counter()
+    times_s = _apply(replica, islice(records, before))
+    now_s = 0.0
+    checkpoint = Checkpoint(folder / "state", DEFINITION, LOG, "bench", 1.0, clock=lambda: now_s, on_disk_from=1)
+    now_s = 2.0
+    paused_s = time.perf_counter()
+    checkpoint.tick(replica)  # in a thread, as a worker does
+    paused_s = time.perf_counter() - paused_s
+    assert checkpoint._writer is not None
+    writing_s = time.perf_counter()
+    beside_s = _apply(replica, records, checkpoint._writer.is_alive)
+    seconds = time.perf_counter() - started
+    held = replica.judge.held
+    peak = _memory("VmHWM")
+    checkpoint._writer.join()
+    writing_s = time.perf_counter() - writing_s
+    snapshot = capture(replica, LOG)
+    written_s = time.perf_counter()
+    assert checkpoint.write(snapshot)
+    written_s = time.perf_counter() - written_s
+    snapshot_bytes = snapshot.nbytes
+    del snapshot  # it refers to the memory that is to be free
+    documents = replica.documents
+    in_memory = _memory("RssAnon") - base
+    mapped_s = time.perf_counter()
+    checkpoint.tick(replica)
+    mapped_s = time.perf_counter() - mapped_s
+    for thread in threading.enumerate():
+        if thread.name == "free":
+            thread.join()
+    return {
+        "documents": documents,
+        "replay_s": seconds,
+        "replay_record_p99_ms": sorted(times_s)[len(times_s) * 99 // 100] * 1_000,
+        "replay_worst_record_ms": max(times_s) * 1_000,
+        "replay_worst_record_at": times_s.index(max(times_s)) / before,
+        "replay_peak_mb": peak / _MIB,
+        "replica_bytes_an_original": in_memory / documents,
+        "replica_on_disk_bytes_an_original": (_memory("RssAnon") - base) / documents,
+        "mapping_ms": mapped_s * 1_000,
+        "index_bytes_an_original": (held.index.nbytes + held.short.nbytes) / documents,
+        "doc_id_table_bytes_an_original": held.names.nbytes / documents,
+        "texts_bytes_an_original": held.originals.nbytes / documents,
+        "capture_ms": paused_s * 1_000,
+        "worst_record_beside_snapshot_ms": max(beside_s, default=0.0) * 1_000,
+        "snapshot_beside_replay_s": writing_s,
+        "snapshot_s": written_s,
+        "snapshot_mb": snapshot_bytes / _MIB,
+    }
+
+
+def _apply(
+    replica: Replica, records: Iterable[tuple[int, bytes]], is_counted: Callable[[], bool] = lambda: True
+) -> list[float]:
+    """Apply records; give the time that each took, of those while `is_counted`."""
+    times_s = []
+    for offset, data in records:
+        begun = time.perf_counter()
+        replica.apply(decode(data), offset, offset)
+        if is_counted():
+            times_s.append(time.perf_counter() - begun)
+    return times_s
+
+
+def _restore(folder: Path, rows: int) -> Figures:
+    """From the newest snapshot, cold (the file is not in memory) and warm."""
+    Replica(DEFINITION).warm_up()
+    figures: Figures = {}
+    path = max((folder / "state").glob("snapshot-*"))
+    for name in ("cold", "warm"):
+        if name == "cold":
+            with path.open("rb") as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        started = time.perf_counter()
+        replica = Checkpoint(folder / "state", DEFINITION, LOG, "bench", 1e9).restore()
+        figures[f"restore_{name}_s"] = time.perf_counter() - started
+        if name == "cold":
+            figures |= {
+                "restore_peak_mb": _memory("VmHWM") / _MIB,
+                "restored_anonymous_mb": _memory("RssAnon") / _MIB,
+                "restored_on_disk_mb": _memory("RssFile") / _MIB,
+            }
+        assert replica.next_offset == rows // RECORD_ROWS
+        del replica
+    return figures
+
+
+def _memory(name: str = "VmRSS") -> int:
+    """Bytes of this process, by the name that /proc gives them."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1_024 for line in lines if line.startswith(name))
+
+
+_RUN = {"log": _log, "replay": _replay, "restore": _restore}
+_ROWS: tuple[tuple[str, str, str, float | None], ...] = (
+    ("documents", "originals among the rows", "", None),
+    ("replay_s", "start from the log", "s", REPLAY_BAR_S),
+    ("replay_record_p99_ms", "record of 1,000 rows, 99 % take at most", "ms", None),
+    ("replay_worst_record_ms", "the longest one", "ms", None),
+    ("replay_peak_mb", "peak memory", "MiB", None),
+    ("replica_bytes_an_original", "memory of the replica", "bytes an original", None),
+    ("replica_on_disk_bytes_an_original", "memory once a snapshot of nine tenths is mapped", "bytes an original", None),
+    ("index_bytes_an_original", "of both the index", "bytes an original", None),
+    ("doc_id_table_bytes_an_original", "of both the table of doc_ids", "bytes an original", None),
+    ("texts_bytes_an_original", "doc_id, URL and time, in memory", "bytes an original", None),
+    ("restore_cold_s", "start from a snapshot that is not in memory", "s", RESTORE_BAR_S),
+    ("restore_warm_s", "start from a snapshot that is", "s", RESTORE_BAR_S),
+    ("restore_peak_mb", "peak memory", "MiB", None),
+    ("restored_anonymous_mb", "of it not backed by the snapshot's file", "MiB", None),
+    ("snapshot_mb", "snapshot", "MiB", None),
+    ("snapshot_s", "writing it", "s", None),
+    ("snapshot_beside_replay_s", "writing one while records are applied", "s", None),
+    ("capture_ms", "pause to take it", "ms", None),
+    ("mapping_ms", "pause to map it", "ms", None),
+    ("worst_record_beside_snapshot_ms", "longest record while it is written", "ms", None),
+)
+
+
+def _table(figures: Figures, rows: int) -> str:
+    lines = [f"| {rows:,} rows | measured | bar | |", "|---|---|---|---|"]
+    for name, text, unit, bar in _ROWS:
+        if name in figures:
+            value = figures[name]
+            at_size = None if bar is None else bar * rows / ROWS
+            verdict = "" if at_size is None else "reached" if value <= at_size else "**missed**"
+            shown = f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+            lines.append(f"| {text} | {shown} {unit} | {'' if at_size is None else f'{at_size:g} s'} | {verdict} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""A log as workers would have written it, as a file: records of 1,000 rows, half of the documents copies of others."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.log.definition import Definition
+from worker.log.record import _COLUMNS, _HEADER, _SECTION, FORMAT_VERSION, RowKind
+
+__all__ = ["DEFINITION", "RECORD_ROWS", "read_log", "write_log"]
+
+DEFINITION = Definition("nd1", "0" * 16, 3)
+RECORD_ROWS = 1_000
+PARTITIONS = 12
+SHORT_SHARE = 0.02
+_LENGTH = struct.Struct("<I")
+_SHARE_OF_SITES = 5_000
+
+
+def write_log(path: Path, rows: int, seed: int = 1) -> int:
+    """
+    Write a log; gives its size in bytes.
+
+    Half of the rows are copies of an earlier original drawn from all of them, in 0 to 3 bits other. doc_ids have
+    32 hex digits, URLs some 70 characters; each record is one partition's, whose author has committed the one before.
+    """
+    random = np.random.default_rng(seed)
+    originals = np.empty(rows // 2 + 2 * RECORD_ROWS, np.uint64)
+    known = 0
+    with path.open("wb") as file:
+        for number, first in enumerate(range(0, rows, RECORD_ROWS)):
+            count = min(RECORD_ROWS, rows - first)
+            prints = random.integers(0, 2**64, count, np.uint64)
+            copies = np.flatnonzero(random.random(count) < 0.5) if known else np.empty(0, np.int64)
+            prints[copies] = originals[random.integers(0, max(known, 1), len(copies))]
+            for _ in range(3):  # a flip that is drawn twice is none
+                flips = np.uint64(1) << random.integers(0, 64, len(copies), np.uint64)
+                prints[copies] ^= np.where(random.random(len(copies)) < 0.5, flips, np.uint64(0))
+            new = np.delete(prints, copies)[: len(originals) - known]
+            originals[known : known + len(new)] = new
+            known += len(new)
+            record = _record(random, prints, number, first)
+            file.write(_LENGTH.pack(len(record)) + record)
+    return path.stat().st_size
+
+
+def _record(random: np.random.Generator, prints: NDArray[np.uint64], number: int, first: int) -> bytes:
+    count = len(prints)
+    author = DEFINITION.author("bench")
+    sites = random.integers(0, _SHARE_OF_SITES, count).tolist()
+    urls = [
+        b"https://www.site-%04d.example.org/news/2026/%02d/an-article-with-the-number-%08d"
+        % (site, site % 12, first + at)
+        for at, site in enumerate(sites)
+    ]
+    partition, at = number % PARTITIONS, number // PARTITIONS * RECORD_ROWS
+    columns = (
+        prints,
+        random.integers(0, 2**64, count, np.uint64),
+        1_760_000_000_000 + first + np.arange(count),
+        np.full(count, 300),
+        np.arange(count),
+        np.full(count, 32),
+        [len(url) for url in urls],
+        np.zeros(count),
+        np.where(random.random(count) < SHORT_SHARE, RowKind.SHORT, RowKind.FULL),
+    )
+    header = _HEADER.pack(
+        b"NDLG", FORMAT_VERSION, 1, count, author.parameters_hash, author.scheme.encode(), len(author.name)
+    )
+    return b"".join(
+        [
+            header,
+            _SECTION.pack(b"bench-documents!", partition, count, at, at + count, at),
+            *(np.asarray(column).astype(kind).tobytes() for column, (_, kind) in zip(columns, _COLUMNS, strict=True)),
+            author.name.encode(),
+            random.bytes(16 * count).hex().encode(),
+            *urls,
+        ]
+    )
+
+
+def read_log(path: Path) -> Iterator[bytes]:
+    """Give the records in order."""
+    with path.open("rb", buffering=1 << 20) as file:
+        while length := file.read(_LENGTH.size):
+            yield file.read(_LENGTH.unpack(length)[0])
