@@ -292,6 +292,9 @@ class PublishingSteps:
         if self.waiting:
             self._publish(self.waiting.popleft())
 
+    def check(self) -> None:
+        """A failure comes out of `step`."""
+
     def finish(self, meanwhile: Callable[[], object]) -> None:
         """Publish all."""
         while self.waiting:

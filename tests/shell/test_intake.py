@@ -238,3 +238,17 @@ def test_what_was_gathered_before_reading_again_is_void() -> None:
     first.ended.set()
     intake._step(source)
     assert _spans(batches.get_nowait()) == [(0, 0, 5)]
+
+
+def test_batches_that_have_ended_are_forgotten() -> None:
+    """Full ones too, which do not ask whether any is underway: catching up takes days, and must not take memory."""
+    batches: queue.Queue[Batch | None] = queue.Queue()
+    intake, _ = _intake(batches)
+    full = Settings().batch_documents_max
+    source = _Polls([_messages(0, number * full, (number + 1) * full) for number in range(20)])
+    for _ in range(20):
+        intake._step(source)
+        batch = batches.get_nowait()
+        assert batch is not None
+        batch.ended.set()
+    assert len(intake._underway) <= 1

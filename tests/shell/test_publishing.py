@@ -204,6 +204,40 @@ def test_a_failure_of_the_thread_comes_out_where_batches_are_handed_over() -> No
         thread.finish(lambda: None)
 
 
+def test_a_failure_of_the_thread_is_noticed_without_another_batch() -> None:
+    """On a quiet topic nothing is handed over any more; what waited behind the failure is not underway for ever."""
+    begun = threading.Event()
+
+    def publish(batch: Answered) -> None:
+        begun.wait(5)
+        batch.ended.set()
+        raise FencedError("taken over")
+
+    thread = PublishingThread(publish)
+    failing, waiting = (Answered((), "", 0.0, threading.Event()) for _ in range(2))
+    thread.offer(failing, lambda: None)
+    thread.check()
+    thread.offer(waiting, lambda: None)
+    begun.set()
+    assert waiting.ended.wait(5)
+    with pytest.raises(FencedError, match="taken over"):
+        thread.check()
+
+
+def test_the_loop_ends_when_publishing_has_failed_and_nothing_comes() -> None:
+    """A fenced worker leaves the group, so that its partitions move; it does not wait for its next document."""
+    worker = one_worker()
+
+    class Failed(PublishingThread):
+        def check(self) -> None:
+            """Raise at once."""
+            raise FencedError("taken over")
+
+    worker.loop._publishing = Failed(print)
+    with pytest.raises(FencedError, match="taken over"):
+        worker.loop.run()
+
+
 def test_reading_again_for_ever_is_given_up() -> None:
     """A batch that can never be answered ends the worker with the cause."""
     answered = Answered((), "", 0.0, threading.Event(), RetryError("no longer kept"))

@@ -152,7 +152,8 @@ class Intake:
             with self._limit("going back in the source"):
                 source.seek({part: again[part] for part in touched})
         self._gather(messages)
-        if self._gathered and (self._is_full() or not self._is_busy()):
+        is_busy = self._is_busy()  # asked each time: it forgets the batches that have ended
+        if self._gathered and (self._is_full() or not is_busy):
             self._hand_on(source)
 
     def _gather(self, messages: Sequence[SourceMessage]) -> None:

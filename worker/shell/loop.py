@@ -88,6 +88,7 @@ class Loop:
         try:
             while True:
                 self._between()
+                self._publishing.check()
                 try:
                     batch = self._batches.get(timeout=0.01)
                 except queue.Empty:
@@ -150,6 +151,7 @@ class Loop:
         """Follow the log until a batch is prepared; False if it takes too long while the worker is to stop."""
         deadline_s = math.inf
         while not batch.prepared.wait(0.05):
+            self._publishing.check()
             self._follow()
             if self._stopping.is_set():
                 deadline_s = min(deadline_s, time.monotonic() + STOP_GRACE_S)

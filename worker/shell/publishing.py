@@ -205,6 +205,9 @@ class Handover(Protocol):
     def offer(self, batch: Answered, meanwhile: Callable[[], object]) -> None:
         """Hand a batch over; while there is no room for it `meanwhile` is called."""
 
+    def check(self) -> None:
+        """Raise what publishing has failed with; it may be long until there is another batch to offer."""
+
     def finish(self, meanwhile: Callable[[], object]) -> None:
         """Wait until all that were handed over have been published."""
 
@@ -216,7 +219,8 @@ class PublishingThread:
     """
     Runs `publish` for batch after batch on a thread of its own; one batch may wait.
 
-    What `publish` raises comes out of the next call, and nothing is published after it.
+    What `publish` raises comes out of the next call, and nothing is published after it: while there is no batch to
+    offer, `check` is to be called.
     """
 
     def __init__(self, publish: Callable[[Answered], None]) -> None:
@@ -231,6 +235,11 @@ class PublishingThread:
         while not self._put(batch):
             meanwhile()
 
+    def check(self) -> None:
+        """Raise what publishing has failed with."""
+        if self._failure is not None:
+            raise self._failure
+
     def finish(self, meanwhile: Callable[[], object]) -> None:
         """Take no more batches, and wait until all that were handed over have been published."""
         while not self._put(None):
@@ -238,7 +247,7 @@ class PublishingThread:
         while self._thread.is_alive():
             self._thread.join(_SLICE_S)
             meanwhile()
-        self._raise()
+        self.check()
 
     def abandon(self, wait_s: float) -> None:
         """Let the transaction that runs come to its end, and drop what waits behind it."""
@@ -248,21 +257,18 @@ class PublishingThread:
         self._thread.join(wait_s)
 
     def _put(self, batch: Answered | None) -> bool:
-        self._raise()
+        self.check()
         try:
             self._batches.put(batch, timeout=_SLICE_S)
         except queue.Full:
             return False
         return True
 
-    def _raise(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-
     def _run(self) -> None:
         while (batch := self._batches.get()) is not None:
             if self._failure is not None:
-                continue  # emptied, so that nobody waits for room
+                batch.ended.set()  # emptied, so that nobody waits for room
+                continue
             try:
                 self._publish(batch)
             except BaseException as error:

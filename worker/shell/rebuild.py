@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from worker.errors import NeardupError, StopError
@@ -47,7 +48,7 @@ class Plan(NamedTuple):
         if self.settings.state_dir is not None:
             names.append("state_dir")
         values = {name: getattr(self.settings, name) for name in names}
-        return [f"{name} = {_toml(value)}" for name, value in values.items()]
+        return [f"{name} = {_toml(value)}" for name, value in values.items() if value is not None]  # TOML has no null
 
 
 class Progress(NamedTuple):
@@ -62,6 +63,8 @@ def _toml(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, tuple):
         return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, Path):
+        value = value.resolve()  # whoever starts workers with it stands elsewhere
     return json.dumps(str(value))  # a JSON string is a TOML string
 
 

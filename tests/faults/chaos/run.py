@@ -46,12 +46,13 @@ class Outcome(NamedTuple):
     unconsumed: int
     endings: tuple[tuple[str, int], ...]
     hung: tuple[str, ...]
+    crashed: tuple[str, ...]  # whose log holds a traceback: an end that nobody foresaw, restarted or not
     folder: Path | None
 
     @property
     def clean(self) -> bool:
-        """Tell whether everything was answered once, rightly and in time, and every worker ended when asked to."""
-        return self.result.clean and not self.unconsumed and not self.hung
+        """Tell whether everything was answered once, rightly and in time, and no worker hung or crashed."""
+        return self.result.clean and not self.unconsumed and not self.hung and not self.crashed
 
     def line(self) -> str:
         """Say it in one line."""
@@ -67,6 +68,7 @@ class Outcome(NamedTuple):
             f"lost {result.lost} repeated {result.repeated} wrong {result.wrong}"
             + (f" unconsumed {self.unconsumed}" if self.unconsumed else "")
             + (f" hung {', '.join(self.hung)}" if self.hung else "")
+            + (f" crashed {', '.join(self.crashed)}" if self.crashed else "")
             + (f"; kept in {self.folder}" if self.folder else "")
         )
 
@@ -132,7 +134,9 @@ class Chaos:
             hung = self._stop()
             topics = self._topics()
             result = judge(topics)
-            outcome = Outcome(schedule, result, settled_s, unconsumed, tuple(self._endings), hung, None)
+            outcome = Outcome(
+                schedule, result, settled_s, unconsumed, tuple(self._endings), hung, self._crashed(), None
+            )
             if outcome.clean:
                 self._clear()
                 return outcome
@@ -247,11 +251,17 @@ class Chaos:
         hung = []
         for name, process in running.items():
             try:
-                process.wait(40)
+                code = process.wait(40)
+                if code != 0:
+                    self._endings.append((name, code))
             except AssertionError:
                 hung.append(name)
                 process.signal(signal.SIGABRT)  # faulthandler writes where it hangs
         return tuple(hung)
+
+    def _crashed(self) -> tuple[str, ...]:
+        logs = sorted(self._folder.glob("*.log"))
+        return tuple(log.stem for log in logs if b"Traceback (most recent call last)" in log.read_bytes())
 
     def _topics(self) -> Topics:
         deployment, settings = self._deployment, self._deployment.settings
