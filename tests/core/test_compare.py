@@ -90,13 +90,26 @@ def test_the_longest_subsequence_costs_bounded_memory() -> None:
     assert peak < 110_000_000
 
 
+def test_of_longer_texts_equal_ends_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words put before a text, and a text that goes on, leave what is equal in the count, of the true length."""
+    monkeypatch.setattr("worker.core.compare.TOKENS_MAX", 100)
+    text = [f"w{i}" for i in range(400)]
+    before = compare(" ".join([f"n{i}" for i in range(200)] + text), " ".join(text), Parameters(), (None, None))
+    assert (before.subsequence, before.subsequence_tokens) == (400 / 600, (600, 400))
+    further = compare(" ".join(text), " ".join(text[:100]), Parameters(), (None, None))
+    assert further.subsequence == 100 / 400
+    first, second = (" ".join(text[:150] + [f"{letter}{i}" for i in range(300)] + text[150:]) for letter in "ab")
+    both = compare(first, second, Parameters(), (None, None))
+    assert (both.subsequence, both.subsequence_tokens) == (400 / 700, (500, 500))
+
+
 def test_longer_texts_are_compared_by_their_beginnings(monkeypatch: pytest.MonkeyPatch) -> None:
     """What differs is longer than the bound: the subsequence sees that much of each behind their common beginning."""
     monkeypatch.setattr("worker.core.compare.TOKENS_MAX", 100)
     first, second = (" ".join(["same"] * 50 + [f"{letter}{i}" for i in range(300)]) for letter in "ab")
     found = compare(first, second, Parameters(), (None, None))
     assert found.subsequence_tokens == (150, 150)
-    assert found.subsequence == 50 / 150
+    assert found.subsequence == 50 / 350  # at least: of the whole length
 
 
 def test_long_texts_that_are_nearly_equal_are_seen_whole() -> None:

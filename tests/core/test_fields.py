@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -145,3 +147,32 @@ def test_a_tie_of_own_features_is_zero() -> None:
     """As everywhere."""
     assert Fingerprinter().of_features({0b0110: 5, 0b0011: 5}) == 0b0010
     assert define("", Parameters()).value == 0
+
+
+def test_features_of_numpys_are_features_and_fractions_are_not() -> None:
+    """All bits of a wide fingerprint from NumPy's keys; a weight of 1.5 is refused, and does not count as 1."""
+    keys = np.random.default_rng(1).integers(0, 2**64, 40, np.uint64)
+    for bits in (32, 64, 128):
+        fingerprints = Fingerprinter(Parameters(bits=bits))
+        plain = fingerprints.of_features({int(key): 3 for key in keys})
+        numpys: Any = dict.fromkeys(keys, np.int64(3))
+        assert fingerprints.of_features(numpys) == plain
+    fractions: Any = {1: 1.9, 2: 1.1}
+    with pytest.raises(TypeError, match="float"):
+        Fingerprinter().of_features(fractions)
+
+
+def test_many_documents_in_fields_are_the_same_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the portion, with languages and without; and no documents are no fingerprints."""
+    fingerprints = Fingerprinter(Parameters(fields=(("title", 4), ("body", 1)), anchors="named"))
+    documents = [
+        {"title": f"The ferry {n}", "body": f"It was late again, {n} times, and nobody has said why."} for n in range(7)
+    ]
+    languages = ["en", None, "de", "en", "en", None, "fr"]
+    whole = fingerprints.of_fields(documents, languages)
+    monkeypatch.setattr("worker.core.fingerprint.FIELDS_CHUNK", 2)
+    for column, found in zip(whole, fingerprints.of_fields(documents, languages), strict=True):
+        np.testing.assert_array_equal(np.asarray(column), np.asarray(found))
+    assert fingerprints.of_fields([]).fingerprints.tolist() == []
+    with pytest.raises(ValueError, match="must weigh each field"):
+        Fingerprinter().of_fields([])

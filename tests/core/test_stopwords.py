@@ -52,6 +52,7 @@ def test_a_users_list_is_folded() -> None:
         ("# only a comment", "has no words"),
         ("one\nit's", r"line 2 is \"it's\".*cuts at \"'\""),
         ("two words", "line 1 is 'two words'"),
+        ("の\nしかし", "line 2 is 'しかし': in this script each character is one"),
         ("a" * (CHARACTERS_MAX + 1), f"at most {CHARACTERS_MAX} characters, line 1 has {CHARACTERS_MAX + 1}"),
         ("\n".join(str(number) for number in range(WORDS_MAX + 1)), f"line {WORDS_MAX + 1} brings another"),
     ],

@@ -33,7 +33,7 @@ def compare_command(
     Compare two documents: the bits that differ, shared and unshared shingles, classical measures, and a diff.
 
     Pages are compared by their main content, as everywhere. Of longer texts the subsequence and the diff see 20,000
-    tokens each, equal beginnings apart.
+    tokens each, equal beginnings and ends apart.
     """
     from worker.core.compare import compare  # noqa: PLC0415
 

@@ -59,9 +59,10 @@ def _measures(found: Comparison) -> Table:
         ("Jaccard of words", found.jaccard_words),
         ("Jaccard of shingles", found.jaccard_shingles),
         (f"MinHash estimate of it ({MINHASHES} minima)", found.minhash),
-        ("longest common subsequence / longer text", found.subsequence),
     ):
         table.add_row(name, f"{value:.3f}")
+    bound = "" if found.subsequence_tokens == found.tokens else "at least "
+    table.add_row("longest common subsequence / longer text", f"{bound}{found.subsequence:.3f}")
     return table
 
 

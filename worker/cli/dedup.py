@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import Annotated
 import typer
 
 from worker.cli import app
+from worker.cli.lines import STDIN
+from worker.cli.lines import output as opened_output
 from worker.cli.options import with_settings
 from worker.settings import BatchSettings, EngineSettings, Settings
 
@@ -43,7 +44,7 @@ def dedup(
     started = time.monotonic()
     with (
         file_engine(settings, state) as engine,
-        sys.stdout.buffer if output is None else output.open("wb") as stream,
+        opened_output(output or STDIN) as stream,
     ):
         records = tracked(crawl, crawl, "judging")
         for answered in engine.judge((record.key, record.value) for record in records):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from worker.cli import app
+from worker.cli.lines import STDIN
+from worker.cli.lines import output as opened_output
 from worker.cli.options import with_settings
 from worker.settings import BatchSettings, EngineSettings, Settings
 
@@ -61,8 +62,7 @@ def fingerprint(
                 without[RowKind(row.kind).name.lower()] += 1
                 typer.echo(f"no fingerprint: document {row.offset} {row.doc_id}: {row.note}", err=True)
 
-    stream: BinaryIO = sys.stdout.buffer if output is None else output.open("wb")
-    with preparing(settings) as preparer, stream:
+    with preparing(settings) as preparer, opened_output(output or STDIN) as stream:
         messages = ((record.key, record.value) for record in tracked(crawl, crawl, "fingerprinting"))
         for row in kept(prepared_rows(preparer, messages, settings.batch_documents_max)):
             stream.write(_line(row, written))

@@ -76,5 +76,9 @@ def output(path: Path) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    with path.open("wb") as stream:
+    try:
+        stream = path.open("wb")
+    except OSError as error:
+        raise StopError(f"cannot write {path}: {error.strerror or error}") from error
+    with stream:
         yield stream

@@ -15,15 +15,17 @@ from worker.settings import EngineSettings, Settings
 @with_settings(EngineSettings)
 def warm_up_command(settings: Settings) -> None:
     """
-    Compile and load every kernel (fingerprints, index, pairs), and say where their machine code is kept.
+    Compile and load every kernel (fingerprints, index, log, pairs), and say where their machine code is kept.
 
     That is NUMBA_CACHE_DIR, else beside the code, else your cache directory; where none of them may be written, each
     process compiles for itself.
     """
     begun = time.perf_counter()
     from worker.core.warm import warm_up  # noqa: PLC0415
+    from worker.log.replica import Replica  # noqa: PLC0415
 
     kept = warm_up(settings.parameters, settings.max_distance)
+    Replica(settings.definition).warm_up()
     seconds = time.perf_counter() - begun
     if kept is None:
         typer.echo(

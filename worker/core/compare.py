@@ -47,8 +47,10 @@ class Comparison:
     jaccard_words: float  # distinct tokens: shared / all
     jaccard_shingles: float  # distinct shingles that count: shared / all
     minhash: float  # the same, estimated from MINHASHES minima
-    subsequence: float  # tokens of the longest common subsequence / tokens of the longer text
-    subsequence_tokens: tuple[int, int]  # how many tokens of each text it saw: all of them up to TOKENS_MAX
+    subsequence: (
+        float  # tokens of the longest common subsequence / tokens of the longer; at least, if not all were seen
+    )
+    subsequence_tokens: tuple[int, int]  # how many tokens of each text it saw: all, or their equal ends and TOKENS_MAX
     steps: list[Step]  # from the first text to the second, over these tokens
 
     @property
@@ -92,7 +94,7 @@ def compare(first: str, second: str, parameters: Parameters, languages: tuple[st
     ]
     seen = _seen(*words)
     common = common_length(*seen)
-    longer = max(len(seen[0]), len(seen[1]))
+    longer = max(len(words[0]), len(words[1]))
     return Comparison(
         fingerprints=made,
         bits=parameters.bits,
@@ -164,13 +166,21 @@ def _only(mine: dict[int, Feature], others: dict[int, Feature]) -> list[Feature]
 
 
 def _seen(first: list[str], second: list[str]) -> tuple[list[str], list[str]]:
-    """The texts as the subsequence sees them: whole where what differs is at most TOKENS_MAX long, else cut there."""
+    """
+    The texts as the subsequence sees them: what lies between their equal ends is cut to TOKENS_MAX.
+
+    Where nothing lies between in one of them, there is nothing to search.
+    """
     head = _equal_from_the_start(zip(first, second, strict=False))
-    end = head + TOKENS_MAX
     tail = _equal_from_the_start(zip(reversed(first[head:]), reversed(second[head:]), strict=False))
-    if max(len(first), len(second)) - head - tail <= TOKENS_MAX:
+    if min(len(first), len(second)) == head + tail:
         return first, second
-    return first[:end], second[:end]
+    return _shortened(first, head, tail), _shortened(second, head, tail)
+
+
+def _shortened(words: list[str], head: int, tail: int) -> list[str]:
+    behind = len(words) - tail
+    return words[: min(head + TOKENS_MAX, behind)] + words[behind:]
 
 
 def _equal_from_the_start(pairs: Iterator[tuple[str, str]]) -> int:

@@ -33,6 +33,8 @@ from worker.core.tokens import MASK
 
 __all__ = ["FingerprintBatch", "Fingerprinter", "Kind", "hamming_distance", "similarity"]
 
+FIELDS_CHUNK = 2_000  # documents in fields whose tallies stand in memory at once
+
 
 class FingerprintBatch(NamedTuple):
     """The fingerprints of n texts, as columns."""
@@ -125,7 +127,7 @@ class Fingerprinter:
         0
         """
         names = [name for name, _ in self.parameters.fields]
-        for document in documents:
+        for document in documents if names else [{}]:
             if not names or not document.keys() <= set(names):
                 raise ValueError(
                     f"Parameters(fields=…) must weigh each field, got fields {sorted(document)} and weights "
@@ -135,6 +137,18 @@ class Fingerprinter:
             raise ValueError(
                 f"each document has a language or None, got {len(documents)} documents, {len(languages)} languages"
             )
+        # A tally is 512 bytes a field: some thousand documents at once are all that needs to stand in memory.
+        found = [
+            self._of_fields(documents[begin : begin + FIELDS_CHUNK], None if languages is None else
+                            languages[begin : begin + FIELDS_CHUNK])
+            for begin in range(0, max(len(documents), 1), FIELDS_CHUNK)
+        ]  # fmt: skip
+        return FingerprintBatch(*map(np.concatenate, zip(*found, strict=True)))
+
+    def _of_fields(
+        self, documents: Sequence[Mapping[str, str]], languages: Sequence[str | None] | None
+    ) -> FingerprintBatch:
+        names = [name for name, _ in self.parameters.fields]
         texts = [document.get(name, "") for document in documents for name in names]
         each = None if languages is None else [language for language in languages for _ in names]
         return _as_batch(sum_fields(self._run(texts, each, tallies=True), self.parameters), self.parameters)
@@ -148,6 +162,7 @@ class Fingerprinter:
                 the XXH64 of its UTF-8 bytes.
         Raises:
             ValueError: no features, a weight below 1, or weights that sum beyond 2**62.
+            TypeError: a hash or a weight that is not a whole number.
 
         Cost: O(bits · features), about 0.1 ms for 1,000 of them.
 

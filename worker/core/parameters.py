@@ -67,6 +67,9 @@ class Parameters:
     stopwords: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "widths", tuple(self.widths))  # hashable, whatever they were given as
+        if self.stopwords is not None:
+            object.__setattr__(self, "stopwords", frozenset(self.stopwords))
         _one_of("bits", self.bits, (32, 64, 128))
         _one_of("unit", self.unit, ("word", "character"))
         _one_of("term_frequency", self.term_frequency, ("one", "log", "tf"))

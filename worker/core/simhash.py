@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -68,15 +69,17 @@ def fold_columns(hashes: Sequence[int], weights: Sequence[int], bits: int = 64) 
     `fold`, quicker for many features.
 
     Args:
-        hashes, weights: of each feature.
+        hashes, weights: of each feature; integers of any kind, NumPy's too.
     Raises:
         ValueError: as `fold`, and for a hash below 0 or beyond 64 bits.
+        TypeError: a hash or a weight is not a whole number: 1.5 would count as 1.
 
     Cost: about 0.1 ms for 1,000 features of 64 bits.
 
     >>> fold_columns([0b01, 0b10], [1, 300])
     2
     """
+    hashes, weights = list(map(operator.index, hashes)), list(map(operator.index, weights))
     for value, weight in zip(hashes, weights, strict=True):
         if not 0 <= value < 1 << 64:
             raise ValueError(f"a feature's hash has 64 bits, got {value:#x}")

@@ -1,4 +1,4 @@
-"""Every kernel compiled, or loaded, once: what a first document, a first match and a first search would wait for."""
+"""The kernels of fingerprints, index and search compiled, or loaded, once; the log's are `Replica.warm_up`'s."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TABLES_FROM = 4_096  # a smaller index is a flat list, and its tables' kernels w
 
 def warm_up(parameters: Parameters, max_distance: int) -> Path | None:
     """
-    Run every kernel on next to nothing: fingerprints, index, all pairs.
+    Run the kernels on next to nothing: fingerprints, index, all pairs, the most similar ones.
 
     Returns:
         Where the machine code is kept for the next process; None when nothing can be written and each process compiles

@@ -186,8 +186,10 @@ class Replica:
             Row(0, RowKind.FULL, "a", "", 0, 1, 1, 9),
             Row(1, RowKind.SHORT, "b", "", 0, 2, 2, 1),
             *(Row(n, RowKind.FULL, str(n), "", 0, n * _SPREAD % 2**64, n, 9) for n in range(2, _WARM_ROWS)),
-            Row(_WARM_ROWS, RowKind.FULL, "a", "", 0, 2**63, 3, 9),  # another version of the first
-            Row(_WARM_ROWS + 1, RowKind.DELETED, "b", "", 0),
+            Row(_WARM_ROWS, RowKind.FULL, "copy", "", 0, 1, 1, 9),  # so that not all rows before it and behind it stay
+            Row(_WARM_ROWS + 1, RowKind.FULL, "last", "", 0, 2**64 - 1, 4, 9),
+            Row(_WARM_ROWS + 2, RowKind.FULL, "a", "", 0, 2**63, 3, 9),  # another version of the first
+            Row(_WARM_ROWS + 3, RowKind.DELETED, "b", "", 0),
         ]
         idle = Replica(self.definition)
         for log_offset, data in enumerate(

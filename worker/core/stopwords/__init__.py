@@ -18,6 +18,7 @@ from importlib.resources import files
 import xxhash
 
 from worker.core.stopwords.codes import primary_code
+from worker.core.tokens import tokens
 
 __all__ = [
     "CHARACTERS_MAX",
@@ -120,6 +121,11 @@ def load(text: str) -> frozenset[str]:
             raise ValueError(
                 f"a stopword is one token (letters, digits, combining marks), line {number} is {word!r}: "
                 f"the tokeniser cuts at {strange!r}, so it would never match"
+            )
+        if len(tokens(word)) != 1:
+            raise ValueError(
+                f"a stopword is one token, line {number} is {word!r}: in this script each character is one, and each "
+                f"of them would anchor by itself. Give the characters that are function words, a line each"
             )
         words.add(word)
         if len(words) > WORDS_MAX:
