@@ -127,6 +127,20 @@ def test_with_a_state_the_next_run_goes_on_where_the_last_ended(tmp_path: Path) 
     assert [_judged(answer) for half in halves for answer in half] == [_judged(answer) for answer in whole]
 
 
+def test_retention_is_a_flag_and_belongs_to_the_state(tmp_path: Path) -> None:
+    """With room for two originals the first is forgotten; a state of another retention is refused."""
+    texts = [ARTICLE, "One note of its own", "Another note, of its own", ARTICLE]
+    documents = [page(n, text=text) for n, text in enumerate(texts)]
+    flags = ("--documents-max", "2", "--batch-documents-max", "1", "--state", str(tmp_path / "state"))
+    answers, _ = dedup(tmp_path, lines(*documents), *flags)
+    assert [answer["verdict"] for answer in answers] == ["new"] * 4
+    assert [answer["index"]["documents"] for answer in answers] == [0, 1, 2, 2]
+    assert ["horizon" in answer["index"] for answer in answers] == [False, False, False, True]
+    arguments = ["dedup", str(tmp_path / "in.jsonl"), "--output", str(tmp_path / "o.jsonl"), "--processes", "0"]
+    result = CliRunner().invoke(app, [*arguments, "--state", str(tmp_path / "state"), "--expire-after-s", "60"])
+    assert isinstance(result.exception, StopError) and "documents_max 2" in str(result.exception)
+
+
 def _judged(answer: dict[str, Any]) -> dict[str, Any]:
     """What does not depend on the clock, nor on how documents share a record."""
     index = {"documents": answer["index"]["documents"]}

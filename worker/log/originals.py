@@ -34,6 +34,9 @@ class _TextColumn:
         self.begins: Column[np.int64] = Column(np.int64)
         self.data: Column[np.uint8] = Column(np.uint8, BYTES_BITS)
 
+    def __len__(self) -> int:
+        return len(self.begins)
+
     def append(self, texts: Texts) -> None:
         if len(texts):
             self.begins.append(len(self.data) + np.concatenate([[0], texts.ends[:-1]]))
@@ -49,6 +52,13 @@ class _TextColumn:
         begins = self.begins.slice(first, stop)
         end = self.begins[stop] if stop < len(self.begins) else len(self.data)
         return Texts(self.data.slice(int(begins[0]), end), np.append(begins[1:], end) - begins[0])
+
+    def gather(self, rows: NDArray[np.int64]) -> Texts:
+        begins = self.begins.take(rows)
+        ends = np.full(len(rows), len(self.data))
+        ends[rows + 1 < len(self)] = self.begins.take(rows[rows + 1 < len(self)] + 1)
+        edges = zip(begins.tolist(), ends.tolist(), strict=True)
+        return Texts.of([self.data.slice(begin, end).tobytes() for begin, end in edges])
 
     def forget(self, row: int) -> None:
         self.begins.forget(row)
@@ -124,10 +134,8 @@ class Originals:
         return self._times.take(rows)
 
     def texts(self, rows: NDArray[np.int64]) -> tuple[Texts, Texts]:
-        """The doc_ids and the URLs of these rows, as columns of their own. Cost: some 5 µs a row."""
-        chosen = rows.tolist()
-        doc_ids, urls = (Texts.of([texts.get(row) for row in chosen]) for texts in self._texts())
-        return doc_ids, urls
+        """The doc_ids and the URLs of these rows, as columns of their own. Cost: some 2 µs a row."""
+        return self._doc_ids.gather(rows), self._urls.gather(rows)
 
     def forget(self, row: int) -> None:
         """Give back the memory of rows below `row`, in whole chunks."""

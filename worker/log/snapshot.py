@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from worker.errors import StopError
 from worker.log.answers import JUDGED_COLUMNS, Judged
 from worker.log.columns import Column
+from worker.log.compaction import compacted
 from worker.log.coverage import Coverage, Span
 from worker.log.definition import Definition
 from worker.log.judge import Judge
@@ -130,8 +131,11 @@ def restore(data: bytes | memoryview, definition: Definition, log: LogIdentity) 
         StopError: of a newer format, of another log or of another definition: falling back silently would hide it.
     Cost: O(bytes) for the checksum, and inserting each live row into the index and the table of doc_ids.
     """
+    header: Mapping[str, Any]
+    arrays: Columns
     header, arrays = unpack(data)
     _check_identity(header, definition, log)
+    header, arrays = compacted(header, arrays)
     replica = Replica(definition)
     _restore_judge(replica.judge, arrays, header)
     _restore_sources(replica, arrays)
