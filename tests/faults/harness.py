@@ -271,9 +271,9 @@ class Deployment:
         assert (report.documents, report.answered, report.unanswered) == (self.fed, self.fed, 0), report
         answers = self.answers()
         assert len(answers) == self.fed and max(Counter(place for place, _ in answers).values(), default=1) == 1
-        oracle = Oracle(self.settings.max_distance)
-        for record in self.log():
-            oracle.apply(record)
+        oracle = Oracle(self.settings.max_distance, self.settings.definition.retention)
+        for message in self.read(self.settings.topic_fingerprints):
+            oracle.apply(message.value, message.timestamp_ms)
         topic_id = self.admin.describe([self.settings.topic_documents])[self.settings.topic_documents].topic_id
         for (partition, offset), answer in answers:
             assert answer == oracle.answers[Source(topic_id, partition), offset], (partition, offset)

@@ -16,7 +16,7 @@ class OperationSettings(BaseModel):
     """State on disk, metrics and logs."""
 
     state_dir: Path | None = setting(
-        None, "directory", "Where snapshots are kept. Without it a start replays the whole log, 10 M rows a minute."
+        None, "directory", "Where snapshots are kept. Without it a start replays the whole log, 30 M rows a minute."
     )
     snapshot_interval_s: float = setting(
         300.0, "s", "Between two snapshots: a start replays at most so much of the log.", low=1, high=86_400
