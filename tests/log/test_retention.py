@@ -255,6 +255,24 @@ def test_rows_are_numbered_anew_before_their_32_bits_run_out(monkeypatch: pytest
     assert said(told[0])[:3] == ("duplicate", "doc-240297", 0)
 
 
+def test_what_is_live_is_kept_whatever_kept_verdicts_name() -> None:
+    """An uncommitted copy of the newest original does not let the older ones go that have not expired."""
+    of = definition(Retention(10))
+    replica = Replica(of)
+    for number in range(14):
+        replica.apply(decode(_many(of, number * 20_000, 20_000, number * 20_000)), number, number)
+    prints = np.random.default_rng(260_000).integers(0, 2**64, 20_000, np.uint64).tolist()
+    copy = Row(280_000, RowKind.FULL, "copy", "", 0, prints[-2], 1, 9)
+    replica.apply(decode(record(of, [copy], 280_000, 280_001, 280_000)), 14, 14)
+    replica.apply(decode(record(of, [], 280_001, 280_001)), 15, 14)
+    replica._check()
+    held = replica.judge.held
+    assert held.originals.first == 65_536 < held.oldest == 80_000
+    assert said(replica.answer(SOURCE, 280_000, "documents"))[0] == "duplicate"
+    replica.apply(decode(_many(of, 290_000, 10, 290_000)), 16, 16)
+    replica._check()
+
+
 def test_when_nearly_all_leave_at_once_the_tables_are_built_from_the_rest() -> None:
     """After a long silence: the same as if they had left one by one."""
     of = definition(Retention(100))

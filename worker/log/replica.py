@@ -102,7 +102,7 @@ class Replica:
         held = self.judge.held
         if held.has_forgettable:
             named = (pending.lowest_original() for pending in self.pending.values())
-            held.forget(min((row for row in named if row is not None), default=held.oldest))
+            held.forget(min([held.oldest, *(row for row in named if row is not None)]))
             if len(held) >= RENUMBERED_FROM:
                 less = held.renumber()
                 for pending in self.pending.values():
