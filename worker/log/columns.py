@@ -30,7 +30,7 @@ class Column(Generic[Scalar]):
     An array of one number type by row; rows below `first` are forgotten.
 
     Args:
-        bits: a chunk has 2 ** bits entries.
+        bits: a chunk has 2 ** bits entries; ROWS_BITS if left out.
 
     Cost: `append` O(new), `take` O(asked); memory is the entries, rounded up to a chunk, of which pages that were never
     written cost nothing.
@@ -43,9 +43,10 @@ class Column(Generic[Scalar]):
 
     __slots__ = ("_base", "_bits", "_chunks", "_foreign", "_length", "_shared", "_size", "dtype")
 
-    def __init__(self, dtype: type[Scalar], bits: int = ROWS_BITS) -> None:
+    def __init__(self, dtype: type[Scalar], bits: int | None = None) -> None:
         self.dtype: np.dtype[Any] = np.dtype(dtype)
-        self._bits, self._size = bits, 1 << bits
+        self._bits = ROWS_BITS if bits is None else bits
+        self._size = 1 << self._bits
         self._chunks: list[NDArray[Scalar]] = []
         self._base = 0  # chunks forgotten
         self._length = 0
@@ -60,6 +61,11 @@ class Column(Generic[Scalar]):
     def first(self) -> int:
         """The first row that is kept, the first one of a chunk."""
         return self._base << self._bits
+
+    @property
+    def size(self) -> int:
+        """Entries of a chunk."""
+        return self._size
 
     @property
     def nbytes(self) -> int:
@@ -177,7 +183,7 @@ class Column(Generic[Scalar]):
 
     @classmethod
     def from_array(
-        cls, dtype: type[Scalar], values: NDArray[Scalar], first: int = 0, bits: int = ROWS_BITS
+        cls, dtype: type[Scalar], values: NDArray[Scalar], first: int = 0, bits: int | None = None
     ) -> Column[Scalar]:
         """
         Give the column with these values from row `first` on; it refers to them (a mapped file) and never writes there.
@@ -194,7 +200,7 @@ class Column(Generic[Scalar]):
         column._chunks = [values[at : at + size] for at in range(0, whole, size)]
         column._shared = set(range(len(column._chunks)))
         column._foreign = set(column._shared)
-        column._base = first >> bits
+        column._base = first >> column._bits
         column._length = first + whole
         column.append(values[whole:])
         return column

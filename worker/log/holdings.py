@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from worker.core.exact import ExactTable
 from worker.core.index import PermutedIndex
-from worker.log.columns import ROWS_BITS, Column
+from worker.log.columns import Column
 from worker.log.originals import Originals
 from worker.log.record import RowKind
 from worker.log.texts import Texts
@@ -27,7 +27,6 @@ from worker.log.texts import Texts
 __all__ = ["RENUMBERED_FROM", "Holdings"]
 
 _HASHED_AT_ONCE = 100_000  # hashing copies what it reads
-_SCANNED_AT_ONCE = 1 << ROWS_BITS  # a chunk
 RENUMBERED_FROM = 3 << 30  # rows; a record adds a million at most
 _REBUILT_MIN = 50_000  # rows that leave at once, from which on building the tables anew can be faster
 
@@ -162,7 +161,7 @@ class Holdings:
         assert self.seen is not None, "only with retention"
         row = self.oldest
         while row < len(self):
-            stop = min((row | (_SCANNED_AT_ONCE - 1)) + 1, len(self))
+            stop = min((row | (self.live.size - 1)) + 1, len(self))
             older = int(np.searchsorted(self.seen.slice(row, stop), time_ms))
             row += older
             if row < stop:
@@ -173,7 +172,7 @@ class Holdings:
         """Give the `count` first live rows, ascending; there must be as many."""
         parts, row = [], self.oldest
         while count > 0:
-            stop = min((row | (_SCANNED_AT_ONCE - 1)) + 1, len(self))
+            stop = min((row | (self.live.size - 1)) + 1, len(self))
             part = self._live_between(row, stop)[:count]
             parts.append(part)
             count -= len(part)
@@ -190,7 +189,7 @@ class Holdings:
     @property
     def has_forgettable(self) -> bool:
         """Whether a chunk of rows lies wholly before the oldest that is live."""
-        return self.oldest >= self.originals.first + _SCANNED_AT_ONCE
+        return self.oldest >= self.originals.first + self.live.size
 
     def forget(self, row: int) -> None:
         """Give back the memory of rows below `row`, in whole chunks."""

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.verdict import Original
-from worker.log.columns import BYTES_BITS, Column
+from worker.log import columns
+from worker.log.columns import Column
 from worker.log.texts import Texts
 
 __all__ = ["Originals"]
@@ -32,7 +33,7 @@ class _TextColumn:
 
     def __init__(self) -> None:
         self.begins: Column[np.int64] = Column(np.int64)
-        self.data: Column[np.uint8] = Column(np.uint8, BYTES_BITS)
+        self.data: Column[np.uint8] = Column(np.uint8, columns.BYTES_BITS)
 
     def __len__(self) -> int:
         return len(self.begins)
@@ -181,6 +182,6 @@ class Originals:
             begins = arrays[f"{name}_begins"].astype(np.int64, copy=False)
             texts.begins = Column.from_array(np.int64, begins, first)
             texts.data = Column.from_array(
-                np.uint8, arrays[f"{name}_bytes"].astype(np.uint8, copy=False), byte, BYTES_BITS
+                np.uint8, arrays[f"{name}_bytes"].astype(np.uint8, copy=False), byte, columns.BYTES_BITS
             )
         return originals
