@@ -261,6 +261,11 @@ def test_rows_are_numbered_anew_before_their_32_bits_run_out(monkeypatch: pytest
     for number in range(13):
         data = _many(of, number * 20_000, 20_000, max(number - 4, 0) * 20_000)
         numbered.apply(decode(data), number, number)
+        if number == 6:
+            stored = to_bytes(numbered)
+    before = numbered.judge.held.originals.nbytes
+    adopt(numbered, *unpack(stored))  # written before, mapped after
+    assert numbered.judge.held.renumbered > 0 and numbered.judge.held.originals.nbytes < before
     monkeypatch.undo()
     for number in range(13):
         data = _many(of, number * 20_000, 20_000, max(number - 4, 0) * 20_000)

@@ -53,6 +53,7 @@ class Holdings:
         self.seen: Column[np.int64] | None = Column(np.int64) if has_times else None  # ascending: the log's time
         self.documents = 0
         self.oldest = 0  # no row before it is live
+        self.renumbered = 0  # by how much less each row is than it would have been
 
     def __len__(self) -> int:
         """Give the number of rows, those that are gone included."""
@@ -205,6 +206,7 @@ class Holdings:
         Cost: that of `build`. Rows are 32 bits in the tables, and with retention there can be more of them in time.
         """
         less = self.originals.first
+        self.renumbered += less
         self.originals.renumber(less)
         for column in (self.fingerprints, self.digests, self.kinds, self.live, self.seen):
             if column is not None:
@@ -217,7 +219,8 @@ class Holdings:
         Refer to arrays, of a snapshot of these very rows, in place of the columns that never change.
 
         Args:
-            arrays: by their names in a snapshot, without "originals."; firsts: as `Originals.firsts` was then.
+            arrays: by their names in a snapshot, without "originals.".
+            firsts: as `Originals.firsts` was then, in today's numbers; it may be negative.
         Returns:
             The chunks replaced: their memory is free when they are dropped.
         """

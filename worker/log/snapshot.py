@@ -69,6 +69,7 @@ def capture(replica: Replica, log: LogIdentity) -> Snapshot:
         "horizon_ms": judge.horizon_ms,
         "oldest": held.oldest,
         "firsts": held.originals.firsts,
+        "renumbered": held.renumbered,
     }
     return Snapshot(header, {**arrays, **_sources_of(replica), **_pending_of(replica)})
 
@@ -148,13 +149,15 @@ def adopt(replica: Replica, header: Mapping[str, Any], arrays: Columns) -> list[
     Let a replica refer to a snapshot of it, in place of its own memory for what never changes.
 
     Args:
-        header, arrays: as `unpack` gives them, of this replica at any earlier offset; they must stay as they are.
+        header, arrays: as `unpack` gives them, of this very replica at any earlier offset; they must stay as they are.
     Returns:
         The memory replaced. It is free when it is dropped, which takes a tenth of a second a GB: a thread's work.
 
     Cost: O(chunks), some 100 ns each.
     """
-    return replica.judge.held.adopt(_of_originals(arrays), header["firsts"])
+    held, (first, *first_bytes) = replica.judge.held, header["firsts"]
+    since = held.renumbered - header["renumbered"]
+    return held.adopt(_of_originals(arrays), (first - since, *first_bytes))
 
 
 def _of_originals(arrays: Columns) -> Columns:
@@ -174,6 +177,7 @@ def _restore_judge(judge: Judge, arrays: Columns, header: Mapping[str, Any]) -> 
         held.seen = Column.from_array(np.int64, own["seen"], firsts[0])
     held.build()
     held.oldest = int(header["oldest"])
+    held.renumbered = int(header["renumbered"])
     judge.clock_ms, judge.horizon_ms = header["clock_ms"], header["horizon_ms"]
 
 

@@ -146,15 +146,14 @@ class Checkpoint:
         return self._writer is not None and self._writer.is_alive()
 
     def _write_and_map(self, snapshot: Snapshot) -> None:
-        path = self._path(snapshot)
-        if not self.write(snapshot):
+        own: list[bytes | memoryview] = []
+        if not self.write(snapshot, own):
             return
         try:
-            data = _mapped(path)
-            self._written = unpack(data)
-            _release(data)
-        except (RestoreError, OSError) as error:
-            _log.warning("snapshot cannot be read back, memory is kept", path=str(path), cause=str(error))
+            self._written = unpack(own[0])
+            _release(own[0])
+        except RestoreError as error:
+            _log.warning("snapshot cannot be read back, memory is kept", offset=snapshot.next_offset, cause=str(error))
             metrics.SNAPSHOT_FAILURES.inc()
 
     def _path(self, snapshot: Snapshot) -> Path:
@@ -169,16 +168,19 @@ class Checkpoint:
                 return False
         return replica.next_offset <= self._saved_offset or self.write(capture(replica, self._log))
 
-    def write(self, snapshot: Snapshot) -> bool:
+    def write(self, snapshot: Snapshot, own: list[bytes | memoryview] | None = None) -> bool:
         """
         Put a snapshot into the folder, whole or not at all.
+
+        Args:
+            own: gets the file's bytes, mapped; another worker's of the same name may number its rows in another way.
 
         Gives False, with a warning and a metric, when the disk does not take it.
         """
         started = time.monotonic()
         path = self._path(snapshot)
         try:
-            self._write(snapshot, path)
+            self._write(snapshot, path, own)
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._temporary.unlink(missing_ok=True)
@@ -193,13 +195,15 @@ class Checkpoint:
         metrics.SNAPSHOT_S.observe(seconds)
         return True
 
-    def _write(self, snapshot: Snapshot, path: Path) -> None:
+    def _write(self, snapshot: Snapshot, path: Path, own: list[bytes | memoryview] | None) -> None:
         self._temporary.unlink(missing_ok=True)  # a predecessor that still writes keeps its own file
         with self._temporary.open("xb") as file:
             for part in snapshot.parts():
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())
+        if own is not None:
+            own.append(_mapped(self._temporary))
         self._temporary.rename(path)
         _sync_folder(self.folder)
         for old in set(self._damaged) - {path}:  # now there is a better one
