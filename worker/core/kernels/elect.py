@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from worker.core.compiled import fused
+from worker.core.kernels.machine import mask_of
 from worker.core.kernels.tally import add_hashes
 from worker.core.language import LANGUAGES_MAX, POINTS_MIN, TOKENS_MAX
 
@@ -22,7 +23,7 @@ assert LANGUAGES_MAX <= POINTS_BIT
 @fused
 def find_ballots(hashes: Any, count: Any, anchors: Any, found: Any) -> None:
     """
-    `found[t]` is the ballot of the token's hash, 0 if it is no function word.
+    `found[t]` is the ballot of the token's hash, 0 if it is no function word; without a branch, since none is foreseen.
 
     Args:
         anchors: rows of hash and ballot, and mask and shifts: a word is in the row of the bits above one of the two.
@@ -32,8 +33,8 @@ def find_ballots(hashes: Any, count: Any, anchors: Any, found: Any) -> None:
         value = hashes[t]
         one = (value >> first) & mask
         two = (value >> second) & mask
-        row = one if anchors.rows[one, 0] == value else two
-        found[t] = anchors.rows[row, 1] if anchors.rows[row, 0] == value else U(0)
+        here = anchors.rows[one, 1] & mask_of(anchors.rows[one, 0] == value)
+        found[t] = here | (anchors.rows[two, 1] & mask_of(anchors.rows[two, 0] == value))
 
 
 @fused

@@ -19,6 +19,7 @@ __all__ = [
     "fold_code_points",
     "load32",
     "load64",
+    "mask_of",
     "popcount",
     "rotated",
     "store32",
@@ -94,6 +95,22 @@ def trailing_zeros(_context: Any, value: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
     return value(value), generate
+
+
+@intrinsic
+def mask_of(_context: Any, _condition: Any) -> Any:
+    """
+    `mask_of(condition)`: a uint64 of 64 ones, or of none.
+
+    What follows from it is never compiled to a branch: the compiler is not told that it is one of two values.
+    """
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        whole = ir.IntType(64)
+        hidden = ir.InlineAsm(ir.FunctionType(whole, [whole]), "", "=r,0")
+        return builder.call(hidden, [builder.sext(arguments[0], whole)])
+
+    return types.uint64(types.boolean), generate
 
 
 @intrinsic

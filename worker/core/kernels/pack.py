@@ -15,8 +15,9 @@ from worker.core.parameters import Parameters
 
 __all__ = ["chunks", "compose", "empty_columns", "pack", "pack_one"]
 
-CHUNK_CHARACTERS = 1 << 17  # copied at once: enough to make the calls cheap, little enough for the second-level cache
+CHUNK_CHARACTERS = 1 << 18  # copied at once: a call costs 30 µs whatever is in it; twice as much gains 1 % more
 _SLACK = bytes(SLACK)
+_SLACK_TEXT = _SLACK.decode()
 _NO_BYTES = np.frombuffer(_SLACK, np.uint8)  # for reading, like the bytes of a text: else it would be another kernel
 _NO_CODES = np.zeros(1, np.uint32)
 _NO_TALLIES = np.empty((0, 0), np.int64)
@@ -42,7 +43,7 @@ def pack(texts: Sequence[str], by_byte: bool) -> Texts:
     Cost: O(characters), about 0.3 ns each.
     """
     is_wide = [not (by_byte and text.isascii()) for text in texts]
-    narrow = "".join([text for text, wide in zip(texts, is_wide, strict=True) if not wide])
+    narrow = [text for text, wide in zip(texts, is_wide, strict=True) if not wide]
     wide = "".join([text for text, wide in zip(texts, is_wide, strict=True) if wide])
     spans = np.zeros((len(texts), 4), np.uint64)
     lengths = np.array([len(text) for text in texts], np.uint64)
@@ -51,7 +52,8 @@ def pack(texts: Sequence[str], by_byte: bool) -> Texts:
         is_wide, np.cumsum(lengths * spans[:, IS_WIDE]), np.cumsum(lengths * (1 - spans[:, IS_WIDE]))
     )
     spans[:, START] = spans[:, END] - lengths
-    return Texts(_bytes(narrow), _code_points(wide), spans)
+    joined = np.frombuffer("".join([*narrow, _SLACK_TEXT]).encode("ascii"), np.uint8)
+    return Texts(joined, _code_points(wide), spans)
 
 
 def pack_one(text: str, by_byte: bool, number: int) -> Texts:
