@@ -32,7 +32,6 @@ class Nearness(NamedTuple):
     recall: dict[str, float]  # change -> share of the copies within the limit of their originals
     false_pairs: int  # of unrelated originals within the limit
     pairs: int
-    shares: list[float] | None  # of the originals with each bit set; None where the fingerprint can't be seen
 
 
 class Contender:
@@ -50,18 +49,22 @@ class Contender:
         """Tell which rows differ by more than the limit."""
         return np.bitwise_count(one ^ others) > DISTANCE_MAX
 
+    def shares(self, texts: list[str]) -> list[float] | None:
+        """Give the share of the texts with each bit set; None where that can't be seen."""
+        made = np.array(self.run(self.hold(texts)))
+        if made.dtype != np.uint64 or made.ndim > 1:
+            return None
+        bits = np.unpackbits(made.view(np.uint8).reshape(len(made), -1), axis=1, bitorder="little")
+        shares: list[float] = bits.mean(axis=0).tolist()
+        return shares
+
     def nearness(self, originals: list[str], changes: dict[str, list[str]]) -> Nearness:
         """Compare each copy with its original, and the originals with each other."""
         made = np.array(self.run(self.hold(originals)))
         copies = {change: np.array(self.run(self.hold(texts))) for change, texts in changes.items()}
         recall = {change: float(np.mean(~self.distinct(made, found))) for change, found in copies.items()}
         false_pairs = sum(int(np.sum(~self.distinct(made[row], made[row + 1 :]))) for row in range(len(made)))
-        shares = None
-        if made.dtype == np.uint64:
-            shares = (
-                np.unpackbits(made.view(np.uint8).reshape(len(made), -1), axis=1, bitorder="little").mean(0).tolist()
-            )
-        return Nearness(recall, false_pairs, len(made) * (len(made) - 1) // 2, shares)
+        return Nearness(recall, false_pairs, len(made) * (len(made) - 1) // 2)
 
 
 class Ours(Contender):
@@ -147,7 +150,7 @@ class Gaoya(Contender):
             change: sum(number in index.query(text) for number, text in enumerate(texts)) / len(texts)
             for change, texts in changes.items()
         }
-        return Nearness(recall, false_pairs, len(originals) * (len(originals) - 1) // 2, None)
+        return Nearness(recall, false_pairs, len(originals) * (len(originals) - 1) // 2)
 
 
 class Simhash(Contender):

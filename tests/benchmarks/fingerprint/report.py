@@ -49,7 +49,7 @@ def markdown(found: Found) -> str:
             near = trial["nearness"][kind]
             told = [f"{near['recall'][change]:.3f}" for change in CHANGES]
             told.append(f"{near['false_pairs']:,} of {near['pairs']:,}")
-            told.append("" if near["shares"] is None else f"{live_bits(near['shares'])} of {len(near['shares'])}")
+            told.append("" if trial["shares"] is None else f"{live_bits(trial['shares'])} of {len(trial['shares'])}")
             lines.append(f"| {name} | {' | '.join(told)} |")
         lines.append("")
     return "\n".join(lines)
@@ -80,8 +80,8 @@ def bars(found: Found, starts: Mapping[str, float]) -> str:
             if "speed" in found.get(peer, {}):
                 ratio = speed["documents_s"] / found[peer]["speed"][kind]["documents_s"]
                 add(f"{kind}: times {peer}", ratio, f"≥ {factor} ×", ratio >= factor, ".1f")
-    shares = ours["nearness"]["generated"]["shares"]
-    add("bits set in 40 to 60 % of unrelated texts", live_bits(shares), "64", live_bits(shares) == 64)
+    live = live_bits(ours["shares"])
+    add("bits set in 40 to 60 % of the unrelated texts", live, "64", live == 64)
     for what, unit, most in (("one `str` a call", "µs", 25.0), ("first start", "s", 8.0), ("later start", "s", 1.0)):
         for name, value in starts.items():
             if name.startswith(what):

@@ -48,6 +48,7 @@ def main() -> None:
         spent = passes(contender, chosen, seconds)
         size = sum(len(text.encode()) for text in chosen)
         found["speed"][kind] = {"documents_s": len(chosen) / spent, "mb_s": size / spent / 1e6}
+    found["shares"] = contender.shares(next(iter(texts["speed"].values())))
     found["nearness"] = {
         kind: contender.nearness(chosen["originals"], chosen["changes"])._asdict()
         for kind, chosen in texts["quality"].items()
