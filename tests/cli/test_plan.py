@@ -20,7 +20,7 @@ def test_the_chosen_layout_is_marked_and_named() -> None:
     lines = result.output.splitlines()
     marked = [line for line in lines if line.startswith("*")]
     assert marked[0].split()[1:6] == ["4", "blocks", "/", "4", "tables"]
-    assert marked[1] == "* chosen: 4 blocks / 4 tables, 511 MB on one machine"
+    assert marked[1] == "* chosen: 4 blocks / 4 tables, 521 MB on one machine"
     for layout in ("4 x 4 blocks / 16 tables", "6 blocks / 20 tables"):
         assert any(layout in line for line in lines)
 

@@ -27,7 +27,7 @@ BITS_MAX = 22  # of a bucket number: 4 M buckets of 8 bytes a table
 BUCKET_ENTRIES = 12  # wanted in a bucket: its filters are one cache line
 ENTRY_BYTES = 8.0  # a filter and a reference
 SLOT_BYTES = 12  # a fingerprint and a row
-FREE = 1.19  # places for each entry, on average between two growths
+FREE = 1.22  # places for each entry, on average between two growths
 HEAD_BYTES = 8 + 4 * 8  # a bucket: its head and 4 free places
 
 QUERY_NS = 40.0  # a call's share and the fingerprint itself

@@ -14,6 +14,7 @@ COLORS = {
     OURS: "#0969da",
     "gaoya": "#cf222e",
     "faiss MultiHash": "#1a7f37",
+    "faiss MultiHash, 500 a call": "#7ad18b",
     "faiss Flat": "#9a6700",
     "datasketch": "#8250df",
     "simhash": "#8c959f",

@@ -18,14 +18,17 @@ from worker.core.tables.store import (
     COUNT_MASK,
     CURSOR,
     DIRECTION,
+    DUE,
+    DUE_MAX,
     ENTRIES,
     FILTERS,
     GROW_AT,
     HEADS,
     LIMIT,
+    PACE,
+    PACE_SHIFT,
     REFS,
     START_SHIFT,
-    STEPS,
     STORE_WORDS,
     UNSWEPT,
     lay_out,
@@ -38,15 +41,18 @@ __all__ = ["Buckets"]
 SHIFT = int(START_SHIFT)
 FREE_MAX = 6  # places kept free for a bucket
 GATHER_STEPS = 8  # of a sweep that gathers, with each change
+SWEPT_TOGETHER = 256  # entries that a sweep moves in a row
+TOGETHER_MAX = 32  # buckets
 
 
 class Buckets:
     """
     One bucket store: its columns, and its words within the block that kernels are given.
 
-    Places kept free: a fifth of the entries and 6 a bucket after growing; growing begins at 6 % and 2.5 a bucket. With
-    fewer entries than buckets it is 1 a bucket and 5 an entry, 0.4 and 2.1: a new store is small, and made at once.
-    At 10 M documents in 4 tables that is 32 B of entries in 34 to 40 B of columns.
+    Places kept free: a quarter of the entries and 6 a bucket after growing; growing begins at 9 % and 3 a bucket: with
+    fewer a full bucket would look far for a free place. With fewer entries than buckets it is 1 a bucket and 5 an
+    entry, 0.4 and 2.1: a new store is small, and made at once. At 10 M documents in 4 tables that is 32 B of entries
+    in 35 to 42 B of columns.
 
     Args:
         words: the block; the store's words begin at `at`.
@@ -95,8 +101,7 @@ class Buckets:
                 self._grow()
             elif len(self._refs) > 2 * self._size_for(self.entries):
                 words[LIMIT] = self._size_for(self.entries)
-                words[STEPS] = GATHER_STEPS
-                self._begin(1, 0)
+                self._begin(1, 0, GATHER_STEPS)
         words[GROW_AT] = len(self._refs) - self._per_insertion if words[DIRECTION] else self._grow_at()
 
     def check(self) -> None:
@@ -124,18 +129,17 @@ class Buckets:
 
     def _size_for(self, entries: int) -> int:
         free = min(FREE_MAX * self._buckets, self._buckets + (FREE_MAX - 1) * entries)
-        return entries + entries // 5 + free + 2 * self._per_insertion
+        return entries + entries // 4 + free + 2 * self._per_insertion
 
     def _grow_at(self) -> int:
         size = len(self._refs) - self._per_insertion
-        filled = (size - 2.5 * self._buckets) / 1.06
+        filled = (size - 3 * self._buckets) / 1.09
         return int(filled if filled > self._buckets else (size - 0.4 * self._buckets) / 3.16)
 
     def _grow(self) -> None:
-        free = max(1, len(self._refs) - self.entries)  # a quarter of it may be used up before the sweep is through
-        self._words[STEPS] = min(self._buckets, ceil(4 * self._per_insertion * self._buckets / free))
+        free = max(1, len(self._refs) - self.entries)  # a third of it may be used up before the sweep is through
         self._resize(max(self._size_for(self.entries), len(self._refs) + self._per_insertion))
-        self._begin(-1, self._buckets - 1)
+        self._begin(-1, self._buckets - 1, 3 * self._per_insertion * self._buckets / free)
 
     def _cut(self) -> None:
         last = int(self._heads.array[-2])
@@ -150,7 +154,11 @@ class Buckets:
         self._words[FILTERS] = self._filters.address
         self._words[REFS] = self._refs.address
 
-    def _begin(self, direction: int, cursor: int) -> None:
+    def _begin(self, direction: int, cursor: int, steps: float) -> None:
+        together = SWEPT_TOGETHER * self._buckets // max(1, self.entries)
+        self._words[PACE] = ceil(min(self._buckets, steps) * (1 << PACE_SHIFT))
+        self._words[DUE_MAX] = max(1, min(together, TOGETHER_MAX)) << PACE_SHIFT
+        self._words[DUE] = 0
         self._words[DIRECTION] = direction
         self._words[CURSOR] = cursor
         self._words[UNSWEPT] = self._words[ENTRIES]

@@ -13,7 +13,7 @@ from worker.core.tables.machine import read32, read64, write32, write64
 from worker.core.tables.placing import change, place
 from worker.core.tables.rings import NOTHING, join, link, neighbour, unlink
 from worker.core.tables.search import ONE_BIT, ask_entries, ask_heads, find_equal, search
-from worker.core.tables.store import DIRECTION, ENTRIES, GROW_AT, STEPS, sweep
+from worker.core.tables.store import DIRECTION, DUE, DUE_MAX, ENTRIES, GROW_AT, PACE, PACE_SHIFT, sweep
 from worker.core.tables.words import (
     BACKS,
     BASE,
@@ -58,9 +58,19 @@ def add(words: Words, fingerprint: np.uint64, row: int, equal: int) -> None:
 def sweep_both(words: Words) -> None:
     """Take the sweeps that are under way a little further."""
     if words[BASE + DIRECTION] != 0:
-        sweep(words, BASE, words[BASE + STEPS])
+        sweep_on(words, BASE)
     if words[DEEP + DIRECTION] != 0:
-        sweep(words, DEEP, words[DEEP + STEPS])
+        sweep_on(words, DEEP)
+
+
+@inner
+def sweep_on(words: Words, at: int) -> None:
+    """As far as one more change makes due."""
+    due = words[at + DUE] + words[at + PACE]
+    if due >= words[at + DUE_MAX]:
+        sweep(words, at, due >> PACE_SHIFT)
+        due &= (1 << PACE_SHIFT) - 1
+    words[at + DUE] = due
 
 
 @inner

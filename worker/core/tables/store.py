@@ -35,10 +35,13 @@ DIRECTION = signed(5)  # of the sweep: -1 spreads from the last bucket down, 1 g
 CURSOR = signed(6)  # the bucket that the sweep takes next
 UNSWEPT = signed(7)  # entries in the cursor's bucket and those after it in the sweep's direction
 LIMIT = signed(8)  # gathering: where the entries shall end
-STEPS = signed(9)  # buckets that the sweep takes with each insertion or deletion
+PACE = signed(9)  # buckets that the sweep takes for each insertion or deletion, in 256ths
 GROW_AT = signed(10)  # entries from which on no insertion begins: the columns are to be made longer first
 DEALT = signed(11)  # buckets gone over to make room, ever: what insertions cost beyond their own writing
-STORE_WORDS = 12
+DUE = signed(12)  # buckets that the sweep owes, in 256ths
+DUE_MAX = signed(13)  # when it owes so many it takes them, one after the other: the processor reads ahead
+STORE_WORDS = 14
+PACE_SHIFT = 8
 
 COUNT_BITS = 25
 COUNT_MAX = signed((1 << COUNT_BITS) - 1)
