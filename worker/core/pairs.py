@@ -192,10 +192,10 @@ def clusters(
 
 def components(parent: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """Give the members of each component of two or more, from the smallest member that each entry names."""
-    order = np.argsort(parent, kind="stable")
+    members = np.flatnonzero(np.bincount(parent)[parent] > 1)  # mostly few: the others are not so much as named
+    order = members[np.argsort(parent[members], kind="stable")]
     starts = np.flatnonzero(np.diff(parent[order], prepend=-1))
-    groups = np.split(order, starts[1:])
-    return [group for group in groups if len(group) > 1]
+    return np.split(order, starts[1:]) if len(order) else []
 
 
 def _sorted_unique(fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
