@@ -100,6 +100,15 @@ def test_a_line_that_is_no_fingerprint_is_named() -> None:
         assert f"number 2 must be a decimal from 0 to 2^64 - 1, got b'{bad}'" in str(result.exception)
 
 
+def test_files_that_cannot_be_opened_are_named(tmp_path: Path) -> None:
+    """What was to be done with them, and why it cannot be."""
+    absent = tmp_path / "absent" / "file"
+    for arguments, doing in ((["--input"], "read"), (["--documents"], "read"), (["--output"], "write")):
+        result = run("find-clusters", "1\n", *arguments, str(absent))
+        assert result.exit_code == 1
+        assert f"cannot {doing} {absent}: No such file or directory" in str(result.exception)
+
+
 def test_blocks_within_the_distance_are_refused() -> None:
     """Exit code 2, both values, the reason."""
     result = run("find-all", "1\n", "--blocks", "3")
