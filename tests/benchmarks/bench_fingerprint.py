@@ -2,8 +2,8 @@
 The fingerprint kernel beside its peers: `make bench-fingerprint`.
 
 On the same texts, each contender in a process of its own on one core: documents and megabytes a second, the share of
-changed copies within three bits of their originals, unrelated pairs within three bits, live bits. Then ours alone: one
-`str` a call, and the time from the start of a process to its first fingerprint. Texts are generated; where the labelled
+changed copies within three bits of their originals, unrelated pairs within three bits, live bits. Then ours alone: the
+time from the start of a process to its first fingerprint. Texts are generated; where the labelled
 corpus is present (NEARDUP_CORPORA, or ../shared/corpora), its texts too. Peers run in an environment of their own; one
 that cannot be installed there is told as absent. Written to tests/benchmarks/results: fingerprint.json, .md, .png.
 """
@@ -17,12 +17,11 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from tests.benchmarks.fingerprint.contenders import CONTENDERS, PACKAGES
 from tests.benchmarks.fingerprint.report import bars, markdown, plot
-from tests.benchmarks.fingerprint.starts import first_fingerprints_s, one_call_us
+from tests.benchmarks.fingerprint.starts import first_fingerprints_s
 from tests.benchmarks.fingerprint.texts import quality_texts, speed_texts
 from tests.benchmarks.machine import RESULTS, machine
 from tests.conftest import REPOSITORY
@@ -47,13 +46,6 @@ def trial(name: str, python: str, texts: Path, seconds: float) -> dict[str, Any]
     return told
 
 
-def starts(texts: dict[str, list[str]], rounds: int) -> dict[str, float]:
-    """Ours alone: one `str` a call, and the first fingerprint of a process."""
-    found = {f"one `str` a call, {kind}": one_call_us(chosen) for kind, chosen in texts.items()}
-    first, later = first_fingerprints_s(rounds)
-    return found | {"first start, nothing cached": median(first), "later start": median(later)}
-
-
 def main() -> None:
     """Measure, print, keep."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -73,13 +65,13 @@ def main() -> None:
             python = options.peers_python if name in PACKAGES else sys.executable
             found[name] = trial(name, python, path, 0.1 if options.quick else 1.5)
             print(f"{name:34} {found[name].get('left_out') or found[name]['version']}", flush=True)
-    alone = starts(speed, 1 if options.quick else 3)
-    text = f"{bars(found, alone)}\n{markdown(found)}"
+    first_s, later_s = first_fingerprints_s(1 if options.quick else 3)
+    text = f"{bars(found, first_s, later_s)}\n{markdown(found)}"
     print(f"\n{text}")
     if options.quick:
         return
     RESULTS.mkdir(exist_ok=True)
-    kept = {"machine": where, "trials": found, "alone": alone}
+    kept = {"machine": where, "trials": found, "first_start_s": first_s, "later_start_s": later_s}
     (RESULTS / "fingerprint.json").write_text(json.dumps(kept, ensure_ascii=False) + "\n")
     told = ", ".join(f"{name} {value}" for name, value in where.items())
     (RESULTS / "fingerprint.md").write_text(f"Fingerprints on one core. {told}.\n\n{text}")

@@ -66,7 +66,9 @@ def test_an_absent_peer_is_told(tmp_path: Path) -> None:
     speed = {"texts": {"documents_s": 1.0, "mb_s": 1.0}}
     ours = {"version": "1", "speed": speed, "shares": [0.5] * 64, "nearness": {"generated": near}}
     assert "| gaoya | | absent: gaoya cannot be installed here | | |" in markdown({"neardup": ours, "gaoya": missing})
-    assert "| 64 | 64 | reached |" in bars({"neardup": ours, "gaoya": missing}, {})
+    told = bars({"neardup": ours, "gaoya": missing}, 5.0, 2.0)
+    assert "| 64 | 64 | reached |" in told
+    assert "| 2.00 | ≤ 1 | **missed** |" in told
 
 
 def test_every_contender_is_ours_or_has_a_package() -> None:

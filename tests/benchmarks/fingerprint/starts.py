@@ -10,23 +10,23 @@ import time
 
 from tests.conftest import REPOSITORY
 
-__all__ = ["first_fingerprints_s", "one_call_us"]
+__all__ = ["first_fingerprints_s"]
 
 _FIRST = "from worker import Fingerprinter; Fingerprinter().one('the bridge over the river was built by two brothers')"
 
 
-def first_fingerprints_s(rounds: int) -> tuple[list[float], list[float]]:
+def first_fingerprints_s(rounds: int) -> tuple[float, float]:
     """
     Seconds from the start of a process to its end, the first fingerprint made: with an empty cache, and with that one.
 
-    By the clock: on a busy machine it says more of the machine.
+    By the clock, the least of all rounds: other work on the machine only adds.
     """
     first, later = [], []
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as cache:
             first.append(_process_s(cache))
             later += [_process_s(cache) for _ in range(3)]
-    return first, later
+    return min(first), min(later)
 
 
 def _process_s(cache: str) -> float:
@@ -35,17 +35,3 @@ def _process_s(cache: str) -> float:
         [sys.executable, "-c", _FIRST], cwd=REPOSITORY, env=os.environ | {"NUMBA_CACHE_DIR": cache}, check=True
     )
     return time.perf_counter() - begun
-
-
-def one_call_us(texts: list[str], rounds: int = 20) -> float:
-    """Processor microseconds of a call with one `str`, the mean over the texts; the best of some rounds."""
-    from worker import Fingerprinter  # noqa: PLC0415
-
-    one = Fingerprinter().one
-    best = float("inf")
-    for _ in range(rounds):
-        begun = time.process_time()
-        for text in texts:
-            one(text)
-        best = min(best, time.process_time() - begun)
-    return best / len(texts) * 1e6
