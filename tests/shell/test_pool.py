@@ -12,7 +12,7 @@ import sys
 import time
 from base64 import b64encode
 from collections.abc import Iterator
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from dataclasses import replace
 from pathlib import Path
 
@@ -312,11 +312,17 @@ def test_children_killed_at_random_lose_nothing() -> None:
     batches = [[f"batch {batch} page {number}" for number in range(20)] for batch in range(150)]
     with PagePool(2, Parameters(), LIMITS, command=HOSTILE) as pool:
         pool.wait_ready()
-        futures = []
+        futures: list[Future[list[PageRead]]] = []
+        kills = 0
         for batch in batches:
             futures.append(pool.submit([text(body) for body in batch]))
-            if pool.pids and chance.random() < 0.05:
+            if len(futures) % 15 == 0:
+                under_way = [future for future in futures if not future.done()]
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(chance.choice(pool.pids), signal.SIGKILL)
+                    kills += 1
+                for future in under_way:  # a page whose process dies twice would be taken for the culprit
+                    future.result(60)
+        assert kills > 5
         answers = [future.result(60) for future in futures]
     assert answers == [[expected(body) for body in batch] for batch in batches]
