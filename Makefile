@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-faults chaos soak check lint types layers unit setup clean bench-stream bench-accuracy bench-index bench-pairs bench-replay
+.PHONY: help demo test test-faults chaos soak check lint types layers unit setup clean bench-stream bench-accuracy bench-fingerprint bench-index bench-pairs bench-replay
 .DEFAULT_GOAL := help
 
 help:  ## what there is

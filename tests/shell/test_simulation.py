@@ -1,4 +1,4 @@
-"""Thousands of histories of a failing group: each source offset gets one answer, and it is the log's."""
+"""Hundreds of histories of a failing group, or NEARDUP_HISTORIES: each source offset gets one answer, the log's."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def main() -> int:
     elif options.folder is None:
         folder.rmdir()
     print(f"runs {len(outcomes)} lost {lost} repeated {repeated} wrong {wrong}")
-    return 1 if failed else 0
+    return 1 if failed or not outcomes else 0
 
 
 if __name__ == "__main__":
