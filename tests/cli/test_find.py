@@ -22,7 +22,7 @@ def run(command: str, text: str, *arguments: str) -> Result:
 def arrays(result: Result) -> list[list[object]]:
     """What was written, in any order."""
     assert result.exit_code == 0, result.output
-    return sorted(json.loads(line) for line in result.output.splitlines())
+    return sorted(json.loads(line) for line in result.stdout.splitlines())
 
 
 def text() -> str:

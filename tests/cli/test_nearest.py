@@ -24,7 +24,7 @@ def run(*arguments: str, text: str = "") -> Result:
 def ranked(result: Result) -> list[list[Any]]:
     """What was written, in its order."""
     assert result.exit_code == 0, result.output
-    return [json.loads(line) for line in result.output.splitlines()]
+    return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 @pytest.fixture
