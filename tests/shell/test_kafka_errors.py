@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
@@ -33,6 +34,24 @@ def test_each_error_says_what_to_do(code: int, kind: type[NeardupError], text: s
     found = translate(KafkaError(code), "publishing")
     assert type(found) is kind
     assert text in str(found)
+
+
+def test_each_call_into_the_producer_runs_under_a_limit_of_its_own() -> None:
+    """One that never returns is told from one that is slow soon after its time-out, and by its name."""
+    limits: list[tuple[str, float]] = []
+
+    def limit(doing: str, limit_s: float) -> AbstractContextManager[None]:
+        limits.append((doing, limit_s))
+        return nullcontext()
+
+    nobody = Settings(bootstrap="127.0.0.1:1", worker_id="w")
+    config = {**kafka_config.publisher(nobody), "transaction.timeout.ms": 1_000}
+    publisher = TransactionalPublisher(config, "documents", 0.2, 1.0, limit=limit)
+    with pytest.raises(RetryError, match="opening the transactional producer"):
+        publisher.open()
+    ((doing, limit_s),) = limits
+    assert doing == "opening the transactional producer"
+    assert limit_s == pytest.approx(0.3)
 
 
 @pytest.mark.kafka

@@ -99,6 +99,7 @@ def run(settings: Settings) -> None:
             settings.call_timeout_s,
             settings.transaction_timeout_ms / 1_000,
             reach,
+            watchdog.limit,
         )
         publisher.open()
         stack.callback(publisher.close)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
@@ -16,6 +17,12 @@ from worker.shell.ports import Outgoing
 
 __all__ = ["TransactionalPublisher"]
 
+LATE = 1.5  # times its own time-out: a call that has not returned by then never will
+
+
+def _unlimited(_doing: str, _limit_s: float) -> AbstractContextManager[None]:
+    return contextlib.nullcontext()
+
 
 class TransactionalPublisher:
     """
@@ -23,6 +30,9 @@ class TransactionalPublisher:
 
     After a call of ours that timed out the producer is mostly fenced by its own coordinator, not by a successor: it is
     made anew, which also settles what became of the open transaction. Fenced without such a reason means a successor.
+
+    Args:
+        limit: what a call runs under that may never return, whatever its time-out: see `Watchdog.limit`.
     """
 
     def __init__(
@@ -32,7 +42,9 @@ class TransactionalPublisher:
         call_timeout_s: float,
         transaction_timeout_s: float,
         reach: Reach = never,
+        limit: Callable[[str, float], AbstractContextManager[None]] = _unlimited,
     ) -> None:
+        self._limit = limit
         self._reach = reach
         self._config = config
         self._source_topic = source_topic
@@ -45,12 +57,16 @@ class TransactionalPublisher:
         if self._producer is None:
             self._producer = Producer(logged(self._config))
             try:
-                self._producer.init_transactions(self._call_timeout_s)
+                with self._calling("opening the transactional producer"):
+                    self._producer.init_transactions(self._call_timeout_s)
             except KafkaException as error:
                 self._producer = None
                 raise translated(error, "opening the transactional producer") from error
             self._doubtful = False
         return self._producer
+
+    def _calling(self, doing: str) -> AbstractContextManager[None]:
+        return self._limit(doing, LATE * self._call_timeout_s)
 
     def open(self) -> None:
         """Take over this worker's transactional id: a predecessor's open transaction ends here."""
@@ -67,9 +83,11 @@ class TransactionalPublisher:
             self._send(producer, messages)
             self._reach(Point.IN_TRANSACTION)
             positions = [TopicPartition(self._source_topic, number, stop, metadata) for number, stop in offsets.items()]
-            producer.send_offsets_to_transaction(positions, membership, self._call_timeout_s)
+            with self._calling("sending offsets to a transaction"):
+                producer.send_offsets_to_transaction(positions, membership, self._call_timeout_s)
             self._reach(Point.AFTER_OFFSETS)
-            producer.commit_transaction(self._call_timeout_s)
+            with self._calling("committing a transaction"):
+                producer.commit_transaction(self._call_timeout_s)
         except KafkaException as error:
             if time.monotonic() - started > self._transaction_timeout_s:
                 self._doubtful = True
@@ -98,7 +116,8 @@ class TransactionalPublisher:
             self._doubtful = True
         if isinstance(ours, RetryError) and not (error.fatal() or self._doubtful):
             try:
-                producer.abort_transaction(self._call_timeout_s)
+                with self._calling("aborting a transaction"):
+                    producer.abort_transaction(self._call_timeout_s)
                 return RetryError(str(ours), settled=True)
             except KafkaException as failure:
                 ours = translated(failure, "aborting a transaction")
