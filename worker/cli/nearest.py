@@ -9,7 +9,7 @@ import typer
 
 from worker.cli import app
 from worker.cli.documents import holds_documents, read
-from worker.cli.lines import STDIN, output, write_arrays
+from worker.cli.lines import NUMBERS, STDIN, output, write_arrays
 from worker.cli.options import with_settings
 from worker.errors import StopError
 from worker.settings import BatchSettings, EngineSettings, Settings
@@ -73,7 +73,7 @@ def _wanted(to: str, ids: dict[int, list[str]] | None) -> int:
         fingerprint = int(to, 0)
     except ValueError:
         fingerprint = -1
-    if not 0 <= fingerprint < 2**64:
+    if not 0 <= fingerprint < NUMBERS:
         kind = "a fingerprint from 0 to 2^64 - 1" if ids is None else "a doc_id of the file or a fingerprint"
         raise StopError(f"--to must be {kind}, got {to!r}")
     return fingerprint

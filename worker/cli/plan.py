@@ -35,8 +35,8 @@ def plan(
     """
     from worker.core.planner import plan as plan_layouts  # noqa: PLC0415
 
-    count = _number(documents, "--documents", 1_000)
-    limit = None if memory is None else _number(memory, "--memory", 1_000)
+    count = _number(documents, "--documents")
+    limit = None if memory is None else _number(memory, "--memory")
     try:
         plans = plan_layouts(count, distance, limit)
     except ValueError as error:
@@ -74,7 +74,7 @@ def _line(cells: list[str]) -> str:
     ).rstrip()
 
 
-def _number(text: str, option: str, thousand: int) -> int:
+def _number(text: str, option: str) -> int:
     """Read a count: 250000, 10M, 8G, 1e9, 2^34."""
     power = re.fullmatch(r"(\d{1,4})\^(\d{1,3})", text)
     if power:
@@ -82,7 +82,7 @@ def _number(text: str, option: str, thousand: int) -> int:
     scaled = re.fullmatch(r"(\d+(?:\.\d+)?(?:e\d{1,2})?)([kmgt]?)b?", text.replace(",", "").lower())
     if not scaled:
         raise typer.BadParameter(f"{option} must be a count like 250000, 10M, 8G or 2^34, got {text!r}")
-    return int(float(scaled[1]) * float(thousand) ** POWERS[scaled[2]])
+    return int(float(scaled[1]) * 1_000.0 ** POWERS[scaled[2]])
 
 
 def _bytes(count: float) -> str:

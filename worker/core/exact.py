@@ -225,15 +225,11 @@ class ExactTable:
         last = self._segments - 1
         self._segments = last
         if high != last:
-            content, _ = self._taken_with_count(last, high)
+            for column in (self._counts, self._depths, self._prefixes):
+                column[high] = column[last]
+            content, _ = self._taken(last)
             self._words.array[high * SEGMENT_WORDS : (high + 1) * SEGMENT_WORDS] = content
             self._directory[self._entries(high)] = high
-
-    def _taken_with_count(self, source: int, target: int) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-        """Give a segment's content, and its description to another."""
-        for column in (self._counts, self._depths, self._prefixes):
-            column[target] = column[source]
-        return self._taken(source)
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """The content as two columns, by row, then key. Cost: O(n), and the sort."""

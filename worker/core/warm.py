@@ -20,7 +20,7 @@ TABLES_FROM = 4_096  # a smaller index is a flat list, and its tables' kernels w
 
 def warm_up(parameters: Parameters, max_distance: int) -> Path | None:
     """
-    Run the kernels on next to nothing: fingerprints, index, all pairs, the most similar ones.
+    Run the kernels on next to nothing: fingerprints, index, all pairs.
 
     Returns:
         Where the machine code is kept for the next process; None when nothing can be written and each process compiles

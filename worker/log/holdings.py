@@ -11,7 +11,7 @@ rows is the order in which originals were seen, what expires is at the front, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -195,9 +195,8 @@ class Holdings:
     def forget(self, row: int) -> None:
         """Give back the memory of rows below `row`, in whole chunks."""
         self.originals.forget(row)
-        for column in (self.fingerprints, self.digests, self.kinds, self.live, self.seen):
-            if column is not None:
-                column.forget(row)
+        for column in self._columns():
+            column.forget(row)
 
     def renumber(self) -> int:
         """
@@ -208,9 +207,8 @@ class Holdings:
         less = self.originals.first
         self.renumbered += less
         self.originals.renumber(less)
-        for column in (self.fingerprints, self.digests, self.kinds, self.live, self.seen):
-            if column is not None:
-                column.renumber(less)
+        for column in self._columns():
+            column.renumber(less)
         self.build()
         return less
 
@@ -232,19 +230,24 @@ class Holdings:
             old += self.seen.adopt(arrays["seen"], firsts[0])
         return old
 
+    def _columns(self) -> Iterator[Column[Any]]:
+        """The numbers kept by row, beside the texts and times of `originals`."""
+        yield from (self.fingerprints, self.digests, self.kinds, self.live)
+        if self.seen is not None:
+            yield self.seen
+
     @property
     def nbytes(self) -> int:
         """Bytes of memory held."""
-        columns = (self.fingerprints, self.digests, self.kinds, self.live, self.seen)
-        own = sum(column.nbytes for column in columns if column is not None)
+        own = sum(column.nbytes for column in self._columns())
         return own + sum(part.nbytes for part in (self.originals, self.index, self.short, self.names))
 
     def _check(self) -> None:
         """Assert that the three tables agree on the number of originals."""
         self.index.check()
         assert len(self.names) == self.documents == len(self.index) + len(self.short)
-        for column in (self.fingerprints, self.digests, self.kinds, self.live, self.seen):
-            assert column is None or (len(column), column.first) == (len(self), self.originals.first)
+        for column in self._columns():
+            assert (len(column), column.first) == (len(self), self.originals.first)
         assert sum(int(piece.sum()) for piece in self.live.pieces()) == self.documents
         assert not len(self._live_between(self.originals.first, max(self.oldest, self.originals.first)))
         if self.seen is not None:

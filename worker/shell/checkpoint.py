@@ -156,9 +156,6 @@ class Checkpoint:
             _log.warning("snapshot cannot be read back, memory is kept", offset=snapshot.next_offset, cause=str(error))
             metrics.SNAPSHOT_FAILURES.inc()
 
-    def _path(self, snapshot: Snapshot) -> Path:
-        return self.folder / f"snapshot-{snapshot.next_offset:020}{_SUFFIX}"
-
     def save(self, replica: Replica) -> bool:
         """Write a snapshot now, unless there is nothing new in it. False: it could not be written."""
         if self._writer is not None:
@@ -178,7 +175,7 @@ class Checkpoint:
         Gives False, with a warning and a metric, when the disk does not take it.
         """
         started = time.monotonic()
-        path = self._path(snapshot)
+        path = self.folder / f"snapshot-{snapshot.next_offset:020}{_SUFFIX}"
         try:
             self._write(snapshot, path, own)
         except OSError as error:

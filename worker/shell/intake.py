@@ -13,7 +13,6 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from operator import attrgetter
@@ -92,7 +91,7 @@ class Intake:
         self._gathered: list[SourceMessage] = []
         self._gathered_bytes = 0
         self._gathered_since_s = 0.0
-        self._underway: deque[threading.Event] = deque()
+        self._underway: list[threading.Event] = []
         self._rewinds_done = 0
         self._bytes_mean = 4_096.0  # of a message, a moving average
         self._connect = connect
@@ -152,30 +151,29 @@ class Intake:
             with self._limit("going back in the source"):
                 source.seek({part: again[part] for part in touched})
         self._gather(messages)
-        is_busy = self._is_busy()  # asked each time: it forgets the batches that have ended
-        if self._gathered and (self._is_full() or not is_busy):
+        if self._gathered and (self._is_full() or not self._is_busy()):
             self._hand_on(source)
 
     def _gather(self, messages: Sequence[SourceMessage]) -> None:
         if self._moved:
             self._gathered = [message for message in self._gathered if message.partition not in self._moved]
+            self._gathered_bytes = _bytes(self._gathered)
             self._moved.clear()
         if messages and not self._gathered:
             self._gathered_since_s = time.monotonic()
         self._gathered.extend(messages)
-        self._gathered_bytes = sum(len(message.value or b"") for message in self._gathered)
+        self._gathered_bytes += _bytes(messages)
 
     def _is_full(self) -> bool:
         settings = self._settings
         return len(self._gathered) >= settings.batch_documents_max or self._gathered_bytes >= settings.batch_bytes_max
 
     def _is_busy(self) -> bool:
-        while self._underway and self._underway[0].is_set():
-            self._underway.popleft()
-        return len(self._underway) >= UNDERWAY_MAX
+        return sum(not ended.is_set() for ended in self._underway) >= UNDERWAY_MAX
 
     def _hand_on(self, source: GroupSource) -> None:
         messages, self._gathered, self._gathered_bytes = self._gathered, [], 0
+        self._underway = [ended for ended in self._underway if not ended.is_set()]
         self._reach(Point.READ)
         # Claimed at once: while one batch waits for room a partition may go and come back, to be read again.
         claimed = [self._claim(piece, self._rewinds_done) for piece in self._pieces(messages)]
@@ -279,3 +277,7 @@ class Intake:
         ended = self._ownership.give_up(partitions, self._settings.call_timeout_s)
         self._moved.update(partitions)
         _log.info("partitions revoked", partitions=partitions, transaction_ended=ended)
+
+
+def _bytes(messages: Sequence[SourceMessage]) -> int:
+    return sum(len(message.value or b"") for message in messages)
