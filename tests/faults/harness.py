@@ -25,6 +25,7 @@ import orjson
 from tests.faults import cluster
 from tests.oracle import Oracle, Said, said
 from worker.core.verdict import Verdict
+from worker.errors import RetryError
 from worker.log.record import Source
 from worker.log.replica import Rejection
 from worker.settings import Settings
@@ -183,7 +184,7 @@ class Deployment:
     def __enter__(self) -> Self:
         topics.create(self.admin, self.settings)
         name, count = self.settings.topic_documents, self.settings.partitions
-        self._offsets = GroupOffsets(kafka_config.group_offsets(self.settings), name, count, 60.0)
+        self._offsets = GroupOffsets(kafka_config.group_offsets(self.settings), name, count, 20.0)
         return self
 
     def __exit__(
@@ -233,15 +234,20 @@ class Deployment:
                 self._supervised[worker_id] = self.start(worker_id)
 
     def until(self, condition: Callable[[], object], what: str, timeout_s: float = 60.0) -> float:
-        """Wait for something to become true; give the seconds that it took."""
+        """Wait for something to become true; give the seconds that it took. No answer from the cluster: not yet."""
         started = time.monotonic()
-        while not condition():
+        while True:
+            silence = ""
+            try:
+                if condition():
+                    return time.monotonic() - started
+            except RetryError as error:
+                silence = f" ({error})"
             self.revive()
             if time.monotonic() - started > timeout_s:
                 tails = "\n".join(process.log_tail() for process in self.processes)
-                raise AssertionError(f"not so after {timeout_s:g} s: {what}\n{tails}")
+                raise AssertionError(f"not so after {timeout_s:g} s: {what}{silence}\n{tails}")
             time.sleep(0.05)
-        return time.monotonic() - started
 
     def committed(self) -> int:
         """Give the number of source offsets that the group has committed."""

@@ -21,7 +21,7 @@ import orjson
 
 from schemas.timestamp import parse_timestamp
 from worker.core.verdict import Verdict
-from worker.errors import NeardupError, RetryError, StopError
+from worker.errors import NeardupError, StopError
 from worker.log.record import decode
 from worker.settings import Settings
 from worker.settings.load import env_name
@@ -134,10 +134,7 @@ class Demo:
         admin = Admin(kafka_config.admin(self.settings), self.settings.call_timeout_s)
         deadline = time.monotonic() + self.START_S_MAX
         while time.monotonic() < deadline:
-            try:
-                assigned = admin.assigned(self.settings.group)
-            except RetryError:  # a new cluster has no coordinator for the group yet
-                assigned = {}
+            assigned = admin.assigned(self.settings.group)
             if len(assigned) == len(workers) and min(assigned.values()) > 0:
                 return True
             for worker_id, process in workers.items():

@@ -8,18 +8,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from tests.benchmarks.stream.corpus import Message
-from worker.errors import RetryError
 from worker.settings import Settings
 from worker.shell import kafka_config, topics
-from worker.shell.kafka import Admin
+from worker.shell.kafka import Admin, GroupOffsets
 
 __all__ = ["PARTITIONS", "Progress", "Scene", "feed"]
 
@@ -105,17 +103,13 @@ class Scene:
         """
         admin = Admin(kafka_config.admin(self.settings()), 10.0)
         joined = False
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.name})
-        parts = [TopicPartition(self.documents, number) for number in range(PARTITIONS)]
+        offsets = GroupOffsets(kafka_config.group_offsets(self.settings()), self.documents, PARTITIONS, 60.0)
         started = first_at = time.monotonic()
-        done = first = before = 0
+        first = before = 0
         try:
             while True:
-                shares: dict[str, int] = {}
-                # A new group's coordinator is still loading, or has moved: asked again, within the limit.
-                with suppress(KafkaException, RetryError):
-                    done = sum(max(part.offset, 0) for part in consumer.committed(parts, timeout=10))
-                    shares = {} if joined else admin.assigned(self.name)
+                done = sum(offset or 0 for offset, _ in offsets.get().values())
+                shares = {} if joined else admin.assigned(self.name)
                 now = time.monotonic()
                 if not joined:
                     joined = len(shares) == len(self.processes) and all(shares.values())
@@ -134,7 +128,7 @@ class Scene:
                     raise RuntimeError(f"{self.name}: {done} of {documents} after {limit_s:g} s: see {self.logs}")
                 time.sleep(_STEP_S)
         finally:
-            consumer.close()
+            offsets.close()
 
 
 def feed(settings: Settings, messages: Iterable[Message]) -> int:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, TopicCollection, TopicPartition, Uuid
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
-from worker.errors import StopError
-from worker.shell.kafka.errors import logged, translated
+from worker.errors import RetryError, StopError
+from worker.shell.kafka.again import ask_again
+from worker.shell.kafka.errors import is_silence, logged, translated
 
 __all__ = ["Admin", "Topic"]
+
+LATE_S = 2.0
+
+Answer = TypeVar("Answer")
 
 
 class Topic(NamedTuple):
@@ -34,13 +39,21 @@ class Admin:
         self._bootstrap = config["bootstrap.servers"]
         self._timeout_s = min(call_timeout_s, 15.0)  # a person waits for the answer
 
-    def _wait(self, future: Future[Any], doing: str) -> Any:
+    def _ask(self, call: Callable[[float], Future[Answer]], doing: str) -> Answer:
+        """Give what comes of a call, made again while the condition passes."""
+
+        def ask(timeout_s: float) -> Answer:
+            return _result(call(timeout_s), timeout_s)
+
+        return self._asked(ask, doing)
+
+    def _asked(self, ask: Callable[[float], Answer], doing: str) -> Answer:
         try:
-            return future.result(self._timeout_s)
-        except KafkaException as error:
-            raise translated(error, doing) from error
-        except TimeoutError as error:
-            raise self._no_answer(doing) from error
+            return ask_again(ask, doing, self._timeout_s)
+        except RetryError as error:
+            if is_silence(error.__cause__):
+                raise self._no_answer(doing) from error
+            raise
 
     def _no_answer(self, doing: str) -> StopError:
         return StopError(
@@ -50,15 +63,15 @@ class Admin:
 
     def cluster_id(self) -> str:
         """Give the cluster's id."""
-        return str(self._wait(self._client.describe_cluster(), "asking for the cluster").cluster_id)
+        cluster = self._ask(lambda s: self._client.describe_cluster(request_timeout=s), "asking for the cluster")
+        return str(cluster.cluster_id)
 
     def describe(self, names: Sequence[str]) -> dict[str, Topic]:
         """Give those of the named topics that exist."""
         found: dict[str, Topic] = {}
-        futures = self._client.describe_topics(TopicCollection(list(names)), request_timeout=self._timeout_s)
-        for name, future in futures.items():
+        for name in names:
             try:
-                description = self._wait(future, f"describing topic {name}")
+                description = self._description(name)
                 config = self._config(name)  # a broker may know less of a new topic than the one asked before
             except StopError as error:
                 cause = error.__cause__
@@ -74,51 +87,86 @@ class Admin:
             )
         return found
 
+    def _description(self, name: str) -> Any:
+        asked = TopicCollection([name])
+        return self._ask(
+            lambda s: self._client.describe_topics(asked, request_timeout=s)[name], f"describing topic {name}"
+        )
+
     def _config(self, name: str) -> dict[str, str]:
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)
-        futures = self._client.describe_configs([resource], request_timeout=self._timeout_s)
-        entries = self._wait(next(iter(futures.values())), f"reading the settings of topic {name}")
+        entries = self._ask(
+            lambda s: self._client.describe_configs([resource], request_timeout=s)[resource],
+            f"reading the settings of topic {name}",
+        )
         return {key: str(entry.value) for key, entry in entries.items()}
 
     def ends(self, topics: Mapping[str, int]) -> dict[tuple[str, int], tuple[int, int]]:
         """Give the first offset of each partition and the one behind its last message, committed or not."""
         parts = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
-        found = [
-            self._client.list_offsets(dict.fromkeys(parts, spec), request_timeout=self._timeout_s)
-            for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
-        ]
-        return {
-            (part.topic, part.partition): (
-                int(self._wait(found[0][part], f"asking for the start of {part.topic}").offset),
-                int(self._wait(found[1][part], f"asking for the end of {part.topic}").offset),
-            )
-            for part in parts
-        }
+        specs = (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+        def ask(timeout_s: float) -> list[dict[tuple[str, int], int]]:
+            asked = [self._client.list_offsets(dict.fromkeys(parts, spec), request_timeout=timeout_s) for spec in specs]
+            return [
+                {(part.topic, part.partition): int(_result(found[part], timeout_s).offset) for part in parts}
+                for found in asked
+            ]
+
+        starts, stops = self._asked(ask, f"asking where {', '.join(topics)} start and end")
+        return {place: (start, stops[place]) for place, start in starts.items()}
 
     def create(self, name: str, partitions: int, replicas: int, config: Mapping[str, str]) -> bool:
         """Create a topic; tell whether it was missing."""
         topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=dict(config))
-        future = self._client.create_topics([topic], request_timeout=self._timeout_s)[name]
-        try:
-            future.result(self._timeout_s)
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
-                return False
-            raise StopError(f"creating topic {name}: {error.args[0].str()}") from error
-        except TimeoutError as error:
-            raise self._no_answer(f"creating topic {name}") from error
-        return True
+        tries = 0
+
+        def ask(timeout_s: float) -> bool:
+            nonlocal tries
+            tries += 1
+            try:
+                _result(self._client.create_topics([topic], request_timeout=timeout_s)[name], timeout_s)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                    return tries > 1  # made by the call whose answer was lost
+                if is_silence(error) or error.args[0].code() == KafkaError.NOT_CONTROLLER:
+                    raise
+                raise StopError(f"creating topic {name}: {error.args[0].str()}") from error
+            return True
+
+        return self._asked(ask, f"creating topic {name}")
 
     def assigned(self, group: str) -> dict[str, int]:
-        """Give how many partitions each member of a group has now, by member id; empty while it rebalances."""
+        """
+        Give how many partitions each member of a group has now, by member id.
+
+        Empty while it rebalances, or its coordinator is loading, moves or does not answer: ask again.
+
+        Raises:
+            StopError: no answer will come.
+        """
         future = self._client.describe_consumer_groups([group], request_timeout=self._timeout_s)[group]
-        description = self._wait(future, f"describing group {group}")
+        try:
+            description = _result(future, self._timeout_s)
+        except KafkaException as error:
+            ours = translated(error, f"describing group {group}")
+            if isinstance(ours, StopError):
+                raise ours from error
+            return {}
         if description.state is not ConsumerGroupState.STABLE:
             return {}
         return {
             member.member_id: len(member.assignment.topic_partitions) if member.assignment else 0
             for member in description.members
         }
+
+
+def _result(future: Future[Answer], timeout_s: float) -> Answer:
+    """Give what a call brings; the client ends it in time by itself, and is late when the machine is busy."""
+    try:
+        return future.result(timeout_s + LATE_S)
+    except TimeoutError as error:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from error
 
 
 def _uuid_bytes(uuid: Uuid) -> bytes:

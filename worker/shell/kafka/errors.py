@@ -17,12 +17,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from worker.errors import FencedError, NeardupError, RetryError, StopError
 
-__all__ = ["TIMED_OUT", "Ends", "logged", "translate", "translated"]
+__all__ = ["TIMED_OUT", "Ends", "is_silence", "logged", "passing", "translate", "translated"]
 
 _log = structlog.get_logger(__name__)
 
 _FENCED = {KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID, KafkaError.PRODUCER_FENCED}
 TIMED_OUT = {KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT}
+_SILENCE = TIMED_OUT | {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE}
 _STOP = {
     KafkaError._AUTO_OFFSET_RESET: "the offset to read has been deleted by the topic's retention: documents are lost. "
     "Raise the retention; to go on without them, move the group's offset by hand",
@@ -57,6 +58,16 @@ def translate(error: KafkaError, doing: str) -> NeardupError:
 def translated(error: KafkaException, doing: str) -> NeardupError:
     """Give our error for what the client raised."""
     return translate(error.args[0], doing)
+
+
+def passing(error: KafkaException, doing: str, waited_s: float) -> RetryError:
+    """Give our error for a condition that should have passed, and has not in the time that we asked again."""
+    return RetryError(f"{translated(error, doing)} (asked again for {waited_s:g} s: is a broker away, or starting?)")
+
+
+def is_silence(error: BaseException | None) -> bool:
+    """Tell whether nobody has answered: there may be no broker at all."""
+    return isinstance(error, KafkaException) and error.args[0].code() in _SILENCE
 
 
 def logged(config: dict[str, Any]) -> dict[str, Any]:

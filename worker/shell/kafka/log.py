@@ -17,7 +17,8 @@ from confluent_kafka import (
 )
 
 from worker.errors import StopError
-from worker.shell.kafka.errors import Ends, logged, translate, translated
+from worker.shell.kafka.again import span
+from worker.shell.kafka.errors import Ends, logged, translate
 from worker.shell.ports import LogEntry
 
 __all__ = ["LogAppender", "LogConsumer"]
@@ -63,16 +64,7 @@ class LogConsumer:
 
     def end(self) -> tuple[int, int]:
         """Give the log's first offset and the offset behind its last record."""
-        deadline = time.monotonic() + self._call_timeout_s
-        while True:
-            try:
-                low, high = self._consumer.get_watermark_offsets(self._part, timeout=2.0, cached=False)
-            except KafkaException as error:
-                ours = translated(error, f"asking for the end of the log {self._part.topic}")
-                if isinstance(ours, StopError) or time.monotonic() > deadline:
-                    raise ours from error
-                continue
-            return int(low), int(high)
+        return span(self._consumer, self._part, f"the log {self._part.topic}", self._call_timeout_s)
 
     def end_seen(self) -> int:
         """Give the offset behind the last record as the last fetch had it; 0 before the first."""

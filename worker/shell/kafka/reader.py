@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from worker.errors import StopError
-from worker.shell.kafka.errors import logged, translate, translated
+from worker.errors import NeardupError, StopError
+from worker.shell.kafka.again import ask_again, span
+from worker.shell.kafka.errors import logged, translate
 
 __all__ = ["GroupOffsets", "TopicMessage", "TopicReader"]
 
@@ -26,15 +27,24 @@ class GroupOffsets:
         self._call_timeout_s = call_timeout_s
 
     def get(self) -> dict[int, tuple[int | None, str]]:
-        """Give offset (None: none) and metadata of each partition; offsets of open transactions do not count yet."""
-        try:
-            answer = self._consumer.committed(self._asked, timeout=self._call_timeout_s)
-        except KafkaException as error:
-            raise translated(error, "asking for the group's offsets") from error
+        """
+        Give offset (None: none) and metadata of each partition; offsets of open transactions do not count yet.
+
+        A coordinator that moves or is still loading is asked again, for `call_timeout_s`.
+
+        Raises:
+            RetryError: no answer came in time.
+            StopError: none will come.
+        """
+        answer = ask_again(self._ask, "asking for the group's offsets", self._call_timeout_s)
+        return {part.partition: (part.offset if part.offset >= 0 else None, part.metadata or "") for part in answer}
+
+    def _ask(self, timeout_s: float) -> list[TopicPartition]:
+        answer = self._consumer.committed(self._asked, timeout=timeout_s)
         for part in answer:
             if part.error is not None:
-                raise translate(part.error, "asking for the group's offsets")
-        return {part.partition: (part.offset if part.offset >= 0 else None, part.metadata or "") for part in answer}
+                raise KafkaException(part.error)
+        return answer
 
     def close(self) -> None:
         """Disconnect."""
@@ -75,9 +85,10 @@ class TopicReader:
         self._ends: dict[tuple[str, int], int] = {}
         for part in parts:
             try:
-                low, high = self._consumer.get_watermark_offsets(part, timeout=call_timeout_s, cached=False)
-            except KafkaException as error:
-                raise translated(error, f"asking for the end of {part.topic}[{part.partition}]") from error
+                low, high = span(self._consumer, part, f"{part.topic}[{part.partition}]", call_timeout_s)
+            except NeardupError:
+                self._consumer.close()
+                raise
             part.offset = low if from_beginning else high
             end = high if ends is None else ends[part.topic, part.partition]
             if end > part.offset:
