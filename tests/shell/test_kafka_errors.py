@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 import uuid
+from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
+import structlog
 from confluent_kafka import KafkaError
 
 from tests.conftest import Kafka
 from worker.errors import FencedError, NeardupError, RetryError, StopError
 from worker.settings import Settings
 from worker.shell import kafka_config, topics
-from worker.shell.kafka import Admin, Feeder, GroupConsumer, TransactionalPublisher, translate
+from worker.shell.kafka import Admin, Feeder, GroupConsumer, TransactionalPublisher, errors, translate
 from worker.shell.ports import Outgoing
 
 
@@ -52,6 +55,19 @@ def test_each_call_into_the_producer_runs_under_a_limit_of_its_own() -> None:
     ((doing, limit_s),) = limits
     assert doing == "opening the transactional producer"
     assert limit_s == pytest.approx(0.3)
+
+
+def test_a_cluster_that_is_away_does_not_fill_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client repeats itself hundreds of times a second: each of its errors is told once in five seconds."""
+    now_s = 1_000.0
+    monkeypatch.setattr(errors, "_told_s", {})
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(10):
+            for code in [KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT] * 100:
+                errors._on_error(KafkaError(code))
+            now_s += 1
+    assert Counter(line["code"] for line in lines) == {"_ALL_BROKERS_DOWN": 2, "_TRANSPORT": 2}
 
 
 @pytest.mark.kafka

@@ -9,7 +9,9 @@ The client's errors, which leave this package as ours.
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from typing import Any
 
 import structlog
@@ -19,7 +21,10 @@ from worker.errors import FencedError, NeardupError, RetryError, StopError
 
 __all__ = ["TIMED_OUT", "Ends", "is_silence", "logged", "passing", "translate", "translated"]
 
+TELL_AGAIN_S = 5.0
+
 _log = structlog.get_logger(__name__)
+_told_s: dict[int, float] = {}  # when an error was last logged, by its code
 
 _FENCED = {KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID, KafkaError.PRODUCER_FENCED}
 TIMED_OUT = {KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT}
@@ -76,7 +81,11 @@ def logged(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _on_error(error: KafkaError) -> None:
-    _log.warning("kafka client", code=error.name(), text=error.str(), fatal=error.fatal())
+    """Say it, but not hundreds of times a second, as the client does while no broker is there."""
+    now_s = time.monotonic()
+    if error.fatal() or now_s - _told_s.get(error.code(), -math.inf) >= TELL_AGAIN_S:
+        _told_s[error.code()] = now_s
+        _log.warning("kafka client", code=error.name(), text=error.str(), fatal=error.fatal())
 
 
 class Ends:
