@@ -122,4 +122,4 @@ class IndexMachine(RuleBasedStateMachine):
 IndexMachine.TestCase.settings = settings(
     max_examples=25, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
 )
-TestIndexMachine = pytest.mark.timeout(280)(IndexMachine.TestCase)
+TestIndexMachine = pytest.mark.timeout(580)(IndexMachine.TestCase)

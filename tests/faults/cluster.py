@@ -5,16 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tests.busy import EVENTUALLY_S, stretched
+
 __all__ = ["append", "delete_records", "delete_topic", "until_in_sync"]
+
+ANSWER_S = 90.0  # of a broker on a busy machine
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:
     """Delete a topic with all that it holds."""
     client = AdminClient({"bootstrap.servers": bootstrap})
-    client.delete_topics([topic])[topic].result(20)
+    client.delete_topics([topic])[topic].result(ANSWER_S)
 
 
 def delete_records(bootstrap: str, topic: str, before: Mapping[int, int]) -> None:
@@ -22,23 +26,28 @@ def delete_records(bootstrap: str, topic: str, before: Mapping[int, int]) -> Non
     client = AdminClient({"bootstrap.servers": bootstrap})
     parts = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
     for future in client.delete_records(parts).values():
-        future.result(20)
+        future.result(ANSWER_S)
 
 
-def until_in_sync(bootstrap: str, timeout_s: float = 60.0) -> None:
+def _behind(client: AdminClient) -> list[str]:
+    """Give the partitions that lack a replica; no answer from a node that has just died or come is no answer yet."""
+    try:
+        topics = client.list_topics(timeout=10).topics.values()
+    except KafkaException as error:
+        return [f"no answer ({error.args[0].name()})"]
+    return [
+        f"{topic.topic}[{part.id}]"
+        for topic in topics
+        for part in topic.partitions.values()
+        if len(part.isrs) < len(part.replicas)
+    ]
+
+
+def until_in_sync(bootstrap: str, timeout_s: float = EVENTUALLY_S) -> None:
     """Wait until every replica is in sync: before that the loss of another node stops the writers."""
     client = AdminClient({"bootstrap.servers": bootstrap})
-    deadline = time.monotonic() + timeout_s
-    while True:
-        topics = client.list_topics(timeout=10).topics.values()
-        behind = [
-            f"{topic.topic}[{part.id}]"
-            for topic in topics
-            for part in topic.partitions.values()
-            if len(part.isrs) < len(part.replicas)
-        ]
-        if not behind:
-            return
+    deadline = time.monotonic() + stretched(timeout_s)
+    while behind := _behind(client):
         assert time.monotonic() < deadline, f"out of sync after {timeout_s:g} s: {', '.join(behind)}"
         time.sleep(0.2)
 
@@ -48,4 +57,4 @@ def append(bootstrap: str, topic: str, values: Sequence[bytes], at_ms: int = 0) 
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
     for value in values:
         producer.produce(topic, value=value, partition=0, timestamp=at_ms or int(time.time() * 1_000))
-    assert producer.flush(20) == 0
+    assert producer.flush(ANSWER_S) == 0

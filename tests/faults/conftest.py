@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Kafka
+from tests.faults import cluster
 from tests.faults.harness import Deployment
 from worker.shell.broker import EmbeddedKafka
 
@@ -29,7 +30,8 @@ def deploy(kafka: Kafka, tmp_path: Path) -> Iterator[Deploy]:
 
 @pytest.fixture
 def deploy3(kafka3: EmbeddedKafka, tmp_path: Path) -> Iterator[Deploy]:
-    """Make deployments on three brokers, with every topic on all of them."""
+    """Make deployments on three brokers that have each other's data, with every topic on all of them."""
+    cluster.until_in_sync(kafka3.bootstrap)
     with ExitStack() as stack:
 
         def make(**settings: Any) -> Deployment:

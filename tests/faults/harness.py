@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -22,6 +23,7 @@ from typing import Any, Self
 
 import orjson
 
+from tests.busy import EVENTUALLY_S, stretched
 from tests.faults import cluster
 from tests.oracle import Oracle, Said, said
 from worker.core.verdict import Verdict
@@ -38,6 +40,7 @@ from worker.shell.verify import verify
 __all__ = ["Deployment", "WorkerProcess"]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+LOG_S = 30.0  # for the end of a log, which a dying page process may hold open
 SESSION_TIMEOUT_MS = 6_000  # the least that Kafka allows by default
 TRANSACTION_TIMEOUT_MS = 4_000
 
@@ -112,20 +115,20 @@ class WorkerProcess:
         """End it as a power cut would."""
         self._process.kill()
         self._process.wait()
-        self._log.join(5)
+        self._log.join(LOG_S)
 
-    def stop(self, timeout_s: float = 30.0) -> int:
+    def stop(self, timeout_s: float = EVENTUALLY_S) -> int:
         """Ask it to end (SIGTERM) and give the exit code."""
         self._process.terminate()
         return self.wait(timeout_s)
 
-    def wait(self, timeout_s: float = 60.0) -> int:
+    def wait(self, timeout_s: float = EVENTUALLY_S) -> int:
         """Wait for its end and give the exit code."""
         try:
-            code = self._process.wait(timeout_s)
+            code = self._process.wait(stretched(timeout_s))
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self.worker_id} has not ended after {timeout_s:g} s\n{self.log_tail()}") from None
-        self._log.join(5)
+        self._log.join(LOG_S)
         return code
 
     def is_stopped(self) -> bool:
@@ -134,13 +137,25 @@ class WorkerProcess:
         return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "T"
 
     def events(self) -> list[dict[str, Any]]:
-        """Give its log lines that are JSON."""
-        lines = self.log_path.read_bytes().splitlines()
+        """Give its log lines that are JSON and whole: the last one may be in the midst of being written."""
+        lines = self.log_path.read_bytes().split(b"\n")[:-1]
         return [orjson.loads(line) for line in lines if line.startswith(b"{") and line.endswith(b"}")]
 
     def said(self, event: str) -> bool:
         """Tell whether it has logged this event."""
         return any(line.get("event") == event for line in self.events())
+
+    def metrics(self, port: int) -> dict[str, float]:
+        """Give what a scrape of its metrics has, by name and labels; nothing while it is not ready."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60):
+                pass
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+                lines = answer.read().decode().splitlines()
+        except OSError:
+            return {}
+        pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+        return {name: float(value) for name, value in pairs}
 
     def log_tail(self, lines_max: int = 30) -> str:
         """Give the end of its log."""
@@ -191,19 +206,24 @@ class Deployment:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._offsets.close()
-        for process in self.processes:
-            process.kill()
+        self.end()
         if error is not None:
             for process in self.processes:
                 print(process.log_tail())
 
-    def feed(self, messages: Iterable[tuple[bytes | None, bytes | None]], wait_s: float = 60.0) -> int:
+    def end(self) -> None:
+        """Kill what runs."""
+        self._supervised.clear()
+        for process in self.processes:
+            process.kill()
+
+    def feed(self, messages: Iterable[tuple[bytes | None, bytes | None]], wait_s: float = EVENTUALLY_S) -> int:
         """Write messages into the source topic and wait until all stand there; give their number."""
         feeder = Feeder(kafka_config.feeder(self.settings), self.settings.topic_documents)
         before = feeder.delivered
         for key, value in messages:
             feeder.send(key, value)
-        assert feeder.flush(wait_s) == 0 and feeder.failures == 0, feeder.failed
+        assert feeder.flush(stretched(wait_s)) == 0 and feeder.failures == 0, feeder.failed
         self.fed += feeder.delivered - before
         return feeder.delivered - before
 
@@ -211,7 +231,7 @@ class Deployment:
         self, worker_id: str, *, module: str = "worker", environment: Mapping[str, str] | None = None, **settings: Any
     ) -> WorkerProcess:
         """Start a worker; `settings` are its own, `fault` among them. `module` stands in for the package's main."""
-        log_path = self.folder / f"{len(self.processes):02}-{worker_id}.log"
+        log_path = self.folder / f"{self.settings.group}-{len(self.processes):02}-{worker_id}.log"
         process = WorkerProcess(worker_id, {**self.values, **settings}, log_path, module, environment)
         self.processes.append(process)
         return process
@@ -233,7 +253,7 @@ class Deployment:
                 self.endings.append((worker_id, process.exit_code))
                 self._supervised[worker_id] = self.start(worker_id)
 
-    def until(self, condition: Callable[[], object], what: str, timeout_s: float = 60.0) -> float:
+    def until(self, condition: Callable[[], object], what: str, timeout_s: float = EVENTUALLY_S) -> float:
         """Wait for something to become true; give the seconds that it took. No answer from the cluster: not yet."""
         started = time.monotonic()
         while True:
@@ -244,9 +264,9 @@ class Deployment:
             except RetryError as error:
                 silence = f" ({error})"
             self.revive()
-            if time.monotonic() - started > timeout_s:
+            if time.monotonic() - started > stretched(timeout_s):
                 tails = "\n".join(process.log_tail() for process in self.processes)
-                raise AssertionError(f"not so after {timeout_s:g} s: {what}{silence}\n{tails}")
+                raise AssertionError(f"not so after {time.monotonic() - started:.0f} s: {what}{silence}\n{tails}")
             time.sleep(0.05)
 
     def committed(self) -> int:
@@ -257,11 +277,11 @@ class Deployment:
         """Give the group's offset of each partition, with its metadata."""
         return self._offsets.get()
 
-    def until_committed(self, at_least: int, timeout_s: float = 60.0) -> float:
+    def until_committed(self, at_least: int, timeout_s: float = EVENTUALLY_S) -> float:
         """Wait until so many source offsets are committed; give the seconds that it took."""
         return self.until(lambda: self.committed() >= at_least, f"{at_least} offsets committed", timeout_s)
 
-    def until_all_committed(self, timeout_s: float = 60.0) -> float:
+    def until_all_committed(self, timeout_s: float = EVENTUALLY_S) -> float:
         """Wait until everything that was fed is committed; give the seconds that it took."""
         return self.until_committed(self.fed, timeout_s)
 
@@ -285,7 +305,7 @@ class Deployment:
             assert answer == oracle.answers[Source(topic_id, partition), offset], (partition, offset)
         return report
 
-    def finish(self, timeout_s: float = 60.0) -> Report:
+    def finish(self, timeout_s: float = EVENTUALLY_S) -> Report:
         """Wait until everything is committed, then check the whole history."""
         self.until_all_committed(timeout_s)
         return self.check()
@@ -294,7 +314,7 @@ class Deployment:
         """Delete a topic and create it again, with these settings in place of the usual ones."""
         want = next(want for want in topics.wanted(self.settings) if want.name == topic)
         cluster.delete_topic(self.settings.bootstrap, topic)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + stretched(EVENTUALLY_S)
         while not self.admin.create(
             topic, partitions or want.partitions, self.settings.replication_factor, {**want.config, **(config or {})}
         ):

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import orjson
 
+from tests.busy import EVENTUALLY_S
 from tests.faults.crawl import Message, crawl
 from tests.faults.harness import SESSION_TIMEOUT_MS, Deployment, WorkerProcess
 from worker.settings import Settings
@@ -25,7 +26,7 @@ __all__ = ["BATCH_DOCUMENTS_MAX", "DOCUMENTS_PER_S", "PARTITIONS", "Gaps", "Subs
 PARTITIONS = 6
 BATCH_DOCUMENTS_MAX = 500  # who inherits partitions reads what has gathered there first, in batches of this size
 DOCUMENTS_PER_S = 300
-BEFORE_S, AFTER_S = 3.0, SESSION_TIMEOUT_MS / 1_000 + 4
+BEFORE_S, AFTER_S = 6.0, SESSION_TIMEOUT_MS / 1_000 + 4
 
 
 class Gaps(NamedTuple):
@@ -95,7 +96,7 @@ def _fed(deployment: Deployment) -> Iterator[None]:
             if ended.wait(max(begun + number / DOCUMENTS_PER_S - time.monotonic(), 0)):
                 break
             feeder.send(*message)
-        assert feeder.flush(30) == 0 and feeder.failures == 0, feeder.failed
+        assert feeder.flush(EVENTUALLY_S) == 0 and feeder.failures == 0, feeder.failed
         deployment.fed += feeder.delivered
 
     thread = threading.Thread(target=feed)

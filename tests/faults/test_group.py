@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -60,9 +61,10 @@ def test_a_killed_worker_and_a_fourth_one_change_nothing(deploy: Deploy, message
     first, *_ = group.start_all(*WORKERS)
     group.feed(messages)
     group.until_committed(len(messages) // 4, timeout_s=120)
+    first.signal(signal.SIGSTOP)  # its documents stay where they are while we look
+    assert group.committed() < len(messages), "the kill comes too late to matter"
     first.kill()
     group.start("w4")
-    assert group.committed() < len(messages), "the kill came too late to matter"
     group.finish(timeout_s=240)
 
 

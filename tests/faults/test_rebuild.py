@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.busy import EVENTUALLY_S, stretched
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment
@@ -30,7 +31,7 @@ def _rebuild(deployment: Deployment, **changed: Any) -> subprocess.CompletedProc
         check=False,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=stretched(EVENTUALLY_S),
     )
 
 

@@ -55,11 +55,11 @@ def log(request: pytest.FixtureRequest) -> Iterator[Log]:
 def read_to(reader: LogReader, stop: int) -> list[LogEntry]:
     """Read until the reader stands at `stop`."""
     entries: list[LogEntry] = []
-    for _ in range(200):
+    for _ in range(900):
         if reader.position() >= stop:
             return entries
         entries += reader.read(0.2)
-    raise AssertionError(f"at {reader.position()} after 40 s, expected {stop}")
+    raise AssertionError(f"at {reader.position()} after 180 s, expected {stop}")
 
 
 def test_an_empty_log_ends_where_it_starts(log: Log) -> None:

@@ -75,8 +75,8 @@ def test_what_has_been_read_is_published_before_the_worker_leaves_the_group() ->
     worker.loop.run()
     assert history.world.committed == {partition: stop for partition, stop in read.items() if stop}
     worker.intake.answered.set()
-    assert left.wait(10)
-    thread.join(10)
+    assert left.wait(60)
+    thread.join(60)
     assert worker.intake.failure is None
 
 
@@ -90,7 +90,7 @@ def test_offsets_without_a_message_are_covered_and_messages_from_before_a_seek_a
     late, next_one = SourceMessage(0, 3, b"k", b"v"), SourceMessage(0, 7, b"k", b"v")
     worker.source.poll = lambda _messages_max, _wait_s: [late, next_one]  # type: ignore[method-assign, assignment]
     worker.intake._step(worker.source)
-    batch = worker.batches.get(timeout=1)
+    batch = worker.batches.get(timeout=30)
     assert batch is not None
     assert batch.messages == (next_one,)
     assert [(section.first, section.stop) for section in batch.sections] == [(5, 8)]
@@ -128,7 +128,7 @@ def test_what_is_read_while_a_rewind_comes_in_is_void() -> None:
 
     worker.source.poll = poll  # type: ignore[method-assign, assignment]
     worker.intake._step(worker.source)
-    batch = worker.batches.get(timeout=1)
+    batch = worker.batches.get(timeout=30)
     assert batch is not None
     assert not ownership.holds(batch.sections[0].claim)
 

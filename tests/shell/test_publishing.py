@@ -33,7 +33,7 @@ def fill(worker: SimulatedWorker) -> None:
 
 def answer_next(worker: SimulatedWorker) -> None:
     """Have the next batch answered."""
-    batch = worker.batches.get(timeout=5)
+    batch = worker.batches.get(timeout=60)
     assert batch is not None
     worker.loop.answer(batch)
 
@@ -74,7 +74,7 @@ def test_the_next_batch_is_in_the_log_while_the_one_before_is_being_committed() 
             self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any, metadata: str = ""
         ) -> None:
             running.set()
-            assert may_end.wait(10)
+            assert may_end.wait(60)
             super().publish(messages, offsets, membership, metadata)
             commits.append(dict(offsets))
 
@@ -83,7 +83,7 @@ def test_the_next_batch_is_in_the_log_while_the_one_before_is_being_committed() 
     worker.loop._publishing = thread
     fill(worker)
     answer_next(worker)
-    assert running.wait(10)
+    assert running.wait(60)
     before = world.log.stop
     answer_next(worker)
     assert world.log.stop > before
@@ -106,7 +106,7 @@ def test_a_revocation_waits_for_the_transaction_that_runs_and_stops_the_one_that
             self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any, metadata: str = ""
         ) -> None:
             running.set()
-            assert may_end.wait(10)
+            assert may_end.wait(60)
             published.append(set(offsets))
 
     worker.publishing._publisher = Slow()
@@ -114,7 +114,7 @@ def test_a_revocation_waits_for_the_transaction_that_runs_and_stops_the_one_that
     worker.loop._publishing = thread
     fill(worker)
     answer_next(worker)
-    assert running.wait(10)
+    assert running.wait(60)
     answer_next(worker)
     assert not worker.ownership.give_up([0, 1, 2], 0.2)
     may_end.set()
@@ -209,7 +209,7 @@ def test_a_failure_of_the_thread_is_noticed_without_another_batch() -> None:
     begun = threading.Event()
 
     def publish(batch: Answered) -> None:
-        begun.wait(5)
+        begun.wait(60)
         batch.ended.set()
         raise FencedError("taken over")
 
@@ -219,7 +219,7 @@ def test_a_failure_of_the_thread_is_noticed_without_another_batch() -> None:
     thread.check()
     thread.offer(waiting, lambda: None)
     begun.set()
-    assert waiting.ended.wait(5)
+    assert waiting.ended.wait(60)
     with pytest.raises(FencedError, match="taken over"):
         thread.check()
 

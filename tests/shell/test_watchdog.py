@@ -22,7 +22,7 @@ def test_a_call_that_outlives_its_limit_is_reported_by_name() -> None:
 
     watchdog = Watchdog(hung)
     with watchdog.limit("committing", 0.1):
-        assert called.wait(5)
+        assert called.wait(60)
     watchdog.close()
     assert seen[0] == ("committing", 0.1)
 
@@ -46,5 +46,5 @@ def test_the_process_ends_while_the_call_hangs() -> None:
     script = (
         "import time\nfrom worker.shell.watchdog import Watchdog\nwith Watchdog().limit('x', 0.2): time.sleep(60)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], timeout=30, capture_output=True, check=False)
+    done = subprocess.run([sys.executable, "-c", script], timeout=120, capture_output=True, check=False)
     assert done.returncode == EXIT_CODE

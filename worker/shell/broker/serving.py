@@ -10,7 +10,7 @@ from worker.errors import StopError
 from worker.shell.broker.node import Node
 from worker.shell.broker.wire import ask_metadata
 
-SERVE_TIMEOUT_S = 120.0  # 3 s for one node and 8 s for three on an idle machine of two cores
+SERVE_TIMEOUT_S = 300.0  # 3 s for one node and 8 s for three on an idle machine of two cores, minutes on a busy one
 POLL_S = 0.1
 
 
