@@ -14,7 +14,7 @@ import pytest
 
 from tests.faults.chaos.checker import Topics, judge, load, save
 from tests.faults.chaos.relay import Relay, client_id
-from tests.faults.chaos.schedule import EVERYBODY, FAULTS_SPAN_S, NODES, Kind, plan
+from tests.faults.chaos.schedule import EVERYBODY, FAULTS_SPAN_S, NODES, SLOW_MS, Kind, plan
 from tests.shell.simulation import DEFINITION, TOPIC_ID, History
 from worker.shell.faultpoints import from_setting
 from worker.shell.history import Published
@@ -72,8 +72,14 @@ def test_faults_come_in_their_order_and_their_points_exist(seed: int) -> None:
     times = [fault.at_s for fault in plan(seed).faults]
     assert times == sorted(times) and times[-1] <= FAULTS_SPAN_S[1]
     for fault in plan(seed).faults:
-        assert (fault.kind is Kind.POINT) == bool(fault.detail)
+        assert (fault.kind in (Kind.POINT, Kind.DISK_SLOW)) == bool(fault.detail)
         from_setting(fault.detail)
+
+
+def test_a_slow_disk_is_slow_at_every_part_of_every_snapshot() -> None:
+    """From the first one on, at that point alone; all three speeds come."""
+    details = {fault.detail for seed in SEEDS for fault in plan(seed).faults if fault.kind is Kind.DISK_SLOW}
+    assert details == {f"snapshot:slow-{ms}-ms:1" for ms in SLOW_MS}
 
 
 def test_a_right_history_is_clean(topics: Topics) -> None:
@@ -183,21 +189,21 @@ def test_a_relay_holds_one_worker_and_lets_the_other_pass(echo: int) -> None:
         socket.create_connection(("127.0.0.1", port)) as two,
     ):
         for client, who in ((one, "w1"), (two, "w2")):
-            assert _ask(client, _request(who), 5) == _request(who)
+            assert _ask(client, _request(who), 30) == _request(who)
         relay.pause("w1", EVERYBODY)
         assert _ask(one, b"held", 0.3) == b"silence"
-        assert _ask(two, b"passes", 5) == b"passes"
+        assert _ask(two, b"passes", 30) == b"passes"
         relay.resume("w1", EVERYBODY)
-        one.settimeout(5)
+        one.settimeout(30)
         assert one.recv(4_096) == b"held"
         relay.cut("w1", "1")
         assert one.recv(4_096) == b""
-        assert _ask(two, b"passes", 5) == b"passes"
+        assert _ask(two, b"passes", 30) == b"passes"
 
 
 def test_a_relay_to_a_node_that_is_away_closes(echo: int) -> None:
     """As a node does that is not there."""
     port, nobody = _free_port(), _free_port()
     with Relay([(nobody, port)]), socket.create_connection(("127.0.0.1", port)) as client:
-        client.settimeout(5)
+        client.settimeout(30)
         assert client.recv(1) == b""

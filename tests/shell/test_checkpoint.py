@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from worker.log.record import Source, decode
 from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity
 from worker.shell.checkpoint import KEPT, Checkpoint, locked
+from worker.shell.faultpoints import Point
 from worker.shell.memory_log import MemoryLog, MemoryReader, MemoryWriter
 from worker.shell.ordering import Ordering
 
@@ -100,6 +102,29 @@ def test_a_snapshot_is_written_when_it_is_due_and_something_has_changed(tmp_path
     applied(replica, 3)  # goes on while the thread writes
     assert ticking.save(replica)
     assert names(tmp_path) == [6, 9]
+
+
+def test_a_slow_disk_holds_the_snapshot_and_nothing_else(tmp_path: Path) -> None:
+    """Each part of it waits for the disk; meanwhile records are applied, no second one is begun, the old ones stay."""
+    parts: list[Point] = []
+    disk = threading.Event()
+
+    def wait(point: Point) -> None:
+        parts.append(point)
+        assert disk.wait(60)
+
+    replica, clock = applied(Replica(DEFINITION), 3), Clock()
+    assert checkpoint(tmp_path).save(replica)
+    ticking = Checkpoint(tmp_path, DEFINITION, LOG, "one", 60, clock, reach=wait)
+    for now in (61.0, 130.0, 200.0):
+        clock.now = now
+        ticking.tick(applied(replica, 2))
+        assert [path.name for path in tmp_path.glob("snapshot-*")] == [f"snapshot-{3:020}.ndsnap"]
+    disk.set()
+    assert ticking.save(replica)
+    assert names(tmp_path) == [5, 9]
+    assert set(parts) == {Point.SNAPSHOT} and len(parts) > 40
+    checkpoint(tmp_path).restore()._check()
 
 
 def test_row_13_a_full_disk_costs_the_new_snapshot_only(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -25,8 +26,22 @@ def test_the_named_hit_of_the_named_point_fails() -> None:
         "reach(Point.BEFORE_APPEND); reach(Point.AFTER_APPEND); reach(Point.AFTER_COMMIT); print('alive', flush=True)\n"
         "reach(Point.AFTER_APPEND); print('still alive')\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (-9, "alive\n")
+
+
+@pytest.mark.parametrize(("action", "expected"), [("sleep", [0.03]), ("slow", [0.03, 0.03])])
+def test_a_slow_point_is_slow_from_its_hit_on(
+    monkeypatch: pytest.MonkeyPatch, action: str, expected: list[float]
+) -> None:
+    """A sleep comes once; slowness stays. Other points are as fast as ever."""
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    reach = from_setting(f"snapshot:{action}-30-ms:2")
+    for _ in range(3):
+        reach(Point.READ)
+        reach(Point.SNAPSHOT)
+    assert slept == expected
 
 
 @pytest.mark.parametrize("setting", ["nowhere:kill:1", "after-append:explode:1", "after-append:kill", "a:b:c:d"])

@@ -32,6 +32,7 @@ from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity, adopt, capture, restore
 from worker.log.snapshot_bytes import Columns, Snapshot, unpack
 from worker.shell import metrics
+from worker.shell.faultpoints import Point, Reach, never
 
 __all__ = ["KEPT", "Checkpoint", "locked"]
 
@@ -63,6 +64,7 @@ class Checkpoint:
         interval_s: float,
         clock: Callable[[], float] = time.monotonic,
         on_disk_from: int = 1_000_000,
+        reach: Reach = never,
     ) -> None:
         self.folder = folder
         self._definition = definition
@@ -75,6 +77,7 @@ class Checkpoint:
         self._writer: threading.Thread | None = None
         self._damaged: list[Path] = []
         self._on_disk_from = on_disk_from
+        self._reach = reach
         self._written: tuple[dict[str, Any], Columns] | None = None  # by the thread, to be mapped by the next tick
         _make(folder)
 
@@ -196,6 +199,7 @@ class Checkpoint:
         self._temporary.unlink(missing_ok=True)  # a predecessor that still writes keeps its own file
         with self._temporary.open("xb") as file:
             for part in snapshot.parts():
+                self._reach(Point.SNAPSHOT)
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())

@@ -78,7 +78,7 @@ def run(settings: Settings) -> None:
         fingerprinter.warm_up()
         watchdog = Watchdog()
         stack.callback(watchdog.close)
-        checkpoint = _checkpoint(settings, admin, found)
+        checkpoint = _checkpoint(settings, admin, found, reach)
         replica = Replica(settings.definition) if checkpoint is None else checkpoint.restore()
         replica.warm_up()
         ordering = _ordering(settings, replica, found[settings.topic_fingerprints].topic_id.hex(), stack)
@@ -145,7 +145,9 @@ def _nothing() -> None:
     pass
 
 
-def _checkpoint(settings: Settings, admin: Admin, found: Mapping[str, Topic]) -> Checkpoint | None:
+def _checkpoint(
+    settings: Settings, admin: Admin, found: Mapping[str, Topic], reach: faultpoints.Reach
+) -> Checkpoint | None:
     """Give the folder of snapshots, if there is one."""
     if settings.state_dir is None:
         return None
@@ -157,6 +159,7 @@ def _checkpoint(settings: Settings, admin: Admin, found: Mapping[str, Topic]) ->
         settings.worker_id,
         settings.snapshot_interval_s,
         on_disk_from=settings.originals_on_disk_from,
+        reach=reach,
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from tests.busy import stretched
 from tests.faults import cluster
 from tests.faults.chaos.checker import Result, Topics, judge, save
 from tests.faults.chaos.relay import Relay
@@ -30,6 +31,7 @@ from worker.shell.ports import LogEntry, SourceMessage
 __all__ = ["Chaos", "Outcome"]
 
 SETTLE_S_MAX = 150.0  # a call that hangs at the last moment ends its worker after 45 s, which then starts anew
+STOP_S_MAX = 60.0  # as that one
 RESTART_S = 0.5  # a supervisor's pause
 NO_ROOM_BYTES = 4_096
 NO_LIMIT = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
@@ -234,7 +236,7 @@ class Chaos:
         """Wait until everything is committed; give the seconds that it took and what was not."""
         begun = time.monotonic()
         committed = 0
-        while time.monotonic() - begun < SETTLE_S_MAX:
+        while time.monotonic() - begun < stretched(SETTLE_S_MAX):
             self._look_after()
             with contextlib.suppress(NeardupError):  # a coordinator that moves has no answer
                 committed = self._deployment.committed()
@@ -251,7 +253,7 @@ class Chaos:
         hung = []
         for name, process in running.items():
             try:
-                code = process.wait(40)
+                code = process.wait(STOP_S_MAX)
                 if code != 0:
                     self._endings.append((name, code))
             except AssertionError:
@@ -309,7 +311,7 @@ def _begin_at_worker(fault: Fault, slot: _Slot) -> Callable[[], object] | None:
     if process.exit_code is not None:  # it is away already, by a fault of its own
         return None
     match fault.kind:
-        case Kind.KILL | Kind.POINT:
+        case Kind.KILL | Kind.POINT | Kind.DISK_SLOW:
             process.kill()
             slot.empty_until_s, slot.next_fault = time.monotonic() + fault.for_s, fault.detail
             return None

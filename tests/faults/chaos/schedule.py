@@ -28,6 +28,7 @@ class Kind(StrEnum):
     JOIN = "join"  # a guest, who leaves after `for_s`
     POINT = "point"  # killed, and started again with `detail` as its fault point
     DISK_FULL = "disk-full"  # no snapshot can be written for `for_s`
+    DISK_SLOW = "disk-slow"  # killed, and started again on a disk that takes `detail` for each part of a snapshot
     NETWORK_PAUSE = "network-pause"  # nothing passes between the worker (or all) and the node (or all)
     NETWORK_CUT = "network-cut"  # its connections to the node are closed, once
     BROKER_KILL = "broker-kill"  # SIGKILL, started again after `for_s`
@@ -41,6 +42,7 @@ _WEIGHTS = {
     Kind.JOIN: 2,
     Kind.POINT: 4,
     Kind.DISK_FULL: 1,
+    Kind.DISK_SLOW: 1,
     Kind.NETWORK_PAUSE: 3,
     Kind.NETWORK_CUT: 1,
     Kind.BROKER_KILL: 4,
@@ -53,11 +55,13 @@ _FOR_S = {
     Kind.JOIN: (3.0, 10.0),
     Kind.POINT: (0.0, 2.0),
     Kind.DISK_FULL: (2.0, 6.0),
+    Kind.DISK_SLOW: (0.0, 2.0),
     Kind.NETWORK_PAUSE: (0.5, 9.0),
     Kind.NETWORK_CUT: (0.0, 0.0),
     Kind.BROKER_KILL: (0.5, 6.0),
     Kind.BROKER_FREEZE: (1.0, 8.0),
 }
+SLOW_MS = (20, 100, 300)  # a snapshot has some fifty parts
 _ACTIONS = ("kill", "kill", "kill-in-{}-ms", "sleep-{}-ms")
 
 
@@ -129,6 +133,8 @@ def _faults(rng: random.Random) -> list[Fault]:
             target = busy = rng.choice(WORKERS)
             if kind is Kind.POINT:
                 detail = _point(rng)
+            elif kind is Kind.DISK_SLOW:
+                detail = f"{Point.SNAPSHOT}:slow-{rng.choice(SLOW_MS)}-ms:1"
             elif kind in (Kind.NETWORK_PAUSE, Kind.NETWORK_CUT):
                 node = rng.choice((*NODES, EVERYBODY))
         if free_at.get(busy, 0.0) <= at_s:
