@@ -10,10 +10,12 @@ import pytest
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import WorkerProcess
+from worker.shell.broker.layout import lay_out
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 
 MESSAGES = 400
+FAILURES = "neardup_snapshot_failures_total"
 
 
 def _restored(process: WorkerProcess) -> list[int]:
@@ -26,19 +28,20 @@ def _snapshots(folder: Path) -> list[Path]:
 
 
 def test_row_13_the_disk_is_full(deploy: Deploy, tmp_path: Path) -> None:
-    """The snapshot before stays, documents are answered all the while, and a start from that snapshot is right."""
-    deployment, state = deploy(), tmp_path / "state"
-    (worker,) = deployment.start_all("one", state_dir=state, snapshot_interval_s=1)
+    """The snapshot before stays, a metric says so, documents are answered, and a start from that snapshot is right."""
+    deployment, state, port = deploy(), tmp_path / "state", lay_out(1, 0).client_ports[0]
+    (worker,) = deployment.start_all("one", state_dir=state, snapshot_interval_s=1, metrics_port=port)
     deployment.feed(crawl(seed=1, count=MESSAGES))
     deployment.until(lambda: _snapshots(state), "a snapshot")
     deployment.until_all_committed()
     room = _snapshots(state)[0].stat().st_size
     resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (max(room // 2, 16_384), resource.RLIM_INFINITY))
-    before = _snapshots(state)
+    before, failures = _snapshots(state)[-1], worker.metrics(port).get(FAILURES, 0)
     deployment.feed(crawl(seed=2, count=MESSAGES))
     deployment.until(lambda: worker.said("snapshot not written, the ones before it stay"), "a warning")
+    deployment.until(lambda: worker.metrics(port).get(FAILURES, 0) > failures, "the metric has it")
     deployment.until_all_committed()
-    assert before[0] in _snapshots(state) and len(_snapshots(state)) <= 2
+    assert before in _snapshots(state) and len(_snapshots(state)) <= 2
     worker.kill()
     successor = deployment.start("one", state_dir=state)
     deployment.feed(crawl(seed=3, count=MESSAGES))
