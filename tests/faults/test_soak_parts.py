@@ -17,7 +17,7 @@ EMPTY_MB = 200
     [
         (EMPTY_MB + WORK_MB_MAX - 1, 0, True),
         (EMPTY_MB + WORK_MB_MAX + 1, 0, False),  # nothing in it, and yet so large
-        (EMPTY_MB + WORK_MB_MAX + 200, 1 << 20, True),
+        (EMPTY_MB + WORK_MB_MAX + ORIGINAL_BYTES_MAX - 1, 1 << 20, True),
         (EMPTY_MB + WORK_MB_MAX + ORIGINAL_BYTES_MAX + 1, 1 << 20, False),  # grows faster than its originals
     ],
 )

@@ -14,6 +14,7 @@ from worker.shell.kafka.errors import passing, translated
 __all__ = ["ask_again", "span"]
 
 CALL_S_MIN = 0.5  # less, and a call on a busy machine could not be answered at all
+CALL_S_MAX = 5.0  # more, and a broker that stands still would hold the question long after another has taken over
 PAUSE_S = 0.1
 
 Answer = TypeVar("Answer")
@@ -27,8 +28,8 @@ def ask_again(ask: Callable[[float], Answer], doing: str, wait_s: float) -> Answ
     call that timed out are no answer yet. What cannot pass ends the asking at once.
 
     Args:
-        ask: one call, given the seconds that it may take: half of what is left, so that a call which a dying broker
-            holds is never the last one.
+        ask: one call, given the seconds that it may take: at most half of what is left, so that a call which a dying
+            broker holds is never the last one.
         doing: what for, the beginning of the error's text.
         wait_s: how long to ask.
 
@@ -39,7 +40,7 @@ def ask_again(ask: Callable[[float], Answer], doing: str, wait_s: float) -> Answ
     deadline = time.monotonic() + wait_s
     while True:
         try:
-            return ask(max((deadline - time.monotonic()) / 2, CALL_S_MIN))
+            return ask(min(max((deadline - time.monotonic()) / 2, CALL_S_MIN), CALL_S_MAX))
         except KafkaException as error:
             ours = translated(error, doing)
             if isinstance(ours, StopError):
