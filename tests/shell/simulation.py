@@ -329,7 +329,7 @@ class SimulatedWorker:
         self.intake = intake
         self.ordering = ordering
         self.ownership = ownership
-        self.publishing = Publishing(settings, publisher, ownership, WATCHDOG, self._reach, self._sleep)
+        self.publishing = Publishing(settings, publisher, ownership, self._reach, self._sleep)
         self.steps = PublishingSteps(self.publishing.publish)
         self.loop = Loop(
             settings, TOPIC_ID, ordering, self.steps, self.publishing.committed, ownership, self.batches,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.shell.simulation import TOPIC_ID, WATCHDOG, History, SimulatedWorker, Transactions
+from tests.shell.simulation import TOPIC_ID, History, SimulatedWorker, Transactions
 from worker.errors import FencedError, RetryError, StopError
 from worker.log.record import Source, decode
 from worker.settings import Settings
@@ -186,7 +186,7 @@ def test_the_replica_forgets_what_has_been_committed() -> None:
 def publishing(publisher: Scripted) -> Publishing:
     """Give one that sleeps never and may try twice."""
     settings = Settings(retries_max=1)
-    return Publishing(settings, publisher, Ownership(), WATCHDOG, never, lambda _seconds: None)
+    return Publishing(settings, publisher, Ownership(), never, lambda _seconds: None)
 
 
 def test_a_failure_of_the_thread_comes_out_where_batches_are_handed_over() -> None:

@@ -33,7 +33,6 @@ from worker.shell.faultpoints import Point, Reach
 from worker.shell.messages import encode_dead_letter, encode_verdict
 from worker.shell.ownership import Claim, Ownership
 from worker.shell.ports import Outgoing, Publisher, SourceMessage
-from worker.shell.watchdog import Watchdog
 
 __all__ = ["Answered", "Handover", "Publishing", "PublishingThread", "Share"]
 
@@ -81,14 +80,12 @@ class Publishing:
         settings: Settings,
         publisher: Publisher,
         ownership: Ownership,
-        watchdog: Watchdog,
         reach: Reach,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._settings = settings
         self._publisher = publisher
         self._ownership = ownership
-        self._watchdog = watchdog
         self._reach = reach
         self._sleep = sleep
         self._rewinds_in_a_row = 0
@@ -168,8 +165,7 @@ class Publishing:
 
     def _commit(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], lineage: str) -> None:
         started = time.monotonic()
-        with self._watchdog.limit("publishing verdicts", 4 * self._settings.call_timeout_s):
-            self._publisher.publish(messages, offsets, self._ownership.membership, lineage)
+        self._publisher.publish(messages, offsets, self._ownership.membership, lineage)
         metrics.TRANSACTION_S.observe(time.monotonic() - started)
 
     def _read_again(self, error: RetryError) -> None:
@@ -181,8 +177,7 @@ class Publishing:
             ) from error
         _log.warning("reading again", cause=str(error), in_a_row=self._rewinds_in_a_row)
         try:  # at once: until then the transaction in doubt hides the committed offsets
-            with self._watchdog.limit("settling a transaction in doubt", 2 * self._settings.call_timeout_s):
-                self._publisher.open()
+            self._publisher.open()
         except RetryError as failure:
             _log.warning("the transaction in doubt stays open for now", cause=str(failure))
         self._ownership.rewind()

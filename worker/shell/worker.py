@@ -36,6 +36,7 @@ from worker.shell.kafka import (
     GroupOffsets,
     LogAppender,
     LogConsumer,
+    Scope,
     Topic,
     TransactionalPublisher,
 )
@@ -95,7 +96,11 @@ def run(settings: Settings) -> None:
         )
         publisher = TransactionalPublisher(
             kafka_config.publisher(settings),
-            settings.topic_documents,
+            Scope(
+                settings.topic_documents,
+                (settings.topic_verdicts, settings.topic_dead_letter),
+                kafka_config.group_offsets(settings),
+            ),
             settings.call_timeout_s,
             settings.transaction_timeout_ms / 1_000,
             reach,
@@ -209,7 +214,7 @@ def _serve(
         intake.stopping.set()
 
     previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    publishing = Publishing(settings, publisher, ownership, watchdog, reach)
+    publishing = Publishing(settings, publisher, ownership, reach)
     loop = Loop(
         settings, topic_id, ordering, PublishingThread(publishing.publish), publishing.committed, ownership, batches,
         Surroundings(watchdog, reach, intake.stopping, between),

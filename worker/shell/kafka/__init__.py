@@ -17,7 +17,7 @@ from worker.shell.kafka.consumer import GroupConsumer
 from worker.shell.kafka.errors import translate
 from worker.shell.kafka.feeder import Feeder
 from worker.shell.kafka.log import LogAppender, LogConsumer
-from worker.shell.kafka.publisher import TransactionalPublisher
+from worker.shell.kafka.publisher import Scope, TransactionalPublisher
 from worker.shell.kafka.reader import GroupOffsets, TopicMessage, TopicReader
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "GroupOffsets",
     "LogAppender",
     "LogConsumer",
+    "Scope",
     "Topic",
     "TopicMessage",
     "TopicReader",

@@ -1,4 +1,12 @@
-"""Verdicts and source offsets in one transaction, and what becomes of a producer whose end is in doubt."""
+"""
+Verdicts and source offsets in one transaction, and what becomes of a producer whose end is in doubt.
+
+Apache Kafka 4.3.1 can end a transaction without telling its partitions: a coordinator that comes back beside a
+leader that is not serving yet takes the partition for deleted, and writes no marker into it (KAFKA-20734). What the
+transaction wrote there stays open: readers wait, and the next commit under the same id makes it visible, so that
+documents that were answered again since have two answers. So each new producer begins with a transaction of its own
+that writes into every partition where one before it may have written, and aborts it: that marker ends what is left.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +14,32 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from worker.errors import FencedError, NeardupError, RetryError
 from worker.shell.faultpoints import Point, Reach, never
 from worker.shell.kafka.errors import TIMED_OUT, logged, translate, translated
 from worker.shell.ports import Outgoing
 
-__all__ = ["TransactionalPublisher"]
+__all__ = ["Scope", "TransactionalPublisher"]
 
 LATE = 1.5  # times its own time-out: a call that has not returned by then never will
+_REFUSED = {  # by the group's coordinator, which has thereby become a part of the transaction
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.FENCED_INSTANCE_ID,
+    KafkaError.STALE_MEMBER_EPOCH,
+}
+
+
+class Scope(NamedTuple):
+    """What a transaction writes: answers into `topics`, and offsets of `source` for the group of `group_config`."""
+
+    source: str
+    topics: Sequence[str]
+    group_config: dict[str, Any]
 
 
 def _unlimited(_doing: str, _limit_s: float) -> AbstractContextManager[None]:
@@ -32,13 +54,14 @@ class TransactionalPublisher:
     made anew, which also settles what became of the open transaction. Fenced without such a reason means a successor.
 
     Args:
+        scope: all that publishing writes: what a new producer clears of leftovers.
         limit: what a call runs under that may never return, whatever its time-out: see `Watchdog.limit`.
     """
 
     def __init__(
         self,
         config: dict[str, Any],
-        source_topic: str,
+        scope: Scope,
         call_timeout_s: float,
         transaction_timeout_s: float,
         reach: Reach = never,
@@ -47,23 +70,73 @@ class TransactionalPublisher:
         self._limit = limit
         self._reach = reach
         self._config = config
-        self._source_topic = source_topic
+        self._scope = scope
         self._call_timeout_s = call_timeout_s
         self._transaction_timeout_s = transaction_timeout_s
         self._producer: Producer | None = None
+        self._is_clear = False  # nothing that a transaction before wrote can be open
         self._doubtful = False  # a call timed out, or the transaction outlived its time: fencing may be our own doing
 
     def _ready(self) -> Producer:
-        if self._producer is None:
-            self._producer = Producer(logged(self._config))
-            try:
+        """Give a producer with nothing left open behind it; make it if there is none."""
+        if self._producer is not None and self._is_clear:
+            return self._producer
+        producer, started = self._producer or Producer(logged(self._config)), time.monotonic()
+        try:
+            if self._producer is None:
                 with self._calling("opening the transactional producer"):
-                    self._producer.init_transactions(self._call_timeout_s)
+                    producer.init_transactions(self._call_timeout_s)
+            self._clear(producer)
+        except KafkaException as error:
+            self._discard(producer)
+            ours = translated(error, "opening the transactional producer")
+            if isinstance(ours, FencedError) and self._outlived(started):
+                ours = RetryError(str(ours))
+            raise ours from error
+        self._producer, self._is_clear, self._doubtful = producer, True, False
+        return producer
+
+    def _clear(self, producer: Producer) -> None:
+        """Write into every partition that a transaction before may have left open, and abort."""
+        failures: list[KafkaError] = []
+
+        def delivered(error: KafkaError | None, _message: Message) -> None:
+            if error is not None:
+                failures.append(error)
+
+        producer.begin_transaction()
+        for topic in self._scope.topics:
+            with self._calling("asking for the partitions of the answers"):
+                found = producer.list_topics(topic, self._call_timeout_s).topics[topic]
+            if found.error is not None:
+                raise KafkaException(found.error)
+            for number in found.partitions:
+                producer.produce(topic, key=b"void", value=b"", partition=number, on_delivery=delivered)
+        with self._calling("clearing pending offsets"):
+            try:  # the group holds no offset of this topic, and this one is aborted
+                unused = [TopicPartition(self._scope.topics[0], 0, 0)]
+                producer.send_offsets_to_transaction(unused, _outsider(self._scope.group_config), self._call_timeout_s)
             except KafkaException as error:
-                self._producer = None
-                raise translated(error, "opening the transactional producer") from error
-            self._doubtful = False
-        return self._producer
+                if error.args[0].code() not in _REFUSED:
+                    raise
+        with self._calling("clearing open transactions"):
+            if producer.flush(self._call_timeout_s) > 0:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        if failures:
+            raise KafkaException(failures[0])
+        with self._calling("ending the clearing transaction"):
+            producer.abort_transaction(self._call_timeout_s)
+
+    def _discard(self, producer: Producer) -> None:
+        """Destroy a producer with all that it holds: left alone, it would go on sending beside the next one."""
+        self._producer = None
+        with contextlib.suppress(KafkaException), self._calling("closing a producer"):
+            producer.purge()
+            producer.close()  # type: ignore[attr-defined]  # which the stubs lack
+
+    def _outlived(self, started_s: float) -> bool:
+        """Tell whether a transaction begun then has outlived its time, so that its coordinator has ended it."""
+        return time.monotonic() - started_s > self._transaction_timeout_s
 
     def _calling(self, doing: str) -> AbstractContextManager[None]:
         return self._limit(doing, LATE * self._call_timeout_s)
@@ -82,15 +155,14 @@ class TransactionalPublisher:
             producer.begin_transaction()
             self._send(producer, messages)
             self._reach(Point.IN_TRANSACTION)
-            positions = [TopicPartition(self._source_topic, number, stop, metadata) for number, stop in offsets.items()]
+            positions = [TopicPartition(self._scope.source, number, stop, metadata) for number, stop in offsets.items()]
             with self._calling("sending offsets to a transaction"):
                 producer.send_offsets_to_transaction(positions, membership, self._call_timeout_s)
             self._reach(Point.AFTER_OFFSETS)
             with self._calling("committing a transaction"):
                 producer.commit_transaction(self._call_timeout_s)
         except KafkaException as error:
-            if time.monotonic() - started > self._transaction_timeout_s:
-                self._doubtful = True
+            self._doubtful |= self._outlived(started)
             raise self._give_up(producer, error.args[0]) from error
 
     def _send(self, producer: Producer, messages: Sequence[Outgoing]) -> None:
@@ -118,12 +190,13 @@ class TransactionalPublisher:
             try:
                 with self._calling("aborting a transaction"):
                     producer.abort_transaction(self._call_timeout_s)
+                self._is_clear = False
                 return RetryError(str(ours), settled=True)
             except KafkaException as failure:
                 ours = translated(failure, "aborting a transaction")
         if isinstance(ours, FencedError) and self._doubtful:
             ours = RetryError(str(ours))
-        self._producer = None
+        self._discard(producer)
         return ours
 
     def close(self) -> None:
@@ -131,4 +204,13 @@ class TransactionalPublisher:
         if self._producer is not None:
             with contextlib.suppress(KafkaException):
                 self._producer.abort_transaction(1.0)
-        self._producer = None
+            self._discard(self._producer)
+
+
+def _outsider(config: dict[str, Any]) -> Any:
+    """Give the metadata of a consumer outside the group; nothing is sent."""
+    consumer = Consumer(logged(config))
+    try:
+        return consumer.consumer_group_metadata()
+    finally:
+        consumer.close()

@@ -1,0 +1,169 @@
+"""Row 8 for publishing alone: many transactions are in doubt at once while the only broker is slow and dies."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import uuid
+from collections import Counter
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from worker.errors import NeardupError, RetryError
+from worker.settings import Settings
+from worker.shell import kafka_config
+from worker.shell.broker import EmbeddedKafka, Runtime
+from worker.shell.kafka import Admin, Scope, TopicReader, TransactionalPublisher
+from worker.shell.ports import Outgoing
+
+pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow]
+
+SLOTS = 24  # workers, each with its own transactional id and its own partition of the source
+CALL_TIMEOUT_S = 20.0
+TRANSACTION_TIMEOUT_MS = 4_000
+PROGRESS_S = 90.0  # after a restart every slot has published something by then
+BATCH_MAX = 20
+
+
+class Slot:
+    """
+    Publishes numbers in order, each in the transaction that commits it as an offset; when in doubt it reads again.
+
+    An error that ends a worker ends a life of it, and the next begins, as under a supervisor.
+    """
+
+    def __init__(self, number: int, settings: Settings) -> None:
+        self.number = number
+        self.done = 0
+        self._random = random.Random(number)
+        self._settings = settings
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the transaction that runs."""
+        self._stopping.set()
+        self._thread.join(PROGRESS_S)
+        assert not self._thread.is_alive(), f"slot {self.number} hangs"
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            scope = Scope(
+                self._settings.topic_documents,
+                (self._settings.topic_verdicts,),
+                kafka_config.group_offsets(self._settings),
+            )
+            publisher = TransactionalPublisher(
+                kafka_config.publisher(self._settings), scope, CALL_TIMEOUT_S, TRANSACTION_TIMEOUT_MS / 1_000
+            )
+            stable = {**kafka_config.group_offsets(self._settings), "isolation.level": "read_committed", "log_level": 0}
+            offsets = Consumer(stable)
+            try:
+                self._live(publisher, offsets)
+            except NeardupError as error:
+                print(f"slot {self.number} begins anew: {error}")
+            finally:
+                publisher.close()
+                offsets.close()
+
+    def _live(self, publisher: TransactionalPublisher, offsets: Consumer) -> None:
+        publisher.open()
+        membership = offsets.consumer_group_metadata()
+        self.done = self._committed(offsets)
+        while not self._stopping.is_set():
+            stop = self.done + self._random.randint(1, BATCH_MAX)
+            answers = [
+                Outgoing(self._settings.topic_verdicts, f"{self.number}-{offset}".encode(), b"answer")
+                for offset in range(self.done, stop)
+            ]
+            try:
+                publisher.publish(answers, {self.number: stop}, membership)
+                self.done = stop
+            except RetryError as error:
+                if not error.settled:
+                    publisher.open()
+                    self.done = self._committed(offsets)
+            time.sleep(self._random.random() * 0.3)
+
+    def _committed(self, offsets: Consumer) -> int:
+        """Give the group's offset; a transaction that never ends hides it for good."""
+        asked = [TopicPartition(self._settings.topic_documents, self.number)]
+        deadline = time.monotonic() + PROGRESS_S
+        while True:
+            try:
+                (answer,) = offsets.committed(asked, timeout=2.0)
+            except KafkaException:
+                assert time.monotonic() < deadline, f"slot {self.number} is not told its offset"
+            else:
+                if answer.error is None:
+                    return max(answer.offset, 0)
+            time.sleep(0.1)
+
+
+def _slow(kafka: EmbeddedKafka, chance: random.Random, seconds: float) -> None:
+    """Let the broker run for a few per cent of the time, as on a machine with far too much work."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        kafka.pause(1)
+        time.sleep(chance.random() * 0.6)
+        kafka.resume(1)
+        time.sleep(chance.random() * 0.05)
+
+
+def _answers(settings: Settings, reader: TopicReader) -> Counter[str]:
+    found: Counter[str] = Counter()
+    deadline = time.monotonic() + PROGRESS_S
+    while not reader.at_end():
+        found.update((message.key or b"").decode() for message in reader.read(0.2))
+        assert time.monotonic() < deadline, f"{settings.topic_verdicts} cannot be read to its end"
+    return found
+
+
+def test_row_08_transactions_in_doubt_are_cleared_up(broker_runtime: Runtime) -> None:
+    """
+    One committed answer an offset, nobody hangs: Kafka 4.3.1 leaves transactions open here (KAFKA-20734).
+
+    Without the clearing transaction of a new producer most slots never learn their offset again.
+    """
+    chance = random.Random(8)
+    with EmbeddedKafka(runtime=broker_runtime) as kafka:
+        name = uuid.uuid4().hex
+        base: dict[str, Any] = {
+            "bootstrap": kafka.bootstrap, "group": name, "topic_documents": f"{name}.d", "topic_verdicts": f"{name}.v",
+            "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS, "call_timeout_s": CALL_TIMEOUT_S,
+        }  # fmt: skip
+        admin = Admin(kafka_config.admin(Settings(**base)), 60)
+        admin.create(f"{name}.d", SLOTS, 1, {})
+        admin.create(f"{name}.v", 4, 1, {})
+        slots = [Slot(number, Settings(**base, worker_id=f"slot{number}")) for number in range(SLOTS)]
+        _until_all_progress(slots)
+        for _ in range(2):
+            _slow(kafka, chance, 5)
+            kafka.kill(1)
+            kafka.up(1)
+            _slow(kafka, chance, 2)
+            _until_all_progress(slots)
+        for slot in slots:
+            slot.stop()
+        settings = Settings(**base)
+        reader = TopicReader(
+            kafka_config.reader(settings), {settings.topic_verdicts: 4}, CALL_TIMEOUT_S, from_beginning=True
+        )
+        found = _answers(settings, reader)
+        reader.close()
+    expected = {f"{slot.number}-{offset}" for slot in slots for offset in range(slot.done)}
+    assert len(expected) >= 3 * SLOTS
+    assert found.keys() == expected
+    assert {key: count for key, count in found.items() if count > 1} == {}
+
+
+def _until_all_progress(slots: list[Slot]) -> None:
+    before = [slot.done for slot in slots]
+    deadline = time.monotonic() + PROGRESS_S
+    while waiting := [slot.number for slot, done in zip(slots, before, strict=True) if slot.done <= done]:
+        assert time.monotonic() < deadline, f"slots {waiting} publish nothing"
+        time.sleep(0.2)
