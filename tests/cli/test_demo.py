@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.busy import stretched
 from tests.conftest import REPOSITORY
 from worker.shell.broker import Runtime
 
@@ -76,9 +77,9 @@ def test_an_interrupt_leaves_no_process_behind(tmp_path: Path, number_of_signal:
     process = start(tmp_path / "demo", "--rate", "5")
     started = in_the_midst(process, tmp_path / "demo")
     process.send_signal(number_of_signal)
-    output, _ = process.communicate(timeout=180)
+    output, _ = process.communicate(timeout=stretched(60))
     assert process.returncode == 130, output
-    _, alive = psutil.wait_procs(started, timeout=90)
+    _, alive = psutil.wait_procs(started, timeout=stretched(15))
     assert alive == []
 
 
@@ -88,5 +89,5 @@ def test_a_kill_leaves_no_process_behind(tmp_path: Path) -> None:
     started = in_the_midst(process, tmp_path / "demo")
     process.kill()
     process.communicate()
-    _, alive = psutil.wait_procs(started, timeout=90)
+    _, alive = psutil.wait_procs(started, timeout=stretched(30))
     assert alive == []
