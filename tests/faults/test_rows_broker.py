@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.busy import stretched
 from tests.faults import cluster
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
@@ -51,7 +52,7 @@ def _survived(deployment: Deployment, limit_s: float) -> None:
     One may end: a broker that dies between giving a static member its new id and telling it so makes the member look
     like its own predecessor, and the group fences it. Then its supervisor starts it again.
     """
-    assert deployment.until_all_committed(120) < limit_s
+    assert deployment.until_all_committed(stretched(120)) < stretched(limit_s)
     deployment.check()
     print("ended and started again:", deployment.endings)
     assert set(Counter(deployment.endings).values()) <= {1}
@@ -111,5 +112,5 @@ def test_row_08_worker_killed_while_a_broker_is_away(deploy3: Deploy, kafka3: Em
             time.sleep(2)
             kafka3.up(node)
             cluster.until_in_sync(kafka3.bootstrap)
-    assert deployment.until_all_committed(120) < SETTLE_S
+    assert deployment.until_all_committed(stretched(120)) < stretched(SETTLE_S)
     deployment.check()

@@ -118,6 +118,7 @@ def test_what_comes_while_the_source_is_paused_is_read_again() -> None:
     source = _Source([SourceMessage(0, 0, b"k", b"v")])
     intake._step(source)
     assert batches.full()
+    intake._gather(_messages(0, 1, 1_001))  # a full batch: only then it is paused
 
     class Late(_Source):
         def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
@@ -130,6 +131,34 @@ def test_what_comes_while_the_source_is_paused_is_read_again() -> None:
     intake._offer(waiting, Late([]))
     assert ownership.rewinds == 1
     assert batches.get_nowait() is waiting
+
+
+def test_while_there_is_no_room_the_source_is_read_slowly_before_it_is_paused() -> None:
+    """A resumed consumer may stand still for a second: as long as a batch can grow it gets a message a poll instead."""
+    batches: queue.Queue[Batch | None] = queue.Queue(1)
+    intake, ownership = _intake(batches)
+    intake._step(_Source([SourceMessage(0, 0, b"k", b"v")]))
+    asked: list[int] = []
+    paused: list[int] = []
+
+    class Busy(_Source):
+        def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
+            asked.append(messages_max)
+            if len(asked) == 3:
+                batches.get_nowait()
+            return _messages(1, len(asked) - 1, len(asked))
+
+        def pause(self) -> None:
+            paused.append(len(asked))
+
+    waiting = Batch((), (), intake._preparer.submit([]), 0.0, threading.Event())
+    intake._offer(waiting, Busy([]))
+    assert batches.get_nowait() is waiting
+    assert (asked, paused, ownership.rewinds) == ([1, 1, 1], [], 0)
+    intake._hand_on(Busy([]))
+    found = batches.get_nowait()
+    assert found is not None
+    assert [(message.partition, message.offset) for message in found.messages] == [(1, 0), (1, 1), (1, 2)]
 
 
 class _Polls(_Source):

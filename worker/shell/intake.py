@@ -2,7 +2,8 @@
 The intake thread: reads the source as a member of the group, starts each batch, hands it on in order.
 
 The only thread that touches the source consumer. The queue towards the ordering thread is bounded; while it is full the
-consumer is paused and still polled, so that the member stays in the group however long the ordered part takes.
+consumer is still polled, for one message at a time and paused in the end, so that the member stays in the group however
+long the ordered part takes.
 
 A batch is handed on when it is full, or when fewer than `UNDERWAY_MAX` are on their way: with little to do a document
 waits for no other, with more to do the batches grow, and no queue of small ones forms with a transaction for each.
@@ -137,10 +138,16 @@ class Intake:
     def _step(self, source: GroupSource) -> None:
         if self._ownership.rewinds != self._rewinds_done:
             self._read_again(source)
-        self._assigned_now.clear()
         wait_s = GATHER_S if self._gathered else self._settings.batch_wait_ms / 1_000
+        self._read(source, self._messages_max(), wait_s)
+        if self._gathered and (self._is_full() or not self._is_busy()):
+            self._hand_on(source)
+
+    def _read(self, source: GroupSource, messages_max: int, wait_s: float) -> None:
+        """Gather what the source has."""
+        self._assigned_now.clear()
         with self._limit("reading the source"):
-            messages = source.poll(self._messages_max(), wait_s)
+            messages = source.poll(messages_max, wait_s)
             self._ownership.membership = source.membership()
         if self._assigned_now:
             # What this poll gave of a partition that was assigned inside it may be from before: read that again.
@@ -151,8 +158,6 @@ class Intake:
             with self._limit("going back in the source"):
                 source.seek({part: again[part] for part in touched})
         self._gather(messages)
-        if self._gathered and (self._is_full() or not self._is_busy()):
-            self._hand_on(source)
 
     def _gather(self, messages: Sequence[SourceMessage]) -> None:
         if self._moved:
@@ -238,7 +243,11 @@ class Intake:
         return tuple(sections), tuple(kept)
 
     def _offer(self, batch: Batch | None, source: GroupSource | None) -> None:
-        """Queue a batch; while there is no room, keep the membership alive without reading."""
+        """
+        Queue a batch; while there is no room, keep the membership alive, reading next to nothing.
+
+        Not paused at once: a consumer that is resumed may fetch nothing for up to a second.
+        """
         paused = False
         while True:
             try:
@@ -246,6 +255,9 @@ class Intake:
                 break
             except queue.Full:
                 if source is None:
+                    continue
+                if batch is not None and not (paused or self._is_full()):
+                    self._read(source, 1, 0.0)
                     continue
                 paused = True
                 if self._poll_paused(source) and batch is not None:
