@@ -37,7 +37,7 @@ class BatchSettings(BaseModel):
     batch_bytes_max: int = setting(
         8 * 2**20,
         "bytes",
-        "Messages that share a batch; it bounds the memory: queue_batches_max of them wait, up to four are in work.",
+        "Messages that share a batch; it bounds the memory: queue_batches_max of them wait, up to five are in work.",
         low=65_536,
         high=2**30,
     )
