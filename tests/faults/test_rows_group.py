@@ -144,7 +144,8 @@ def test_row_20_sigterm(deploy: Deploy, static: bool) -> None:
     """In the middle of work: what was begun ends or is aborted, the worker leaves, its exit code is 0."""
 
     def moved_s() -> float:
-        deployment = deploy(static_membership=static)
+        # A dynamic member's session is longer than any limit below: only its leaving can move its partitions in time.
+        deployment = deploy(static_membership=static, **({} if static else {"session_timeout_ms": 45_000}))
         leaving, other = deployment.start_all("one", "two")
         deployment.feed(crawl(seed=20, count=MESSAGES))
         deployment.until_committed(30)

@@ -38,6 +38,7 @@ class Slot:
     def __init__(self, number: int, settings: Settings) -> None:
         self.number = number
         self.done = 0
+        self._failure: BaseException | None = None
         self._random = random.Random(number)
         self._settings = settings
         self._stopping = threading.Event()
@@ -49,13 +50,16 @@ class Slot:
         self._stopping.set()
         self._thread.join(PROGRESS_S)
         assert not self._thread.is_alive(), f"slot {self.number} hangs"
+        if self._failure is not None:
+            raise self._failure
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
+        while True:
             scope = Scope(
                 self._settings.topic_documents,
                 (self._settings.topic_verdicts,),
                 kafka_config.group_offsets(self._settings),
+                self._settings.topic_fingerprints,
             )
             publisher = TransactionalPublisher(
                 kafka_config.publisher(self._settings), scope, CALL_TIMEOUT_S, TRANSACTION_TIMEOUT_MS / 1_000
@@ -66,6 +70,11 @@ class Slot:
                 self._live(publisher, offsets)
             except NeardupError as error:
                 print(f"slot {self.number} begins anew: {error}")
+            except BaseException as error:
+                self._failure = error
+                return
+            else:
+                return
             finally:
                 publisher.close()
                 offsets.close()
@@ -134,11 +143,13 @@ def test_row_08_transactions_in_doubt_are_cleared_up(broker_runtime: Runtime) ->
         name = uuid.uuid4().hex
         base: dict[str, Any] = {
             "bootstrap": kafka.bootstrap, "group": name, "topic_documents": f"{name}.d", "topic_verdicts": f"{name}.v",
-            "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS, "call_timeout_s": CALL_TIMEOUT_S,
+            "topic_fingerprints": f"{name}.f", "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
+            "call_timeout_s": CALL_TIMEOUT_S,
         }  # fmt: skip
         admin = Admin(kafka_config.admin(Settings(**base)), 60)
         admin.create(f"{name}.d", SLOTS, 1, {})
         admin.create(f"{name}.v", 4, 1, {})
+        admin.create(f"{name}.f", 1, 1, {})
         slots = [Slot(number, Settings(**base, worker_id=f"slot{number}")) for number in range(SLOTS)]
         _until_all_progress(slots)
         for _ in range(2):

@@ -49,12 +49,14 @@ def test_each_call_into_the_producer_runs_under_a_limit_of_its_own() -> None:
 
     nobody = Settings(bootstrap="127.0.0.1:1", worker_id="w")
     config = {**kafka_config.publisher(nobody), "transaction.timeout.ms": 1_000}
-    scope = Scope("documents", ("verdicts",), kafka_config.group_offsets(nobody))
+    scope = Scope("documents", ("verdicts",), kafka_config.group_offsets(nobody), "fingerprints")
     publisher = TransactionalPublisher(config, scope, 0.2, 1.0, limit=limit)
     with pytest.raises(RetryError, match="opening the transactional producer"):
         publisher.open()
-    assert [doing for doing, _ in limits] == ["opening the transactional producer", "closing a producer"]
-    assert [limit_s for _, limit_s in limits] == pytest.approx([0.3, 0.3])
+    assert [doing for doing, _ in limits] == [
+        "settling what is open", "opening the transactional producer", "closing a producer",
+    ]  # fmt: skip
+    assert [limit_s for _, limit_s in limits] == pytest.approx([2.0, 0.3, 0.3])
 
 
 def test_a_cluster_that_is_away_does_not_fill_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +87,8 @@ def test_a_message_too_large_for_its_topic_stops_the_worker_with_the_remedy(kafk
     admin.create(small, 1, 1, {"max.message.bytes": "10000"})
     nothing: Any = lambda _: None  # noqa: E731
     source = GroupConsumer(kafka_config.group_consumer(settings), settings.topic_documents, 30, *[nothing] * 3)
-    scope = Scope(settings.topic_documents, (settings.topic_verdicts,), kafka_config.group_offsets(settings))
+    config = kafka_config.group_offsets(settings)
+    scope = Scope(settings.topic_documents, (settings.topic_verdicts,), config, settings.topic_fingerprints)
     publisher = TransactionalPublisher({**kafka_config.publisher(settings), "compression.type": "none"}, scope, 30, 10)
     try:
         while source.membership() is None:

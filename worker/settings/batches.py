@@ -42,7 +42,11 @@ class BatchSettings(BaseModel):
         high=2**30,
     )
     queue_batches_max: int = setting(
-        4, "batches", "Batches on their way at once. When all are, nothing more is fetched.", low=1, high=64
+        4,
+        "batches",
+        "Batches on their way at once. When all are, one more is gathered, and then nothing.",
+        low=1,
+        high=64,
     )
     record_bytes_max: int = setting(
         900_000,

@@ -178,6 +178,7 @@ class Intake:
 
     def _hand_on(self, source: GroupSource) -> None:
         messages, self._gathered, self._gathered_bytes = self._gathered, [], 0
+        since_s = self._gathered_since_s  # the next batch may begin to gather below
         self._underway = [ended for ended in self._underway if not ended.is_set()]
         self._reach(Point.READ)
         # Claimed at once: while one batch waits for room a partition may go and come back, to be read again.
@@ -187,7 +188,7 @@ class Intake:
                 ended = threading.Event()
                 self._underway.append(ended)
                 prepared = self._preparer.submit(kept)
-                self._offer(Batch(sections, kept, prepared, self._gathered_since_s, ended), source)
+                self._offer(Batch(sections, kept, prepared, since_s, ended), source)
 
     def _messages_max(self) -> int:
         """Give how many messages to ask for: what should fill the batch, by the size that they had lately."""

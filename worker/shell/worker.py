@@ -100,6 +100,7 @@ def run(settings: Settings) -> None:
                 settings.topic_documents,
                 (settings.topic_verdicts, settings.topic_dead_letter),
                 kafka_config.group_offsets(settings),
+                settings.topic_fingerprints,
             ),
             settings.call_timeout_s,
             settings.transaction_timeout_ms / 1_000,

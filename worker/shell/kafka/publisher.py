@@ -11,6 +11,7 @@ that writes into every partition where one before it may have written, and abort
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -20,12 +21,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from worker.errors import FencedError, NeardupError, RetryError
 from worker.shell.faultpoints import Point, Reach, never
+from worker.shell.kafka.again import ask_again
 from worker.shell.kafka.errors import TIMED_OUT, logged, translate, translated
 from worker.shell.ports import Outgoing
 
 __all__ = ["Scope", "TransactionalPublisher"]
 
 LATE = 1.5  # times its own time-out: a call that has not returned by then never will
+CALLS_MAX = 10  # one after another, each just within its time-out: what is longer is no progress
 _REFUSED = {  # by the group's coordinator, which has thereby become a part of the transaction
     KafkaError.UNKNOWN_MEMBER_ID,
     KafkaError.ILLEGAL_GENERATION,
@@ -35,11 +38,16 @@ _REFUSED = {  # by the group's coordinator, which has thereby become a part of t
 
 
 class Scope(NamedTuple):
-    """What a transaction writes: answers into `topics`, and offsets of `source` for the group of `group_config`."""
+    """
+    What a transaction writes: answers into `topics`, and offsets of `source` for the group of `group_config`.
+
+    `unread` is a topic that we may read and of which the group holds no offset: the clearing transaction names it.
+    """
 
     source: str
     topics: Sequence[str]
     group_config: dict[str, Any]
+    unread: str
 
 
 def _unlimited(_doing: str, _limit_s: float) -> AbstractContextManager[None]:
@@ -74,6 +82,7 @@ class TransactionalPublisher:
         self._call_timeout_s = call_timeout_s
         self._transaction_timeout_s = transaction_timeout_s
         self._producer: Producer | None = None
+        self._calls = threading.Lock()  # held while a call may be inside the client
         self._is_clear = False  # nothing that a transaction before wrote can be open
         self._doubtful = False  # a call timed out, or the transaction outlived its time: fencing may be our own doing
 
@@ -87,8 +96,10 @@ class TransactionalPublisher:
                 with self._calling("opening the transactional producer"):
                     producer.init_transactions(self._call_timeout_s)
             self._clear(producer)
-        except KafkaException as error:
+        except (KafkaException, NeardupError) as error:
             self._discard(producer)
+            if isinstance(error, NeardupError):
+                raise
             ours = translated(error, "opening the transactional producer")
             if isinstance(ours, FencedError) and self._outlived(started):
                 ours = RetryError(str(ours))
@@ -104,28 +115,36 @@ class TransactionalPublisher:
             if error is not None:
                 failures.append(error)
 
+        parts = [(topic, number) for topic in self._scope.topics for number in self._partitions(producer, topic)]
         producer.begin_transaction()
-        for topic in self._scope.topics:
-            with self._calling("asking for the partitions of the answers"):
-                found = producer.list_topics(topic, self._call_timeout_s).topics[topic]
-            if found.error is not None:
-                raise KafkaException(found.error)
-            for number in found.partitions:
-                producer.produce(topic, key=b"void", value=b"", partition=number, on_delivery=delivered)
-        with self._calling("clearing pending offsets"):
-            try:  # the group holds no offset of this topic, and this one is aborted
-                unused = [TopicPartition(self._scope.topics[0], 0, 0)]
-                producer.send_offsets_to_transaction(unused, _outsider(self._scope.group_config), self._call_timeout_s)
-            except KafkaException as error:
-                if error.args[0].code() not in _REFUSED:
-                    raise
+        for topic, number in parts:
+            producer.produce(topic, key=b"void", value=b"", partition=number, on_delivery=delivered)
         with self._calling("clearing open transactions"):
             if producer.flush(self._call_timeout_s) > 0:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         if failures:
             raise KafkaException(failures[0])
+        with self._calling("clearing pending offsets"):
+            try:  # aborted with the rest
+                unread = [TopicPartition(self._scope.unread, 0, 0)]
+                producer.send_offsets_to_transaction(unread, _outsider(self._scope.group_config), self._call_timeout_s)
+            except KafkaException as error:
+                if error.args[0].code() not in _REFUSED:
+                    raise
         with self._calling("ending the clearing transaction"):
             producer.abort_transaction(self._call_timeout_s)
+
+    def _partitions(self, producer: Producer, topic: str) -> list[int]:
+        """Give the partitions of a topic as the cluster has them now."""
+
+        def ask(timeout_s: float) -> list[int]:
+            found = producer.list_topics(topic, timeout_s).topics[topic]
+            if found.error is not None:
+                raise KafkaException(found.error)
+            return sorted(found.partitions)
+
+        with self._calling(f"asking for the partitions of {topic}"):
+            return ask_again(ask, f"asking for the partitions of {topic}", self._call_timeout_s)
 
     def _discard(self, producer: Producer) -> None:
         """Destroy a producer with all that it holds: left alone, it would go on sending beside the next one."""
@@ -143,12 +162,19 @@ class TransactionalPublisher:
 
     def open(self) -> None:
         """Take over this worker's transactional id: a predecessor's open transaction ends here."""
-        self._ready()
+        with self._calls, self._limit("settling what is open", CALLS_MAX * self._call_timeout_s):
+            self._ready()
 
     def publish(
         self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any, metadata: str = ""
     ) -> None:
         """Publish in one transaction; see `ports.Publisher`."""
+        with self._calls, self._limit("publishing verdicts", CALLS_MAX * self._call_timeout_s):
+            self._publish(messages, offsets, membership, metadata)
+
+    def _publish(
+        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any, metadata: str
+    ) -> None:
         producer = self._ready()
         started = time.monotonic()
         try:
@@ -163,7 +189,7 @@ class TransactionalPublisher:
                 producer.commit_transaction(self._call_timeout_s)
         except KafkaException as error:
             self._doubtful |= self._outlived(started)
-            raise self._give_up(producer, error.args[0]) from error
+            raise self._give_up(producer, _cause(producer, error.args[0])) from error
 
     def _send(self, producer: Producer, messages: Sequence[Outgoing]) -> None:
         for message in messages:
@@ -200,11 +226,24 @@ class TransactionalPublisher:
         return ours
 
     def close(self) -> None:
-        """Abort what is open."""
+        """Abort what is open. While another thread is still inside the client, that is left to the process's end."""
+        if not self._calls.acquire(blocking=False):
+            return
         if self._producer is not None:
-            with contextlib.suppress(KafkaException):
+            with contextlib.suppress(KafkaException), self._calling("aborting a transaction"):
                 self._producer.abort_transaction(1.0)
             self._discard(self._producer)
+        self._calls.release()
+
+
+def _cause(producer: Producer, error: KafkaError) -> KafkaError:
+    """Give what has made the transaction fail, when a later call only says that it has."""
+    if error.code() == KafkaError._STATE:
+        try:
+            producer.begin_transaction()  # refused, with the first error; nothing is sent
+        except KafkaException as first:
+            error = first.args[0]
+    return error
 
 
 def _outsider(config: dict[str, Any]) -> Any:
