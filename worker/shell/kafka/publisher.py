@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -96,10 +97,11 @@ class TransactionalPublisher:
                 with self._calling("opening the transactional producer"):
                     producer.init_transactions(self._call_timeout_s)
             self._clear(producer)
-        except (KafkaException, NeardupError) as error:
+        except NeardupError:
             self._discard(producer)
-            if isinstance(error, NeardupError):
-                raise
+            raise
+        except KafkaException as error:
+            self._discard(producer)
             ours = translated(error, "opening the transactional producer")
             if isinstance(ours, FencedError) and self._outlived(started):
                 ours = RetryError(str(ours))
@@ -127,12 +129,21 @@ class TransactionalPublisher:
         with self._calling("clearing pending offsets"):
             try:  # aborted with the rest
                 unread = [TopicPartition(self._scope.unread, 0, 0)]
-                producer.send_offsets_to_transaction(unread, _outsider(self._scope.group_config), self._call_timeout_s)
+                producer.send_offsets_to_transaction(unread, self._outsider, self._call_timeout_s)
             except KafkaException as error:
                 if error.args[0].code() not in _REFUSED:
                     raise
         with self._calling("ending the clearing transaction"):
             producer.abort_transaction(self._call_timeout_s)
+
+    @cached_property
+    def _outsider(self) -> Any:
+        """The metadata of a consumer outside the group, always the same; nothing is sent."""
+        consumer = Consumer(logged(self._scope.group_config))
+        try:
+            return consumer.consumer_group_metadata()
+        finally:
+            consumer.close()
 
     def _partitions(self, producer: Producer, topic: str) -> list[int]:
         """Give the partitions of a topic as the cluster has them now."""
@@ -143,8 +154,9 @@ class TransactionalPublisher:
                 raise KafkaException(found.error)
             return sorted(found.partitions)
 
-        with self._calling(f"asking for the partitions of {topic}"):
-            return ask_again(ask, f"asking for the partitions of {topic}", self._call_timeout_s)
+        doing = f"asking for the partitions of {topic}"
+        with self._calling(doing):
+            return ask_again(ask, doing, self._call_timeout_s)
 
     def _discard(self, producer: Producer) -> None:
         """Destroy a producer with all that it holds: left alone, it would go on sending beside the next one."""
@@ -244,12 +256,3 @@ def _cause(producer: Producer, error: KafkaError) -> KafkaError:
         except KafkaException as first:
             error = first.args[0]
     return error
-
-
-def _outsider(config: dict[str, Any]) -> Any:
-    """Give the metadata of a consumer outside the group; nothing is sent."""
-    consumer = Consumer(logged(config))
-    try:
-        return consumer.consumer_group_metadata()
-    finally:
-        consumer.close()
