@@ -25,11 +25,11 @@ PARAMETERS: dict[str, Parameters] = {
     "defaults": Parameters(),
     "32 bits": Parameters(bits=32),
     "128 bits": Parameters(bits=128),
-    "widths 1, 3, tf, union": Parameters(widths=(1, 3), term_frequency="tf", anchors="union"),
+    "widths 1, 3, tf, union": Parameters(shingle_widths=(1, 3), term_frequency="tf", anchors="union"),
     "anchored only, one, masked": Parameters(
         unanchored_weight=0, term_frequency="one", mask_numbers=True, mask_identifiers=True
     ),
-    "character 3-grams": Parameters(unit="character", widths=(3,)),
+    "character 3-grams": Parameters(token_unit="character", shingle_widths=(3,)),
     "own words": Parameters(stopwords=frozenset({"bridge", "the", "橋", "그"}), anchored_weight=255),
 }
 
@@ -77,19 +77,19 @@ def _lines() -> list[dict[str, Any]]:
 
 
 def _from_json(values: list[Any]) -> Fingerprint:
-    value, features, digest, kind = values
-    return Fingerprint(int(value, 16), features, int(digest, 16), Kind[kind])
+    value, features, digest, kind, doubts = values
+    return Fingerprint(int(value, 16), features, int(digest, 16), Kind[kind], int(doubts, 16))
 
 
 def _write() -> None:
     """Give every text the fingerprints that the definition makes today."""
     lines: list[dict[str, Any]] = [{"parameters": {name: one.hash for name, one in PARAMETERS.items()}}]
-    for golden in goldens():
-        expected = {}
+    for line in _lines()[1:]:
+        golden, expected = Golden(line["name"], line["text"], {}), {}
         for name, parameters in PARAMETERS.items():
             made = define(golden.text, parameters)
-            value = f"{made.value:0{parameters.bits // 4}x}"
-            expected[name] = [value, made.features, f"{made.digest:016x}", made.kind.name]
+            value, doubts = (f"{word:0{parameters.bits // 4}x}" for word in (made.value, made.doubts))
+            expected[name] = [value, made.features, f"{made.digest:016x}", made.kind.name, doubts]
         lines.append({"name": golden.name, "text": golden.written, "expected": expected})
     texts = (json.dumps(line, ensure_ascii=not _survives(line.get("text", ""))) for line in lines)
     _FILE.write_text("\n".join(texts) + "\n", encoding="utf-8")

@@ -6,6 +6,8 @@ import fcntl
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,60 @@ def started(script: Path, cache: Path) -> subprocess.Popen[str]:
     )
 
 
+def ran(script: Path, cache: Path) -> tuple[int, int]:
+    """Misses and hits of one process."""
+    said, _ = started(script, cache).communicate("\n", timeout=120)
+    misses, hits = map(int, said.split())
+    return misses, hits
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> tuple[Path, Path]:
+    """A script whose kernel has been compiled, and the folder that holds its code."""
+    script = tmp_path / "script.py"
+    script.write_text(MODULE)
+    assert ran(script, tmp_path / "cache") == (1, 0)
+    return script, tmp_path / "cache" / "neardup"
+
+
+@pytest.mark.parametrize("mode", [0o775, 0o757])
+def test_code_in_a_folder_that_others_may_write_to_is_not_loaded(kept: tuple[Path, Path], mode: int) -> None:
+    """Group or world: each process compiles for itself, until the folder is its owner's again."""
+    script, folder = kept
+    folder.chmod(mode)
+    assert [ran(script, folder.parent) for _ in range(2)] == [(1, 0)] * 2
+    folder.chmod(0o755)
+    assert ran(script, folder.parent) == (0, 1)
+
+
+@pytest.mark.parametrize("pattern", ["*.nbi", "*.nbc"])
+def test_code_that_others_may_write_to_is_removed_unread(kept: tuple[Path, Path], pattern: str) -> None:
+    """A pickle that would harm: never loaded, and replaced by what is compiled."""
+    script, folder = kept
+    [path] = folder.glob(pattern)
+    path.write_bytes(b"cos\nsystem\n(S'touch " + bytes(folder / "harm") + b"'\ntR.")
+    path.chmod(0o666)
+    assert ran(script, folder.parent) == (1, 0)
+    assert not (folder / "harm").exists()
+    assert not path.stat().st_mode & 0o022
+    assert ran(script, folder.parent) == (0, 1)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_code_of_another_user_is_not_loaded(kept: tuple[Path, Path]) -> None:
+    """What belongs to somebody else, who is not root, is theirs to change."""
+    script, folder = kept
+    os.chown(folder, 12_345, 12_345)
+    assert ran(script, folder.parent) == (1, 0)
+
+
+def test_code_is_its_owners_whatever_the_umask(tmp_path: Path) -> None:
+    """A umask that lets the group write does not make code that the next process refuses."""
+    script = tmp_path / "script.py"
+    script.write_text("import os; os.umask(0o002)\n" + MODULE)
+    assert [ran(script, tmp_path / "cache") for _ in range(2)] == [(1, 0), (0, 1)]
+
+
 def test_processes_that_start_together_compile_a_kernel_once(tmp_path: Path) -> None:
     """One compiles, the others wait and load its code."""
     script = tmp_path / "script.py"
@@ -63,8 +119,26 @@ def test_nobody_waits_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with path.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         turn = compiled._Turn(path)
+        began = time.monotonic()
         turn.take()
+        assert time.monotonic() - began >= 0.2
         turn.give()
+
+
+def test_a_turn_is_one_processes_at_a_time(tmp_path: Path) -> None:
+    """Who comes second waits until the first lets go."""
+    first, second = compiled._Turn(tmp_path / "lock"), compiled._Turn(tmp_path / "lock")
+    first.take()
+    waiting = threading.Thread(target=second.take)
+    waiting.start()
+    waiting.join(0.2)
+    assert waiting.is_alive()
+    first.give()
+    waiting.join(30)
+    assert not waiting.is_alive()
+    with (tmp_path / "lock").open("w") as third, pytest.raises(BlockingIOError):
+        fcntl.flock(third, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    second.give()
 
 
 def test_a_lock_that_cannot_be_made_is_no_error(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from worker.core.definition import Kind, define, explain
 from worker.core.fingerprint import Fingerprinter
 from worker.core.normalise import nfc
 from worker.core.parameters import Parameters
-from worker.core.simhash import fold, hamming_distance
+from worker.core.simhash import doubts, fold, hamming_distance, packed_doubts
 from worker.core.tokens import tokens
 from worker.core.unicode_table import SEPARATOR, unicode_table
 
@@ -107,10 +108,10 @@ def test_a_short_text_matches_only_itself() -> None:
 
 
 def test_an_anchored_shingle_weighs_three_of_the_others() -> None:
-    """Shingles with a function word have weight 3, others 1, times 1 + floor(log2 of the occurrences)."""
+    """Shingles with a function word have weight 3, others 1, times what the term frequency makes of occurrences."""
     found = {
         feature.shingle: feature
-        for feature in explain("red paint of the old red paint drips slowly down", Parameters())
+        for feature in explain("red paint of the old red paint drips slowly down", Parameters(term_frequency="log"))
     }
     assert found["of the"].weight == 3
     assert found["drips slowly"].weight == 1
@@ -157,10 +158,10 @@ def test_masked_numbers_do_not_matter() -> None:
     ("wrong", "reason"),
     [
         ({"bits": 63}, "bits must be one of"),
-        ({"widths": ()}, "widths must be"),
-        ({"widths": (3, 2)}, "ascending"),
-        ({"widths": (33,)}, "a width must be 1 to 32"),
-        ({"widths": (9,)}, "would have no shingle"),
+        ({"shingle_widths": ()}, "shingle_widths must be"),
+        ({"shingle_widths": (3, 2)}, "ascending"),
+        ({"shingle_widths": (33,)}, "a width must be 1 to 32"),
+        ({"shingle_widths": (9,)}, "would have no shingle"),
         ({"anchored_weight": 0}, "anchored_weight must be 1 to 255"),
         ({"fields": (("title", 0),)}, "field 'title'"),
     ],
@@ -177,9 +178,9 @@ def test_each_parameter_changes_the_hash() -> None:
         Parameters(),
         Parameters(bits=32),
         Parameters(bits=128),
-        Parameters(unit="character"),
-        Parameters(widths=(3,)),
-        Parameters(widths=(2, 3)),
+        Parameters(token_unit="character"),
+        Parameters(shingle_widths=(3,)),
+        Parameters(shingle_widths=(2, 3)),
         Parameters(anchored_weight=2),
         Parameters(unanchored_weight=0),
         Parameters(term_frequency="tf"),
@@ -207,3 +208,19 @@ def test_a_batch_equals_one_at_a_time() -> None:
         assert [sum(half << 64 * i for i, half in enumerate(row)) for row in columns] == [
             fingerprinter.one(text) for text in texts
         ]
+
+
+@given(st.lists(st.integers(-(2**62), 2**62) | st.integers(-99, 99), min_size=128, max_size=128))
+def test_columns_of_sums_have_the_doubts_of_each(sums: list[int]) -> None:
+    """Any sums, at any width: the packed columns give what the definition gives."""
+    tallies = np.array([sums], np.int64)
+    for bits in (32, 64, 128):
+        (halves,) = packed_doubts(tallies, bits).tolist()
+        assert sum(half << 64 * place for place, half in enumerate(halves)) == doubts(sums[:bits])
+
+
+def test_a_doubtful_sign_is_one_near_zero() -> None:
+    """Below 0.35 of the root mean square, which is 20 here; a tie (7) is no doubt, nor are all zeros."""
+    assert doubts([7, 43, 10, -1, 1]) == 0b11000
+    assert doubts([0] * 64) == 0
+    assert doubts([2**62, *[2**61] * 62, 2**58]) == 1 << 63

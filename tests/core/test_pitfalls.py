@@ -25,7 +25,7 @@ SAMPLES: dict[str, dict[str, list[str]]] = json.loads(
 )
 WITHOUT_SPACES = ["th", "lo", "km", "my", "zh", "ja"]
 BY_WORD = Parameters()
-BY_CHARACTER = Parameters(unit="character", widths=(3,))
+BY_CHARACTER = Parameters(token_unit="character", shingle_widths=(3,))
 
 
 def articles(language: str, count: int) -> list[str]:
@@ -116,7 +116,7 @@ def test_real_pages_without_spaces(corpora: Path, language: str, label: str) -> 
     originals, near = values[: len(texts)], np.bitwise_count(values[: len(texts)] ^ values[len(texts) :])
     far = np.bitwise_count(originals[:, np.newaxis] ^ originals[np.newaxis])[np.triu_indices(len(texts), 1)]
     assert len(texts) >= 7
-    assert np.median(near) <= 6
+    assert np.median(near) <= 8
     assert near.max() <= 14
     assert np.median(far) >= 20  # they share boilerplate in English
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from worker.core.directed_index import DirectedIndex
 from worker.core.index import PermutedIndex
 from worker.core.permutation import nested, permuted
-from worker.core.planner import choose, estimate, plan
+from worker.core.planner import choose, estimate, estimate_directed, plan
+from worker.core.search import SearchRules
 
 
 def test_few_tables_first_longer_prefixes_when_buckets_fill() -> None:
@@ -62,6 +64,20 @@ def test_an_index_takes_the_memory_that_was_planned(max_distance: int) -> None:
     index.insert(drawn, np.arange(documents, dtype=np.uint32))
     planned = estimate(index.layout, documents).memory_bytes
     assert 0.67 * planned < index.nbytes < 1.34 * planned
+
+
+@pytest.mark.parametrize("rules", [SearchRules(), SearchRules(blocks=10, block_bits=26, patterns=32)])
+def test_a_directed_index_takes_the_memory_and_reads_the_entries_that_were_planned(rules: SearchRules) -> None:
+    """Within a third at 200,000 documents, where free places and heads weigh most."""
+    documents = 200_000
+    index = DirectedIndex(rules, documents)
+    drawn, doubts = np.random.default_rng(1).integers(0, 2**64, (2, documents), dtype=np.uint64)
+    index.insert(drawn, doubts & (doubts >> np.uint64(7)), np.arange(documents, dtype=np.uint32))
+    planned = estimate_directed(rules, documents)
+    assert 0.67 * planned.memory_bytes < index.nbytes < 1.34 * planned.memory_bytes
+    before = index.filters_read
+    index.query(doubts[:500], drawn[:500] & (drawn[:500] >> np.uint64(7)))
+    assert 0.67 * planned.scanned < (index.filters_read - before) / 500 < 1.34 * planned.scanned
 
 
 def test_plans_that_cannot_be_are_refused() -> None:

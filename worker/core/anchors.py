@@ -27,7 +27,7 @@ def anchor_table(parameters: Parameters) -> Anchors:
 
     Cost: about 0.1 s for all languages, once a process.
     """
-    return _table(parameters.stopwords, parameters.unit)
+    return _table(parameters.stopwords, parameters.token_unit)
 
 
 def list_number(parameters: Parameters, language: str | None) -> int:
@@ -35,7 +35,7 @@ def list_number(parameters: Parameters, language: str | None) -> int:
     code = lists.language_code(language) if parameters.anchors == "named" and parameters.stopwords is None else None
     if code is not None:
         return lists.languages().index(code)
-    by_union = parameters.anchors == "union" or parameters.stopwords is not None or parameters.unit == "character"
+    by_union = parameters.anchors == "union" or parameters.stopwords is not None or parameters.token_unit == "character"
     return UNION if by_union else ELECT
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.definition import Fingerprint, Kind, explain
+from worker.core.definition import Fingerprint, explain
 from worker.core.fingerprint import Fingerprinter
 from worker.core.parameters import Parameters
 from worker.core.shingles import Feature, finish
@@ -84,8 +84,8 @@ def compare(first: str, second: str, parameters: Parameters, languages: tuple[st
     (0.8, 0.6, ['the lake'])
     """
     texts = (first, second)
-    words = [tokens(text, parameters.unit) for text in texts]
-    made = _fingerprints(texts, parameters, languages)
+    words = [tokens(text, parameters.token_unit) for text in texts]
+    made = tuple(Fingerprinter(parameters).batch(texts, languages).rows())
     features = [_by_hash(explain(text, parameters, name)) for text, name in zip(texts, languages, strict=True)]
     shared = [
         SharedShingle(one.shingle, (one.weight, features[1][key].weight))
@@ -96,7 +96,7 @@ def compare(first: str, second: str, parameters: Parameters, languages: tuple[st
     common = common_length(*seen)
     longer = max(len(words[0]), len(words[1]))
     return Comparison(
-        fingerprints=made,
+        fingerprints=(made[0], made[1]),
         bits=parameters.bits,
         tokens=(len(words[0]), len(words[1])),
         shared=sorted(shared, key=lambda one: -sum(one.weights)),
@@ -145,16 +145,6 @@ def _finished(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     values = (values ^ values >> np.uint64(33)) * np.uint64(0xFF51AFD7ED558CCD)
     values = (values ^ values >> np.uint64(33)) * np.uint64(0xC4CEB9FE1A85EC53)
     return values ^ values >> np.uint64(33)
-
-
-def _fingerprints(
-    texts: tuple[str, str], parameters: Parameters, languages: tuple[str | None, str | None]
-) -> tuple[Fingerprint, Fingerprint]:
-    batch = Fingerprinter(parameters).batch(texts, languages)
-    values = (sum(half << 64 * i for i, half in enumerate(row)) for row in batch.fingerprints.reshape(2, -1).tolist())
-    rows = zip(values, batch.features.tolist(), batch.digests.tolist(), map(Kind, batch.kinds.tolist()), strict=True)
-    first, second = (Fingerprint(*row) for row in rows)
-    return first, second
 
 
 def _by_hash(features: list[Feature]) -> dict[int, Feature]:

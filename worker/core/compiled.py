@@ -5,12 +5,17 @@ numba's own cache looks at the file of the outermost function alone, and would k
 has changed. Here the stamp covers every kernel that a function can reach, and every constant. The code is kept
 
 1. in NUMBA_CACHE_DIR when that is set,
-2. else beside the source, in `__pycache__`, when that may be written or already holds it (an image built for reading),
+2. else beside the source, in `__pycache__`,
 3. else in the user's cache directory,
 4. else nowhere: each process compiles for itself.
 
-Of processes that start together one compiles a kernel while the others wait for its code: workers and page processes
-that each compiled the same would need minutes where one needs seconds.
+Each counts when it may be written or already holds the code (an image built for reading).
+
+To load code is to run it. So a folder counts only when none but its owner may write to it, who is this process's user
+or root, and a file in it that others may write to is removed unread.
+
+Of processes that start together one compiles a kernel while the others wait for its code: workers that each compiled
+the same would need minutes where one needs seconds.
 """
 
 from __future__ import annotations
@@ -19,21 +24,24 @@ import fcntl
 import inspect
 import os
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numba
+import numpy as np
 import platformdirs
 import xxhash
 from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 
-from worker.core.linked import FusedCompiler, LinkedCompiler
+from worker.core.linked import ApartCompiler, FusedCompiler, LinkedCompiler
 
-__all__ = ["allocating", "cache_directory", "fused", "fused_allocating", "inner", "kernel"]
+__all__ = ["allocating", "apart", "cache_directory", "fused", "fused_allocating", "inner", "kernel"]
 
+_OTHERS_WRITE = 0o022
 TURN_S_MAX = 60.0  # a kernel compiles in 1 to 10 s alone
 
 
@@ -49,14 +57,17 @@ def inner(
     `counted`: references to arrays are counted, as a function needs that makes one. It has no entry for Python.
     """
     options = {"nogil": True, "_nrt": counted, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    options["forceinline"] = compiler is FusedCompiler
     return _njit(pipeline_class=compiler, **options)(function)
 
 
 allocating = partial(inner, counted=True)  # decorates an inner function that makes an array
 # Inner functions that are optimised in their kernel alone take a quarter less time to compile. The fingerprint is as
-# fast with it; the index, whose kernels would be 10 % slower, keeps to `inner`.
+# fast with it; the index, whose kernels would be 10 % slower, keeps to `inner`. They are made one function: a call
+# would hand over every array in seven parts, which made the scanner of pages 2.4 times as slow.
 fused = partial(inner, compiler=FusedCompiler)
 fused_allocating = partial(allocating, compiler=FusedCompiler)
+apart = partial(inner, compiler=ApartCompiler)  # the same, never copied into its callers
 
 
 def kernel(function: Callable[..., Any], *, counted: bool = True) -> Any:
@@ -78,17 +89,34 @@ def cache_directory(function: Callable[..., Any] | None = None) -> Path | None:
     configured = str(vars(config).get("CACHE_DIR", ""))  # the environment's NUMBA_CACHE_DIR
     if configured:
         chosen = Path(configured) / "neardup"
-        return chosen if _writable(chosen) else None
-    beside = source.parent / "__pycache__"
-    if _writable(beside) or any(beside.glob(f"{source.stem}.*.nbi")):
-        return beside
-    users = platformdirs.user_cache_path("neardup") / "kernels"
-    return users if _writable(users) else None
+        if _is_place(chosen, source.stem):
+            return chosen
+        if chosen.is_dir() and not _owners_only(chosen):
+            warnings.warn(f"others may write to {chosen}: no code is loaded from there. chmod go-w it", stacklevel=2)
+        return None
+    places = source.parent / "__pycache__", platformdirs.user_cache_path("neardup") / "kernels"
+    return next((place for place in places if _is_place(place, source.stem)), None)
+
+
+def _is_place(directory: Path, stem: str) -> bool:
+    return _writable(directory) or (_owners_only(directory) and any(directory.glob(f"{stem}.*.nbi")))
+
+
+def _owners_only(path: Path) -> bool:
+    """Return whether none but its owner may write to a file or folder, who is this process's user or root."""
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    return found.st_uid in (os.geteuid(), 0) and not found.st_mode & _OTHERS_WRITE
 
 
 def _writable(directory: Path) -> bool:
+    """Return whether code can be kept there, safe from others."""
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        if not _owners_only(directory):
+            return False
         probe = directory / f".probe-{os.getpid()}"
         probe.touch()
         probe.unlink()
@@ -117,7 +145,8 @@ def _stamp(function: Callable[..., Any]) -> str:
         digest.update(Path(path).read_bytes())
         for name, value in sorted(module_globals.items()):
             if name.isupper():
-                digest.update(f"{name}={value!r}".encode())
+                whole = value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
+                digest.update(f"{name}=".encode() + whole)
     return digest.hexdigest()
 
 
@@ -154,13 +183,16 @@ class _KernelCache(FunctionCache):
 
     def __init__(self, function: Callable[..., Any], directory: Path) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
+        self._directory = directory
         self._turn = _Turn(directory / f".{function.__name__}.lock")
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         """Give the code, or None once it is this process' turn to compile it."""
+        self._remove_foreign()
         found = super().load_overload(signature, target_context)  # type: ignore[no-untyped-call]
         if found is None:
             self._turn.take()
+            self._remove_foreign()
             found = super().load_overload(signature, target_context)  # type: ignore[no-untyped-call]
         if found is not None:
             self._turn.give()
@@ -170,10 +202,24 @@ class _KernelCache(FunctionCache):
         """Keep the code if that can be done; a full or read-only disk costs the next process its compilation."""
         try:
             super().save_overload(signature, data)  # type: ignore[no-untyped-call]
+            for path in self._files():
+                path.chmod(path.stat().st_mode & ~_OTHERS_WRITE)  # a umask may allow more
         except OSError:
             return
         finally:
             self._turn.give()
+
+    def _files(self) -> Iterator[Path]:
+        return self._directory.glob(f"{self._impl.filename_base}.*nb[ic]")
+
+    def _remove_foreign(self) -> None:
+        """Remove code that others may have written; where it can't be removed, nothing is loaded or kept."""
+        try:
+            for path in self._files():
+                if not _owners_only(path):
+                    path.unlink(missing_ok=True)
+        except OSError:
+            self.disable()  # type: ignore[no-untyped-call]
 
 
 class _Turn:

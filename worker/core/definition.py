@@ -20,7 +20,7 @@ from worker.core import stopwords as lists
 from worker.core.language import elect
 from worker.core.parameters import Parameters
 from worker.core.shingles import Feature, features, token_hash
-from worker.core.simhash import fold, wide_hash
+from worker.core.simhash import doubts, signs, tally, wide_hash
 from worker.core.tokens import tokens
 from worker.core.unicode_table import CHARACTER, token_kinds
 
@@ -52,6 +52,7 @@ class Fingerprint(NamedTuple):
     features: int  # distinct shingles that count
     digest: int  # of the tokens: equal texts up to case, spaces and punctuation
     kind: Kind
+    doubts: int = 0  # bits whose sign a small edit may change; 0 unless FULL
 
 
 def digest(words: list[str]) -> int:
@@ -66,11 +67,11 @@ def anchor_words(words: Sequence[str], parameters: Parameters, language: str | N
     Where the unit is a character, only the words of scripts without spaces anchor, and no language is elected.
     """
     if parameters.stopwords is not None:
-        return folded_words(parameters.stopwords, parameters.unit)
+        return folded_words(parameters.stopwords, parameters.token_unit)
     chosen = lists.language_code(language) if parameters.anchors == "named" else None
-    if chosen is None and parameters.anchors != "union" and parameters.unit == "word":
+    if chosen is None and parameters.anchors != "union" and parameters.token_unit == "word":
         chosen = elect(words)
-    return folded_words(lists.stopwords(chosen), parameters.unit)
+    return folded_words(lists.stopwords(chosen), parameters.token_unit)
 
 
 @lru_cache(maxsize=256)
@@ -85,7 +86,7 @@ def folded_words(words: frozenset[str], unit: Literal["word", "character"]) -> f
 
 def explain(text: str, parameters: Parameters, language: str | None = None) -> list[Feature]:
     """The features of a text in order of first occurrence; a SHORT text is one feature, an EMPTY one has none."""
-    words = tokens(text, parameters.unit)
+    words = tokens(text, parameters.token_unit)
     if not words:
         return []
     if len(words) < parameters.tokens_min:
@@ -106,14 +107,13 @@ def define(text: str, parameters: Parameters, language: str | None = None) -> Fi
     >>> define("", Parameters()).kind.name, define("One word", Parameters()).kind.name
     ('EMPTY', 'SHORT')
     """
-    words = tokens(text, parameters.unit)
+    words = tokens(text, parameters.token_unit)
     if not words:
         return Fingerprint(0, 0, digest(words), Kind.EMPTY)
     if len(words) < parameters.tokens_min:
         return Fingerprint(wide_hash(digest(words), parameters.bits), 1, digest(words), Kind.SHORT)
     found = features(words, parameters, anchor_words(words, parameters, language))
-    value = fold(((feature.hash, feature.weight) for feature in found), parameters.bits)
-    return Fingerprint(value, len(found), digest(words), Kind.FULL)
+    return _full(found, digest(words), parameters)
 
 
 def explain_fields(fields: Mapping[str, str], parameters: Parameters, language: str | None = None) -> list[Feature]:
@@ -125,7 +125,7 @@ def explain_fields(fields: Mapping[str, str], parameters: Parameters, language: 
     found: list[Feature] = []
     count = 0
     for name, weight in parameters.fields:
-        words = tokens(fields.get(name, ""), parameters.unit)
+        words = tokens(fields.get(name, ""), parameters.token_unit)
         count += len(words)
         anchors = anchor_words(words, parameters, language)
         found += [one._replace(weight=one.weight * weight) for one in features(words, parameters, anchors)]
@@ -144,12 +144,16 @@ def define_fields(fields: Mapping[str, str], parameters: Parameters, language: s
     ...     "the ferry on the river is late again", Parameters()).value
     True
     """
-    words = [tokens(fields.get(name, ""), parameters.unit) for name, _ in parameters.fields]
+    words = [tokens(fields.get(name, ""), parameters.token_unit) for name, _ in parameters.fields]
     whole = xxhash.xxh64_intdigest(b"".join(digest(one).to_bytes(8, "little") for one in words))
     if not any(words):
         return Fingerprint(0, 0, whole, Kind.EMPTY)
     found = explain_fields(fields, parameters, language)
     if not found:
         return Fingerprint(wide_hash(whole, parameters.bits), 1, whole, Kind.SHORT)
-    value = fold(((feature.hash, feature.weight) for feature in found), parameters.bits)
-    return Fingerprint(value, len(found), whole, Kind.FULL)
+    return _full(found, whole, parameters)
+
+
+def _full(found: list[Feature], whole: int, parameters: Parameters) -> Fingerprint:
+    sums = tally(((feature.hash, feature.weight) for feature in found), parameters.bits)
+    return Fingerprint(signs(sums), len(found), whole, Kind.FULL, doubts(sums))

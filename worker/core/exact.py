@@ -185,7 +185,7 @@ class ExactTable:
         split(self._memory(), old, self._counts, segment, added, 63 - depth, self._seed)
 
     def _taken(self, segment: int) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-        """Give a copy of a segment and empty it."""
+        """Return a copy of a segment and empty it."""
         mine = self._words.array[segment * SEGMENT_WORDS : (segment + 1) * SEGMENT_WORDS]
         copy = mine.copy()
         mine[:] = 0

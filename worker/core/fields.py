@@ -8,7 +8,7 @@ import xxhash
 from worker.core.definition import Kind
 from worker.core.kernels.batch import DIGEST, FEATURES, KIND, TOKENS, Columns
 from worker.core.parameters import Parameters
-from worker.core.simhash import packed_signs, wide_hash
+from worker.core.simhash import packed_doubts, packed_signs, wide_hash
 
 __all__ = ["sum_fields"]
 
@@ -26,7 +26,7 @@ def sum_fields(columns: Columns, parameters: Parameters) -> Columns:
     weights = np.array([weight for _, weight in parameters.fields], np.int64)
     tallies = np.einsum("dfb,f->db", columns.tallies.reshape(-1, names, columns.tallies.shape[1]), weights)
     about = columns.about.reshape(-1, names, 4)
-    fingerprints = packed_signs(tallies, parameters.bits)
+    fingerprints, doubts = packed_signs(tallies, parameters.bits), packed_doubts(tallies, parameters.bits)
     summed = about.sum(axis=1)
     summed[:, DIGEST] = [xxhash.xxh64_intdigest(row.tobytes()) for row in about[:, :, DIGEST].astype("<u8")]
     summed[:, KIND] = np.where(summed[:, TOKENS] == 0, Kind.EMPTY, Kind.FULL)
@@ -37,4 +37,5 @@ def sum_fields(columns: Columns, parameters: Parameters) -> Columns:
         summed[row, KIND], summed[row, FEATURES] = Kind.SHORT, 1
     empty = summed[:, TOKENS] == 0
     fingerprints[empty], summed[empty, FEATURES] = 0, 0
-    return Columns(fingerprints, summed, tallies)
+    doubts[summed[:, KIND] != Kind.FULL] = 0
+    return Columns(fingerprints, doubts, summed, tallies)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.anchors import anchor_table, list_number
-from worker.core.definition import Kind, explain
+from worker.core.definition import Fingerprint, Kind, explain
 from worker.core.fields import sum_fields
 from worker.core.kernels.batch import (
     DIGEST,
@@ -25,7 +26,7 @@ from worker.core.kernels.batch import (
 )
 from worker.core.kernels.code_points import code_points
 from worker.core.kernels.count import LOG, ONE, TF
-from worker.core.kernels.pack import chunks, compose, empty_columns, pack, pack_one
+from worker.core.kernels.pack import chunks, compose, empty_columns, pack, pack_one, widened
 from worker.core.parameters import Parameters
 from worker.core.shingles import Feature, token_hash
 from worker.core.simhash import fold_columns, hamming_distance, similarity
@@ -43,6 +44,17 @@ class FingerprintBatch(NamedTuple):
     features: NDArray[np.uint32]  # [n]: distinct shingles that count
     digests: NDArray[np.uint64]  # [n]: of the tokens; equal digest, equal text up to case, spaces and punctuation
     kinds: NDArray[np.uint8]  # [n]: Kind.EMPTY, SHORT or FULL
+    doubts: NDArray[np.uint64]  # like fingerprints: bits whose sign a small edit may change; 0 unless FULL
+
+    def rows(self) -> Iterator[Fingerprint]:
+        """Yield each row as the definition gives it, for people and tests; columns are what is fast."""
+        count = len(self.kinds)
+        values, doubts = (
+            [sum(half << 64 * place for place, half in enumerate(row)) for row in column.reshape(count, -1).tolist()]
+            for column in (self.fingerprints, self.doubts)
+        )
+        columns = (self.features.tolist(), self.digests.tolist(), map(Kind, self.kinds.tolist()))
+        return itertools.starmap(Fingerprint, zip(values, *columns, doubts, strict=True))
 
 
 class Fingerprinter:
@@ -64,7 +76,7 @@ class Fingerprinter:
         parameters = parameters or Parameters()
         self.parameters = parameters if stopwords is None else replace(parameters, stopwords=stopwords)
         self._unnamed = list_number(self.parameters, None)
-        self._tables = code_points(self.parameters.unit), _rules(self.parameters), anchor_table(self.parameters)
+        self._tables = code_points(self.parameters.token_unit), _rules(self.parameters), anchor_table(self.parameters)
 
     def one(self, text: str, language: str | None = None) -> int:
         """
@@ -73,7 +85,7 @@ class Fingerprinter:
         Cost: O(len(text)).
         """
         number = self._unnamed if language is None else list_number(self.parameters, language)
-        batch = pack_one(text, self.parameters.unit == "word", number)
+        batch = pack_one(text, self.parameters.token_unit == "word", number)
         columns = empty_columns(1, self.parameters)
         fingerprint_batch(batch, False, *self._tables, columns)
         if columns.about.item(KIND) == NOT_COMPOSED:
@@ -153,6 +165,29 @@ class Fingerprinter:
         each = None if languages is None else [language for language in languages for _ in names]
         return _as_batch(sum_fields(self._run(texts, each, tallies=True), self.parameters), self.parameters)
 
+    def packed(self, texts: Texts, languages: Sequence[str | None] | None = None) -> FingerprintBatch:
+        """
+        The fingerprints of texts that are packed already, as `pages.extract_pages` packs them.
+
+        Args:
+            texts: with `parameters.fields` the fields of each document side by side, in their order; its spans' LIST
+                is written.
+            languages: of each document, or None.
+        Raises:
+            ValueError: not as many languages as documents.
+
+        Cost: O(characters).
+        """
+        fields = max(len(self.parameters.fields), 1)
+        documents = len(texts.spans) // fields
+        if languages is not None and len(languages) != documents:
+            raise ValueError(f"each text has a language or None, got {documents} texts, {len(languages)} languages")
+        each = None if languages is None else [language for language in languages for _ in range(fields)]
+        texts.spans[:, LIST] = self._list_numbers(each, 0, len(texts.spans))
+        columns = empty_columns(len(texts.spans), self.parameters, tallies=bool(self.parameters.fields))
+        self._run_packed(texts if self.parameters.token_unit == "word" else widened(texts), columns)
+        return _as_batch(sum_fields(columns, self.parameters) if self.parameters.fields else columns, self.parameters)
+
     def of_features(self, features: Mapping[str, int] | Mapping[int, int]) -> int:
         """
         The fingerprint of weighted features of one's own, in place of shingles.
@@ -190,7 +225,7 @@ class Fingerprinter:
         columns = empty_columns(len(texts), self.parameters, tallies)
         begin = 0
         for end in chunks(texts):
-            batch = pack(texts[begin:end], by_byte=self.parameters.unit == "word")
+            batch = pack(texts[begin:end], by_byte=self.parameters.token_unit == "word")
             batch.spans[:, LIST] = self._list_numbers(languages, begin, end)
             self._run_packed(batch, columns.rows(begin, end))
             begin = end
@@ -215,19 +250,22 @@ class Fingerprinter:
 
 def _as_batch(columns: Columns, parameters: Parameters) -> FingerprintBatch:
     about = columns.about
+    is_wide = parameters.bits == 128
     return FingerprintBatch(
-        columns.fingerprints if parameters.bits == 128 else columns.fingerprints[:, 0],
+        columns.fingerprints if is_wide else columns.fingerprints[:, 0],
         about[:, FEATURES].astype(np.uint32),
         about[:, DIGEST].copy(),
         about[:, KIND].astype(np.uint8),
+        columns.doubts if is_wide else columns.doubts[:, 0],
     )
 
 
 def _rules(parameters: Parameters) -> Rules:
     return Rules(
+        bits=parameters.bits,
         halves=2 if parameters.bits == 128 else 1,
         low_mask=np.uint64((1 << min(parameters.bits, 64)) - 1),
-        widths=np.array(parameters.widths, np.uint64),
+        widths=np.array(parameters.shingle_widths, np.uint64),
         anchored_weight=parameters.anchored_weight,
         unanchored_weight=parameters.unanchored_weight,
         term_frequency={"one": ONE, "log": LOG, "tf": TF}[parameters.term_frequency],

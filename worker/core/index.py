@@ -14,23 +14,24 @@ from numpy.typing import NDArray
 from worker.core.nearest import nearest
 from worker.core.permutation import Layout
 from worker.core.planner import DISTANCE_MAX, choose
+from worker.core.search import NO_MATCH
 from worker.core.tables.content import Tables
 from worker.core.tables.judging import INSERT_ALL, INSERT_NEW, QUERY, delete, judge
 from worker.core.tables.search import search_all
 
-__all__ = ["NO_MATCH", "Judgement", "PermutedIndex"]
+__all__ = ["NO_MATCH", "Judgement", "PermutedIndex", "column_of", "rows_of"]
 
-NO_MATCH = 255  # the distance beside row -1
 ROWS_MAX = 2**32  # a row is 32 bits in memory and in snapshots
 DELETIONS_MAX = 4_096  # between two looks at whether memory can be given back
 MATCHES_MIN = 256  # room for the matches of one query at the first try
 
 
 class Judgement(NamedTuple):
-    """The best match of each fingerprint: smallest distance, then earliest row. Row -1, distance 255: no match."""
+    """The best match of each fingerprint. Row -1, distance 255, look 0: no match."""
 
     rows: NDArray[np.int64]
     distances: NDArray[np.uint8]
+    looks: NDArray[np.uint16]  # second look in thousandths; 0 where the search is exact
     new: int  # how many had no match
 
 
@@ -80,8 +81,8 @@ class PermutedIndex:
         A fingerprint without a match is indexed at once as row `first_row` + (new ones before it in this call), so
         that later ones of the same call find it.
 
-        >>> PermutedIndex(0).judge(np.array([5, 6, 5], dtype=np.uint64), first_row=10)
-        Judgement(rows=array([-1, -1, 10]), distances=array([255, 255,   0], dtype=uint8), new=2)
+        >>> PermutedIndex(0).judge(np.array([5, 6, 5], dtype=np.uint64), first_row=10)[:2]
+        (array([-1, -1, 10]), array([255, 255,   0], dtype=uint8))
         """
         return self._judge(fingerprints, first_row, INSERT_NEW)
 
@@ -117,9 +118,9 @@ class PermutedIndex:
 
     def insert(self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32]) -> None:
         """Index `fingerprints[i]` as `rows[i]`, whether it has matches or not."""
-        fingerprints, rows = _column(fingerprints), _rows(rows, len(fingerprints))
+        fingerprints, rows = column_of(fingerprints), rows_of(rows, len(fingerprints))
         self._tables.care()
-        self._tables.insert(fingerprints, rows)
+        self._tables.insert((fingerprints,), rows)
 
     def renumber(self, rows: NDArray[np.uint32]) -> None:
         """
@@ -149,7 +150,7 @@ class PermutedIndex:
 
         Cost: about twice that of inserting them.
         """
-        fingerprints, rows = _column(fingerprints), _rows(rows, len(fingerprints))
+        fingerprints, rows = column_of(fingerprints), rows_of(rows, len(fingerprints))
         done = np.zeros(len(rows), np.bool_)
         begin = 0
         while begin < len(rows):
@@ -177,10 +178,10 @@ class PermutedIndex:
         documents_expected: int = 0,
     ) -> PermutedIndex:
         """The index whose content is `arrays`, as `arrays()` gave it. Cost: 0.2 µs each."""
-        fingerprints = _column(arrays["fingerprints"])
-        rows = _rows(arrays["rows"], len(fingerprints))
+        fingerprints = column_of(arrays["fingerprints"])
+        rows = rows_of(arrays["rows"], len(fingerprints))
         index = cls(max_distance, layout, max(documents_expected, len(rows)))
-        index._tables.load(fingerprints, rows)
+        index._tables.load((fingerprints,), rows)
         return index
 
     def check(self) -> None:
@@ -192,7 +193,7 @@ class PermutedIndex:
         PermutedIndex(self.max_distance).judge(np.zeros(1, np.uint64), 0)
 
     def _judge(self, fingerprints: NDArray[np.uint64], first_row: int, mode: int) -> Judgement:
-        column = _column(fingerprints)
+        column = column_of(fingerprints)
         if mode != QUERY and not 0 <= first_row <= ROWS_MAX - len(column):
             raise ValueError(f"rows must be 0 to {ROWS_MAX - 1}, got first_row={first_row} and {len(column)} more")
         rows = np.empty(len(column), np.int64)
@@ -204,7 +205,7 @@ class PermutedIndex:
                 self._tables.care()
             row = first_row + len(self) - before
             done = judge(self._tables.words, column, done, row, rows, distances, mode, self._tables.ahead)
-        return Judgement(rows, distances, int(np.count_nonzero(rows < 0)))
+        return Judgement(rows, distances, np.zeros(len(column), np.uint16), int(np.count_nonzero(rows < 0)))
 
     def _ranked(self, fingerprint: np.uint64, slots: NDArray[np.int64], limit: int) -> list[tuple[int, int]]:
         distances = np.bitwise_count(self._tables.fingerprints[slots] ^ fingerprint)
@@ -220,7 +221,8 @@ def _checked(fingerprint: int) -> np.uint64:
     return np.uint64(fingerprint)
 
 
-def _column(fingerprints: NDArray[np.generic]) -> NDArray[np.uint64]:
+def column_of(fingerprints: NDArray[np.generic]) -> NDArray[np.uint64]:
+    """Fingerprints as kernels take them. Raises ValueError for another type or shape."""
     if fingerprints.ndim != 1 or (len(fingerprints) and fingerprints.dtype != np.uint64):
         raise ValueError(
             f"fingerprints are one column of uint64, got {fingerprints.dtype} of shape {fingerprints.shape}: "
@@ -229,7 +231,8 @@ def _column(fingerprints: NDArray[np.generic]) -> NDArray[np.uint64]:
     return np.ascontiguousarray(fingerprints, np.uint64)
 
 
-def _rows(rows: NDArray[np.generic], count: int) -> NDArray[np.uint32]:
+def rows_of(rows: NDArray[np.generic], count: int) -> NDArray[np.uint32]:
+    """`count` rows as kernels take them. Raises ValueError for another number, or beyond 32 bits."""
     if len(rows) != count:
         raise ValueError(f"one row for each fingerprint, got {count} fingerprints and {len(rows)} rows")
     if rows.dtype != np.uint32 and len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < ROWS_MAX:

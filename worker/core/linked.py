@@ -13,7 +13,7 @@ from typing import Any
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
-__all__ = ["FusedCompiler", "LinkedCompiler"]
+__all__ = ["ApartCompiler", "FusedCompiler", "LinkedCompiler"]
 
 
 class _Generator:
@@ -54,6 +54,17 @@ class _FusedLibrary(_LinkedLibrary):
         """Leave that to the kernel."""
 
 
+class _ApartLibrary(_FusedLibrary):
+    """The same, kept as a function of its own in the kernel: of a large one, copies are slow to optimise."""
+
+    def add_ir_module(self, ir_module: Any) -> None:
+        """Mark what it defines before it is linked."""
+        for function in ir_module.functions:
+            if function.blocks and "alwaysinline" not in function.attributes:
+                function.attributes.add("noinline")
+        super().add_ir_module(ir_module)  # type: ignore[no-untyped-call]
+
+
 class LinkedCompiler(Compiler):
     """numba's compiler, for a function that is optimised and linked."""
 
@@ -69,3 +80,9 @@ class FusedCompiler(LinkedCompiler):
     """numba's compiler, for a function that is linked and left to its kernel to optimise."""
 
     library_class = _FusedLibrary
+
+
+class ApartCompiler(LinkedCompiler):
+    """numba's compiler, for a large function that its kernel calls in many places."""
+
+    library_class = _ApartLibrary

@@ -15,7 +15,7 @@ from worker.core.unicode_table import TABLE_DIGEST, UNICODE_VERSION
 
 __all__ = ["SCHEME_VERSION", "Parameters"]
 
-SCHEME_VERSION = 1  # raised with any change of the definition that is not a parameter
+SCHEME_VERSION = 2  # raised with any change of the definition that is not a parameter
 WIDTHS_MAX = 4  # each width is another pass over the tokens
 WIDTH_MAX = 32  # a longer shingle is a sentence: one changed word would change most of them
 WEIGHT_MAX = 255  # with it 2**40 shingles still fit a 64-bit tally
@@ -28,8 +28,8 @@ class Parameters:
 
     Args:
         bits: width of the fingerprint; the index and the log use 64.
-        unit: what a token is: "word" (a character in scripts without spaces) or always one "character".
-        widths: tokens in a shingle, one or several, ascending.
+        token_unit: what a token is: "word" (a character in scripts without spaces) or always one "character".
+        shingle_widths: tokens in a shingle, one or several, ascending.
         anchored_weight: of a shingle with at least one function word: prose.
         unanchored_weight: of the others: advertisements and menus are mostly such. 0 leaves them out.
         term_frequency: what n occurrences count: "one" 1, "log" 1 + floor(log2 n), "tf" n.
@@ -47,17 +47,17 @@ class Parameters:
         ValueError: a value is out of its bounds, or contradicts another.
 
     >>> Parameters().scheme
-    'simhash64-1-unicode-18.0.0'
-    >>> Parameters().hash == Parameters(widths=(2,)).hash != Parameters(widths=(3,)).hash
+    'simhash64-2-unicode-18.0.0'
+    >>> Parameters().hash == Parameters(shingle_widths=(2,)).hash != Parameters(shingle_widths=(3,)).hash
     True
     """
 
     bits: Literal[32, 64, 128] = 64
-    unit: Literal["word", "character"] = "word"
-    widths: tuple[int, ...] = (2,)
+    token_unit: Literal["word", "character"] = "word"
+    shingle_widths: tuple[int, ...] = (2,)
     anchored_weight: int = 3
     unanchored_weight: int = 1
-    term_frequency: Literal["one", "log", "tf"] = "log"
+    term_frequency: Literal["one", "log", "tf"] = "one"
     anchors: Literal["elected", "named", "union"] = "elected"
     tokens_min: int = 8
     shingles_min: int = 8
@@ -67,25 +67,29 @@ class Parameters:
     stopwords: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "widths", tuple(self.widths))  # hashable, whatever they were given as
+        object.__setattr__(self, "shingle_widths", tuple(self.shingle_widths))  # hashable, whatever they were given as
         if self.stopwords is not None:
             object.__setattr__(self, "stopwords", frozenset(self.stopwords))
         _one_of("bits", self.bits, (32, 64, 128))
-        _one_of("unit", self.unit, ("word", "character"))
+        _one_of("token_unit", self.token_unit, ("word", "character"))
         _one_of("term_frequency", self.term_frequency, ("one", "log", "tf"))
         _one_of("anchors", self.anchors, ("elected", "named", "union"))
-        if not 1 <= len(self.widths) <= WIDTHS_MAX or sorted(set(self.widths)) != list(self.widths):
-            raise ValueError(f"widths must be 1 to {WIDTHS_MAX} different numbers, ascending, got {self.widths}")
-        for width in self.widths:
+        if not 1 <= len(self.shingle_widths) <= WIDTHS_MAX or sorted(set(self.shingle_widths)) != list(
+            self.shingle_widths
+        ):
+            raise ValueError(
+                f"shingle_widths must be 1 to {WIDTHS_MAX} different numbers, ascending, got {self.shingle_widths}"
+            )
+        for width in self.shingle_widths:
             _between("a width", width, 1, WIDTH_MAX)
         _between("anchored_weight", self.anchored_weight, 1, WEIGHT_MAX)
         _between("unanchored_weight", self.unanchored_weight, 0, WEIGHT_MAX)
         _between("tokens_min", self.tokens_min, 1, 1_000)
         _between("shingles_min", self.shingles_min, 1, 1_000)
-        if self.tokens_min < self.widths[-1]:
+        if self.tokens_min < self.shingle_widths[-1]:
             raise ValueError(
                 f"tokens_min must be at least the largest width, got tokens_min={self.tokens_min}, "
-                f"widths={self.widths}: a text of {self.tokens_min} tokens would have no shingle"
+                f"shingle_widths={self.shingle_widths}: a text of {self.tokens_min} tokens would have no shingle"
             )
         if len({name for name, _ in self.fields}) != len(self.fields):
             raise ValueError(f"a field has one weight, got {self.fields}")
@@ -110,7 +114,7 @@ def _hash(parameters: Parameters) -> str:
     values["stopwords"] = lists.version() if own is None else lists.digest(own)
     values["scheme"] = parameters.scheme
     values["table"] = TABLE_DIGEST
-    values["election"] = (language.TOKENS_MAX, language.POINTS_MIN, language.POINTS)
+    values["votes"] = (language.TOKENS_MAX, language.POINTS_MIN, sorted(language.VOTELESS))
     return xxhash.xxh64_hexdigest(orjson.dumps(values, option=orjson.OPT_SORT_KEYS))
 
 

@@ -1,22 +1,38 @@
 """
-Planning: which layout serves so many documents at this distance within this memory, and what it will cost.
+Planning: which rules or layout serve so many documents within this memory, and what it will cost.
+
+Exact search: which layout, at a distance. Directed search: which rules keep false matches by chance rare; they leave no
+choice of layout but the number of buckets.
 
 A query reads the filters of each probed bucket; a bucket of N documents over 2^b buckets holds N / 2^b of them, real
 fingerprints a few times more than that at the worst places. More tables have longer prefixes and shorter buckets, but
 each costs an entry a document and a cache miss a probe. What one machine cannot hold is dealt to several on paper: each
 gets a range of every table's prefixes, so that a query goes to one machine for each bucket that it probes; the full
 fingerprint then stands beside each entry, since another machine has the others. The times are those of one core of a 2
-to 4 GHz server, measured for this engine; they rank layouts, they promise nothing.
+to 4 GHz server with 32 MB of cache, fitted to what `make bench-index` measures: within a factor of two of it.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil, log2
 from typing import NamedTuple
 
+from worker.core.chance import LARGE, SMALL, chance, rules_for
 from worker.core.permutation import Layout, nested, permuted, probed
+from worker.core.search import SearchRules
 
-__all__ = ["Choice", "Plan", "choose", "estimate", "plan"]
+__all__ = [
+    "Choice",
+    "DirectedPlan",
+    "Plan",
+    "bucket_bits",
+    "choose",
+    "estimate",
+    "estimate_directed",
+    "plan",
+    "plan_directed",
+]
 
 BLOCKS_MAX = 10
 DOCUMENTS_MAX = 2**40
@@ -28,14 +44,21 @@ BUCKET_ENTRIES = 12  # wanted in a bucket: its filters are one cache line
 ENTRY_BYTES = 8.0  # a filter and a reference
 SLOT_BYTES = 12  # a fingerprint and a row
 FREE = 1.22  # places for each entry, on average between two growths
-HEAD_BYTES = 8 + 4 * 8  # a bucket: its head and 4 free places
+FREE_PLACES = 4  # of a bucket, on average
+HEAD_BYTES = 8 + FREE_PLACES * 8
 
 QUERY_NS = 40.0  # a call's share and the fingerprint itself
-PROBE_NS = 9.0  # a bucket found: two cache lines that were asked for ahead
-LINE_NS = 2.6  # 16 filters, streamed and compared
+PROBE_NS = 16.0  # a bucket found: two cache lines that were asked for ahead
+LINE_NS = 4.0  # 16 filters, streamed and compared
 TABLE_NS = 12.0  # an entry written
-CANDIDATE_NS = 60.0  # a filter that matched: a fingerprint read at random
+CANDIDATE_NS = 45.0  # a filter that matched: a fingerprint read at random, others meanwhile
 SCAN_NS = 0.12  # a fingerprint in a flat scan
+DIRECTED_PROBE_NS = 24.0  # a prefix made, and its bucket found
+DIRECTED_ENTRY_NS = 0.5  # 48 bits, streamed and compared
+DIRECTED_ENTRY_BYTES = 10.0
+DIRECTED_SLOT_BYTES = 20  # a fingerprint, its doubts and a row
+DIRECTED_FREE = 1.13
+DIRECTED_BITS = 16, 26  # of a bucket number, whatever the documents
 FLAT_MIN, FLAT_MAX = 256, 8_192  # fingerprints below which an index is scanned, whatever the estimate
 
 
@@ -63,6 +86,23 @@ class Plan(NamedTuple):
     def layout(self) -> Layout:
         """The layout planned for."""
         return self.choice.layout
+
+
+class DirectedPlan(NamedTuple):
+    """What directed search by some rules would cost for `documents`."""
+
+    rules: SearchRules
+    documents: int
+    scanned: float  # entries read by one query
+    false_matches: float  # of one query, by chance
+    memory_bytes: float
+    query_insert_ns: float
+    machines: int
+
+    @property
+    def bytes_per_document(self) -> float:
+        """Memory of one."""
+        return self.memory_bytes / self.documents
 
 
 def layouts(max_distance: int) -> list[Layout]:
@@ -128,12 +168,9 @@ def plan(documents: int, max_distance: int, memory_bytes: float | None = None) -
     >>> [(one.layout.name, one.machines) for one in plan(2**33, 3, 64e9)][0]
     ('2 blocks / 2 tables, radius 1', 6)
     """
-    if not 1 <= documents <= DOCUMENTS_MAX:
-        raise ValueError(f"documents must be 1 to 2^40, got {documents}")
+    _check(documents, memory_bytes)
     if not 0 <= max_distance <= DISTANCE_MAX:
         raise ValueError(f"max_distance must be 0 to {DISTANCE_MAX}, got {max_distance}: too many would match")
-    if memory_bytes is not None and memory_bytes < MEMORY_MIN:
-        raise ValueError(f"memory must be at least {MEMORY_MIN} bytes, got {memory_bytes}: heads alone take more")
     plans = [estimate(layout, documents, memory_bytes) for layout in layouts(max_distance)]
     return sorted(plans, key=lambda one: (one.machines, one.query_insert_ns))
 
@@ -153,3 +190,52 @@ def _filter_passes(max_distance: int) -> float:
         ways = ways * (32 - bits + 1) // bits
         total += ways
     return min(1.0, total / 2**32)
+
+
+def bucket_bits(rules: SearchRules, documents_expected: int) -> int:
+    """Bits of a bucket number, at most those of the narrowest block: a bucket has about 12 entries, or one prefix."""
+    narrowest = min(sum(width for _, width in runs) for runs in rules.runs)
+    wanted = (documents_expected // BUCKET_ENTRIES).bit_length()
+    low, high = DIRECTED_BITS
+    return min(narrowest, max(low, min(wanted, high)))
+
+
+def plan_directed(documents: int, memory_bytes: float | None = None) -> list[DirectedPlan]:
+    """
+    The rules worth considering with their costs, the ones to take first.
+
+    Raises:
+        ValueError: documents or memory out of bounds.
+
+    >>> plan_directed(1_000_000)[0].rules == SearchRules()
+    True
+    """
+    _check(documents, memory_bytes)
+    chosen = rules_for(documents)
+    others = [SMALL, SearchRules(blocks=2, patterns=128), SearchRules(blocks=3, block_bits=20, patterns=64), LARGE]
+    alike = [replace(rules, look_min=max(chosen.look_min, rules.look_min)) for rules in others]
+    return [estimate_directed(rules, documents, memory_bytes) for rules in dict.fromkeys((chosen, *alike))]
+
+
+def estimate_directed(rules: SearchRules, documents: int, machine_bytes: float | None = None) -> DirectedPlan:
+    """
+    What directed search costs for so many documents; a machine may hold a share of them.
+
+    >>> round(estimate_directed(SearchRules(), 10_000_000).scanned)
+    9766
+    """
+    buckets = 2.0 ** bucket_bits(rules, documents)
+    probes = rules.blocks * rules.patterns
+    scanned = probes * min(documents / buckets, rules.prefix_max)
+    each = rules.blocks * DIRECTED_ENTRY_BYTES * DIRECTED_FREE + DIRECTED_SLOT_BYTES
+    memory = documents * each + rules.blocks * buckets * (8 + FREE_PLACES * DIRECTED_ENTRY_BYTES)
+    machines = 1 if machine_bytes is None else ceil(memory / machine_bytes)
+    time = QUERY_NS + probes * DIRECTED_PROBE_NS + scanned * DIRECTED_ENTRY_NS + rules.blocks * TABLE_NS
+    return DirectedPlan(rules, documents, scanned, documents * chance(rules), memory, time, machines)
+
+
+def _check(documents: int, memory_bytes: float | None) -> None:
+    if not 1 <= documents <= DOCUMENTS_MAX:
+        raise ValueError(f"documents must be 1 to 2^40, got {documents}")
+    if memory_bytes is not None and memory_bytes < MEMORY_MIN:
+        raise ValueError(f"memory must be at least {MEMORY_MIN} bytes, got {memory_bytes}: heads alone take more")

@@ -100,7 +100,7 @@ def features(tokens: Sequence[str], parameters: Parameters, stopwords: Collectio
     hashes = [token_hash(token) for token in shown]
     counts: dict[tuple[int, bool], list[int]] = {}  # (hash, anchored) -> occurrences, first position, width
     anchored_count = 0
-    for width in parameters.widths:
+    for width in parameters.shingle_widths:
         for position in range(len(tokens) - width + 1):
             anchored = any(anchor[position : position + width])
             anchored_count += anchored

@@ -10,10 +10,23 @@ from numpy.typing import NDArray
 
 from worker.core.shingles import finish
 
-__all__ = ["fold", "fold_columns", "hamming_distance", "packed_signs", "similarity", "wide_hash"]
+__all__ = [
+    "doubts",
+    "fold",
+    "fold_columns",
+    "hamming_distance",
+    "packed_doubts",
+    "packed_signs",
+    "signs",
+    "similarity",
+    "tally",
+    "wide_hash",
+]
 
 SECOND_HALF = 0x9E3779B97F4A7C15  # added before the mix that makes bits 64 to 127 of a feature's hash
 WEIGHT_SUM_MAX = 1 << 62  # the kernels' tally is a signed 64-bit number
+DOUBT_BITS = 24  # of a sum that enters the rule of doubt: its square times 400 * 128 still fits 64 bits
+DOUBT_LEFT, DOUBT_RIGHT = 400, 49  # (7 / 20)^2: doubtful below 0.35 of the root mean square
 
 
 def wide_hash(value: int, bits: int) -> int:
@@ -50,7 +63,19 @@ def fold(features: Iterable[tuple[int, int]], bits: int = 64) -> int:
     >>> fold([(0b01, 1), (0b10, 300)])
     2
     """
-    tally = [0] * bits
+    return signs(tally(features, bits))
+
+
+def tally(features: Iterable[tuple[int, int]], bits: int = 64) -> list[int]:
+    """
+    The sums whose signs are the fingerprint: for each bit the weights of features that have it, less all others.
+
+    Args and errors are those of `fold`.
+
+    >>> tally([(0b01, 1), (0b10, 300)], bits=32)[:3]
+    [-299, 299, -301]
+    """
+    sums = [0] * bits
     total = 0
     for value, weight in features:
         if weight < 1:
@@ -58,10 +83,38 @@ def fold(features: Iterable[tuple[int, int]], bits: int = 64) -> int:
         total += weight
         wide = wide_hash(value, bits)
         for bit in range(bits):
-            tally[bit] += weight if wide >> bit & 1 else -weight
+            sums[bit] += weight if wide >> bit & 1 else -weight
     if not 0 < total < WEIGHT_SUM_MAX:
         raise ValueError(f"the weights of a fingerprint must sum to 1 to 2**62, got {total}")
-    return sum(1 << bit for bit in range(bits) if tally[bit] > 0)
+    return sums
+
+
+def signs(sums: Sequence[int]) -> int:
+    """
+    The fingerprint of a tally: bit i is 1 where sum i is above 0.
+
+    >>> signs([5, 0, -5, 1])
+    9
+    """
+    return sum(1 << bit for bit, one in enumerate(sums) if one > 0)
+
+
+def doubts(sums: Sequence[int]) -> int:
+    """
+    The doubt bits of a tally: bit i is 1 when sum i is so near zero that a small edit may change its sign.
+
+    Near is below 0.35 of the root mean square of all sums, in whole numbers: 400 n s_i^2 < 49 (s_1^2 + ... + s_n^2),
+    where each s is its absolute value without the low bits that the largest has beyond 24. A tie is no doubt.
+
+    Cost: O(bits).  Source: Sood and Loguinov, CIKM 2011 (volatile bits).
+
+    >>> bin(doubts([100, -34, 3, -100]))
+    '0b100'
+    """
+    shift = max(0, max(abs(one) for one in sums).bit_length() - DOUBT_BITS)
+    squares = [(abs(one) >> shift) ** 2 for one in sums]
+    limit = DOUBT_RIGHT * sum(squares)
+    return sum(1 << bit for bit, square in enumerate(squares) if DOUBT_LEFT * len(sums) * square < limit)
 
 
 def fold_columns(hashes: Sequence[int], weights: Sequence[int], bits: int = 64) -> int:
@@ -104,10 +157,25 @@ def packed_signs(tallies: NDArray[np.int64], bits: int) -> NDArray[np.uint64]:
     Returns:
         uint64[n, 1], or for 128 bits uint64[n, 2], low half first.
     """
-    signs = np.zeros((len(tallies), max(64, bits)), np.bool_)
-    signs[:, :bits] = tallies[:, :bits] > 0
-    packed = np.packbits(signs, axis=1, bitorder="little").view("<u8")
-    return packed.astype(np.uint64)
+    return _packed(tallies[:, :bits] > 0)
+
+
+def packed_doubts(tallies: NDArray[np.int64], bits: int) -> NDArray[np.uint64]:
+    """`doubts` of each row of sums, in the shape of `packed_signs`."""
+    sizes = np.abs(tallies[:, :bits]).astype(np.uint64)
+    for shift in (32, 16, 8, 4, 2, 1):  # the largest of each row ends below 2**24
+        too_long = sizes.max(axis=1, initial=0) >> np.uint64(DOUBT_BITS + shift - 1) > 0
+        sizes[too_long] >>= np.uint64(shift)
+    squares = sizes * sizes
+    limits = np.uint64(DOUBT_RIGHT) * squares.sum(axis=1, keepdims=True)
+    return _packed(np.uint64(DOUBT_LEFT * bits) * squares < limits)
+
+
+def _packed(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Flags [n, bits] as whole words of 64 bits, low half first."""
+    padded = np.zeros((len(flags), max(64, flags.shape[1])), np.bool_)
+    padded[:, : flags.shape[1]] = flags
+    return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64)
 
 
 def hamming_distance(a: int, b: int) -> int:

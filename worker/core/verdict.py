@@ -7,16 +7,28 @@ for 17 fields), which counts at one for every document.
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import NamedTuple
 
-__all__ = ["DuplicateOf", "MatchKind", "Original", "Outcome", "Verdict", "duplicate_of"]
+__all__ = [
+    "Changed",
+    "DuplicateOf",
+    "FormerVersion",
+    "FoundBy",
+    "MatchKind",
+    "Original",
+    "Outcome",
+    "Verdict",
+    "duplicate_of",
+    "similarity_at",
+]
 
 
 class Outcome(StrEnum):
     """The answer to one document."""
 
-    NEW = "new"  # nothing within max_distance came before it in the log: it is an original from now on
+    NEW = "new"  # the search finds nothing before it in the log: it is an original from now on
     DUPLICATE = "duplicate"  # of the original that `duplicate_of` names
     SKIPPED = "skipped"  # nothing in it to compare; `reason` says why
     DELETED = "deleted"  # the answer to a deletion
@@ -26,7 +38,15 @@ class MatchKind(StrEnum):
     """How a duplicate equals its original."""
 
     EXACT = "exact"  # the same tokens in the same order, whatever the markup around them
-    NEAR = "near"  # fingerprints within max_distance
+    NEAR = "near"  # alike by the rules of the search
+
+
+class FoundBy(StrEnum):
+    """The way to the original."""
+
+    TEXT = "text"  # short texts: the digest of the normalised text
+    DIRECTED = "directed"  # fingerprint and doubts: the likeliest prefixes, then the second look
+    EXACT = "exact"  # fingerprint: everything within max_distance
 
 
 class Original(NamedTuple):
@@ -41,7 +61,8 @@ class DuplicateOf(NamedTuple):
     """
     The original that a duplicate belongs to, and how close the two are.
 
-    `distance` is in bits; `similarity` is 1 - distance / bits; `same_url` tells a re-crawl from a copy elsewhere.
+    `distance` is in bits; `similarity` estimates the cosine of the two documents' features, 0 to 1 in thousandths: of a
+    directed search the second look, else what the distance says; `same_url` tells a re-crawl from a copy elsewhere.
     """
 
     original: Original
@@ -49,6 +70,23 @@ class DuplicateOf(NamedTuple):
     distance: int
     similarity: float
     same_url: bool
+    found_by: FoundBy
+
+
+class Changed(StrEnum):
+    """How much a new version of a page differs from the former one."""
+
+    NOT = "not"  # the same tokens in the same order
+    LITTLE = "little"  # the search would take one for the other
+    MUCH = "much"
+
+
+class FormerVersion(NamedTuple):
+    """The original that had this document's URL, or its doc_id, before it; `similarity` as of a duplicate, if known."""
+
+    original: Original
+    changed: Changed
+    similarity: float | None  # None: a short text, of which nothing but equality is known
 
 
 class Verdict(NamedTuple):
@@ -75,18 +113,38 @@ class Verdict(NamedTuple):
     source_partition: int
     source_offset: int
     decided_at_ms: int  # the log's time stamp of that record, so that every replica says the same
+    former_version: FormerVersion | None = None  # of a page that has been seen before
 
 
-def duplicate_of(original: Original, url: str, distance: int, *, exact: bool, bits: int = 64) -> DuplicateOf:
+def similarity_at(distance: int) -> int:
+    """
+    Estimate the cosine of two documents' features by the distance of their fingerprints, in thousandths, at least 0.
+
+    Source: Charikar, STOC 2002: a sign differs with probability angle / pi.
+
+    >>> similarity_at(0), similarity_at(3), similarity_at(16), similarity_at(40)
+    (1000, 989, 707, 0)
+    """
+    return _COSINES[distance]
+
+
+_COSINES = tuple(max(round(1_000 * math.cos(math.pi * distance / 64)), 0) for distance in range(65))
+
+
+def duplicate_of(
+    original: Original, url: str, distance: int, thousandths: int, *, exact: bool, found_by: FoundBy
+) -> DuplicateOf:
     """
     Describe a match: its kind, its similarity and whether it is the same URL again.
 
     A distance of 0 is not "exact" by itself: texts that differ can share a fingerprint.
 
-    Cost: O(1).
+    Args:
+        thousandths: the similarity.
 
-    >>> duplicate_of(Original("a", "https://example.org/", 0), "https://example.com/", 16, exact=False).similarity
-    0.75
+    >>> there = Original("a", "https://example.org/", 0)
+    >>> duplicate_of(there, "https://example.com/", 16, 707, exact=False, found_by=FoundBy.EXACT).similarity
+    0.707
     """
     kind = MatchKind.EXACT if exact else MatchKind.NEAR
-    return DuplicateOf(original, kind, distance, 1 - distance / bits, url == original.url)
+    return DuplicateOf(original, kind, distance, thousandths / 1_000, url == original.url, found_by)

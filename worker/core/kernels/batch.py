@@ -14,7 +14,7 @@ from worker.core.kernels.elect import ELECT, elected, find_ballots
 from worker.core.kernels.machine import SLACK
 from worker.core.kernels.scan import scan_ascii, scan_code_points, settled
 from worker.core.kernels.shingle import finished, mask_tokens, shingle_hashes
-from worker.core.kernels.tally import PLANES, add_hashes, signs
+from worker.core.kernels.tally import PLANES, add_hashes, doubt_rule, doubts, signs
 from worker.core.kernels.xxh64 import token_hashes, xxh64
 from worker.core.language import TOKENS_MAX
 from worker.core.simhash import SECOND_HALF
@@ -54,7 +54,8 @@ class Texts(NamedTuple):
 class Rules(NamedTuple):
     """The parameters, as numbers."""
 
-    halves: int  # 64-bit halves of a fingerprint: 1 or 2
+    bits: int  # of a fingerprint: 32, 64 or 128
+    halves: int  # of 64 bits: 1 or 2
     low_mask: np.uint64  # of the first half: 32 ones for 32 bits
     widths: NDArray[np.uint64]
     anchored_weight: int
@@ -78,12 +79,14 @@ class Columns(NamedTuple):
     """What a batch gives, n rows."""
 
     fingerprints: NDArray[np.uint64]  # [n, halves]
+    doubts: NDArray[np.uint64]  # [n, halves]
     about: NDArray[np.uint64]  # [n, 4]: FEATURES, DIGEST, KIND (EMPTY … FULL, or NOT_COMPOSED and nothing else), TOKENS
     tallies: NDArray[np.int64]  # [n, 64 * halves], or [0, 0]: the sums before their signs; then no text is SHORT
 
     def rows(self, begin: int, end: int) -> Columns:
         """Some of the rows, to be filled in place."""
-        return Columns(self.fingerprints[begin:end], self.about[begin:end], self.tallies[begin:end])
+        rows = slice(begin, end)
+        return Columns(self.fingerprints[rows], self.doubts[rows], self.about[rows], self.tallies[rows])
 
 
 @fused
@@ -121,7 +124,7 @@ def _features(hashes: Any, count: Any, rules: Any, anchors: Any, which: Any, scr
 @fused_allocating
 def _scratch(tokens: Any, widths: Any) -> Any:
     """The arrays that a text of so many tokens needs, as `_features` takes them."""
-    room = max(tokens * widths, U(3 * TOKENS_MAX)) + U(3)
+    room = max(tokens * widths, U(2) * min(tokens, U(TOKENS_MAX))) + U(3)
     counting = (
         np.empty(U(1) << table_bits(room), np.uint32),
         np.empty(room, np.uint32),
@@ -193,13 +196,16 @@ def fingerprint_batch(texts: Any, composed: Any, points: Any, rules: Any, anchor
         about[TOKENS] = count
         if count < rules.tokens_min and columns.tallies.size == 0:
             _short(count, digest, rules, columns.fingerprints[d], about)
+            columns.doubts[d, :] = U(0)
             continue
         if rules.mask_numbers or rules.mask_identifiers:
             mask_tokens(out, edges, count, rules, hashes)
         about[FEATURES] = _features(hashes, count, rules, anchors, texts.spans[d, LIST], scratch, tally)
         about[KIND] = FULL
+        shift, limit = doubt_rule(tally, rules.bits)
         for half in range(rules.halves):
             columns.fingerprints[d, half] = signs(tally[64 * half :]) & rules.low_mask
+            columns.doubts[d, half] = doubts(tally[64 * half :], shift, limit) & rules.low_mask
         if columns.tallies.size != 0:
             for bit in range(tally.size):
                 columns.tallies[d, bit] = tally[bit]

@@ -14,7 +14,7 @@ from worker.core.language import LANGUAGES_MAX, POINTS_MIN, TOKENS_MAX
 __all__ = ["ELECT", "POINTS_BIT", "UNION", "elected", "find_ballots"]
 
 U = np.uint64
-POINTS_BIT = 60  # of a ballot: bits 0 to 59 languages, 60 to 62 its points, 63 whether the word is in the union
+POINTS_BIT = 60  # of a ballot: bits 0 to 59 languages, 60 and 61 its points, 63 whether the word is in the union
 UNION = 63
 ELECT = 64  # instead of a bit: the one that the text elects
 assert LANGUAGES_MAX <= POINTS_BIT
@@ -40,32 +40,30 @@ def find_ballots(hashes: Any, count: Any, anchors: Any, found: Any) -> None:
 @fused
 def elected(ballots: Any, count: Any, lists: Any, planes: Any, tally: Any) -> Any:
     """
-    The bit of the language with the most points among the first tokens, the lowest of equals; UNION below POINTS_MIN.
+    The bit of the language with the most points, the lowest of equals; UNION below POINTS_MIN.
 
     Args:
-        lists: uint64[3 * TOKENS_MAX + 3], scratch: the ballots of 1, 2 and 4 points.
+        lists: uint64[2 * (min(count, TOKENS_MAX) + 1)], scratch: the ballots of 1 and of 2 points.
         planes: uint64[PLANES], scratch.
         tally: int64[64], scratch.
     """
-    room = U(TOKENS_MAX + 1)
-    ones, twos, fours = U(0), U(0), U(0)
-    for t in range(min(count, U(TOKENS_MAX))):
+    voters = min(count, U(TOKENS_MAX))
+    room = voters + U(1)
+    ones, twos = U(0), U(0)
+    for t in range(voters):
         ballot = ballots[t]
-        points = (ballot >> U(POINTS_BIT)) & U(7)
+        points = (ballot >> U(POINTS_BIT)) & U(3)
         lists[ones] = ballot
         lists[room + twos] = ballot
-        lists[room + room + fours] = ballot
         ones += points & U(1)
-        twos += (points >> U(1)) & U(1)
-        fours += points >> U(2)
-    total = ones + U(2) * twos + U(4) * fours
+        twos += points >> U(1)
+    total = ones + U(2) * twos
     if total < U(POINTS_MIN):
         return U(UNION)
     for bit in range(64):
         tally[bit] = total  # so that it ends as twice the points
     add_hashes(lists, ones, np.int64(1), planes, tally)
     add_hashes(lists[room:], twos, np.int64(2), planes, tally)
-    add_hashes(lists[room + room :], fours, np.int64(4), planes, tally)
     best = 0
     for bit in range(1, POINTS_BIT):
         if tally[bit] > tally[best]:

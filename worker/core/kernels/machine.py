@@ -38,15 +38,17 @@ def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
 _BYTE = ir.IntType(8)
 
 
-def _pointer(context: Any, builder: Any, kind: Any, array: Any, position: Any) -> Any:
-    """The address of a byte of an array, whatever its elements are."""
+def pointer(context: Any, builder: Any, kind: Any, array: Any, position: Any) -> Any:
+    """The address of a byte of an array, whatever its elements are; or of a byte behind an address."""
+    if isinstance(kind, types.Integer):
+        return builder.inttoptr(builder.add(array, position), _BYTE.as_pointer())
     data = builder.bitcast(context.make_array(kind)(context, builder, array).data, _BYTE.as_pointer())
     return builder.gep(data, [position])
 
 
 def _load(bits: int, result: Any, array: Any, position: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        address = _pointer(context, builder, signature.args[0], *arguments)
+        address = pointer(context, builder, signature.args[0], *arguments)
         value = builder.load(builder.bitcast(address, ir.IntType(bits).as_pointer()))
         value.align = 1
         return value
@@ -71,7 +73,7 @@ def store32(_context: Any, array: Any, position: Any, _value: Any) -> Any:
     """`store32(array, byte, uint32)`: four bytes, little-endian, at any alignment."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _store(builder, arguments[2], _pointer(context, builder, signature.args[0], *arguments[:2]))
+        store(builder, arguments[2], pointer(context, builder, signature.args[0], *arguments[:2]))
         return context.get_dummy_value()
 
     return types.void(array, position, types.uint32), generate
@@ -137,13 +139,13 @@ def _fold(builder: Any, block: Any) -> tuple[Any, Any]:
     return builder.select(word, builder.select(letter, lower, block), all_of(0x20)), word
 
 
-def _vector(builder: Any, address: Any, bits: int, count: int) -> Any:
+def vector(builder: Any, address: Any, bits: int, count: int) -> Any:
     value = builder.load(builder.bitcast(address, ir.VectorType(ir.IntType(bits), count).as_pointer()))
     value.align = 1
     return value
 
 
-def _store(builder: Any, value: Any, address: Any) -> None:
+def store(builder: Any, value: Any, address: Any) -> None:
     stored = builder.store(value, builder.bitcast(address, value.type.as_pointer()))
     stored.align = 1
 
@@ -157,9 +159,9 @@ def fold_bytes(_context: Any, text: Any, position: Any, out: Any, out_position: 
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        source = _pointer(context, builder, signature.args[0], arguments[0], arguments[1])
-        folded, word = _fold(builder, _vector(builder, source, 8, 64))
-        _store(builder, folded, _pointer(context, builder, signature.args[2], arguments[2], arguments[3]))
+        source = pointer(context, builder, signature.args[0], arguments[0], arguments[1])
+        folded, word = _fold(builder, vector(builder, source, 8, 64))
+        store(builder, folded, pointer(context, builder, signature.args[2], arguments[2], arguments[3]))
         return builder.bitcast(word, ir.IntType(64))
 
     return types.uint64(text, position, out, out_position), generate
@@ -175,11 +177,11 @@ def fold_code_points(_context: Any, text: Any, position: Any, out: Any, out_posi
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         start = builder.shl(arguments[1], arguments[1].type(2))
-        source = _pointer(context, builder, signature.args[0], arguments[0], start)
-        block = _vector(builder, source, 32, 16)
+        source = pointer(context, builder, signature.args[0], arguments[0], start)
+        block = vector(builder, source, 32, 16)
         beyond = builder.icmp_unsigned(">", block, ir.Constant(block.type, [127] * 16))
         folded, word = _fold(builder, builder.trunc(block, ir.VectorType(_BYTE, 16)))
-        _store(builder, folded, _pointer(context, builder, signature.args[2], arguments[2], arguments[3]))
+        store(builder, folded, pointer(context, builder, signature.args[2], arguments[2], arguments[3]))
         half, whole = ir.IntType(16), ir.IntType(64)
         high = builder.zext(builder.bitcast(beyond, half), whole)
         return builder.or_(builder.zext(builder.bitcast(word, half), whole), builder.shl(high, whole(16)))

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from worker.core.compiled import fused
+from worker.core.simhash import DOUBT_BITS, DOUBT_LEFT, DOUBT_RIGHT
 
-__all__ = ["PLANES", "add_hashes", "signs"]
+__all__ = ["PLANES", "add_hashes", "doubt_rule", "doubts", "signs"]
 
 U = np.uint64
 PLANES = 40  # counts to 2**40: more shingles than any text has
@@ -99,4 +100,37 @@ def signs(tally: Any) -> Any:
     value = U(0)
     for bit in range(64):
         value |= U(tally[bit] > 0) << U(bit)
+    return value
+
+
+@fused
+def doubt_rule(tally: Any, bits: Any) -> Any:
+    """
+    How far sums are shifted, and the square below which one is doubtful: `simhash.doubts`.
+
+    Args:
+        bits: of the fingerprint; `tally[:bits]` count.
+    """
+    every = U(0)  # as long as the largest
+    for bit in range(bits):
+        every |= U(abs(tally[bit]))
+    shift = U(0)
+    while every >> (shift + U(DOUBT_BITS)):
+        shift += U(1)
+    total = U(0)
+    for bit in range(bits):
+        size = U(abs(tally[bit])) >> shift
+        total += size * size
+    # left * square < right * total, for whole squares: square < ceil(right * total / left)
+    left = U(DOUBT_LEFT) * U(bits)
+    return shift, (U(DOUBT_RIGHT) * total + left - U(1)) // left
+
+
+@fused
+def doubts(tally: Any, shift: Any, limit: Any) -> Any:
+    """Bit i is 1 where `tally[i]` is doubtful by this rule."""
+    value = U(0)
+    for bit in range(64):
+        size = U(abs(tally[bit])) >> shift
+        value |= U(size * size < limit) << U(bit)
     return value

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from worker.core.compiled import kernel
-from worker.core.kernels.xxh64 import xxh64
+from worker.core.kernels.siphash import siphash
 
 __all__ = ["hash_texts", "take_texts"]
 
@@ -15,12 +15,12 @@ U = np.uint64
 
 
 @kernel
-def hash_texts(data: Any, ends: Any, hashes: Any) -> Any:
-    """XXH64 of each text; 8 bytes behind the last one must belong to `data`."""
+def hash_texts(data: Any, ends: Any, low: Any, high: Any, hashes: Any) -> Any:
+    """SipHash-1-3 of each text under the key (low, high); 8 bytes behind the last one must belong to `data`."""
     begin = U(0)
     for i in range(len(ends)):
         end = U(ends[i])
-        hashes[i] = xxh64(data, begin, end - begin)
+        hashes[i] = siphash(data, begin, end - begin, low, high)
         begin = end
 
 

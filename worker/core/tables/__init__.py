@@ -1,5 +1,5 @@
 """
-The tables of the permuted index: how fingerprints lie in memory, and the kernels that find, enter and remove them.
+The tables of the index: how fingerprints lie in memory, and the kernels that find, enter and remove them.
 
     words     the block that kernels are given: where everything is
     store     buckets of entries, and how one gets room from its neighbours
@@ -9,5 +9,14 @@ The tables of the permuted index: how fingerprints lie in memory, and the kernel
     judging   the kernels that Python calls
     columns   memory that grows and shrinks in place
     care      a bucket store is made longer before it is full
-    content   all of an index, between the kernels and `PermutedIndex`
+    slots     all of an index but its tables, for either search
+    content   all of an exact index, between the kernels and `PermutedIndex`
+
+and of the directed index, on the same store:
+
+    patterns  fingerprint, doubts -> probes
+    earliest  buckets whose earliest entries stand first
+    directed  probes -> buckets -> candidates -> second look -> the best match
+    directing the kernels that Python calls
+    directed_content   all of a directed index, between the kernels and `DirectedIndex`
 """

@@ -7,6 +7,7 @@ Kernels change what the columns hold; the columns themselves are changed here, b
 from __future__ import annotations
 
 from math import ceil
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ from worker.core.tables.store import (
     START_SHIFT,
     STORE_WORDS,
     UNSWEPT,
+    WIDE,
     lay_out,
     sweep,
 )
@@ -40,6 +42,7 @@ __all__ = ["Buckets"]
 
 SHIFT = int(START_SHIFT)
 FREE_MAX = 6  # places kept free for a bucket
+SPARE, WIDE_SPARE = 4, 6  # one in so many of the entries' places is free after growing
 GATHER_STEPS = 8  # of a sweep that gathers, with each change
 SWEPT_TOGETHER = 256  # entries that a sweep moves in a row
 TOGETHER_MAX = 32  # buckets
@@ -52,25 +55,30 @@ class Buckets:
     Places kept free: a quarter of the entries and 6 a bucket after growing; growing begins at 9 % and 3 a bucket: with
     fewer a full bucket would look far for a free place. With fewer entries than buckets it is 1 a bucket and 5 an
     entry, 0.4 and 2.1: a new store is small, and made at once. At 10 M documents in 4 tables that is 32 B of entries
-    in 35 to 42 B of columns.
+    in 35 to 42 B of columns. A wide store's entries are longer, so it keeps a sixth free, not a quarter.
 
     Args:
         words: the block; the store's words begin at `at`.
         buckets: how many.
         per_insertion: entries that one insertion may add.
         entries: how many are expected.
+        wide: filters of 48 bits, not 32.
     """
 
-    def __init__(self, words: Words, at: int, buckets: int, per_insertion: int, entries: int) -> None:
+    def __init__(
+        self, words: Words, at: int, buckets: int, per_insertion: int, entries: int, *, wide: bool = False
+    ) -> None:
         self._block = words
         self._at = at
         self._words = words[at : at + STORE_WORDS]
         self._words[:] = 0
         self._buckets = self._words[BUCKETS] = buckets
+        self._spare = WIDE_SPARE if wide else SPARE
         self._per_insertion = per_insertion
         self._heads = MappedColumn(np.uint64, buckets + 1)
         self._words[HEADS] = self._heads.address
-        self._filters = MappedColumn(np.uint32, 0)
+        self._words[WIDE] = self._wide = int(wide)
+        self._filters: MappedColumn[Any] = MappedColumn(np.uint16 if wide else np.uint32, 0)
         self._refs = MappedColumn(np.uint32, 0)
         self._resize(self._size_for(entries))
         self._words[GROW_AT] = self._grow_at()
@@ -110,7 +118,8 @@ class Buckets:
         starts = (heads >> START_SHIFT).astype(np.int64)
         counts = (heads & COUNT_MASK).astype(np.int64)
         assert starts[0] >= 0
-        assert starts[-1] == len(self._refs) == len(self._filters) - LANES
+        assert starts[-1] == len(self._refs)
+        assert len(self._filters) == self._filter_elements(len(self._refs))
         assert (starts[:-1] + counts[:-1] <= starts[1:]).all()
         assert counts[:-1].sum() == self._words[ENTRIES]
         cursor, direction = int(self._words[CURSOR]), int(self._words[DIRECTION])
@@ -118,18 +127,21 @@ class Buckets:
             unswept = counts[: cursor + 1] if direction < 0 else counts[cursor:-1]
             assert unswept.sum() == self._words[UNSWEPT]
 
-    def contents(self) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint32]]:
+    def contents(self) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint32]]:
         """Bucket, filter and reference of every entry, for checks."""
         heads = self._heads.array[:-1]
         counts = (heads & COUNT_MASK).astype(np.int64)
         buckets = np.repeat(np.arange(self._buckets), counts)
         first = np.repeat((heads >> START_SHIFT).astype(np.int64) - (np.cumsum(counts) - counts), counts)
         places = first + np.arange(len(buckets))
-        return buckets, self._filters.array[places], self._refs.array[places]
+        if not self._wide:
+            return buckets, self._filters.array[places].astype(np.uint64), self._refs.array[places]
+        parts = (self._filters.array[3 * places + part].astype(np.uint64) << np.uint64(16 * part) for part in range(3))
+        return buckets, sum(parts, np.zeros(len(places), np.uint64)), self._refs.array[places]
 
     def _size_for(self, entries: int) -> int:
         free = min(FREE_MAX * self._buckets, self._buckets + (FREE_MAX - 1) * entries)
-        return entries + entries // 4 + free + 2 * self._per_insertion
+        return entries + entries // self._spare + free + 2 * self._per_insertion
 
     def _grow_at(self) -> int:
         size = len(self._refs) - self._per_insertion
@@ -148,11 +160,15 @@ class Buckets:
         self._words[LIMIT] = 0
 
     def _resize(self, size: int) -> None:
-        self._filters.resize(size + LANES)
+        self._filters.resize(self._filter_elements(size))
         self._refs.resize(size)
         self._heads.array[-1] = np.uint64(size << SHIFT)
         self._words[FILTERS] = self._filters.address
         self._words[REFS] = self._refs.address
+
+    def _filter_elements(self, size: int) -> int:
+        """So many that a vector may be read at any place."""
+        return 3 * (size + LANES) + LANES // 2 if self._wide else size + LANES
 
     def _begin(self, direction: int, cursor: int, steps: float) -> None:
         together = SWEPT_TOGETHER * self._buckets // max(1, self.entries)

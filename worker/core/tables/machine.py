@@ -19,15 +19,20 @@ from numba.core import cgutils
 __all__ = [
     "LANES",
     "lanes_within",
+    "move16",
     "move32",
     "prefetch",
+    "prefetch_many",
+    "read16",
     "read32",
     "read64",
+    "wide_lanes_within",
+    "write16",
     "write32",
     "write64",
 ]
 
-Unsigned = TypeVar("Unsigned", np.uint32, np.uint64)
+Unsigned = TypeVar("Unsigned", np.uint16, np.uint32, np.uint64)
 _intrinsic: Any = extending.intrinsic
 _library: Any = cgutils
 
@@ -63,42 +68,74 @@ def _writer(element: Any) -> Any:
     return _intrinsic(write)
 
 
+read16: Callable[[int, int], np.uint16] = _reader(types.uint16)  # read16(address, position)
 read32: Callable[[int, int], np.uint32] = _reader(types.uint32)  # read32(address, position)
 read64: Callable[[int, int], np.uint64] = _reader(types.uint64)  # read64(address, position)
+write16: Callable[[int, int, np.uint16], None] = _writer(types.uint16)  # write16(address, position, value)
 write32: Callable[[int, int, np.uint32], None] = _writer(types.uint32)  # write32(address, position, value)
 write64: Callable[[int, int, np.uint64], None] = _writer(types.uint64)  # write64(address, position, value)
 
 
-def _prefetch(_context: Any, _address: Any, _byte: Any) -> Any:
-    """`prefetch(address, byte)`: ask for the cache line of that byte of a column. A hint: any address is safe."""
+def _prefetcher(locality: int) -> Any:
+    """A function that asks for the cache line of one byte of a column. A hint: any address is safe."""
 
-    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        word = ir.IntType(32)
-        pointer = _place(builder, ir.IntType(8), *arguments)
-        shape = ir.FunctionType(ir.VoidType(), (pointer.type, word, word, word))
-        function = _library.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
-        builder.call(function, (pointer, word(0), word(3), word(1)))  # read, keep in every level, data
-        return context.get_dummy_value()
+    def prefetch_(_context: Any, _address: Any, _byte: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            word = ir.IntType(32)
+            pointer = _place(builder, ir.IntType(8), *arguments)
+            shape = ir.FunctionType(ir.VoidType(), (pointer.type, word, word, word))
+            function = _library.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
+            builder.call(function, (pointer, word(0), word(locality), word(1)))  # read, data
+            return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64), generate
+        return types.void(types.int64, types.int64), generate
 
-
-prefetch: Callable[[int, int], None] = _intrinsic(_prefetch)
-
-
-def _move32(_context: Any, _address: Any, _target: Any, _source: Any, _count: Any) -> Any:
-    """`move32(address, target, source, count)`: elements `source…` of a column of uint32 to `target…`; may overlap."""
-
-    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        word = ir.IntType(32)
-        places = [_place(builder, word, arguments[0], position) for position in arguments[1:3]]
-        _library.raw_memmove(builder, *places, arguments[3], 4)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64, types.int64), generate
+    return _intrinsic(prefetch_)
 
 
-move32: Callable[[int, int, int, int], None] = _intrinsic(_move32)
+prefetch: Callable[[int, int], None] = _prefetcher(3)  # prefetch(address, byte), into every level
+prefetch_many: Callable[[int, int], None] = _prefetcher(2)  # the same, but not into the first level: it holds few
+
+
+def _mover(bits: int) -> Any:
+    """A function that moves elements `source…` of a column to `target…`, which may overlap."""
+
+    def move(_context: Any, _address: Any, _target: Any, _source: Any, _count: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            places = [_place(builder, ir.IntType(bits), arguments[0], position) for position in arguments[1:3]]
+            _library.raw_memmove(builder, *places, arguments[3], bits // 8)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.int64, types.int64), generate
+
+    return _intrinsic(move)
+
+
+move16: Callable[[int, int, int, int], None] = _mover(16)  # move16(address, target, source, count)
+move32: Callable[[int, int, int, int], None] = _mover(32)  # move32(address, target, source, count)
+
+
+def _everywhere(builder: Any, scalar: Any, lanes: int) -> Any:
+    """A number in each lane."""
+    vector = ir.VectorType(scalar.type, lanes)
+    first = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.IntType(32)(0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+    return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), zeros)
+
+
+def _differing(builder: Any, held: Any, value: Any) -> Any:
+    """In how many bits each lane differs from a number."""
+    shape = ir.FunctionType(held.type, (held.type,))
+    name = f"llvm.ctpop.v{held.type.count}i{held.type.element.width}"
+    count = _library.get_or_insert_function(builder.module, shape, name)
+    return builder.call(count, (builder.xor(held, _everywhere(builder, value, held.type.count)),))
+
+
+def _within(builder: Any, counts: Any, limit: Any) -> Any:
+    """The lanes that are at most `limit`, as the bits of a uint32."""
+    lanes = counts.type.count
+    within = builder.icmp_unsigned("<=", counts, _everywhere(builder, limit, lanes))
+    return builder.zext(builder.bitcast(within, ir.IntType(lanes)), ir.IntType(32))
 
 
 def _lanes_within(_context: Any, _address: Any, _position: Any, _value: Any, _limit: Any) -> Any:
@@ -110,21 +147,44 @@ def _lanes_within(_context: Any, _address: Any, _position: Any, _value: Any, _li
     """
 
     def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        lane, vector = ir.IntType(32), ir.VectorType(ir.IntType(32), LANES)
-        place = _place(builder, lane, arguments[0], arguments[1])
-        held = builder.load(builder.bitcast(place, vector.as_pointer()))
+        lane = ir.IntType(32)
+        place = _place(builder, lane, *arguments[:2])
+        held = builder.load(builder.bitcast(place, ir.VectorType(lane, LANES).as_pointer()))
         held.align = 4
-        every = []
-        for scalar in arguments[2:4]:
-            first = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, lane(0))
-            zeros = ir.Constant(vector, [0] * LANES)
-            every.append(builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), zeros))
-        shape = ir.FunctionType(vector, (vector,))
-        count = _library.get_or_insert_function(builder.module, shape, f"llvm.ctpop.v{LANES}i32")
-        within = builder.icmp_unsigned("<=", builder.call(count, (builder.xor(held, every[0]),)), every[1])
-        return builder.zext(builder.bitcast(within, ir.IntType(LANES)), lane)
+        return _within(builder, _differing(builder, held, arguments[2]), arguments[3])
 
     return types.uint32(types.int64, types.int64, types.uint32, types.uint32), generate
 
 
 lanes_within: Callable[[int, int, np.uint32, np.uint32], np.uint32] = _intrinsic(_lanes_within)
+
+
+def _wide_lanes_within(_context: Any, _address: Any, _position: Any, _value: Any, _limit: Any) -> Any:
+    """
+    `wide_lanes_within(address, position, value, limit)`: the same of numbers of 48 bits, six bytes each, side by side.
+
+    It reads 112 bytes from the first one on.
+    """
+
+    def half(builder: Any, place: Any, first: int, value: Any, limit: Any) -> Any:
+        """The eight numbers from byte `first` on, widened to 64 bits and compared."""
+        byte, vector = ir.IntType(8), ir.VectorType(ir.IntType(8), 64)
+        held = builder.load(builder.bitcast(builder.gep(place, [ir.IntType(64)(first)]), vector.as_pointer()))
+        held.align = 2
+        spread = [6 * (n // 8) + n % 8 if n % 8 < 6 else 64 for n in range(64)]  # 64: a byte of the zeros
+        order = ir.Constant(ir.VectorType(ir.IntType(32), 64), spread)
+        zeros = ir.Constant(vector, [byte(0)] * 64)
+        wide = builder.bitcast(builder.shuffle_vector(held, zeros, order), ir.VectorType(ir.IntType(64), LANES // 2))
+        counts = _differing(builder, wide, value)
+        return _within(builder, counts, builder.zext(limit, ir.IntType(64)))
+
+    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        address, position, value, limit = arguments
+        place = _place(builder, ir.IntType(8), address, builder.mul(position, ir.IntType(64)(6)))
+        low, high = half(builder, place, 0, value, limit), half(builder, place, 48, value, limit)
+        return builder.or_(low, builder.shl(high, ir.IntType(32)(LANES // 2)))
+
+    return types.uint32(types.int64, types.int64, types.uint64, types.uint32), generate
+
+
+wide_lanes_within: Callable[[int, int, np.uint64, np.uint32], np.uint32] = _intrinsic(_wide_lanes_within)

@@ -106,10 +106,11 @@ def scan(words: Words, at: int, bucket: int, fingerprint: np.uint64, best: int, 
             if place < end:  # the last vector reaches past the bucket
                 candidate = signed(read32(words[at + REFS], place))
                 distance = signed(popcount(read64(words[FINGERPRINTS], candidate) ^ fingerprint))
-                rank = (distance << 32) | signed(read32(words[ROWS], candidate))
-                if rank < best:
-                    best = rank
-                    slot = candidate
+                if distance <= signed(limit):
+                    rank = (distance << 32) | signed(read32(words[ROWS], candidate))
+                    if rank < best:
+                        best = rank
+                        slot = candidate
     return signed(best), signed(slot)
 
 

@@ -5,7 +5,8 @@ The store of buckets: for each bucket its entries side by side, all buckets in o
     filters, refs       [ b=0: e e e . . | b=1: e . . | b=2: e e e e . | … ]      e an entry, . free
 
 The entries of bucket b begin at its start; what is free after them reaches to the start of bucket b + 1. An entry is a
-32-bit filter and a 32-bit reference at the same position of two columns, so that a scan reads filters only.
+32-bit filter and a 32-bit reference at the same position of two columns, so that a scan reads filters only. The filters
+of a wide store have 48 bits.
 
 There is no allocator: a full bucket takes free places from its neighbours by moving a few of them (as in a packed
 memory array). When free places run short overall, the columns are made longer at their end and a sweep from the last
@@ -20,10 +21,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.tables.machine import move32, read32, read64, write32, write64
+from worker.core.tables.machine import move16, move32, read32, read64, write16, write32, write64
 from worker.core.tables.words import Words, inner, kernel, signed
 
-__all__ = ["DEALT", "ENTRIES", "FILTERS", "HEADS", "REFS", "SPLIT"]
+__all__ = ["DEALT", "ENTRIES", "FILTERS", "HEADS", "REFS", "SPLIT", "WIDE"]
 
 
 HEADS = signed(0)  # address of the heads: one more than buckets, the last one's start is the columns' length
@@ -40,7 +41,8 @@ GROW_AT = signed(10)  # entries from which on no insertion begins: the columns a
 DEALT = signed(11)  # buckets gone over to make room, ever: what insertions cost beyond their own writing
 DUE = signed(12)  # buckets that the sweep owes, in 256ths
 DUE_MAX = signed(13)  # when it owes so many it takes them, one after the other: the processor reads ahead
-STORE_WORDS = 14
+WIDE = signed(14)  # 1: filters are 48 bits, three elements of 16 each
+STORE_WORDS = 15
 PACE_SHIFT = 8
 
 COUNT_BITS = 25
@@ -77,14 +79,21 @@ def mark_split(words: Words, at: int, bucket: int) -> None:
 
 
 @inner
+def move_entries(words: Words, at: int, target: int, source: int, count: int) -> None:
+    if words[at + WIDE]:
+        move16(words[at + FILTERS], 3 * target, 3 * source, 3 * count)
+    else:
+        move32(words[at + FILTERS], target, source, count)
+    move32(words[at + REFS], target, source, count)
+
+
+@inner
 def shift_bucket(words: Words, at: int, bucket: int, start: int) -> None:
     """Move a bucket's entries to another start. The caller knows that the places are free or its own."""
     head = head_of(words, at, bucket)
     old = start_of(head)
     if start != old:
-        count = count_of(head)
-        move32(words[at + FILTERS], start, old, count)
-        move32(words[at + REFS], start, old, count)
+        move_entries(words, at, start, old, count_of(head))
         write64(words[at + HEADS], bucket, (np.uint64(start) << START_SHIFT) | (head & (SPLIT | COUNT_MASK)))
 
 
@@ -168,7 +177,18 @@ def deal(words: Words, at: int, low: int, high: int, favoured: int) -> None:
 
 
 @inner
-def append(words: Words, at: int, bucket: int, filter_: np.uint32, ref: np.uint32, moved_max: int) -> bool:
+def write_entry(words: Words, at: int, position: int, filter_: np.uint64, ref: np.uint32) -> None:
+    if words[at + WIDE]:
+        for part in range(3):
+            piece = np.uint64(filter_) >> np.uint64(16 * part)
+            write16(words[at + FILTERS], 3 * position + part, np.uint16(piece & np.uint64(0xFFFF)))
+    else:
+        write32(words[at + FILTERS], position, np.uint32(filter_ & np.uint64(0xFFFFFFFF)))
+    write32(words[at + REFS], position, ref)
+
+
+@inner
+def append(words: Words, at: int, bucket: int, filter_: np.uint64, ref: np.uint32, moved_max: int) -> bool:
     """Add an entry. False: the bucket is full and its neighbourhood too; nothing was changed."""
     head = head_of(words, at, bucket)
     position = start_of(head) + count_of(head)
@@ -177,8 +197,7 @@ def append(words: Words, at: int, bucket: int, filter_: np.uint32, ref: np.uint3
             return False
         head = head_of(words, at, bucket)
         position = start_of(head) + count_of(head)
-    write32(words[at + FILTERS], position, filter_)
-    write32(words[at + REFS], position, ref)
+    write_entry(words, at, position, filter_, ref)
     write64(words[at + HEADS], bucket, head + ONE)
     recount(words, at, bucket, signed(1))
     return True
@@ -207,9 +226,7 @@ def place_of(words: Words, at: int, bucket: int, ref: np.uint32) -> int:
 def remove(words: Words, at: int, bucket: int, position: int) -> None:
     """Take out the entry at a position of a bucket; the bucket's last takes its place."""
     head = head_of(words, at, bucket)
-    last = start_of(head) + count_of(head) - 1
-    write32(words[at + FILTERS], position, read32(words[at + FILTERS], last))
-    write32(words[at + REFS], position, read32(words[at + REFS], last))
+    move_entries(words, at, position, start_of(head) + count_of(head) - 1, signed(1))
     write64(words[at + HEADS], bucket, head - ONE)
     recount(words, at, bucket, signed(-1))
 

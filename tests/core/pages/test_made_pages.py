@@ -1,0 +1,67 @@
+"""Made pages, whose text is known: fifty languages in five layouts, and a kind of page for each cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.resources import files
+
+import pytest
+
+from tests.core.pages.made_pages import KINDS, Writer, f1, layout
+from worker.core.pages import extract_pages
+
+LANGUAGES = sorted(file.name[:2] for file in files("worker.core.stopwords").iterdir() if file.name.endswith(".txt"))
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_articles_are_found_in_every_language(number: int) -> None:
+    """An article's text is its text in all languages, with or without spaces, marks, telling names."""
+    writers = {language: Writer(language, str(number)) for language in LANGUAGES}
+    found = extract_pages([layout(page, number) for page in writers.values()])
+    shares = {language: f1("\n".join(page.text), found.text(k)) for k, (language, page) in enumerate(writers.items())}
+    assert len(shares) >= 20
+    assert min(shares.values()) >= 0.97, shares
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_each_kind_of_page_gives_its_text(kind: Callable[[Writer], str]) -> None:
+    """What a person would call the text of the page, in sections, in named boxes and in boxes without a name."""
+    pages = [Writer(language, f"{kind.__name__}{k}") for k in range(3) for language in ("en", "ru", "zh", "ar", "th")]
+    found = extract_pages([page.around(k // 5, kind(page)) for k, page in enumerate(pages)])
+    shares = [f1("\n".join(page.text), found.text(k)) for k, page in enumerate(pages)]
+    assert min(shares) >= 0.94, shares
+
+
+def test_the_first_of_several_articles_is_the_text_although_it_is_shorter() -> None:
+    """The page's own article comes first; what follows are other pages."""
+    other = "<article><h1>Another</h1>" + "<p>Another story follows, which is much longer than the first.</p>" * 30
+    first = "<article><h1>The ferry</h1>" + "<p>The ferry was late on Monday, and on Tuesday it was not there.</p>" * 5
+    text = extract_pages([f"<div>{first}</article>{other}</article></div>"]).text(0)
+    assert "ferry" in text
+    assert "Another story" not in text
+
+
+def test_class_words_are_not_believed_where_they_hide_the_text() -> None:
+    """Builders of pages call each part "widget"; then the word tells nothing."""
+    sentence = "The ferry was late on Monday, and nobody has said why so far."
+    part = f"<div class='page-widget'><h2>Part</h2><p>{sentence}</p></div>"
+    text = extract_pages(
+        [f"<div>{part * 8}</div><div class='cookie-note'><p>{'We use cookies, of course. ' * 40}</p></div>"]
+    )
+    assert text.text(0).count("ferry") == 8
+    assert "cookies" not in text.text(0)
+
+
+def test_ruby_glosses_are_no_text() -> None:
+    """How a character is read stands beside it, not in the text."""
+    page = "<p><ruby>文<rt>も</rt>字<rp>(</rp><rt>じ</rt><rp>)</rp></ruby>は書いてあるとおりに読まれる。"
+    assert extract_pages([page]).text(0).startswith("文字は書いてある")
+
+
+def test_an_index_of_links_is_its_links() -> None:
+    """Without them only its headings would be left, and all indexes of one kind would be taken for one page."""
+    links = "".join(
+        f"<li><a href='{name}.html'>{name}</a></li>" for name in ("Aggregator", "Initializer", "Merger") * 9
+    )
+    text = extract_pages([f"<div><h2>Interfaces</h2><ul>{links}</ul><h2>Classes</h2></div>"]).text(0)
+    assert text.split() == ["Interfaces", *("Aggregator", "Initializer", "Merger") * 9, "Classes"]

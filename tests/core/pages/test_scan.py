@@ -1,0 +1,107 @@
+"""The scanner equals the reference on every input, and the pages of the corpora."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.core.pages.reference import read
+from worker.core.pages import names
+from worker.core.pages.batch import skeleton
+from worker.core.pages.skeleton import B_KEEP, N_ABOVE, N_END, N_FIRST, N_OWN, N_PARENT, N_TAG
+
+TAGS = sorted(names.TAGS)
+ATTRIBUTES = [
+    "", " class='sidebar nav'", ' class="has-sidebar ad"', " id=mainContent", " hidden", " style='Display: none'",
+    " href=/x", " HREF='/x>y'", " role=navigation", " aria-hidden=true", " data-hidden=true", " itemprop='articleBody'",
+    " class='a\"b", ' title="a > b"', " /", " =x", " a = 'b' c", " class=artICLEBody",
+]  # fmt: skip
+TEXTS = [
+    "word", "Some words, and more of them. ", " ", "\n\t", "&", "&amp;", "&notit;", "&nbsp;", "&#160;", "&#x80;",
+    "&#0;", "&#xD800;", "&nGt;", "&#", "&ampx", "&#99999999999;", "ä", "\u00a0", "文字、と。", "<", "</", "</>", "<!",
+    "<!--", "-->", "--!>", "<!-->", "<?x>", "<![CDATA[a]]>", "]]>", "<!DOCTYPE html>", ">", "'", '"', "=", "\0", "؟",
+    "x" * 40, "<scr", "</scr", "<script", "</script", "\r\n",
+]  # fmt: skip
+start_tags = st.builds("<{}{}>".format, st.sampled_from(TAGS), st.sampled_from(ATTRIBUTES))
+upper_tags = st.sampled_from(TAGS).map(lambda name: f"<{name.upper()}>")
+end_tags = st.builds("</{}{}>".format, st.sampled_from(TAGS), st.sampled_from(["", "", " x", "/"]))
+texts = st.sampled_from(TEXTS)
+markup = st.lists(st.one_of(start_tags, start_tags, end_tags, end_tags, texts, upper_tags)).map("".join)
+few = [
+    "p",
+    "div",
+    "span",
+    "table",
+    "tr",
+    "td",
+    "tbody",
+    "li",
+    "ul",
+    "a",
+    "svg",
+    "desc",
+    "select",
+    "option",
+    "form",
+    "h1",
+    "h2",
+    "button",
+]
+nests = st.lists(
+    st.one_of(
+        st.builds("<{}{}>".format, st.sampled_from(few), st.sampled_from(["", "", " hidden", " href", " class=ad"])),
+        st.builds("</{}>".format, st.sampled_from(few)),
+        st.sampled_from(["word, ", " ", "<br>", "text"]),
+    ),
+    max_size=60,
+).map("".join)
+
+
+def assert_same(page: str) -> None:
+    """Blocks, containers, text and title of a page are those of the reference."""
+    expected = read(page.encode())
+    found, text = skeleton(page)
+    assert text.encode() == bytes(expected.out)
+    assert found.title.tobytes() == expected.title
+    blocks = np.delete(found.blocks, B_KEEP, axis=1)
+    assert blocks.tolist() == [block.row(bytes(expected.out)) for block in expected.blocks]
+    assert found.nodes[:, [N_PARENT, N_TAG, N_OWN, N_ABOVE, N_FIRST, N_END]].tolist() == expected.nodes
+
+
+@settings(max_examples=400, deadline=None)
+@example("<p>a<br><br>b<br> <br>c")
+@example("<table><td>a<tr>b<table>c</table>d</table>e")
+@example("<svg><desc><div>a</svg>b</desc>c</div></svg>d<p>e")
+@example("<frameset><p>text")
+@example("<body><frameset><p>text")
+@example("<plaintext>a</plaintext><b>&amp;")
+@example("<form><div></form>a</div>b<form>c</form>")
+@example("<div>" * 600 + "a" + "</div>" * 600 + "b")
+@example("<span class=ad>" * 600 + "a" + "</span>" * 600 + "b")
+@example("<a href=x>a<table><td>b<a href=y>c</table>d</a>e")
+@example("<script><!-- <script> </script> --></script>a<script><!--></script>b")
+@given(markup)
+def test_the_scanner_equals_the_reference_on_any_markup(page: str) -> None:
+    """Any sequence of tags, attributes, references and broken markup gives the same blocks and containers."""
+    assert_same(page)
+
+
+@settings(max_examples=400, deadline=None)
+@given(nests)
+def test_the_scanner_equals_the_reference_on_misnested_elements(page: str) -> None:
+    """Elements opened and closed in any order give the same blocks and containers."""
+    assert_same(page)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text() | st.text(alphabet="<>/!-=&#;'\"abA \n\u00a0\0", max_size=80))
+def test_the_scanner_equals_the_reference_on_any_text(page: str) -> None:
+    """Any text at all gives the same blocks and containers."""
+    assert_same(page.encode("utf-8", "replace").decode())
+
+
+def test_the_scanner_equals_the_reference_on_real_pages(real_pages: list[str]) -> None:
+    """Every twelfth page of the corpus gives the same blocks and containers."""
+    for page in real_pages[::12]:
+        assert_same(page)

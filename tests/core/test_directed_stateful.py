@@ -1,0 +1,107 @@
+"""The directed index under any sequence of calls, against its definition in plain Python."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from tests.core.test_directed_index import RULES, columns, crawl
+from worker.core.directed_index import DirectedIndex
+from worker.core.search import SearchRules, best
+
+LIVE = (2**64 - 1, 0xFFFF, 0xFFFF_0000_0000_00FF, 0xFFFFF)  # skewed: few live bits, shared prefixes
+QUERIES = 6  # of a batch that are compared with the definition
+
+
+class DirectedMachine(RuleBasedStateMachine):
+    """Batches of any size come, match and go; after each step the index holds what a plain list holds."""
+
+    @initialize(rules=st.sampled_from(RULES), flat_below=st.sampled_from([0, 50, 300]), seed=st.integers(0))
+    def start(self, rules: SearchRules, flat_below: int, seed: int) -> None:
+        """Begin empty."""
+        self.flat_below = flat_below
+        self.generator = random.Random(seed)
+        self.held: list[tuple[int, int, int]] = []
+        self.next_row = 0
+        self.adopt(DirectedIndex(rules))
+
+    def adopt(self, index: DirectedIndex) -> None:
+        """Go on with this index."""
+        self.index = index
+        self.index._tables.flat_below = min(self.flat_below, self.index.rules.prefix_max)
+
+    def draw(self, size: int, live: int) -> list[tuple[int, int]]:
+        """Documents: new ones, equal ones, near ones."""
+        made = crawl(self.generator, max(1, size), live)
+        known = [self.generator.choice(self.held)[1:] for _ in range(size // 2 if self.held else 0)]
+        mixed = [*made, *((fingerprint ^ self.generator.choice([0, 1, 0x30]), doubts) for fingerprint, doubts in known)]
+        return self.generator.sample(mixed, min(size, len(mixed)))
+
+    @rule(size=st.integers(0, 40), live=st.sampled_from(LIVE), everything=st.booleans())
+    def judge(self, size: int, live: int, everything: bool) -> None:
+        """Judge a batch, or query and insert it all."""
+        batch = self.draw(size, live)
+        take = self.index.query_then_insert if everything else self.index.judge
+        judgement = take(*columns(batch), self.next_row)
+        for position, (fingerprint, doubts) in enumerate(batch):
+            found = judgement.rows[position], judgement.distances[position], judgement.looks[position]
+            if position < QUERIES:
+                assert found == best(self.index.rules, fingerprint, doubts, self.held)
+            if everything or found[0] < 0:
+                self.held.append((self.next_row, fingerprint, doubts))
+                self.next_row += 1
+
+    @rule(size=st.integers(0, 700), live=st.sampled_from(LIVE), shuffled=st.booleans())
+    def insert(self, size: int, live: int, shuffled: bool) -> None:
+        """Index a batch as it is, in any order."""
+        batch = self.draw(size, live)
+        added = [(self.next_row + number, *document) for number, document in enumerate(batch)]
+        self.next_row += len(batch)
+        self.held += added
+        if shuffled:
+            self.generator.shuffle(added)
+        rows = np.array([row for row, _, _ in added], np.uint32)
+        self.index.insert(*columns([original[1:] for original in added]), rows)
+
+    @rule(share=st.floats(0, 1), front=st.booleans())
+    def delete(self, share: float, front: bool) -> None:
+        """Take a share of all rows out, the earliest or any, and fail to take them out again."""
+        count = int(share * len(self.held))
+        gone = self.held[:count] if front else self.generator.sample(self.held, count)
+        fingerprints, _ = columns([original[1:] for original in gone])
+        rows = np.array([row for row, _, _ in gone], np.uint32)
+        assert self.index.delete_many(fingerprints, rows).all()
+        assert not self.index.delete_many(fingerprints, rows).any()
+        self.held = sorted(set(self.held) - set(gone))
+
+    @rule()
+    def restore(self) -> None:
+        """Go on with an index made from the arrays."""
+        self.adopt(DirectedIndex.from_arrays(self.index.arrays(), self.index.rules))
+
+    @rule(live=st.sampled_from(LIVE))
+    def query(self, live: int) -> None:
+        """Find the best of what is held."""
+        batch = self.draw(QUERIES, live)
+        judgement = self.index.query(*columns(batch))
+        for position, (fingerprint, doubts) in enumerate(batch):
+            found = judgement.rows[position], judgement.distances[position], judgement.looks[position]
+            assert found == best(self.index.rules, fingerprint, doubts, self.held)
+
+    @invariant()
+    def holds_what_it_should(self) -> None:
+        """Nothing is lost, nothing is left."""
+        if hasattr(self, "index"):
+            assert len(self.index) == len(self.held)
+            self.index.check()
+
+
+DirectedMachine.TestCase.settings = settings(
+    max_examples=8, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestDirectedMachine = pytest.mark.timeout(580)(DirectedMachine.TestCase)

@@ -1,0 +1,183 @@
+"""
+The directed index: which indexed fingerprint is the best confirmed match of this one, by the rules of `core.search`.
+
+Rows are the caller's numbers for what it has indexed, never reused.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.core.index import DELETIONS_MAX, ROWS_MAX, Judgement, column_of, rows_of
+from worker.core.nearest import nearest
+from worker.core.planner import bucket_bits
+from worker.core.search import LOOK_MAX, NO_MATCH, SearchRules
+from worker.core.tables.directed import LOOK_SHIFT, ROW_BITS, UNRANKED
+from worker.core.tables.directed_content import DirectedTables
+from worker.core.tables.directing import delete_directed, judge_directed
+from worker.core.tables.judging import INSERT_ALL, INSERT_NEW, QUERY, ROW_MASK
+from worker.core.tables.words import LAST_ROW, READ
+
+__all__ = ["DirectedIndex"]
+
+FLAT_BELOW = 2_048  # fingerprints below which a scan is faster than the tables
+
+
+class DirectedIndex:
+    """
+    Fingerprints with their doubts, by row, searched as `rules` say.
+
+    Args:
+        rules: of a directed search. They alone decide what is found.
+        documents_expected: what the index is sized for; it grows beyond.
+    Raises:
+        ValueError: exact rules.
+
+    Cost: measured by `make bench-index`, foretold by `core.planner`.
+
+    >>> index = DirectedIndex(SearchRules())
+    >>> fingerprints, doubts = np.array([0b0000, 0b0111], np.uint64), np.array([0b1111, 0b1111], np.uint64)
+    >>> index.judge(fingerprints, doubts, first_row=0).rows.tolist()
+    [-1, 0]
+    """
+
+    def __init__(self, rules: SearchRules, documents_expected: int = 0) -> None:
+        if rules.mode != "directed":
+            raise ValueError(f"rules must be directed, got {rules.text}: PermutedIndex searches exactly")
+        self.rules = rules
+        self._tables = DirectedTables(rules, bucket_bits(rules, documents_expected), FLAT_BELOW)
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory held."""
+        return self._tables.nbytes
+
+    @property
+    def filters_read(self) -> int:
+        """Entries that all searches so far have read: what they cost, on any machine."""
+        return int(self._tables.words[READ])
+
+    def judge(self, fingerprints: NDArray[np.uint64], doubts: NDArray[np.uint64], first_row: int) -> Judgement:
+        """
+        Leader clustering, in order: the best match of each fingerprint, or a new row of its own.
+
+        A fingerprint without a match is indexed at once as row `first_row` + (new ones before it in this call), so
+        that later ones of the same call find it.
+        """
+        return self._judge(fingerprints, doubts, first_row, INSERT_NEW)
+
+    def query(self, fingerprints: NDArray[np.uint64], doubts: NDArray[np.uint64]) -> Judgement:
+        """The best match of each fingerprint among what is indexed. Changes nothing."""
+        return self._judge(fingerprints, doubts, 0, QUERY)
+
+    def query_then_insert(
+        self, fingerprints: NDArray[np.uint64], doubts: NDArray[np.uint64], first_row: int
+    ) -> Judgement:
+        """As `judge`, but every fingerprint is indexed, the matched too: rows `first_row`, `first_row` + 1, …"""
+        return self._judge(fingerprints, doubts, first_row, INSERT_ALL)
+
+    def nearest(self, fingerprint: int, count: int) -> list[tuple[int, int]]:
+        """
+        The `count` most similar as (row, distance), by distance, then row; whatever the rules.
+
+        Cost: a scan of all fingerprints, some 10 ms for 10 M.
+        """
+        return nearest(self._tables.fingerprints, self._tables.rows, fingerprint, count)
+
+    def insert(self, fingerprints: NDArray[np.uint64], doubts: NDArray[np.uint64], rows: NDArray[np.uint32]) -> None:
+        """Index `fingerprints[i]` as `rows[i]`, whether it has matches or not."""
+        fingerprints, doubts = _columns(fingerprints, doubts)
+        rows = rows_of(rows, len(fingerprints))
+        self._tables.care()
+        self._tables.insert((fingerprints, doubts), rows)
+
+    def renumber(self, rows: NDArray[np.uint32]) -> None:
+        """
+        Give the fingerprints that were indexed last, with nothing deleted since, these rows instead of their own.
+
+        Raises:
+            ValueError: the rows do not ascend beyond those of the others: the earliest match would be another one.
+        """
+        mine = self._tables.rows[len(self) - len(rows) :]
+        if len(rows) > len(self) or not ((rows[1:] > rows[:-1]).all() and (rows >= mine).all()):
+            raise ValueError(f"rows must ascend from {mine[:1]} on, at most {len(self)} of them, got {rows[:3]} …")
+        mine[:] = rows
+        words = self._tables.words
+        words[LAST_ROW] = max(int(words[LAST_ROW]), *rows[-1:].tolist(), -1)
+
+    def delete_many(self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """Take rows out; tells for each whether it was indexed under its fingerprint. Memory is given back."""
+        fingerprints = column_of(fingerprints)
+        rows = rows_of(rows, len(fingerprints))
+        done = np.zeros(len(rows), np.bool_)
+        for begin in range(0, len(rows), DELETIONS_MAX):
+            part = slice(begin, begin + DELETIONS_MAX)
+            self._tables.care()
+            delete_directed(self._tables.words, fingerprints[part], rows[part], done[part])
+        self._tables.care()
+        return done
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """The content as columns in row order: all that a snapshot needs. Copies."""
+        order = np.argsort(self._tables.rows, kind="stable")
+        tables = self._tables
+        return {
+            "fingerprints": tables.fingerprints[order],
+            "doubts": tables.doubts[order],
+            "rows": tables.rows[order],
+        }
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: dict[str, NDArray[np.generic]], rules: SearchRules, documents_expected: int = 0
+    ) -> DirectedIndex:
+        """The index whose content is `arrays`, as `arrays()` gave it."""
+        held = _columns(arrays["fingerprints"], arrays["doubts"])
+        rows = rows_of(arrays["rows"], len(held[0]))
+        index = cls(rules, max(documents_expected, len(rows)))
+        index._tables.load(held, rows)
+        return index
+
+    def check(self) -> None:
+        """Assert the invariants: each fingerprint stands where each table looks for it, and nothing else does."""
+        self._tables.check()
+
+    def warm_up(self) -> None:
+        """Compile, or load from the cache, what `judge` runs. Some seconds the first time, else a fraction of one."""
+        nothing = np.zeros(1, np.uint64)
+        DirectedIndex(self.rules).judge(nothing, nothing, 0)
+
+    def _judge(
+        self, fingerprints: NDArray[np.uint64], doubts: NDArray[np.uint64], first_row: int, mode: int
+    ) -> Judgement:
+        fingerprints, doubts = _columns(fingerprints, doubts)
+        count = len(fingerprints)
+        if mode != QUERY and not 0 <= first_row <= ROWS_MAX - count:
+            raise ValueError(f"rows must be 0 to {ROWS_MAX - 1}, got first_row={first_row} and {count} more")
+        ranks = np.empty(count, np.int64)
+        before = len(self)
+        done = 0
+        while done < count:
+            if mode != QUERY:
+                self._tables.care()
+            row = first_row + len(self) - before
+            done = judge_directed(self._tables.words, fingerprints, doubts, done, row, ranks, mode)
+        is_match = ranks < UNRANKED
+        return Judgement(
+            np.where(is_match, ranks & ROW_MASK, -1),
+            np.where(is_match, ranks >> ROW_BITS & NO_MATCH, NO_MATCH).astype(np.uint8),
+            np.where(is_match, LOOK_MAX - (ranks >> LOOK_SHIFT), 0).astype(np.uint16),
+            count - int(np.count_nonzero(is_match)),
+        )
+
+
+def _columns(
+    fingerprints: NDArray[np.generic], doubts: NDArray[np.generic]
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    if len(doubts) != len(fingerprints):
+        raise ValueError(f"each fingerprint has doubts, got {len(fingerprints)} fingerprints and {len(doubts)} doubts")
+    return column_of(fingerprints), column_of(doubts)

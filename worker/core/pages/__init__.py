@@ -1,0 +1,7 @@
+"""Pages to text: what a page says, without its menus, advertisements and frames. See README.md for the rules."""
+
+from __future__ import annotations
+
+from worker.core.pages.batch import FIELDS, METHODS, PAGE_RULES, PackedPages, extract_pages
+
+__all__ = ["FIELDS", "METHODS", "PAGE_RULES", "PackedPages", "extract_pages"]

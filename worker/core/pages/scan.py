@@ -1,0 +1,197 @@
+"""One pass over the bytes of a page: tags, comments, text, as the WHATWG tokenizer reads them; no tree is built."""
+
+# ruff: noqa: PLR1714  # "in (…)" compiles a function for each tuple
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from worker.core.compiled import apart, fused
+from worker.core.pages.attributes import read_attributes
+from worker.core.pages.characters import ENDS_NAME, LETTER, about_byte, copy_text, copy_verbatim
+from worker.core.pages.hashing import SEED, add_byte, finished, look_up
+from worker.core.pages.machine import byte_at, find_greater_than, find_less_than, set_byte
+from worker.core.pages.names import (
+    CLASSED,
+    FRAMESET,
+    PLAINTEXT,
+    RAW,
+    SCRIPT,
+    TAG,
+    TAG_TABLE,
+    TEXTAREA,
+    TITLE,
+    XMP,
+    A,
+)
+from worker.core.pages.raw import skip_cdata, skip_comment, skip_raw, skip_script
+from worker.core.pages.skeleton import (
+    BLOCKS,
+    DEPTH,
+    HAS_BODY,
+    OUT_AT,
+    REFERENCES_AT,
+    START,
+    TITLE_AT,
+    TITLE_MAX,
+    TITLE_SIZE,
+    begin_page,
+    end_page,
+    is_dropped,
+    is_foreign,
+    state_of,
+)
+from worker.core.pages.structure import close_select, end_tag, start_tag
+
+__all__ = ["scan"]
+
+
+@apart
+def scan(page: Any, i: Any, end: Any, skeleton: Any) -> Any:
+    """
+    Read `page[i:end]` into the arrays of a Skeleton; returns the bytes of text in `out`.
+
+    Args:
+        page: the address of the bytes, UTF-8; SLACK bytes of zero behind `end`.
+        skeleton: a Skeleton; `out` of 5/4 of the page's bytes and SLACK, blocks and nodes of one row a '<' and 2, or
+            the most there are.
+
+    Cost: linear in the page, whatever is in it.
+    """
+    room = begin_page(skeleton)
+    state = state_of(room)
+    at = np.int64(0)
+    while i < end:
+        if byte_at(page, i) != 60:
+            if is_dropped(room):
+                i = find_less_than(page, i, end)
+            else:
+                i, at = copy_text(page, i, end, state[OUT_AT], state[START], at, state[REFERENCES_AT])
+            continue
+        byte = byte_at(page, i + 1)
+        if about_byte(byte) & LETTER:
+            i, at = _start(page, i + 1, end, room, at)
+        elif byte == 47 and about_byte(byte_at(page, i + 2)) & LETTER:
+            i, at = _end(page, i + 2, end, room, at)
+        elif (byte == 47 and i + 2 < end) or (byte == 33 or byte == 63):
+            i = _skip_declaration(page, i, end, room)
+        else:
+            if not is_dropped(room):
+                set_byte(state[OUT_AT], at, 60)
+                at += 1
+            i += 1
+    return end_page(room, at)
+
+
+@fused
+def _skip_declaration(page: Any, i: Any, end: Any, room: Any) -> Any:
+    """From '<!', '<?' or '</' to behind it: a comment, CDATA, or what ends at the next '>'."""
+    if byte_at(page, i + 1) == 33:
+        if byte_at(page, i + 2) == 45 and byte_at(page, i + 3) == 45:
+            return skip_comment(page, i + 4, end)
+        if is_foreign(room) and _is_cdata(page, i + 2):
+            return skip_cdata(page, i + 9, end)
+    return min(find_greater_than(page, i + 2, end) + 1, end)
+
+
+@fused
+def _is_cdata(page: Any, i: Any) -> Any:
+    for k in range(7):  # noqa: SIM110  # numba knows no all()
+        if byte_at(page, i + k) != CDATA[k]:
+            return False
+    return True
+
+
+CDATA = np.frombuffer(b"[CDATA[", np.uint8)
+
+
+@fused
+def _name(page: Any, i: Any, end: Any) -> Any:
+    """An element's name: (where it ends, its hash)."""
+    key = SEED
+    while i < end:
+        byte = byte_at(page, i)
+        if about_byte(byte) & ENDS_NAME:
+            break
+        if 65 <= byte <= 90:
+            byte |= 32
+        key = add_byte(key, byte)
+        i += 1
+    return i, finished(key)
+
+
+@fused
+def _end(page: Any, i: Any, end: Any, room: Any, at: Any) -> Any:
+    """An end tag from its name on: (where it ends, where the text ends)."""
+    i, key = _name(page, i, end)
+    i, _ = read_attributes(page, i, end, np.int64(0))
+    if i >= end:
+        return end, at
+    element = look_up(TAG_TABLE, key)
+    return i + 1, end_tag(room, element, at) if element else at
+
+
+@fused
+def _start(page: Any, begin: Any, end: Any, room: Any, at: Any) -> Any:
+    """A start tag from its name on, and an element without markup whole: (where it ends, where the text ends)."""
+    i, key = _name(page, begin, end)
+    size = i - begin
+    element = look_up(TAG_TABLE, key)
+    tag = element & TAG
+    i, flags = read_attributes(page, i, end, CLASSED if tag == A else element & CLASSED)
+    if i >= end:
+        return end, at
+    i += 1
+    if element == 0:
+        return i, at
+    if not is_foreign(room):
+        if element & RAW:
+            return _raw(page, i, end, room, (element, key, size, flags), at)
+        if tag == PLAINTEXT:
+            at = start_tag(room, element, flags, at)
+            return end, at if is_dropped(room) else copy_verbatim(
+                page, i, end, state_of(room)[OUT_AT], state_of(room)[START], at
+            )
+        if tag == FRAMESET and state_of(room)[DEPTH] == 1 and state_of(room)[BLOCKS] == 0 and at == 0:
+            return (i, at) if state_of(room)[HAS_BODY] else (end, at)  # frames in place of a body: no text
+    return i, start_tag(room, element, flags, at)
+
+
+@apart
+def _raw(page: Any, i: Any, end: Any, room: Any, about: Any, at: Any) -> Any:
+    """An element without markup, from behind its start tag: (behind its end tag, where the text ends)."""
+    element, key, size, flags = about
+    tag = element & TAG
+    stop = skip_script(page, i, end) if tag == SCRIPT else skip_raw(page, i, end, key, size)
+    if tag == TITLE and state_of(room)[TITLE_SIZE] == 0 and not is_dropped(room):
+        cut = min(stop, i + TITLE_MAX)
+        while cut < stop and byte_at(page, cut) & 0xC0 == 0x80:  # no part of a character
+            cut -= 1
+        _read_title(page, i, cut, room)
+    elif tag == TEXTAREA:
+        at = close_select(room, at)
+    elif tag == XMP:
+        at = start_tag(room, element, flags, at)
+        if not is_dropped(room):
+            at = copy_verbatim(page, i, stop, state_of(room)[OUT_AT], state_of(room)[START], at)
+        at = end_tag(room, element, at)
+    if stop >= end:
+        return end, at
+    i, _ = read_attributes(page, stop + 2 + size, end, np.int64(0))
+    return min(i + 1, end), at
+
+
+@fused
+def _read_title(page: Any, i: Any, end: Any, room: Any) -> None:
+    state, at = state_of(room), np.int64(0)
+    title = state[TITLE_AT]
+    while i < end:
+        i, at = copy_text(page, i, end, title, np.int64(0), at, state[REFERENCES_AT])
+        if i < end:
+            set_byte(title, at, 60)
+            at += 1
+            i += 1
+    if at > 0 and byte_at(title, at - 1) == 32:
+        at -= 1
+    state[TITLE_SIZE] = at

@@ -1,0 +1,352 @@
+"""
+What the scanner makes of a page: blocks of text, and the containers that they stand in.
+
+    out      the text, UTF-8: each block, and a '\\n' behind it
+    blocks   [n, 8]: a row for each block, in the page's order
+    nodes    [n, 21]: a row for each container, parents before their children; row 0 is the page
+
+The columns named here are the interface between scanner, judgement and output.
+
+The stack holds the open elements that may hold text: containers, spans, what is dropped. Each level knows the nearest
+level at or below it of every kind that a rule asks for, so that no rule walks the stack: an end tag without its element
+costs what one with it does. Beyond STACK_MAX levels elements are counted, not held; beyond the rows of blocks and nodes
+the last row takes all.
+"""
+
+# ruff: noqa: PLR1714, SIM109  # "in (…)" compiles a function for each tuple
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.core.compiled import apart, fused
+from worker.core.kernels.machine import popcount
+from worker.core.pages.machine import (
+    LANES,
+    byte_at,
+    lanes_before,
+    set_byte,
+    viewer,
+    where_heavy,
+    where_letters,
+    where_long_stops,
+    where_stops,
+)
+from worker.core.pages.names import (
+    ADDRESS,
+    BLOCK,
+    BUTTON,
+    DIV,
+    DROPPED,
+    IN_LIST,
+    INSIDE,
+    INTEGRATION,
+    MARKER,
+    MATH,
+    NEGATIVE,
+    SCOPE,
+    SPECIAL,
+    SVG,
+    TABLE,
+    TAG,
+    TEMPLATE,
+    P,
+)
+from worker.core.pages.names import HIDDEN as HIDDEN_WORD
+
+# ---- blocks. LENGTH counts letters as the judgement weighs them, BYTES the text, LINK those of them inside links.
+B_START, B_END, B_NODE, B_LENGTH, B_LINK, B_STOPS, B_KEEP, B_BYTES = range(8)
+BLOCK_COLUMNS = 8
+# ---- nodes. TAG is the number of an element in names.py; OWN are the flags of its words, ABOVE those that it and all
+# around it hand down; its blocks are FIRST to END - 1. The rest is the judgement's own (judge_sums.py).
+N_PARENT, N_TAG, N_OWN, N_ABOVE, N_FIRST, N_END = range(6)
+NODE_COLUMNS = 21
+
+U = np.uint64
+ALL_LANES = U((1 << LANES) - 1)
+
+STACK_MAX = 512  # levels, as browsers have it
+SPANS_MAX = 384  # no span is held beyond this level: containers come first
+NODES_MAX = 1 << 17
+BLOCKS_MAX = 1 << 18
+TITLE_MAX = 1_024  # bytes
+
+# ---- the stack's columns: the element, its node, and the nearest level at or below of: the same element, a barrier for
+# end tags (SCOPE), for inline ones (SPECIAL), for list items, for paragraphs, for table parts, an integration point;
+# the outermost level of SVG or MathML that holds this one directly, and of text that is dropped. 0 is "none".
+S_ELEMENT, S_NODE, S_SAME, S_SCOPE, S_SPECIAL, S_ITEM, S_BUTTON, S_TABLE, S_FOREIGN, S_DROPPED = range(10)
+STACK_COLUMNS = 10
+# ---- the state: levels in use, node of the innermost level, rows in use, begin of the block in `out`, bytes of links
+# in it, begin of the open link or -1 and the level it stands at, end of the text at the last <br>, elements beyond
+# STACK_MAX, bytes of the title, whether <body> was read; and where the arrays are.
+DEPTH, NODE, NODES, BLOCKS, START, LINK, ANCHOR, ANCHOR_DEPTH, BREAK, BEYOND, TITLE_SIZE, HAS_BODY = range(12)
+OUT_AT, BLOCKS_AT, BLOCK_ROWS, NODES_AT, NODE_ROWS, TITLE_AT, STACK_AT, NEAREST_AT, REFERENCES_AT = range(12, 21)
+STATE_SIZE = 21
+
+
+class Skeleton(NamedTuple):
+    """
+    The arrays of one page; those of the next take the same room.
+
+    The scanner's functions call each other some five times a tag: they pass the address of `state` alone, as `room`.
+    """
+
+    out: NDArray[np.uint8]
+    blocks: NDArray[np.int64]
+    nodes: NDArray[np.int64]
+    title: NDArray[np.uint8]
+    stack: NDArray[np.int64]
+    nearest: NDArray[np.int64]  # [256]: the innermost level of each element, 0 for none
+    state: NDArray[np.int64]
+    references: NDArray[np.uint64]  # characters.REFERENCES
+
+
+# Of a room, the address of a state: its arrays.
+state_of = viewer((STATE_SIZE,))
+nearest_of = viewer((256,), held_at=NEAREST_AT)
+stack_of = viewer((STACK_MAX, STACK_COLUMNS), held_at=STACK_AT)
+_blocks_of = viewer((BLOCKS_MAX, BLOCK_COLUMNS), held_at=BLOCKS_AT, rows_at=BLOCK_ROWS)
+_nodes_of = viewer((NODES_MAX, NODE_COLUMNS), held_at=NODES_AT, rows_at=NODE_ROWS)
+
+
+@fused
+def begin_page(skeleton: Any) -> Any:
+    """An empty page: row 0 of the nodes, level 0 of the stack. Returns the address of its state."""
+    state, nodes, stack = skeleton.state, skeleton.nodes, skeleton.stack
+    for k in range(STATE_SIZE):
+        state[k] = 0
+    for k in range(skeleton.nearest.size):
+        skeleton.nearest[k] = 0
+    for k in range(STACK_COLUMNS):
+        stack[0, k] = 0
+    for k in range(NODE_COLUMNS):
+        nodes[0, k] = 0
+    stack[0, S_ELEMENT] = SPECIAL | SCOPE
+    nodes[0, N_PARENT] = -1
+    nodes[0, N_END] = -1
+    state[DEPTH] = 1
+    state[NODES] = 1
+    state[ANCHOR] = -1
+    state[BREAK] = -1
+    state[OUT_AT] = np.int64(skeleton.out.ctypes.data)
+    state[BLOCKS_AT] = np.int64(skeleton.blocks.ctypes.data)
+    state[BLOCK_ROWS] = skeleton.blocks.shape[0]
+    state[NODES_AT] = np.int64(nodes.ctypes.data)
+    state[NODE_ROWS] = nodes.shape[0]
+    state[TITLE_AT] = np.int64(skeleton.title.ctypes.data)
+    state[STACK_AT] = np.int64(stack.ctypes.data)
+    state[NEAREST_AT] = np.int64(skeleton.nearest.ctypes.data)
+    state[REFERENCES_AT] = np.int64(skeleton.references.ctypes.data)
+    return np.int64(state.ctypes.data)
+
+
+@fused
+def end_page(room: Any, at: Any) -> Any:
+    """Close what is open; returns where the text ends."""
+    at = close_block(room, at)
+    state, nodes = state_of(room), _nodes_of(room)
+    for k in range(state[NODES]):
+        if nodes[k, N_END] < 0:
+            nodes[k, N_END] = state[BLOCKS]
+    return at
+
+
+@fused
+def is_dropped(room: Any) -> Any:
+    """Whether text here is no text of the page."""
+    return stack_of(room)[state_of(room)[DEPTH] - 1, S_DROPPED] > 0
+
+
+@fused
+def is_foreign(room: Any) -> Any:
+    """Whether SVG or MathML is read here."""
+    return stack_of(room)[state_of(room)[DEPTH] - 1, S_FOREIGN] > 0
+
+
+@fused
+def begin_link(room: Any, at: Any) -> None:
+    """Text from here on is a link's."""
+    end_link(room, at)
+    state = state_of(room)
+    state[ANCHOR] = at
+    state[ANCHOR_DEPTH] = state[DEPTH]
+
+
+@fused
+def end_link(room: Any, at: Any) -> None:
+    """It ends here, if there is one."""
+    state = state_of(room)
+    if state[ANCHOR] >= 0:
+        state[LINK] += at - state[ANCHOR]
+        state[ANCHOR] = -1
+
+
+@fused
+def _long_stop(out: Any, k: Any) -> Any:
+    """How many marks that divide sentences a character beyond ASCII is; those of scripts without spaces count two."""
+    first, second, third = byte_at(out, k), byte_at(out, k + 1), byte_at(out, k + 2)
+    if first == 0xE3:  # ideographic comma, full stop
+        return 2 if second == 0x80 and (third == 0x81 or third == 0x82) else 0
+    if first == 0xEF:  # full-width comma, exclamation mark, question mark
+        return 2 if second == 0xBC and (third == 0x8C or third == 0x81 or third == 0x9F) else 0
+    if first == 0xE0:  # danda
+        return 2 if second == 0xA5 and third == 0xA4 else 0
+    if first == 0xD8:  # Arabic comma, question mark
+        return 1 if (second == 0x8C or second == 0x9F) else 0
+    return 1 if second == 0x94 else 0  # 0xDB: Urdu full stop
+
+
+@fused
+def _measured(out: Any, k: Any, end: Any) -> Any:
+    """
+    The letters of `out[k:end]`, and the marks that divide sentences.
+
+    What a script without spaces says with a character (Han, kana, Hangul) is worth three letters.
+    """
+    length, stops = np.int64(0), np.int64(0)
+    while k < end:
+        here = ALL_LANES >> U(max(k + LANES - end, 0))
+        length += np.int64(popcount(where_letters(out, k) & here))
+        length += 2 * np.int64(popcount(where_heavy(out, k) & here))
+        stops += np.int64(popcount(where_stops(out, k) & here))
+        long = where_long_stops(out, k) & here
+        while long:
+            stops += _long_stop(out, k + lanes_before(long))
+            long &= long - U(1)
+        k += LANES
+    return length, stops
+
+
+@apart
+def close_block(room: Any, at: Any) -> Any:
+    """End the block of text here; one without text is none. Returns where the next begins."""
+    state = state_of(room)
+    out, start = state[OUT_AT], state[START]
+    if at > start and byte_at(out, at - 1) == 32:
+        at -= 1
+    linked = state[ANCHOR] >= 0
+    if linked:
+        state[LINK] += max(at - state[ANCHOR], 0)
+    if at > start:
+        length, stops = _measured(out, start, at)
+        _add_block(room, at, length, stops)
+        set_byte(out, at, 10)
+        at += 1
+    state[START] = at
+    state[LINK] = 0
+    if linked:
+        state[ANCHOR] = at
+    return at
+
+
+@fused
+def _add_block(room: Any, at: Any, length: Any, stops: Any) -> None:
+    blocks, state = _blocks_of(room), state_of(room)
+    start, row = state[START], state[BLOCKS]
+    if row < state[BLOCK_ROWS]:
+        blocks[row, B_START] = start
+        blocks[row, B_NODE] = state[NODE]
+        blocks[row, B_LENGTH] = 0
+        blocks[row, B_LINK] = 0
+        blocks[row, B_STOPS] = 0
+        blocks[row, B_KEEP] = 0
+        blocks[row, B_BYTES] = 0
+        state[BLOCKS] += 1
+    else:
+        row -= 1
+    blocks[row, B_END] = at
+    blocks[row, B_LENGTH] += length
+    blocks[row, B_LINK] += min(state[LINK], at - start)
+    blocks[row, B_STOPS] += stops
+    blocks[row, B_BYTES] += at - start
+
+
+@fused
+def _add_node(room: Any, tag: Any, words: Any) -> None:
+    nodes, state = _nodes_of(room), state_of(room)
+    row, parent = state[NODES], state[NODE]
+    if row >= state[NODE_ROWS]:
+        return
+    above = nodes[parent, N_ABOVE]
+    if tag == TABLE:
+        above &= ~IN_LIST  # a list of tables is no list
+    for k in range(NODE_COLUMNS):
+        nodes[row, k] = 0
+    nodes[row, N_PARENT] = parent
+    nodes[row, N_TAG] = tag
+    nodes[row, N_OWN] = words
+    nodes[row, N_ABOVE] = above | INSIDE[tag] | (words & NEGATIVE)
+    nodes[row, N_FIRST] = state[BLOCKS]
+    nodes[row, N_END] = -1
+    state[NODE] = row
+    state[NODES] += 1
+
+
+@apart
+def push(room: Any, element: Any, words: Any, at: Any) -> Any:
+    """Open an element; it is a container when it is a block, or its words say that it is none of the text."""
+    stack, nearest, state = stack_of(room), nearest_of(room), state_of(room)
+    level = state[DEPTH]
+    below = level - 1
+    tag = element & TAG
+    special = (element & SPECIAL) != 0
+    if level >= (STACK_MAX if special else SPANS_MAX):
+        state[BEYOND] += special
+        return at
+    foreign, dropped = stack[below, S_FOREIGN], stack[below, S_DROPPED]
+    if foreign > 0 and element & INTEGRATION:
+        element |= SPECIAL | SCOPE
+        foreign = np.int64(0)
+    elif foreign > 0:  # it has the name of an HTML element, no more
+        element &= ~(SPECIAL | SCOPE | MARKER)
+    elif foreign == 0 and (tag == SVG or tag == MATH):
+        foreign = level
+    if dropped == 0:
+        if element & DROPPED:
+            dropped = level
+        elif element & (BLOCK | SPECIAL):
+            _add_node(room, tag, words)
+        elif words & (HIDDEN_WORD | NEGATIVE):
+            at = close_block(room, at)
+            _add_node(room, tag, words)
+    stack[level, S_ELEMENT] = element
+    stack[level, S_NODE] = state[NODE]
+    stack[level, S_SAME] = nearest[tag]
+    stack[level, S_SCOPE] = level if element & SCOPE else stack[below, S_SCOPE]
+    special = (element & SPECIAL) != 0
+    stack[level, S_SPECIAL] = level if special else stack[below, S_SPECIAL]
+    item = special and (tag != P and tag != DIV and tag != ADDRESS)
+    stack[level, S_ITEM] = level if item else stack[below, S_ITEM]
+    stack[level, S_BUTTON] = level if element & SCOPE or tag == BUTTON else stack[below, S_BUTTON]
+    stack[level, S_TABLE] = level if (tag == TABLE or tag == TEMPLATE) else stack[below, S_TABLE]
+    stack[level, S_FOREIGN] = foreign
+    stack[level, S_DROPPED] = dropped
+    nearest[tag] = level
+    state[DEPTH] += 1
+    return at
+
+
+@apart
+def pop_to(room: Any, level: Any, at: Any) -> Any:
+    """Close the elements from this level on; returns where the text ends."""
+    stack, nearest, state, nodes = stack_of(room), nearest_of(room), state_of(room), _nodes_of(room)
+    while level > 1 and stack[level - 1, S_ELEMENT] == 0:  # a form that ended before what it held
+        level -= 1
+    k = state[DEPTH] - 1
+    while k >= level:
+        element, node = stack[k, S_ELEMENT], stack[k, S_NODE]
+        if node != stack[k - 1, S_NODE]:
+            at = close_block(room, at)
+            nodes[node, N_END] = state[BLOCKS]
+            state[NODE] = stack[k - 1, S_NODE]
+        if element & MARKER and state[ANCHOR] >= 0 and state[ANCHOR_DEPTH] > k:
+            end_link(room, at)
+        if element != 0:
+            nearest[element & TAG] = stack[k, S_SAME]
+        k -= 1
+    state[DEPTH] = level
+    state[ANCHOR_DEPTH] = min(state[ANCHOR_DEPTH], level)
+    state[BEYOND] = 0
+    return at

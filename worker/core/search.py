@@ -1,0 +1,214 @@
+"""
+The rules of the search for duplicates: all that decides which originals a query finds, and which of them it takes.
+
+"exact"     every original within `max_distance` bits is found; the nearest is taken, then the earliest.
+"directed"  an original is found when in one of the blocks its bits differ from the query's by one of the `patterns`
+            likeliest patterns, those of the query's doubtful bits (Sood and Loguinov, CIKM 2011). It is taken when it
+            lies within `max_distance` bits and its second look is at least `look_min`: the one with the greatest look,
+            then the nearest, then the earliest.
+
+Nothing else decides: neither the size of an index nor how it lies in memory. The functions below define the search, in
+plain Python; the index must equal them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import isqrt
+from typing import Literal
+
+__all__ = ["LOOK_MAX", "NO_MATCH", "SearchRules", "best", "block_of", "look", "patterns"]
+
+Original = tuple[int, int, int]  # row, fingerprint, doubts
+
+BITS = 64
+DISTANCE_MAX = 16  # beyond it unrelated documents match
+LOOK_MAX = 1_000  # the look is in thousandths
+NO_MATCH = 255  # the distance beside row -1
+PATTERNS_MAX = 128
+KINDS = ((0, 0), (1, 0), (2, 0), (3, 0), (0, 1), (4, 0), (1, 1))  # doubtful and sure bits flipped, the likeliest first
+SURE = 6  # weight of a sure position in the second look, that of a doubtful one is 1: their mean tallies' ratio
+PREFIX_MAX_MAX = 1 << 20
+BLOCK_BITS_MIN, BLOCK_BITS_MAX = 16, 32
+PAIRED = {3: 3, 6: 4, 10: 5, 15: 6}  # so many blocks are the pairs of so many runs of bits
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRules:
+    """
+    How the original of a document is searched; part of the log's definition.
+
+    Args:
+        mode: "directed" or "exact". Exact rules have nothing but a distance: the rest is 0, whatever it was given as.
+        max_distance: bits in which a duplicate may differ from its original, 0 to 16.
+        blocks: of the fingerprint, each of which may find an original: 1 to 4 runs of bits side by side, or 3, 6, 10
+            or 15 pairs of 3, 4, 5 or 6 runs.
+        block_bits: of each block, 16 to 32; pairs share the 64 bits: 10 blocks have at most 26 (some one less).
+        patterns: prefixes that are looked up in each block, 1 to 128.
+        look_min: second look in thousandths, 0 to 1000, that a duplicate must reach.
+        prefix_max: originals with one prefix that are looked at, the earliest ones; it bounds what a query costs when
+            many share one.
+    Raises:
+        ValueError: a value is out of its bounds, or the blocks don't fit into 64 bits.
+
+    >>> SearchRules().text
+    'directed, distance 12, 4 blocks of 16 bits, 16 patterns, 4096 a prefix, look 800'
+    >>> SearchRules("exact", 3, patterns=32) == SearchRules("exact", 3)
+    True
+    """
+
+    mode: Literal["directed", "exact"] = "directed"
+    max_distance: int = 12
+    blocks: int = 4
+    block_bits: int = 16
+    patterns: int = 16
+    look_min: int = 800
+    prefix_max: int = 4_096
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("directed", "exact"):
+            raise ValueError(f"mode must be 'directed' or 'exact', got {self.mode!r}")
+        _between("max_distance", self.max_distance, 0, DISTANCE_MAX)
+        if self.mode == "exact":
+            for name in ("blocks", "block_bits", "patterns", "look_min", "prefix_max"):
+                object.__setattr__(self, name, 0)
+            return
+        _between("block_bits", self.block_bits, BLOCK_BITS_MIN, BLOCK_BITS_MAX)
+        _between("patterns", self.patterns, 1, PATTERNS_MAX)
+        _between("look_min", self.look_min, 0, LOOK_MAX)
+        _between("prefix_max", self.prefix_max, 1, PREFIX_MAX_MAX)
+        if not (self._fits_side_by_side or self._fits_in_pairs):
+            raise ValueError(
+                f"blocks must fit into {BITS} bits side by side, or be 3, 6, 10 or 15 pairs of runs of at most 22, 16, "
+                f"13 or 11 bits, got blocks={self.blocks}, block_bits={self.block_bits}"
+            )
+
+    @property
+    def text(self) -> str:
+        """The rules in words; equal texts, equal rules."""
+        if self.mode == "exact":
+            return f"exact, distance {self.max_distance}"
+        return (
+            f"directed, distance {self.max_distance}, {self.blocks} blocks of {self.block_bits} bits, "
+            f"{self.patterns} patterns, {self.prefix_max} a prefix, look {self.look_min}"
+        )
+
+    @property
+    def runs(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """
+        Of each block its runs of bits as (lowest bit, width), the lowest first. Directed rules only.
+
+        >>> SearchRules(blocks=3, block_bits=20).runs
+        (((0, 20),), ((21, 20),), ((42, 20),))
+        >>> SearchRules(blocks=10, block_bits=26).runs[-1]
+        ((39, 13), (52, 12))
+        """
+        if self._fits_side_by_side:
+            return tuple(((BITS * block // self.blocks, self.block_bits),) for block in range(self.blocks))
+        width = self.block_bits // 2
+        runs = [(run * width, min(width, BITS - run * width)) for run in range(PAIRED[self.blocks])]
+        return tuple(combinations(runs, 2))
+
+    @property
+    def _fits_side_by_side(self) -> bool:
+        return self.blocks >= 1 and self.blocks * self.block_bits <= BITS
+
+    @property
+    def _fits_in_pairs(self) -> bool:
+        runs = PAIRED.get(self.blocks, 0)
+        return runs > 0 and self.block_bits % 2 == 0 and self.block_bits // 2 <= -(-BITS // runs)
+
+
+def _between(name: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise ValueError(f"{name} must be {low} to {high}, got {value}")
+
+
+def block_of(fingerprint: int, runs: Iterable[tuple[int, int]]) -> int:
+    """
+    The bits of one block side by side, its lowest run lowest.
+
+    >>> hex(block_of(0x5432_1000_0000_8765, ((0, 16), (52, 12))))
+    '0x5438765'
+    """
+    value = shift = 0
+    for low, width in runs:
+        value |= (fingerprint >> low & ((1 << width) - 1)) << shift
+        shift += width
+    return value
+
+
+def patterns(doubts: int, width: int, count: int) -> list[int]:
+    """
+    The `count` likeliest differences of a block of `width` bits from those of its duplicates; fewer if there are fewer.
+
+    None, then the doubtful bits one, two, three at a time, each sure bit, four doubtful ones, a sure and a doubtful
+    one (measured on labelled web documents); of one kind by the number that their sure bits make, then their doubtful.
+
+    >>> [bin(pattern) for pattern in patterns(0b0101, 4, 6)]
+    ['0b0', '0b1', '0b100', '0b101', '0b10', '0b1000']
+    """
+    bits = [1 << bit for bit in range(width)]
+    doubtful, sure = ([bit for bit in bits if bool(bit & doubts) is kind] for kind in (True, False))
+    found: list[int] = []
+    for doubtful_count, sure_count in KINDS:
+        for sure_part in sorted(map(sum, combinations(sure, sure_count))):
+            found += [sure_part + part for part in sorted(map(sum, combinations(doubtful, doubtful_count)))]
+    return found[:count]
+
+
+def look(fingerprint: int, doubts: int, other: int, other_doubts: int) -> int:
+    """
+    How alike two documents' tallies are, in thousandths, as far as signs and doubts tell: floor(1000 * cosine).
+
+    A sure position counts +6 or -6, by its sign, a doubtful one +1 or -1. 0 where the cosine is negative.
+
+    >>> look(0b1, 0b0, 0b0, 0b0), look(0b1, 0b1, 0b0, 0b0), look(0b1, 0b1, 0b0, 0b1)
+    (968, 989, 999)
+    """
+    product = norm = other_norm = 0
+    for bit in range(BITS):
+        weight = 1 if doubts >> bit & 1 else SURE
+        other_weight = 1 if other_doubts >> bit & 1 else SURE
+        product += weight * other_weight * (-1 if (fingerprint ^ other) >> bit & 1 else 1)
+        norm += weight**2
+        other_norm += other_weight**2
+    return isqrt(LOOK_MAX**2 * product**2 // (norm * other_norm)) if product > 0 else 0
+
+
+def best(rules: SearchRules, fingerprint: int, doubts: int, originals: Sequence[Original]) -> tuple[int, int, int]:
+    """
+    The original that a document duplicates, as (row, distance, look); (-1, 255, 0) for none. Exact rules: look 0.
+
+    Args:
+        originals: (row, fingerprint, doubts) of each, in any order.
+
+    Cost: some 10 µs an original.
+
+    >>> best(SearchRules(), 0b111, 0b111, [(0, 0, 0), (1, 0b101, 0), (2, 0b011, 0)])
+    (1, 1, 978)
+    """
+    ranks = []
+    is_exact = rules.mode == "exact"
+    for row, other, other_doubts in originals if is_exact else _found(rules, fingerprint, doubts, originals):
+        distance = (fingerprint ^ other).bit_count()
+        seen = 0 if is_exact else look(fingerprint, doubts, other, other_doubts)
+        if distance <= rules.max_distance and seen >= rules.look_min:
+            ranks.append((-seen, distance, row))
+    if not ranks:
+        return -1, NO_MATCH, 0
+    seen, distance, row = min(ranks)
+    return row, distance, -seen
+
+
+def _found(rules: SearchRules, fingerprint: int, doubts: int, originals: Sequence[Original]) -> set[Original]:
+    """The originals that stand among the first of a prefix that is looked up."""
+    found: set[Original] = set()
+    for runs in rules.runs:
+        own, width = block_of(fingerprint, runs), sum(width for _, width in runs)
+        for pattern in patterns(block_of(doubts, runs), width, rules.patterns):
+            behind = sorted(one for one in originals if block_of(one[1], runs) == own ^ pattern)
+            found.update(behind[: rules.prefix_max])
+    return found

@@ -1,0 +1,155 @@
+"""
+Which settings find the copies of one's own documents best: fingerprints and searches, tried on pairs.
+
+Fingerprints are varied one thing at a time from the settings given; each is measured once, and every search is a cut
+through what was measured. The best has the most recall of those that keep false positives and chance within bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.core.chance import CHANCE_MAX, chance
+from worker.core.definition import Kind
+from worker.core.evaluation import Pairs, exact_jaccard, judge, measure, shingle_set
+from worker.core.fingerprint import FingerprintBatch, Fingerprinter
+from worker.core.parameters import Parameters
+from worker.core.search import SearchRules
+
+__all__ = ["OTHER_BELOW", "SAME_FROM", "Trial", "frontier", "sample_pairs", "trials"]
+
+SAME_FROM, OTHER_BELOW = 0.8, 0.5  # exact Jaccard similarity; between them lies what people argue about
+NEAR_BITS = 22  # of two texts with a Jaccard similarity of .8 some 9 ± 3 bits differ: hardly any pair is passed over
+BLOCK = 512  # rows compared with all others at once
+
+
+class Trial(NamedTuple):
+    """One way of finding copies, and what it found."""
+
+    name: str  # what differs from the settings given; empty: nothing
+    parameters: Parameters
+    rules: SearchRules
+    recall: float
+    false_positives: float
+
+    @property
+    def cost(self) -> int:
+        """Prefixes that a query looks up: of equal results the cheapest is preferred."""
+        return self.rules.blocks * self.rules.patterns if self.rules.mode == "directed" else 0
+
+
+def variants(base: Parameters) -> Iterator[tuple[str, Parameters]]:
+    """The parameters given, then each with one thing changed."""
+    yield "", base
+    for weight in (1, 2, 6):
+        yield f"anchored_weight {weight}", replace(base, anchored_weight=weight)
+    yield "unanchored_weight 0", replace(base, unanchored_weight=0)
+    for frequency in ("one", "log"):
+        yield f"term_frequency {frequency}", replace(base, term_frequency=frequency)
+    for widths in ((1,), (2,), (3,)):
+        yield f"shingle_widths {widths[0]}", replace(base, shingle_widths=widths)
+    yield "mask_numbers", replace(base, mask_numbers=True)
+    yield "mask_identifiers", replace(base, mask_identifiers=True)
+    yield "mask_numbers, mask_identifiers", replace(base, mask_numbers=True, mask_identifiers=True)
+
+
+def searches(base: SearchRules) -> Iterator[SearchRules]:
+    """Exact searches, then directed ones in the blocks given, of several distances, second looks and costs."""
+    for distance in (3, 6, 7):
+        yield SearchRules("exact", distance)
+    directed = base if base.mode == "directed" else SearchRules()
+    for patterns in (16, 32):
+        for distance in (8, 10, 12, 14):
+            for look in range(700, 900, 20):
+                yield replace(directed, max_distance=distance, patterns=patterns, look_min=look)
+
+
+def trials(
+    texts: Sequence[str],
+    languages: Sequence[str | None],
+    pairs: Pairs,
+    base: tuple[Parameters, SearchRules],
+    on_variant: Callable[[str], None] = lambda _: None,
+) -> Iterator[Trial]:
+    """
+    Try every variant of the fingerprint with every search.
+
+    Args:
+        base: the settings given.
+        on_variant: told the name of each variant before it is tried.
+
+    Cost: a fingerprint of each text a variant, 13 of them, and some 0.1 ms a pair.
+    """
+    rules = list(searches(base[1]))
+    tried: set[str] = set()
+    for name, parameters in variants(base[0]):
+        if parameters.hash in tried:
+            continue
+        tried.add(parameters.hash)
+        on_variant(name or "as given")
+        measured = measure(Fingerprinter(parameters).batch(texts, languages), pairs, base[1])
+        for one in rules:
+            found = judge(measured, one).found
+            yield Trial(
+                name,
+                parameters,
+                one,
+                float(found[pairs.same].mean()),
+                float(found[~pairs.same].mean()) if (~pairs.same).any() else 0.0,
+            )
+
+
+def frontier(tried: Sequence[Trial], false_positives_max: float, documents: int) -> list[Trial]:
+    """
+    The trials within the bounds that no other beats: from the most recall down to the fewest false positives.
+
+    Within the bounds are at most `false_positives_max` of the pairs that are not the same, and, with so many originals
+    that are unrelated, CHANCE_MAX false matches a query. Of equal trials the cheapest search stands for
+    all, then the one with the fewest changes. Empty when none is within.
+    """
+    within = [one for one in tried if one.false_positives <= false_positives_max]
+    best: list[Trial] = []
+    for one in sorted(within, key=lambda one: (-one.recall, one.false_positives, one.cost, len(one.name))):
+        fewer = not best or one.false_positives < best[-1].false_positives
+        if fewer and documents * chance(one.rules) <= CHANCE_MAX:  # the model takes a second for new rules
+            best.append(one)
+    return best
+
+
+def sample_pairs(texts: Sequence[str], batch: FingerprintBatch, pairs_max: int, seed: int = 0) -> Pairs:
+    """
+    Pairs judged by the exact Jaccard similarity of their shingles: the same from .8, not the same below .5.
+
+    Half of them are drawn from all pairs that lie near each other, the others by chance; what lies between the bounds
+    is left out.
+
+    Cost: 0.3 ns for every two documents, some 50 µs a pair.
+    """
+    generator = np.random.default_rng(seed)
+    full = np.flatnonzero(batch.kinds == Kind.FULL)
+    near = _near(batch.fingerprints[full])
+    if len(near) > pairs_max // 2:
+        near = near[np.sort(generator.choice(len(near), pairs_max // 2, replace=False))]
+    drawn = generator.integers(0, max(1, len(full)), (pairs_max // 2 if len(full) > 1 else 0, 2))
+    chosen = np.unique(np.sort(np.concatenate([near, drawn]), axis=1), axis=0)
+    chosen = full[chosen[chosen[:, 0] != chosen[:, 1]]]
+    shingles = {row: shingle_set(texts[row]) for row in np.unique(chosen).tolist()}
+    likeness = np.array([exact_jaccard(shingles[one], shingles[other]) for one, other in chosen.tolist()])
+    kept = (likeness >= SAME_FROM) | (likeness < OTHER_BELOW)
+    first, second = chosen[kept].T
+    return Pairs(first, second, likeness[kept] >= SAME_FROM, ["sampled"] * len(first))
+
+
+def _near(fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """All pairs within NEAR_BITS, by comparing every two."""
+    parts = [np.empty((0, 2), np.int64)]
+    for begin in range(0, len(fingerprints), BLOCK):
+        rows = fingerprints[begin : begin + BLOCK]
+        one, other = np.nonzero(np.bitwise_count(rows[:, np.newaxis] ^ fingerprints[begin:]) <= NEAR_BITS)
+        parts.append(np.stack([one[one < other], other[one < other]], axis=1) + begin)
+    return np.concatenate(parts)
