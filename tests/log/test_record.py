@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracle import unpack
-from worker.errors import StopError
-from worker.log.record import Author, Row, RowKind, Section, Source, decode, encode
+from worker.errors import RecordError
+from worker.log.record import TIME_MS_MAX, TIME_MS_MIN, Author, Row, RowKind, Section, Source, decode, encode
 
 AUTHOR = Author("worker-α", "nd1", 0xFEDCBA9876543210)
 TOPIC = bytes(range(16))
@@ -32,11 +32,12 @@ def sections(draw: st.DrawFn) -> list[Section]:
                 draw(st.sampled_from(RowKind)),
                 draw(texts),
                 draw(texts),
-                draw(st.integers(-(2**62), 2**62)),
+                draw(st.integers(TIME_MS_MIN, TIME_MS_MAX)),
                 draw(u64),
                 draw(u64),
                 draw(st.integers(0, 2**32 - 1)),
                 draw(texts),
+                draw(u64),
             )
             for offset in offsets
         ]
@@ -51,6 +52,17 @@ def test_a_record_gives_back_what_it_was_made_of(made: list[Section]) -> None:
     records = list(encode(AUTHOR, made, 1 << 20))
     assert [section for record in records for section in unpack(record)] == made
     assert {decode(record).author for record in records} == {AUTHOR}
+
+
+@given(sections())
+def test_a_record_of_format_1_is_read_without_doubts(made: list[Section]) -> None:
+    """Format 1 is format 2 without the column of doubts."""
+    record = next(encode(AUTHOR, made, 1 << 20))
+    rows = sum(len(section.rows) for section in made)
+    at = 56 + 48 * len(made) + 8 * rows
+    old = record[:4] + b"\x01\x00" + record[6:at] + record[at + 8 * rows :]
+    sure = [section._replace(rows=[row._replace(doubts=0) for row in section.rows]) for section in made]
+    assert unpack(old) == sure
 
 
 @given(sections(), st.integers(200, 1500))
@@ -81,9 +93,9 @@ def test_sections_without_rows_fill_records_too() -> None:
 def test_a_record_cut_or_lengthened_anywhere_is_refused(made: list[Section], data: st.DataObject) -> None:
     """No prefix of a record is taken for one, nor a record with bytes behind it."""
     record = b"".join(encode(AUTHOR, made, 1 << 20))
-    with pytest.raises(StopError):
+    with pytest.raises(RecordError):
         decode(record[: data.draw(st.integers(0, len(record) - 1))])
-    with pytest.raises(StopError):
+    with pytest.raises(RecordError):
         decode(record + b"\0")
 
 
@@ -91,18 +103,18 @@ def test_a_newer_format_names_the_remedy() -> None:
     """A record of a later version is refused with both versions and what to do."""
     record = bytearray(next(encode(AUTHOR, [Section(Source(TOPIC, 0), 0, 0, -1, [])], 1000)))
     record[4] = 9
-    with pytest.raises(StopError, match=r"format 9.*up to 1.*upgrade"):
+    with pytest.raises(RecordError, match=r"format 9, this version reads 1 to 2"):
         decode(bytes(record))
 
 
 def test_other_topics_are_recognised() -> None:
     """Text in place of a record is called by its first bytes."""
-    with pytest.raises(StopError, match="wrong topic"):
+    with pytest.raises(RecordError, match="not a record of neardup's log"):
         decode(b'{"url": "https://example.org/", "text": "a document, not a record of the log"}')
 
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_record_or_a_stop(data: bytes) -> None:
-    """Bytes from outside never raise anything but StopError."""
-    with pytest.raises(StopError):
-        decode(b"NDLG\x01\x00" + data)
+    """Bytes from outside never raise anything but RecordError."""
+    with pytest.raises(RecordError):
+        decode(b"NDLG\x02\x00" + data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -9,13 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracle import Oracle, said
+from worker.core.search import SearchRules
 from worker.core.verdict import Verdict
-from worker.errors import RetryError, StopError
+from worker.errors import RetryError
 from worker.log.definition import Definition
 from worker.log.record import Row, RowKind, Section, Source, decode, encode
 from worker.log.replica import Replica
 
-DEFINITION = Definition("nd1", "0" * 16, 3)
+DEFINITION = Definition("nd1", "0" * 16, SearchRules("exact", 3))
+DIRECTED = Definition("nd1", "0" * 16, SearchRules(look_min=700))
+REPLACED = replace(DIRECTED, recrawls="replace")
 TOPIC = b"t" * 16
 KINDS = [RowKind.FULL] * 6 + [RowKind.SHORT] * 3 + [RowKind.DELETED, RowKind.SKIPPED, RowKind.DEAD]
 
@@ -40,35 +44,37 @@ def rows(draw: st.DrawFn) -> list[Row]:
         digest = draw(st.integers(0, 3))
         doc_id = f"d{draw(st.integers(0, 30))}"
         note = "why: because" if kind in (RowKind.SKIPPED, RowKind.DEAD) else ""
-        made.append(Row(offset, kind, doc_id, f"https://example.org/{digest}", offset, fingerprint, digest, 9, note))
+        doubts = 0x0101_0000_8000_0001 << draw(st.integers(0, 7))
+        url = f"https://example.org/{digest}"
+        made.append(Row(offset, kind, doc_id, url, offset, fingerprint, digest, 9, note, doubts))
     return made
 
 
 steps = st.lists(st.builds(Step, st.integers(0, 1), st.integers(0, 39), st.integers(1, 15), st.just(-1), st.just(0)))
 
 
-def record(rows_of: dict[int, list[Row]], step: Step) -> bytes:
+def record(rows_of: dict[int, list[Row]], step: Step, definition: Definition = DEFINITION) -> bytes:
     """One record, as a worker that read [first, first + length) would write it."""
     stop = min(step.first + step.length, 40)
     chosen = rows_of[step.partition][step.first : stop]
     section = Section(Source(TOPIC, step.partition), step.first, stop, step.committed, chosen)
-    return next(encode(DEFINITION.author("w"), [section], 1 << 20))
+    return next(encode(definition.author("w"), [section], 1 << 20))
 
 
-def replay(records: list[bytes]) -> Replica:
+def replay(records: list[bytes], definition: Definition = DEFINITION) -> Replica:
     """A fresh replica that has applied these records, checked after each."""
-    replica = Replica(DEFINITION)
+    replica = Replica(definition)
     for offset, data in enumerate(records):
         replica.apply(decode(data), offset, 1_000 + offset)
         replica._check()
     return replica
 
 
-@given(rows(), rows(), steps)
-def test_every_answer_is_the_oracles(one: list[Row], two: list[Row], taken: list[Step]) -> None:
+@given(rows(), rows(), steps, st.sampled_from([DEFINITION, DIRECTED, REPLACED]))
+def test_every_answer_is_the_oracles(one: list[Row], two: list[Row], taken: list[Step], of: Definition) -> None:
     """Whatever is appended, repeated or appended out of order, the replica says of each offset what the rules say."""
-    records = [record({0: one, 1: two}, step) for step in taken]
-    oracle, replica = Oracle(DEFINITION.max_distance), replay(records)
+    records = [record({0: one, 1: two}, step, of) for step in taken]
+    oracle, replica = Oracle(of.search, replaces=of.recrawls == "replace"), replay(records, of)
     for data in records:
         oracle.apply(data)
     for (source, offset), expected in oracle.answers.items():
@@ -109,7 +115,7 @@ def test_the_first_appearance_wins() -> None:
 def test_a_redelivered_document_is_not_a_duplicate_of_itself() -> None:
     """The same doc_id with the same content is new again, and enters the index once."""
     replica = replay([one_row(0), one_row(1, doc_id="d0")])
-    assert said(replica.answer(Source(TOPIC, 0), 1, "documents")) == ("new", None, None, "redelivered", 1)
+    assert said(replica.answer(Source(TOPIC, 0), 1, "documents")) == ("new", None, None, "redelivered", 1, None, None)
     assert replica.documents == 1
 
 
@@ -141,6 +147,22 @@ def test_a_record_tells_what_its_author_has_committed() -> None:
     assert isinstance(replica.answer(Source(TOPIC, 0), 1, "documents"), Verdict)
 
 
+def test_item_3_what_nobody_will_ask_for_is_not_kept() -> None:
+    """Verdicts of a partition that fell silent, and of a topic that was recreated; what arrives later included."""
+    replica = replay([one_row(0), one_row(1)])
+    successor = b"u" * 16
+    rows = [Row(offset, RowKind.SHORT, f"d{offset}", "", 5, 7, offset, 9) for offset in range(4)]
+    replica.serve(successor, {0: 3, 1: 9})
+    for source, log_offset in ((Source(TOPIC, 0), 2), (Source(successor, 0), 3)):
+        section = Section(source, 2, 3, -1, rows[2:3])
+        replica.apply(decode(next(encode(DEFINITION.author("w"), [section], 1 << 20))), log_offset, 1_002)
+    assert [len(pending) for pending in replica.pending.values()] == [0, 0]
+    section = Section(Source(successor, 0), 3, 4, -1, rows[3:])
+    replica.apply(decode(next(encode(DEFINITION.author("w"), [section], 1 << 20))), 4, 1_003)
+    assert isinstance(replica.answer(Source(successor, 0), 3, "documents"), Verdict)
+    replica._check()
+
+
 def test_a_range_that_is_committed_in_part_is_kept() -> None:
     """A record whose range begins below the committed offset is still needed for the offsets above."""
     rows = [Row(offset, RowKind.SHORT, f"d{offset}", "https://example.org/", 5, 7, offset, 9) for offset in range(40)]
@@ -148,14 +170,6 @@ def test_a_range_that_is_committed_in_part_is_kept() -> None:
     replica.committed(Source(TOPIC, 0), 2)
     replica.apply(decode(record({0: rows}, Step(partition=0, first=1, length=3, committed=-1, seed=0))), 1, 1_001)
     assert isinstance(replica.answer(Source(TOPIC, 0), 2, "documents"), Verdict)
-
-
-def test_records_of_another_definition_are_refused() -> None:
-    """A log with other parameters stops the replica with both hashes and the remedy."""
-    other = Definition("nd1", "0" * 16, 6)
-    data = next(encode(other.author("w9"), [Section(Source(TOPIC, 0), 0, 0, -1, [])], 1_000))
-    with pytest.raises(StopError, match=f"w9.*{other.hash:016x}.*{DEFINITION.hash:016x}.*new log topic"):
-        Replica(DEFINITION).apply(decode(data), 0, 0)
 
 
 def test_records_come_in_order() -> None:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.log.test_replica import TOPIC, rows
 from tests.log.test_snapshot import to_bytes
 from tests.oracle import Oracle, said
+from worker.core.search import SearchRules
 from worker.core.verdict import Verdict
-from worker.errors import StopError
-from worker.log import columns
+from worker.errors import DefinitionError
+from worker.log import columns, snapshot
 from worker.log.definition import Definition
-from worker.log.record import Row, RowKind, Section, Source, decode, encode
-from worker.log.replica import Rejection, Replica
+from worker.log.record import FORMAT_VERSION, Row, RowKind, Section, Source, decode, encode
+from worker.log.replica import Applied, Rejection, Replica
 from worker.log.retention import Retention
 from worker.log.snapshot import LogIdentity, adopt, restore
 from worker.log.snapshot_bytes import unpack
@@ -29,12 +31,12 @@ SOURCE = Source(TOPIC, 0)
 
 
 @contextmanager
-def small_chunks() -> Iterator[None]:
+def small_chunks(rows_bits: int = 1) -> Iterator[pytest.MonkeyPatch]:
     """Chunks of two rows and of sixteen bytes: forgetting, sharing and mapping happen all the time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns, "ROWS_BITS", 1)
-        patch.setattr(columns, "BYTES_BITS", 4)
-        yield
+        patch.setattr(columns, "ROWS_BITS", rows_bits)
+        patch.setattr(columns, "BYTES_BITS", rows_bits + 3)
+        yield patch
 
 
 class Step(NamedTuple):
@@ -54,9 +56,16 @@ retentions = st.builds(
 steps = st.lists(st.builds(Step, st.integers(0, 39), st.integers(1, 15), st.integers(-3, 12)), max_size=25)
 
 
-def definition(retention: Retention) -> Definition:
+EXACT = SearchRules("exact", 3)
+searches = st.sampled_from([EXACT, SearchRules(look_min=700)])
+recrawled: st.SearchStrategy[Literal["compare", "replace"]] = st.sampled_from(["compare", "replace"])
+
+
+def definition(
+    retention: Retention, search: SearchRules = EXACT, recrawls: Literal["compare", "replace"] = "compare"
+) -> Definition:
     """The definition of these tests' logs."""
-    return Definition("nd1", "0" * 16, 3, retention)
+    return Definition("nd1", "0" * 16, search, retention, recrawls=recrawls)
 
 
 def record(of: Definition, chosen: list[Row], first: int, stop: int, committed: int = -1) -> bytes:
@@ -80,12 +89,18 @@ def horizon(answer: Verdict | Rejection) -> int | None:
     return answer.horizon_ms
 
 
-@given(retentions, rows(), steps)
-def test_every_answer_is_the_oracles(retention: Retention, messages: list[Row], taken: list[Step]) -> None:
+@given(retentions, rows(), steps, searches, recrawled)
+def test_every_answer_is_the_oracles(
+    retention: Retention,
+    messages: list[Row],
+    taken: list[Step],
+    search: SearchRules,
+    recrawls: Literal["compare", "replace"],
+) -> None:
     """Exact and near duplicates, re-crawls, redeliveries, deletions, clocks that go back: as the rules say."""
-    of, committed = definition(retention), 0
+    of, committed = definition(retention, search, recrawls), 0
     with small_chunks():
-        oracle, replica = Oracle(3, retention), Replica(of)
+        oracle, replica = Oracle(search, retention, replaces=recrawls == "replace"), Replica(of)
         for offset, (data, time_ms) in enumerate(log_of(of, messages, taken)):
             oracle.apply(data, time_ms)
             replica.apply(decode(data), offset, time_ms)
@@ -122,11 +137,83 @@ def test_a_replica_restored_at_any_point_goes_on_equal(
                 each._check()
         assert to_bytes(restored) == to_bytes(original)
         rebuilt = restore(to_bytes(original), of, LOG).judge.held
-    for table in ("index", "short", "names"):  # what a table is left with is what one built of the live rows holds
-        held, fresh = (getattr(each, table).arrays() for each in (original.judge.held, rebuilt))
-        assert {name: column.tolist() for name, column in held.items()} == {
-            name: column.tolist() for name, column in fresh.items()
-        }
+    for table in (
+        "index",
+        "short",
+        "names",
+        "urls",
+    ):  # what a table is left with is what one built of the live rows holds
+        held, fresh = (
+            {name: sorted(column.tolist()) for name, column in getattr(each, table).arrays().items()}
+            for each in (original.judge.held, rebuilt)
+        )
+        if table in ("names", "urls"):  # the keys of a doc_id's hash are each replica's own
+            held, fresh = {"rows": held["rows"]}, {"rows": fresh["rows"]}
+        assert held == fresh
+
+
+def content(replica: Replica) -> bytes:
+    """What a replica's snapshot says, without the originals that only take up room."""
+    restored = restore(to_bytes(replica), replica.definition, LOG)
+    restored.compact()
+    return to_bytes(restored)
+
+
+def crawled(chance: random.Random, offset: int) -> Row:
+    """A message of a small site whose front page changes all the time; now and then a page is a copy, or goes."""
+    kind = chance.choice([RowKind.FULL] * 6 + [RowKind.SHORT] * 2 + [RowKind.DELETED])
+    if chance.random() < 0.4:
+        return Row(offset, kind, "front", "front", 0, chance.getrandbits(64), chance.getrandbits(64), 9)
+    story = chance.randrange(14)
+    return Row(
+        offset,
+        kind,
+        f"page-{chance.randrange(60)}",
+        f"page-{chance.randrange(20)}",
+        0,
+        story * 0x1111_0000_0001,
+        story,
+        9,
+        "",
+        1 << story,
+    )
+
+
+@settings(max_examples=12)
+@example(Retention(0, "last", 9), 5, EXACT, "compare")
+@example(Retention(0, "last", 9), 8, EXACT, "compare")
+@given(
+    st.builds(
+        Retention, st.sampled_from([0, 40]), st.sampled_from(["last", "last", "first"]), st.sampled_from([0, 4, 6, 9])
+    ),
+    st.integers(0, 2**32),
+    searches,
+    recrawled,
+)
+def test_row_23_restores_and_compactions_at_any_moment_change_nothing(
+    retention: Retention, seed: int, search: SearchRules, recrawls: Literal["compare", "replace"]
+) -> None:
+    """Versions, deletions, duplicates, every retention: every later verdict and snapshot is as without them."""
+    of, chance = definition(retention, search, recrawls), random.Random(seed)
+    with small_chunks(rows_bits=3) as patch:
+        patch.setattr(snapshot, "_LEFT_MIN", 1)
+        patch.setattr("worker.log.retention._RENEWALS", 2)  # a queue of few has places between its ends, too
+        plain, other = Replica(of), Replica(of)
+        for offset in range(150):
+            action = chance.choice(["compact", "restore", "adopt", *["go on"] * 6])
+            if action == "compact":
+                other.compact()
+            elif action == "restore":
+                other = restore(to_bytes(other), of, LOG)
+            elif action == "adopt":
+                adopt(other, *unpack(to_bytes(other)))
+            data = record(of, [crawled(chance, offset)], offset, offset + 1, offset // 2)
+            for each in (plain, other):
+                each.apply(decode(data), offset, offset)
+            kept = range(max(offset // 2, offset - 3), offset + 1)
+            assert other.answers(SOURCE, kept, "documents") == plain.answers(SOURCE, kept, "documents")
+        other._check()
+        assert content(other) == content(plain)
 
 
 @given(st.integers(1, 30), rows(), st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1), st.data())
@@ -194,7 +281,7 @@ def test_what_was_decided_stays_decided_when_the_original_has_left() -> None:
     replica, told = history(Retention(10), (0, "a", STORY), (5, "b", NEAR), (500, "c", 7))
     assert told == ["new", "duplicate a", "new"]
     again = record(definition(Retention(10)), [Row(1, RowKind.FULL, "b", "", 5, NEAR, NEAR, 9)], 1, 2)
-    assert replica.apply(decode(again), 3, 501) == (0, 1)  # a second append: ignored, and no sighting
+    assert replica.apply(decode(again), 3, 501) == Applied(0, 1)  # a second append: ignored, and no sighting
     answer = replica.answer(SOURCE, 1, "documents")
     assert said(answer)[:2] == ("duplicate", "a") and horizon(answer) is None
     assert horizon(replica.answer(SOURCE, 2, "documents")) == 490
@@ -207,14 +294,14 @@ def test_a_clock_that_jumps_back_brings_nothing_back() -> None:
 
 
 def test_replicas_of_another_retention_refuse_the_log_and_the_snapshot() -> None:
-    """Both sides are named; a log without retention has the hash that it always had."""
+    """Both values are named; where nothing ever leaves, `expire_from` means nothing."""
     kept, other = definition(Retention(86_400_000)), definition(Retention(86_400_000, "last"))
-    data = record(other, [], 0, 0)
-    with pytest.raises(StopError, match="expire_after_s 86400, expire_from first, documents_max 0"):
-        Replica(kept).apply(decode(data), 0, 0)
-    with pytest.raises(StopError, match=r"expire_from last.*; this worker has .*expire_from first"):
+    data = other.declaration("w", FORMAT_VERSION)
+    with pytest.raises(DefinitionError, match=r"expire_from is 'last' there, 'first' here$"):
+        Replica(kept).read(data, 0, 0)
+    with pytest.raises(DefinitionError, match="snapshot has another definition: expire_from is 'last' there, 'first'"):
         restore(to_bytes(Replica(other)), kept, LOG)
-    assert definition(Retention(0, "last")).hash == Definition("nd1", "0" * 16, 3).hash == 0x1C4FBD047BEDAD59
+    assert definition(Retention(0, "last")).hash == Definition("nd1", "0" * 16, EXACT).hash
 
 
 @pytest.mark.parametrize("fields", [{"expire_after_ms": -1}, {"documents_max": -1}, {"expire_from": "middle"}])
@@ -264,8 +351,8 @@ def test_rows_are_numbered_anew_before_their_32_bits_run_out(monkeypatch: pytest
         if number == 6:
             stored = to_bytes(numbered)
     before = numbered.judge.held.originals.nbytes
-    adopt(numbered, *unpack(stored))  # written before, mapped after
-    assert numbered.judge.held.renumbered > 0 and numbered.judge.held.originals.nbytes < before
+    assert adopt(numbered, *unpack(stored)) == []  # written before: it has other numbers
+    assert numbered.renumbered > 0 and numbered.judge.held.originals.nbytes == before
     monkeypatch.undo()
     for number in range(13):
         data = _many(of, number * 20_000, 20_000, max(number - 4, 0) * 20_000)
@@ -299,6 +386,22 @@ def test_what_is_live_is_kept_whatever_kept_verdicts_name() -> None:
     assert said(replica.answer(SOURCE, 280_000, "documents"))[0] == "duplicate"
     replica.apply(decode(_many(of, 290_000, 10, 290_000)), 16, 16)
     replica._check()
+
+
+def test_item_3_a_partition_that_fell_silent_keeps_no_original() -> None:
+    """Its last verdict, a copy of the first original, has long been committed: the group's offset says so."""
+    of = definition(Retention(3))
+    replica = Replica(of)
+    replica.apply(decode(_many(of, 0, 20_000, 0)), 0, 0)
+    first = int(np.random.default_rng(0).integers(0, 2**64, 1, np.uint64)[0])
+    copy = Section(Source(TOPIC, 1), 0, 1, 0, [Row(0, RowKind.FULL, "copy", "", 0, first, 1, 9)])
+    replica.apply(decode(next(encode(of.author("w"), [copy], 1 << 20))), 1, 0)
+    for number in range(1, 8):
+        replica.apply(decode(_many(of, number * 20_000, 20_000, number * 20_000)), 1 + number, number)
+    assert replica.judge.held.originals.first == 0
+    replica.serve(TOPIC, {0: 160_000, 1: 1})
+    replica.apply(decode(_many(of, 160_000, 1, 160_000)), 9, 8)
+    assert replica.judge.held.originals.first == 65_536
 
 
 def test_when_nearly_all_leave_at_once_the_tables_are_built_from_the_rest() -> None:

@@ -11,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.log.test_replica import DEFINITION, TOPIC, Step, one_row, record, replay, rows, steps
+from worker.core.search import SearchRules
 from worker.errors import RestoreError, RetryError, StopError
 from worker.log.definition import Definition
 from worker.log.record import Row, RowKind, Section, Source, decode, encode
 from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity, capture, restore
+from worker.log.snapshot_bytes import FORMAT_VERSION
 
 LOG = LogIdentity("cluster", b"l" * 16)
 
@@ -89,18 +91,18 @@ def test_cut_anywhere_or_with_any_byte_changed_it_is_refused() -> None:
 def test_of_a_newer_format_it_stops_the_worker() -> None:
     """A whole snapshot of a newer format is no damage: the text names both formats."""
     data = bytearray(to_bytes(Replica(DEFINITION)))
-    struct.pack_into("<I", data, 8, 4)
+    struct.pack_into("<I", data, 8, FORMAT_VERSION + 1)
     struct.pack_into("<Q", data, 24, xxhash.xxh3_64_intdigest(data[:24] + data[32:]))
-    with pytest.raises(StopError, match="format 4, this worker reads up to 3"):
+    with pytest.raises(StopError, match=f"format {FORMAT_VERSION + 1}, this worker reads up to {FORMAT_VERSION}"):
         restore(bytes(data), DEFINITION, LOG)
 
 
 def test_of_an_older_format_it_is_passed_over() -> None:
     """The log has everything: a worker of a newer version falls back to it, and says why."""
     data = bytearray(to_bytes(Replica(DEFINITION)))
-    struct.pack_into("<I", data, 8, 2)
+    struct.pack_into("<I", data, 8, FORMAT_VERSION - 1)
     struct.pack_into("<Q", data, 24, xxhash.xxh3_64_intdigest(data[:24] + data[32:]))
-    with pytest.raises(RestoreError, match="format 2, this worker reads 3: an older one wrote it"):
+    with pytest.raises(RestoreError, match=f"format {FORMAT_VERSION - 1}, this worker reads {FORMAT_VERSION}"):
         restore(bytes(data), DEFINITION, LOG)
 
 
@@ -110,11 +112,11 @@ def test_of_an_older_format_it_is_passed_over() -> None:
         (DEFINITION, LOG._replace(cluster_id="other"), "cluster other"),
         (DEFINITION, LOG._replace(topic_id=b"m" * 16), (b"m" * 16).hex()),
         (
-            Definition("nd1", "0" * 16, 6),
+            Definition("nd1", "0" * 16, SearchRules("exact", 6)),
             LOG,
-            "max_distance 3 and originals kept.*; this worker has nd1, 0000000000000000, 6",
+            "max_distance is 3 there, 6 here$",
         ),
-        (Definition("nd1", "f" * 16, 3), LOG, "f" * 16),
+        (Definition("nd1", "f" * 16, SearchRules("exact", 3)), LOG, "f" * 16),
     ],
 )
 def test_of_another_log_or_definition_it_stops_the_worker(definition: Definition, log: LogIdentity, named: str) -> None:

@@ -9,10 +9,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.verdict import DuplicateOf, Outcome, Verdict, duplicate_of
-from worker.log.columns import Column
+from worker.core.evaluation import looks
+from worker.core.search import SearchRules
+from worker.core.verdict import (
+    Changed,
+    DuplicateOf,
+    FormerVersion,
+    FoundBy,
+    Outcome,
+    Verdict,
+    duplicate_of,
+    similarity_at,
+)
 from worker.log.definition import Definition
-from worker.log.originals import Originals
+from worker.log.holdings import Holdings
 from worker.log.record import Record, RowKind
 
 __all__ = ["JUDGED_COLUMNS", "Answer", "Judged", "JudgedRows", "Rejection", "Remark", "write_answers"]
@@ -49,17 +59,32 @@ class Judged(NamedTuple):
     """What the judge found for each row of a record; entries of rows that were not fresh mean nothing."""
 
     originals: NDArray[np.int64]  # the original's row, or -1
+    formers: NDArray[np.int64]  # the row of the former version, or -1
     distances: NDArray[np.uint8]
+    looks: NDArray[np.uint16]  # thousandths; 0 where the search took no second look
     remarks: NDArray[np.uint8]  # a Remark
     documents: NDArray[np.int64]  # originals in the index when the row was judged
     horizon_ms: int | None  # originals seen before it had left by then; None: none had
 
+    def between(self, first: int, stop: int) -> Judged:
+        """Return what was found for the rows [first, stop)."""
+        rows = slice(first, stop)
+        return Judged(
+            self.originals[rows],
+            self.formers[rows],
+            self.distances[rows],
+            self.looks[rows],
+            self.remarks[rows],
+            self.documents[rows],
+            self.horizon_ms,
+        )
 
-JUDGED_COLUMNS = Judged._fields[:4]
+
+JUDGED_COLUMNS = Judged._fields[:-1]
 
 
 class JudgedRows(NamedTuple):
-    """Rows [first, stop) of a record with what the judge found; enough to write their verdicts at any later time."""
+    """Rows [first, stop) of a record with what was found for them: enough to write their verdicts at any time."""
 
     record: Record
     first: int
@@ -76,8 +101,7 @@ class JudgedRows(NamedTuple):
 
 def write_answers(
     rows: JudgedRows,
-    originals: Originals,
-    digests: Column[np.uint64],
+    held: Holdings,
     definition: Definition,
     partition: int,
     topic: str,
@@ -86,13 +110,14 @@ def write_answers(
     Write the answer to each row.
 
     Args:
-        originals, digests: of all documents that were new, by row.
+        held: all documents that were new, by row.
         partition, topic: of the source; the log does not carry the topic's name.
 
     Cost: 2 µs a row; columns become lists once, because a number taken out of an array costs 0.1 µs.
     """
     record, first, stop, judged, log_offset, timestamp_ms = rows
-    matches = _matches(rows, originals, digests)
+    matches = _matches(rows, held, definition.search)
+    formers = _formers(rows, held, definition.search)
     scheme, parameters, horizon_ms = definition.scheme, definition.parameters, judged.horizon_ms
     columns = zip(
         record.kinds[first:stop].tolist(),
@@ -102,8 +127,8 @@ def write_answers(
         record.fingerprints[first:stop].tolist(),
         record.features[first:stop].tolist(),
         record.offsets[first:stop].tolist(),
-        judged.remarks[first:stop].tolist(),
-        judged.documents[first:stop].tolist(),
+        judged.remarks.tolist(),
+        judged.documents.tolist(),
         record.notes.between(first, stop),
         strict=True,
     )
@@ -127,24 +152,61 @@ def write_answers(
         doc_id = id_bytes.decode("utf-8", "surrogatepass")
         yield Verdict(
             doc_id, url, time_ms, outcome, reason, match, fingerprint, features, scheme, parameters,
-            documents, log_offset, horizon_ms, topic, partition, offset, timestamp_ms,
+            documents, log_offset, horizon_ms, topic, partition, offset, timestamp_ms, formers.get(row),
         )  # fmt: skip
 
 
-def _matches(rows: JudgedRows, originals: Originals, digests: Column[np.uint64]) -> dict[int, DuplicateOf]:
+def _matches(rows: JudgedRows, held: Holdings, search: SearchRules) -> dict[int, DuplicateOf]:
     """Give what each duplicate is a duplicate of, by its place among the rows."""
     record, first, stop, judged, _, _ = rows
     kinds = record.kinds[first:stop]
-    found = judged.originals[first:stop]
+    found = judged.originals
     places = np.flatnonzero(((kinds == RowKind.FULL) | (kinds == RowKind.SHORT)) & (found >= 0))
     if not len(places):
         return {}
-    found, distances = found[places], judged.distances[first:stop][places]
-    exact = (distances == 0) & (digests.take(found) == record.digests[first:stop][places])
-    columns = zip(places.tolist(), found.tolist(), distances.tolist(), exact.tolist(), strict=True)
-    return {
-        place: duplicate_of(
-            originals.get(row), record.urls[first + place].decode("utf-8", "surrogatepass"), distance, exact=is_exact
+    columns = zip(
+        places.tolist(),
+        found[places].tolist(),
+        judged.distances[places].tolist(),
+        judged.looks[places].tolist(),
+        (held.digests.take(found[places]) == record.digests[first:stop][places]).tolist(),
+        (kinds[places] == RowKind.SHORT).tolist(),
+        strict=True,
+    )
+    matches = {}
+    for place, row, distance, look, is_same, is_short in columns:
+        url = record.urls[first + place].decode("utf-8", "surrogatepass")
+        found_by = FoundBy.TEXT if is_short else FoundBy(search.mode)
+        thousandths = look if found_by is FoundBy.DIRECTED else similarity_at(distance)
+        is_exact = distance == 0 and is_same
+        matches[place] = duplicate_of(
+            held.originals.get(row), url, distance, thousandths, exact=is_exact, found_by=found_by
         )
-        for place, row, distance, is_exact in columns
+    return matches
+
+
+def _formers(rows: JudgedRows, held: Holdings, search: SearchRules) -> dict[int, FormerVersion]:
+    """Return the former version of each row that has one, by its place among the rows."""
+    record, first, _, judged, _, _ = rows
+    places = np.flatnonzero(judged.formers >= 0)
+    if not len(places):
+        return {}
+    former, mine = judged.formers[places], first + places
+    differ = record.fingerprints[mine] ^ held.fingerprints.take(former)
+    distances = np.bitwise_count(differ)
+    if search.mode == "directed":
+        seen = looks(differ, record.doubts[mine], held.doubts.take(former))
+    else:
+        seen = np.array([similarity_at(distance) for distance in distances.tolist()], np.uint16)
+    kinds = held.kinds.take(former)
+    is_same = (held.digests.take(former) == record.digests[mine]) & (kinds == record.kinds[mine])
+    is_full = (kinds == RowKind.FULL) & (record.kinds[mine] == RowKind.FULL)
+    is_near = is_full & (distances <= search.max_distance) & (seen >= search.look_min)
+    changed = np.where(is_same, Changed.NOT, np.where(is_near, Changed.LITTLE, Changed.MUCH))
+    columns = zip(places.tolist(), former.tolist(), changed.tolist(), seen.tolist(), is_full, is_same, strict=True)
+    return {
+        place: FormerVersion(
+            held.originals.get(row), Changed(how), 1.0 if same else thousandths / 1_000 if full else None
+        )
+        for place, row, how, thousandths, full, same in columns
     }

@@ -54,7 +54,7 @@ class Column(Generic[Scalar]):
         self._foreign: set[int] = set()  # those in somebody else's memory; all of them are shared
 
     def __len__(self) -> int:
-        """Give the number of rows, forgotten ones included."""
+        """Return the number of rows, forgotten ones included."""
         return self._length
 
     @property
@@ -99,7 +99,7 @@ class Column(Generic[Scalar]):
             )
 
     def take(self, rows: NDArray[np.int64]) -> NDArray[Scalar]:
-        """Give the values at `rows`, each in [first, len)."""
+        """Return the values at `rows`, each in [first, len)."""
         self._check(rows)
         if len(rows) < 64:
             chunks = self._chunks
@@ -127,7 +127,7 @@ class Column(Generic[Scalar]):
             self._chunks[place][rows[places == place] & (self._size - 1)] = value
 
     def slice(self, first: int, stop: int) -> NDArray[Scalar]:
-        """Give the values of [first, stop), a view where one chunk holds them. Cost: O(asked)."""
+        """Return the values of [first, stop), a view where one chunk holds them. Cost: O(asked)."""
         if not self.first <= first <= stop <= self._length:
             raise IndexError(f"[first, stop) must lie in [{self.first}, {self._length}), got [{first}, {stop})")
         if first == stop:
@@ -139,7 +139,7 @@ class Column(Generic[Scalar]):
         return np.concatenate([self._chunks[low][begin:], *self._chunks[low + 1 : high], self._chunks[high][:end]])
 
     def forget(self, row: int) -> None:
-        """Give back the chunks that lie wholly below `row`, never the last one. Cost: O(chunks)."""
+        """Free the chunks that lie wholly below `row`, never the last one. Cost: O(chunks)."""
         count = min(row, self._length - 1) // self._size - self._base
         if count > 0:
             del self._chunks[:count]
@@ -147,16 +147,9 @@ class Column(Generic[Scalar]):
             self._shared = {place - count for place in self._shared if place >= count}
             self._foreign = {place - count for place in self._foreign if place >= count}
 
-    def renumber(self, less: int) -> None:
-        """Call each row by a number that is `less` smaller: so many are forgotten, in whole chunks."""
-        if less & (self._size - 1) or less > self.first:
-            raise ValueError(f"rows can become smaller by whole chunks below {self.first}, got {less}")
-        self._base -= less >> self._bits
-        self._length -= less
-
     def pieces(self) -> list[NDArray[Scalar]]:
         """
-        Give the values from `first` on in order, as views that stay as they are, whatever is appended or put later.
+        Return the values from `first` on in order, as views that stay as they are, whatever is appended or put later.
 
         Cost: O(chunks); nothing is copied, now.
         """
@@ -168,7 +161,7 @@ class Column(Generic[Scalar]):
         """
         Refer to `values`, which are those from row `first` on, in place of the own chunks that they cover.
 
-        Gives these chunks: their memory is free when the caller drops them, which takes some 50 µs each. For values
+        Returns these chunks: their memory is free when the caller drops them, which takes some 50 µs each. For values
         that are never put: nothing compares the two. Cost: O(chunks).
         """
         old = []
@@ -186,7 +179,7 @@ class Column(Generic[Scalar]):
         cls, dtype: type[Scalar], values: NDArray[Scalar], first: int = 0, bits: int | None = None
     ) -> Column[Scalar]:
         """
-        Give the column with these values from row `first` on; it refers to them (a mapped file) and never writes there.
+        Return the column with these values from row `first` on; it refers to them and never writes there.
 
         Raises:
             ValueError: `first` is not the first row of a chunk.

@@ -52,7 +52,7 @@ class Coverage:
         return (Span(first, stop) for first, stop in self._stops.items())
 
     def __len__(self) -> int:
-        """Give the number of intervals, which is 1 for a partition without gaps."""
+        """Return the number of intervals, which is 1 for a partition without gaps."""
         return len(self._stops)
 
     def __contains__(self, offset: int) -> bool:
@@ -61,7 +61,7 @@ class Coverage:
 
     def missing(self, first: int, stop: int) -> list[Span]:
         """
-        Give the parts of [first, stop) that are not covered, in order.
+        Return the parts of [first, stop) that are not covered, in order.
 
         Raises:
             ValueError: stop lies before first: the caller has mixed them up.

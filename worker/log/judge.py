@@ -2,14 +2,15 @@
 The judge: says of each row, in the log's order, which original it duplicates, if any; what duplicates none is one.
 
     row's kind   is compared by                     becomes an original
-    FULL         Hamming distance of fingerprints   when nothing lies within max_distance
+    FULL         fingerprint and doubts             when the search for an original finds none (core.search)
     SHORT        digest of the normalised text      when no short original has the same
     DELETED      doc_id                             never; takes its original out of the index
     SKIPPED      nothing                            never
     DEAD         nothing                            never
 
 A document never duplicates itself. The same doc_id with the same content is answered as before; with other content it
-is a new version: the former one leaves the index first. Retention acts before and after each record.
+is a new version: the former one leaves the index first. The verdict on a page whose URL has been seen names the latest
+original of that URL; where versions are replaced it leaves the index, too. Retention acts before and after each record.
 """
 
 from __future__ import annotations
@@ -20,13 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.exact import ExactTable
+from worker.core.search import SearchRules
 from worker.log.answers import Answer, Judged, JudgedRows, Remark, write_answers
 from worker.log.definition import Definition
-from worker.log.holdings import Holdings
+from worker.log.holdings import Holdings, repeated
 from worker.log.record import Record, RowKind
 from worker.log.retention import ENDLESS, Retention
+from worker.log.texts import Texts
 
 __all__ = ["Judge"]
+
+_COMPARED_MAX = 512  # rows at once, each with each original that leaves
 
 
 class Judge:
@@ -34,13 +39,22 @@ class Judge:
     Rows in, answers out; what it knows is in `held`.
 
     Args:
-        max_distance: bits in which a duplicate may differ from its original.
+        search: how the original of a document is searched.
         retention: when originals leave.
         documents_expected: for the index's first size; 0 when unknown.
+        replaces: a new version of a URL takes the place of the former one, as one of a doc_id does.
     """
 
-    def __init__(self, max_distance: int, retention: Retention = ENDLESS, documents_expected: int = 0) -> None:
-        self.held = Holdings(max_distance, has_times=not retention.is_endless, documents_expected=documents_expected)
+    def __init__(
+        self,
+        search: SearchRules,
+        retention: Retention = ENDLESS,
+        documents_expected: int = 0,
+        *,
+        replaces: bool = False,
+    ) -> None:
+        self._replaces = replaces
+        self.held = Holdings(search, has_times=not retention.is_endless, documents_expected=documents_expected)
         self.clock_ms = 0  # the log's: the largest time stamp so far
         self.horizon_ms: int | None = None  # originals seen before it have left; None: none has
         self._retention = retention
@@ -67,23 +81,31 @@ class Judge:
         count, held = len(record), self.held
         judged = Judged(
             np.full(count, -1, np.int64),
+            np.full(count, -1, np.int64),
             np.zeros(count, np.uint8),
+            np.zeros(count, np.uint16),
             np.zeros(count, np.uint8),
             np.empty(count, np.int64),
             self.horizon_ms,
         )
         before = held.documents
         changes = np.zeros(count, np.int64)  # of the number of originals, by each row
-        hashes = record.doc_ids.hashes()
+        hashes = held.hashes(record.doc_ids)
         text = fresh & ((record.kinds == RowKind.FULL) | (record.kinds == RowKind.SHORT))
         deletions = fresh & (record.kinds == RowKind.DELETED)
         at = 0
-        for single in [*np.flatnonzero(deletions | self._met_before(hashes, text, deletions)).tolist(), count]:
+        singles = deletions.copy()
+        singles[text] |= _repeats(hashes[text])
+        if self._replaces:
+            singles[text] |= _repeats(held.hashes(record.urls)[text])
+        for single in [*np.flatnonzero(singles).tolist(), count]:
             batch = at + np.flatnonzero(text[at:single])
-            if len(batch):
-                self._judge_batch(record, hashes, batch, judged, changes)
-            if single < count:
-                self._judge_single(record, hashes, single, judged, changes)
+            for begin in range(0, len(batch), _COMPARED_MAX):
+                self._judge_batch(record, hashes, batch[begin : begin + _COMPARED_MAX], judged, changes)
+            if single < count and deletions[single]:
+                self._delete(record, hashes, single, judged, changes)
+            elif single < count:
+                self._judge_batch(record, hashes, np.array([single]), judged, changes)
             at = single + 1
         judged.documents[:] = before + np.cumsum(changes) - changes
         return judged
@@ -111,8 +133,8 @@ class Judge:
         is_due = np.zeros(len(rows), np.bool_)
         if retention.renewed_after_ms is not None:
             is_due |= self.clock_ms - held.seen.take(rows) >= retention.renewed_after_ms
-        if retention.renewed_after_rows is not None:
-            is_due |= len(held) - rows >= retention.renewed_after_rows
+        if retention.renewed_after_originals is not None:
+            is_due |= rows <= held.live_from_end(retention.renewed_after_originals)
         if is_due.any():
             held.renew(rows[is_due], self.clock_ms)
 
@@ -127,18 +149,88 @@ class Judge:
         self.held.remove(rows)
         self.held.pass_over(last + 1)
 
-    def _met_before(
-        self, hashes: NDArray[np.uint64], text: NDArray[np.bool_], deletions: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
-        """Mark the texts whose doc_id may be known when their turn comes: from before, or from this record."""
-        met = np.zeros(len(hashes), np.bool_)
-        mine = hashes[text]
-        met[text] = (self.held.names.find(mine) >= 0) | _repeats(mine)
-        if deletions.any():
-            met[text] |= np.isin(mine, hashes[deletions])
-        return met
-
     def _judge_batch(
+        self,
+        record: Record,
+        hashes: NDArray[np.uint64],
+        rows: NDArray[np.int64],
+        judged: Judged,
+        changes: NDArray[np.int64],
+    ) -> None:
+        """Judge rows whose doc_ids differ: originals that have come again, new versions, and the others."""
+        held = self.held
+        formers = held.find_many(hashes[rows], record.doc_ids.take(rows))
+        is_again = self._is_same(formers, record, rows)
+        others = self._replaced(record, rows, formers)  # those of the same URL
+        claimed = np.concatenate([formers[formers >= 0], others[others >= 0]])
+        if len(np.unique(claimed)) < len(claimed):  # what is right for a row depends on what became of one before it
+            for row in rows:
+                self._judge_batch(record, hashes, np.array([row]), judged, changes)
+            return
+        judged.remarks[rows[is_again]] = Remark.REDELIVERED
+        self._met += formers[is_again].tolist()
+        rows, formers, others = rows[~is_again], formers[~is_again], others[~is_again]
+        begin = 0
+        for end in [*self._cuts(record, rows, formers, others), len(rows)]:
+            leaving = np.concatenate([formers[begin:end], others[begin:end]])
+            if (leaving >= 0).any():
+                held.remove(np.sort(leaving[leaving >= 0]))
+                changes[rows[begin:end]] -= (formers[begin:end] >= 0).astype(np.int64) + (others[begin:end] >= 0)
+            if begin < end:
+                self._judge_strangers(record, hashes, rows[begin:end], judged, changes)
+            begin = end
+        told = np.where(formers >= 0, formers, others)
+        judged.formers[rows[told >= 0]] = told[told >= 0]
+
+    def _is_same(self, formers: NDArray[np.int64], record: Record, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell which rows have a former version of the same content."""
+        is_same = formers >= 0
+        known = np.flatnonzero(is_same)
+        is_same[known] = self.held.is_content(formers[known], record, rows[known])
+        return is_same
+
+    def _replaced(self, record: Record, rows: NDArray[np.int64], formers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the original of other content that leaves because a row has its URL, beside the one of its doc_id."""
+        if not self._replaces:
+            return np.full(len(rows), -1)
+        latest = self._latest(record, rows)
+        stays = (latest == formers) | self._is_same(latest, record, rows) | self._is_same(formers, record, rows)
+        return np.where(stays, -1, latest)
+
+    def _latest(self, record: Record, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        urls = record.urls.take(rows)
+        return self.held.latest_of(urls, self.held.hashes(urls))
+
+    def _cuts(
+        self, record: Record, rows: NDArray[np.int64], formers: NDArray[np.int64], others: NDArray[np.int64]
+    ) -> Iterator[int]:
+        """
+        Yield where to cut rows, so that those between two cuts may be judged when all that leaves for them has left.
+
+        An original leaves right before its successor. Gone earlier, it could be missed by a row that would have matched
+        it or named it; such a row ends before that cut. Cost: a comparison of each row with each that leaves.
+        """
+        held = self.held
+        places = np.concatenate([np.flatnonzero(formers >= 0), np.flatnonzero(others >= 0)])
+        if not places.any():  # nothing leaves, or for the first row alone
+            return
+        old = np.concatenate([formers[formers >= 0], others[others >= 0]])
+        kinds = record.kinds[rows][:, None]
+        is_near = (kinds == RowKind.FULL) & (held.kinds.take(old) == RowKind.FULL)
+        differ = record.fingerprints[rows][:, None] ^ held.fingerprints.take(old)
+        is_near &= np.bitwise_count(differ) <= held.search.max_distance
+        is_same = (kinds == RowKind.SHORT) & (held.kinds.take(old) == RowKind.SHORT)
+        is_near |= is_same & (record.digests[rows][:, None] == held.digests.take(old))
+        is_near |= self._latest(record, rows)[:, None] == old
+        is_near &= np.arange(len(rows))[:, None] < places
+        found = np.flatnonzero(is_near.any(axis=0))
+        begin = 0
+        for at in found[np.argsort(places[found], kind="stable")].tolist():
+            if is_near[begin:, at].any():
+                begin = int(places[at])
+                yield begin
+
+    def _judge_strangers(
         self,
         record: Record,
         hashes: NDArray[np.uint64],
@@ -148,9 +240,12 @@ class Judge:
     ) -> None:
         """Judge rows whose doc_ids are new and differ, and take those without a match as originals."""
         held, first = self.held, len(self.held)
+        urls = record.urls.take(rows)
+        url_hashes = held.hashes(urls)
+        before = held.latest_of(urls, url_hashes)
         is_full = record.kinds[rows] == RowKind.FULL
         full, short = rows[is_full], rows[~is_full]
-        matches = held.index.judge(record.fingerprints[full], first)
+        matches = held.index.judge(record.fingerprints[full], record.doubts[full], first)
         groups = _Groups(record.digests[short], held.short)
         new_full, new_short = full[matches.rows < 0], short[groups.new]
         new = np.sort(np.concatenate([new_full, new_short]))
@@ -166,45 +261,39 @@ class Judge:
             found[found >= first] = own[found[found >= first] - first]
         judged.originals[full] = found
         judged.distances[full] = matches.distances
-        self._take_originals(record, hashes, new)
+        judged.looks[full] = matches.looks
+        is_new = np.isin(rows, new)
+        judged.formers[rows] = _formers(urls, repeated(url_hashes), before, is_new, first)
+        self._take_originals(record, hashes, new, before[is_new])
         changes[new] += 1
 
-    def _take_originals(self, record: Record, hashes: NDArray[np.uint64], rows: NDArray[np.int64]) -> None:
+    def _take_originals(
+        self, record: Record, hashes: NDArray[np.uint64], rows: NDArray[np.int64], before: NDArray[np.int64]
+    ) -> None:
         if not len(rows):
             return
         self.held.add(
             record.fetched_at_ms[rows],
             (record.doc_ids.take(rows), record.urls.take(rows)),
             hashes[rows],
-            (record.kinds[rows], record.fingerprints[rows], record.digests[rows]),
+            (record.kinds[rows], record.fingerprints[rows], record.doubts[rows], record.digests[rows]),
             self.clock_ms,
+            before=before,
         )
 
-    def _judge_single(
+    def _delete(
         self, record: Record, hashes: NDArray[np.uint64], row: int, judged: Judged, changes: NDArray[np.int64]
     ) -> None:
-        """Judge a deletion, or a document whose doc_id may be known."""
-        original = self.held.find(int(hashes[row]), record.doc_ids[row])
-        is_deletion = record.kinds[row] == RowKind.DELETED
-        if is_deletion:
-            judged.remarks[row] = Remark.NOT_AN_ORIGINAL if original is None else Remark.REMOVED
-        elif original is not None and self.held.content(original) == (
-            int(record.kinds[row]),
-            int(record.fingerprints[row]),
-            int(record.digests[row]),
-        ):
-            judged.remarks[row] = Remark.REDELIVERED
-            self._met.append(original)
-            return
-        if original is not None:
+        """Take the original of this row's doc_id out of the index."""
+        [original] = self.held.find_many(hashes[row : row + 1], record.doc_ids.take(np.array([row]))).tolist()
+        judged.remarks[row] = Remark.NOT_AN_ORIGINAL if original < 0 else Remark.REMOVED
+        if original >= 0:
             self.held.remove(np.array([original]))
             changes[row] -= 1
-        if not is_deletion:
-            self._judge_batch(record, hashes, np.array([row]), judged, changes)
 
     def answers(self, rows: JudgedRows, definition: Definition, partition: int, topic: str) -> Iterator[Answer]:
         """Write the answer to each judged row, in order."""
-        return write_answers(rows, self.held.originals, self.held.digests, definition, partition, topic)
+        return write_answers(rows, self.held, definition, partition, topic)
 
 
 class _Groups:
@@ -218,7 +307,7 @@ class _Groups:
         self.new = self._unknown[self._firsts]
 
     def originals(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Give the row of each text's original, -1 for the new ones, which get the rows `own`."""
+        """Return the row of each text's original, -1 for the new ones, which get the rows `own`."""
         if len(self.new) < len(self._unknown):
             by_group = np.empty(len(self.new), np.int64)
             by_group[self._groups[self._firsts]] = own
@@ -236,3 +325,26 @@ def _repeats(hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
     repeats = np.ones(len(hashes), np.bool_)
     repeats[firsts] = False
     return repeats
+
+
+def _formers(
+    urls: Texts, again: NDArray[np.int64], before: NDArray[np.int64], is_new: NDArray[np.bool_], first: int
+) -> NDArray[np.int64]:
+    """
+    Return the row of the latest original of each row's URL, at its turn.
+
+    Args:
+        again: places of the URLs that may come more than once among these rows; before: rows in the index before all.
+        is_new: which rows become originals, in order from row `first` on.
+    """
+    if not len(again):
+        return before
+    formers, texts = before.copy(), urls.between(0, len(urls))
+    own = np.where(is_new, first + np.cumsum(is_new) - 1, -1).tolist()
+    later: dict[bytes, int] = {}
+    for at in again.tolist():
+        url = texts[at]
+        formers[at] = later.get(url, formers[at])
+        if own[at] >= 0:
+            later[url] = own[at]
+    return formers

@@ -86,7 +86,7 @@ class Originals:
         return len(self._times)
 
     def append(self, fetched_at_ms: NDArray[np.int64], doc_ids: Texts, urls: Texts) -> int:
-        """Add originals; gives the row of the first of them."""
+        """Add originals; returns the row of the first of them."""
         first = len(self)
         if not len(fetched_at_ms) == len(doc_ids) == len(urls):
             raise ValueError(
@@ -126,9 +126,13 @@ class Originals:
         """The doc_id of this row, as UTF-8."""
         return self._doc_ids.get(row)
 
-    def doc_ids(self, first: int, stop: int) -> Texts:
-        """The doc_ids of rows [first, stop)."""
-        return self._doc_ids.between(first, stop)
+    def url(self, row: int) -> bytes:
+        """The URL of this row, as UTF-8."""
+        return self._urls.get(row)
+
+    def between(self, first: int, stop: int) -> tuple[NDArray[np.int64], Texts, Texts]:
+        """The fetch times, doc_ids and URLs of rows [first, stop)."""
+        return self._times.slice(first, stop), self._doc_ids.between(first, stop), self._urls.between(first, stop)
 
     def times(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """The fetch times of these rows."""
@@ -139,18 +143,13 @@ class Originals:
         return self._doc_ids.gather(rows), self._urls.gather(rows)
 
     def forget(self, row: int) -> None:
-        """Give back the memory of rows below `row`, in whole chunks."""
+        """Free the memory of rows below `row`, in whole chunks."""
         self._times.forget(row)
         for texts in self._texts():
             texts.forget(row)
 
-    def renumber(self, less: int) -> None:
-        """Call each row by a number that is `less` smaller."""
-        for column in (self._times, self._doc_ids.begins, self._urls.begins):
-            column.renumber(less)
-
     def pieces(self) -> dict[str, Sequence[NDArray[np.generic]]]:
-        """Give what is kept as named columns, each in pieces that later rows do not change. Copies nothing."""
+        """Return what is kept as named columns, each in pieces that later rows do not change. Copies nothing."""
         return {
             "times": self._times.pieces(),
             "doc_id_begins": self._doc_ids.begins.pieces(),
@@ -160,7 +159,7 @@ class Originals:
         }
 
     def adopt(self, arrays: Mapping[str, NDArray[Any]], firsts: Sequence[int]) -> list[NDArray[Any]]:
-        """Refer to arrays that hold the same as the first rows, by the names of `pieces`; gives the chunks replaced."""
+        """Refer to arrays of the same content, by the names of `pieces`; returns the chunks replaced."""
         first, *first_bytes = firsts
         old: list[NDArray[Any]] = [*self._times.adopt(arrays["times"], first)]
         for texts, name, byte in zip(self._texts(), ("doc_id", "url"), first_bytes, strict=True):

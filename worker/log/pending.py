@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sortedcontainers import SortedDict
 
 from worker.log.answers import Judged, JudgedRows
@@ -16,7 +17,7 @@ __all__ = ["Pending", "PendingBatch"]
 
 
 class PendingBatch(NamedTuple):
-    """The answers to [first, stop) of one source: the rows `rows` ([first, stop)) of a judged record."""
+    """The answers to [first, stop) of one source: `judged` of the rows `rows` ([first, stop)) of a record."""
 
     first: int
     stop: int
@@ -41,7 +42,7 @@ class Pending:
         self.pruned = 0  # offsets below are committed
 
     def __len__(self) -> int:
-        """Give the number of batches."""
+        """Return the number of batches."""
         return len(self._batches)
 
     def __iter__(self) -> Iterator[PendingBatch]:
@@ -56,14 +57,14 @@ class Pending:
         log_offset: int,
         timestamp_ms: int,
     ) -> None:
-        """Keep the answers of `rows` ([first, stop) of the record), which cover `span`."""
+        """Keep the answers of `rows` ([first, stop) of the record), which cover `span`; `judged` is of these rows."""
         if span.stop > self.pruned:
             self._batches[span.first] = PendingBatch(
                 span.first, span.stop, record, judged, rows, log_offset, timestamp_ms
             )
 
     def between(self, first: int, stop: int) -> list[JudgedRows]:
-        """Give the rows of the source offsets [first, stop) that are kept, in order."""
+        """Return the rows of the source offsets [first, stop) that are kept, in order."""
         found = []
         for start in self._batches.islice(max(self._batches.bisect_right(first) - 1, 0)):
             if start >= stop:
@@ -74,28 +75,25 @@ class Pending:
             if begin < end:
                 found.append(
                     JudgedRows(
-                        batch.record, row_first + begin, row_first + end, batch.judged, batch.log_offset,
-                        batch.timestamp_ms,
+                        batch.record, row_first + begin, row_first + end, batch.judged.between(begin, end),
+                        batch.log_offset, batch.timestamp_ms,
                     )
                 )  # fmt: skip
         return found
 
-    def lowest_original(self) -> int | None:
-        """Give the smallest row of an original that a kept answer names. Cost: O(rows kept)."""
-        lowest = None
-        for batch in self:
-            rows = batch.judged.originals[slice(*batch.rows)]
-            named = rows[rows >= 0]
-            if len(named):
-                lowest = int(named.min()) if lowest is None else min(lowest, int(named.min()))
-        return lowest
+    def named(self) -> NDArray[np.int64]:
+        """Return the rows of the originals that kept answers name. Cost: O(rows kept)."""
+        named = (rows for batch in self for rows in (batch.judged.originals, batch.judged.formers))
+        rows = np.concatenate([np.empty(0, np.int64), *named])
+        return rows[rows >= 0]
 
-    def renumber(self, less: int) -> None:
-        """Follow the originals, whose rows have become `less` smaller."""
-        for first, batch in self._batches.items():
-            rows = batch.judged.originals
-            judged = batch.judged._replace(originals=np.where(rows >= 0, rows - less, rows))
-            self._batches[first] = batch._replace(judged=judged)
+    def renumber(self, numbers: NDArray[np.int64], first: int) -> None:
+        """Follow the originals, whose rows from `first` on have these numbers now."""
+        for at, batch in self._batches.items():
+            own = {name: getattr(batch.judged, name).copy() for name in ("originals", "formers")}
+            for rows in own.values():
+                rows[rows >= 0] = numbers[rows[rows >= 0] - first]
+            self._batches[at] = batch._replace(judged=batch.judged._replace(**own))
 
     def prune(self, committed: int) -> None:
         """Drop the batches that lie wholly below the committed offset."""

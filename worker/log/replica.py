@@ -1,32 +1,33 @@
 """
 The state machine that every worker holds a copy of: it takes the log's records in order and knows every verdict.
 
-    apply(record)
-      │ 1 definition      another scheme or parameter hash: refuse (nobody could compare the fingerprints)
+    read(value)
+      │ 1 acceptance      what is not of the log's definition, or no record at all, is ignored by all replicas alike
       │ 2 coverage        rows whose offset the log already held are ignored: the first appearance wins
       │ 3 judge           rows in order against the originals before them; what matches nothing is an original
       │ 4 pending         each verdict is kept until its source offset is known to be committed
       ▼
     answer(source, offset)  what was decided, never decided again
 
-Everything that changes a replica happens in `apply`. It reads no clock, no file and no other record, so two replicas
+Everything that changes a replica happens in `read`. It reads no clock, no file and no other record, so two replicas
 that have applied the same log are equal. Only originals enter the index (leader clustering): every duplicate is within
 `max_distance` of its original and chains cannot form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from worker.core.verdict import Verdict
 from worker.errors import RetryError
+from worker.log.acceptance import Acceptance, Ignored
 from worker.log.answers import Answer, Rejection
 from worker.log.coverage import Coverage, Span
-from worker.log.definition import Definition
-from worker.log.holdings import RENUMBERED_FROM
+from worker.log.definition import Declared, Definition
 from worker.log.judge import Judge
 from worker.log.pending import Pending
 from worker.log.record import Record, Row, RowKind, Section, Source, decode, encode
@@ -34,15 +35,17 @@ from worker.log.record import Record, Row, RowKind, Section, Source, decode, enc
 __all__ = ["Answer", "Applied", "Rejection", "Replica", "Verdict"]
 
 
-_WARM_ROWS = 600  # more than an index without tables has
+RENUMBERED_FROM = 3 << 30  # rows are 32 bits in the tables; a record adds a million at most
+_WARM_ROWS = 2_200  # more than an index without tables has
 _SPREAD = 0x9E37_79B9_7F4A_7C15  # multiples of it differ in many bits
 
 
 class Applied(NamedTuple):
-    """What one record brought: rows judged here, and rows ignored because the log already had their offsets."""
+    """What one record brought: rows judged, rows whose offsets the log already had, why it was ignored if it was."""
 
     judged: int
     repeated: int
+    ignored: Ignored | None = None
 
 
 class Replica:
@@ -50,47 +53,70 @@ class Replica:
     A copy of the state machine, at one offset of the log.
 
     Args:
-        definition: how fingerprints are made and compared; every record must be of the same.
+        definition: how fingerprints are made and compared; the log must have the same.
         documents_expected: for the index's first size; 0 when unknown.
+        declared: the log's definition, where a snapshot knows it.
     """
 
-    def __init__(self, definition: Definition, documents_expected: int = 0) -> None:
+    def __init__(self, definition: Definition, documents_expected: int = 0, declared: Declared | None = None) -> None:
         self.definition = definition
+        self.acceptance = Acceptance(definition, declared)
         self.next_offset = 0  # of the log: the record to apply next, or any later one (a log has gaps)
-        self.judge = Judge(definition.max_distance, definition.retention, documents_expected)
+        self.judge = Judge(
+            definition.search, definition.retention, documents_expected, replaces=definition.recrawls == "replace"
+        )
         self.coverage: dict[Source, Coverage] = {}
         self.pending: dict[Source, Pending] = {}
+        self.renumbered = 0  # times, since the start
+        self._topic_id: bytes | None = None  # of the source topic whose verdicts are asked for; None: of any
 
     @property
     def documents(self) -> int:
         """Originals in the index."""
         return self.judge.held.documents
 
-    def apply(self, record: Record, log_offset: int, timestamp_ms: int) -> Applied:
+    def read(self, value: bytes, log_offset: int, timestamp_ms: int) -> Applied:
         """
-        Take the log's next record.
+        Take the log's next record, whatever it is.
 
         Args:
-            record: decoded; its rows are judged in their order.
+            value: as it stands in the log.
             log_offset: its offset, at least `next_offset`.
             timestamp_ms: the log's own time stamp of it.
 
         Raises:
-            ValueError: the offset lies before `next_offset`: records must come in the log's order.
-            StopError: the record is of another definition.
+            ValueError: the offset lies before `next_offset`.
+            DefinitionError: the log's definition is not this one; StopError: its format is a newer one.
         Cost: O(rows) and an index operation a row.
+        """
+        accepted = self.acceptance.accept(value, log_offset)
+        if isinstance(accepted, Record):
+            return self.apply(accepted, log_offset, timestamp_ms)
+        self.next_offset = log_offset + 1
+        return Applied(0, 0, accepted)
+
+    def apply(self, record: Record, log_offset: int, timestamp_ms: int, *, keep: bool = False) -> Applied:
+        """
+        Take the log's next record, which has been accepted: judge its rows in their order.
+
+        Args:
+            keep: keep all verdicts, also of offsets that the record says are committed.
+
+        Raises:
+            ValueError: the offset lies before `next_offset`: records must come in the log's order.
         """
         if log_offset < self.next_offset:
             raise ValueError(f"records come in the log's order: next is {self.next_offset}, got {log_offset}")
-        self.definition.check(record.author, log_offset)
         fresh, spans = self._cover(record)
         judged = self.judge.judge(record, fresh, timestamp_ms)
         for source, span, row_first, row_stop in spans:
+            if self._topic_id not in (None, source.topic_id):
+                continue
             self.pending.setdefault(source, Pending()).add(
-                span, record, judged, (row_first, row_stop), log_offset, timestamp_ms
+                span, record, judged.between(row_first, row_stop), (row_first, row_stop), log_offset, timestamp_ms
             )
         for section in record.spans:
-            if section.committed > 0 and section.source in self.pending:
+            if section.committed > 0 and section.source in self.pending and not keep:
                 self.pending[section.source].prune(section.committed)
         self._forget()
         self.next_offset = log_offset + 1
@@ -98,15 +124,31 @@ class Replica:
         return Applied(rows, len(record) - rows)
 
     def _forget(self) -> None:
-        """Give back the memory of originals that have left, up to the first that a kept verdict names."""
+        """Free the memory of originals that have left, up to the first that a kept verdict names."""
         held = self.judge.held
         if held.has_forgettable:
-            named = (pending.lowest_original() for pending in self.pending.values())
-            held.forget(min([held.oldest, *(row for row in named if row is not None)]))
-            if len(held) >= RENUMBERED_FROM:
-                less = held.renumber()
-                for pending in self.pending.values():
-                    pending.renumber(less)
+            held.forget(min([held.oldest, *(int(rows.min()) for rows in self._named() if len(rows))]))
+        if len(held) >= RENUMBERED_FROM:
+            self.compact()
+            self.renumbered += 1
+
+    def _named(self) -> list[NDArray[np.int64]]:
+        return [pending.named() for pending in self.pending.values()]
+
+    def compact(self) -> None:
+        """
+        Number the originals anew, without those that have left and that no kept verdict names.
+
+            rows      live dead dead live dead(named) dead live
+            become     0              1      2               3
+
+        Their order stays, and no rule asks for more, so no verdict changes. Cost: that of `Holdings.compact`, a pause.
+        """
+        held = self.judge.held
+        first = held.originals.first
+        numbers = held.compact(np.concatenate([np.empty(0, np.int64), *self._named()]))
+        for pending in self.pending.values():
+            pending.renumber(numbers, first)
 
     def _cover(self, record: Record) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], list[_Fresh]]:
         """Mark the rows whose offsets the log did not hold before, and cover them."""
@@ -121,7 +163,7 @@ class Replica:
         return fresh, spans
 
     def missing(self, source: Source, first: int, stop: int) -> list[Span]:
-        """Give the parts of [first, stop) that no record of the log covers."""
+        """Return the parts of [first, stop) that no record of the log covers."""
         return (
             self.coverage[source].missing(first, stop)
             if source in self.coverage
@@ -130,16 +172,28 @@ class Replica:
 
     def committed(self, source: Source, offset: int) -> None:
         """Forget the verdicts of source offsets below `offset`: they are published and committed."""
-        if source in self.pending:
-            self.pending[source].prune(offset)
+        self.pending.setdefault(source, Pending()).prune(offset)
+
+    def serve(self, topic_id: bytes, committed: Mapping[int, int]) -> None:
+        """
+        Keep no verdict that nobody will ask for, now and later.
+
+        Args:
+            topic_id: of the source topic; one of this name that was deleted had another.
+            committed: the group's offset of each partition, those included that have long been silent.
+        """
+        self._topic_id = topic_id
+        self.pending = {source: pending for source, pending in self.pending.items() if source.topic_id == topic_id}
+        for partition, offset in committed.items():
+            self.committed(Source(topic_id, partition), offset)
 
     def answer(self, source: Source, offset: int, topic: str) -> Answer:
-        """Give what the log says of one source message; see `answers`."""
+        """Return what the log says of one source message; see `answers`."""
         return self.answers(source, [offset], topic)[0]
 
     def answers(self, source: Source, offsets: Sequence[int], topic: str) -> list[Answer]:
         """
-        Give what the log says of some messages of one partition.
+        Return what the log says of some messages of one partition.
 
         Args:
             source: the partition; `topic` is that topic's name, which the log does not carry.

@@ -30,7 +30,7 @@ class Retention:
         expire_after_ms: of the log's time since an original was seen; 0: never.
         expire_from: what counts as seen: its own record ("first"), or also its duplicates and redeliveries ("last").
             Moving an original costs as much as a new one, so "last" moves it only when a sixteenth of the window has
-            passed since it was seen, or, with `documents_max`, a sixteenth of so many rows has been added since.
+            passed since it was seen, or, with `documents_max`, a sixteenth of so many originals stand behind it.
         documents_max: originals after each record; 0: any number. The one that was seen longest ago leaves first.
     Raises:
         ValueError: a number is negative, or `expire_from` neither "first" nor "last".
@@ -74,8 +74,8 @@ class Retention:
         return max(self.expire_after_ms // _RENEWALS, 1) if self.expire_after_ms else None
 
     @property
-    def renewed_after_rows(self) -> int | None:
-        """… or when so many rows follow it, its own included; None: their number does not matter."""
+    def renewed_after_originals(self) -> int | None:
+        """… or when it is at least that many places from the queue's end; None: its place does not matter."""
         return max(self.documents_max // _RENEWALS, 1) + 1 if self.documents_max else None
 
 

@@ -15,21 +15,18 @@ from numpy.typing import NDArray
 
 from worker.errors import StopError
 from worker.log.answers import JUDGED_COLUMNS, Judged
-from worker.log.columns import Column
-from worker.log.compaction import compacted
 from worker.log.coverage import Coverage, Span
-from worker.log.definition import Definition
-from worker.log.judge import Judge
-from worker.log.originals import Originals
+from worker.log.definition import Declared, Definition
+from worker.log.holdings import BY_ROW
 from worker.log.pending import Pending
 from worker.log.record import Record, Source, decode
 from worker.log.replica import Replica
-from worker.log.retention import Retention
 from worker.log.snapshot_bytes import ARRAYS, Columns, Pieces, Snapshot, unpack
 
 __all__ = ["LogIdentity", "adopt", "capture", "restore"]
 
 _TOPIC_ID_BYTES = 16
+_LEFT_MIN = 1 << 16  # originals that have left; fewer are not worth a copy of the others
 _NEVER = -(2**63)  # stands for a horizon that is not there
 
 
@@ -47,29 +44,21 @@ def capture(replica: Replica, log: LogIdentity) -> Snapshot:
     Cost: O(chunks) for the originals, some 50 ns each, and O(rows) for what is pending. No column is copied.
     """
     judge, definition = replica.judge, replica.definition
-    held, retention = judge.held, definition.retention
+    held = judge.held
     arrays: dict[str, Pieces] = {f"originals.{name}": pieces for name, pieces in held.originals.pieces().items()}
-    arrays |= {
-        "originals.fingerprints": held.fingerprints.pieces(),
-        "originals.digests": held.digests.pieces(),
-        "originals.kinds": held.kinds.pieces(),
-        "originals.live": held.live.pieces(),
-        "originals.seen": [] if held.seen is None else held.seen.pieces(),
-    }
+    arrays |= {f"originals.{name}": [] for name in BY_ROW}  # retention alone has all of them
+    arrays |= {f"originals.{name}": column.pieces() for name, column in held.columns().items()}
     header = {
         "cluster_id": log.cluster_id,
         "topic_id": log.topic_id.hex(),
-        "scheme": definition.scheme,
-        "parameters": definition.parameters,
-        "max_distance": definition.max_distance,
-        "retention": [retention.expire_after_ms, retention.expire_from, retention.documents_max],
+        "definition": replica.acceptance.declared or Declared.of(definition, 0),
         "next_offset": replica.next_offset,
         "documents": replica.documents,
         "clock_ms": judge.clock_ms,
         "horizon_ms": judge.horizon_ms,
         "oldest": held.oldest,
         "firsts": held.originals.firsts,
-        "renumbered": held.renumbered,
+        "renumbered": replica.renumbered,
     }
     return Snapshot(header, {**arrays, **_sources_of(replica), **_pending_of(replica)})
 
@@ -78,10 +67,15 @@ def _column(name: str, values: Sequence[int]) -> Pieces:
     return [np.array(values, ARRAYS[name])]
 
 
+def _sources(replica: Replica) -> list[Source]:
+    """Return all sources, those included of which nothing is known but how far they are committed."""
+    return sorted({*replica.coverage, *replica.pending})
+
+
 def _sources_of(replica: Replica) -> dict[str, Pieces]:
-    """Give coverage, and how far each source is known to be committed."""
-    sources = sorted(replica.coverage)
-    spans = [(at, *span) for at, source in enumerate(sources) for span in replica.coverage[source]]
+    """Return coverage, and how far each source is known to be committed."""
+    sources = _sources(replica)
+    spans = [(at, *span) for at, source in enumerate(sources) for span in replica.coverage.get(source, ())]
     pruned = [replica.pending[source].pruned if source in replica.pending else 0 for source in sources]
     columns = {
         "sources.topic_ids": [byte for source in sources for byte in source.topic_id],
@@ -95,8 +89,8 @@ def _sources_of(replica: Replica) -> dict[str, Pieces]:
 
 
 def _pending_of(replica: Replica) -> dict[str, Pieces]:
-    """Give the verdicts that are not known to be committed: their records, and what the judge found."""
-    sources = sorted(replica.coverage)
+    """Return the verdicts that are not known to be committed: their records, and what the judge found."""
+    sources = _sources(replica)
     batches = [(at, b) for at, source in enumerate(sources) for b in replica.pending.get(source, ())]
     kept = {batch.log_offset: batch for _, batch in batches}  # several batches can share a record
     held = [kept[offset] for offset in sorted(kept)]
@@ -116,13 +110,13 @@ def _pending_of(replica: Replica) -> dict[str, Pieces]:
     arrays: dict[str, Pieces] = {name: _column(name, values) for name, values in columns.items()}
     arrays["records.bytes"] = [np.frombuffer(batch.record.data, np.uint8) for batch in held]
     for field in JUDGED_COLUMNS:
-        arrays[f"judged.{field}"] = [getattr(batch.judged, field) for batch in held]
+        arrays[f"judged.{field}"] = [getattr(batch.judged, field) for _, batch in batches]
     return arrays
 
 
 def restore(data: bytes | memoryview, definition: Definition, log: LogIdentity) -> Replica:
     """
-    Give the replica of a snapshot. It refers to `data` (a mapped file, say), which must stay as it is.
+    Return the replica of a snapshot. It refers to `data` (a mapped file, say), which must stay as it is.
 
     Args:
         definition: this worker's; log: the one it follows. Both must be the snapshot's.
@@ -136,11 +130,19 @@ def restore(data: bytes | memoryview, definition: Definition, log: LogIdentity) 
     arrays: Columns
     header, arrays = unpack(data)
     _check_identity(header, definition, log)
-    header, arrays = compacted(header, arrays)
-    replica = Replica(definition)
-    _restore_judge(replica.judge, arrays, header)
-    _restore_sources(replica, arrays)
+    declared = Declared(*header["definition"])
+    replica = Replica(definition, declared=declared if declared.record_format else None)
+    judge, held = replica.judge, replica.judge.held
     replica.next_offset = int(header["next_offset"])
+    judge.clock_ms, judge.horizon_ms = header["clock_ms"], header["horizon_ms"]
+    _restore_sources(replica, arrays)
+    held.load(_of_originals(arrays), header["firsts"])
+    live = int(arrays["originals.live"].sum())
+    if len(arrays["originals.live"]) - live >= max(_LEFT_MIN, live):
+        replica.compact()  # nobody waits yet
+    else:
+        held.build()
+        held.oldest = int(header["oldest"])
     return replica
 
 
@@ -155,30 +157,12 @@ def adopt(replica: Replica, header: Mapping[str, Any], arrays: Columns) -> list[
 
     Cost: O(chunks), some 100 ns each.
     """
-    held, (first, *first_bytes) = replica.judge.held, header["firsts"]
-    since = held.renumbered - header["renumbered"]
-    return held.adopt(_of_originals(arrays), (first - since, *first_bytes))
+    is_same = replica.renumbered == header["renumbered"]
+    return replica.judge.held.adopt(_of_originals(arrays), header["firsts"]) if is_same else []
 
 
 def _of_originals(arrays: Columns) -> Columns:
     return {name.removeprefix("originals."): values for name, values in arrays.items() if name.startswith("originals.")}
-
-
-def _restore_judge(judge: Judge, arrays: Columns, header: Mapping[str, Any]) -> None:
-    """Put back the originals, and build what finds them: that is faster than reading it."""
-    held, firsts = judge.held, header["firsts"]
-    own = _of_originals(arrays)
-    held.originals = Originals.from_arrays(own, firsts)
-    held.fingerprints = Column.from_array(np.uint64, own["fingerprints"], firsts[0])
-    held.digests = Column.from_array(np.uint64, own["digests"], firsts[0])
-    held.kinds = Column.from_array(np.uint8, own["kinds"], firsts[0])
-    held.live = Column.from_array(np.uint8, own["live"], firsts[0])
-    if held.seen is not None:
-        held.seen = Column.from_array(np.int64, own["seen"], firsts[0])
-    held.build()
-    held.oldest = int(header["oldest"])
-    held.renumbered = int(header["renumbered"])
-    judge.clock_ms, judge.horizon_ms = header["clock_ms"], header["horizon_ms"]
 
 
 def _check_identity(header: Mapping[str, Any], definition: Definition, log: LogIdentity) -> None:
@@ -189,15 +173,7 @@ def _check_identity(header: Mapping[str, Any], definition: Definition, log: LogI
             f"{log.topic_id.hex()} in cluster {log.cluster_id}: the topic was recreated, or the cluster is another. "
             f"Remove the snapshots to restore from this log"
         )
-    retention = Retention(*header["retention"])
-    made = Definition(header["scheme"], header["parameters"], header["max_distance"], retention)
-    if (made.scheme, made.hash) != (definition.scheme, definition.hash):
-        raise StopError(
-            f"the snapshot was made with scheme {made.scheme}, parameters {made.parameters}, max_distance "
-            f"{made.max_distance} and {retention}; this worker has {definition.scheme}, {definition.parameters}, "
-            f"{definition.max_distance} and {definition.retention}. Start it with the snapshot's parameters, or give "
-            f"it a new log topic and another state directory"
-        )
+    definition.check(Declared(*header["definition"]), "the snapshot")
 
 
 def _restore_sources(replica: Replica, arrays: Columns) -> None:
@@ -214,27 +190,28 @@ def _restore_sources(replica: Replica, arrays: Columns) -> None:
     for at, first, stop in _rows_of(arrays, "coverage.sources", "coverage.firsts", "coverage.stops"):
         replica.coverage[sources[at]].add(first, stop)
     records = list(_records_of(arrays))
+    row = 0
     for source_at, record_at, first, stop, row_first, row_stop in _rows_of(
         arrays, *(f"batches.{name}" for name in ("sources", "records", "firsts", "stops", "row_firsts", "row_stops"))
     ):
-        record, judged, log_offset, timestamp_ms = records[record_at]
+        record, horizon_ms, log_offset, timestamp_ms = records[record_at]
+        row, begin = row + row_stop - row_first, row
+        columns = {field: arrays[f"judged.{field}"][begin:row] for field in JUDGED_COLUMNS}
+        judged = Judged(**columns, horizon_ms=horizon_ms)
         replica.pending[sources[source_at]].add(
             Span(first, stop), record, judged, (row_first, row_stop), log_offset, timestamp_ms
         )
 
 
-def _records_of(arrays: Columns) -> Iterator[tuple[Record, Judged, int, int]]:
-    """Give each record with pending verdicts, what the judge found, its offset and its time stamp."""
-    start = row = 0
+def _records_of(arrays: Columns) -> Iterator[tuple[Record, int | None, int, int]]:
+    """Return each record with pending verdicts, its horizon, its offset and its time stamp."""
+    start = 0
     for end, log_offset, timestamp_ms, horizon_ms in _rows_of(
         arrays, *(f"records.{name}" for name in ("ends", "log_offsets", "timestamps", "horizons"))
     ):
         record = decode(arrays["records.bytes"][start:end].tobytes())
-        stop = row + len(record)
-        columns = {field: arrays[f"judged.{field}"][row:stop] for field in JUDGED_COLUMNS}
-        judged = Judged(**columns, horizon_ms=None if horizon_ms == _NEVER else horizon_ms)
-        yield record, judged, log_offset, timestamp_ms
-        start, row = end, stop
+        yield record, None if horizon_ms == _NEVER else horizon_ms, log_offset, timestamp_ms
+        start = end
 
 
 def _rows_of(arrays: Columns, *names: str) -> Iterator[tuple[int, ...]]:

@@ -23,7 +23,7 @@ from worker.errors import RestoreError, StopError
 
 __all__ = ["ARRAYS", "FORMAT_VERSION", "Columns", "Pieces", "Snapshot", "unpack"]
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 7
 
 _MAGIC = b"NDSNAP\r\n"
 _PREAMBLE = struct.Struct("<8sIIQQ")
@@ -38,9 +38,11 @@ ARRAYS: dict[str, str] = {
     "originals.url_begins": "<i8",
     "originals.url_bytes": "u1",
     "originals.fingerprints": "<u8",
+    "originals.doubts": "<u8",
     "originals.digests": "<u8",
     "originals.kinds": "u1",
     "originals.live": "u1",  # 1: in the index
+    "originals.latest": "u1",  # 1: no later original had its URL
     "originals.seen": "<i8",  # the log's time; empty where originals stay for ever
     "sources.topic_ids": "u1",  # 16 bytes a source
     "sources.partitions": "<i4",
@@ -53,8 +55,10 @@ ARRAYS: dict[str, str] = {
     "records.log_offsets": "<i8",
     "records.timestamps": "<i8",
     "records.horizons": "<i8",
-    "judged.originals": "<i8",  # one entry a row of these records
+    "judged.originals": "<i8",  # one entry a row of the batches below
+    "judged.formers": "<i8",
     "judged.distances": "u1",
+    "judged.looks": "<u2",
     "judged.remarks": "u1",
     "judged.documents": "<i8",
     "batches.sources": "<u4",
@@ -89,7 +93,7 @@ class Snapshot:
 
     def parts(self) -> Iterator[bytes | memoryview]:
         """
-        Give the bytes in parts, to be written one behind the other. The same replica gives the same bytes.
+        Return the bytes in parts, to be written one behind the other. The same replica gives the same bytes.
 
         Cost: O(bytes), read twice: the checksum stands in front.
         """

@@ -1,0 +1,267 @@
+"""Which records of a log count: the first definition rules, and all replicas ignore the same (fault row 24)."""
+
+from __future__ import annotations
+
+import random
+import struct
+from dataclasses import replace
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.log.test_replica import TOPIC, Step, record, rows, steps
+from tests.oracle import Said, said
+from worker.core.search import SearchRules
+from worker.errors import DefinitionError, StopError
+from worker.log import acceptance
+from worker.log.acceptance import Acceptance, Ignored
+from worker.log.definition import Definition, is_declaration
+from worker.log.record import FORMAT_VERSION, Row, RowKind, Section, Source, encode
+from worker.log.replica import Replica
+from worker.log.retention import Retention
+from worker.log.snapshot import LogIdentity, capture, restore
+from worker.shell.memory_log import MemoryLog, MemoryReader, MemoryWriter
+from worker.shell.ordering import Ordering, Part
+
+DEFINITION = Definition("nd1", "0" * 16, SearchRules("exact", 3))
+OTHER = Definition("nd1", "0" * 16, SearchRules("exact", 6))
+DECLARED = DEFINITION.declaration("w1", FORMAT_VERSION)
+ROW = Row(0, RowKind.FULL, "d", "https://example.org/", 5, 7, 7, 9)
+LOG = LogIdentity("cluster", b"l" * 16)
+
+
+def of(definition: Definition, record_format: int = FORMAT_VERSION, **fields: object) -> bytes:
+    """A record with one row."""
+    row = ROW._replace(**fields)  # type: ignore[arg-type]
+    section = Section(Source(TOPIC, 0), row.offset, row.offset + 1, -1, [row])
+    return next(encode(definition.author("w"), [section], 10_000, record_format))
+
+
+def with_format(data: bytes, number: int) -> bytes:
+    """A record that says that it has another format."""
+    return data[:4] + struct.pack("<H", number) + data[6:]
+
+
+def later_declaration(definition: Definition, number: int) -> bytes:
+    """A declaration as a later version writes it: other fields beside those that all versions know."""
+    fields = orjson.loads(definition.declaration("w9", number))
+    return orjson.dumps({**fields, "new": [1], "rules": {**fields["rules"], "new_rule": 1}})
+
+
+STRAY = {
+    "null": b"",
+    "text": b'{"url": "https://example.org/", "text": "from a console producer"}',
+    "cut": of(DEFINITION)[:-1],
+    "other rows": of(OTHER),
+    "other definition": OTHER.declaration("w2", FORMAT_VERSION),
+    "later definition": later_declaration(OTHER, FORMAT_VERSION + 1),
+    "later rows": with_format(of(DEFINITION), FORMAT_VERSION + 1),
+    "declaration without rules": b'{"neardup":"definition","format":2,"raises":true,"hash":"","scheme":"","author":""}',
+    "declaration cut": DECLARED[:-1],
+    "a kind that is none": of(DEFINITION, kind=7),
+    "a time that is none": of(DEFINITION, fetched_at_ms=2**62),
+}
+
+
+@pytest.mark.parametrize("name", STRAY)
+def test_a_stray_record_changes_nothing(name: str) -> None:
+    """Neither coverage nor originals nor the log's clock nor the format: only the offset moves on."""
+    replica, plain = (Replica(replace(DEFINITION, retention=Retention(1_000))) for _ in range(2))
+    for each in (replica, plain):
+        each.read(each.definition.declaration("w1", FORMAT_VERSION), 0, 0)
+        each.read(of(each.definition), 1, 5)
+    applied = replica.read(STRAY[name], 2, 9_999_999)
+    assert applied.ignored is not None and applied[:2] == (0, 0)
+    plain.next_offset = 3
+    assert bytes_of(replica) == bytes_of(plain)
+
+
+def bytes_of(replica: Replica) -> bytes:
+    """The snapshot, as one piece."""
+    return b"".join(capture(replica, LOG).parts())
+
+
+def test_why_a_record_is_ignored() -> None:
+    """The three reasons that the metric tells apart."""
+    door = Acceptance(DEFINITION)
+    assert door.accept(DECLARED, 0) is None
+    found = {name: door.accept(data, 1) for name, data in STRAY.items()}
+    assert {name for name, reason in found.items() if reason is Ignored.DEFINITION} == {
+        "other rows", "other definition", "later definition",
+    }  # fmt: skip
+    assert {name for name, reason in found.items() if reason is Ignored.FORMAT} == {"later rows"}
+    assert set(found.values()) == set(Ignored)
+
+
+@given(rows(), rows(), steps, st.randoms(use_true_random=False))
+def test_stray_records_anywhere_change_no_answer(
+    one: list[Row], two: list[Row], taken: list[Step], dice: random.Random
+) -> None:
+    """Before the definition, behind it, between any two records, with a restart among them: the same replica."""
+    records = [record({0: one, 1: two}, step) for step in taken]
+    replica, plain = Replica(DEFINITION), Replica(DEFINITION)
+    for number, data in enumerate([DECLARED, *records]):
+        plain.read(data, number, 7)
+    strays = sorted(data for name, data in STRAY.items() if "definition" not in name)
+    log = [*dice.sample(strays, 2), DECLARED]
+    for data in records:
+        log += [*dice.sample(sorted(STRAY.values()), dice.randint(0, 2)), data]
+    for number, data in enumerate(log):
+        replica.read(data, number, 7)
+        if dice.random() < 0.1:
+            replica = restore(bytes_of(replica), DEFINITION, LOG)
+    assert answers(replica) == answers(plain)
+
+
+def answers(replica: Replica) -> dict[tuple[int, int], Said]:
+    """What a replica says of each document that its log has."""
+    places = [(Source(TOPIC, partition), offset) for partition in (0, 1) for offset in range(40)]
+    return {
+        (source.partition, offset): said(replica.answer(source, offset, "documents"))
+        for source, offset in places
+        if not replica.missing(source, offset, offset + 1)
+    }
+
+
+def test_the_first_definition_rules() -> None:
+    """Whoever has another one stops, with the settings that differ named with both values."""
+    data = OTHER.declaration("w2", FORMAT_VERSION)
+    with pytest.raises(DefinitionError, match=r"record 5, written by 'w2'.*: max_distance is 6 there, 3 here$"):
+        Replica(DEFINITION).read(data, 5, 0)
+    follower = Replica(OTHER)
+    assert follower.read(data, 5, 0).ignored is None
+    assert follower.read(DECLARED, 6, 0).ignored is Ignored.DEFINITION
+
+
+def test_a_log_from_before_definitions_were_declared_is_refused_or_followed() -> None:
+    """Its first rows, of format 1, are its definition; rows of a later format never are."""
+    with pytest.raises(DefinitionError, match=rf"hash is '{OTHER.hash:016x}' there, '{DEFINITION.hash:016x}' here"):
+        Replica(DEFINITION).read(of(OTHER, 1), 0, 0)
+    replica = Replica(DEFINITION)
+    assert replica.read(of(DEFINITION), 0, 0).ignored is Ignored.DEFINITION
+    assert replica.read(of(DEFINITION, 1), 1, 0).judged == 1
+    assert replica.read(of(DEFINITION, 2, offset=1), 2, 0).ignored is Ignored.FORMAT
+
+
+def test_a_rolling_upgrade() -> None:
+    """New versions read old records and write them until a declaration allows their own; then the old ones end."""
+    old_log = [DEFINITION.declaration("old", 1), of(DEFINITION, 1)]
+    raised, new = DEFINITION.declaration("new", 2, raises=True), of(DEFINITION, 2, offset=1, doubts=5)
+    replica = Replica(DEFINITION)
+    for offset, data in enumerate(old_log):
+        replica.read(data, offset, 0)
+    assert replica.read(new, 2, 0).ignored is Ignored.FORMAT  # although this version could read it: others could not
+    assert restore(bytes_of(replica), DEFINITION, LOG).acceptance.record_format == 1
+    assert replica.read(DEFINITION.declaration("late", 2), 3, 0).ignored is None  # written before it had read the log
+    assert replica.acceptance.record_format == 1
+    assert replica.read(raised, 4, 0).ignored is None
+    assert replica.read(new, 5, 0).judged == 1
+    assert replica.read(of(DEFINITION, 1, offset=2), 6, 0).judged == 1  # of a worker that had not read so far
+    assert replica.read(DEFINITION.declaration("old", 1, raises=True), 7, 0).ignored is None
+    assert replica.acceptance.record_format == 2
+
+
+def test_an_older_version_ignores_what_newer_ones_ignore_and_ends_where_they_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A version that reads format 1 only, on the same log: the same decisions up to the declaration, then the end."""
+    monkeypatch.setattr(acceptance, "FORMAT_VERSION", 1)
+    replica = Replica(DEFINITION)
+    for offset, data in enumerate([DEFINITION.declaration("old", 1), of(DEFINITION, 1), of(DEFINITION, 2, offset=1)]):
+        replica.read(data, offset, 0)
+    assert not replica.missing(Source(TOPIC, 0), 0, 1) and replica.missing(Source(TOPIC, 0), 1, 2)
+    with pytest.raises(StopError, match="goes on in records of format 2, this version reads up to 1: start the newer"):
+        replica.read(DEFINITION.declaration("new", 2, raises=True), 3, 0)
+
+
+def worker(log: MemoryLog, definition: Definition, name: str, record_format: int = 0) -> Ordering:
+    """A worker's way to the log."""
+    replica = Replica(definition)
+    writer = MemoryWriter(log)
+    return Ordering(replica, MemoryReader(log), writer, definition.author(name), 10_000, record_format=record_format)
+
+
+def part(offset: int) -> Part:
+    """One document."""
+    return Part(Source(TOPIC, 0), offset, offset + 1, -1, [ROW._replace(offset=offset, doc_id=f"d{offset}")])
+
+
+def append(one: Ordering, offset: int) -> None:
+    """Append a document."""
+    one.append(one.missing([part(offset)]))
+
+
+def test_of_two_workers_on_an_empty_log_the_first_rules_and_the_other_stops() -> None:
+    """Neither has read the other's record when it appends; nothing of the second one counts."""
+    log = MemoryLog(lambda: 0)
+    first, second = worker(log, DEFINITION, "w1"), worker(log, OTHER, "w2")
+    append(first, 0)
+    with pytest.raises(DefinitionError, match=r"written by 'w1'.*max_distance is 3 there, 6 here"):
+        append(second, 1)
+    append(first, 2)
+    third = worker(log, DEFINITION, "w3")
+    third.restore()
+    assert third.missing([part(0), part(2)]) == [] and len(third.missing([part(1)])) == 1
+
+
+def test_workers_of_one_definition_declare_it_twice_and_go_on() -> None:
+    """The second declaration says nothing new."""
+    log = MemoryLog(lambda: 0)
+    workers = [worker(log, DEFINITION, f"w{number}") for number in range(2)]
+    for offset, each in enumerate([*workers, *workers]):
+        append(each, offset)
+    assert workers[1].missing([part(offset) for offset in range(4)]) == []
+    assert sum(is_declaration(entry.value) for entry in log.entries) == 2
+
+
+def test_an_author_whose_records_are_ignored_stops() -> None:
+    """A record that no replica takes is fatal to the one who wrote it, and to nobody else."""
+    log = MemoryLog(lambda: 0)
+    good, bad = worker(log, DEFINITION, "w1"), worker(log, DEFINITION, "w2")
+    append(good, 0)
+    bad.restore()
+    bad._author = OTHER.author("w2")
+    with pytest.raises(StopError, match=r"does not take this worker's records: those of offsets \[1, 2\)"):
+        append(bad, 1)
+    append(good, 2)
+    assert good.replica.next_offset == 4
+
+
+def test_the_format_of_a_log_is_raised_by_a_setting_alone() -> None:
+    """Workers write the log's format, old or new, until one is told to raise it; then all follow."""
+    log = MemoryLog(lambda: 0)
+    old, new = worker(log, DEFINITION, "old", 1), worker(log, DEFINITION, "new")
+    append(old, 0)
+    append(new, 1)
+    told = worker(log, DEFINITION, "told", 2)
+    told.restore()
+    append(told, 2)
+    new.follow(0)
+    append(new, 3)
+    formats = [struct.unpack_from("<H", entry.value, 4)[0] for entry in log.entries if entry.value[:4] == b"NDLG"]
+    assert formats == [1, 1, 2, 2]
+
+
+def test_all_that_decides_a_verdict_is_in_the_hash() -> None:
+    """Each part of a definition alone makes another one."""
+    base = Definition("nd1", "0" * 16)
+    others = [
+        replace(base, scheme="nd2"), replace(base, parameters="1" * 16), replace(base, pages="pages-2"),
+        replace(base, search=SearchRules("exact", 12)), replace(base, search=SearchRules(look_min=801)),
+        replace(base, search=SearchRules(patterns=17)), replace(base, retention=Retention(1_000)),
+    ]  # fmt: skip
+    assert len({each.hash for each in [base, *others]}) == len(others) + 1
+    for other in others:
+        with pytest.raises(DefinitionError):
+            Replica(base).read(other.declaration("w", FORMAT_VERSION), 0, 0)
+    assert replace(base, settings={"token_unit": "word"}).hash == base.hash
+
+
+def test_only_what_differs_is_named() -> None:
+    """Values come back from JSON as they went in, lists for tuples; without readable rules the hashes are named."""
+    one, two = (Definition("nd1", digit * 16, settings={"widths": (2, 3), "weight": int(digit)}) for digit in "12")
+    with pytest.raises(DefinitionError) as refusal:
+        Replica(one).read(two.declaration("w", FORMAT_VERSION), 0, 0)
+    assert refusal.value.differences == {"parameters": ("2" * 16, "1" * 16), "weight": (2, 1)}

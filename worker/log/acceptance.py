@@ -1,0 +1,92 @@
+"""
+Which records of the log count: the first definition rules, and what is not of it changes nothing, on any replica.
+
+    record                                  the log has no definition    it has one, of records of format f
+    declaration of a definition             it rules from now on         the same one: its format rules if it is above
+                                                                         f and "raises"; another one: ignored
+    rows of format 1                        their definition rules       of it, of a format up to f: applied
+    rows of a later format                  ignored                      else: ignored
+    anything else, damage, null             ignored                      ignored
+
+A rule looks at the log alone, so that all replicas ignore the same, whatever their version: a worker that could read a
+newer format ignores it, too, until a declaration allows it. A worker whose own definition is not the log's stops.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from worker.errors import RecordError, StopError
+from worker.log.definition import Declared, Definition, is_declaration
+from worker.log.record import FORMAT_VERSION, Record, decode
+
+__all__ = ["Acceptance", "Ignored"]
+
+
+class Ignored(StrEnum):
+    """Why a record of the log changes nothing."""
+
+    FOREIGN = "foreign"  # not ours, null or damaged
+    DEFINITION = "definition"  # of another definition than the log's
+    FORMAT = "format"  # of a newer format than the log's
+
+
+class Acceptance:
+    """
+    Decides on each record of one log, in order.
+
+    Args:
+        definition: this process's; the log must have the same.
+        declared: the log's definition, where a snapshot knows it; None: it has none yet.
+    """
+
+    def __init__(self, definition: Definition, declared: Declared | None = None) -> None:
+        self.definition = definition
+        self.declared = declared
+        self._hash = definition.hash
+
+    @property
+    def record_format(self) -> int:
+        """The highest format of the log's records that counts; 0: the log has no definition yet."""
+        return self.declared.record_format if self.declared else 0
+
+    def accept(self, value: bytes, log_offset: int) -> Record | Ignored | None:
+        """
+        Return the record to apply, or why it is ignored; None for a definition that is this process's.
+
+        Raises:
+            DefinitionError: the log's definition is not this process's.
+            StopError: from here on the log's records have a format that this version cannot read.
+        Cost: that of `decode`.
+        """
+        try:
+            if is_declaration(value):
+                return self._declare(Declared.decode(value), log_offset)
+            record = decode(value)
+        except RecordError as error:
+            return Ignored.FORMAT if error.is_newer else Ignored.FOREIGN
+        author = record.author
+        if not self.record_format and record.format == 1:
+            self._declare(Declared(1, author.scheme, f"{author.parameters_hash:016x}", author.name), log_offset)
+        if not self.record_format or (author.scheme, author.parameters_hash) != (self.definition.scheme, self._hash):
+            return Ignored.DEFINITION
+        return record if record.format <= self.record_format else Ignored.FORMAT
+
+    def _declare(self, declared: Declared, log_offset: int) -> Ignored | None:
+        where = f"the log (record {log_offset}, written by {declared.author!r})"
+        if not self.declared:
+            self.definition.check(declared, where)
+        elif (declared.scheme, declared.hash) != (self.definition.scheme, f"{self._hash:016x}"):
+            return Ignored.DEFINITION
+        elif not declared.raises:
+            return None
+        if declared.record_format > FORMAT_VERSION:
+            raise StopError(
+                f"{where} goes on in records of format {declared.record_format}, this version reads up to "
+                f"{FORMAT_VERSION}: start the newer version that the other workers run"
+            )
+        if not self.declared:
+            self.declared = declared
+        elif declared.record_format > self.record_format:
+            self.declared = self.declared._replace(record_format=declared.record_format)
+        return None
