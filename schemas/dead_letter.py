@@ -58,14 +58,14 @@ class DeadLetterHeaders(BaseModel):
         Field(
             alias="neardup.value",
             pattern=r"^(original|pointer)$",
-            description="original: the value is the message's own; pointer: it was too large to copy.",
+            description="original: the value is the message's own; pointer: too large to copy, or unreadable.",
             examples=["original"],
         ),
     ]
 
 
 class DeadLetterPointer(BaseModel):
-    """In place of a message that is too large to copy: where it is, how large, and its digest."""
+    """In place of a message that is too large to copy, or cannot be read: where it is, how large, and its digest."""
 
     model_config = ConfigDict(**WIRE, title="dead letter pointer")
 
@@ -73,9 +73,12 @@ class DeadLetterPointer(BaseModel):
     partition: Annotated[Partition, Field(description="Its partition.", examples=[3])]
     offset: Annotated[Offset, Field(description="Its offset.", examples=[7])]
     value_bytes: Annotated[
-        int, Field(ge=0, le=OFFSET_MAX, description="Size of its value, bytes.", examples=[10485760])
-    ]
-    value_sha256: Annotated[Sha256, Field(description="SHA-256 of its value, hex.", examples=["0" * 64])]
+        int | None,
+        Field(ge=0, le=OFFSET_MAX, description="Size of its value, bytes. Left out: unreadable.", examples=[10485760]),
+    ] = None
+    value_sha256: Annotated[
+        Sha256 | None, Field(description="SHA-256 of its value, hex. Left out: unreadable.", examples=["0" * 64])
+    ] = None
     key_bytes: Annotated[
         int | None, Field(ge=0, description="Size of its key, bytes. Left out: the key is here.", examples=[2000000])
     ] = None

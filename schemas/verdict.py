@@ -12,7 +12,14 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from schemas.fields import OFFSET_MAX, WIRE, DocId, Offset, Partition, Timestamp, Topic, Url
 
-__all__ = ["DuplicateOfMessage", "FingerprintMessage", "IndexMessage", "SourceMessage", "VerdictMessage"]
+__all__ = [
+    "DuplicateOfMessage",
+    "FingerprintMessage",
+    "FormerVersionMessage",
+    "IndexMessage",
+    "SourceMessage",
+    "VerdictMessage",
+]
 
 _HEX = r"^[0-9a-f]{16}$"
 Hex64 = Annotated[str, Field(pattern=_HEX, min_length=16, max_length=16)]
@@ -30,18 +37,64 @@ class DuplicateOfMessage(BaseModel):
     ]
     kind: Annotated[
         Literal["exact", "near"],
-        Field(description="exact: the same tokens in the same order; near: within max_distance.", examples=["near"]),
+        Field(
+            description="exact: the same tokens in the same order; near: by the search's rules.",
+            examples=["near"],
+        ),
     ]
     distance: Annotated[
         int, Field(ge=0, le=64, description="Hamming distance of the two fingerprints, in bits.", examples=[2])
     ]
     similarity: Annotated[
         float,
-        Field(ge=0, le=1, allow_inf_nan=False, description="1 - distance / 64, from 0 to 1.", examples=[0.96875]),
+        Field(
+            ge=0,
+            le=1,
+            allow_inf_nan=False,
+            description="Estimate of the cosine of the features, 0 to 1.",
+            examples=[0.987],
+        ),
     ]
     same_url: Annotated[
         bool, Field(description="True: the same URL captured again. False: a copy elsewhere.", examples=[False])
     ]
+    found_by: Annotated[
+        Literal["text", "directed", "exact"],
+        Field(
+            description="text: short texts, by their digest; directed: by fingerprint and doubts, with a second "
+            "look, which is the similarity; exact: everything within max_distance, similarity by the distance.",
+            examples=["directed"],
+        ),
+    ]
+
+
+class FormerVersionMessage(BaseModel):
+    """The original that had this document's URL, or its doc_id, before it, and how much has changed since."""
+
+    model_config = ConfigDict(**WIRE, title="former_version")
+
+    doc_id: Annotated[DocId, Field(description="doc_id of the former version.", examples=["crawl-6/000123"])]
+    url: Annotated[Url, Field(description="Its URL.", examples=["https://example.org/news/1.html"])]
+    fetched_at: Annotated[
+        Timestamp, Field(description="Time of its capture, UTC.", examples=["2024-04-01T12:00:00.500Z"])
+    ]
+    changed: Annotated[
+        Literal["not", "little", "much"],
+        Field(
+            description="not: the same tokens in the same order; little: one would be taken for the other; much: else.",
+            examples=["little"],
+        ),
+    ]
+    similarity: Annotated[
+        float | None,
+        Field(
+            ge=0,
+            le=1,
+            allow_inf_nan=False,
+            examples=[0.914],
+            description="As of a duplicate. Left out: a short text that is not equal.",
+        ),
+    ] = None
 
 
 class FingerprintMessage(BaseModel):
@@ -131,6 +184,10 @@ class VerdictMessage(BaseModel):
     duplicate_of: Annotated[
         DuplicateOfMessage | None, Field(description="The original. With the verdict duplicate, and only then.")
     ] = None
+    former_version: Annotated[
+        FormerVersionMessage | None,
+        Field(description="The page's version before this one. Left out: none is known, or its delivery was repeated."),
+    ] = None
     fingerprint: Annotated[
         FingerprintMessage | None, Field(description="With new and duplicate; left out when there is none.")
     ] = None
@@ -148,6 +205,8 @@ class VerdictMessage(BaseModel):
     def _fields_agree(self) -> VerdictMessage:
         if (self.duplicate_of is not None) != (self.verdict == "duplicate"):
             raise ValueError(f"duplicate_of belongs to the verdict duplicate, and only to it, got {self.verdict}")
+        if self.former_version is not None and self.verdict not in ("new", "duplicate"):
+            raise ValueError(f"former_version belongs to the verdicts new and duplicate, got {self.verdict}")
         if self.fingerprint is None and self.verdict in ("new", "duplicate"):
             raise ValueError(f"the verdict {self.verdict} needs a fingerprint")
         return self

@@ -4,14 +4,18 @@ Every error of neardup, in one small tree. The class says what the shell does wi
     NeardupError
     ├── DocumentError    this document cannot be judged        -> dead letter, the batch goes on
     ├── RetryError       a passing condition                   -> abort, rewind, try again, with a limit
-    ├── RestoreError     this snapshot cannot be used          -> the older one, else the log
+    ├── RecordError      this record of the log is not ours    -> ignored by all replicas alike, counted
+    ├── RestoreError     this snapshot is damaged              -> the older one, else the log
     └── StopError        settings, topics or log are wrong     -> the process ends and says the remedy
-        └── FencedError  another process has taken this slot   -> the process ends at once, touching nothing
+        ├── DefinitionError  the log has another definition    -> the same
+        └── FencedError      another process has this slot     -> the process ends at once, touching nothing
 
 A mistake of a library caller is a plain ValueError or TypeError.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 
 class NeardupError(Exception):
@@ -23,7 +27,7 @@ class DocumentError(NeardupError):
     One document cannot be judged; it goes to the dead letters with `code` and the text of the error.
 
     Args:
-        code: a short stable class for machines, in kebab case: "invalid-json", "no-body", "extractor-timeout".
+        code: a short stable class for machines, in kebab case: "invalid-json", "no-body", "fingerprint-failed".
         text: for people: the value, the bound and the remedy. Cut at 1,000 characters.
     """
 
@@ -52,12 +56,41 @@ class RetryError(NeardupError):
         super().__init__(text)
 
 
+class RecordError(NeardupError):
+    """A record of the log is not ours, damaged or of a newer format: it changes nothing, on any replica."""
+
+    def __init__(self, text: str, *, is_newer: bool = False) -> None:
+        self.is_newer = is_newer
+        super().__init__(text)
+
+
 class RestoreError(NeardupError):
-    """A snapshot cannot be used: it is damaged, foreign or of a newer version. The next older source is tried."""
+    """A snapshot is damaged, or of an older format: the next older source is tried. A foreign one is a StopError."""
 
 
 class StopError(NeardupError):
     """Going on would be wrong or pointless: the process ends with exit code 1 and this text, remedy included."""
+
+
+class DefinitionError(StopError):
+    """
+    The log, or a snapshot, has another definition than this process.
+
+    Args:
+        where: what has it: "the log (record 0, written by w1)".
+        differences: the settings that differ, by name: the value there, the value here.
+        remedy: what to do; whoever knows what this process is adds it.
+    """
+
+    def __init__(self, where: str, differences: Mapping[str, tuple[object, object]], remedy: str = "") -> None:
+        self.where = where
+        self.differences = differences
+        named = "; ".join(f"{name} is {there!r} there, {here!r} here" for name, (there, here) in differences.items())
+        super().__init__(f"{where} has another definition: {named}" + (f". {remedy}" if remedy else ""))
+
+    def with_remedy(self, remedy: str) -> DefinitionError:
+        """Return this error with what to do."""
+        return type(self)(self.where, self.differences, remedy)
 
 
 class FencedError(StopError):

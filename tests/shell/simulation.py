@@ -16,10 +16,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tests.oracle import Oracle, Said, said
+from worker.core.search import SearchRules
 from worker.core.verdict import Verdict
 from worker.errors import FencedError, RetryError
-from worker.log.definition import Definition
-from worker.log.record import Row, RowKind, Source
+from worker.log.definition import Definition, is_declaration
+from worker.log.record import FORMAT_VERSION, Row, RowKind, Section, Source, encode
 from worker.log.replica import Rejection, Replica
 from worker.log.retention import Retention
 from worker.settings import Settings
@@ -35,7 +36,8 @@ from worker.shell.ports import LogEntry, Outgoing, SourceMessage
 from worker.shell.publishing import Answered, Publishing
 from worker.shell.watchdog import Watchdog
 
-DEFINITION = Definition("nd1", "0" * 16, 3)
+DEFINITION = Definition("nd1", "0" * 16, SearchRules("exact", 3))
+DIRECTED = SearchRules(look_min=700)
 RETENTIONS = (
     Retention(),
     Retention(expire_after_ms=4),
@@ -63,7 +65,11 @@ class World:
 
     def __init__(self, seed: int, partitions: int = 3, documents: int = 12) -> None:
         self.random = random.Random(seed)
-        self.definition = replace(DEFINITION, retention=RETENTIONS[seed % len(RETENTIONS)])
+        self.definition = replace(
+            DEFINITION,
+            retention=RETENTIONS[seed % len(RETENTIONS)],
+            search=(DEFINITION.search, DIRECTED)[seed // 5 % 2],
+        )
         self.faults = True
         self.log = MemoryLog(lambda: self.log.stop)
         self.sources = [[self._row(part, offset) for offset in range(documents)] for part in range(partitions)]
@@ -80,7 +86,8 @@ class World:
         fingerprint = self.random.randrange(6) * 0x0101_1001_0110_1001 ^ 1 << self.random.randrange(64)
         note = "some-code: some text" if kind in (RowKind.DEAD, RowKind.SKIPPED) else ""
         doc_id = f"{partition}-{offset}" if self.random.random() < 0.8 else f"again-{self.random.randrange(4)}"
-        return Row(offset, kind, doc_id, "https://example.org/", offset, fingerprint, self.random.randrange(4), 3, note)
+        digest, doubts = self.random.randrange(4), self.random.getrandbits(64) & self.random.getrandbits(64)
+        return Row(offset, kind, doc_id, "https://example.org/", offset, fingerprint, digest, 3, note, doubts)
 
     def chance(self, probability: float) -> bool:
         """Draw; never true once the faults are over."""
@@ -90,6 +97,17 @@ class World:
         """Die with this probability."""
         if self.chance(probability):
             raise Crash
+
+    def stray(self) -> None:
+        """Let somebody else append a record that is none of the log's."""
+        if self.chance(0.05):
+            other = replace(self.definition, parameters="f" * 16)
+            row = [Section(Source(TOPIC_ID, 0), 0, 12, 12, [self.sources[0][0]])]
+            rows = next(encode(other.author("stray"), row, 10_000))
+            kinds = [b"", b"{}", rows, rows[:-1], rows[:4] + b"\xff" + rows[5:]]
+            if any(is_declaration(entry.value) for entry in self.log.entries):  # the first one rules
+                kinds.append(other.declaration("stray", FORMAT_VERSION))
+            self.log.append(self.random.choice(kinds))
 
     def commit(self, messages: Sequence[Outgoing], offsets: Mapping[int, int]) -> None:
         """Make answers and offsets visible together."""
@@ -157,6 +175,7 @@ class DyingWriter:
         """Append in order."""
         last = -1
         for record in records:
+            self._world.stray()
             self._world.crash(0.01)
             last = self._world.log.append(record)
             self._world.crash(0.01)
@@ -453,7 +472,7 @@ class History:
         answered = Counter((partition, offset) for partition, offset, _ in world.published)
         wanted = Counter((part, row.offset) for part, rows in enumerate(world.sources) for row in rows)
         assert answered == wanted, f"lost {wanted - answered}, repeated {answered - wanted}"
-        oracle = Oracle(world.definition.max_distance, world.definition.retention)
+        oracle = Oracle.of(world.definition)
         for entry in world.log.entries:
             oracle.apply(entry.value, entry.timestamp_ms)
         for partition, offset, answer in world.published:

@@ -43,6 +43,9 @@ class Coordinator:
         error = None if code is None else KafkaError(code)
         return [Answer(part.partition, error) for part in parts]
 
+    def poll(self, _wait_s: float) -> None:
+        """Nothing has come."""
+
     def close(self) -> None:
         """Nothing to end."""
 
@@ -83,7 +86,7 @@ def test_what_cannot_pass_ends_the_asking_at_once(monkeypatch: pytest.MonkeyPatc
 def test_the_asking_ends_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error has the last reason and how long it was."""
     coordinator = Coordinator(*[KafkaError.NOT_COORDINATOR] * 1_000)
-    with pytest.raises(RetryError, match=r"offsets: NOT_COORDINATOR: .* \(asked again for 0\.5 s"):
+    with pytest.raises(RetryError, match=r"offsets of group neardup: NOT_COORDINATOR: .* \(asked again for 0\.5 s"):
         _offsets(monkeypatch, coordinator, 0.5).get()
     assert 1 < len(coordinator.timeouts_s) < 1_000
 
@@ -102,6 +105,14 @@ def test_no_call_takes_all_the_time() -> None:
     assert all(0.5 <= timeout_s <= 1 for timeout_s in allowed)
     assert sorted(allowed, reverse=True) == allowed
     assert ask_again(lambda timeout_s: timeout_s, "asking", 60) == CALL_S_MAX
+
+
+def test_a_worker_asks_as_long_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its broker may start after it, and nobody waits for its answer."""
+    waits: list[float] = []
+    monkeypatch.setattr("worker.shell.kafka.admin.ask_again", lambda _ask, _doing, wait_s: waits.append(wait_s))
+    Admin(kafka_config.admin(NOWHERE), 90).create("t", 1, 1, {})
+    assert waits == [90]
 
 
 def test_without_a_broker_the_remedy_is_told() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Kafka
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.broker import CLIENT_PORT_DEFAULT, EmbeddedKafka, NodeState, Runtime
@@ -167,3 +168,12 @@ def test_an_answer_is_read_to_its_end_or_not_at_all() -> None:
     for length in range(len(answer) - 4):
         with pytest.raises(struct.error):
             decode_answer(answer[:length])
+
+
+def test_the_broker_runs_with_the_serial_collector(kafka: Kafka) -> None:
+    """Java 25.0.2 with G1 can corrupt what zstd writes (JDK-8377811)."""
+    if not isinstance(kafka, EmbeddedKafka):
+        pytest.skip("a cluster of the user's own")
+    [pid] = [state.pid for state in kafka.states()]
+    command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    assert b"-XX:+UseSerialGC" in command and not any(b"G1" in word for word in command)

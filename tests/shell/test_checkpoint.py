@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import resource
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import xxhash
 from prometheus_client import REGISTRY
 
 from tests.log.test_replica import DEFINITION, TOPIC, one_row
+from worker.core.search import SearchRules
 from worker.errors import StopError
 from worker.log.definition import Definition
-from worker.log.record import Source, decode
+from worker.log.record import FORMAT_VERSION, Source
 from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity
 from worker.shell.checkpoint import KEPT, Checkpoint, locked
@@ -40,10 +43,15 @@ def checkpoint(folder: Path, definition: Definition = DEFINITION, log: LogIdenti
 
 
 def applied(replica: Replica, count: int) -> Replica:
-    """Apply so many records more, each a document unlike the others."""
+    """Apply so many records more: the log's definition, then documents unlike each other."""
     for offset in range(replica.next_offset, replica.next_offset + count):
-        replica.apply(decode(one_row(offset, fingerprint=offset * 0x9E37_79B9_7F4A_7C15 % 2**64)), offset, offset)
+        replica.read(entry(offset, fingerprint=offset * 0x9E37_79B9_7F4A_7C15 % 2**64), offset, offset)
     return replica
+
+
+def entry(offset: int, **fields: object) -> bytes:
+    """The log's record at an offset."""
+    return one_row(offset, **fields) if offset else DEFINITION.declaration("w", FORMAT_VERSION)
 
 
 def names(folder: Path) -> list[int]:
@@ -142,12 +150,12 @@ def test_row_13_a_full_disk_costs_the_new_snapshot_only(tmp_path: Path) -> None:
     assert names(tmp_path) == [3, 204]
 
 
-@pytest.mark.parametrize("damage", ["cut", "byte", "empty", "foreign"])
+@pytest.mark.parametrize("damage", ["cut", "byte", "empty", "foreign", "unforeseen"])
 def test_row_14_a_damaged_snapshot_falls_back_to_the_older_then_to_the_log(tmp_path: Path, damage: str) -> None:
     """Whatever became of the newest, the one before it is used; with both damaged, the log from its first record."""
     log = MemoryLog(lambda: 7)
     writer = MemoryWriter(log)
-    writer.append([one_row(offset) for offset in range(9)])
+    writer.append([entry(offset) for offset in range(9)])
     whole = Replica(DEFINITION)
     Ordering(whole, MemoryReader(log), writer, DEFINITION.author("w"), 1 << 20).restore()
     saving = checkpoint(tmp_path)
@@ -161,16 +169,18 @@ def test_row_14_a_damaged_snapshot_falls_back_to_the_older_then_to_the_log(tmp_p
     assert counted("neardup_snapshots_refused_total") == refused + 3
     ordering = Ordering(restored, MemoryReader(log), writer, DEFINITION.author("w"), 1 << 20)
     assert ordering.restore() == 9
-    for offset in range(9):
+    for offset in range(1, 9):
         assert restored.answer(Source(TOPIC, 0), offset, "d") == whole.answer(Source(TOPIC, 0), offset, "d")
 
 
 def _damage(path: Path, how: str) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
+    odd = bytearray(path.read_bytes().replace(b'"clock_ms"', b'"clock_xx"'))  # whole by its checksum: a KeyError
+    struct.pack_into("<Q", odd, 24, xxhash.xxh3_64_intdigest(odd[:24] + odd[32:]))
     path.unlink()
     became: dict[str, bytes] = {"cut": bytes(data[:-1]), "byte": bytes(data), "empty": b"", "foreign": b"PK" * 100}
-    path.write_bytes(became[how])
+    path.write_bytes(became.get(how, bytes(odd)))
 
 
 def test_damaged_snapshots_do_not_count_among_the_two(tmp_path: Path) -> None:
@@ -191,8 +201,8 @@ def test_row_15_another_log_or_definition_is_refused_and_the_file_named(tmp_path
     for other in (LOG._replace(cluster_id="c2"), LOG._replace(topic_id=b"x" * 16)):
         with pytest.raises(StopError, match=r"snapshot-0+3\.ndsnap.*recreated.*Remove the snapshots"):
             checkpoint(tmp_path, log=other).restore()
-    with pytest.raises(StopError, match=r"max_distance 3 and .*; this worker has .* 6 and"):
-        checkpoint(tmp_path, Definition("nd1", "0" * 16, 6)).restore()
+    with pytest.raises(StopError, match=r"snapshot-0+3\.ndsnap has another def.*: max_distance is 3 there, 6 here$"):
+        checkpoint(tmp_path, Definition("nd1", "0" * 16, SearchRules("exact", 6))).restore()
     assert names(tmp_path) == [3]
 
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import socket
+import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from typing import Any
 
+import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.conftest import REPOSITORY
+from worker.core.verdict import Outcome
 from worker.errors import StopError
-from worker.shell import metrics
+from worker.shell import health, metrics
 from worker.shell.health import HealthServer, Readiness
 
 
@@ -58,17 +65,29 @@ def test_ready_when_every_condition_holds(port: int, readiness: Readiness) -> No
 
 def test_metrics_are_in_prometheus_own_format(port: int) -> None:
     """What is counted and what is asked at the scrape both come; a name is in the text under its own name."""
-    metrics.ANSWERS.labels("new").inc(0)
     metrics.watch_source(lambda: {4: 7, 2: 0})
     try:
         status, text = _get(port, "/metrics")
     finally:
         metrics.watch_source(dict)
     assert status == 200
-    found = {sample.name: sample for family in text_string_to_metric_families(text) for sample in family.samples}
-    assert "neardup_answers_total" in found
+    found = {sample.name for family in text_string_to_metric_families(text) for sample in family.samples}
+    assert "neardup_log_offset" in found
     lags = [line for line in text.splitlines() if line.startswith(f"{metrics.SOURCE_LAG}{{")]
     assert lags == ['neardup_source_lag{partition="2"} 0.0', 'neardup_source_lag{partition="4"} 7.0']
+
+
+def test_counters_with_labels_stand_at_0_before_their_first_event() -> None:
+    """Every outcome, and every class of dead letter that the code can make: a rate would miss the first event."""
+    sources = [path.read_text(encoding="utf-8") for path in (REPOSITORY / "worker").rglob("*.py")]
+    decoding = (REPOSITORY / "worker" / "shell" / "messages" / "document.py").read_text(encoding="utf-8")
+    made = {code for text in sources for code in re.findall(r'DocumentError\(\s*"([a-z0-9-]+)"', text)}
+    made |= set(re.findall(r'"([a-z0-9]+(?:-[a-z0-9]+)+)"', decoding)) - {"utf-8"}
+    made -= {"invalid-dead-letter", "invalid-verdict"}  # what readers of answers raise
+    shown = {sample.labels["code"] for sample in next(iter(metrics.DEAD_LETTERS.collect())).samples}
+    assert len(made) > 15 and made <= shown
+    outcomes = {sample.labels["outcome"] for sample in next(iter(metrics.ANSWERS.collect())).samples}
+    assert outcomes >= {*(outcome.value for outcome in Outcome), "dead-letter"}
 
 
 def test_a_taken_port_is_said_with_its_remedy(port: int, readiness: Readiness) -> None:
@@ -79,4 +98,35 @@ def test_a_taken_port_is_said_with_its_remedy(port: int, readiness: Readiness) -
 
 def test_port_0_serves_nothing(readiness: Readiness) -> None:
     """It is the default: no port is opened that nobody asked for."""
-    HealthServer("127.0.0.1", 0, readiness).close()
+    before = _listening()
+    with HealthServer("127.0.0.1", 0, readiness):
+        assert _listening() == before
+
+
+def _listening() -> list[Any]:
+    """What this process listens on."""
+    connections = psutil.Process().net_connections("tcp")
+    return [connection.laddr for connection in connections if connection.status == psutil.CONN_LISTEN]
+
+
+def test_silent_connections_hold_up_no_probe(port: int) -> None:
+    """Of more than the server keeps the oldest end at once, and a probe among them is answered."""
+    silent = [socket.create_connection(("127.0.0.1", port), 60) for _ in range(health.CONNECTIONS_MAX + 10)]
+    assert _get(port, "/healthz") == (200, "alive\n")
+    assert [connection.recv(1) for connection in silent[:10]] == [b""] * 10
+    for connection in silent:
+        connection.close()
+
+
+def test_a_request_that_takes_too_long_is_ended(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that sends a byte now and then; and nothing is left of it."""
+    monkeypatch.setattr(health, "REQUEST_S_MAX", 0.5)
+    threads = threading.active_count()
+    with socket.create_connection(("127.0.0.1", port), 60) as slow, pytest.raises(OSError):
+        begun = time.monotonic()
+        while time.monotonic() < begun + 60:
+            slow.sendall(b"G")
+            time.sleep(0.05)
+    while threading.active_count() > threads:
+        assert time.monotonic() < begun + 60
+        time.sleep(0.01)

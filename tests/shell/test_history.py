@@ -6,10 +6,11 @@ import orjson
 import pytest
 
 from tests.shell.simulation import DEFINITION, TOPIC_ID, History, World
+from worker.core.search import SearchRules
 from worker.core.verdict import Outcome
 from worker.errors import StopError
 from worker.log.definition import Definition
-from worker.log.record import Row, RowKind, Section, Source, decode, encode
+from worker.log.record import FORMAT_VERSION, Row, RowKind, Section, Source, decode, encode
 from worker.log.replica import Replica
 from worker.shell.history import Defect, Published, Report, check
 from worker.shell.messages import encode_verdict
@@ -21,7 +22,7 @@ FEW = 12
 @pytest.fixture(scope="module")
 def world() -> World:
     """A history without faults: 36 documents in three partitions, answered and committed."""
-    history = History(5)
+    history = History(10)
     history.world.faults = False
     history._finish()
     return history.world
@@ -138,7 +139,7 @@ def test_two_documents_that_duplicate_each_other_are_found() -> None:
     source = Source(TOPIC_ID, 0)
     [data] = encode(DEFINITION.author("w"), [Section(source, 0, 2, -1, rows)], 10_000)
     replica = Replica(DEFINITION)
-    replica.apply(decode(data), 0, 5)
+    replica.apply(decode(data), 1, 5)
     first, second = (replica.answer(source, offset, "documents") for offset in (0, 1))
     assert first.outcome is Outcome.NEW and second.outcome is Outcome.DUPLICATE  # type: ignore[union-attr]
     fields = orjson.loads(encode_verdict(first)[1])  # type: ignore[arg-type]
@@ -150,7 +151,7 @@ def test_two_documents_that_duplicate_each_other_are_found() -> None:
         DEFINITION,
         "documents",
         TOPIC_ID,
-        log=[LogEntry(0, 5, data)],
+        log=[LogEntry(0, 5, DEFINITION.declaration("w", FORMAT_VERSION)), LogEntry(1, 5, data)],
         documents=[SourceMessage(0, offset, b"k", b"v") for offset in (0, 1)],
         answers=[
             Published(b"a", orjson.dumps(fields), (), False),
@@ -165,7 +166,7 @@ def test_a_log_of_other_parameters_is_refused(world: World) -> None:
     """Its verdicts cannot be replayed."""
     with pytest.raises(StopError, match="parameters"):
         check(
-            Definition("nd1", "1" * 16, 3),
+            Definition("nd1", "1" * 16, SearchRules("exact", 3)),
             "documents",
             TOPIC_ID,
             log=world.log.entries,

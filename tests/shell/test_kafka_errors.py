@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,7 +27,7 @@ from worker.shell.ports import Outgoing
     [
         (KafkaError.MSG_SIZE_TOO_LARGE, StopError, "raise the topic's max.message.bytes"),
         (KafkaError.OFFSET_OUT_OF_RANGE, StopError, "truncated or recreated"),
-        (KafkaError.TOPIC_AUTHORIZATION_FAILED, StopError, "grant it in the cluster's ACLs"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, StopError, "grant what deploy/README.md lists"),
         (KafkaError.PRODUCER_FENCED, FencedError, "--worker-id"),
         (KafkaError._FENCED, FencedError, "--worker-id"),
         (KafkaError.NOT_COORDINATOR, RetryError, "NOT_COORDINATOR"),
@@ -67,9 +69,23 @@ def test_a_cluster_that_is_away_does_not_fill_the_log(monkeypatch: pytest.Monkey
     with structlog.testing.capture_logs() as lines:
         for _ in range(10):
             for code in [KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT] * 100:
-                errors._on_error(KafkaError(code))
+                errors.note(KafkaError(code))
             now_s += 1
     assert Counter(line["code"] for line in lines) == {"_ALL_BROKERS_DOWN": 2, "_TRANSPORT": 2}
+
+
+def test_a_client_that_never_closes_is_left_behind() -> None:
+    """It costs the time limit, not the worker's end."""
+    nothing: Any = lambda _: None  # noqa: E731
+    config = kafka_config.group_consumer(Settings(bootstrap="127.0.0.1:1"))
+    source = GroupConsumer(config, "documents", 0.2, *[nothing] * 3)
+    real, stuck = source._consumer, threading.Event()
+    source._consumer = SimpleNamespace(close=stuck.wait)  # type: ignore[assignment]
+    with structlog.testing.capture_logs() as lines:
+        source.close()
+    assert [line["waited_s"] for line in lines] == [0.2]
+    stuck.set()
+    real.close()
 
 
 @pytest.mark.kafka

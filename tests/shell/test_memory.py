@@ -59,9 +59,7 @@ def _peak_mb(worker: WorkerProcess) -> int:
 @pytest.mark.kafka
 def test_a_worker_behind_by_a_million_documents_keeps_its_memory(kafka: Kafka, tmp_path: Path) -> None:
     """Pages of 1 to 8 MB in front of a million documents: the growth stays within what the settings allow."""
-    with Deployment(
-        kafka.bootstrap, tmp_path, batch_documents_max=1_000, processes=1, call_timeout_s=60, page_memory_mb=1_024
-    ) as deployment:
+    with Deployment(kafka.bootstrap, tmp_path, batch_documents_max=1_000, threads=1, call_timeout_s=60) as deployment:
         idle = deployment.start_all("idle")[0]
         ready_mb = _peak_mb(idle)
         idle.stop()

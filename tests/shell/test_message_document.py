@@ -140,9 +140,7 @@ def test_every_field_arrives() -> None:
         language="en",
         attrs={},
     )
-    assert _document(value) == Document(
-        "d", URL, TIME_MS, BodyKind.TEXT, "a\0b", "text/plain", "utf-8", language="en", title="t"
-    )
+    assert _document(value) == Document("d", URL, TIME_MS, BodyKind.TEXT, "a\0b", "text/plain", "utf-8", language="en")
 
 
 def test_bodies_of_each_kind() -> None:
@@ -284,5 +282,5 @@ def test_decoding_takes_what_the_model_takes(message: dict[str, Any]) -> None:
     assert model.doc_id in (answer.doc_id, None)
     body = answer.body if isinstance(answer.body, str) else base64.b64encode(answer.body).decode()
     assert body in (model.text, model.html, model.body_base64)
-    for name in ("content_type", "charset", "language", "title"):
+    for name in ("content_type", "charset", "language"):
         assert getattr(answer, name) == getattr(model, name)

@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 from schemas.__main__ import FOLDER, render
 from schemas.timestamp import TIMESTAMP_MS_MAX
 from schemas.verdict import VerdictMessage
-from worker.core.verdict import DuplicateOf, MatchKind, Original, Outcome, Verdict, duplicate_of
+from worker.core.verdict import (
+    Changed,
+    DuplicateOf,
+    FormerVersion,
+    FoundBy,
+    MatchKind,
+    Original,
+    Outcome,
+    Verdict,
+    duplicate_of,
+)
 from worker.errors import DocumentError
 from worker.shell.messages import decode_verdict, encode_verdict
 
@@ -24,7 +34,19 @@ TIMES_MS = st.integers(0, TIMESTAMP_MS_MAX)
 COUNTS = st.integers(0, 2**63 - 1)
 HEX = st.integers(0, 2**64 - 1).map("{:016x}".format)
 ORIGINALS = st.builds(Original, doc_id=TEXT, url=TEXT, fetched_at_ms=TIMES_MS)
-DUPLICATES = st.builds(duplicate_of, ORIGINALS, TEXT, st.integers(0, 64), exact=st.booleans())
+DUPLICATES = st.builds(
+    duplicate_of,
+    ORIGINALS,
+    TEXT,
+    st.integers(0, 64),
+    st.integers(0, 1_000),
+    exact=st.booleans(),
+    found_by=st.sampled_from(FoundBy),
+)
+
+FORMERS = st.builds(
+    FormerVersion, ORIGINALS, st.sampled_from(Changed), st.none() | st.integers(0, 1_000).map(lambda part: part / 1_000)
+)
 
 
 def _verdicts(outcome: Outcome) -> st.SearchStrategy[Verdict]:
@@ -49,6 +71,7 @@ def _verdicts(outcome: Outcome) -> st.SearchStrategy[Verdict]:
         source_partition=st.integers(0, 2**31 - 1),
         source_offset=COUNTS,
         decided_at_ms=TIMES_MS,
+        former_version=st.none() | FORMERS if judged else st.none(),
     )
 
 
@@ -79,7 +102,7 @@ def test_the_bytes_are_the_models_own(verdict: Verdict) -> None:
     """What is written by hand is what the pydantic model dumps, byte for byte, and satisfies the JSON Schema."""
     key, value = encode_verdict(verdict)
     model = VerdictMessage.model_validate_json(value)
-    # similarity is a multiple of 1/64; whole numbers are "1.0" in both.
+    # similarity has three digits; whole numbers are "1.0" in both.
     assert model.model_dump_json(exclude_none=True).encode() == value
     assert key == verdict.doc_id.encode()
     SCHEMA.validate(orjson.loads(value))
@@ -103,7 +126,9 @@ def test_a_lone_surrogate_does_not_stop_a_verdict() -> None:
     verdict = NEW._replace(
         doc_id="d\ud800",
         outcome=Outcome.DUPLICATE,
-        duplicate_of=DuplicateOf(Original("o\udc00", "u", 0), MatchKind.NEAR, 1, 0.984375, same_url=False),
+        duplicate_of=DuplicateOf(
+            Original("o\udc00", "u", 0), MatchKind.NEAR, 1, 0.984, same_url=False, found_by=FoundBy.EXACT
+        ),
     )
     key, value = encode_verdict(verdict)
     decoded = decode_verdict(value)

@@ -9,11 +9,10 @@ import orjson
 import pytest
 
 from worker.core.fingerprint import Fingerprinter
-from worker.core.parameters import Parameters
 from worker.log.record import Row, RowKind
-from worker.shell.pool import PagePool
+from worker.settings import Settings
 from worker.shell.ports import SourceMessage
-from worker.shell.prepare import JOB_BYTES_MAX, PAGES_PER_JOB, Preparer, _jobs
+from worker.shell.prepare import JOB_BYTES_MAX, Preparer, cut
 
 FETCHED_MS = 1_714_564_800_000
 WORDS = "the harbour master counted the boats twice for the fog had come in early and the lamps were weak"
@@ -31,13 +30,14 @@ def fingerprinter() -> Fingerprinter:
     return Fingerprinter()
 
 
+SETTINGS = Settings(threads=2, document_bytes_max=10_000)
+
+
 @pytest.fixture
 def preparer(fingerprinter: Fingerprinter) -> Iterator[Preparer]:
-    """One without page processes."""
-    with PagePool(0, Parameters()) as pool:
-        preparer = Preparer(fingerprinter, pool, 10_000)
+    """One with two threads."""
+    with Preparer(SETTINGS, fingerprinter) as preparer:
         yield preparer
-        preparer.close()
 
 
 def test_every_kind_of_message_gets_its_row_in_order(preparer: Preparer, fingerprinter: Fingerprinter) -> None:
@@ -92,10 +92,8 @@ def test_a_text_that_the_fingerprinter_fails_on_costs_itself_only(
     """The culprit is a dead letter, found by halving; its neighbours have the fingerprints that they always have."""
     allergic: Any = Allergic(fingerprinter)
     batch = [message(i, text=f"{'nuts' if i in culprits else 'bread'} number {i}: {WORDS}") for i in range(100)]
-    with PagePool(0, Parameters()) as pool:
-        preparer = Preparer(allergic, pool, 10_000)
+    with Preparer(SETTINGS, allergic) as preparer:
         rows = preparer.submit(batch).rows()
-        preparer.close()
     assert {row.offset for row in rows if row.kind == RowKind.DEAD} == culprits
     assert allergic.calls <= 1 + 14 * len(culprits)
     assert all(row.note == "fingerprint-failed: RuntimeError: no nuts please" for row in rows if row.offset in culprits)
@@ -106,10 +104,35 @@ def test_a_text_that_the_fingerprinter_fails_on_costs_itself_only(
     assert isinstance(good[0], Row)
 
 
-def test_jobs_are_small_in_pages_and_in_bytes() -> None:
-    """A job that ends its child is tried again page by page: it must be few pages, and few bytes in the pipe."""
-    pages = [bytes(size) for size in [100] * 40 + [JOB_BYTES_MAX + 1] * 2 + [JOB_BYTES_MAX // 2] * 5]
-    jobs = list(_jobs(pages))
-    assert [page for job in jobs for page in job] == pages
-    assert all(len(job) == 1 or sum(map(len, job)) <= JOB_BYTES_MAX for job in jobs)
-    assert max(map(len, jobs)) == PAGES_PER_JOB
+def test_a_batch_is_shared_by_the_threads_and_keeps_its_order(fingerprinter: Fingerprinter) -> None:
+    """Four jobs on two threads: the rows are those of one text after the other."""
+    large = " ".join(f"{WORDS} {n}" for n in range(JOB_BYTES_MAX // 400))
+    batch = [message(i, text=f"number {i}: {large}") for i in range(16)]
+    with Preparer(Settings(threads=2), fingerprinter) as preparer:
+        rows = preparer.submit(batch).rows()
+    assert [row.offset for row in rows] == list(range(16))
+    assert [row.fingerprint for row in rows] == [fingerprinter.one(f"number {i}: {large}") for i in range(16)]
+
+
+def test_a_text_is_judged_by_its_beginning(fingerprinter: Fingerprinter) -> None:
+    """Of texts and pages text_characters_max characters count, whatever follows."""
+    settings = Settings(threads=1, text_characters_max=1_000)
+    beginning = (WORDS * 20)[:1_000]
+    bodies = [{"text": beginning + end} for end in ("", "x", WORDS * 300)] + [{"html": f"<p>{beginning}{WORDS}</p>"}]
+    with Preparer(settings, fingerprinter) as preparer:
+        rows = preparer.submit([message(i, **body) for i, body in enumerate(bodies)]).rows()
+    assert {row.fingerprint for row in rows} == {fingerprinter.one(beginning)}
+
+
+def test_pieces_are_bounded_in_messages_and_in_bytes() -> None:
+    """Keys count like values: a million deletions with long keys are no small batch."""
+    sizes = [(100, 0)] * 40 + [(1_001, 0)] * 2 + [(1, 499)] * 5 + [(500, None)] * 10
+    messages = [
+        SourceMessage(0, at, bytes(key), None if value is None else bytes(value))
+        for at, (key, value) in enumerate(sizes)
+    ]
+    pieces = list(cut(messages, 16, 1_000))
+    assert [message for piece in pieces for message in piece] == messages
+    assert all(len(piece) == 1 or sum(message.size_bytes for message in piece) <= 1_000 for piece in pieces)
+    assert max(map(len, pieces)) == 10  # by bytes
+    assert [len(piece) for piece in pieces] == [10] * 4 + [1, 1] + [2] * 7 + [1]

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from worker.cli import app
 from worker.core.document import Document
-from worker.core.extract import Extracted, PageLimits, extract
+from worker.core.extract import Extracted, extract
 from worker.core.fingerprint import Fingerprinter
 from worker.shell.archives import ArchiveReader, Damaged, Record
 from worker.shell.messages.document import decode_document
@@ -54,7 +54,7 @@ def texts(archive: Path) -> dict[str, str]:
         if isinstance(item, Record):
             document = decode_document(item.key, item.value)
             assert isinstance(document, Document)
-            outcome = extract(document, PageLimits())
+            outcome = extract(document, 1 << 20)
             assert isinstance(outcome, Extracted)
             found[document.doc_id] = outcome.text
     return found

@@ -10,17 +10,20 @@ Every setting of neardup, with unit, default, bound and reason: one frozen model
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Self
 
 from pydantic import BaseModel, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from worker.log.definition import Definition
 from worker.settings.batches import BatchSettings
 from worker.settings.connection import ConnectionSettings
 from worker.settings.engine import EngineSettings
 from worker.settings.operation import OperationSettings
 
 __all__ = [
+    "DECIDING",
     "GROUPS",
     "BatchSettings",
     "ConnectionSettings",
@@ -30,6 +33,9 @@ __all__ = [
 ]
 
 GROUPS: tuple[type[BaseModel], ...] = (ConnectionSettings, BatchSettings, EngineSettings, OperationSettings)
+
+
+DECIDING = (*EngineSettings.model_fields, "text_characters_max")  # settings of the log's definition
 
 
 class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSettings, BaseSettings):
@@ -49,6 +55,22 @@ class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSetti
         hide_input_in_errors=True,  # a password never stands in a traceback
     )
 
+    @property
+    def definition(self) -> Definition:
+        """What all records of this deployment's log must agree on."""
+        from worker.core.pages import PAGE_RULES  # noqa: PLC0415  # numba: settings must load without it
+
+        parameters = self.parameters
+        return Definition(
+            parameters.scheme,
+            parameters.hash,
+            self.search,
+            self.retention,
+            f"{PAGE_RULES}, resiliparse {version('resiliparse')}, {self.text_characters_max} characters",
+            self.fingerprint_settings,
+            self.recrawls,
+        )
+
     @model_validator(mode="after")
     def _limits_agree(self) -> Self:
         _at_least(self, "batch_bytes_max", "document_bytes_max", "a document of the largest size must fit into a batch")
@@ -57,9 +79,6 @@ class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSetti
         )
         _below(
             self, "call_timeout_s", "max_poll_interval_ms", "a call that hangs must be seen before the group expels us"
-        )
-        _below(
-            self, "page_timeout_s", "max_poll_interval_ms", "one page must not cost this worker its place in the group"
         )
         if self.call_timeout_s * 1_000 <= self.transaction_timeout_ms:
             raise ValueError(

@@ -6,7 +6,6 @@ import os
 
 from pydantic import BaseModel
 
-from worker.core.extract import PageLimits
 from worker.settings.field import setting
 
 __all__ = ["MESSAGE_BYTES_MAX", "OVERHEAD_BYTES_MAX", "BatchSettings"]
@@ -14,10 +13,8 @@ __all__ = ["MESSAGE_BYTES_MAX", "OVERHEAD_BYTES_MAX", "BatchSettings"]
 MESSAGE_BYTES_MAX = 8 * 2**20  # what the Kafka client takes; topics are created with it
 OVERHEAD_BYTES_MAX = 2**16  # key, headers and the client's own bytes of a message
 
-_LIMITS = PageLimits()
 
-
-def _processes() -> int:
+def _threads() -> int:
     return max(1, len(os.sched_getaffinity(0)) - 1)
 
 
@@ -59,7 +56,8 @@ class BatchSettings(BaseModel):
     call_timeout_s: float = setting(
         60.0,
         "s",
-        "The watchdog ends the process when one call into the Kafka client lasts longer: it will never return.",
+        "How long a call into the Kafka client may take. One that lasts longer never returns: the watchdog ends the "
+        "process after 1.5 times as long, after up to 10 times where several calls belong together.",
         low=1,
         high=3_600,
     )
@@ -81,52 +79,18 @@ class BatchSettings(BaseModel):
         low=1_024,
         high=MESSAGE_BYTES_MAX - OVERHEAD_BYTES_MAX,
     )
-    processes: int = setting(
-        _processes,
-        "processes",
-        "Children that extract and fingerprint pages. 0: in this process, without the wall against hostile pages.",
-        low=0,
+    threads: int = setting(
+        _threads,
+        "threads",
+        "Threads that decode, extract and fingerprint.",
+        low=1,
         high=256,
         default_text="the machine's cores less one, at least 1",
     )
-    page_timeout_s: float = setting(
-        _LIMITS.page_timeout_s,
-        "s",
-        "Processor time that one page may take in a child, and three times as long on the clock; over it the page is a "
-        "dead letter.",
-        low=0.1,
-        high=600,
-    )
-    page_memory_mb: int = setting(
-        _LIMITS.memory_mb,
-        "MB",
-        "What a page may make a child grow by; one that needs more is a dead letter.",
-        low=128,
-        high=65_536,
-    )
-    page_text_characters_max: int = setting(
-        _LIMITS.text_characters_max,
+    text_characters_max: int = setting(
+        2**20,
         "characters",
-        "Text of a page that is fingerprinted; longer text is judged by its beginning.",
+        "Text that is fingerprinted; a longer one is judged by its beginning. Up to 60 bytes a character and thread.",
         low=1_000,
         high=64 * 2**20,
     )
-    page_nesting_max: int = setting(
-        _LIMITS.nesting_max,
-        "elements",
-        "div and article elements inside each other; deeper pages give all their text, not the main content, whose "
-        "search is quadratic in the depth. Browsers stop at 512.",
-        low=1,
-        high=10_000,
-    )
-
-    @property
-    def page_limits(self) -> PageLimits:
-        """What one page may cost, as the page processes take it."""
-        return PageLimits(
-            body_max=self.document_bytes_max,
-            text_characters_max=self.page_text_characters_max,
-            nesting_max=self.page_nesting_max,
-            memory_mb=self.page_memory_mb,
-            page_timeout_s=self.page_timeout_s,
-        )

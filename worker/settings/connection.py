@@ -118,8 +118,10 @@ class ConnectionSettings(BaseModel):
     kafka_options: dict[str, str] = setting(
         dict,
         "name=value",
-        "Further options of librdkafka for every client, as they are. Those that would break a promise are refused.",
+        "Further options of librdkafka for every client. They win over neardup's own; those that would break a promise "
+        "are refused.",
         default_text="none",
+        shown=False,
     )
     session_timeout_ms: int = setting(
         10_000,

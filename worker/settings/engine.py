@@ -11,7 +11,7 @@ from pydantic_settings import NoDecode
 
 from worker.core import stopwords
 from worker.core.parameters import Parameters
-from worker.log.definition import Definition
+from worker.core.search import SearchRules
 from worker.log.retention import Retention
 from worker.settings.field import setting
 
@@ -35,23 +35,46 @@ def _own_words(path: Path) -> frozenset[str]:
 
 
 _DEFAULT = Parameters()
+_SEARCH = SearchRules()
+_OF_THE_JUDGE = ("max_distance", "search_", "recrawls", "expire_after_s", "expire_from", "documents_max")
 
 
 class EngineSettings(BaseModel):
     """What a fingerprint is, what counts as near, how long an original stays. A log has one value of each."""
 
+    search_mode: Literal["directed", "exact"] = setting(
+        _SEARCH.mode,
+        "choice",
+        "How an original is searched: directed looks up the likeliest prefixes and confirms with a second look; exact "
+        "finds everything within max_distance, which should then be 3 to 7.",
+    )
     max_distance: int = setting(
-        3,
+        _SEARCH.max_distance,
         "bits",
-        "Fingerprints that differ in at most so many of their 64 bits are duplicates. Each bit more costs index time.",
+        "Fingerprints of duplicates differ in at most so many of their 64 bits.",
         low=0,
         high=15,
     )
+    search_blocks: int = setting(
+        _SEARCH.blocks, "blocks", "Directed: of the fingerprint, each of which may find an original.", low=1, high=15
+    )
+    search_block_bits: int = setting(
+        _SEARCH.block_bits, "bits", "Directed: of a block. Beyond some 20 M originals 10 blocks of 26.", low=16, high=32
+    )
+    search_patterns: int = setting(
+        _SEARCH.patterns, "prefixes", "Directed: looked up in each block, the likeliest first.", low=1, high=128
+    )
+    search_look_min: int = setting(
+        _SEARCH.look_min, "thousandths", "Directed: the second look that a duplicate must reach.", low=0, high=1_000
+    )
+    search_prefix_max: int = setting(
+        _SEARCH.prefix_max, "originals", "Directed: looked at of one prefix, the earliest.", low=1, high=1 << 20
+    )
     token_unit: Literal["word", "character"] = setting(
-        _DEFAULT.unit, "choice", "What a token is; in scripts without spaces it is always a character."
+        _DEFAULT.token_unit, "choice", "What a token is; in scripts without spaces it is always a character."
     )
     shingle_widths: Annotated[tuple[int, ...], NoDecode, BeforeValidator(_split)] = setting(
-        _DEFAULT.widths, "tokens", "Tokens in a shingle: one number or several, ascending, like 1,2."
+        _DEFAULT.shingle_widths, "tokens", "Tokens in a shingle: one number or several, ascending, like 1,2."
     )
     anchored_weight: int = setting(
         _DEFAULT.anchored_weight,
@@ -92,6 +115,12 @@ class EngineSettings(BaseModel):
     mask_identifiers: bool = setting(
         _DEFAULT.mask_identifiers, "yes/no", "Session ids and hashes count as one and the same token."
     )
+    recrawls: Literal["compare", "replace"] = setting(
+        "compare",
+        "choice",
+        "compare: a new version of a URL is judged like any document, so one that changed little is a duplicate; "
+        "replace: the former version leaves the index first, as with a doc_id that comes again.",
+    )
     expire_after_s: int = setting(
         0,
         "s",
@@ -115,8 +144,8 @@ class EngineSettings(BaseModel):
     def parameters(self) -> Parameters:
         """The fingerprint's parameters as the engine takes them."""
         return Parameters(
-            unit=self.token_unit,
-            widths=self.shingle_widths,
+            token_unit=self.token_unit,
+            shingle_widths=self.shingle_widths,
             anchored_weight=self.anchored_weight,
             unanchored_weight=self.unanchored_weight,
             term_frequency=self.term_frequency,
@@ -129,12 +158,31 @@ class EngineSettings(BaseModel):
         )
 
     @property
-    def definition(self) -> Definition:
-        """What all records of this deployment's log must agree on."""
-        retention = Retention(self.expire_after_s * 1_000, self.expire_from, self.documents_max)
-        return Definition(self.parameters.scheme, self.parameters.hash, self.max_distance, retention)
+    def fingerprint_settings(self) -> dict[str, Any]:
+        """What the parameters were made of, by name; of a list of one's own its digest."""
+        own = self.parameters.stopwords
+        names = [name for name in EngineSettings.model_fields if not name.startswith(_OF_THE_JUDGE)]
+        return {name: getattr(self, name) for name in names} | {"stopwords_file": own and stopwords.digest(own)}
+
+    @property
+    def search(self) -> SearchRules:
+        """How the original of a document is searched, as the index takes it."""
+        return SearchRules(
+            self.search_mode,
+            self.max_distance,
+            self.search_blocks,
+            self.search_block_bits,
+            self.search_patterns,
+            self.search_look_min,
+            self.search_prefix_max,
+        )
+
+    @property
+    def retention(self) -> Retention:
+        """When originals leave, as the log takes it."""
+        return Retention(self.expire_after_s * 1_000, self.expire_from, self.documents_max)
 
     @model_validator(mode="after")
     def _parameters_agree(self) -> Self:
-        assert self.parameters  # its own checks raise ValueError
+        assert self.parameters and self.search  # their own checks raise ValueError
         return self

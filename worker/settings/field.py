@@ -20,6 +20,7 @@ def setting(
     high: float | None = None,
     pattern: str | None = None,
     default_text: str | None = None,
+    shown: bool = True,
 ) -> Any:
     """
     Declare a setting.
@@ -32,6 +33,7 @@ def setting(
         high: largest value; for text the most characters.
         pattern: regular expression that text must match.
         default_text: how to show a default that is a function.
+        shown: False: left out of `repr`, because a value may be a secret.
     """
     extra: dict[str, Any] = {"unit": unit}
     if default_text is not None:
@@ -42,7 +44,7 @@ def setting(
     else:
         given |= {"ge": low, "le": high}
     given = {name: value for name, value in given.items() if value is not None or name == "default"}
-    return Field(**given, pattern=pattern, description=description, json_schema_extra=extra)
+    return Field(**given, pattern=pattern, description=description, json_schema_extra=extra, repr=shown)
 
 
 def unit_of(field: FieldInfo) -> str:

@@ -17,7 +17,16 @@ from worker.errors import StopError
 from worker.settings import Settings
 from worker.settings.field import bounds_of, unit_of
 
-__all__ = ["CONFIG_VARIABLE", "ENV_PREFIX", "Loaded", "env_name", "flag_name", "load_settings", "unread_variables"]
+__all__ = [
+    "CONFIG_VARIABLE",
+    "ENV_PREFIX",
+    "Loaded",
+    "env_name",
+    "flag",
+    "flag_name",
+    "load_settings",
+    "unread_variables",
+]
 
 ENV_PREFIX = "NEARDUP_"
 CONFIG_VARIABLE = "NEARDUP_CONFIG"
@@ -43,6 +52,19 @@ def flag_name(name: str) -> str:
     '--batch-wait-ms'
     """
     return "--" + name.replace("_", "-")
+
+
+def flag(settings: Settings, name: str) -> str:
+    """
+    Return the flag that gives a setting the value that it has.
+
+    >>> flag(Settings(), "shingle_widths"), flag(Settings(), "mask_numbers")
+    ('--shingle-widths 2', '--no-mask-numbers')
+    """
+    value = getattr(settings, name)
+    if isinstance(value, bool):
+        return flag_name(name if value else f"no_{name}")
+    return f"{flag_name(name)} {','.join(map(str, value)) if isinstance(value, tuple) else value}"
 
 
 def env_name(name: str) -> str:

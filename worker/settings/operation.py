@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from worker.log.record import FORMAT_VERSION
 from worker.settings.field import setting
 
 __all__ = ["OperationSettings"]
@@ -16,10 +17,18 @@ class OperationSettings(BaseModel):
     """State on disk, metrics and logs."""
 
     state_dir: Path | None = setting(
-        None, "directory", "Where snapshots are kept. Without it a start replays the whole log, 30 M rows a minute."
+        None, "directory", "Where snapshots are kept. Without it a start replays the whole log."
     )
     snapshot_interval_s: float = setting(
         300.0, "s", "Between two snapshots: a start replays at most so much of the log.", low=1, high=86_400
+    )
+    record_format: int = setting(
+        0,
+        "number",
+        "Format of the log's records. 0: the one that the log has; a new log has the newest. Raised when every worker "
+        "reads it, at one worker: all follow, and older versions end.",
+        low=0,
+        high=FORMAT_VERSION,
     )
     originals_on_disk_from: int = setting(
         1_000_000,

@@ -8,8 +8,9 @@ Snapshots in a folder: written while the worker goes on, two kept, and read back
 So a large replica keeps on disk what a verdict says of an original, and the system pages in what is asked for. A mapped
 file that is dropped keeps its space until the next one is mapped.
 
-Damage is a warning, since the log has everything. A snapshot of another log, definition or newer format stops the
-worker: going on without a word would hide a mistake. A disk that is full costs the new snapshot, never the old ones.
+A snapshot that cannot be used, whatever the error, is passed over, loudly: the log has everything. One of another log,
+definition or newer format stops the worker: going on without a word would hide a mistake. A disk that is full costs
+the new snapshot, never the old ones.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import Any
 
 import structlog
 
-from worker.errors import RestoreError, StopError
+from worker.errors import DefinitionError, RestoreError, StopError
 from worker.log.definition import Definition
 from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity, adopt, capture, restore
@@ -83,7 +84,7 @@ class Checkpoint:
 
     def restore(self, *, has_log: bool = True) -> Replica:
         """
-        Give the replica of the newest snapshot that is whole; an empty one when there is none.
+        Return the replica of the newest snapshot that is whole; an empty one when there is none.
 
         Args:
             has_log: False: nothing else has what a damaged snapshot had, so it is not passed over.
@@ -98,18 +99,24 @@ class Checkpoint:
                 data = _mapped(path)
                 replica = restore(data, self._definition, self._log)
                 _release(data)
-            except (RestoreError, OSError) as error:
+            except DefinitionError as error:
+                raise DefinitionError(f"the snapshot {path}", error.differences) from error
+            except StopError as error:
+                raise StopError(f"{path}: {error}") from error
+            except Exception as error:  # whatever a snapshot makes the code do, the log has everything
                 if not has_log:
                     raise StopError(
-                        f"{path}: {error}. Remove this file to go on from the one before it, or from nothing if it is "
-                        f"the only one; the documents since then are judged as if they had not been seen"
+                        f"{path}: {error!r}. Remove this file to go on from the one before it, or from nothing if it "
+                        f"is the only one; the documents since then are judged as if they had not been seen"
                     ) from error
-                _log.warning("snapshot cannot be used, trying an older source", path=str(path), cause=str(error))
+                foreseen = isinstance(error, RestoreError | OSError)
+                _log.error(
+                    "snapshot cannot be used, trying an older source",
+                    path=str(path), cause=repr(error), exc_info=not foreseen,
+                )  # fmt: skip
                 metrics.SNAPSHOTS_REFUSED.inc()
                 self._damaged.append(path)
                 continue
-            except StopError as error:
-                raise StopError(f"{path}: {error}") from error
             self._saved_offset = replica.next_offset
             _log.info(
                 "snapshot restored",
@@ -122,7 +129,7 @@ class Checkpoint:
         return Replica(self._definition)
 
     def _snapshots(self) -> list[Path]:
-        """Give the snapshots, newest first."""
+        """Return the snapshots, newest first."""
         return sorted(self.folder.glob(f"snapshot-*{_SUFFIX}"), reverse=True)
 
     def tick(self, replica: Replica) -> None:
@@ -175,7 +182,7 @@ class Checkpoint:
         Args:
             own: gets the file's bytes, mapped; another worker's of the same name may number its rows in another way.
 
-        Gives False, with a warning and a metric, when the disk does not take it.
+        Returns False, with a warning and a metric, when the disk does not take it.
         """
         started = time.monotonic()
         path = self.folder / f"snapshot-{snapshot.next_offset:020}{_SUFFIX}"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from worker.core.extract import PageLimits
+from worker.core.document import BODY_BYTES_MAX
 from worker.shell.archives import ArchiveReader, Damaged, LeftOut, Record
 
-__all__ = ["CrawlFiles", "Tally"]
+__all__ = ["CrawlFiles", "Tally", "with_answers"]
+
+Answer = TypeVar("Answer")
+Message = tuple[bytes | None, bytes | None]
 
 
 @dataclass
@@ -39,7 +43,7 @@ class CrawlFiles:
         paths: Sequence[str],
         on_damage: Callable[[Damaged], None] = lambda _: None,
         *,
-        body_max: int = PageLimits().body_max,
+        body_max: int = BODY_BYTES_MAX,
         fetched_at_default: str | None = None,
     ) -> None:
         self._on_damage = on_damage
@@ -70,3 +74,18 @@ class CrawlFiles:
         """Bytes of all files; None if one is a pipe."""
         sizes = [reader.bytes_total for reader in self._readers]
         return None if None in sizes else sum(size or 0 for size in sizes)
+
+
+def with_answers(
+    records: Iterable[Record], answer: Callable[[Iterator[Message]], Iterable[Answer]]
+) -> Iterator[tuple[Record, Answer]]:
+    """Give each record with what `answer` makes of its key and value, however many of them it reads ahead."""
+    ahead: deque[Record] = deque()
+
+    def messages() -> Iterator[Message]:
+        for record in records:
+            ahead.append(record)
+            yield record.key, record.value
+
+    for answered in answer(messages()):
+        yield ahead.popleft(), answered

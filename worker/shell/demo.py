@@ -21,7 +21,7 @@ import orjson
 
 from schemas.timestamp import parse_timestamp
 from worker.core.verdict import Verdict
-from worker.errors import NeardupError, StopError
+from worker.errors import NeardupError, RecordError, StopError
 from worker.log.record import decode
 from worker.settings import Settings
 from worker.settings.load import env_name
@@ -65,8 +65,8 @@ def workers_running(settings: Settings, ids: Sequence[str], logs: Path) -> Itera
         stack.callback(_end, running)
         for worker_id in ids:
             log = stack.enter_context((logs / f"{worker_id}.log").open("ab"))
-            running[worker_id] = subprocess.Popen(  # our own command
-                [sys.executable, "-m", "worker", "worker", "--until-stdin-ends"],
+            running[worker_id] = subprocess.Popen(  # our own command; -P: not a worker.py of the current folder
+                [sys.executable, "-P", "-m", "worker", "worker", "--until-stdin-ends"],
                 env={**os.environ, **_environment(settings, worker_id)},
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -153,7 +153,8 @@ class Demo:
         self.started_s = self.finished_s = time.monotonic()
         feeding = threading.Thread(target=self._feed, name="feed", daemon=True)
         feeding.start()
-        for seen in watch(self.settings, follow=True, wait_s=0.1):
+        answers = (self.settings.topic_verdicts, self.settings.topic_dead_letter)
+        for seen in watch(self.settings, answers, follow=True, wait_s=0.1):
             if seen is not None:
                 self._take(seen.answer, seen.timestamp_ms)
             if self._failure is not None:
@@ -258,7 +259,10 @@ class Demo:
         try:
             while not reader.at_end():
                 for message in reader.read(1.0):
-                    record = decode(message.value or b"")
+                    try:
+                        record = decode(message.value or b"")
+                    except RecordError:  # the log's definition
+                        continue
                     for span in record.spans:
                         for offset in record.offsets[span.row_first : span.row_stop].tolist():
                             authors.setdefault((span.source.partition, offset), record.author.name)

@@ -6,7 +6,6 @@ What Kafka adds (other workers, transactions, restarts) falls away; what judges 
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections import deque
@@ -17,23 +16,22 @@ from typing import NamedTuple
 
 import orjson
 
-from worker.core.fingerprint import Fingerprinter
 from worker.core.verdict import Verdict
-from worker.errors import StopError
+from worker.errors import DefinitionError, StopError
 from worker.log.definition import Definition
 from worker.log.record import Row, Source
 from worker.log.replica import Rejection, Replica
 from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
+from worker.shell.archives import Record
 from worker.shell.checkpoint import Checkpoint, locked
 from worker.shell.memory_log import MemoryLog, MemoryReader, MemoryWriter
 from worker.shell.messages import encode_verdict
 from worker.shell.ordering import Ordering, Part
-from worker.shell.pool import PagePool
 from worker.shell.ports import SourceMessage
-from worker.shell.prepare import Prepared, Preparer
+from worker.shell.prepare import Prepared, Preparer, cut
 
-__all__ = ["TOPIC", "Answered", "FileEngine", "file_engine", "line_of", "prepared_rows", "preparing"]
+__all__ = ["TOPIC", "Answered", "FileEngine", "file_engine", "line_of", "prepared_rows"]
 
 TOPIC = "files"
 _SOURCE = Source(b"neardup:files".ljust(16, b"\0"), 0)
@@ -64,6 +62,7 @@ class FileEngine:
         *,
         replica: Replica | None = None,
         batch_documents_max: int = 500,
+        batch_bytes_max: int = 8 << 20,
         record_bytes_max: int = 900_000,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
@@ -78,7 +77,7 @@ class FileEngine:
             record_bytes_max,
         )
         self._preparer = preparer
-        self._batch_documents_max = batch_documents_max
+        self._limits = batch_documents_max, batch_bytes_max
         covered = list(self.replica.coverage.get(_SOURCE, ()))
         self._offset = covered[-1].stop if covered else 0
 
@@ -89,7 +88,7 @@ class FileEngine:
         Args:
             messages: key and value, as they would stand in the topic `documents`.
         """
-        for batch, prepared in _batches(self._preparer, messages, self._batch_documents_max, self._offset):
+        for batch, prepared in _batches(self._preparer, messages, self._limits, self._offset):
             yield from self._answer(batch, prepared)
 
     def _answer(self, batch: list[SourceMessage], prepared: Prepared) -> Iterator[Answered]:
@@ -103,43 +102,29 @@ class FileEngine:
 
 
 def _batches(
-    preparer: Preparer, messages: Iterable[tuple[bytes | None, bytes | None]], batch_documents_max: int, first: int = 0
+    preparer: Preparer, messages: Iterable[tuple[bytes | None, bytes | None]], limits: tuple[int, int], first: int = 0
 ) -> Iterator[tuple[list[SourceMessage], Prepared]]:
-    """Number messages from `first` on and give them in batches, a few of which are prepared ahead."""
+    """Number messages from `first` on and yield them in batches, a few of which are prepared ahead."""
     numbered = (SourceMessage(0, offset, key, value) for offset, (key, value) in enumerate(messages, start=first))
     ahead: deque[tuple[list[SourceMessage], Prepared]] = deque()
-    while batch := list(itertools.islice(numbered, batch_documents_max)):
+    for batch in cut(numbered, *limits):
         ahead.append((batch, preparer.submit(batch)))
         if len(ahead) >= _BATCHES_AHEAD:
             yield ahead.popleft()
     yield from ahead
 
 
-def prepared_rows(
-    preparer: Preparer, messages: Iterable[tuple[bytes | None, bytes | None]], batch_documents_max: int
-) -> Iterator[Row]:
-    """Give each message as the row that the log would get, in order, without judging it."""
-    for _, prepared in _batches(preparer, messages, batch_documents_max):
-        yield from prepared.rows()
-
-
-@contextmanager
-def preparing(settings: Settings) -> Iterator[Preparer]:
-    """Give a preparer as the settings describe it, and end its processes afterwards."""
-    fingerprinter = Fingerprinter(settings.parameters)
-    with PagePool(settings.processes, settings.parameters, settings.page_limits) as pool:
-        preparer = Preparer(fingerprinter, pool, settings.document_bytes_max)
-        try:
-            yield preparer
-        finally:
-            pool.close()  # before the preparer, which may be waiting for it
-            preparer.close()
+def prepared_rows(messages: Iterable[tuple[bytes | None, bytes | None]], settings: Settings) -> Iterator[Row]:
+    """Yield each message as the row that the log would get, in order, without judging it."""
+    with Preparer(settings) as preparer:
+        for _, prepared in _batches(preparer, messages, (settings.batch_documents_max, settings.batch_bytes_max)):
+            yield from prepared.rows()
 
 
 @contextmanager
 def file_engine(settings: Settings, state: Path | None = None) -> Iterator[FileEngine]:
     """
-    Give an engine as the settings describe it, and end its processes afterwards.
+    Give an engine as the settings describe it, and end its threads afterwards.
 
     Args:
         state: a folder; the engine goes on where the last one on it ended, and its own end is kept there. A run that
@@ -149,17 +134,21 @@ def file_engine(settings: Settings, state: Path | None = None) -> Iterator[FileE
         StopError: the folder is in use, of other settings, damaged, or cannot be written to.
     """
     with ExitStack() as stack:
-        preparer = stack.enter_context(preparing(settings))
+        preparer = stack.enter_context(Preparer(settings))
         checkpoint, replica = None, None
         if state is not None:
             stack.enter_context(locked(state))
             checkpoint = Checkpoint(state, settings.definition, _LOG, "files", math.inf)
-            replica = checkpoint.restore(has_log=False)
+            try:
+                replica = checkpoint.restore(has_log=False)
+            except DefinitionError as error:
+                raise error.with_remedy("Judge with its settings, or name another folder with --state") from error
         engine = FileEngine(
             settings.definition,
             preparer,
             replica=replica,
             batch_documents_max=settings.batch_documents_max,
+            batch_bytes_max=settings.batch_bytes_max,
             record_bytes_max=settings.record_bytes_max,
         )
         yield engine
@@ -167,11 +156,16 @@ def file_engine(settings: Settings, state: Path | None = None) -> Iterator[FileE
             raise StopError(f"the state could not be written to {state}: free some space and run this again")
 
 
-def line_of(answered: Answered) -> tuple[str, bytes]:
-    """Give the outcome and the JSON line of one answer: a verdict as on its topic, or what was wrong."""
+def line_of(record: Record, answered: Answered) -> tuple[str, bytes]:
+    """Give the outcome and the JSON line of one answer: a verdict as on its topic, or what was wrong, and where."""
     answer = answered.answer
     if isinstance(answer, Verdict):
         return answer.outcome.value, encode_verdict(answer)[1]
-    source = {"topic": TOPIC, "partition": 0, "offset": answered.message.offset}
-    error = {"code": answer.code, "text": answer.text}
-    return "dead-letter", orjson.dumps({"verdict": "dead-letter", "error": error, "source": source})
+    fields = {
+        "verdict": "dead-letter",
+        "doc_id": record.key and record.key.decode(),
+        "error": {"code": answer.code, "text": answer.text},
+        "input": {"file": record.file, "line": record.line, "offset": record.offset},
+        "source": {"topic": TOPIC, "partition": 0, "offset": answered.message.offset},
+    }
+    return "dead-letter", orjson.dumps(fields)

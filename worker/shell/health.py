@@ -8,11 +8,14 @@ What an orchestrator and Prometheus ask over HTTP.
 
 from __future__ import annotations
 
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from socketserver import ThreadingMixIn
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import make_wsgi_app
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["HealthServer", "Readiness"]
 
 _POLL_S = 0.1
+REQUEST_S_MAX = 10.0  # from connecting to the end of the answer
+CONNECTIONS_MAX = 32
 
 
 class Readiness:
@@ -51,7 +56,7 @@ class Readiness:
 
 class HealthServer:
     """
-    Serves in threads of its own until it is closed; port 0 serves nothing.
+    Serves in threads of its own until it is closed, few at once and none for long; port 0 serves nothing.
 
     Args:
         host: "0.0.0.0" for every interface.
@@ -107,9 +112,41 @@ class HealthServer:
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """A thread a request: a slow scrape must not hold up a probe."""
+    """
+    A thread a request: a slow scrape must not hold up a probe.
+
+    A connection that takes too long is ended, and for one beyond the bound the oldest: whoever sends nothing, or a byte
+    now and then, holds up nobody.
+    """
 
     daemon_threads = True
+    request_queue_size = CONNECTIONS_MAX  # of five, a burst's sixth would try again after a second
+    _begun_s: dict[socket.socket, float]  # when each open connection was made, in their order
+
+    def server_activate(self) -> None:
+        self._begun_s = {}
+        super().server_activate()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._begun_s[request] = time.monotonic()
+        self.service_actions()
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """End what is too old or too much; the server calls it many times a second."""
+        begun_s = list(self._begun_s.items())
+        oldest_s = time.monotonic() - REQUEST_S_MAX
+        for number, (connection, at_s) in enumerate(begun_s):
+            if at_s < oldest_s or number < len(begun_s) - CONNECTIONS_MAX:
+                with suppress(OSError):  # ended meanwhile
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._begun_s.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: a client that has gone is no error of ours."""
 
 
 class _Handler(WSGIRequestHandler):

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from worker.core.verdict import Outcome, Verdict
 from worker.errors import DocumentError
 from worker.log.definition import Definition
-from worker.log.record import Source, decode
+from worker.log.record import Record, Source
 from worker.log.replica import Rejection, Replica
 from worker.shell.messages import decode_dead_letter, decode_verdict, encode_verdict
 from worker.shell.ports import LogEntry, SourceMessage
@@ -144,13 +144,14 @@ class History:
 
     def take_record(self, entry: LogEntry) -> None:
         """Take the log's next record: its answers are what must have been published."""
-        record = decode(entry.value)
-        kept = tuple(dataclasses.replace(span, committed=-1) for span in record.spans)  # forget nothing before we asked
-        applied = self._replica.apply(dataclasses.replace(record, spans=kept), entry.offset, entry.timestamp_ms)
+        record = self._replica.acceptance.accept(entry.value, entry.offset)
         self._records += 1
+        if not isinstance(record, Record):
+            return
+        applied = self._replica.apply(record, entry.offset, entry.timestamp_ms, keep=True)
         self._rows += len(record)
         self._repeated += applied.repeated
-        for span in kept:
+        for span in record.spans:
             for offset in record.offsets[span.row_first : span.row_stop].tolist():
                 page, at = self._at(span.source, offset)
                 if not page.flags[at] & _LOGGED:

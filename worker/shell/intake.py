@@ -1,9 +1,9 @@
 """
 The intake thread: reads the source as a member of the group, starts each batch, hands it on in order.
 
-The only thread that touches the source consumer. The queue towards the ordering thread is bounded; while it is full the
-consumer is still polled, for one message at a time and paused in the end, so that the member stays in the group however
-long the ordered part takes.
+The only thread that reads with the source consumer; a scrape asks it for the ends that it knows. The queue towards the
+ordering thread is bounded; while it is full the consumer is still polled, for one message at a time and paused in the
+end, so that the member stays in the group however long the ordered part takes.
 
 A batch is handed on when it is full, or when fewer than `UNDERWAY_MAX` are on their way: with little to do a document
 waits for no other, with more to do the batches grow, and no queue of small ones forms with a transaction for each.
@@ -26,7 +26,7 @@ from worker.settings import Settings
 from worker.shell.faultpoints import Point, Reach, never
 from worker.shell.ownership import Claim, Ownership
 from worker.shell.ports import GroupSource, SourceMessage
-from worker.shell.prepare import Prepared, Preparer
+from worker.shell.prepare import Prepared, Preparer, cut
 from worker.shell.watchdog import Watchdog
 
 __all__ = ["Batch", "BatchSection", "Intake"]
@@ -182,7 +182,9 @@ class Intake:
         self._underway = [ended for ended in self._underway if not ended.is_set()]
         self._reach(Point.READ)
         # Claimed at once: while one batch waits for room a partition may go and come back, to be read again.
-        claimed = [self._claim(piece, self._rewinds_done) for piece in self._pieces(messages)]
+        self._bytes_mean = 0.5 * self._bytes_mean + 0.5 * max(_bytes(messages) / len(messages), 256)
+        pieces = cut(messages, len(messages), self._settings.batch_bytes_max)
+        claimed = [self._claim(piece, self._rewinds_done) for piece in pieces]
         for sections, kept in claimed:
             if sections:
                 ended = threading.Event()
@@ -194,21 +196,6 @@ class Intake:
         """Give how many messages to ask for: what should fill the batch, by the size that they had lately."""
         by_bytes = int((self._settings.batch_bytes_max - self._gathered_bytes) / self._bytes_mean)
         return max(1, min(self._settings.batch_documents_max - len(self._gathered), by_bytes))
-
-    def _pieces(self, messages: Sequence[SourceMessage]) -> list[list[SourceMessage]]:
-        """Cut what one poll gave so that no piece has more than `batch_bytes_max`, or it is one message alone."""
-        pieces: list[list[SourceMessage]] = [[]]
-        total = size = 0
-        for message in messages:
-            length = len(message.value or b"")
-            if size + length > self._settings.batch_bytes_max and pieces[-1]:
-                pieces.append([])
-                size = 0
-            pieces[-1].append(message)
-            size += length
-            total += length
-        self._bytes_mean = 0.5 * self._bytes_mean + 0.5 * max(total / len(messages), 256)
-        return pieces
 
     def _read_again(self, source: GroupSource) -> None:
         """Go back to the committed offsets of every owned partition: what was read since then is void."""
@@ -293,4 +280,4 @@ class Intake:
 
 
 def _bytes(messages: Sequence[SourceMessage]) -> int:
-    return sum(len(message.value or b"") for message in messages)
+    return sum(message.size_bytes for message in messages)

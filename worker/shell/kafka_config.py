@@ -1,4 +1,8 @@
-"""The client configurations, as plain maps: each option that carries a guarantee stands here with its reason."""
+"""
+The client configurations, as plain maps: each option that carries a guarantee stands here with its reason.
+
+The user's options come last and win; those that may not are refused where they are read (`KAFKA_OPTIONS_REFUSED`).
+"""
 
 from __future__ import annotations
 
@@ -52,12 +56,14 @@ def connection(settings: Settings) -> dict[str, Any]:
 def _consumer(settings: Settings) -> dict[str, Any]:
     return {
         **connection(settings),
+        "group.id": settings.group,  # the client wants one; who is no member commits nothing under it
         "enable.auto.commit": False,
         "auto.offset.reset": "error",  # an offset that is gone must stop us, never move us
         "isolation.level": "read_committed",
         "fetch.queue.backoff.ms": 10,  # the default of 1,000 holds a bounded queue at a tenth of its rate
         "fetch.max.bytes": FETCH_BYTES_MAX,
         "queued.max.messages.kbytes": QUEUE_KBYTES_MAX,
+        **settings.kafka_options,
     }
 
 
@@ -70,37 +76,33 @@ def group_consumer(settings: Settings) -> dict[str, Any]:
     }
     return {
         **_consumer(settings),
-        "group.id": settings.group,
         "group.protocol": settings.group_protocol,
         **(classic if settings.group_protocol == "classic" else {}),
         **({"group.instance.id": settings.worker_id} if settings.static_membership else {}),
         "max.poll.interval.ms": settings.max_poll_interval_ms,
+        **settings.kafka_options,
     }
 
 
 def log_consumer(settings: Settings) -> dict[str, Any]:
-    """Give the log's reader: no group of its own to speak of, every worker reads everything."""
+    """Give the log's reader: no member of the group, every worker reads everything."""
     return {
         **_consumer(settings),
-        "group.id": f"{settings.group}.log",  # the client wants one; nothing is ever committed under it
         "isolation.level": "read_uncommitted",  # the log is written without transactions
         "fetch.wait.max.ms": 100,
         "enable.partition.eof": True,  # tells where the log ends, whatever gaps it has
+        **settings.kafka_options,
     }
 
 
 def reader(settings: Settings) -> dict[str, Any]:
     """Give a reader of committed messages outside any group, for `verdicts` and for checks."""
-    return {
-        **_consumer(settings),
-        "group.id": f"{settings.group}.reader",
-        "enable.partition.eof": True,
-    }
+    return {**_consumer(settings), "enable.partition.eof": True}
 
 
 def group_offsets(settings: Settings) -> dict[str, Any]:
     """Give a client that asks for the group's offsets and does not join it; read_uncommitted: without waiting."""
-    return {**_consumer(settings), "group.id": settings.group, "isolation.level": "read_uncommitted"}
+    return {**_consumer(settings), "isolation.level": "read_uncommitted"}
 
 
 def appender(settings: Settings) -> dict[str, Any]:
@@ -112,6 +114,7 @@ def appender(settings: Settings) -> dict[str, Any]:
         "compression.type": "lz4",
         "linger.ms": 0,
         "delivery.timeout.ms": int(settings.call_timeout_s * 1_000),
+        **settings.kafka_options,
     }
 
 
@@ -126,6 +129,7 @@ def publisher(settings: Settings) -> dict[str, Any]:
         "partitioner": "murmur2_random",  # where the Java client would put the key
         "linger.ms": 2,
         "queue.buffering.max.kbytes": 1 << 17,
+        **settings.kafka_options,
     }
 
 
@@ -140,6 +144,7 @@ def feeder(settings: Settings) -> dict[str, Any]:
         "linger.ms": 20,
         "queue.buffering.max.kbytes": 1 << 16,
         "delivery.timeout.ms": 120_000,
+        **settings.kafka_options,
     }
 
 

@@ -1,4 +1,4 @@
-"""Structured logs: JSON for machines, readable on a terminal; secrets never pass, because settings hide them."""
+"""Structured logs on stderr: JSON for machines, readable on a terminal; no traceback shows a variable's value."""
 
 from __future__ import annotations
 
@@ -7,23 +7,29 @@ import sys
 from typing import Any
 
 import structlog
+from structlog.tracebacks import ExceptionDictTransformer
 
 __all__ = ["configure"]
 
 
-def configure(level: str, log_format: str) -> None:
+def configure(level: str = "info", log_format: str = "auto") -> None:
     """
-    Write log lines to stderr.
+    Write log lines to stderr, as it is at each line; stdout is for what a command answers.
+
+    Tracebacks are without local variables: those hold passwords and documents.
 
     Args:
         level: debug, info, warning or error.
         log_format: json, console, or auto (console on a terminal).
     """
     console = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
-    renderer: Any = (
-        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    rendering: list[Any] = (
+        [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)]
         if console
-        else structlog.processors.JSONRenderer(default=repr)
+        else [
+            structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
+            structlog.processors.JSONRenderer(default=repr),
+        ]
     )
     structlog.configure(
         processors=[
@@ -31,10 +37,9 @@ def configure(level: str, log_format: str) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.StackInfoRenderer(),
-            *([] if console else [structlog.processors.dict_tracebacks]),
-            renderer,
+            *rendering,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+        cache_logger_on_first_use=False,  # tests and progress bars put another stream in stderr's place
     )

@@ -3,7 +3,7 @@ The ordering loop: takes prepared batches in order, has the log decide, hands th
 
     batch ──► rows ──► append what the log lacks ──► apply the log ──► answers ──► publishing, on its own thread
 
-The only thread that touches the log and the replica.
+The only thread that reads and writes the log and changes the replica; a scrape, and the writer of a snapshot, look on.
 """
 
 from __future__ import annotations

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from prometheus_client import REGISTRY, Counter, Gauge, Histogram, Info
+from prometheus_client import REGISTRY, Counter, Gauge, Histogram, Info, disable_created_metrics
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
+
+from worker.log.acceptance import Ignored
 
 __all__ = [
     "ANSWERS",
     "BATCH_DOCUMENTS",
     "BUILD",
     "DEAD_LETTERS",
+    "DEAD_LETTER_CODES",
     "DOCUMENTS_INDEXED",
+    "FALSE_MATCHES",
+    "KAFKA_ERRORS",
     "LATENCY_S",
+    "LOG_AHEAD_S",
     "LOG_LAG",
     "LOG_OFFSET",
-    "PAGE_PROCESSES_LOST",
+    "LOG_RECORDS_IGNORED",
+    "OUTCOMES",
     "PENDING_BATCHES",
     "QUEUED_BATCHES",
     "REPEATED_ROWS",
@@ -38,7 +45,19 @@ __all__ = [
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.06, 0.1, 0.15, 0.25, 0.5, 1, 2, 5, 15, 60)
 STAGES = ("prepare", "append", "answer", "publish")  # of a batch, in their order
 
-BUILD = Info("neardup_build", "What this worker runs: version, fingerprint scheme and parameters, worker id, group")
+OUTCOMES = ("new", "duplicate", "skipped", "deleted", "dead-letter")
+DEAD_LETTER_CODES = (
+    "date-out-of-range", "doc-id-too-long", "fingerprint-failed", "invalid-base64", "invalid-date", "invalid-field",
+    "invalid-json", "invalid-key", "missing-field", "no-body", "not-an-object", "null-key", "oversize", "too-deep",
+    "two-bodies", "unknown-charset", "unreadable", "url-too-long",
+)  # fmt: skip
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second line for each counter, which nobody asks
+
+BUILD = Info(
+    "neardup_build",
+    "What this worker runs: version, fingerprint scheme and parameters, the log's definition, worker id, group",
+)
 
 # Documents
 ANSWERS = Counter("neardup_answers_total", "Documents answered and committed by this worker", ["outcome"])
@@ -57,24 +76,31 @@ STAGE_S = Histogram(
     buckets=_SECONDS,
 )
 TRANSACTION_S = Histogram("neardup_transaction_seconds", "Transactions that were committed", buckets=_SECONDS)
-PAGE_PROCESSES_LOST = Counter(
-    "neardup_page_processes_lost_total", "Page processes that a page crashed, hung or made too large", ["cause"]
-)
 
 # How far behind
 SOURCE_LAG = "neardup_source_lag"  # documents of an owned partition that have no committed answer yet, by partition
 LOG_LAG = Gauge("neardup_log_lag", "Records of the fingerprint log known to be there and not applied yet")
+LOG_AHEAD_S = Gauge(
+    "neardup_log_ahead_seconds", "How far the log's last record is ahead of this machine's clock; 0: not at all"
+)
 QUEUED_BATCHES = Gauge("neardup_queued_batches", "Batches read and not yet taken up by the ordering thread")
 PENDING_BATCHES = Gauge("neardup_pending_batches", "Batches of verdicts not known to be committed, of all workers")
 
 # The replica
 LOG_OFFSET = Gauge("neardup_log_offset", "Next offset of the fingerprint log to apply")
 DOCUMENTS_INDEXED = Gauge("neardup_documents_indexed", "Originals in the index")
+FALSE_MATCHES = Gauge(
+    "neardup_false_matches_expected", "Unrelated originals that a document matches by chance, on average; bar 0.00001"
+)
 REPEATED_ROWS = Counter(
     "neardup_repeated_rows_total", "Rows of the log ignored, because the log already had their offset"
 )
+LOG_RECORDS_IGNORED = Counter(
+    "neardup_log_records_ignored_total", "Records of the log that no replica takes: not of its definition", ["reason"]
+)
 
 # Faults
+KAFKA_ERRORS = Counter("neardup_kafka_errors_total", "Errors that the Kafka client has told of, passing ones included")
 RETRIES = Counter("neardup_retries_total", "Transactions aborted and tried again")
 REWINDS = Counter("neardup_rewinds_total", "Times that the source was read again from the committed offsets")
 
@@ -85,8 +111,15 @@ SNAPSHOT_S = Histogram("neardup_snapshot_seconds", "Time to write a snapshot", b
 SNAPSHOT_FAILURES = Counter("neardup_snapshot_failures_total", "Snapshots that could not be written; work went on")
 SNAPSHOTS_REFUSED = Counter("neardup_snapshots_refused_total", "Damaged snapshots found at a start")
 
+# Counters with labels stand at 0 from the start: a rate would miss their first event.
+for _reason in Ignored:
+    LOG_RECORDS_IGNORED.labels(_reason)
 for _stage in STAGES:
     STAGE_S.labels(_stage)
+for _outcome in OUTCOMES:
+    ANSWERS.labels(_outcome)
+for _code in DEAD_LETTER_CODES:
+    DEAD_LETTERS.labels(_code)
 
 
 class _SourceLag(Collector):

@@ -13,12 +13,18 @@ __all__ = ["GroupSource", "LogEntry", "LogReader", "LogWriter", "Outgoing", "Pub
 
 
 class SourceMessage(NamedTuple):
-    """One message of the source topic."""
+    """One message of the source topic; with a `defect`, one that stands there and cannot be read."""
 
     partition: int
     offset: int
     key: bytes | None
     value: bytes | None
+    defect: str = ""
+
+    @property
+    def size_bytes(self) -> int:
+        """What it counts for in a batch: its key and its value."""
+        return len(self.key or b"") + len(self.value or b"")
 
 
 class LogEntry(NamedTuple):

@@ -29,6 +29,7 @@ from worker.errors import DocumentError, RetryError, StopError
 from worker.log.replica import Answer
 from worker.settings import Settings
 from worker.shell import metrics
+from worker.shell.dead_letter_log import DeadLetterLog
 from worker.shell.faultpoints import Point, Reach
 from worker.shell.messages import encode_dead_letter, encode_verdict
 from worker.shell.ownership import Claim, Ownership
@@ -66,6 +67,7 @@ class _Written(NamedTuple):
     share: Share
     outgoing: list[Outgoing]
     outcomes: list[str]
+    dead: list[tuple[str, int, int]]  # class, partition and offset of each dead letter
 
 
 class Publishing:
@@ -90,6 +92,7 @@ class Publishing:
         self._sleep = sleep
         self._rewinds_in_a_row = 0
         self.committed: deque[tuple[int, int]] = deque()
+        self.dead_letters = DeadLetterLog()
 
     def publish(self, batch: Answered) -> None:
         """
@@ -117,6 +120,7 @@ class Publishing:
         topics, bytes_max = self._settings, self._settings.dead_letter_bytes_max
         outgoing: list[Outgoing] = []
         outcomes: list[str] = []
+        dead: list[tuple[str, int, int]] = []
         for message, answer in zip(share.messages, share.answers, strict=True):
             if isinstance(answer, Verdict):
                 outgoing.append(Outgoing(topics.topic_verdicts, *encode_verdict(answer)))
@@ -124,12 +128,12 @@ class Publishing:
             else:
                 key, value, headers = encode_dead_letter(
                     topics.topic_documents, message.partition, message.offset, message.key, message.value,
-                    DocumentError(answer.code, answer.text), bytes_max=bytes_max,
+                    DocumentError(answer.code, answer.text), bytes_max=bytes_max, is_readable=not message.defect,
                 )  # fmt: skip
                 outgoing.append(Outgoing(topics.topic_dead_letter, key, value, tuple(headers)))
                 outcomes.append("dead-letter")
-                metrics.DEAD_LETTERS.labels(answer.code).inc()
-        return _Written(share, outgoing, outcomes)
+                dead.append((answer.code, message.partition, message.offset))
+        return _Written(share, outgoing, outcomes, dead)
 
     def _transact(self, written: Sequence[_Written], lineage: str) -> bool:
         """
@@ -158,10 +162,18 @@ class Publishing:
                     self._reach(Point.AFTER_COMMIT)
                     self._ownership.mark_committed(offsets)
                     self.committed.extend(offsets.items())
-                    _count(mine)
+                    self._count(mine)
                     return True
             self._sleep(min(0.05 * attempt, 0.5))
         raise AssertionError("the last attempt returns or raises")
+
+    def _count(self, parts: Sequence[_Written]) -> None:
+        for part in parts:
+            for outcome in set(part.outcomes):
+                metrics.ANSWERS.labels(outcome).inc(part.outcomes.count(outcome))
+            for letter in part.dead:
+                self.dead_letters.add(*letter)
+        metrics.BATCH_DOCUMENTS.observe(sum(len(part.outcomes) for part in parts))
 
     def _commit(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], lineage: str) -> None:
         started = time.monotonic()
@@ -183,15 +195,6 @@ class Publishing:
         self._ownership.rewind()
         metrics.REWINDS.inc()
         self._sleep(min(0.05 * self._rewinds_in_a_row, 0.5))
-
-
-def _count(parts: Sequence[_Written]) -> None:
-    documents = 0
-    for part in parts:
-        documents += len(part.outcomes)
-        for outcome in set(part.outcomes):
-            metrics.ANSWERS.labels(outcome).inc(part.outcomes.count(outcome))
-    metrics.BATCH_DOCUMENTS.observe(documents)
 
 
 class Handover(Protocol):

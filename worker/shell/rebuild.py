@@ -20,9 +20,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from worker.errors import NeardupError, StopError
-from worker.log.record import decode
-from worker.settings import EngineSettings, Settings
+from worker.errors import DefinitionError, NeardupError, StopError
+from worker.log.acceptance import Acceptance
+from worker.settings import DECIDING, Settings
 from worker.shell import kafka_config, topics, worker
 from worker.shell.kafka import Admin, GroupOffsets, LogConsumer
 
@@ -44,7 +44,7 @@ class Plan(NamedTuple):
 
     def switch(self) -> list[str]:
         """Give the settings that make a worker, or a subscriber, part of the new deployment: lines of TOML."""
-        names = [*_NAMES, "topic_documents", *EngineSettings.model_fields]
+        names = [*_NAMES, "topic_documents", *DECIDING]
         if self.settings.state_dir is not None:
             names.append("state_dir")
         values = {name: getattr(self.settings, name) for name in names}
@@ -113,17 +113,22 @@ def plan(settings: Settings, admin: Admin) -> Plan:
 
 
 def _has_these_parameters(settings: Settings) -> bool:
-    """Tell whether the log's first record is of the wanted definition; False when there is no record."""
+    """Tell whether the log has the wanted definition; False when it has none yet."""
     config = kafka_config.log_consumer(settings)
     with closing(LogConsumer(config, settings.topic_fingerprints, 0, settings.call_timeout_s)) as log:
         first, stop = log.end()
         if first > 0 or first == stop:
             return False  # what retention has left tells nothing; the names keep the logs apart
+        acceptance = Acceptance(settings.definition)
         deadline = time.monotonic() + settings.call_timeout_s
         while time.monotonic() < deadline:
             for entry in log.read(1.0):
-                author = decode(entry.value).author
-                return (author.scheme, author.parameters_hash) == (settings.definition.scheme, settings.definition.hash)
+                try:
+                    acceptance.accept(entry.value, entry.offset)
+                except DefinitionError:
+                    return False
+                if acceptance.record_format:
+                    return True
     return False
 
 

@@ -21,7 +21,7 @@ import orjson
 
 from schemas.timestamp import format_timestamp
 from worker.core.document import derive_doc_id
-from worker.errors import StopError
+from worker.shell.outputs import written
 from worker.shell.sample.crawl import FIRST_FETCH_S, Capture, crawl
 
 __all__ = ["truth_path", "write_sample_crawl"]
@@ -57,20 +57,17 @@ def write_sample_crawl(
     if documents < 1:
         raise ValueError(f"documents must be 1 or more, got {documents}: an empty crawl shows nothing")
     relations: Counter[str] = Counter()
-    try:
-        with archive.open("wb") as warc, truth_path(archive).open("wb") as truth:
-            warc.write(_member(_warcinfo(documents, seed)))
-            for number, capture in enumerate(crawl(documents, seed), 1):
-                warc.write(_written(capture))
-                truth.write(_truth(capture))
-                relations[capture.relation] += 1
-                on_document(number)
-    except OSError as error:
-        raise StopError(f"cannot write {error.filename or archive}: {error.strerror or error}") from error
+    with written(archive) as warc, written(truth_path(archive)) as truth:
+        warc.write(_member(_warcinfo(documents, seed)))
+        for number, capture in enumerate(crawl(documents, seed), 1):
+            warc.write(_record_bytes(capture))
+            truth.write(_truth(capture))
+            relations[capture.relation] += 1
+            on_document(number)
     return relations
 
 
-def _written(capture: Capture) -> bytes:
+def _record_bytes(capture: Capture) -> bytes:
     """Give the record's bytes in the file, damaged as the capture says."""
     record = _record(capture)
     if capture.harm == "no-header":

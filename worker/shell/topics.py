@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from worker.errors import StopError
@@ -22,6 +22,7 @@ class Wanted(NamedTuple):
     partitions_exact: int | None
     config: dict[str, str]
     essential: dict[str, str]  # settings without which the guarantees do not hold, with the reason
+    fatal: frozenset[str] = frozenset()  # of these the ones without which no worker runs
 
 
 class Problem(NamedTuple):
@@ -41,6 +42,7 @@ _FOREVER = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 def wanted(settings: Settings) -> list[Wanted]:
     """Give the four topics, in the order of a document's way."""
+    expires = settings.definition.retention.expire_after_ms > 0
     size = {"max.message.bytes": str(MESSAGE_BYTES_MAX)}
     return [
         Wanted(settings.topic_documents, settings.partitions, None, size, {}),
@@ -53,7 +55,10 @@ def wanted(settings: Settings) -> list[Wanted]:
                 "cleanup.policy": "a compacted log loses records, and with them originals",
                 "retention.ms": "records that expire take their originals with them",
                 "retention.bytes": "records that expire take their originals with them",
+                "message.timestamp.type": "originals expire by the records' times: one writer whose clock is ahead "
+                "takes all of them with it",
             },
+            frozenset({"cleanup.policy", "message.timestamp.type"} if expires else {"cleanup.policy"}),
         ),
         Wanted(settings.topic_verdicts, settings.partitions, None, {}, {}),
         Wanted(settings.topic_dead_letter, 1, None, size, {}),
@@ -101,6 +106,7 @@ def _problems(want: Wanted, found: Mapping[str, Topic]) -> list[Problem]:
                 fatal=True,
             )
         )
+    problems.extend(_durability(topic, is_log=want.partitions_exact == 1))
     for name, value in want.config.items():
         actual = topic.config.get(name)
         if actual == value or _is_larger(name, actual, value):
@@ -110,11 +116,42 @@ def _problems(want: Wanted, found: Mapping[str, Topic]) -> list[Problem]:
                 want.name,
                 f"{name} is {actual}, should be {value}"
                 + (f": {want.essential[name]}" if name in want.essential else ""),
-                f"kafka-configs.sh --alter --topic {want.name} --add-config {name}={value}",
-                fatal=name == "cleanup.policy",
+                _alter(want.name, name, value),
+                fatal=name in want.fatal,
             )
         )
     return problems
+
+
+def _durability(topic: Topic, *, is_log: bool) -> Iterator[Problem]:
+    """Say what may lose a record that the cluster has acknowledged, or keeps it from acknowledging any."""
+    in_sync = int(topic.config.get("min.insync.replicas", "1"))
+    if in_sync > topic.replicas:
+        yield Problem(
+            topic.name,
+            f"min.insync.replicas is {in_sync}, and it has {topic.replicas}: nothing can be written",
+            _alter(topic.name, "min.insync.replicas", str(topic.replicas)),
+            fatal=True,
+        )
+    elif in_sync < 2 <= topic.replicas:
+        yield Problem(
+            topic.name,
+            "min.insync.replicas is 1: what a single broker has acknowledged is lost with it",
+            _alter(topic.name, "min.insync.replicas", "2"),
+            fatal=False,
+        )
+    if topic.replicas > 1 and topic.config.get("unclean.leader.election.enable") == "true":
+        yield Problem(
+            topic.name,
+            "unclean.leader.election.enable is true: a broker that lacks acknowledged records may become the leader, "
+            "and they are lost",
+            _alter(topic.name, "unclean.leader.election.enable", "false"),
+            fatal=is_log,
+        )
+
+
+def _alter(topic: str, name: str, value: str) -> str:
+    return f"kafka-configs.sh --alter --topic {topic} --add-config {name}={value}"
 
 
 def _is_larger(name: str, actual: str | None, value: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from worker.core.verdict import Verdict
@@ -23,20 +23,18 @@ class Seen(NamedTuple):
     answer: Verdict | DeadLetter
 
 
-def watch(
-    settings: Settings, *, follow: bool, from_beginning: bool = True, dead_letters: bool = True, wait_s: float = 0.2
-) -> Iterator[Seen | None]:
+def watch(settings: Settings, names: Sequence[str], *, follow: bool, wait_s: float = 0.2) -> Iterator[Seen | None]:
     """
     Give the committed answers, those of one partition in order; None when nothing has come for a while.
 
     Args:
+        names: of the topics: that of verdicts, of dead letters, or both.
         follow: go on after the present end; else stop there.
         wait_s: how long to wait for something before None.
 
     Raises:
         StopError: a topic is missing or unreadable.
     """
-    names = [settings.topic_verdicts, *([settings.topic_dead_letter] if dead_letters else [])]
     found = Admin(kafka_config.admin(settings), settings.call_timeout_s).describe(names)
     missing = [name for name in names if name not in found]
     if missing:
@@ -45,7 +43,7 @@ def watch(
         kafka_config.reader(settings),
         {name: topic.partitions for name, topic in found.items()},
         settings.call_timeout_s,
-        from_beginning=from_beginning,
+        from_beginning=True,
     )
     try:
         while follow or not reader.at_end():

@@ -1,9 +1,10 @@
 """
 The worker: puts the parts together, runs them, and takes them apart again in the right order.
 
-    intake thread     source consumer, decoding             ──► bounded queue of batches
-    fingerprint       one thread for texts, child processes for pages
-    main thread       log reader and writer, replica, transactional producer
+    intake thread     source consumer                       ──► bounded queue of batches
+    prepare threads   decode, extract, fingerprint
+    main thread       log reader and writer, replica        ──► one batch waits
+    publish thread    transactional producer
     watchdog          ends the process when a call outlives its limit
 """
 
@@ -13,8 +14,8 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -22,18 +23,21 @@ from typing import Any
 import structlog
 
 from worker.core.fingerprint import Fingerprinter
-from worker.errors import NeardupError, StopError
+from worker.core.warm import warm_up_documents
+from worker.errors import DefinitionError, NeardupError, StopError
 from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity
-from worker.settings import Settings
-from worker.shell import faultpoints, interpreter, kafka_config, lineage, metrics, topics
+from worker.settings import DECIDING, Settings
+from worker.settings.load import flag
+from worker.shell import admission, faultpoints, interpreter, kafka_config, metrics, topics
 from worker.shell.checkpoint import Checkpoint
+from worker.shell.commits import Commits
 from worker.shell.health import HealthServer, Readiness
+from worker.shell.incarnation import Incarnation
 from worker.shell.intake import Batch, Intake
 from worker.shell.kafka import (
     Admin,
     GroupConsumer,
-    GroupOffsets,
     LogAppender,
     LogConsumer,
     Scope,
@@ -43,8 +47,6 @@ from worker.shell.kafka import (
 from worker.shell.loop import Loop, Surroundings
 from worker.shell.ordering import Ordering
 from worker.shell.ownership import Ownership
-from worker.shell.page_process import ProcessDiedError
-from worker.shell.pool import PagePool
 from worker.shell.ports import GroupSource
 from worker.shell.prepare import Preparer
 from worker.shell.publishing import Publishing, PublishingThread
@@ -72,21 +74,35 @@ def run(settings: Settings) -> None:
     readiness = Readiness()
     readiness.needs("log replayed", lambda: False)
     with ExitStack() as stack:
+        stack.enter_context(_of_one_definition(settings))
         stack.enter_context(HealthServer(settings.metrics_host, settings.metrics_port, readiness))
-        pool = PagePool(settings.processes, settings.parameters, settings.page_limits, on_death=_report_death)
-        stack.callback(pool.close)
         fingerprinter = Fingerprinter(settings.parameters)
-        fingerprinter.warm_up()
+        warm_up_documents(fingerprinter)
         watchdog = Watchdog()
         stack.callback(watchdog.close)
         checkpoint = _checkpoint(settings, admin, found, reach)
         replica = Replica(settings.definition) if checkpoint is None else checkpoint.restore()
         replica.warm_up()
         ordering = _ordering(settings, replica, found[settings.topic_fingerprints].topic_id.hex(), stack)
-        tick = _nothing if checkpoint is None else partial(checkpoint.tick, replica)
+        documents = found[settings.topic_documents]
+        ask = partial(admission.committed, settings, documents.partitions)
+        committed = ask()
+        replica.serve(documents.topic_id, admission.offsets(committed))
+        commits = Commits(lambda: admission.offsets(ask()), settings.snapshot_interval_s)
+        stack.callback(commits.close)
+
+        def tick() -> None:
+            if told := commits.take():
+                replica.serve(documents.topic_id, told)
+            if checkpoint is not None:
+                checkpoint.tick(replica)
+
+        read = (settings.topic_documents, settings.topic_fingerprints)
+        incarnation = Incarnation(admin, {name: found[name].topic_id for name in read})
+        stack.callback(incarnation.close)
         records = ordering.restore(tick)
         readiness.needs("log replayed", lambda: True)
-        _check_lineage(settings, found[settings.topic_documents].partitions, ordering)
+        admission.check(settings, admin, committed, ordering)
         _log.info(
             "log applied",
             records=records,
@@ -94,61 +110,37 @@ def run(settings: Settings) -> None:
             documents=ordering.replica.documents,
             seconds=round(time.monotonic() - started, 2),
         )
-        publisher = TransactionalPublisher(
-            kafka_config.publisher(settings),
-            Scope(
-                settings.topic_documents,
-                (settings.topic_verdicts, settings.topic_dead_letter),
-                kafka_config.group_offsets(settings),
-                settings.topic_fingerprints,
-            ),
-            settings.call_timeout_s,
-            settings.transaction_timeout_ms / 1_000,
-            reach,
-            watchdog.limit,
-        )
+        publisher = _publisher(settings, watchdog, reach)
         publisher.open()
         stack.callback(publisher.close)
-        preparer = Preparer(fingerprinter, pool, settings.document_bytes_max)
-        stack.callback(preparer.close)
+        preparer = stack.enter_context(Preparer(settings, fingerprinter))
         interpreter.tune()
-        stack.callback(pool.close)  # before the preparer, which may be waiting for it
         _serve(
             settings,
-            found[settings.topic_documents].topic_id,
             ordering,
             publisher,
             preparer,
             watchdog,
             reach,
             readiness,
+            incarnation,
             between=tick,
         )
         if checkpoint is not None:
             checkpoint.save(replica)
 
 
-def _report_death(death: ProcessDiedError) -> None:
-    metrics.PAGE_PROCESSES_LOST.labels(death.code).inc()
-    _log.warning("a page process died, its batch is tried again page by page", cause=death.code, text=str(death))
-
-
-def _check_lineage(settings: Settings, partitions: int, ordering: Ordering) -> None:
-    """Make sure that the group's offsets belong to this log."""
-    config = kafka_config.group_offsets(settings)
-    with closing(GroupOffsets(config, settings.topic_documents, partitions, settings.call_timeout_s)) as offsets:
-        committed = offsets.get()
-    lineage.check(
-        filter(None, (lineage.Lineage.parse(metadata) for _, metadata in committed.values())),
-        ordering.lineage().log_id,
-        ordering.log_end,
-        group=settings.group,
-        log_topic=settings.topic_fingerprints,
-    )
-
-
-def _nothing() -> None:
-    pass
+@contextmanager
+def _of_one_definition(settings: Settings) -> Iterator[None]:
+    """Add to the refusal of a log the command that makes one of these settings."""
+    try:
+        yield
+    except DefinitionError as error:
+        flags = [flag(settings, name) for name in error.differences if name in DECIDING]
+        command = " ".join(["neardup rebuild", *flags])
+        raise error.with_remedy(
+            f"Start it with the log's settings, or judge the documents anew, beside the old log: {command}"
+        ) from error
 
 
 def _checkpoint(
@@ -172,24 +164,41 @@ def _checkpoint(
 def _ordering(settings: Settings, replica: Replica, log_id: str, stack: ExitStack) -> Ordering:
     """Make the two ends of the log."""
     reader = LogConsumer(
-        kafka_config.log_consumer(settings), settings.topic_fingerprints, replica.next_offset, settings.call_timeout_s
-    )
+        kafka_config.log_consumer(settings), settings.topic_fingerprints, replica.next_offset, settings.call_timeout_s,
+        expires=settings.definition.retention.expire_after_ms > 0,
+    )  # fmt: skip
     writer = LogAppender(kafka_config.appender(settings), settings.topic_fingerprints, settings.call_timeout_s)
     stack.callback(reader.close)
     stack.callback(writer.close)
-    author = replica.definition.author(settings.worker_id)
-    return Ordering(replica, reader, writer, author, settings.record_bytes_max, log_id)
+    author = replica.definition.author(admission.author_name(settings))
+    return Ordering(replica, reader, writer, author, settings.record_bytes_max, log_id, settings.record_format)
+
+
+def _publisher(settings: Settings, watchdog: Watchdog, reach: faultpoints.Reach) -> TransactionalPublisher:
+    return TransactionalPublisher(
+        kafka_config.publisher(settings),
+        Scope(
+            settings.topic_documents,
+            (settings.topic_verdicts, settings.topic_dead_letter),
+            kafka_config.group_offsets(settings),
+            settings.topic_fingerprints,
+        ),
+        settings.call_timeout_s,
+        settings.transaction_timeout_ms / 1_000,
+        reach,
+        watchdog.limit,
+    )
 
 
 def _serve(
     settings: Settings,
-    topic_id: bytes,
     ordering: Ordering,
     publisher: TransactionalPublisher,
     preparer: Preparer,
     watchdog: Watchdog,
     reach: faultpoints.Reach,
     readiness: Readiness,
+    incarnation: Incarnation,
     *,
     between: Callable[[], None],
 ) -> None:
@@ -197,17 +206,19 @@ def _serve(
     ownership = Ownership()
     batches: queue.Queue[Batch | None] = queue.Queue(settings.queue_batches_max)
 
-    def connect(*callbacks: Any) -> GroupSource:
+    def connect(on_assigned: Any, on_revoked: Any, on_lost: Any) -> GroupSource:
         source = GroupConsumer(
-            kafka_config.group_consumer(settings), settings.topic_documents, settings.call_timeout_s, *callbacks
-        )
+            kafka_config.group_consumer(settings), settings.topic_documents, settings.call_timeout_s,
+            on_assigned, on_revoked, on_lost, incarnation.look,
+        )  # fmt: skip
         _observe(settings, ordering, source, ownership, batches)
+        readiness.needs("member of the group", lambda: ownership.membership is not None and source.is_member())
         return source
 
     intake = Intake(settings, connect, preparer, ownership, batches, watchdog, reach)
     thread = threading.Thread(target=intake.run, name="intake", daemon=True)
 
-    readiness.needs("member of the group", lambda: ownership.membership is not None)
+    readiness.needs("member of the group", lambda: False)
     readiness.needs("not stopping", lambda: not intake.stopping.is_set())
 
     def stop(number: int, _frame: object) -> None:
@@ -215,10 +226,18 @@ def _serve(
         intake.stopping.set()
 
     previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+
     publishing = Publishing(settings, publisher, ownership, reach)
+
+    def between_batches() -> None:
+        incarnation.check()
+        publishing.dead_letters.tick()
+        between()
+
     loop = Loop(
-        settings, topic_id, ordering, PublishingThread(publishing.publish), publishing.committed, ownership, batches,
-        Surroundings(watchdog, reach, intake.stopping, between),
+        settings, incarnation.topics[settings.topic_documents], ordering,
+        PublishingThread(publishing.publish), publishing.committed, ownership, batches,
+        Surroundings(watchdog, reach, intake.stopping, between_batches),
     )  # fmt: skip
     thread.start()
     _log.info("worker runs", worker_id=settings.worker_id, group=settings.group, bootstrap=settings.bootstrap)
@@ -231,6 +250,7 @@ def _serve(
         for number, handler in previous.items():
             signal.signal(number, handler)
     if isinstance(intake.failure, NeardupError):
+        incarnation.look()  # which would be the better reason
         raise intake.failure
     if intake.failure is not None:
         raise StopError(f"the intake thread failed: {intake.failure!r}") from intake.failure
@@ -251,6 +271,7 @@ def _observe(
             "version": version("neardup"),
             "scheme": definition.scheme,
             "parameters": definition.parameters,
+            "definition": f"{definition.hash:016x}",
             "worker_id": settings.worker_id,
             "group": settings.group,
         }

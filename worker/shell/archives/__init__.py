@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from worker.core.extract import PageLimits
+from worker.core.document import BODY_BYTES_MAX
 from worker.errors import StopError
 from worker.shell.archives.arc import ArcFields, read_arc
 from worker.shell.archives.inflate import Piece, pieces
@@ -52,7 +52,7 @@ class ArchiveReader:
     """
 
     def __init__(
-        self, path: str | Path, *, body_max: int = PageLimits().body_max, fetched_at_default: str | None = None
+        self, path: str | Path, *, body_max: int = BODY_BYTES_MAX, fetched_at_default: str | None = None
     ) -> None:
         self.file = str(path)
         self.bytes_read = 0

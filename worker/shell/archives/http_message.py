@@ -9,8 +9,9 @@ from __future__ import annotations
 import io
 import re
 import zlib
+from collections.abc import Callable
 from email.utils import parsedate_to_datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import zstandard
 from fastwarc.stream_io import BrotliReader
@@ -18,6 +19,8 @@ from fastwarc.stream_io import BrotliReader
 __all__ = ["BodyTooLargeError", "Response", "date_ms", "decoded_body", "parse_response"]
 
 HEADERS_BYTES_MAX = 256 << 10
+_PART_BYTES = 4 << 10  # inflated at once: 4 MiB of deflate, 128 MiB of zstd at the most
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _HEADERS_END = re.compile(rb"\r?\n\r?\n")
 _STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})")
 _CHUNK_SIZE = re.compile(rb"[ \t]*([0-9a-fA-F]{1,8})[ \t]*(?:;[^\n]*)?\r?\n")
@@ -61,9 +64,9 @@ def decoded_body(response: Response, bytes_max: int) -> bytes:
 
     Raises:
         BodyTooLargeError: over `bytes_max` when decoded.
-        ValueError: it begins like its encoding and then breaks off.
+        ValueError: it begins like its encoding, and is damaged or breaks off.
 
-    Cost: O(decoded bytes), and never more than `bytes_max` of them.
+    Cost: O(bytes), and not much more than `bytes_max` decoded ones.
     """
     body = response.body
     if "chunked" in response.headers.get("transfer-encoding", "").lower():
@@ -108,52 +111,60 @@ def _unchunked(body: bytes) -> bytes:
 
 
 def _decoded(body: bytes, encoding: str, bytes_max: int) -> bytes:
-    if encoding in ("gzip", "x-gzip") and body.startswith(b"\x1f\x8b"):
-        return _inflated(body, 31, bytes_max)
+    if encoding in ("gzip", "x-gzip") and body.startswith(_GZIP):
+        return _inflated(body, lambda: zlib.decompressobj(31), bytes_max, _GZIP)
     if encoding == "deflate" and body:
         return _deflated(body, bytes_max)
     if encoding == "br" and body:
         return _brotli(body, bytes_max)
-    if encoding == "zstd" and body.startswith(b"\x28\xb5\x2f\xfd"):
-        try:
-            reader = zstandard.ZstdDecompressor().stream_reader(body)
-            return _at_most(reader.read(bytes_max + 1), bytes_max)
-        except zstandard.ZstdError as error:
-            raise ValueError(f"content-encoding zstd: {error}") from error
+    if encoding == "zstd" and body.startswith(_ZSTD):
+        return _inflated(body, zstandard.ZstdDecompressor().decompressobj, bytes_max, _ZSTD)
     return body  # identity, or a name that nobody knows
 
 
 def _deflated(body: bytes, bytes_max: int) -> bytes:
-    """ "deflate" means zlib, and many servers send it raw; raw deflate has no magic number to tell it by."""
+    """ "deflate" means zlib, and many servers send it raw; what begins with markup never was either."""
     is_zlib = body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
     try:
-        return _inflated(body, 15 if is_zlib else -15, bytes_max)
+        return _inflated(body, lambda: zlib.decompressobj(15 if is_zlib else -15), bytes_max)
     except BodyTooLargeError:
         raise
     except ValueError:
-        if is_zlib:
-            raise
-        return body
+        if not is_zlib and _is_markup(body):
+            return body
+        raise
 
 
 def _brotli(body: bytes, bytes_max: int) -> bytes:
     """Brotli has no magic number either; a body that begins with markup never was."""
     try:
-        return _at_most(BrotliReader(io.BytesIO(body)).read(bytes_max + 1), bytes_max)
+        return bytes(BrotliReader(io.BytesIO(body)).read(bytes_max + 1))
     except (OSError, EOFError) as error:
-        if body.lstrip().startswith(b"<"):
+        if _is_markup(body):
             return body
         raise ValueError(f"content-encoding br: {error}") from error
 
 
-def _inflated(body: bytes, window_bits: int, bytes_max: int) -> bytes:
-    try:
-        return _at_most(zlib.decompressobj(window_bits).decompress(body, bytes_max + 1), bytes_max)
-    except zlib.error as error:
-        raise ValueError(f"content-encoding: {error}") from error
+def _inflated(body: bytes, begin: Callable[[], Any], bytes_max: int, magic: bytes | None = None) -> bytes:
+    """Join a body's members, each inflated by a new object; what follows and is none is left, as browsers do."""
+    data, position = bytearray(), 0
+    while True:
+        member = begin()
+        while not member.eof:
+            part = body[position : position + _PART_BYTES]
+            if not part:
+                raise ValueError(f"content-encoding: the body breaks off after {len(data):,} decoded bytes")
+            try:
+                data += member.decompress(part)
+            except (zlib.error, zstandard.ZstdError) as error:
+                raise ValueError(f"content-encoding: {error}") from error
+            if len(data) > bytes_max:
+                raise BodyTooLargeError(f"the body has more than {bytes_max:,} bytes when decoded")
+            position += len(part)
+        position -= len(member.unused_data)
+        if magic is None or not body.startswith(magic, position):
+            return bytes(data)
 
 
-def _at_most(data: bytes, bytes_max: int) -> bytes:
-    if len(data) > bytes_max:
-        raise BodyTooLargeError(f"the body has more than {bytes_max:,} bytes when decoded")
-    return data
+def _is_markup(body: bytes) -> bool:
+    return body.lstrip().startswith(b"<")

@@ -9,6 +9,7 @@ After damage the next member is looked for by its magic number. The input is onl
 
 from __future__ import annotations
 
+import io
 import zlib
 from collections.abc import Callable, Iterator
 from enum import Enum
@@ -162,9 +163,10 @@ def pieces(stream: BinaryIO, on_read: Callable[[int], None] = lambda _: None) ->
     is_damaged = False  # one report for each stretch of damage, however many false starts it holds
     while start := source.peek(4):
         if kind is Format.ZSTD and start[1:] == _ZSTD_SKIPPABLE:
-            content = _skippable_frame(source)
+            offset, content = source.offset, _skippable_frame(source)
             if start == _ZSTD_DICTIONARY:
-                dictionary = _dictionary(content)
+                dictionary, damage = _dictionary(offset, content)
+                yield from damage
             continue
         offset, problem = source.offset, None
         if start.startswith(magic):
@@ -236,8 +238,13 @@ def _skippable_frame(source: _Input) -> bytes:
     return content[8:]
 
 
-def _dictionary(content: bytes) -> zstandard.ZstdCompressionDict:
-    """Give the dictionary of a .warc.zst file; it may itself be compressed."""
+def _dictionary(offset: int, content: bytes) -> tuple[zstandard.ZstdCompressionDict | None, list[Piece]]:
+    """Give the dictionary of a .warc.zst file, which may itself be compressed; or what is wrong with it."""
     if content.startswith(_ZSTD):
-        content = zstandard.ZstdDecompressor().decompress(content, max_output_size=_DICTIONARY_BYTES_MAX)
-    return zstandard.ZstdCompressionDict(content)
+        plain = bytearray()
+        for piece in pieces(io.BytesIO(content)):
+            plain += piece.data
+            if piece.problem is not None or len(plain) > _DICTIONARY_BYTES_MAX:
+                return None, [Piece(offset, b"", f"damaged dictionary: {piece.problem or 'it is too large'}")]
+        content = bytes(plain)
+    return zstandard.ZstdCompressionDict(content), []

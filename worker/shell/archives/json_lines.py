@@ -28,20 +28,21 @@ def read_json_lines(
         line_bytes_max: a longer line is damage; it is not held in memory.
         fetched_at_default: the fetch time of lines that have none, ISO 8601.
     """
-    position, held, is_overlong = 0, bytearray(), False
+    position, number, held, is_overlong = 0, 1, bytearray(), False
     for piece in pieces:
         *ended, rest = piece.data.split(b"\n")
         for part in ended:
             held += part
             if not is_overlong:
-                yield from _line(file, position, bytes(held), fetched_at_default)
+                yield from _line(file, position, number, bytes(held), fetched_at_default)
             position += len(held) + 1
+            number += 1
             held.clear()
             is_overlong = False
         held += rest
         if len(held) > line_bytes_max:
             if not is_overlong:
-                yield Damaged(file, position, f"a line of more than {line_bytes_max:,} bytes")
+                yield Damaged(file, position, f"a line of more than {line_bytes_max:,} bytes", number)
             is_overlong = True
             position += len(held)
             held.clear()
@@ -49,25 +50,25 @@ def read_json_lines(
             yield Damaged(file, piece.offset, piece.problem)
             held.clear()
     if held and not is_overlong:
-        yield from _line(file, position, bytes(held), fetched_at_default)
+        yield from _line(file, position, number, bytes(held), fetched_at_default)
 
 
-def _line(file: str, position: int, line: bytes, fetched_at_default: str | None) -> Iterator[Found]:
+def _line(file: str, position: int, number: int, line: bytes, fetched_at_default: str | None) -> Iterator[Found]:
     line = line.strip()
     if not line:
         return
     try:
         fields = _parsed(line)
     except ValueError as error:
-        yield Damaged(file, position, f"not JSON: {error}")
+        yield Damaged(file, position, f"not JSON: {error}", number)
         return
     if not isinstance(fields, dict):
-        yield Damaged(file, position, f"a JSON {type(fields).__name__}, not an object")
+        yield Damaged(file, position, f"a JSON {type(fields).__name__}, not an object", number)
         return
     if fetched_at_default is not None and fields.get("fetched_at") is None:
         fields["fetched_at"] = fetched_at_default
         line = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
-    yield Record(file, position, _key(fields), line)
+    yield Record(file, position, _key(fields), line, number)
 
 
 def _parsed(line: bytes) -> Any:

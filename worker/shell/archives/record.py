@@ -20,13 +20,19 @@ class Record(NamedTuple):
 
     `offset` is where it begins in the file: of its compressed member in an archive, in the decompressed text for
     JSON Lines. `key` is its doc_id, so that a null value under the same key deletes it; None when it names no
-    readable doc_id, url and time.
+    readable doc_id, url and time. `line` counts from 1 in JSON Lines.
     """
 
     file: str
     offset: int
     key: bytes | None
     value: bytes
+    line: int | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it begins, for people."""
+        return _place(self)
 
 
 class LeftOut(NamedTuple):
@@ -43,6 +49,16 @@ class Damaged(NamedTuple):
     file: str
     offset: int
     reason: str
+    line: int | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it begins, for people."""
+        return _place(self)
+
+
+def _place(found: Record | Damaged) -> str:
+    return f"{found.file} at byte {found.offset:,}" if found.line is None else f"{found.file}, line {found.line:,}"
 
 
 Found: TypeAlias = Record | LeftOut | Damaged

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from worker.shell.broker.cluster import EmbeddedKafka, Runtime, default_data, prepare
-from worker.shell.broker.layout import CLIENT_PORT_DEFAULT
+from worker.shell.broker.layout import CLIENT_PORT_DEFAULT, Extras
 from worker.shell.broker.serving import NodeState
 
-__all__ = ["CLIENT_PORT_DEFAULT", "EmbeddedKafka", "NodeState", "Runtime", "default_data", "prepare"]
+__all__ = ["CLIENT_PORT_DEFAULT", "EmbeddedKafka", "Extras", "NodeState", "Runtime", "default_data", "prepare"]

@@ -17,7 +17,7 @@ from worker.errors import StopError
 from worker.shell.broker import jars as jar_files
 from worker.shell.broker.guard import Guard
 from worker.shell.broker.java import Java, find_java
-from worker.shell.broker.layout import Layout, lay_out
+from worker.shell.broker.layout import NO_EXTRAS, Extras, Layout, lay_out
 from worker.shell.broker.node import Node
 from worker.shell.broker.serving import NodeState, PortTakenError, state_of, wait_serving
 
@@ -66,6 +66,7 @@ class EmbeddedKafka:
         data: the folder of data and logs, kept; a temporary one when None.
         runtime: from `prepare`; prepared at the start when None.
         relayed: each node listens a second time, for clients behind a relay that a test can pause: see `relayed_ports`.
+        extras: further listeners and settings of the nodes, for tests of security.
         detached: the nodes go on when this process ends (`neardup broker start`).
     """
 
@@ -77,6 +78,7 @@ class EmbeddedKafka:
         *,
         runtime: Runtime | None = None,
         relayed: bool = False,
+        extras: Extras = NO_EXTRAS,
         detached: bool = False,
     ) -> None:
         if detached and data is None:
@@ -86,6 +88,7 @@ class EmbeddedKafka:
         self._data: Path | None = self._kept
         self._runtime = runtime
         self._relayed = relayed
+        self._extras = extras
         self._detached = detached
         self._layout: Layout | None = None
         self._nodes: dict[int, Node] = {}
@@ -117,6 +120,10 @@ class EmbeddedKafka:
     def relayed_bootstrap(self) -> str:
         """The addresses for clients behind the relays."""
         return self._layout.relayed_bootstrap if self._layout else ""
+
+    def extra_bootstrap(self, listener: str) -> str:
+        """The addresses of one of the further listeners."""
+        return self._layout.extra_bootstrap(listener) if self._layout else ""
 
     @property
     def relayed_ports(self) -> tuple[tuple[int, int], ...]:
@@ -159,7 +166,7 @@ class EmbeddedKafka:
 
     def _start_once(self) -> None:
         """Start on a new layout; a start that fails leaves nothing running."""
-        layout = lay_out(self.nodes, self._port, relayed=self._relayed)
+        layout = lay_out(self.nodes, self._port, relayed=self._relayed, extras=self._extras)
         try:
             self._make_data()
             self._take(layout)

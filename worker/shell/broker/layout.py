@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import random
 import socket
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from worker.errors import StopError
@@ -24,6 +24,23 @@ MESSAGE_BYTES_MAX = 8 << 20
 
 
 @dataclass(frozen=True)
+class Extras:
+    """
+    What tests of security add to every node of a cluster.
+
+    Args:
+        listeners: name -> protocol ("SSL", "SASL_SSL", …) of further listeners for clients.
+        settings: of the node; they win.
+    """
+
+    listeners: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_EXTRAS = Extras()
+
+
+@dataclass(frozen=True)
 class Layout:
     """The ports of each node; node ids are 1, 2, 3."""
 
@@ -31,6 +48,9 @@ class Layout:
     controller_ports: tuple[int, ...]
     relayed_ports: tuple[tuple[int, int], ...] = ()
     """Of each node, where it listens a second time, and where clients that came that way are told to find it."""
+    extra_ports: tuple[tuple[int, ...], ...] = ()
+    """Of each node, the ports of the listeners in `extras`, in their order."""
+    extras: Extras = NO_EXTRAS
 
     @property
     def nodes(self) -> range:
@@ -43,6 +63,10 @@ class Layout:
     @property
     def relayed_bootstrap(self) -> str:
         return ",".join(f"{LOOPBACK}:{told}" for _, told in self.relayed_ports)
+
+    def extra_bootstrap(self, listener: str) -> str:
+        at = list(self.extras.listeners).index(listener)
+        return ",".join(f"{LOOPBACK}:{ports[at]}" for ports in self.extra_ports)
 
     def client_port(self, node: int) -> int:
         return self.client_ports[node - 1]
@@ -63,12 +87,13 @@ class Layout:
             return None
 
 
-def lay_out(nodes: int, port: int, *, relayed: bool = False) -> Layout:
+def lay_out(nodes: int, port: int, *, relayed: bool = False, extras: Extras = NO_EXTRAS) -> Layout:
     """
     Choose the ports of `nodes` nodes: from `port` up, or free ones when it is 0.
 
     Args:
         relayed: each node listens a second time, for clients that reach it through something in between.
+        extras: further listeners and settings.
 
     Raises:
         StopError: a port is in use.
@@ -82,9 +107,12 @@ def lay_out(nodes: int, port: int, *, relayed: bool = False) -> Layout:
         raise ValueError(f"nodes must be 1 or 3, got {nodes}: a quorum of 2 survives no failure")
     relays = _free_ports(2 * nodes) if relayed else []
     relayed_ports = tuple(zip(relays[:nodes], relays[nodes:], strict=True))
+    width = len(extras.listeners)
+    further = _free_ports(width * nodes, relays)
+    extra_ports = tuple(tuple(further[width * node : width * (node + 1)]) for node in range(nodes))
     if port == 0:
-        free = _free_ports(2 * nodes, relays)
-        return Layout(tuple(free[:nodes]), tuple(free[nodes:]), relayed_ports)
+        free = _free_ports(2 * nodes, [*relays, *further])
+        return Layout(tuple(free[:nodes]), tuple(free[nodes:]), relayed_ports, extra_ports, extras)
     highest = port + CONTROLLER_PORT_STEP + nodes
     if not 0 < port < highest <= 65_535:
         raise ValueError(f"port must be 0 or leave room for {highest - port} more below 65536, got {port}")
@@ -92,6 +120,8 @@ def lay_out(nodes: int, port: int, *, relayed: bool = False) -> Layout:
         tuple(port + node for node in range(nodes)),
         tuple(port + CONTROLLER_PORT_STEP + node + 1 for node in range(nodes)),
         relayed_ports,
+        extra_ports,
+        extras,
     )
     for each in (*layout.client_ports, *layout.controller_ports):
         if not is_free(each):
@@ -118,12 +148,14 @@ def is_free(port: int) -> bool:
 
 def _free_ports(count: int, taken: Collection[int] = ()) -> list[int]:
     found: list[int] = []
-    for _ in range(FREE_PORT_TRIES):
+    for _ in range(FREE_PORT_TRIES if count else 0):
         port = random.randint(FREE_PORT_MIN, FREE_PORT_MAX)  # noqa: S311  # nothing secret
         if port not in found and port not in taken and is_free(port):
             found.append(port)
         if len(found) == count:
-            return found
+            break
+    if len(found) == count:
+        return found
     raise StopError(f"no {count} free ports on {LOOPBACK} between {FREE_PORT_MIN} and {FREE_PORT_MAX}")
 
 
@@ -147,6 +179,9 @@ def server_properties(layout: Layout, node: int, log_directory: Path) -> str:
     listeners = {"PLAINTEXT": (client, client)}
     if layout.relayed_ports:
         listeners["RELAYED"] = layout.relayed_ports[node - 1]
+    protocols = dict.fromkeys(("CONTROLLER", *listeners), "PLAINTEXT") | dict(layout.extras.listeners)
+    for name, port in zip(layout.extras.listeners, (layout.extra_ports or ((),) * nodes)[node - 1], strict=True):
+        listeners[name] = port, port
     settings = {
         "process.roles": "broker,controller",
         "node.id": node,
@@ -158,7 +193,7 @@ def server_properties(layout: Layout, node: int, log_directory: Path) -> str:
         ),
         "advertised.listeners": ",".join(f"{name}://{LOOPBACK}:{told}" for name, (_, told) in listeners.items()),
         "inter.broker.listener.name": "PLAINTEXT",
-        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in ("CONTROLLER", *listeners)),
+        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
         "log.dirs": log_directory,
         "auto.create.topics.enable": "false",
         "num.partitions": 1,
@@ -189,6 +224,7 @@ def server_properties(layout: Layout, node: int, log_directory: Path) -> str:
         "broker.heartbeat.interval.ms": 1_000,
         "controlled.shutdown.enable": "true",
         "unclean.leader.election.enable": "false",
+        **layout.extras.settings,
     }
     return "".join(f"{name}={escape_property(str(value))}\n" for name, value in settings.items())
 

@@ -17,6 +17,9 @@ from worker.shell.broker.layout import LOG4J_PROPERTIES, Layout, is_free, server
 
 CLUSTER_ID = "bmVhcmR1cC1sb29wYmFjaw"  # any 16 bytes, base64url without padding
 HEAP = ("-Xms128m", "-Xmx512m")
+# Not G1, Java's default: until Java 25.0.3 it may move arrays that native code holds, and with them corrupt what zstd
+# writes (JDK-8377811). And for such a heap the serial collector is the smaller one.
+COLLECTOR = "-XX:+UseSerialGC"
 
 POLL_S = 0.05
 END_TIMEOUT_S = 10.0  # a killed process is gone in milliseconds; more means that the machine is stuck
@@ -32,7 +35,7 @@ exec < /dev/null
 meta=$1 java=$2
 shift 2
 [ -f "$meta" ] || "$java" "$@" $FOR_SHORT kafka.tools.StorageTool format -t "$CLUSTER_ID" -c server.properties || exit 1
-exec "$java" "$@" $FOR_LONG kafka.Kafka server.properties
+exec "$java" "$@" kafka.Kafka server.properties
 """
 
 
@@ -82,13 +85,12 @@ class Node:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "server.properties").write_text(server_properties(self._layout, self.id, data), encoding="ascii")
         (self.folder / "log4j2.properties").write_text(LOG4J_PROPERTIES, encoding="ascii")
-        options = (*HEAP, "-Djava.awt.headless=true", "-Dlog4j2.configurationFile=log4j2.properties")
+        options = (*HEAP, COLLECTOR, "-Djava.awt.headless=true", "-Dlog4j2.configurationFile=log4j2.properties")
         environment = {
             **os.environ,
             "CLASSPATH": os.pathsep.join(map(str, jars)),
             "CLUSTER_ID": CLUSTER_ID,
-            "FOR_SHORT": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",  # formats in 1.7 s instead of 2.6
-            "FOR_LONG": "-XX:+UseG1GC",
+            "FOR_SHORT": "-XX:TieredStopAtLevel=1",  # formats in 1.7 s instead of 2.6
             "LC_ALL": "C.UTF-8",  # Java reads paths by the locale
         }
         with self._pid_path.open("a+") as pid_file, self.log_path.open("ab") as log:

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 
 from worker.errors import RetryError, StopError
 from worker.shell.kafka.again import ask_again
-from worker.shell.kafka.errors import is_silence, logged, translated
+from worker.shell.kafka.errors import REFUSED, is_silence, logged, note, translate, translated
 
 __all__ = ["Admin", "Topic"]
 
@@ -35,9 +35,10 @@ class Admin:
     """Topics and cluster, as they are and as they should be."""
 
     def __init__(self, config: dict[str, Any], call_timeout_s: float) -> None:
-        self._client = AdminClient(logged(config))
+        self._refusal: KafkaError | None = None
+        self._client = AdminClient(logged(config, self._on_error))
         self._bootstrap = config["bootstrap.servers"]
-        self._timeout_s = min(call_timeout_s, 15.0)  # a person waits for the answer
+        self._timeout_s = call_timeout_s
 
     def _ask(self, call: Callable[[float], Future[Answer]], doing: str) -> Answer:
         """Give what comes of a call, made again while the condition passes."""
@@ -55,7 +56,15 @@ class Admin:
                 raise self._no_answer(doing) from error
             raise
 
+    def _on_error(self, error: KafkaError) -> None:
+        note(error)
+        if error.code() in REFUSED:
+            self._refusal = error
+
     def _no_answer(self, doing: str) -> StopError:
+        self._client.poll(0)  # runs `_on_error`
+        if self._refusal is not None:
+            return StopError(str(translate(self._refusal, doing)))
         return StopError(
             f"{doing}: no answer from {self._bootstrap} in {self._timeout_s:g} s. Start a broker (neardup broker "
             f"start), or name yours with --bootstrap or $NEARDUP_BOOTSTRAP"
@@ -86,6 +95,23 @@ class Admin:
                 config,
             )
         return found
+
+    def topic_ids(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Give the id of those of the named topics that exist."""
+
+        def ask(timeout_s: float) -> dict[str, bytes]:
+            ids = {}
+            for name, future in self._client.describe_topics(
+                TopicCollection([*names]), request_timeout=timeout_s
+            ).items():
+                try:
+                    ids[name] = _uuid_bytes(_result(future, timeout_s).topic_id)
+                except KafkaException as error:
+                    if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        raise
+            return ids
+
+        return self._asked(ask, "asking for the topics' ids")
 
     def _description(self, name: str) -> Any:
         asked = TopicCollection([name])

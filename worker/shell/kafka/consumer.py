@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
-from worker.errors import NeardupError, StopError
+from worker.errors import NeardupError, RetryError, StopError
+from worker.shell.kafka.damage import Damage, ErrorEvents, end_of_batch
 from worker.shell.kafka.errors import Ends, logged, translate, translated
 from worker.shell.ports import SourceMessage
 
@@ -31,6 +33,7 @@ class GroupConsumer:
         on_assigned: told the start of each new partition (None: the beginning).
         on_revoked: told before partitions go; when it returns, nothing of theirs may be published.
         on_lost: told when they are gone already.
+        before_assigned: called before partitions are taken; a StopError of it comes out of the next `poll`.
     """
 
     def __init__(
@@ -41,15 +44,21 @@ class GroupConsumer:
         on_assigned: Callable[[dict[int, int | None]], None],
         on_revoked: Callable[[list[int]], None],
         on_lost: Callable[[list[int]], None],
+        before_assigned: Callable[[], None] = lambda: None,
     ) -> None:
         self._topic = topic
         self._call_timeout_s = call_timeout_s
         self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost
+        self._before_assigned = before_assigned
         self._failure: NeardupError | None = None
         self._assigned: set[int] = set()
         self._waiting: deque[int] = deque()  # ours, but without a start yet: another member's transaction is pending
         self._waiting_until = 0.0
         self._membership: Any = None
+        self._events = ErrorEvents(call_timeout_s)
+        self._damaged: dict[int, tuple[Damage, deque[int]]] = {}  # unreadable batches, with the offsets still to tell
+        self._is_paused = False
+        self._config = {name: value for name, value in config.items() if name != "group.instance.id"}
         self._consumer = Consumer(logged(config))
         self._ends = Ends(self._consumer)
         self._consumer.subscribe([topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose)
@@ -58,6 +67,7 @@ class GroupConsumer:
         numbers = [part.partition for part in partitions]
         self._waiting_until = time.monotonic() + self._call_timeout_s
         try:
+            self._before_assigned()
             starts = self._committed(numbers, 0.5)
         except NeardupError as error:
             if isinstance(error, StopError):  # raised from poll(): an exception in a callback would be swallowed
@@ -102,6 +112,7 @@ class GroupConsumer:
         consumer.incremental_unassign(mine)
         gone = {part.partition for part in partitions}
         self._assigned -= gone
+        self._forget_damage(gone)
         self._waiting = deque(number for number in self._waiting if number not in gone)
 
     def _at(self, partition: int, offset: int | None) -> TopicPartition:
@@ -114,20 +125,40 @@ class GroupConsumer:
         messages = self._consumer.consume(messages_max, wait_s)
         if self._failure is not None:
             raise self._failure
-        return [
+        found = [
             SourceMessage(message.partition() or 0, message.offset() or 0, message.key(), message.value())
             for message in messages
             if self._is_message(message)
         ]
+        return found if self._is_paused else found + self._unreadable(messages_max - len(found))
 
     def _is_message(self, message: Message) -> bool:
-        error = message.error()
-        if error is None:
+        if message.error() is None:
             return True
-        ours = translate(error, f"reading {self._topic}[{message.partition()}]")
-        if isinstance(ours, StopError) or error.fatal():
-            raise ours
-        return False  # a broker that is away, a poll that came late: the client reconnects and rejoins by itself
+        if message.partition() not in self._damaged:
+            damage = self._events.take(message)
+            if damage is not None:
+                self._meet(damage)
+        return False
+
+    def _meet(self, damage: Damage) -> None:
+        try:
+            stop = end_of_batch(self._config, damage, self._call_timeout_s)
+        except RetryError as error:  # the next event has it tried again
+            _log.warning("documents cannot be read", cause=str(error))
+            return
+        _log.error("documents cannot be read: dead letters", cause=str(damage), offsets=stop - damage.first)
+        self._damaged[damage.partition] = damage, deque(range(damage.first, stop))
+
+    def _unreadable(self, messages_max: int) -> list[SourceMessage]:
+        """Return what stands for messages that cannot be read; behind the last one reading goes on."""
+        found: list[SourceMessage] = []
+        for partition, (damage, left) in list(self._damaged.items()):
+            while left and len(found) < messages_max:
+                found.append(SourceMessage(partition, left.popleft(), None, None, damage.text))
+            if not left:
+                self.seek({partition: found[-1].offset + 1})
+        return found
 
     def committed(self, partitions: Sequence[int]) -> dict[int, int | None]:
         """
@@ -164,6 +195,7 @@ class GroupConsumer:
     def seek(self, offsets: Mapping[int, int | None]) -> None:
         """Read on from these offsets; what was fetched before is thrown away."""
         parts = [self._at(partition, offset) for partition, offset in offsets.items()]
+        self._forget_damage(offsets)
         if parts:
             try:
                 self._consumer.incremental_unassign([TopicPartition(self._topic, p.partition) for p in parts])
@@ -171,12 +203,18 @@ class GroupConsumer:
             except KafkaException as error:
                 raise translated(error, f"going back in {self._topic}") from error
 
+    def _forget_damage(self, partitions: Iterable[int]) -> None:
+        for partition in partitions:
+            self._damaged.pop(partition, None)
+
     def pause(self) -> None:
         """Fetch nothing more for now, and stay in the group."""
+        self._is_paused = True
         self._consumer.pause(self._consumer.assignment())
 
     def resume(self) -> None:
         """Fetch again."""
+        self._is_paused = False
         self._consumer.resume(self._consumer.assignment())
 
     def membership(self) -> Any:
@@ -192,11 +230,24 @@ class GroupConsumer:
             self._membership = proof
         return self._membership
 
+    def is_member(self) -> bool:
+        """Tell whether the group has us; once expelled it has not, until the next poll. Any thread may ask."""
+        return self._ends.is_member()
+
     def ends(self, partitions: Sequence[int]) -> dict[int, int]:
         """Give where partitions end as the last fetch had it; any thread may ask, and nothing is sent."""
         return {number: self._ends.of(TopicPartition(self._topic, number)) for number in partitions}
 
     def close(self) -> None:
-        """Leave the group."""
+        """
+        Leave the group.
+
+        The client can lose the answer to a rebalance that it is told of while it closes, and then never comes back: it
+        is left behind after `call_timeout_s`, and the group learns of it when the session ends.
+        """
         self._ends.close()
-        self._consumer.close()
+        thread = threading.Thread(target=self._consumer.close, name="close", daemon=True)
+        thread.start()
+        thread.join(self._call_timeout_s)
+        if thread.is_alive():
+            _log.warning("the client does not leave the group: it is left behind", waited_s=self._call_timeout_s)

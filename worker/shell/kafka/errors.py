@@ -12,14 +12,16 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from worker.errors import FencedError, NeardupError, RetryError, StopError
+from worker.shell import metrics
 
-__all__ = ["TIMED_OUT", "Ends", "is_silence", "logged", "passing", "translate", "translated"]
+__all__ = ["REFUSED", "TIMED_OUT", "Ends", "is_silence", "logged", "note", "passing", "translate", "translated"]
 
 TELL_AGAIN_S = 5.0
 
@@ -29,6 +31,8 @@ _told_s: dict[int, float] = {}  # when an error was last logged, by its code
 _FENCED = {KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID, KafkaError.PRODUCER_FENCED}
 TIMED_OUT = {KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT}
 _SILENCE = TIMED_OUT | {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE}
+REFUSED = {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL}
+_GRANT = "grant what deploy/README.md lists"
 _STOP = {
     KafkaError._AUTO_OFFSET_RESET: "the offset to read has been deleted by the topic's retention: documents are lost. "
     "Raise the retention; to go on without them, move the group's offset by hand",
@@ -36,11 +40,12 @@ _STOP = {
     KafkaError._UNKNOWN_PARTITION: "the partition does not exist",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic does not exist: neardup topics create",
     KafkaError.MSG_SIZE_TOO_LARGE: "a message is larger than its topic takes: raise the topic's max.message.bytes",
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: "access to the topic is denied: grant it in the cluster's ACLs",
-    KafkaError.GROUP_AUTHORIZATION_FAILED: "access to the group is denied: grant it in the cluster's ACLs",
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the transactional id is denied: grant it in the cluster's ACLs",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: f"access to the topic is denied: {_GRANT}",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: f"access to the group is denied: {_GRANT}",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: f"access to the transactional id is denied: {_GRANT}",
     KafkaError._AUTHENTICATION: "authentication failed: check the SASL settings",
     KafkaError.SASL_AUTHENTICATION_FAILED: "authentication failed: check the SASL settings",
+    KafkaError._SSL: "no trust between client and broker: check the certificates in the ssl_ settings",
 }
 
 
@@ -75,21 +80,22 @@ def is_silence(error: BaseException | None) -> bool:
     return isinstance(error, KafkaException) and error.args[0].code() in _SILENCE
 
 
-def logged(config: dict[str, Any]) -> dict[str, Any]:
+def logged(config: dict[str, Any], on_error: Callable[[KafkaError], None] | None = None) -> dict[str, Any]:
     """Let the client's troubles come as our log lines; its own, on stderr, would not be JSON."""
-    return {**config, "log_level": 2, "error_cb": _on_error}
+    return {**config, "log_level": 2, "error_cb": on_error or note}
 
 
-def _on_error(error: KafkaError) -> None:
-    """Say it, but not hundreds of times a second, as the client does while no broker is there."""
+def note(error: KafkaError, **place: Any) -> None:
+    """Count it and say it, but not hundreds of times a second, as the client does while no broker is there."""
+    metrics.KAFKA_ERRORS.inc()
     now_s = time.monotonic()
     if error.fatal() or now_s - _told_s.get(error.code(), -math.inf) >= TELL_AGAIN_S:
         _told_s[error.code()] = now_s
-        _log.warning("kafka client", code=error.name(), text=error.str(), fatal=error.fatal())
+        _log.warning("kafka client", code=error.name(), text=error.str(), fatal=error.fatal(), **place)
 
 
 class Ends:
-    """Where partitions end as the last fetch had it, for a scrape in any thread; nothing is sent."""
+    """Where partitions end as the last fetch had it, and who we are, for a scrape in any thread; nothing is sent."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
@@ -103,6 +109,11 @@ class Ends:
                 return 0 if self._closed else max(int(self._consumer.get_watermark_offsets(part, cached=True)[1]), 0)
             except KafkaException:
                 return 0
+
+    def is_member(self) -> bool:
+        """Tell whether the group counts us among its members, as far as we know."""
+        with self._lock:
+            return not self._closed and bool(self._consumer.memberid())
 
     def close(self) -> None:
         """Ask the consumer no more: it is about to be closed."""

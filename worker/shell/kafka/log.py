@@ -6,33 +6,36 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from confluent_kafka import (
-    TIMESTAMP_NOT_AVAILABLE,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from worker.errors import StopError
 from worker.shell.kafka.again import span
+from worker.shell.kafka.damage import ErrorEvents
 from worker.shell.kafka.errors import Ends, logged, translate
+from worker.shell.kafka.log_time import LogTime
 from worker.shell.ports import LogEntry
 
 __all__ = ["LogAppender", "LogConsumer"]
 
 
 class LogConsumer:
-    """The ordered log: one partition, read from an explicit offset, by every worker."""
+    """
+    The ordered log: one partition, read from an explicit offset, by every worker.
 
-    def __init__(self, config: dict[str, Any], topic: str, offset: int, call_timeout_s: float) -> None:
+    Args:
+        expires: originals expire by the records' time stamps, which must then be the broker's.
+    """
+
+    def __init__(
+        self, config: dict[str, Any], topic: str, offset: int, call_timeout_s: float, *, expires: bool = False
+    ) -> None:
         self._part = TopicPartition(topic, 0, offset)
         self._position = offset
         self._call_timeout_s = call_timeout_s
         self._consumer = Consumer(logged(config))
         self._ends = Ends(self._consumer)
+        self._events = ErrorEvents(call_timeout_s)
+        self._time = LogTime(expires=expires)
         self._consumer.assign([self._part])
 
     def read(self, wait_s: float) -> list[LogEntry]:
@@ -45,17 +48,20 @@ class LogConsumer:
         for message in messages:
             error = message.error()
             if error is None:
-                kind, timestamp_ms = message.timestamp()
-                stamp = 0 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms
-                entries.append(LogEntry(message.offset() or 0, stamp, message.value() or b""))
+                entries.append(LogEntry(message.offset() or 0, self._time.of(message), message.value() or b""))
                 self._position = entries[-1].offset + 1
                 continue
             if error.code() == KafkaError._PARTITION_EOF:  # carries the next offset to read
                 self._position = max(self._position, message.offset() or 0)
                 continue
-            ours = translate(error, f"reading the log {self._part.topic}")
-            if isinstance(ours, StopError) or error.fatal():
-                raise ours
+            damage = self._events.take(message)
+            if damage is not None:
+                raise StopError(
+                    f"the log {damage}. Have another replica lead, if one has it whole; else give this worker a "
+                    f"new log topic and rebuild that from the documents: neardup rebuild"
+                )
+        if entries:
+            self._time.look(entries[-1].timestamp_ms)
         return entries
 
     def position(self) -> int:
@@ -106,7 +112,8 @@ class LogAppender:
                 )
         for error, _ in outcomes:
             if error is not None:
-                raise StopError(f"appending to {self._topic}: {error.name()}: {error.str()}: restart the worker")
+                ours = translate(error, f"appending to {self._topic}")
+                raise ours if isinstance(ours, StopError) else StopError(f"{ours}: restart the worker")
         return outcomes[-1][1]
 
     def close(self) -> None:

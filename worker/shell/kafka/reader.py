@@ -9,7 +9,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from worker.errors import NeardupError, StopError
 from worker.shell.kafka.again import ask_again, span
-from worker.shell.kafka.errors import logged, translate
+from worker.shell.kafka.damage import Damage, ErrorEvents, end_of_batch
+from worker.shell.kafka.errors import logged
 
 __all__ = ["GroupOffsets", "TopicMessage", "TopicReader"]
 
@@ -24,6 +25,7 @@ class GroupOffsets:
     def __init__(self, config: dict[str, Any], topic: str, partitions: int, call_timeout_s: float) -> None:
         self._consumer = Consumer(logged(config))
         self._asked = [TopicPartition(topic, number) for number in range(partitions)]
+        self._doing = f"asking for the offsets of group {config['group.id']}"
         self._call_timeout_s = call_timeout_s
 
     def get(self) -> dict[int, tuple[int | None, str]]:
@@ -36,11 +38,18 @@ class GroupOffsets:
             RetryError: no answer came in time.
             StopError: none will come.
         """
-        answer = ask_again(self._ask, "asking for the group's offsets", self._call_timeout_s)
+        answer = ask_again(self._ask, self._doing, self._call_timeout_s)
         return {part.partition: (part.offset if part.offset >= 0 else None, part.metadata or "") for part in answer}
 
     def _ask(self, timeout_s: float) -> list[TopicPartition]:
-        answer = self._consumer.committed(self._asked, timeout=timeout_s)
+        try:
+            answer = self._consumer.committed(self._asked, timeout=timeout_s)
+        except KafkaException:
+            event = self._consumer.poll(0)  # which may have the reason for a silence: access is denied
+            reason = None if event is None else event.error()
+            if reason is None:
+                raise
+            raise KafkaException(reason) from None
         for part in answer:
             if part.error is not None:
                 raise KafkaException(part.error)
@@ -69,6 +78,7 @@ class TopicReader:
 
     Args:
         ends: (topic, partition) -> offset at which `at_end` has come; else where the committed messages end now.
+        step_over: batches that cannot be read; else they are a StopError.
     """
 
     def __init__(
@@ -79,7 +89,10 @@ class TopicReader:
         *,
         from_beginning: bool,
         ends: Mapping[tuple[str, int], int] | None = None,
+        step_over: bool = False,
     ) -> None:
+        self._config, self._call_timeout_s, self._step_over = config, call_timeout_s, step_over
+        self._events = ErrorEvents(call_timeout_s)
         self._consumer = Consumer(logged(config))
         parts = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
         self._ends: dict[tuple[str, int], int] = {}
@@ -112,9 +125,16 @@ class TopicReader:
                 self._reached(topic, partition, offset + 1)
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._reached(topic, partition, offset)
-            elif isinstance(ours := translate(error, f"reading {topic}"), StopError) or error.fatal():
-                raise ours
+            elif (damage := self._events.take(message)) is not None:
+                self._meet(damage)
         return found
+
+    def _meet(self, damage: Damage) -> None:
+        if not self._step_over:
+            raise StopError(str(damage))
+        stop = end_of_batch(self._config, damage, self._call_timeout_s)
+        self._consumer.seek(TopicPartition(damage.topic, damage.partition, stop))
+        self._reached(damage.topic, damage.partition, stop)
 
     def _reached(self, topic: str, partition: int, offset: int) -> None:
         if offset >= self._ends.get((topic, partition), offset + 1):

@@ -30,6 +30,23 @@ class DeadLetter(NamedTuple):
     value: bytes | None
     is_pointer: bool  # the value is a pointer (schemas.dead_letter), because the message was too large to copy
 
+    @property
+    def doc_id(self) -> str | None:
+        """The document's own doc_id, else the message's key, as far as they can be read."""
+        try:
+            own = orjson.loads(self.value or b"")["doc_id"]
+        except (ValueError, LookupError, TypeError):
+            own = None
+        if isinstance(own, str):
+            return own
+        return None if self.key is None else self.key.decode("utf-8", "replace")
+
+    def line(self) -> bytes:
+        """Give what is known of it as a JSON object, without the message itself."""
+        source = {"topic": self.source_topic, "partition": self.source_partition, "offset": self.source_offset}
+        fields = {"code": self.code, "text": self.text, "doc_id": self.doc_id, "source": source}
+        return orjson.dumps({**fields, "is_pointer": self.is_pointer})
+
 
 def encode_dead_letter(
     source_topic: str,
@@ -40,12 +57,14 @@ def encode_dead_letter(
     error: DocumentError,
     *,
     bytes_max: int = DEAD_LETTER_BYTES_MAX,
+    is_readable: bool = True,
 ) -> tuple[bytes | None, bytes | None, list[Header]]:
     """
     Give key, value and headers of a dead letter: the message as it came, and in headers whence it came and why.
 
     A message of more than `bytes_max` bytes (key and value) is not copied: its value becomes a pointer with size and
-    SHA-256; so does a key of more than 8,192 bytes, which is then null.
+    SHA-256; so does a key of more than 8,192 bytes, which is then null. One that is not `is_readable` becomes a pointer
+    without them.
 
     Cost: O(1); O(bytes) for a message that is too large, 2 ms a MB.
 
@@ -54,7 +73,7 @@ def encode_dead_letter(
     [('neardup.source.topic', b'documents'), ('neardup.source.partition', b'3'),
      ('neardup.source.offset', b'7'), ('neardup.error.code', b'no-body')]
     """
-    is_pointer = len(key or b"") + len(value or b"") > bytes_max
+    is_pointer = not is_readable or len(key or b"") + len(value or b"") > bytes_max
     headers: list[Header] = [
         ("neardup.source.topic", source_topic.encode("utf-8", "replace")),
         ("neardup.source.partition", b"%d" % source_partition),
@@ -65,14 +84,10 @@ def encode_dead_letter(
     ]
     if not is_pointer:
         return key, value, headers
-    body = value or b""
-    pointer: dict[str, str | int] = {
-        "topic": source_topic,
-        "partition": source_partition,
-        "offset": source_offset,
-        "value_bytes": len(body),
-        "value_sha256": hashlib.sha256(body).hexdigest(),
-    }
+    pointer: dict[str, str | int] = {"topic": source_topic, "partition": source_partition, "offset": source_offset}
+    if is_readable:
+        body = value or b""
+        pointer |= {"value_bytes": len(body), "value_sha256": hashlib.sha256(body).hexdigest()}
     if key is not None and len(key) > _KEY_BYTES_MAX:
         pointer |= {"key_bytes": len(key), "key_sha256": hashlib.sha256(key).hexdigest()}
         key = None

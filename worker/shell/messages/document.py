@@ -130,7 +130,7 @@ def _document(fields: dict[str, Any]) -> Document:
     attrs = get("attrs")
     if attrs is not None and type(attrs) is not dict:
         raise _wrong_type("attrs", attrs, "an object")
-    return Document(doc_id, url, fetched_at_ms, kind, body, get("content_type"), get("charset"), get("language"), title)
+    return Document(doc_id, url, fetched_at_ms, kind, body, get("content_type"), get("charset"), get("language"))
 
 
 def _identifier(fields: dict[str, Any], name: str, bytes_max: int, code_too_long: str) -> str:

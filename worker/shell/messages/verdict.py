@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from schemas.timestamp import format_timestamp, parse_timestamp
 from schemas.verdict import VerdictMessage
-from worker.core.verdict import DuplicateOf, MatchKind, Original, Outcome, Verdict
+from worker.core.verdict import Changed, DuplicateOf, FormerVersion, FoundBy, MatchKind, Original, Outcome, Verdict
 from worker.errors import DocumentError
 
 __all__ = ["decode_verdict", "encode_verdict"]
@@ -39,7 +39,7 @@ def _fields(verdict: Verdict) -> dict[str, Any]:
     """Lay a verdict out as on the wire, in the order of the model's fields."""
     (
         doc_id, url, fetched_at_ms, outcome, reason, original_of, fingerprint, features, scheme, parameters,
-        index_documents, log_offset, horizon_ms, topic, partition, offset, decided_at_ms,
+        index_documents, log_offset, horizon_ms, topic, partition, offset, decided_at_ms, former,
     ) = verdict  # fmt: skip
     message: dict[str, Any] = {"doc_id": doc_id}
     if url is not None:
@@ -50,7 +50,7 @@ def _fields(verdict: Verdict) -> dict[str, Any]:
     if reason is not None:
         message["reason"] = reason
     if original_of is not None:
-        original, kind, distance, similarity, same_url = original_of
+        original, kind, distance, similarity, same_url, found_by = original_of
         message["duplicate_of"] = {
             "doc_id": original.doc_id,
             "url": original.url,
@@ -59,7 +59,17 @@ def _fields(verdict: Verdict) -> dict[str, Any]:
             "distance": distance,
             "similarity": similarity,
             "same_url": same_url,
+            "found_by": found_by,
         }
+    if former is not None:
+        message["former_version"] = {
+            "doc_id": former.original.doc_id,
+            "url": former.original.url,
+            "fetched_at": format_timestamp(former.original.fetched_at_ms),
+            "changed": former.changed,
+        }
+        if former.similarity is not None:
+            message["former_version"]["similarity"] = former.similarity
     if fingerprint is not None:
         message["fingerprint"] = {
             "value": f"{fingerprint:016x}",
@@ -114,6 +124,7 @@ def decode_verdict(value: bytes) -> Verdict:
         source_partition=source["partition"],
         source_offset=source["offset"],
         decided_at_ms=parse_timestamp(fields["decided_at"]),
+        former_version=_former_version(fields.get("former_version")),
     )
 
 
@@ -126,7 +137,15 @@ def _duplicate_of(fields: dict[str, Any] | None) -> DuplicateOf | None:
         distance=fields["distance"],
         similarity=fields["similarity"],
         same_url=fields["same_url"],
+        found_by=FoundBy(fields["found_by"]),
     )
+
+
+def _former_version(fields: dict[str, Any] | None) -> FormerVersion | None:
+    if fields is None:
+        return None
+    original = Original(fields["doc_id"], fields["url"], parse_timestamp(fields["fetched_at"]))
+    return FormerVersion(original, Changed(fields["changed"]), fields.get("similarity"))
 
 
 def _optional_ms(text: str | None) -> int | None:

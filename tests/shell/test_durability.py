@@ -1,0 +1,180 @@
+"""What may lose records of the log, make its time wrong, or put another topic in its place."""
+
+from __future__ import annotations
+
+import threading
+from typing import cast
+
+import pytest
+import structlog
+from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Message
+
+from worker.errors import RetryError, StopError
+from worker.settings import Settings
+from worker.shell import topics
+from worker.shell.incarnation import Incarnation
+from worker.shell.kafka import Admin, Topic
+from worker.shell.kafka.log_time import LogTime
+from worker.shell.lineage import Lineage, check
+
+
+def problems(replicas: int, settings: Settings | None = None, **config: str) -> list[topics.Problem]:
+    """What is said of four topics with these settings."""
+    settings = settings or Settings()
+    wants = topics.wanted(settings)
+    found = {
+        want.name: Topic(
+            want.name, bytes(16), want.partitions, replicas,
+            want.config | {name.replace("_", "."): value for name, value in config.items()},
+        )
+        for want in wants
+    }  # fmt: skip
+    return [problem for want in wants for problem in topics._problems(want, found)]
+
+
+def test_topics_that_keep_what_they_acknowledge_are_not_spoken_of() -> None:
+    """Three replicas of which two must have a record, or a single one that nothing else can replace."""
+    assert problems(3, min_insync_replicas="2", unclean_leader_election_enable="false") == []
+    assert problems(1, min_insync_replicas="1", unclean_leader_election_enable="true") == []
+
+
+def test_a_single_broker_that_acknowledges_is_a_warning_with_its_remedy() -> None:
+    """What it alone has is lost with it."""
+    said = problems(3, min_insync_replicas="1")
+    assert len(said) == 4 and not any(problem.fatal for problem in said)
+    assert all("min.insync.replicas=2" in problem.remedy for problem in said)
+
+
+def test_an_unclean_election_is_refused_for_the_log() -> None:
+    """Records that replicas have applied would be gone; of the other topics it is a warning."""
+    settings = Settings()
+    said = problems(3, settings, min_insync_replicas="2", unclean_leader_election_enable="true")
+    assert {problem.topic for problem in said if problem.fatal} == {settings.topic_fingerprints}
+    assert all("unclean.leader.election.enable=false" in problem.remedy for problem in said) and len(said) == 4
+
+
+def test_more_replicas_in_sync_than_there_are_is_refused() -> None:
+    """No record would ever be acknowledged."""
+    assert all(
+        problem.fatal and "nothing can be written" in problem.text for problem in problems(1, min_insync_replicas="2")
+    )
+
+
+def test_a_log_of_its_writers_time_is_refused_only_where_originals_expire() -> None:
+    """Without an expiry no verdict depends on time."""
+    log = Settings().topic_fingerprints
+    for expire_after_s, is_fatal in ((0, False), (60, True)):
+        said = problems(1, Settings(expire_after_s=expire_after_s), message_timestamp_type="CreateTime")
+        assert [problem.fatal for problem in said if problem.topic == log] == [is_fatal]
+
+
+class Stamped:
+    """A message as far as its time goes."""
+
+    def __init__(self, kind: int, timestamp_ms: int) -> None:
+        self._stamp = kind, timestamp_ms
+
+    def timestamp(self) -> tuple[int, int]:
+        """Kind and value."""
+        return self._stamp
+
+    def offset(self) -> int:
+        """Any."""
+        return 7
+
+    def topic(self) -> str:
+        """Any."""
+        return "log"
+
+
+def stamped(kind: int) -> Message:
+    """A message of the year 2001."""
+    return cast(Message, Stamped(kind, 10**12))
+
+
+def test_a_record_with_its_writers_time_stops_a_worker_whose_originals_expire() -> None:
+    """The topic's setting says only what later records will have."""
+    assert LogTime(expires=False).of(stamped(TIMESTAMP_CREATE_TIME)) == 10**12
+    assert LogTime(expires=True).of(stamped(TIMESTAMP_LOG_APPEND_TIME)) == 10**12
+    with pytest.raises(StopError, match=r"record 7 of the log log has its writer's time.*neardup rebuild"):
+        LogTime(expires=True).of(stamped(TIMESTAMP_CREATE_TIME))
+
+
+@pytest.mark.parametrize(("expires", "ahead_s", "lines"), [(True, 3_600, 2), (True, 200, 0), (False, 3_600, 0)])
+def test_a_brokers_clock_that_jumps_forward_is_told(expires: bool, ahead_s: int, lines: int) -> None:
+    """Once a minute, with the remedy, where originals expire by it."""
+    now_s = 1_000_000.0
+    time = LogTime(expires=expires, clock=lambda: now_s)
+    with structlog.testing.capture_logs() as told:
+        for _ in range(100):
+            time.look(int((now_s + ahead_s) * 1_000))
+            now_s += 1
+    assert len(told) == lines
+    assert all("clock of the broker" in line["remedy"] for line in told)
+
+
+def lineage(log: list[str | None], *committed: Lineage) -> None:
+    """Check against a log that has these digests."""
+    check(committed, "a", lambda: len(log), lambda offset: log[offset], group="g", log_topic="f", sleep=lambda _: None)
+
+
+def test_a_log_that_lost_records_and_has_grown_since_is_noticed() -> None:
+    """It is longer than what was committed, and another record stands where verdicts were decided."""
+    committed = Lineage("a", 3, "r2"), Lineage("a", 2, "r1"), Lineage("a", 1)
+    lineage(["r0", "r1", "r2", "r3"], *committed)
+    with pytest.raises(StopError, match=r"record 2 of the log f is not the one.*lost records.*grown again"):
+        lineage(["r0", "r1", "x2", "x3", "x4"], *committed)
+
+
+def test_what_cannot_be_compared_is_taken() -> None:
+    """Offsets that an older version has committed, and records that retention has deleted."""
+    lineage(["x0", "x1"], Lineage("a", 2))
+    lineage([None, None, "r2"], Lineage("a", 2, "r1"))
+    with pytest.raises(StopError, match="another log"):
+        lineage(["x0"], Lineage("b", 1, "x0"))
+
+
+def test_a_lineage_survives_being_written() -> None:
+    """As the metadata of an offset; one without a digest, too."""
+    assert Lineage.parse(str(Lineage("0d9f", 7, "5c"))) == Lineage("0d9f", 7, "5c")
+    assert Lineage.parse("log=0d9f next=7") == Lineage("0d9f", 7)
+    assert Lineage.parse("set by hand") is None
+
+
+class Ids:
+    """A cluster as far as its topics' ids go; each look takes the next answer, and the last one stays."""
+
+    def __init__(self, *answers: dict[str, bytes] | Exception) -> None:
+        self._answers = list(answers)
+        self.is_last = threading.Event()
+
+    def topic_ids(self, _names: list[str]) -> dict[str, bytes]:
+        """The next answer."""
+        answer = self._answers[0]
+        if len(self._answers) == 1:
+            self.is_last.set()
+        else:
+            self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def test_a_topic_that_was_created_anew_is_noticed_while_the_worker_runs() -> None:
+    """By its id; one that is gone, and a cluster that does not answer, are noticed by whoever reads."""
+    ids = Ids({"d": b"1"}, {}, RetryError("no answer"), {"d": b"2"})
+    incarnation = Incarnation(cast(Admin, ids), {"d": b"1"}, every_s=0.001)
+    assert ids.is_last.wait(60)
+    with pytest.raises(StopError, match=r"topic d was deleted and created again.*start the worker again"):
+        incarnation.look()
+    with pytest.raises(StopError, match="topic d was deleted"):
+        incarnation.check()
+
+
+def test_the_same_topics_and_no_answer_are_nothing_to_end_for() -> None:
+    """Looked at all the time."""
+    ids = Ids({"d": b"1"}, RetryError("no answer"), {"d": b"1"})
+    incarnation = Incarnation(cast(Admin, ids), {"d": b"1"}, every_s=0.001)
+    assert ids.is_last.wait(60)
+    incarnation.look()
+    incarnation.close()

@@ -1,0 +1,30 @@
+"""The client configurations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from worker.settings import Settings
+from worker.settings.connection import KAFKA_OPTIONS_REFUSED
+from worker.shell import kafka_config
+
+Configure = Callable[[Settings], dict[str, Any]]
+CLIENTS: list[Configure] = [getattr(kafka_config, name) for name in kafka_config.__all__]
+
+
+@pytest.mark.parametrize("configure", CLIENTS)
+@pytest.mark.parametrize("group_protocol", ["classic", "consumer"])
+def test_an_option_of_the_users_wins_or_is_refused(configure: Configure, group_protocol: str) -> None:
+    """Whatever neardup sets for a client of its own accord."""
+    own = configure(Settings(group_protocol=group_protocol))
+    open_to_users = own.keys() - KAFKA_OPTIONS_REFUSED.keys()
+    assert "message.max.bytes" in open_to_users
+    options = dict.fromkeys(sorted(open_to_users), "1234")
+    configured = configure(Settings(group_protocol=group_protocol, kafka_options=options))
+    assert {name: configured[name] for name in options} == options
+    assert {name: configured[name] for name in own.keys() - options.keys()} == {
+        name: own[name] for name in own.keys() - options.keys()
+    }
