@@ -30,7 +30,7 @@ def test_the_terminal_shows_bits_measures_shingles_and_the_diff(pair: list[str])
     rows = {line.split()[0]: line for line in result.output.splitlines() if line.startswith(("A  ", "B  ", "differ "))}
     distance = (Fingerprinter().one(A) ^ Fingerprinter().one(B)).bit_count()
     assert rows["differ"].count("x") == distance
-    assert f"{distance} of 64 bits differ: beyond a distance of 3" in result.output
+    assert f"{distance} of 64 bits differ: second look 0." in result.output
     assert "[-two brothers-] {+three sisters+}" in result.output
     assert "longest common subsequence / longer text  0.882" in result.output
     assert "two brothers (1)" in result.output
@@ -61,8 +61,23 @@ def test_options_change_the_fingerprint_as_everywhere(pair: list[str]) -> None:
 def test_equal_documents_say_so(pair: list[str]) -> None:
     """No bit, no shingle, no step."""
     result = CliRunner().invoke(app, ["compare", pair[0], pair[0]])
-    assert "0 of 64 bits differ: within a distance of 3" in result.output
+    assert "0 of 64 bits differ: second look 1.000, a duplicate (directed, distance 12, " in result.output
     assert "token for token the same" in result.output
+
+
+def test_what_is_not_compared_says_so(tmp_path: Path) -> None:
+    """Of nothing a worker makes `skipped`, of a few words a duplicate only when they are the same."""
+    texts = {"empty": "", "few": "four words and no more", "others": "four words or no more", "marks": "!?"}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    for first, second, said in (
+        ("empty", "empty", "0 of 64 bits differ: a worker skips what has nothing to compare"),
+        ("marks", "few", "bits differ: a worker skips what has nothing to compare"),
+        ("few", "few", "0 of 64 bits differ: so few tokens match only their equals, as here"),
+        ("few", "others", "bits differ: so few tokens match only their equals\n"),
+    ):
+        result = CliRunner().invoke(app, ["compare", str(tmp_path / first), str(tmp_path / second)])
+        assert said in result.output
 
 
 def test_what_cannot_be_compared_is_named(tmp_path: Path, pair: list[str]) -> None:

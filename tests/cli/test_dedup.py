@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
 from tests.oracle import Oracle, said
 from worker.cli import app
+from worker.core.document import derive_doc_id
 from worker.errors import StopError
 from worker.log.record import Source
 from worker.settings import Settings
@@ -23,6 +27,8 @@ ARTICLE = " ".join(
     f"the day before, which the engineer of the dam called a matter for the council and not for the press."
     for n in range(8)
 )
+
+FETCHED_MS = 1_767_323_045_000
 
 
 def lines(*documents: dict[str, Any] | str) -> str:
@@ -39,14 +45,14 @@ def dedup(tmp_path: Path, text: str, *options: str) -> tuple[list[dict[str, Any]
     """Run the command; give its lines and what it said."""
     source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_text(text)
-    result = CliRunner().invoke(app, ["dedup", str(source), "--output", str(target), "--processes", "0", *options])
+    result = CliRunner().invoke(app, ["dedup", str(source), "--output", str(target), "--threads", "1", *options])
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in target.read_text().splitlines()], result.output
 
 
 def test_every_document_gets_one_line_in_order(tmp_path: Path) -> None:
     """New, exact, near, skipped, and what cannot be judged: each is answered, none takes a neighbour with it."""
-    near = ARTICLE.replace("hall 3", "room 3")
+    near = ARTICLE.replace("hall 0", "room 0")
     answers, said_of_run = dedup(
         tmp_path,
         lines(
@@ -76,7 +82,7 @@ def test_a_line_that_is_no_json_is_named_and_counted(tmp_path: Path) -> None:
     first = lines(page(1, text=ARTICLE))
     answers, said_of_run = dedup(tmp_path, first + "{broken\n" + lines(page(2, text=ARTICLE)))
     assert [answer["verdict"] for answer in answers] == ["new", "duplicate"]
-    assert f"in.jsonl at byte {len(first):,}" in said_of_run
+    assert f"in.jsonl, line {first.count(chr(10)) + 1}: not JSON" in said_of_run
     assert "1 damaged" in said_of_run
 
 
@@ -92,8 +98,8 @@ def test_answers_do_not_depend_on_the_batches(tmp_path: Path) -> None:
 
 
 def _judge(messages: list[tuple[None, bytes]], batch_documents_max: int) -> list[Any]:
-    settings = Settings(processes=0, batch_documents_max=batch_documents_max)
-    oracle = Oracle(settings.max_distance)
+    settings = Settings(threads=1, batch_documents_max=batch_documents_max)
+    oracle = Oracle.of(settings.definition)
     with file_engine(settings) as engine:
         given = [said(answered.answer) for answered in _recording(engine, oracle).judge(iter(messages))]
     source = next(iter(engine.replica.coverage))
@@ -136,9 +142,9 @@ def test_retention_is_a_flag_and_belongs_to_the_state(tmp_path: Path) -> None:
     assert [answer["verdict"] for answer in answers] == ["new"] * 4
     assert [answer["index"]["documents"] for answer in answers] == [0, 1, 2, 2]
     assert ["horizon" in answer["index"] for answer in answers] == [False, False, False, True]
-    arguments = ["dedup", str(tmp_path / "in.jsonl"), "--output", str(tmp_path / "o.jsonl"), "--processes", "0"]
+    arguments = ["dedup", str(tmp_path / "in.jsonl"), "--output", str(tmp_path / "o.jsonl"), "--threads", "1"]
     result = CliRunner().invoke(app, [*arguments, "--state", str(tmp_path / "state"), "--expire-after-s", "60"])
-    assert isinstance(result.exception, StopError) and "documents_max 2" in str(result.exception)
+    assert isinstance(result.exception, StopError) and "documents_max is 2 there, 0 here" in str(result.exception)
 
 
 def _judged(answer: dict[str, Any]) -> dict[str, Any]:
@@ -150,7 +156,7 @@ def _judged(answer: dict[str, Any]) -> dict[str, Any]:
 def test_a_run_that_fails_leaves_the_state_as_it_was(tmp_path: Path) -> None:
     """A state of other settings is refused in one line, and neither it nor the output is touched."""
     first, _ = dedup(tmp_path, lines(page(1, text=ARTICLE)), "--state", str(tmp_path / "state"))
-    arguments = ["dedup", str(tmp_path / "in.jsonl"), "--output", str(tmp_path / "out.jsonl"), "--processes", "0"]
+    arguments = ["dedup", str(tmp_path / "in.jsonl"), "--output", str(tmp_path / "out.jsonl"), "--threads", "1"]
     result = CliRunner().invoke(app, [*arguments, "--state", str(tmp_path / "state"), "--max-distance", "5"])
     assert isinstance(result.exception, StopError) and "max_distance" in str(result.exception)
     assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == first
@@ -163,7 +169,7 @@ def test_a_run_killed_midway_leaves_the_state_as_it_was_and_can_be_repeated(tmp_
     dedup(tmp_path, lines(*documents[:10]), "--state", str(state))
     before = {path.name: path.read_bytes() for path in state.glob("snapshot-*")}
     command = [
-        sys.executable, "-m", "worker", "dedup", "-", "--output", str(tmp_path / "cut.jsonl"), "--processes", "0",
+        sys.executable, "-m", "worker", "dedup", "-", "--output", str(tmp_path / "cut.jsonl"), "--threads", "1",
         "--state", str(state), "--batch-documents-max", "1",
     ]  # fmt: skip
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
@@ -171,7 +177,7 @@ def test_a_run_killed_midway_leaves_the_state_as_it_was_and_can_be_repeated(tmp_
         process.stdin.write(lines(*documents[10:]).encode() * 50)  # and more would come
         process.stdin.flush()
         deadline = time.monotonic() + 120
-        while not ((tmp_path / "cut.jsonl").exists() and (tmp_path / "cut.jsonl").stat().st_size):
+        while not any(path.stat().st_size for path in tmp_path.glob("cut.jsonl.*.part")):
             assert time.monotonic() < deadline and process.poll() is None
             time.sleep(0.05)
         process.kill()
@@ -186,7 +192,46 @@ def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
     dedup(tmp_path, lines(page(1, text=ARTICLE)), "--state", str(tmp_path / "state"))
     (snapshot,) = (tmp_path / "state").glob("snapshot-*")
     snapshot.write_bytes(snapshot.read_bytes()[:-1])
-    arguments = ["dedup", str(tmp_path / "in.jsonl"), "--output", str(tmp_path / "o.jsonl"), "--processes", "0"]
+    arguments = ["dedup", str(tmp_path / "in.jsonl"), "--output", str(tmp_path / "o.jsonl"), "--threads", "1"]
     result = CliRunner().invoke(app, [*arguments, "--state", str(tmp_path / "state")])
     assert isinstance(result.exception, StopError) and str(snapshot) in str(result.exception)
     assert "Remove this file" in str(result.exception)
+
+
+@pytest.mark.parametrize("command", ["dedup", "fingerprint", "find-clusters"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40,
+        b"url,text\nhttps://example.org/,words\n",
+        bytes((i * i * 31 + i) % 251 for i in range(10_000)),
+        gzip.compress(b"no archive at all"),
+        b'{"doc_id": "a", "url": "https://example.org/"}\n{"doc_id": "b", "text": 7}\n',
+        b"{broken\n",
+        b"",
+    ],
+    ids=["png", "csv", "random bytes", "gzip", "dead letters", "damage", "empty"],
+)
+def test_nothing_judged_is_a_failure(tmp_path: Path, content: bytes, command: str) -> None:
+    """No exit code 0 for what holds no document; a former output stays, and what was found is counted."""
+    source, target = tmp_path / "input", tmp_path / "out"
+    source.write_bytes(content)
+    target.write_text("the former")
+    given = ["--documents", str(source)] if command == "find-clusters" else [str(source)]
+    result = CliRunner().invoke(app, [command, *given, "--output", str(target)])
+    assert isinstance(result.exception, StopError) and target.read_text() == "the former"
+    if command != "find-clusters":  # which takes what is no archive for lines of fingerprints
+        assert re.match(r"nothing could be \w+: \d documents, \d damaged records", str(result.exception))
+
+
+def test_error_rows_name_file_line_and_doc_id(tmp_path: Path) -> None:
+    """Where to look, in JSON Lines and in an archive; and the document, where its name can be read."""
+    answers, _ = dedup(tmp_path, lines(page(1, text=ARTICLE), page(2), {"text": ARTICLE}))
+    file = str(tmp_path / "in.jsonl")
+    first = lines(page(1, text=ARTICLE))
+    assert [answer.get("input") for answer in answers] == [
+        None,
+        {"file": file, "line": 2, "offset": len(first)},
+        {"file": file, "line": 3, "offset": len(first + lines(page(2)))},
+    ]
+    assert [answer["doc_id"] for answer in answers[1:]] == [derive_doc_id("https://example.org/2", FETCHED_MS), None]

@@ -26,7 +26,7 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "worker", "demo", "--documents", "300", "--keep", str(folder), *arguments],
         cwd=REPOSITORY,
-        env={**environment, "COLUMNS": "200"},
+        env={**environment, "COLUMNS": "200", "PYTHONIOENCODING": "ascii"},  # which must not end it
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -72,7 +72,7 @@ def test_documents_are_fingerprinted_first(tmp_path: Path) -> None:
     plain.write_text(documents_of(PROSE) + documents_of({"c": PROSE["a"], "empty": ""}))
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     for path in (plain, packed):
-        arguments = ("--documents", str(path), "--processes", "0")
+        arguments = ("--documents", str(path), "--threads", "1")
         result = run("find-clusters", "", *arguments)
         assert [json.loads(line) for line in result.stdout.splitlines()] == [["a", "b", "c"]]
         assert "1 without a fingerprint" in result.stderr
@@ -85,7 +85,7 @@ def test_an_archive_is_compared_by_derived_ids(tmp_path: Path) -> None:
     archive = tmp_path / "crawl.warc.gz"
     write_sample_crawl(archive, 120, 1)
     truth = {row["doc_id"]: row for row in map(json.loads, truth_path(archive).read_text().splitlines())}
-    result = run("find-clusters", "", "--documents", str(archive), "--processes", "0", "--distance", "6")
+    result = run("find-clusters", "", "--documents", str(archive), "--threads", "1", "--distance", "6")
     clusters = [json.loads(line) for line in result.stdout.splitlines()]
     assert len(clusters) > 3
     for cluster in clusters:
@@ -107,6 +107,13 @@ def test_files_that_cannot_be_opened_are_named(tmp_path: Path) -> None:
         result = run("find-clusters", "1\n", *arguments, str(absent))
         assert result.exit_code == 1
         assert f"cannot {doing} {absent}: No such file or directory" in str(result.exception)
+
+
+def test_two_inputs_are_refused(tmp_path: Path) -> None:
+    """One of them would be left unread."""
+    for command in ("find-all", "find-clusters"):
+        result = run(command, "", "--input", str(tmp_path / "a"), "--documents", str(tmp_path / "b"))
+        assert result.exit_code == 2 and "name one of them" in result.output
 
 
 def test_blocks_within_the_distance_are_refused() -> None:

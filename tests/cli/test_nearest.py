@@ -53,7 +53,7 @@ def test_a_file_of_documents_is_told_from_its_content(documents: str, tmp_path: 
     path = tmp_path / "documents.jsonl"
     lines = ({"doc_id": i, "url": f"https://example.org/{i}", "text": text} for i, text in texts.items())
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    result = run(str(path), "--to", "x", "--count", "3", "--processes", "0")
+    result = run(str(path), "--to", "x", "--count", "3", "--threads", "1")
     assert [json.loads(line) for line in result.stdout.splitlines()] == [["y", 0]]
 
 

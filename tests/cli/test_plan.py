@@ -15,7 +15,7 @@ def run(*arguments: str) -> Result:
 
 def test_the_chosen_layout_is_marked_and_named() -> None:
     """Ten million documents at distance 3: four tables, half a gigabyte; Manku's other layouts below."""
-    result = run("--documents", "10M")
+    result = run("--documents", "10M", "--distance", "3")
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
     marked = [line for line in lines if line.startswith("*")]
@@ -25,11 +25,21 @@ def test_the_chosen_layout_is_marked_and_named() -> None:
         assert any(layout in line for line in lines)
 
 
+@pytest.mark.parametrize(("documents", "chosen"), [("10M", "4 x 16"), ("1G", "10 x 26")])
+def test_directed_search_is_planned_so_that_chance_stays_rare(documents: str, chosen: str) -> None:
+    """Without a distance: the rules for so many, with their false matches a query."""
+    result = run("--documents", documents)
+    assert result.exit_code == 0, result.output
+    marked = next(line for line in result.output.splitlines() if line.startswith("*"))
+    assert chosen in marked
+    assert float(marked.split()[-1]) <= 1e-5
+
+
 @pytest.mark.parametrize("documents", ["2^34", "17179869184", "17,179,869,184", "17.179869184G", "17179869184e0"])
 def test_a_count_may_be_written_in_several_ways(documents: str) -> None:
     """All of them mean the same."""
-    result = run("--documents", documents, "--memory", "64GB")
-    assert result.output.startswith("17,179,869,184 documents, distance 3")
+    result = run("--documents", documents, "--distance", "3", "--memory", "64GB")
+    assert result.output.startswith("17,179,869,184 documents, exact search at distance 3")
     assert "machines, each with a range of prefixes" in result.output
 
 

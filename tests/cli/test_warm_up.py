@@ -40,7 +40,7 @@ def test_nothing_is_left_to_compile(tmp_path: Path) -> None:
     crawl = tmp_path / "crawl.warc.gz"
     kept("sample-crawl", "--documents", "300", "--seed", "1", str(crawl))
     numbers = "".join(f"{number * 0x9E3779B97F4A7C15 % 2**64}\n" for number in range(20_000))
-    assert kept("dedup", "--processes", "0", str(crawl)) == compiled
+    assert kept("dedup", "--threads", "1", str(crawl)) == compiled
     assert kept("find-all", text=numbers) == compiled
     assert kept("find-clusters", text=numbers) == compiled
 

@@ -19,6 +19,9 @@ app = typer.Typer(
 @app.callback()
 def _root() -> None:
     """Near-duplicate detection on a live crawl: exactly one verdict for every document."""
+    from worker.shell import logging  # noqa: PLC0415  # 60 ms that `--help` does not need
+
+    logging.configure()
 
 
 # Each module of this package registers its commands with `app`, in the order of their names.

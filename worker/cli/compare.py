@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from worker.cli import app
-from worker.cli.options import with_settings
+from worker.cli.options import FINGERPRINTS, SEARCH, with_settings
 from worker.errors import StopError
-from worker.settings import BatchSettings, EngineSettings, Settings
+from worker.settings import Settings
 
 if TYPE_CHECKING:
     from worker.core.compare import Comparison
@@ -20,7 +20,7 @@ STDIN = "-"
 
 
 @app.command("compare")
-@with_settings(EngineSettings, BatchSettings)
+@with_settings(*FINGERPRINTS, *SEARCH, "text_characters_max")
 def compare_command(
     settings: Settings,
     first: Annotated[str, typer.Argument(metavar="A", help="A text or an HTML page; - for stdin.")],
@@ -45,7 +45,7 @@ def compare_command(
     else:
         from worker.cli.compare_view import show  # noqa: PLC0415
 
-        show(found, (first, second), shingles, settings.max_distance)
+        show(found, (first, second), shingles, settings.search)
 
 
 def _text(name: str, settings: Settings) -> str:
@@ -57,7 +57,7 @@ def _text(name: str, settings: Settings) -> str:
         body = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
     except OSError as error:
         raise StopError(f"cannot read {name}: {error.strerror or error}") from error
-    found = extract(Document(name, name, 0, BodyKind.BYTES, body), settings.page_limits)
+    found = extract(Document(name, name, 0, BodyKind.BYTES, body), settings.text_characters_max)
     if isinstance(found, Skipped):
         raise StopError(f"{name} has no text to compare ({found.reason}): texts and HTML pages have")
     return found.text

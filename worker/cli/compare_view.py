@@ -9,6 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from worker.cli.columns import terminal_width
+from worker.core.definition import Kind
+from worker.core.search import SearchRules, best, look
+
 if TYPE_CHECKING:
     from worker.core.compare import Comparison
 
@@ -19,17 +23,16 @@ CONTEXT_TOKENS = 6  # shown on either side of a change
 STEPS_SHOWN_MAX = 400  # a longer diff is no longer read
 
 
-def show(found: Comparison, names: tuple[str, str], shingles: int, max_distance: int) -> None:
+def show(found: Comparison, names: tuple[str, str], shingles: int, search: SearchRules) -> None:
     """Write everything to the terminal; without colours into a pipe."""
-    console = Console(highlight=False, soft_wrap=False)
+    console = Console(highlight=False, soft_wrap=False, width=terminal_width())
     for label, name, made, count in zip("AB", names, found.fingerprints, found.tokens, strict=True):
         told = f"{count:,} tokens, {made.features:,} shingles, {made.kind.name}"
         console.print(Text(f"{label}  {name}: {told}"))
     console.print()
-    for line in drawn_bits(found):
+    for line in drawn_bits(found, console.width):
         console.print(Text(line, style="bold red" if line.startswith("differ") else ""))
-    verdict = "within" if found.distance <= max_distance else "beyond"
-    console.print(Text(f"\n{found.distance} of {found.bits} bits differ: {verdict} a distance of {max_distance}\n"))
+    console.print(Text(f"\n{found.distance} of {found.bits} bits differ: {_meaning(found, search)}\n"))
     console.print(_measures(found))
     if shingles:
         console.print(_shingles(found, shingles))
@@ -39,13 +42,30 @@ def show(found: Comparison, names: tuple[str, str], shingles: int, max_distance:
         console.print(Text(f"the diff saw {seen[0]:,} of {tokens[0]:,} and {seen[1]:,} of {tokens[1]:,} tokens"))
 
 
-def drawn_bits(found: Comparison) -> list[str]:
-    """The fingerprints in blocks, the highest bit first, and a line that marks the bits that differ."""
+def _meaning(found: Comparison, search: SearchRules) -> str:
+    """Say what a worker makes of B when A is an original."""
+    kinds = {made.kind for made in found.fingerprints}
+    if Kind.EMPTY in kinds:
+        return "a worker skips what has nothing to compare"
+    if Kind.SHORT in kinds:
+        return "so few tokens match only their equals" + (", as here" if found.distance == 0 else "")
+    original, copy = found.fingerprints
+    row, _, _ = best(search, copy.value, copy.doubts, [(0, original.value, original.doubts)])
+    seen = look(copy.value, copy.doubts, original.value, original.doubts)
+    told = f"second look {seen / 1_000:.3f}, " if search.mode == "directed" else ""
+    return f"{told}{'a duplicate' if row == 0 else 'no duplicate'} ({search.text})"
+
+
+def drawn_bits(found: Comparison, width: int) -> list[str]:
+    """The fingerprints in blocks, the highest bit first, and a line that marks what differs; more lines if narrow."""
     rows = [f"{made.value:0{found.bits}b}" for made in found.fingerprints]
     marks = "".join(".x"[left != right] for left, right in zip(*rows, strict=True))
-    labelled = zip(("A", "B", "differ"), (*rows, marks), strict=True)
+    labelled = list(zip(("A", "B", "differ"), (*rows, marks), strict=True))
+    blocks = max(1, (width - 7) // (BLOCK_BITS + 1))  # in a line
+    starts = range(0, found.bits, BLOCK_BITS)
     return [
-        f"{label:8}" + " ".join(row[at : at + BLOCK_BITS] for at in range(0, found.bits, BLOCK_BITS))
+        f"{label:8}" + " ".join(row[at : at + BLOCK_BITS] for at in starts[begin : begin + blocks])
+        for begin in range(0, len(starts), blocks)
         for label, row in labelled
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -17,17 +18,17 @@ from rich.table import Table
 from rich.text import Text
 
 from worker.cli import app
+from worker.cli.cluster import await_cluster
+from worker.cli.verdicts import cells
 from worker.errors import StopError
 from worker.settings import Settings
 
 if TYPE_CHECKING:
-    from types import FrameType
-
-    from worker.core.verdict import Verdict
     from worker.shell.crawl_files import CrawlFiles
     from worker.shell.demo import Demo
 
 PARTITIONS_MIN = 6
+COLOURS = {"new": "green", "duplicate": "yellow", "skipped": "dim", "deleted": "red"}
 
 
 @app.command()
@@ -46,13 +47,15 @@ def demo(
     Run everything: make a sample crawl, start a broker and workers, feed, follow the verdicts, sum up.
 
     With $NEARDUP_BOOTSTRAP the demo runs on that cluster, under topics of its own. Exit code 0 only if every document
-    was answered exactly once. Ctrl-C leaves no process and no port behind.
+    was answered exactly once; else everything is kept in a folder that is named. Ctrl-C leaves no process, no port and
+    no file behind.
     """
     from worker.shell.demo import Demo, Truth, workers_running  # noqa: PLC0415
 
     console = Console()
-    with _interruptible(), ExitStack() as stack:
-        folder = _folder(stack, keep)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: through every clean-up
+    with ExitStack() as stack:
+        folder = stack.enter_context(_folder(keep))
         crawl_file, truth_file = _crawl(console, folder, input_file, documents, seed)
         settings = _settings(stack, console, folder, nodes)
         run = Demo(settings, _files(crawl_file), Truth(truth_file), rate)
@@ -65,37 +68,31 @@ def demo(
         with Live(console=console, refresh_per_second=8, transient=True) as live:
             for _ in run.run():
                 live.update(_table(run))
-        is_clean = _summary(console, run)
-    raise typer.Exit(0 if is_clean else 1)
+        if not _summary(console, run):
+            raise typer.Exit(1)
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM end the demo through every clean-up."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo("interrupted; broker and workers have ended", err=True)
-        raise typer.Exit(130) from None
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _folder(stack: ExitStack, keep: Path | None) -> Path:
+def _folder(keep: Path | None) -> Iterator[Path]:
+    """Give the folder of one run; one of our own goes at the end, but not after a failure."""
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
         if any(keep.iterdir()):
             raise StopError(
                 f"--keep needs an empty folder, {keep} holds something: a broker's old data would be served"
             )
-        return keep
-    return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="neardup-demo-")))
+        yield keep
+        return
+    folder = Path(tempfile.mkdtemp(prefix="neardup-demo-"))
+    try:
+        yield folder
+    except Exception:  # Ctrl-C is none
+        typer.echo(f"crawl, logs and broker data are kept in {folder}", err=True)
+        raise
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+    shutil.rmtree(folder)
 
 
 def _crawl(
@@ -122,8 +119,8 @@ def _settings(stack: ExitStack, console: Console, folder: Path, nodes: int) -> S
     """Give settings for a cluster: the one that the environment names, with topics of its own, or an embedded one."""
     if os.environ.get("NEARDUP_BOOTSTRAP"):
         name = f"neardup-demo-{os.getpid()}"
-        return Settings(
-            processes=1,
+        settings = Settings(
+            threads=1,
             bootstrap=os.environ["NEARDUP_BOOTSTRAP"],
             group=name,
             topic_documents=f"{name}.documents",
@@ -131,6 +128,8 @@ def _settings(stack: ExitStack, console: Console, folder: Path, nodes: int) -> S
             topic_verdicts=f"{name}.verdicts",
             topic_dead_letter=f"{name}.dead-letter",
         )
+        await_cluster(settings)
+        return settings
     from worker.cli.broker import prepare_with_progress  # noqa: PLC0415
     from worker.shell.broker import EmbeddedKafka  # noqa: PLC0415
 
@@ -138,7 +137,7 @@ def _settings(stack: ExitStack, console: Console, folder: Path, nodes: int) -> S
     with console.status(f"starting Apache Kafka, {nodes} node{'s' if nodes > 1 else ''}"):
         kafka = stack.enter_context(EmbeddedKafka(nodes, data=folder / "kafka", runtime=runtime))
     console.print(f"Apache Kafka serves at {kafka.bootstrap}")
-    return Settings(bootstrap=kafka.bootstrap, partitions=PARTITIONS_MIN, replication_factor=nodes, processes=1)
+    return Settings(bootstrap=kafka.bootstrap, partitions=PARTITIONS_MIN, replication_factor=nodes, threads=1)
 
 
 def _table(run: Demo) -> Group:
@@ -146,20 +145,11 @@ def _table(run: Demo) -> Group:
     for name, width in (("verdict", 10), ("bits", 5), ("url", None), ("duplicate of", None)):
         table.add_column(name, width=width, no_wrap=True, overflow="ellipsis", ratio=None if width else 1)
     for verdict in run.latest:
-        table.add_row(*_row(verdict))
+        outcome, *rest = cells(verdict)
+        table.add_row(Text(outcome, style=COLOURS[outcome]), *map(Text, rest))
     counts = ", ".join(f"{count:,} {name}" for name, count in sorted(run.outcomes.items()))
     rate = len(run.answers) / run.seconds
     return Group(table, Text(f"{len(run.sent_ms):,} fed, {len(run.answers):,} answered, {rate:,.0f}/s: {counts}"))
-
-
-def _row(verdict: Verdict) -> tuple[Text, str, str, str]:
-    colours = {"new": "green", "duplicate": "yellow", "skipped": "dim", "deleted": "red"}
-    outcome = Text(verdict.outcome.value, style=colours[verdict.outcome.value])
-    match = verdict.duplicate_of
-    if match is None:
-        return outcome, "", verdict.url or verdict.doc_id, verdict.reason or ""
-    bits = "same" if match.kind.value == "exact" else str(match.distance)
-    return outcome, bits, verdict.url or verdict.doc_id, match.original.url
 
 
 def _summary(console: Console, run: Demo) -> bool:

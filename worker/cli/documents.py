@@ -40,7 +40,7 @@ def read(
         source: decimal fingerprints, one a line; - is stdin.
         documents: WARC, ARC, WET or JSON Lines of documents; or JSON Lines with doc_id and fingerprint. - is stdin.
     Raises:
-        StopError: a file cannot be read, or a line of fingerprints is none.
+        StopError: a file cannot be read, a line of fingerprints is none, or no document has a fingerprint.
 
     Cost: that of fingerprinting; some 200 bytes a document.
     """
@@ -49,6 +49,8 @@ def read(
     if documents is None:
         return read_fingerprints(source), None
     held = _of_lines(documents) if _has_fingerprints(documents) else _of_documents(documents, settings)
+    if not held:
+        raise StopError(f"no document of {documents} has a fingerprint")
     ids: dict[int, list[str]] = {}
     for doc_id, fingerprint in held.items():
         ids.setdefault(fingerprint, []).append(doc_id)
@@ -87,20 +89,19 @@ def _of_documents(path: Path, settings: Settings) -> dict[str, int]:
     from worker.cli.progress import report_damage, summary, tracked  # noqa: PLC0415
     from worker.log.record import RowKind  # noqa: PLC0415
     from worker.shell.crawl_files import CrawlFiles  # noqa: PLC0415
-    from worker.shell.files import prepared_rows, preparing  # noqa: PLC0415
+    from worker.shell.files import prepared_rows  # noqa: PLC0415
 
     crawl = CrawlFiles([str(path)], report_damage, fetched_at_default=_NO_TIME)
     held: dict[str, int] = {}
     without = 0
-    with preparing(settings) as preparer:
-        messages = ((record.key, record.value) for record in tracked(crawl, crawl, "fingerprinting"))
-        for row in prepared_rows(preparer, messages, settings.batch_documents_max):
-            if row.kind in (RowKind.FULL, RowKind.SHORT):
-                _hold(held, row.doc_id, row.fingerprint)
-            elif row.kind == RowKind.DELETED:
-                held.pop(row.doc_id, None)
-            else:
-                without += 1
+    messages = ((record.key, record.value) for record in tracked(crawl, "fingerprinting"))
+    for row in prepared_rows(messages, settings):
+        if row.kind in (RowKind.FULL, RowKind.SHORT):
+            _hold(held, row.doc_id, row.fingerprint)
+        elif row.kind == RowKind.DELETED:
+            held.pop(row.doc_id, None)
+        else:
+            without += 1
     typer.echo(f"{summary(crawl)}, {without} without a fingerprint", err=True)
     return held
 

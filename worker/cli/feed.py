@@ -8,24 +8,24 @@ from typing import Annotated
 import typer
 
 from worker.cli import app
-from worker.cli.options import with_settings
-from worker.settings import ConnectionSettings, Settings
+from worker.cli.lines import FetchedAtOption, FilesArgument
+from worker.cli.options import with_cluster
+from worker.settings import Settings
 
 
 @app.command()
-@with_settings(ConnectionSettings)
+@with_cluster("topic_documents")
 def feed(
     settings: Settings,
-    files: Annotated[list[str], typer.Argument(help="WARC, ARC, WET or JSON Lines; gzip or zstd; - for stdin.")],
-    fetched_at: Annotated[
-        str | None, typer.Option(help="Fetch time of JSON Lines that bring none, like 2026-01-31T12:00:00Z.")
-    ] = None,
+    files: FilesArgument,
+    fetched_at: FetchedAtOption = None,
     rate: Annotated[float, typer.Option(help="At most so many documents a second; 0 is no limit.", min=0)] = 0,
 ) -> None:
     """
     Send crawler output to the topic of documents.
 
-    A damaged record is named and counted, and the rest goes on. Exit code 1 if a document could not be delivered.
+    A damaged record is named and counted, and the rest goes on. Exit code 1 if a document could not be delivered, or if
+    there was none.
     """
     from worker.cli.progress import report_damage, summary, tracked  # noqa: PLC0415
     from worker.shell.crawl_files import CrawlFiles  # noqa: PLC0415
@@ -33,10 +33,10 @@ def feed(
 
     crawl = CrawlFiles(files, report_damage, body_max=BODY_BYTES_MAX, fetched_at_default=fetched_at)
     started = time.monotonic()
-    outcome = feed_documents(settings, tracked(crawl, crawl, "feeding"), rate)
+    outcome = feed_documents(settings, tracked(crawl, "feeding"), rate)
     seconds = max(time.monotonic() - started, 1e-9)
     typer.echo(f"{summary(crawl)}; {outcome.delivered:,} delivered in {seconds:.1f} s", err=True)
     for reason in outcome.failed:
         typer.echo(f"not delivered: {reason}", err=True)
-    if outcome.failures:
+    if outcome.failures or not outcome.delivered:
         raise typer.Exit(1)

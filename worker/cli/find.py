@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from worker.cli import app
 from worker.cli.documents import read
-from worker.cli.lines import STDIN, output, write_arrays
-from worker.cli.options import with_settings
-from worker.settings import BatchSettings, EngineSettings, Settings
+from worker.cli.lines import STDIN, opened_output, write_arrays
+from worker.cli.options import DOCUMENTS, FINGERPRINTS, with_settings
+from worker.settings import Settings
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Ids = dict[int, list[str]]
 InputOption = Annotated[Path, typer.Option("--input", help="Decimal fingerprints, one a line; - is stdin.")]
 OutputOption = Annotated[Path, typer.Option("--output", help="JSON arrays, one a line; - is stdout.")]
 BlocksOption = Annotated[
@@ -31,64 +37,54 @@ DocumentsOption = Annotated[
 ]
 
 
-@app.command()
-@with_settings(EngineSettings, BatchSettings)
-def find_all(
-    settings: Settings,
-    source: InputOption = STDIN,
-    target: OutputOption = STDIN,
-    blocks: BlocksOption = None,
-    distance: DistanceOption = 3,
-    documents: DocumentsOption = None,
-) -> None:
+def _pairs(fingerprints: NDArray[np.uint64], ids: Ids | None, *search: Any) -> Iterator[list[Any]]:
     """Write every pair of fingerprints within a distance, as a JSON array; equal ones count once, doc_ids each."""
     from worker.core.pairs import all_pairs  # noqa: PLC0415
 
-    _check(blocks, distance)
-    fingerprints, ids = read(source, documents, settings)
-    with output(target) as stream, _progress() as on_table:
-        if ids is not None:
-            write_arrays(stream, (pair for group in ids.values() for pair in _pairs_within(group)))
-        for pairs in all_pairs(fingerprints, distance, blocks, on_table):
-            if ids is None:
-                write_arrays(stream, pairs.tolist())
-            else:
-                write_arrays(stream, ([a, b] for x, y in pairs.tolist() for a in ids[x] for b in ids[y]))
+    for group in (ids or {}).values():
+        yield from map(list, itertools.combinations(group, 2))
+    for pairs in all_pairs(fingerprints, *search):
+        if ids is None:
+            yield from pairs.tolist()
+        else:
+            yield from ([a, b] for x, y in pairs.tolist() for a in ids[x] for b in ids[y])
 
 
-@app.command()
-@with_settings(EngineSettings, BatchSettings)
-def find_clusters(
-    settings: Settings,
-    source: InputOption = STDIN,
-    target: OutputOption = STDIN,
-    blocks: BlocksOption = None,
-    distance: DistanceOption = 3,
-    documents: DocumentsOption = None,
-) -> None:
+def _clusters(fingerprints: NDArray[np.uint64], ids: Ids | None, *search: Any) -> Iterator[list[Any]]:
     """Write every cluster, joined by pairs within a distance, as a JSON array; nothing stands alone."""
     from worker.core.pairs import clusters  # noqa: PLC0415
 
-    _check(blocks, distance)
-    fingerprints, ids = read(source, documents, settings)
-    with output(target) as stream, _progress() as on_table:
-        found = [cluster.tolist() for cluster in clusters(fingerprints, distance, blocks, on_table)]
-        if ids is not None:
-            joined = {number for cluster in found for number in cluster}
-            found = [[doc_id for number in cluster for doc_id in ids[number]] for cluster in found]
-            found += [group for number, group in ids.items() if len(group) > 1 and number not in joined]
-        write_arrays(stream, found)
+    alone = dict(ids or {})
+    for cluster in clusters(fingerprints, *search):
+        members = cluster.tolist()
+        yield members if ids is None else [doc_id for member in members for doc_id in alone.pop(member)]
+    yield from (group for group in alone.values() if len(group) > 1)
 
 
-def _check(blocks: int | None, distance: int) -> None:
-    if blocks is not None and blocks <= distance:
-        raise typer.BadParameter(
-            f"must exceed --distance, got --blocks {blocks} --distance {distance}: no block would be left to match on"
-        )
+def _add_command(name: str, find: Callable[..., Iterable[list[Any]]]) -> None:
+    @app.command(name, help=find.__doc__)
+    @with_settings(*FINGERPRINTS, *DOCUMENTS)
+    def run(
+        settings: Settings,
+        source: InputOption = STDIN,
+        target: OutputOption = STDIN,
+        blocks: BlocksOption = None,
+        distance: DistanceOption = 3,
+        documents: DocumentsOption = None,
+    ) -> None:
+        if blocks is not None and blocks <= distance:
+            raise typer.BadParameter(
+                f"must exceed --distance, got --blocks {blocks} --distance {distance}: no block would be left to match"
+            )
+        if documents is not None and source != STDIN:
+            raise typer.BadParameter("--input and --documents: name one of them")
+        fingerprints, ids = read(source, documents, settings)
+        with opened_output(target, [documents or source]) as stream, _progress() as on_table:
+            write_arrays(stream, find(fingerprints, ids, distance, blocks, on_table))
 
 
-def _pairs_within(group: list[str]) -> Iterator[list[str]]:
-    return ([a, b] for i, a in enumerate(group) for b in group[i + 1 :])
+_add_command("find-all", _pairs)
+_add_command("find-clusters", _clusters)
 
 
 @contextmanager

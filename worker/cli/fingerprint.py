@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from worker.cli import app
-from worker.cli.lines import STDIN
-from worker.cli.lines import output as opened_output
-from worker.cli.options import with_settings
-from worker.settings import BatchSettings, EngineSettings, Settings
+from worker.cli.lines import STDIN, FetchedAtOption, FilesArgument, opened_output
+from worker.cli.options import DOCUMENTS, FINGERPRINTS, with_settings
+from worker.errors import StopError
+from worker.settings import Settings
 
 if TYPE_CHECKING:
     from worker.log.record import Row
@@ -29,44 +29,40 @@ class Format(StrEnum):
 
 
 @app.command()
-@with_settings(EngineSettings, BatchSettings)
+@with_settings(*FINGERPRINTS, *DOCUMENTS)
 def fingerprint(
     settings: Settings,
-    files: Annotated[list[str], typer.Argument(help="WARC, ARC, WET or JSON Lines; gzip or zstd; - for stdin.")],
-    output: Annotated[Path | None, typer.Option(help="Where to write; stdout if left out.")] = None,
+    files: FilesArgument,
+    output: Annotated[Path, typer.Option(help="Where to write; - is stdout.")] = STDIN,
     written: Annotated[
         Format, typer.Option("--format", help="JSON Lines; or one number a line, as find-all reads them, or hex.")
     ] = Format.JSONL,
-    fetched_at: Annotated[
-        str | None, typer.Option(help="Fetch time of JSON Lines that bring none, like 2026-01-31T12:00:00Z.")
-    ] = None,
+    fetched_at: FetchedAtOption = None,
 ) -> None:
     """
     Fingerprint the documents of files, in their order, one line each.
 
-    A document without a fingerprint (nothing in it, or not to be read) is named on stderr and counted.
+    A document without a fingerprint (nothing in it, or not to be read) is named on stderr and counted. When no document
+    has one, the exit code is 1, and no output is made.
     """
     from worker.cli.progress import report_damage, summary, tracked  # noqa: PLC0415
     from worker.log.record import RowKind  # noqa: PLC0415
-    from worker.shell.crawl_files import CrawlFiles  # noqa: PLC0415
-    from worker.shell.files import prepared_rows, preparing  # noqa: PLC0415
+    from worker.shell.crawl_files import CrawlFiles, with_answers  # noqa: PLC0415
+    from worker.shell.files import prepared_rows  # noqa: PLC0415
 
     crawl = CrawlFiles(files, report_damage, fetched_at_default=fetched_at)
     without: Counter[str] = Counter()
-
-    def kept(rows: Iterable[Row]) -> Iterator[Row]:
-        for row in rows:
+    with opened_output(output, files) as stream:
+        rows = partial(prepared_rows, settings=settings)
+        for record, row in with_answers(tracked(crawl, "fingerprinting"), rows):
             if row.kind in (RowKind.FULL, RowKind.SHORT):
-                yield row
+                stream.write(_line(row, written))
             else:
                 without[RowKind(row.kind).name.lower()] += 1
-                typer.echo(f"no fingerprint: document {row.offset} {row.doc_id}: {row.note}", err=True)
-
-    with preparing(settings) as preparer, opened_output(output or STDIN) as stream:
-        messages = ((record.key, record.value) for record in tracked(crawl, crawl, "fingerprinting"))
-        for row in kept(prepared_rows(preparer, messages, settings.batch_documents_max)):
-            stream.write(_line(row, written))
-    counts = "".join(f", {count:,} {name}" for name, count in sorted(without.items()))
+                typer.echo(f"no fingerprint: {record.place}: {row.doc_id}: {row.note}", err=True)
+        counts = "".join(f", {count:,} {name}" for name, count in sorted(without.items()))
+        if crawl.tally.documents == without.total():
+            raise StopError(f"nothing could be fingerprinted: {summary(crawl)}{counts}")
     typer.echo(f"{summary(crawl)}{counts}", err=True)
 
 

@@ -1,4 +1,4 @@
-"""Lines of fingerprints in, lines of JSON arrays out."""
+"""What commands read and write: crawl files, lines of fingerprints; lines of JSON arrays."""
 
 from __future__ import annotations
 
@@ -6,17 +6,33 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
 
 from worker.errors import StopError
+from worker.shell.outputs import written
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["NUMBERS", "STDIN", "opened", "output", "read_fingerprints", "write_arrays"]
+__all__ = [
+    "NUMBERS",
+    "STDIN",
+    "FetchedAtOption",
+    "FilesArgument",
+    "opened",
+    "opened_output",
+    "read_fingerprints",
+    "write_arrays",
+]
 
 STDIN = Path("-")
+FilesArgument = Annotated[list[str], typer.Argument(help="WARC, ARC, WET or JSON Lines; gzip or zstd; - for stdin.")]
+FetchedAtOption = Annotated[
+    str | None, typer.Option(help="Fetch time of JSON Lines that bring none, like 2026-01-31T12:00:00Z.")
+]
 NUMBERS = 2**64
 PART_BYTES = 1 << 24  # read at once: 16 MB of text are some 800,000 numbers
 
@@ -70,15 +86,11 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def output(path: Path) -> Iterator[BinaryIO]:
-    """Write a file, or stdout."""
-    if path == STDIN:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+def opened_output(path: Path, inputs: Iterable[str | Path]) -> Iterator[BinaryIO]:
+    """Write a file, which comes whole or not at all and may be none of the inputs; or stdout."""
+    if path != STDIN:
+        with written(path, inputs) as stream:
+            yield stream
         return
-    try:
-        stream = path.open("wb")
-    except OSError as error:
-        raise StopError(f"cannot write {path}: {error.strerror or error}") from error
-    with stream:
-        yield stream
+    yield sys.stdout.buffer
+    sys.stdout.buffer.flush()

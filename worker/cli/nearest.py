@@ -9,17 +9,17 @@ import typer
 
 from worker.cli import app
 from worker.cli.documents import holds_documents, read
-from worker.cli.lines import NUMBERS, STDIN, output, write_arrays
-from worker.cli.options import with_settings
+from worker.cli.lines import NUMBERS, STDIN, opened_output, write_arrays
+from worker.cli.options import DOCUMENTS, FINGERPRINTS, with_settings
 from worker.errors import StopError
-from worker.settings import BatchSettings, EngineSettings, Settings
+from worker.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 @app.command()
-@with_settings(EngineSettings, BatchSettings)
+@with_settings(*FINGERPRINTS, *DOCUMENTS)
 def nearest(
     settings: Settings,
     to: Annotated[str, typer.Option(help="The document: its doc_id, or a fingerprint (decimal, or 0x and hex).")],
@@ -48,6 +48,8 @@ def nearest(
 
     if documents is None and holds_documents(source):
         documents = source
+    elif documents is not None and source != STDIN:
+        raise typer.BadParameter("FILE and --documents: name one of them")
     fingerprints, ids = read(source, documents, settings)
     own = _wanted(to, ids)
     rows = np.arange(len(fingerprints), dtype=np.uint32)
@@ -59,7 +61,7 @@ def nearest(
             named: list[str | int] = [fingerprint] if ids is None else [*ids[fingerprint]]
             yield from ((name, distance) for name in named if name != to)
 
-    with output(target) as stream:
+    with opened_output(target, [documents or source]) as stream:
         write_arrays(stream, [line for line, _ in zip(lines(), range(count), strict=False)])
 
 

@@ -4,19 +4,43 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from worker.cli.cluster import await_cluster
+from worker.core.parameters import Parameters
 from worker.errors import StopError
-from worker.settings import GROUPS, Settings
+from worker.settings import EngineSettings, Settings
 from worker.settings.field import bounds_of, default_of, unit_of
 from worker.settings.load import CONFIG_VARIABLE, Loaded, env_name, flag_name, load_settings, unread_variables
 
-__all__ = ["with_loaded_settings", "with_settings"]
+__all__ = [
+    "ALL",
+    "DOCUMENTS",
+    "ENGINE",
+    "FINGERPRINTS",
+    "SEARCH",
+    "TOPICS",
+    "with_cluster",
+    "with_loaded_settings",
+    "with_settings",
+]
+
+# The settings that commands use, and so offer.
+CLUSTER = (
+    "bootstrap", "security_protocol", "sasl_mechanism", "sasl_username", "ssl_ca_location", "ssl_certificate_location",
+    "ssl_key_location", "kafka_options",
+)  # fmt: skip
+TOPICS = ("topic_documents", "topic_fingerprints", "topic_verdicts", "topic_dead_letter")
+ALL = tuple(Settings.model_fields)
+ENGINE = tuple(EngineSettings.model_fields)
+SEARCH = tuple(name for name in ENGINE if name == "max_distance" or name.startswith("search_"))
+FINGERPRINTS = tuple(name for name in ENGINE if name == "stopwords_file" or name in Parameters.__dataclass_fields__)
+DOCUMENTS = ("document_bytes_max", "text_characters_max", "batch_documents_max", "batch_bytes_max", "threads")
 
 _CONFIG_OPTION = typer.Option(
     "--config",
@@ -28,42 +52,45 @@ _CONFIG_OPTION = typer.Option(
 _METAVARS: dict[Any, str] = {int: "INTEGER", float: "NUMBER", Path: "PATH", dict: "NAME=VALUE", tuple: "INTEGER,…"}
 
 
-def with_settings(*groups: type[BaseModel]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """
-    Give a command an option for each setting of these groups (of all, when none is named), and `--config`.
+Command = Callable[..., Any]
 
-    The command has a parameter `settings: Settings`; its own parameters stay. Settings of other groups are still read
-    from the environment and the file. What is wrong is said in one line each, with exit code 2.
+
+def with_settings(*names: str) -> Callable[[Command], Command]:
+    """
+    Give a command an option for each of these settings, which it uses, and `--config`.
+
+    The command has a parameter `settings: Settings`; its own parameters stay. Other settings are still read from the
+    environment and the file. What is wrong is said in one line each, with exit code 2.
 
         @app.command()
-        @with_settings(ConnectionSettings)
-        def verdicts(settings: Settings, follow: Annotated[bool, typer.Option()] = False) -> None: …
+        @with_settings(*FINGERPRINTS, "threads")
+        def fingerprint(settings: Settings, hex: Annotated[bool, typer.Option()] = False) -> None: …
     """
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        def run(loaded: Loaded, **rest: Any) -> Any:
-            return command(settings=loaded.settings, **rest)
-
-        return _with_options(command, "settings", run, groups or GROUPS)
-
-    return decorate
+    return partial(_with_settings, names=names, prepare=lambda _: None)
 
 
-def with_loaded_settings(command: Callable[..., Any]) -> Callable[..., Any]:
+def with_cluster(*names: str) -> Callable[[Command], Command]:
+    """Give a command an option for each of these settings and those of the cluster; it runs once that has answered."""
+    return partial(_with_settings, names=(*CLUSTER, *names), prepare=await_cluster)
+
+
+def _with_settings(command: Command, *, names: tuple[str, ...], prepare: Callable[[Settings], None]) -> Command:
+    def run(loaded: Loaded, **rest: Any) -> Any:
+        prepare(loaded.settings)
+        return command(settings=loaded.settings, **rest)
+
+    return _with_options(command, "settings", run, names)
+
+
+def with_loaded_settings(command: Command) -> Command:
     """Give a command an option for each setting; it has a parameter `loaded: Loaded`, with the origins."""
-    return _with_options(command, "loaded", command, GROUPS)
+    return _with_options(command, "loaded", command, ALL)
 
 
-def _with_options(
-    command: Callable[..., Any], taken: str, run: Callable[..., Any], groups: tuple[type[BaseModel], ...]
-) -> Callable[..., Any]:
+def _with_options(command: Command, taken: str, run: Command, names: tuple[str, ...]) -> Command:
     """Wrap `run` in a function whose signature has the command's parameters, without `taken`, and the options."""
-    fields = {
-        name: field
-        for group in groups
-        for name, field in Settings.model_fields.items()
-        if name in group.model_fields and unit_of(field) != "secret"  # others of the machine can read a flag
-    }
+    fields = {name: Settings.model_fields[name] for name in names}
+    fields = {name: field for name, field in fields.items() if unit_of(field) != "secret"}  # others can read a flag
     signature = inspect.signature(command, eval_str=True)
     own = [parameter for name, parameter in signature.parameters.items() if name != taken]
 
@@ -83,6 +110,8 @@ def _with_options(
 
 
 def _load(flags: dict[str, Any], config: Path | None) -> Loaded:
+    from worker.shell import logging  # noqa: PLC0415
+
     try:
         if "kafka_options" in flags:
             flags["kafka_options"] = dict(_name_and_value(text) for text in flags["kafka_options"])
@@ -90,6 +119,7 @@ def _load(flags: dict[str, Any], config: Path | None) -> Loaded:
     except StopError as error:
         typer.echo(f"neardup: {error}", err=True)
         raise typer.Exit(2) from None
+    logging.configure(loaded.settings.log_level, loaded.settings.log_format)
     for name in unread_variables():
         typer.echo(f"neardup: no setting reads the variable {name}", err=True)
     return loaded

@@ -1,4 +1,4 @@
-"""`neardup plan`: which layout of the index serves so many documents, and what each would cost."""
+"""`neardup plan`: which search serves so many documents, and what it would cost."""
 
 from __future__ import annotations
 
@@ -8,46 +8,103 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from worker.cli import app
+from worker.cli.columns import Column, Columns
 
 if TYPE_CHECKING:
-    from worker.core.planner import Plan
+    from worker.core.planner import DirectedPlan, Plan
 
 POWERS: dict[str, int] = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-HEADER = (
-    ("", 1), ("layout", -30), ("tables", 6), ("prefix bits", 11), ("probes", 6), ("bytes each", 10), ("memory", 8),
-    ("machines", 8), ("filters read", 12), ("candidates", 11), ("µs", 8),
+COLUMNS = (
+    Column("", 1), Column("layout", 28), Column("tables", 6, True), Column("prefix bits", 11, True, rank=4),
+    Column("probes", 6, True, rank=3), Column("bytes each", 10, True, rank=1), Column("memory", 8, True),
+    Column("machines", 8, True, rank=2), Column("filters read", 12, True, rank=6),
+    Column("candidates", 11, True, rank=5), Column("µs", 6, True),
+)  # fmt: skip
+DIRECTED_HEADER = (
+    ("", 1), ("blocks", 7), ("patterns", 8), ("look", 4), ("bytes each", 10), ("memory", 8), ("machines", 8),
+    ("entries read", 12), ("µs", 8), ("false matches", 13),
+)  # fmt: skip
+
+
+RULES = (
+    Column("", 1), Column("blocks", 7), Column("patterns", 8, True), Column("look", 4, True),
+    Column("bytes each", 10, True, rank=1), Column("memory", 8, True), Column("machines", 8, True, rank=2),
+    Column("entries read", 12, True, rank=3), Column("µs", 6, True), Column("false matches", 13, True),
 )  # fmt: skip
 
 
 @app.command()
 def plan(
     documents: Annotated[str, typer.Option(help="Originals that will be indexed, like 10M or 2^34.")],
-    distance: Annotated[int, typer.Option(help="Bits that may differ.", min=0, max=16)] = 3,
+    distance: Annotated[
+        int | None, typer.Option(help="Exact search: bits that may differ. [default: directed search]", min=0, max=16)
+    ] = None,
     memory: Annotated[
         str | None, typer.Option(help="What one machine may give to the index, like 8G. [default: no limit]")
     ] = None,
 ) -> None:
     """
-    Print the layouts of the index for so many documents, the chosen one first, with what each would cost.
+    Print how so many documents can be searched, the chosen way first, with what each would cost.
 
-    Random fingerprints are assumed: real ones collide 2 to 2.5 times as often. What one machine cannot hold is dealt to
-    several, on paper.
+    For directed search those are rules, and the second look that keeps false matches by chance below 1 in 100,000
+    queries; for exact search layouts of the index. Random fingerprints are assumed: real ones collide 2 to 2.5 times
+    as often. What one machine cannot hold is dealt to several, on paper. A narrow terminal shows fewer columns.
     """
-    from worker.core.planner import plan as plan_layouts  # noqa: PLC0415
-
-    count = _number(documents, "--documents")
-    limit = None if memory is None else _number(memory, "--memory")
+    count = number(documents, "--documents")
+    limit = None if memory is None else number(memory, "--memory")
     try:
-        plans = plan_layouts(count, distance, limit)
+        if distance is None:
+            _directed(count, limit)
+        else:
+            _exact(count, distance, limit)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    typer.echo(f"{count:,} documents, distance {distance}; a query and its insertion, on one core:\n")
-    typer.echo(_line([name for name, _ in HEADER]))
+
+
+def _directed(count: int, limit: int | None) -> None:
+    from worker.core.planner import plan_directed  # noqa: PLC0415
+
+    plans = plan_directed(count, limit)
+    typer.echo(f"{count:,} documents, directed search; a query and its insertion, on one core:\n")
+    columns = Columns(*RULES)
+    typer.echo(columns.head())
     for position, one in enumerate(plans):
-        typer.echo(_line(["*" if position == 0 else "", *_cells(one)]))
+        typer.echo(columns.line(["*" if position == 0 else "", *_directed_cells(one)]))
+    chosen = plans[0]
+    machines = "one machine" if chosen.machines == 1 else f"{chosen.machines:,} machines, each with a share"
+    typer.echo(f"\n* chosen: {chosen.rules.text}; {in_bytes(chosen.memory_bytes)} on {machines}")
+    typer.echo("False matches by chance are a query's, at so many originals.")
+
+
+def _directed_cells(one: DirectedPlan) -> list[str]:
+    return [
+        f"{one.rules.blocks} x {one.rules.block_bits}",
+        f"{one.rules.patterns}",
+        f"{one.rules.look_min}",
+        f"{one.bytes_per_document:,.0f}",
+        in_bytes(one.memory_bytes),
+        f"{one.machines:,}",
+        f"{one.scanned:,.0f}",
+        f"{one.query_insert_ns / 1e3:,.1f}",
+        f"{one.false_matches:.1e}",
+    ]
+
+
+def _exact(count: int, distance: int, limit: int | None) -> None:
+    from worker.core.chance import chance  # noqa: PLC0415
+    from worker.core.planner import plan as plan_layouts  # noqa: PLC0415
+    from worker.core.search import SearchRules  # noqa: PLC0415
+
+    plans = plan_layouts(count, distance, limit)
+    typer.echo(f"{count:,} documents, exact search at distance {distance}; a query and its insertion, on one core:\n")
+    columns = Columns(*COLUMNS)
+    typer.echo(columns.head())
+    for position, one in enumerate(plans):
+        typer.echo(columns.line(["*" if position == 0 else "", *_cells(one)]))
     chosen = plans[0]
     alone = "one machine" if chosen.machines == 1 else f"{chosen.machines:,} machines, each with a range of prefixes"
-    typer.echo(f"\n* chosen: {chosen.layout.name}, {_bytes(chosen.memory_bytes)} on {alone}")
+    typer.echo(f"\n* chosen: {chosen.layout.name}, {in_bytes(chosen.memory_bytes)} on {alone}")
+    typer.echo(f"False matches a query by chance: {count * chance(SearchRules('exact', distance)):.1e}")
 
 
 def _cells(one: Plan) -> list[str]:
@@ -58,7 +115,7 @@ def _cells(one: Plan) -> list[str]:
         str(bits[0]) if len(bits) == 1 else f"{bits[0]}-{bits[-1]}",
         f"{one.layout.probes:,}",
         f"{one.bytes_per_document:,.0f}",
-        _bytes(one.memory_bytes),
+        in_bytes(one.memory_bytes),
         f"{one.machines:,}",
         f"{one.scanned:,.0f}",
         f"{one.candidates:,.3g}" if one.candidates < 100 else f"{one.candidates:,.0f}",
@@ -66,15 +123,7 @@ def _cells(one: Plan) -> list[str]:
     ]
 
 
-def _line(cells: list[str]) -> str:
-    """Give the cells in columns: words to the left, numbers to the right."""
-    widths = [width for _, width in HEADER]
-    return "  ".join(
-        cell.ljust(-width) if width < 0 else cell.rjust(width) for cell, width in zip(cells, widths, strict=True)
-    ).rstrip()
-
-
-def _number(text: str, option: str) -> int:
+def number(text: str, option: str) -> int:
     """Read a count: 250000, 10M, 8G, 1e9, 2^34."""
     power = re.fullmatch(r"(\d{1,4})\^(\d{1,3})", text)
     if power:
@@ -85,7 +134,7 @@ def _number(text: str, option: str) -> int:
     return int(float(scaled[1]) * 1_000.0 ** POWERS[scaled[2]])
 
 
-def _bytes(count: float) -> str:
+def in_bytes(count: float) -> str:
     for unit in ("B", "KB", "MB", "GB", "TB"):
         if count < 1_000 or unit == "TB":
             return f"{count:.3g} {unit}"

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
-    from worker.shell.archives import Damaged
+    from worker.shell.archives import Damaged, Record
     from worker.shell.crawl_files import CrawlFiles
 
 __all__ = ["report_damage", "summary", "tracked"]
 
-Item = TypeVar("Item")
-
 
 def report_damage(damaged: Damaged) -> None:
     """Name a damaged record on stderr."""
-    typer.echo(f"damaged: {damaged.file} at byte {damaged.offset:,}: {damaged.reason}", err=True)
+    typer.echo(f"damaged: {damaged.place}: {damaged.reason}", err=True)
 
 
-def tracked(items: Iterable[Item], files: CrawlFiles, doing: str) -> Iterator[Item]:
-    """Give the items on, and show how far the files have been read."""
+def tracked(files: CrawlFiles, doing: str) -> Iterator[Record]:
+    """Give the files' documents, and show how far they have been read."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
@@ -37,8 +35,8 @@ def tracked(items: Iterable[Item], files: CrawlFiles, doing: str) -> Iterator[It
     with Progress(*columns, console=console, disable=not console.is_terminal, refresh_per_second=5) as progress:
         task = progress.add_task(doing, total=files.bytes_total, documents=0, rate=0.0)
         started = time.monotonic()
-        for count, item in enumerate(items, start=1):
-            yield item
+        for count, record in enumerate(files, start=1):
+            yield record
             if count % 200 == 0:
                 rate = count / max(time.monotonic() - started, 1e-9)
                 progress.update(task, completed=files.bytes_read, documents=count, rate=rate)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from worker.cli import app
-from worker.cli.options import with_settings
+from worker.cli.options import ALL, with_cluster
 from worker.settings import Settings
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @app.command()
-@with_settings()
+@with_cluster(*ALL)
 def rebuild(settings: Settings) -> None:
     """
     Judge all documents anew with other parameters, into a new log and new topics of answers; the old ones stay.
@@ -24,11 +24,10 @@ def rebuild(settings: Settings) -> None:
     the hash of the parameters behind their names, so the same command goes on where it was ended. Ends when the
     documents that were there at its start are answered, and prints the settings to switch workers and subscribers to.
     """
-    from worker.shell import kafka_config, logging  # noqa: PLC0415
+    from worker.shell import kafka_config  # noqa: PLC0415
     from worker.shell import rebuild as shell  # noqa: PLC0415
     from worker.shell.kafka import Admin  # noqa: PLC0415
 
-    logging.configure(settings.log_level, settings.log_format)
     plan = shell.plan(settings, Admin(kafka_config.admin(settings), settings.call_timeout_s))
     _say_what(plan, settings)
 

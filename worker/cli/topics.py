@@ -5,15 +5,15 @@ from __future__ import annotations
 import typer
 
 from worker.cli import app
-from worker.cli.options import with_settings
-from worker.settings import ConnectionSettings, Settings
+from worker.cli.options import TOPICS, with_cluster
+from worker.settings import Settings
 
 topics_app = typer.Typer(no_args_is_help=True, help="The four topics: create them, or say what is wrong with them.")
 app.add_typer(topics_app, name="topics")
 
 
 @topics_app.command()
-@with_settings(ConnectionSettings)
+@with_cluster(*TOPICS, "partitions", "replication_factor")
 def create(settings: Settings) -> None:
     """Create the topics that are missing, with the right settings; then check all four."""
     from worker.shell import kafka_config, topics  # noqa: PLC0415
@@ -26,7 +26,7 @@ def create(settings: Settings) -> None:
 
 
 @topics_app.command()
-@with_settings(ConnectionSettings)
+@with_cluster(*TOPICS)
 def check(settings: Settings) -> None:
     """Say what is wrong with the topics and how to mend it; exit code 1 if a worker could not run on them."""
     _check(settings)

@@ -1,22 +1,25 @@
-"""`neardup verdicts`: subscribe to the answers."""
+"""`neardup verdicts` and `neardup dead-letters`: subscribe to the answers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from worker.cli import app
-from worker.cli.options import with_settings
-from worker.settings import ConnectionSettings, Settings
+from worker.cli.columns import Column, Columns
+from worker.cli.options import with_cluster
+from worker.settings import Settings
 
 if TYPE_CHECKING:
     from worker.core.verdict import Verdict
+    from worker.shell.watch import Seen
 
 
 class Format(StrEnum):
-    """How verdicts are printed."""
+    """How answers are printed."""
 
     TABLE = "table"
     JSONL = "jsonl"
@@ -31,39 +34,80 @@ class Only(StrEnum):
     DELETED = "deleted"
 
 
+FollowOption = Annotated[bool, typer.Option("--follow", help="Go on after the present end, until Ctrl-C.")]
+FormatOption = Annotated[Format, typer.Option("--format", help="A table for people, or JSON Lines.")]
+
+
 @app.command()
-@with_settings(ConnectionSettings)
+@with_cluster("group", "topic_verdicts")
 def verdicts(
     settings: Settings,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on after the present end, until Ctrl-C.")] = False,
-    output: Annotated[Format, typer.Option("--format", help="A table for people, or JSON Lines.")] = Format.TABLE,
+    follow: FollowOption = False,
+    output: FormatOption = Format.TABLE,
     only: Annotated[Only | None, typer.Option("--only", help="Only these verdicts.")] = None,
 ) -> None:
     """Print the committed verdicts, from the beginning of the topic."""
     from worker.core.verdict import Verdict  # noqa: PLC0415
+
+    def row(seen: Seen) -> tuple[bytes, list[str]] | None:
+        answer = seen.answer
+        if isinstance(answer, Verdict) and only in (None, answer.outcome.value):
+            return seen.value, cells(answer)
+        return None
+
+    columns = Columns(Column("verdict", 9), Column("bits", 4, is_right=True), Column("url"), Column("duplicate of"))
+    _print(settings, settings.topic_verdicts, columns, row, output, follow)
+
+
+@app.command("dead-letters")
+@with_cluster("group", "topic_dead_letter")
+def dead_letters(settings: Settings, follow: FollowOption = False, output: FormatOption = Format.TABLE) -> None:
+    """Print what could not be judged, from the beginning of the topic: class, source, doc_id and reason."""
+    from worker.shell.messages import DeadLetter  # noqa: PLC0415
+
+    def row(seen: Seen) -> tuple[bytes, list[str]] | None:
+        letter = seen.answer
+        if not isinstance(letter, DeadLetter):
+            return None
+        source = f"[{letter.source_partition}] {letter.source_offset}"
+        return letter.line(), [letter.code, source, letter.doc_id or "", letter.text]
+
+    columns = Columns(Column("class", 19), Column("source", 15, is_right=True), Column("doc_id"), Column("reason"))
+    _print(settings, settings.topic_dead_letter, columns, row, output, follow)
+
+
+def _print(
+    settings: Settings,
+    topic: str,
+    columns: Columns,
+    row: Callable[[Seen], tuple[bytes, list[str]] | None],
+    output: Format,
+    follow: bool,
+) -> None:
+    """Print each message for which `row` gives a JSON line and cells; Ctrl-C is the end that `follow` waits for."""
     from worker.shell.watch import watch  # noqa: PLC0415
 
     if output is Format.TABLE:
-        typer.echo(f"{'verdict':<9}  {'bits':>4}  {'url':<60}  duplicate of")
+        typer.echo(columns.head())
     try:
-        for seen in watch(settings, follow=follow, dead_letters=False):
-            if seen is None or not isinstance(seen.answer, Verdict):
-                continue
-            if only is not None and seen.answer.outcome.value != only.value:
-                continue
-            typer.echo(seen.value.decode() if output is Format.JSONL else _line(seen.answer))
+        for seen in watch(settings, [topic], follow=follow):
+            found = None if seen is None else row(seen)
+            if found is not None:
+                typer.echo(found[0] if output is Format.JSONL else columns.line(found[1]))
     except KeyboardInterrupt:
-        raise typer.Exit(0) from None
+        if not follow:
+            raise
 
 
-def _line(verdict: Verdict) -> str:
-    match = verdict.duplicate_of
-    url = verdict.url or verdict.doc_id
+_CHANGED = {"not": "unchanged", "little": "changed a little", "much": "changed much"}
+
+
+def cells(verdict: Verdict) -> list[str]:
+    """Give what a table shows of a verdict: outcome, bits, URL, and the original or the reason."""
+    match, url = verdict.duplicate_of, verdict.url or verdict.doc_id
     if match is None:
-        return f"{verdict.outcome.value:<9}  {'':>4}  {_cut(url, 60):<60}  {verdict.reason or ''}".rstrip()
+        former = verdict.former_version
+        told = f"new version of {former.original.doc_id}, {_CHANGED[former.changed]}" if former else ""
+        return [verdict.outcome.value, "", url, verdict.reason or told]
     bits = "same" if match.kind.value == "exact" else str(match.distance)
-    return f"{verdict.outcome.value:<9}  {bits:>4}  {_cut(url, 60):<60}  {match.original.url}"
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
+    return [verdict.outcome.value, bits, url, match.original.url]

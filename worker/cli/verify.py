@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from worker.cli import app
-from worker.cli.options import with_settings
-from worker.settings import ConnectionSettings, EngineSettings, Settings
+from worker.cli.options import TOPICS, with_cluster
+from worker.settings import DECIDING, Settings
 
 if TYPE_CHECKING:
     from worker.shell.history import Report
@@ -23,7 +23,7 @@ class Format(StrEnum):
 
 
 @app.command()
-@with_settings(ConnectionSettings, EngineSettings)
+@with_cluster(*TOPICS, "group", *DECIDING)
 def verify(
     settings: Settings,
     output: Annotated[Format, typer.Option("--format", help="A table for people, or one JSON object.")] = Format.TABLE,
@@ -50,7 +50,7 @@ def verify(
 
         report = run(settings, read_documents=documents, on_progress=tell)
     if output is Format.JSON:
-        typer.echo(orjson.dumps(report.to_dict()).decode())
+        typer.echo(orjson.dumps(report.to_dict()))
     else:
         _print(report)
     if not report.clean:

@@ -7,12 +7,12 @@ import time
 import typer
 
 from worker.cli import app
-from worker.cli.options import with_settings
-from worker.settings import EngineSettings, Settings
+from worker.cli.options import ENGINE, with_settings
+from worker.settings import Settings
 
 
 @app.command("warm-up")
-@with_settings(EngineSettings)
+@with_settings(*ENGINE)
 def warm_up_command(settings: Settings) -> None:
     """
     Compile and load every kernel (fingerprints, index, log, pairs), and say where their machine code is kept.
@@ -24,7 +24,7 @@ def warm_up_command(settings: Settings) -> None:
     from worker.core.warm import warm_up  # noqa: PLC0415
     from worker.log.replica import Replica  # noqa: PLC0415
 
-    kept = warm_up(settings.parameters, settings.max_distance)
+    kept = warm_up(settings.parameters)
     Replica(settings.definition).warm_up()
     seconds = time.perf_counter() - begun
     if kept is None:

@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from worker.cli import app
-from worker.cli.options import with_settings
+from worker.cli.options import ALL, with_settings
 from worker.settings import Settings
 
 
 @app.command()
-@with_settings()
+@with_settings(*(name for name in ALL if name not in ("partitions", "replication_factor")))
 def worker(
     settings: Settings,
     until_stdin_ends: Annotated[
@@ -27,10 +27,8 @@ def worker(
 
     SIGTERM and Ctrl-C end it cleanly. Run one a machine; each needs its own --worker-id.
     """
-    from worker.shell import logging  # noqa: PLC0415
     from worker.shell.worker import run  # noqa: PLC0415
 
-    logging.configure(settings.log_level, settings.log_format)
     if until_stdin_ends:
         threading.Thread(target=_end_with_stdin, name="stdin", daemon=True).start()
     run(settings)

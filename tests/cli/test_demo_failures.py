@@ -1,0 +1,53 @@
+"""What of the demo needs no broker: whose code its workers run, and what is kept when it fails."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from worker.cli import app
+from worker.errors import StopError
+from worker.settings import Settings
+from worker.shell.demo import workers_running
+
+NOBODY = Settings(bootstrap="127.0.0.1:1", transaction_timeout_ms=1_000, call_timeout_s=1.5)
+
+
+def test_workers_do_not_run_code_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker.py or a library's namesake there stays what it is: a file."""
+    folder, marker = tmp_path / "stranger", tmp_path / "marker"
+    folder.mkdir()
+    for name in ("worker", "schemas", "typer", "json"):
+        (folder / f"{name}.py").write_text(f"open({str(marker)!r}, 'w').close()\nraise SystemExit(3)\n")
+    monkeypatch.chdir(folder)
+    with workers_running(NOBODY, ["one"], tmp_path) as running:
+        assert running["one"].wait(240) == 1
+    assert not marker.exists()
+    assert "no answer from 127.0.0.1:1" in (tmp_path / "one.log").read_text()
+
+
+def test_what_a_failed_demo_has_left_is_kept_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that sends its reader to a log needs the log."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("NEARDUP_BOOTSTRAP", NOBODY.bootstrap)
+    result = CliRunner().invoke(app, ["demo", "--documents", "10"])
+    assert isinstance(result.exception, StopError)
+    (folder,) = tmp_path.iterdir()
+    assert f"kept in {folder}" in result.stderr and (folder / "crawl.warc.gz").exists()
+
+
+def test_an_interrupted_demo_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not a failure whose cause is looked for."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("worker.shell.sample_crawl.write_sample_crawl", _interrupted)
+    result = CliRunner().invoke(app, ["demo", "--documents", "10"])
+    assert result.exit_code == 130
+    assert list(tmp_path.iterdir()) == []
+
+
+def _interrupted(archive: Path, *_: int) -> None:
+    archive.write_bytes(b"half")
+    raise KeyboardInterrupt

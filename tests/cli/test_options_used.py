@@ -1,0 +1,114 @@
+"""No command offers an option that it does not use: what each reads of the settings is noted while it runs."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from tests.cli.test_dedup import ARTICLE
+from tests.conftest import Kafka
+from worker.cli import app, options
+from worker.settings import Settings
+from worker.settings.load import Loaded, env_name, load_settings
+
+ON_FILES = {
+    "compare": ["{file}", "{file}"],
+    "dedup": ["{file}"],
+    "evaluate": ["{file}", "{pairs}"],
+    "tune": ["{file}", "{pairs}"],
+    "fingerprint": ["{file}"],
+    "find-all": ["--documents", "{file}"],
+    "find-clusters": ["--documents", "{file}"],
+    "nearest": ["{file}", "--to", "a"],
+    "warm-up": [],
+}
+ON_A_CLUSTER = {  # in the order in which they can run
+    "topics create": [],
+    "topics check": [],
+    "feed": ["{file}"],
+    "verdicts": [],
+    "dead-letters": [],
+    "verify": [],
+}
+ALL_SETTINGS = {"worker", "rebuild", "settings"}
+
+Run = Callable[..., set[str]]
+
+
+def commands() -> dict[str, Any]:
+    """Every command by its name."""
+    found = {}
+    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        for part, inner in getattr(command, "commands", {"": command}).items():
+            found[f"{name} {part}".strip()] = inner
+    return found
+
+
+def offered(name: str) -> set[str]:
+    """The settings that a command has options for."""
+    return {parameter.name for parameter in commands()[name].params} & set(Settings.model_fields)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Run a command on a document; give the settings that it has read."""
+    file, pairs, read = tmp_path / "in.jsonl", tmp_path / "pairs.tsv", set[str]()
+    pairs.write_text("a\ta\t1")
+    document = {"doc_id": "a", "url": "https://example.org/", "fetched_at": "2026-01-02T03:04:05Z", "text": ARTICLE}
+    file.write_text(json.dumps(document) + "\n")
+    load, get = load_settings, Settings.__getattribute__
+
+    def noted(settings: Settings, name: str) -> Any:
+        read.add(name)
+        return get(settings, name)
+
+    def loaded(*arguments: Any) -> Loaded:
+        found = load(*arguments)
+        read.clear()  # what the checks of the settings have read
+        return found
+
+    def invoke(name: str, arguments: list[str]) -> set[str]:
+        result = CliRunner().invoke(
+            app, [*name.split(), *(argument.format(file=file, pairs=pairs) for argument in arguments)]
+        )
+        assert result.exit_code == 0, (result.output, result.exception)
+        return read & set(Settings.model_fields)
+
+    monkeypatch.setattr(options, "load_settings", loaded)
+    monkeypatch.setattr(Settings, "__getattribute__", noted)
+    return invoke
+
+
+def test_every_command_with_settings_is_looked_at() -> None:
+    """A new one is to be added here."""
+    assert {name for name in commands() if offered(name)} == {*ON_FILES, *ON_A_CLUSTER, *ALL_SETTINGS}
+
+
+def test_a_worker_takes_every_setting_but_those_of_topics_to_create() -> None:
+    """And no secret: others of the machine can read a flag."""
+    left_out = {"partitions", "replication_factor", "sasl_password", "ssl_key_password"}
+    assert set(Settings.model_fields) - offered("worker") == left_out
+
+
+@pytest.mark.parametrize("name", ON_FILES)
+def test_no_command_on_files_offers_a_setting_that_it_does_not_use(name: str, run: Run) -> None:
+    """find-clusters --max-distance was offered and without effect."""
+    assert offered(name) - run(name, ON_FILES[name]) == set()
+
+
+def test_no_command_on_a_cluster_offers_a_setting_that_it_does_not_use(
+    kafka: Kafka, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after the other, on topics of their own."""
+    names = {name: f"{name}-{uuid.uuid4().hex}" for name in (*options.TOPICS, "group")}
+    for name, value in {**names, "bootstrap": kafka.bootstrap}.items():
+        monkeypatch.setenv(env_name(name), value)
+    unused = {name: offered(name) - run(name, arguments) for name, arguments in ON_A_CLUSTER.items()}
+    assert not any(unused.values()), unused

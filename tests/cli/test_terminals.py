@@ -1,0 +1,99 @@
+"""Terminals that are narrow, or know no UTF-8; stdout that takes no more."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from typer.testing import CliRunner
+
+from tests.cli.test_options_used import commands
+from worker.__main__ import main
+from worker.cli import app
+from worker.cli.columns import Column, Columns
+
+COLUMNS = (Column("bits", 4, is_right=True), Column("url"), Column("reason"), Column("µs", 6, rank=1))
+
+
+@given(st.integers(40, 300), st.lists(st.text(max_size=300), min_size=4, max_size=4))
+def test_no_row_is_wider_than_the_terminal(width: int, cells: list[str]) -> None:
+    """Wide characters count twice, and control characters never reach it."""
+    columns = Columns(*COLUMNS, width=width)
+    assert cell_len(columns.head()) <= width
+    assert cell_len(columns.line(cells)) <= width
+    assert columns.line(cells).isprintable()
+
+
+@pytest.mark.parametrize("width", [60, 76, 100, 200])
+@pytest.mark.parametrize("command", ["compare", "plan"])
+def test_tables_follow_the_terminals_width(tmp_path: Path, width: int, command: str) -> None:
+    """The bits of a comparison go below each other, the layouts of a plan have fewer columns."""
+    for name, word in (("a.txt", "brothers"), ("b.txt", "sisters")):
+        (tmp_path / name).write_text(
+            f"The old bridge over the river was built by two {word} in the spring of that year."
+        )
+    arguments = {"compare": [str(tmp_path / "a.txt"), str(tmp_path / "b.txt")], "plan": ["--documents", "10M"]}[command]
+    result = CliRunner().invoke(app, [command, *arguments], env={"COLUMNS": str(width)})
+    table = [line for line in result.output.splitlines() if command == "compare" or line.startswith(("   ", "*  "))]
+    assert len(table) > 4 and max(map(cell_len, table)) <= width
+    if command == "compare":
+        blocks = "".join(block for line in table if line.startswith("A   ") for block in line.split()[1:])
+        assert len(blocks) == 64
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_without_utf8_gets_question_marks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    """No command ends in a traceback for a character that cannot be shown, its help least of all."""
+    for name, word in (("a.txt", "Brücke…"), ("b.txt", "橋")):
+        (tmp_path / name).write_text(f"{word} over the river was built by two brothers in the spring of that year.")
+    calls = [[*name.split(), "--help"] for name in commands()]
+    calls += [
+        ["compare", str(tmp_path / "a.txt"), str(tmp_path / "b.txt")],
+        ["plan", "--documents", "10M"],
+        ["settings"],
+    ]
+    for arguments in calls:
+        out, err = (io.TextIOWrapper(io.BytesIO(), encoding) for _ in range(2))
+        monkeypatch.setattr(sys, "stdout", out)
+        monkeypatch.setattr(sys, "stderr", err)
+        monkeypatch.setattr(sys, "argv", ["neardup", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 0, arguments
+        out.flush()
+        assert len(out.buffer.getvalue()) > 100
+
+
+def plain() -> dict[str, str]:
+    """The environment without variables of neardup: one that no setting reads is told on stderr."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
+
+
+@pytest.mark.parametrize("command", ["settings", "--help"])
+def test_a_full_disk_is_said_in_one_line(command: str) -> None:
+    """Behind `>`, where the command only has its stdout."""
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "worker", command], stdout=full, stderr=subprocess.PIPE, env=plain(), check=False
+        )
+    assert (done.returncode, done.stderr) == (1, b"neardup: cannot write: No space left on device\n")
+
+
+def test_a_reader_that_has_seen_enough_is_no_traceback() -> None:
+    """`neardup settings | head`: the pipe is closed before everything is written."""
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "worker", "settings"], stdout=write, stderr=subprocess.PIPE, env=plain(), check=False
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, b"")

@@ -1,0 +1,156 @@
+"""`neardup evaluate`: how well labelled pairs are found, and what a stream of the documents would report."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from worker.cli import app
+from worker.cli.options import FINGERPRINTS, SEARCH, with_settings
+from worker.settings import Settings
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from worker.cli.corpus import Corpus
+    from worker.core.evaluation import Judged, Measured, Pairs, Scores
+    from worker.core.fingerprint import FingerprintBatch
+
+
+class Stream(NamedTuple):
+    """What a stream of all documents, in their order, would report."""
+
+    documents: int
+    true: int  # duplicates whose original a label, or a Jaccard similarity of .8, calls the same
+    grey: int  # of a similarity between .5 and .8
+    false: int
+
+
+class Wrong(NamedTuple):
+    """A pair that was judged wrong."""
+
+    first: str
+    second: str
+    same: bool
+    kind: str
+    distance: int
+    look: int
+    jaccard: float
+    reason: str
+
+
+@app.command()
+@with_settings(*FINGERPRINTS, *SEARCH, "document_bytes_max", "text_characters_max")
+def evaluate(
+    settings: Settings,
+    documents: Annotated[
+        Path, typer.Argument(help="Documents: WARC, ARC, WET or JSON Lines; in their stream's order.")
+    ],
+    pairs: Annotated[
+        Path, typer.Argument(help="Lines of doc_id, doc_id, label (1, 0, -1: not scored), kind; by tabs.")
+    ],
+    wrong: Annotated[int, typer.Option(help="Wrong pairs to explain, of each sort.", min=0)] = 5,
+    plot: Annotated[Path | None, typer.Option(help="Write the distances as a plot: .png or .svg.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Everything as one JSON object.")] = False,
+) -> None:
+    """
+    Measure how many labelled pairs are found, and how many wrong ones, under the settings given.
+
+    Recall, false positives, precision and F1 by kind of pair, with 95 % intervals (resampled by group of documents);
+    the distances; wrong pairs with the reason. Then what a stream of all documents would report.
+    """
+    from worker.cli import evaluate_view  # noqa: PLC0415
+    from worker.cli.corpus import read_corpus, read_pairs  # noqa: PLC0415
+    from worker.core.evaluation import groups, judge, measure, score  # noqa: PLC0415
+    from worker.core.fingerprint import Fingerprinter  # noqa: PLC0415
+
+    corpus = read_corpus(documents, settings)
+    labelled = read_pairs(pairs, corpus)
+    rules = settings.search
+    batch = Fingerprinter(settings.parameters).batch(corpus.texts, corpus.languages)
+    measured = measure(batch, labelled, rules)
+    judged = judge(measured, rules)
+    of_group = groups(labelled, len(corpus.doc_ids))
+    table: dict[str, Scores] = {}
+    for kind in [*sorted(set(labelled.kinds)), "all"]:
+        mine = labelled.of_kind(kind) if kind != "all" else labelled.first >= 0
+        table[kind] = score(judged.found[mine], labelled.same[mine], of_group[mine])
+    stream = _stream(batch, labelled, corpus, settings)
+    explained = _wrong(measured, judged, labelled, corpus)
+    if as_json:
+        _write_json(table, measured, labelled, stream, explained)
+    else:
+        evaluate_view.show(rules.text, table, (measured, judged, labelled), stream, explained, wrong)
+    if plot is not None:
+        evaluate_view.plot(measured, labelled, rules.max_distance, plot)
+
+
+def _stream(batch: FingerprintBatch, labelled: Pairs, corpus: Corpus, settings: Settings) -> Stream:
+    """Judge all documents in their order, as a worker would, and look at what each duplicate is a duplicate of."""
+    from worker.core.evaluation import exact_jaccard, leaders, shingle_set  # noqa: PLC0415
+    from worker.core.tuning import OTHER_BELOW, SAME_FROM  # noqa: PLC0415
+
+    of = leaders(batch, settings.search)
+    label = {
+        frozenset(pair): same
+        for *pair, same in zip(labelled.first.tolist(), labelled.second.tolist(), labelled.same.tolist(), strict=True)
+    }
+    counts = {"true": 0, "grey": 0, "false": 0}
+    for row, original in enumerate(of.tolist()):
+        if original < 0:
+            continue
+        same = label.get(frozenset((row, original)))
+        if same is None:
+            likeness = exact_jaccard(shingle_set(corpus.texts[row]), shingle_set(corpus.texts[original]))
+            counts["true" if likeness >= SAME_FROM else "grey" if likeness >= OTHER_BELOW else "false"] += 1
+        else:
+            counts["true" if same else "false"] += 1
+    return Stream(len(of), **counts)
+
+
+def _wrong(measured: Measured, judged: Judged, labelled: Pairs, corpus: Corpus) -> list[Wrong]:
+    """The pairs that were missed, then those found wrongly, the likest and the least like by exact Jaccard first."""
+    from worker.core.evaluation import exact_jaccard, shingle_set  # noqa: PLC0415
+
+    found = []
+    for row in (judged.found != labelled.same).nonzero()[0].tolist():
+        first, second = int(labelled.first[row]), int(labelled.second[row])
+        likeness = exact_jaccard(shingle_set(corpus.texts[first]), shingle_set(corpus.texts[second]))
+        found.append(
+            Wrong(
+                corpus.doc_ids[first], corpus.doc_ids[second], bool(labelled.same[row]), labelled.kinds[row],
+                int(measured.distances[row]), int(measured.looks[row]), likeness, judged.reasons[row] or "found",
+            )
+        )  # fmt: skip
+    return sorted(found, key=lambda one: (not one.same, -one.jaccard if one.same else one.jaccard, one.first))
+
+
+def _write_json(
+    table: dict[str, Scores], measured: Measured, labelled: Pairs, stream: Stream, explained: list[Wrong]
+) -> None:
+    import orjson  # noqa: PLC0415
+
+    fields: dict[str, Any] = {
+        "scores": {
+            kind: {"same": one.same, "other": one.other}
+            | {name: getattr(one, name)._asdict() for name in ("recall", "false_positives", "precision", "f1")}
+            for kind, one in table.items()
+        },
+        "distances": {
+            name: _by_distance(measured.distances[chosen]).tolist()
+            for name, chosen in (("same", labelled.same), ("other", ~labelled.same))
+        },
+        "stream": stream._asdict(),
+        "wrong": [one._asdict() for one in explained],
+    }
+    sys.stdout.buffer.write(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE))
+
+
+def _by_distance(distances: NDArray[Any]) -> NDArray[Any]:
+    """Pairs by distance, 0 to 64; last those that cannot be compared by distance."""
+    import numpy as np  # noqa: PLC0415
+
+    return np.bincount(np.minimum(distances, 65), minlength=66)

@@ -1,0 +1,173 @@
+"""`neardup tune`: the settings that find the copies of one's own documents best."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from worker.cli import app
+from worker.cli.figure import drawn
+from worker.cli.options import FINGERPRINTS, SEARCH, with_settings
+from worker.settings import Settings
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from worker.cli.corpus import Corpus
+    from worker.core.evaluation import Pairs
+    from worker.core.tuning import Trial
+
+PAIRS_MAX = 20_000  # sampled where no labels are given
+GROUPS_MIN, OTHER_MIN = 100, 1_000  # below them a share is known to some percent only
+_SETTINGS = ("search_mode", "max_distance", "search_blocks", "search_block_bits", "search_patterns", "search_look_min")
+
+
+@app.command()
+@with_settings(*FINGERPRINTS, *SEARCH, "document_bytes_max", "text_characters_max")
+def tune(
+    settings: Settings,
+    documents: Annotated[Path, typer.Argument(help="Documents like those to come: WARC, ARC, WET or JSON Lines.")],
+    pairs: Annotated[
+        Path | None, typer.Argument(help="Labelled pairs, as for evaluate. [default: pairs sampled and judged exactly]")
+    ] = None,
+    expected: Annotated[str, typer.Option(help="Originals that the index will hold, like 20M.")] = "20M",
+    false_positives: Annotated[
+        float, typer.Option(help="Share of the pairs that are not the same that may be found.", min=0, max=1)
+    ] = 0.001,
+    plot: Annotated[Path | None, typer.Option(help="Write recall by false positives as a plot: .png or .svg.")] = None,
+) -> None:
+    """
+    Try weights, widths, masks, distances and second looks on your documents, and print the settings that find most.
+
+    Without labels, pairs are sampled and judged by the exact Jaccard similarity of their shingles. False matches by
+    chance, with unrelated documents, stay below one in 100,000 queries at the number of originals expected.
+    """
+    from rich.console import Console  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    from worker.cli.corpus import read_corpus, read_pairs  # noqa: PLC0415
+    from worker.cli.plan import number  # noqa: PLC0415
+    from worker.core.fingerprint import Fingerprinter  # noqa: PLC0415
+    from worker.core.tuning import frontier, sample_pairs, trials  # noqa: PLC0415
+
+    count = number(expected, "--expected")
+    corpus = read_corpus(documents, settings)
+    if pairs is None:
+        batch = Fingerprinter(settings.parameters).batch(corpus.texts, corpus.languages)
+        labelled = sample_pairs(corpus.texts, batch, PAIRS_MAX)
+    else:
+        labelled = read_pairs(pairs, corpus)
+    _warn(labelled, corpus)
+    console = Console(highlight=False)
+    with Console(stderr=True).status("trying") as status:
+        tried = list(
+            trials(
+                corpus.texts,
+                corpus.languages,
+                labelled,
+                (settings.parameters, settings.search),
+                on_variant=lambda name: status.update(f"trying {name}"),
+            )
+        )
+    best = frontier(tried, false_positives, count)
+    if not best:
+        typer.echo(
+            f"no settings keep false positives at {false_positives} or below on these pairs, and matches by chance "
+            f"below 1 in 100,000 queries at {count:,} originals: look at the pairs with `neardup evaluate`",
+            err=True,
+        )
+        raise typer.Exit(1)
+    console.print(Text(f"{int(labelled.same.sum()):,} pairs the same, {int((~labelled.same).sum()):,} not; best first"))
+    console.print(_table(best, count))
+    console.print(Text(f"settings: {_flags(best[0], settings)}"))
+    console.print(Text(_cost(best[0], count)))
+    if plot is not None:
+        _plot(tried, best, plot)
+
+
+def _warn(labelled: Pairs, corpus: Corpus) -> None:
+    """Say when there is too little to go by."""
+    from worker.core.evaluation import groups  # noqa: PLC0415
+
+    same = len(set(groups(labelled, len(corpus.doc_ids))[labelled.same].tolist()))
+    other = int((~labelled.same).sum())
+    if same < GROUPS_MIN or other < OTHER_MIN:
+        typer.echo(
+            f"too little data: {same:,} groups of copies (better {GROUPS_MIN} or more) and {other:,} pairs that are "
+            f"not the same (better {OTHER_MIN:,}): what comes out may be chance",
+            err=True,
+        )
+    if not same:
+        typer.echo("no pair is the same: nothing can be tuned", err=True)
+        raise typer.Exit(1)
+
+
+def _table(best: list[Trial], documents: int) -> Table:
+    from rich import box  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    from worker.core.chance import chance  # noqa: PLC0415
+
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("recall", "false positives", "by chance a query"):
+        shown.add_column(name, justify="right")
+    shown.add_column("search", overflow="fold")
+    shown.add_column("fingerprint", overflow="fold")
+    for one in best:
+        cells = (f"{one.recall:.4f}", f"{one.false_positives:.5f}", f"{documents * chance(one.rules):.0e}")
+        shown.add_row(*cells, one.rules.text, one.name or "as given")
+    return shown
+
+
+def _cost(best: Trial, documents: int) -> str:
+    """Memory and time of the index, by the planner's model."""
+    from worker.cli.plan import in_bytes  # noqa: PLC0415
+    from worker.core.planner import estimate_directed, plan  # noqa: PLC0415
+
+    rules = best.rules
+    is_exact = rules.mode == "exact"
+    found = plan(documents, rules.max_distance)[0] if is_exact else estimate_directed(rules, documents)
+    return (
+        f"at {documents:,} originals: an index of {in_bytes(found.memory_bytes)}, "
+        f"{found.query_insert_ns / 1e3:,.1f} µs a document on one core (`neardup plan`)"
+    )
+
+
+def _flags(best: Trial, settings: Settings) -> str:
+    """The settings that differ from those given, as flags; nothing when they are the best."""
+    from worker.settings.load import flag_name  # noqa: PLC0415
+
+    rules, parameters = best.rules, best.parameters
+    searched = (rules.mode, rules.max_distance, rules.blocks, rules.block_bits, rules.patterns, rules.look_min)
+    values: dict[str, object] = dict(zip(_SETTINGS, searched, strict=True))
+    if rules.mode == "exact":
+        values = dict(list(values.items())[:2])
+    for name in ("anchored_weight", "unanchored_weight", "term_frequency", "mask_numbers", "mask_identifiers"):
+        values[name] = getattr(parameters, name)
+    values["shingle_widths"] = parameters.shingle_widths
+    changed = {name: value for name, value in values.items() if value != getattr(settings, name)}
+    return " ".join(_flag(flag_name(name), value) for name, value in changed.items()) or "as given"
+
+
+def _flag(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return name if value else f"--no-{name[2:]}"
+    return f"{name} {','.join(map(str, value)) if isinstance(value, tuple) else value}"
+
+
+def _plot(tried: list[Trial], best: list[Trial], path: Path) -> None:
+    """Draw each trial: recall by false positives, exact and directed searches apart, the chosen one marked."""
+    with drawn(path, (8, 5)) as figure:
+        axis = figure.subplots()
+        for mode, color in (("exact", "#8c959f"), ("directed", "#0969da")):
+            mine = [one for one in tried if one.rules.mode == mode]
+            axis.plot([one.false_positives for one in mine], [one.recall for one in mine], ".", color=color, label=mode)
+        axis.plot(best[0].false_positives, best[0].recall, "o", color="#cf222e", fillstyle="none", label="chosen")
+        axis.set_xscale("symlog", linthresh=1e-4)
+        axis.set_xlabel("share of false positives")
+        axis.set_ylabel("recall")
+        axis.set_ylim(0, 1.02)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.legend(frameon=False, loc="lower right")
