@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,9 @@ from worker.shell.broker import EmbeddedKafka, Runtime, prepare
 # No time limits: a busy machine is not a defect. Each failure prints its seed.
 settings.register_profile("neardup", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("neardup")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # processes that tests interrupt inherit it
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

@@ -7,17 +7,22 @@ that there has been.
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import dataclass, field
 
+from worker.core.search import SearchRules, best, look
 from worker.core.verdict import Outcome, Verdict
+from worker.errors import RecordError
+from worker.log.definition import Definition
 from worker.log.record import Row, RowKind, Section, Source, decode
 from worker.log.replica import Rejection
 from worker.log.retention import Retention
 
 __all__ = ["Oracle", "Said", "said", "unpack"]
 
-Said = tuple[str, str | None, int | None, str | None, int]
-"""Outcome, doc_id of the original, distance, kind of match or reason, originals before."""
+Said = tuple[str, str | None, int | None, str | None, int, float | None, str | None]
+"""Outcome, doc_id of the original, distance, kind or reason, originals before, similarity, former version."""
 
 
 def unpack(data: bytes) -> list[Section]:
@@ -40,6 +45,7 @@ def unpack(data: bytes) -> list[Section]:
                     int(record.digests[i]),
                     int(record.features[i]),
                     record.notes[i].decode(),
+                    int(record.doubts[i]),
                 )
                 for i in range(span.row_first, span.row_stop)
             ],
@@ -51,30 +57,47 @@ def unpack(data: bytes) -> list[Section]:
 def said(answer: Verdict | Rejection) -> Said:
     """Reduce an answer to what the oracle speaks of."""
     if isinstance(answer, Rejection):
-        return "dead", None, None, f"{answer.code}: {answer.text}", 0
-    match = answer.duplicate_of
+        return "dead", None, None, f"{answer.code}: {answer.text}", 0, None, None
+    match, before = answer.duplicate_of, answer.former_version
+    former = f"{before.original.doc_id} {before.changed}" if before else None
     if match is None:
-        return answer.outcome.value, None, None, answer.reason, answer.index_documents
-    return answer.outcome.value, match.original.doc_id, match.distance, match.kind.value, answer.index_documents
+        return answer.outcome.value, None, None, answer.reason, answer.index_documents, None, former
+    original, kind, distance, similarity, _, _ = match
+    return answer.outcome.value, original.doc_id, distance, kind.value, answer.index_documents, similarity, former
 
 
 @dataclass
 class Oracle:
-    """Applies the log's rows one by one."""
+    """Applies the log's rows one by one; `of` makes one for a whole log, with all that stands in it."""
 
-    max_distance: int
+    search: SearchRules
     retention: Retention = Retention()  # noqa: RUF009  # frozen
     answers: dict[tuple[Source, int], Said] = field(default_factory=dict)
     horizons: dict[tuple[Source, int], int | None] = field(default_factory=dict)
     clock_ms: int = 0
     horizon_ms: int | None = None
+    definition: str | None = None  # its hash; None: every row given counts
+    replaces: bool = False  # a new version of a URL takes the place of the former one
+    _log_format: int = 0
+    _latest: dict[str, Row] = field(default_factory=dict)  # original of each URL
     _originals: list[Row] = field(default_factory=list)  # in the order of the queue
-    _entries: list[tuple[Row, int, int]] = field(default_factory=list)  # the same: row, number of entry, time
-    _entered: int = 0
+    _entries: list[tuple[Row, int]] = field(default_factory=list)  # the same, with the time
     _again: list[Row] = field(default_factory=list)  # originals that this record brought again
+
+    @classmethod
+    def of(cls, definition: Definition) -> Oracle:
+        """An oracle for a log, which begins with its definition."""
+        return cls(
+            definition.search,
+            definition.retention,
+            definition=f"{definition.hash:016x}",
+            replaces=definition.recrawls == "replace",
+        )
 
     def apply(self, data: bytes, timestamp_ms: int = 0) -> None:
         """Take the next record; a source offset that was answered before is ignored."""
+        if self.definition is not None and not self._counts(data):
+            return
         self.clock_ms = max(self.clock_ms, timestamp_ms)
         self._expire()
         self._again = []
@@ -90,47 +113,61 @@ class Oracle:
             self._renew()
             self._evict()
 
+    def _counts(self, data: bytes) -> bool:
+        """Tell whether a record is one of rows, of the log's definition and of a format that it has allowed."""
+        try:
+            fields = json.loads(data)
+        except ValueError:
+            fields = {}
+        if isinstance(fields, dict) and fields.get("neardup") == "definition" and fields["hash"] == self.definition:
+            if not self._log_format or fields["raises"]:
+                self._log_format = max(self._log_format, fields["format"])
+            return False
+        try:
+            record = decode(data)
+        except RecordError:
+            return False
+        return f"{record.author.parameters_hash:016x}" == self.definition and record.format <= self._log_format
+
     def _expire(self) -> None:
         """What was seen longer ago than the window leaves."""
         if self.retention.expire_after_ms:
             horizon_ms = self.clock_ms - self.retention.expire_after_ms
-            gone = [row for row, _, seen_ms in self._live() if seen_ms < horizon_ms]
+            gone = [row for row, seen_ms in self._live() if seen_ms < horizon_ms]
             self._originals = [row for row in self._originals if row not in gone]
             if gone or self.horizon_ms is not None:
                 self.horizon_ms = max(horizon_ms, self.horizon_ms or 0)
 
-    def _live(self) -> list[tuple[Row, int, int]]:
+    def _live(self) -> list[tuple[Row, int]]:
         self._entries = [entry for entry in self._entries if any(entry[0] is row for row in self._originals)]
         return self._entries
 
     def _enter_new(self) -> None:
-        known = [row for row, _, _ in self._live()]
+        known = [row for row, _ in self._live()]
         for row in self._originals:
             if not any(row is other for other in known):
-                self._entries.append((row, self._entered, self.clock_ms))
-                self._entered += 1
+                self._entries.append((row, self.clock_ms))
 
     def _renew(self) -> None:
-        """What came again goes to the end of the queue, when a sixteenth of the window or of the queue has passed."""
+        """What came again goes to the end, when a sixteenth of the window has passed or of the queue is behind it."""
         if self.retention.expire_from == "first":
             return
-        rows_before = self._entered
-        for entry in list(self._live()):
-            row, number, seen_ms = entry
+        queue = list(self._live())
+        for place, entry in enumerate(queue):
+            row, seen_ms = entry
             window_ms, turn = self.retention.expire_after_ms, self.retention.documents_max
             is_due = (window_ms > 0 and self.clock_ms - seen_ms >= max(window_ms // 16, 1)) or (
-                turn > 0 and rows_before - number >= max(turn // 16, 1) + 1
+                turn > 0 and len(queue) - place >= max(turn // 16, 1) + 1
             )
             if is_due and any(row is other for other in self._again):
                 self._entries.remove(entry)
-                self._entries.append((row, self._entered, self.clock_ms))
-                self._entered += 1
-        self._originals = [row for row, _, _ in self._entries]
+                self._entries.append((row, self.clock_ms))
+        self._originals = [row for row, _ in self._entries]
 
     def _evict(self) -> None:
         """Beyond the largest number the front of the queue leaves."""
         while self.retention.documents_max and len(self._originals) > self.retention.documents_max:
-            row, _, seen_ms = self._live()[0]
+            row, seen_ms = self._live()[0]
             self._originals = [other for other in self._originals if other is not row]
             self.horizon_ms = max(seen_ms, self.horizon_ms or 0)
 
@@ -138,41 +175,62 @@ class Oracle:
         before = len(self._originals)
         same = [original for original in self._originals if original.doc_id == row.doc_id]
         if row.kind == RowKind.DEAD:
-            return "dead", None, None, row.note, 0
+            return "dead", None, None, row.note, 0, None, None
         if row.kind == RowKind.SKIPPED:
-            return Outcome.SKIPPED.value, None, None, row.note, before
+            return Outcome.SKIPPED.value, None, None, row.note, before, None, None
         if row.kind == RowKind.DELETED:
             self._originals = [original for original in self._originals if original not in same]
-            return Outcome.DELETED.value, None, None, "removed" if same else "not-an-original", before
+            return Outcome.DELETED.value, None, None, "removed" if same else "not-an-original", before, None, None
         if any(_content(original) == _content(row) for original in same):
             self._again += same
-            return Outcome.NEW.value, None, None, "redelivered", before
+            return Outcome.NEW.value, None, None, "redelivered", before, None, None
+        latest = self._latest.get(row.url)
+        former = latest if any(latest is original for original in self._originals) else None
+        if self.replaces and former is not None and _content(former) != _content(row):
+            same.append(former)
         self._originals = [original for original in self._originals if original not in same]
-        matches = [
-            (_distance(original, row), position)
-            for position, original in enumerate(self._originals)
-            if self._is_match(original, row)
-        ]
-        if not matches:
+        told = self._changed([*same, former][0], row)
+        position, distance, similarity = self._search(row)
+        if position < 0:
             self._originals.append(row)
-            return Outcome.NEW.value, None, None, None, before
-        distance, position = min(matches)
+            self._latest[row.url] = row
+            return Outcome.NEW.value, None, None, None, before, None, told
         original = self._originals[position]
         self._again.append(original)
         kind = "exact" if distance == 0 and original.digest == row.digest else "near"
-        return Outcome.DUPLICATE.value, original.doc_id, distance, kind, before
+        return Outcome.DUPLICATE.value, original.doc_id, distance, kind, before, similarity, told
 
-    def _is_match(self, original: Row, row: Row) -> bool:
-        if original.kind != row.kind:
-            return False
+    def _changed(self, former: Row | None, row: Row) -> str | None:
+        """Name the former version and how much has changed."""
+        if former is None:
+            return None
+        if (former.kind, former.digest) == (row.kind, row.digest):
+            return f"{former.doc_id} not"
+        if former.kind != row.kind or row.kind == RowKind.SHORT:
+            return f"{former.doc_id} much"
+        distance = (former.fingerprint ^ row.fingerprint).bit_count()
+        seen = look(row.fingerprint, row.doubts, former.fingerprint, former.doubts)
+        is_near = distance <= self.search.max_distance and seen >= self.search.look_min
+        return f"{former.doc_id} {'little' if is_near else 'much'}"
+
+    def _search(self, row: Row) -> tuple[int, int, float]:
+        """Give the original's position, its distance and similarity; -1 for none. By looking at every original."""
+        alike = [(at, one) for at, one in enumerate(self._originals) if one.kind == row.kind]
         if row.kind == RowKind.SHORT:
-            return original.digest == row.digest
-        return _distance(original, row) <= self.max_distance
+            return next(((at, 0, 1.0) for at, one in alike if one.digest == row.digest), (-1, 0, 0.0))
+        if len(alike) <= self.search.prefix_max or self.search.mode == "exact":  # then nothing hides behind others
+            alike = [
+                (at, one)
+                for at, one in alike
+                if (one.fingerprint ^ row.fingerprint).bit_count() <= self.search.max_distance
+            ]
+        position, distance, look = best(
+            self.search, row.fingerprint, row.doubts, [(at, one.fingerprint, one.doubts) for at, one in alike]
+        )
+        if self.search.mode == "exact":
+            look = max(round(1_000 * math.cos(math.pi * distance / 64)), 0)
+        return position, distance, look / 1_000
 
 
 def _content(row: Row) -> tuple[int, int, int]:
     return row.kind, row.fingerprint, row.digest
-
-
-def _distance(original: Row, row: Row) -> int:
-    return 0 if row.kind == RowKind.SHORT else (original.fingerprint ^ row.fingerprint).bit_count()

@@ -1,13 +1,15 @@
-"""README.md stays true: what it draws adds up, and the commands that it names are there."""
+"""README.md and those that it names stay true: what they draw adds up, and the commands that they name are there."""
 
 from __future__ import annotations
 
 import doctest
+import json
 import re
 
 import pytest
 from typer.main import get_command
 
+from tests.benchmarks.machine import RESULTS
 from tests.conftest import REPOSITORY
 from worker.cli import app
 from worker.core.parameters import Parameters
@@ -15,7 +17,8 @@ from worker.core.shingles import MULTIPLIER, finish
 from worker.core.tokens import HEXADECIMAL_MIN, IDENTIFIER_MIN
 from worker.core.unicode_table import UNICODE_VERSION
 
-README = (REPOSITORY / "README.md").read_text()
+ROOT = (REPOSITORY / "README.md").read_text()
+README = "".join([ROOT, *((REPOSITORY / name / "README.md").read_text() for name in ("worker", "deploy", "tests"))])
 
 
 def test_the_drawn_pair_differs_where_the_drawing_says() -> None:
@@ -38,6 +41,26 @@ def test_every_command_in_the_readme_exists() -> None:
     assert set(re.findall(r"make ([a-z-]+)[` ]", README)) <= targets | {"and"}
 
 
+def test_sizes_are_those_that_were_measured() -> None:
+    """One table, as the last kept run of `make bench-replay` has it; nowhere else."""
+    found = json.loads((RESULTS / "replay.json").read_text())["figures"]
+    table = README[README.index("## Sizing") : README.index("# Tests and benchmarks")]
+    said = dict(re.findall(r"^\| ([a-z].+?) \| (.+) \|$", table, re.MULTILINE))
+    snapshot = found["snapshot_mb"] * 2**20 / found["documents"]
+    assert list(said.values()) == [
+        f"{found['replica_bytes_an_original']:.0f} bytes an original",
+        f"{found['replica_on_disk_bytes_an_original']:.0f} bytes an original",
+        f"{found['index_bytes_an_original']:.0f} bytes an original",
+        f"{found['doc_id_table_bytes_an_original']:.0f} bytes an original",
+        f"{snapshot:.0f} bytes an original",
+        f"{found['log_bytes_a_row']:.0f} bytes a row",
+        f"{found['replay_s']:.0f} s",
+        f"{found['restore_cold_s']:.1f} s, {found['restore_warm_s']:.1f} s",
+        f"{found['snapshot_s']:.1f} s, {found['snapshot_beside_replay_s']:.1f} s",
+        f"{found['capture_ms']:.0f} ms",
+    ]
+
+
 def test_the_library_example_holds() -> None:
     """Every line of it, as it stands."""
     example = doctest.DocTestParser().get_doctest(README, {}, "README.md", "README.md", 0)
@@ -55,7 +78,7 @@ def test_the_definition_names_the_codes_constants() -> None:
         assert constant in page
     for name in ("anchored_weight", "unanchored_weight", "shingles_min", "tokens_min"):
         assert re.search(rf"`{name}` \({getattr(defaults, name)}\)", page), name
-    assert f"`shingle_widths` ({defaults.widths[0]})" in page
+    assert f"`shingle_widths` ({defaults.shingle_widths[0]})" in page
     assert f"{HEXADECIMAL_MIN} or more hexadecimal" in page
     assert f"{IDENTIFIER_MIN} or more characters" in page
 
@@ -65,4 +88,4 @@ def test_the_definition_names_the_codes_constants() -> None:
 )
 def test_the_sections_that_a_reader_looks_for_are_there(section: str) -> None:
     """A new reader finds what it is, how it is used, how it works, how fast it is and what it cannot do."""
-    assert f"\n## {section}\n" in README
+    assert f"\n## {section}\n" in ROOT

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from worker.core.extract import PageLimits
 from worker.core.parameters import Parameters
 from worker.errors import StopError
 from worker.log.retention import Retention
@@ -64,7 +63,6 @@ def test_the_defaults_are_those_of_the_code() -> None:
     """Where the code has a default of its own, the setting has the same."""
     settings = Settings()
     assert settings.parameters == Parameters()
-    assert settings.page_limits == PageLimits(body_max=settings.document_bytes_max)
     assert settings.document_bytes_max == VALUE_BYTES_MAX
     assert settings.dead_letter_bytes_max == DEAD_LETTER_BYTES_MAX
 
@@ -168,7 +166,6 @@ def test_kafka_options_that_break_a_promise_are_refused(name: str) -> None:
         ({"bootstrap": "a:9092,b:70000"}, "got 'b:70000'"),
         ({"batch_bytes_max": 65_536}, "batch_bytes_max must be at least document_bytes_max, got 65,536 and 8,388,608"),
         ({"max_poll_interval_ms": 10_000, "session_timeout_ms": 20_000}, "must be at least session_timeout_ms"),
-        ({"page_timeout_s": 20, "max_poll_interval_ms": 20_000, "call_timeout_s": 15}, "page_timeout_s must be below"),
         ({"call_timeout_s": 400}, "call_timeout_s must be below max_poll_interval_ms, got 400 s and 300,000 ms"),
         ({"call_timeout_s": 10}, "call_timeout_s must exceed transaction_timeout_ms, got 10 s and 10,000 ms"),
         ({"shingle_widths": (2, 1)}, "ascending"),
@@ -202,8 +199,8 @@ def test_a_full_set_of_security_settings_is_taken() -> None:
     [
         ("batch_documents_max", "0", "must be 1 to 100,000 documents"),
         ("batch_documents_max", "many", "must be a whole number, 1 to 100,000 documents"),
-        ("page_timeout_s", "nan", "must be 0.1 to 600 s"),
-        ("page_timeout_s", "soon", "must be a number, 0.1 to 600 s"),
+        ("call_timeout_s", "nan", "must be 1 to 3,600 s"),
+        ("call_timeout_s", "soon", "must be a number, 1 to 3,600 s"),
         ("static_membership", "perhaps", "must be true or false"),
         ("log_level", "loud", "Input should be 'debug', 'info', 'warning' or 'error'"),
         ("group", "a b", "must be letters, digits, dots, hyphens and underscores"),

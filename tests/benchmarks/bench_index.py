@@ -1,9 +1,10 @@
 """
-The permuted index beside its peers: `make bench-index`.
+The index beside its peers: `make bench-index`.
 
 For each size, distance and kind of fingerprints: documents a second (each is asked for, then held), the share of a call
-that falls to one document (p50, p99), the longest call, bytes each, recall against a scan. Every trial has a process to
-itself and one core. Peers run in an environment of their own; one that cannot be installed there is told as absent.
+that falls to one document (p50, p99), the longest call, bytes each, recall against a scan. Directed search at its
+defaults has trials of its own, and one that counts false matches by chance. Every trial has a process to itself and one
+core. Peers run in an environment of their own; one that cannot be installed there is told as absent.
 Written to tests/benchmarks/results: index.json, index.md, index.png.
 """
 
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.index.contenders import CONTENDERS, PACKAGES
+from tests.benchmarks.index.directed import DIRECTED
 from tests.benchmarks.index.report import Trial, bars, markdown, plot
 from tests.benchmarks.index.texts import kept_fingerprints
 from tests.benchmarks.machine import RESULTS, machine
@@ -26,10 +28,13 @@ from tests.conftest import REPOSITORY
 __all__ = ["main"]
 
 SIZES = (100_000, 1_000_000, 10_000_000)
-DISTANCES = (3, 6, 7)
+DIRECTED_DISTANCE = 12
+DISTANCES = (3, 6, 7, DIRECTED_DISTANCE)
+CHANCE_FROM = 10_000_000  # documents: fewer have no false match
 DATA = ("random", "texts")
 LOAD_S_MAX = 120.0
 REST_S_MAX = 120.0  # for the rest of a trial
+CHANCE_S_MAX = 1_800.0
 MORE = 100_000  # fingerprints of texts beyond the residents: the new ones that are asked for
 KEPT = REPOSITORY / "out"  # fingerprints of texts, made once
 
@@ -40,6 +45,12 @@ def trials(options: argparse.Namespace) -> Iterator[tuple[str, int, int, str]]:
         for distance in options.distances:
             for data in options.data:
                 for name in options.contenders:
+                    if (name in (DIRECTED, "chance")) != (distance == DIRECTED_DISTANCE):
+                        continue  # its distance is no choice but part of the rules
+                    if name in (DIRECTED, "chance") and data != "random":
+                        continue
+                    if name == "chance" and size < CHANCE_FROM:
+                        continue
                     if name == "growth" and (distance != 3 or data != "random"):
                         continue  # the bar is for these
                     if name == "gaoya" and data != "random":
@@ -52,7 +63,7 @@ def run(name: str, size: int, distance: int, data: str, options: argparse.Namesp
     python = options.peers_python if name in PACKAGES else sys.executable
     source = str(kept_fingerprints(size + MORE, KEPT)) if data == "texts" else data
     command = [python, "-m", "tests.benchmarks.index.trial", name, str(size), str(distance), source]
-    seconds = options.load_s_max + REST_S_MAX
+    seconds = options.load_s_max + (CHANCE_S_MAX if name == "chance" else REST_S_MAX)
     try:
         done = subprocess.run(
             [*command, str(options.load_s_max)],
@@ -89,12 +100,12 @@ def parsed() -> argparse.Namespace:
     """The options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--quick", action="store_true", help="100,000 fingerprints, distance 3, random; nothing is kept"
+        "--quick", action="store_true", help="100,000 random fingerprints, distance 3 and directed; nothing is kept"
     )
     parser.add_argument("--sizes", type=numbers, default=SIZES)
     parser.add_argument("--distances", type=numbers, default=DISTANCES)
     parser.add_argument("--data", type=names, default=DATA, help="random, texts")
-    parser.add_argument("--contenders", type=names, default=(*CONTENDERS, "growth"))
+    parser.add_argument("--contenders", type=names, default=(DIRECTED, *CONTENDERS, "growth", "chance"))
     parser.add_argument(
         "--load-s-max", type=float, default=LOAD_S_MAX, help="a contender that loads longer is left out"
     )
@@ -102,7 +113,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--add", action="store_true", help="to the trials that are kept, in their place where repeated")
     options = parser.parse_args()
     if options.quick:
-        options.sizes, options.distances, options.data = SIZES[:1], DISTANCES[:1], DATA[:1]
+        options.sizes, options.distances, options.data = SIZES[:1], (DISTANCES[0], DIRECTED_DISTANCE), DATA[:1]
     return options
 
 

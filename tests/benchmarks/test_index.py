@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.benchmarks.index.directed import directed_trial
 from tests.benchmarks.index.report import Trial, bars, markdown
 from tests.benchmarks.index.trial import drawn, half_near, recall, trial
 
@@ -33,6 +34,15 @@ def test_a_trial_of_ours_has_all_figures() -> None:
     assert found["recall"] == 1.0
     assert found["operations"] == 200_000
     assert {"new_per_s", "new_p99_us", "new_worst_ms", "near_per_s", "bytes_each", "layout"} <= set(found)
+
+
+def test_a_directed_trial_has_all_figures_and_finds_the_copies() -> None:
+    """Nearly all that the definition would confirm, for directed search is not exact; by chance it finds nothing."""
+    found = directed_trial("neardup directed", 3_000, 60.0)
+    assert found["recall"] > 0.95
+    assert {"new_per_s", "new_p99_us", "new_worst_ms", "near_per_s", "bytes_each", "layout"} <= set(found)
+    by_chance = directed_trial("chance", 2_000, 60.0)
+    assert by_chance["false_matches"] == 0 < by_chance["false_matches_expected"] < 1e-5
 
 
 def test_bars_are_held_against_their_figures() -> None:

@@ -6,19 +6,40 @@ import time
 from collections.abc import Mapping, Sequence
 
 from confluent_kafka import KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
 
 from tests.busy import EVENTUALLY_S, stretched
 
-__all__ = ["append", "delete_records", "delete_topic", "until_in_sync"]
+__all__ = ["alter", "append", "create_on", "delete_records", "delete_topic", "has_leader", "until_in_sync"]
 
 ANSWER_S = 90.0  # of a broker on a busy machine
+
+
+def create_on(bootstrap: str, topic: str, broker: int) -> None:
+    """Create a topic with one partition, on one broker alone."""
+    client = AdminClient({"bootstrap.servers": bootstrap})
+    config = {"min.insync.replicas": "1"}
+    client.create_topics([NewTopic(topic, 1, replica_assignment=[[broker]], config=config)])[topic].result(ANSWER_S)
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:
     """Delete a topic with all that it holds."""
     client = AdminClient({"bootstrap.servers": bootstrap})
     client.delete_topics([topic])[topic].result(ANSWER_S)
+
+
+def alter(bootstrap: str, topic: str, config: Mapping[str, str]) -> None:
+    """Set some of a topic's settings, and leave the others."""
+    entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in config.items()]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+    client = AdminClient({"bootstrap.servers": bootstrap})
+    client.incremental_alter_configs([resource])[resource].result(ANSWER_S)
 
 
 def delete_records(bootstrap: str, topic: str, before: Mapping[int, int]) -> None:
@@ -52,7 +73,13 @@ def until_in_sync(bootstrap: str, timeout_s: float = EVENTUALLY_S) -> None:
         time.sleep(0.2)
 
 
-def append(bootstrap: str, topic: str, values: Sequence[bytes], at_ms: int = 0) -> None:
+def has_leader(bootstrap: str, topic: str) -> bool:
+    """Tell whether a topic's partition 0 has a leader, as the cluster knows it now."""
+    parts = AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic, 10).topics[topic].partitions
+    return 0 in parts and parts[0].leader >= 0
+
+
+def append(bootstrap: str, topic: str, values: Sequence[bytes | None], at_ms: int = 0) -> None:
     """Append to partition 0; with a time stamp (ms), or now."""
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
     for value in values:

@@ -51,7 +51,7 @@ SETTINGS: Mapping[str, Any] = {
     "call_timeout_s": 20.0,
     "batch_documents_max": 20,
     "batch_wait_ms": 5,
-    "processes": 0,
+    "threads": 1,
     "log_format": "json",
 }
 
@@ -77,7 +77,10 @@ class WorkerProcess:
         self.worker_id = worker_id
         self.log_path = log_path
         own = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
-        own |= {f"NEARDUP_{name.upper()}": str(value) for name, value in settings.items()}
+        own |= {
+            f"NEARDUP_{name.upper()}": orjson.dumps(value).decode() if isinstance(value, dict) else str(value)
+            for name, value in settings.items()
+        }
         self._process = subprocess.Popen(
             [sys.executable, "-X", "faulthandler", "-c", _RUN, module, "worker", "--worker-id", worker_id],
             cwd=REPOSITORY,
@@ -297,9 +300,9 @@ class Deployment:
         assert (report.documents, report.answered, report.unanswered) == (self.fed, self.fed, 0), report
         answers = self.answers()
         assert len(answers) == self.fed and max(Counter(place for place, _ in answers).values(), default=1) == 1
-        oracle = Oracle(self.settings.max_distance, self.settings.definition.retention)
+        oracle = Oracle.of(self.settings.definition)
         for message in self.read(self.settings.topic_fingerprints):
-            oracle.apply(message.value, message.timestamp_ms)
+            oracle.apply(message.value or b"", message.timestamp_ms)
         topic_id = self.admin.describe([self.settings.topic_documents])[self.settings.topic_documents].topic_id
         for (partition, offset), answer in answers:
             assert answer == oracle.answers[Source(topic_id, partition), offset], (partition, offset)
@@ -347,7 +350,7 @@ class Deployment:
 
     def log(self) -> list[bytes]:
         """Give the records of the ordered log."""
-        return [message.value for message in self.read(self.settings.topic_fingerprints)]
+        return [message.value or b"" for message in self.read(self.settings.topic_fingerprints)]
 
     def answers(self) -> list[tuple[tuple[int, int], Said]]:
         """Give source partition and offset of every committed answer, and what it says."""

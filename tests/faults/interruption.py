@@ -20,6 +20,7 @@ from worker.settings import Settings
 from worker.shell import kafka_config
 from worker.shell.broker import EmbeddedKafka
 from worker.shell.kafka import Feeder, TopicReader
+from worker.shell.kafka.clearing import VOID
 
 __all__ = ["BATCH_DOCUMENTS_MAX", "DOCUMENTS_PER_S", "PARTITIONS", "Gaps", "Subscriber", "interruption"]
 
@@ -63,7 +64,7 @@ class Subscriber:
     def _read(self) -> None:
         while not self._ended.is_set():
             for message in self._reader.read(0.05):
-                if message.value:  # not one of those that a worker aborts to clear up
+                if message.value != VOID:  # which a worker writes to abort it
                     self.seen_s[orjson.loads(message.value)["source"]["partition"]].append(time.monotonic())
 
     def close(self) -> None:

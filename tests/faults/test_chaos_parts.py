@@ -15,7 +15,7 @@ import pytest
 from tests.faults.chaos.checker import Topics, judge, load, save
 from tests.faults.chaos.relay import Relay, client_id
 from tests.faults.chaos.schedule import EVERYBODY, FAULTS_SPAN_S, NODES, SLOW_MS, Kind, plan
-from tests.shell.simulation import DEFINITION, TOPIC_ID, History
+from tests.shell.simulation import TOPIC_ID, History
 from worker.shell.faultpoints import from_setting
 from worker.shell.history import Published
 from worker.shell.ports import SourceMessage
@@ -32,7 +32,14 @@ def topics() -> Topics:
     world = history.world
     documents = [SourceMessage(part, row.offset, b"k", b"v") for part in range(3) for row in world.sources[part]]
     return Topics(
-        DEFINITION, "documents", TOPIC_ID, world.log.entries, documents, world.messages, world.committed, len(documents)
+        world.definition,
+        "documents",
+        TOPIC_ID,
+        world.log.entries,
+        documents,
+        world.messages,
+        world.committed,
+        len(documents),
     )
 
 

@@ -14,12 +14,14 @@ from tests.conftest import REPOSITORY
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import Message, crawl
 from worker.settings import Settings
-from worker.shell.files import file_engine, line_of
+from worker.shell.broker.layout import lay_out
+from worker.shell.files import file_engine
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 DOCUMENTS = 3_000
 WORKERS = ("w1", "w2", "w3")
+PENDING = "neardup_pending_batches"
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +70,19 @@ def test_a_killed_worker_and_a_fourth_one_change_nothing(deploy: Deploy, message
     group.finish(timeout_s=240)
 
 
+def test_item_3_at_rest_no_replica_keeps_a_verdict(deploy: Deploy, messages: list[Message]) -> None:
+    """What one worker has published the other learns from the group's offsets: both come down to nothing."""
+    group, ports = deploy(partitions=4), lay_out(3, 0).client_ports[:2]
+    workers = [
+        group.start(name, snapshot_interval_s=1, metrics_port=port) for name, port in zip("ab", ports, strict=True)
+    ]
+    group.until(lambda: all(worker.said("partitions assigned") for worker in workers), "partitions assigned")
+    group.feed(messages[:400])
+    group.until_all_committed()
+    pairs = list(zip(workers, ports, strict=True))
+    group.until(lambda: all(worker.metrics(port).get(PENDING) == 0 for worker, port in pairs), "nothing is pending")
+
+
 def test_files_get_the_verdicts_of_the_group(deploy: Deploy, messages: list[Message]) -> None:
     """The same documents in the same order: `dedup` says what a group of workers says."""
     group = deploy(partitions=1)
@@ -75,11 +90,11 @@ def test_files_get_the_verdicts_of_the_group(deploy: Deploy, messages: list[Mess
     group.feed(messages[:800])
     group.until_all_committed(120)
     by_group = {place[1]: answer for place, answer in group.answers()}
-    with file_engine(Settings(processes=0)) as engine:
+    with file_engine(Settings(threads=1)) as engine:
         for answered in engine.judge(iter(messages[:800])):
-            outcome, line = line_of(answered)
-            offset = json.loads(line)["source"]["offset"]
-            assert by_group[offset][0] == ("dead" if outcome == "dead-letter" else outcome)
+            offset = answered.message.offset
+            outcome = getattr(answered.answer, "outcome", None)
+            assert by_group[offset][0] == (outcome.value if outcome is not None else "dead")
             match = getattr(answered.answer, "duplicate_of", None)
             if match is not None:
                 assert by_group[offset][1:4] == (match.original.doc_id, match.distance, match.kind.value)

@@ -24,7 +24,7 @@ def _message(doc_id: str, text: str | None) -> Message:
 
 
 def _told(answer: Said) -> str:
-    outcome, original, _, reason, _ = answer
+    outcome, original, _, reason, *_ = answer
     return f"duplicate of {original}" if original else f"{outcome}: {reason}" if reason else outcome
 
 

@@ -114,3 +114,29 @@ def test_row_08_worker_killed_while_a_broker_is_away(deploy3: Deploy, kafka3: Em
             cluster.until_in_sync(kafka3.bootstrap)
     assert deployment.until_all_committed(stretched(120)) < stretched(SETTLE_S)
     deployment.check()
+
+
+def test_row_08_dead_letters_whose_broker_is_away(deploy3: Deploy, kafka3: EmbeddedKafka) -> None:
+    """The dead letters' only replica is offline when a worker starts: everything else is answered, they wait for it."""
+    deployment = deploy3(partitions=1, call_timeout_s=10.0)
+    name = deployment.settings.topic_dead_letter
+    cluster.delete_topic(kafka3.bootstrap, name)
+    deployment.until(lambda: name not in deployment.admin.describe([name]), "it is gone")
+    cluster.create_on(kafka3.bootstrap, name, 3)
+    deployment.until(lambda: cluster.has_leader(kafka3.bootstrap, name), "it is there")
+    kafka3.kill(3)
+    deployment.until(lambda: not cluster.has_leader(kafka3.bootstrap, name), "it is offline")
+    deployment.supervise(deployment.start("one"))
+    deployment.feed((b"%d" % n, _text(n)) for n in range(50))
+    deployment.until_all_committed()
+    assert deployment.processes[0].said("partitions without a leader: their topics get no answers until they have one")
+    deployment.feed([(b"p", b"no JSON")])
+    kafka3.up(3)
+    assert deployment.finish().outcomes["dead-letter"] == 1
+
+
+def _text(number: int) -> bytes:
+    return b'{"url":"http://x/%d","fetched_at":"2024-05-01T12:00:00Z","text":"the text of number %d"}' % (
+        number,
+        number,
+    )

@@ -12,6 +12,7 @@ from tests.busy import takes_less
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import SESSION_TIMEOUT_MS, TRANSACTION_TIMEOUT_MS, Deployment, WorkerProcess
+from worker.shell.broker.layout import lay_out
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 
@@ -119,7 +120,7 @@ def test_row_09_duplicate_delivery_and_second_append(deploy: Deploy) -> None:
 @pytest.mark.slow
 def test_row_12_batch_longer_than_the_poll_interval(deploy: Deploy) -> None:
     """The ordered part takes longer than max.poll.interval: the member keeps polling and stays."""
-    deployment = deploy(max_poll_interval_ms=15_000, call_timeout_s=13, page_timeout_s=5)
+    deployment = deploy(max_poll_interval_ms=15_000, call_timeout_s=13)
     slow, _ = deployment.start_all("one", fault="before-append:sleep-18000-ms:3") + deployment.start_all("two")
     deployment.feed(crawl(seed=12, count=MESSAGES))
     deployment.finish()
@@ -130,10 +131,15 @@ def test_row_12_batch_longer_than_the_poll_interval(deploy: Deploy) -> None:
 @pytest.mark.slow
 def test_row_12_member_that_does_not_poll_for_too_long(deploy: Deploy) -> None:
     """Not polling past max.poll.interval: partitions are lost, their batches dropped; it rejoins."""
-    deployment = deploy(max_poll_interval_ms=15_000, call_timeout_s=13, page_timeout_s=5)
-    slow, _ = deployment.start_all("one", fault="read:sleep-18000-ms:3") + deployment.start_all("two")
+    deployment, port = deploy(max_poll_interval_ms=15_000, call_timeout_s=13), lay_out(1, 0).client_ports[0]
+    slow, _ = deployment.start_all("one", fault="read:sleep-18000-ms:3", metrics_port=port) + deployment.start_all(
+        "two"
+    )
+    deployment.until(lambda: slow.metrics(port), "ready, as a member")
     deployment.feed(crawl(seed=12, count=MESSAGES))
+    deployment.until(lambda: not slow.metrics(port), "not ready, as expelled")
     deployment.until(lambda: slow.said("partitions lost"), "the group has gone on without it")
+    deployment.until(lambda: slow.metrics(port), "ready again")
     deployment.feed(crawl(seed=13, count=MESSAGES))
     deployment.finish()
     assert slow.exit_code is None

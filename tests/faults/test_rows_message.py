@@ -1,18 +1,28 @@
-"""Rows 10, 11 and 21 of the fault table: messages that do harm."""
+"""Rows 10, 11, 21 and 25 to 27 of the fault table: messages that do harm."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import itertools
+import random
 import signal
 from collections.abc import Iterator
 
 import orjson
+import psutil
 import pytest
+from confluent_kafka import Producer
+from rich.cells import cell_len
+from typer.testing import CliRunner
 
+from schemas.dead_letter import DeadLetterPointer
 from tests.faults.conftest import Deploy
-from tests.faults.crawl import Message, crawl
+from tests.faults.crawl import Message, crawl, random_words
 from tests.faults.harness import Deployment
+from tests.floods import doc_ids_of_one_xxh64
+from worker.cli import app
+from worker.settings.load import env_name
 from worker.shell.messages import DeadLetter, decode_dead_letter
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
@@ -50,10 +60,37 @@ def test_row_10_poison_message(deploy: Deploy, point: str) -> None:
 def test_row_10_nothing_but_poison(deploy: Deploy) -> None:
     """Batches of dead letters alone go the same way, and come again when delivered again."""
     deployment = deploy()
-    deployment.start_all("one", "two")
-    deployment.feed(itertools.repeat(POISON, 60))
+    workers = deployment.start_all("one", "two")
+    deployment.feed([*itertools.repeat(POISON, 60), *_good(1)])
     report = deployment.finish()
-    assert report.outcomes == {"dead-letter": 60}
+    assert report.outcomes == {"dead-letter": 60, "new": 1}
+    told = [line["code"] for worker in workers for line in worker.events() if line["event"] == "dead letter"]
+    assert told == ["invalid-field"]  # the first, not sixty: equal keys go to one worker
+    _see_answers(deployment)
+
+
+def _see_answers(deployment: Deployment) -> None:
+    """Both commands print what there is, as JSON Lines and as tables for a terminal of 100 columns."""
+    names = ("bootstrap", "group", "topic_verdicts", "topic_dead_letter")
+    environment = {env_name(name): getattr(deployment.settings, name) for name in names}
+
+    def run(*arguments: str) -> list[str]:
+        result = CliRunner().invoke(app, [*arguments], env={**environment, "COLUMNS": "100"})
+        assert result.exit_code == 0, result.output
+        return result.stdout.splitlines()
+
+    letters = [orjson.loads(line) for line in run("dead-letters", "--format", "jsonl")]
+    places = {(letter["source"]["partition"], letter["source"]["offset"]) for letter in letters}
+    assert len(places) == 60 and {letter["source"]["topic"] for letter in letters} == {
+        deployment.settings.topic_documents
+    }
+    assert {(letter["code"], letter["doc_id"]) for letter in letters} == {("invalid-field", "p")}
+    assert {letter["text"].partition(",")[0] for letter in letters} == {"text must be a string"}
+    (verdict,) = run("verdicts", "--format", "jsonl")
+    assert orjson.loads(verdict)["verdict"] == "new"
+    for command, rows in (("dead-letters", 61), ("verdicts", 2)):
+        table = run(command)
+        assert len(table) == rows and max(map(cell_len, table)) <= 100
 
 
 def test_row_11_oversize_message(deploy: Deploy) -> None:
@@ -80,27 +117,90 @@ def test_row_11_message_of_the_largest_size(deploy: Deploy) -> None:
     assert deployment.finish().outcomes.get("dead-letter") is None
 
 
-@pytest.mark.slow
 def test_row_21_hostile_pages(deploy: Deploy) -> None:
-    """Pages that crash the extractor, keep it busy or eat the memory: dead letters each, their neighbours answered."""
-    deployment = deploy(processes=1, page_timeout_s=2, page_memory_mb=256, batch_documents_max=200)
-    hostile = {"crash": "extractor-crashed", "exit": "extractor-crashed", "spin": "extractor-timeout",
-               "eat at once": "extractor-memory"}  # fmt: skip
-    worker = deployment.start("one", module="tests.faults.hostile_pages")
-    deployment.feed([*_good(30), *(_page(100 + i, order) for i, order in enumerate(hostile)), *_good(30)])
+    """Pages made to be slow to read, up to the largest size: answered like their neighbours, by a worker that lives."""
+    deployment = deploy(partitions=1)
+    worker = deployment.start("one")
+    hostile = ("<b>" * 1_000_000, "<div><p>x" * 500_000, "<" * 5_000_000, "&amp;" * 800_000, "<p a" + " a" * 2_000_000,
+               "".join(f"<b a={n}>" for n in range(3_600)) + "<div>" * 500 + "</b>" * 3_600)  # fmt: skip
+    deployment.feed([*_good(30), *(_page(100 + i, page) for i, page in enumerate(hostile)), *_good(30)])
     report = deployment.finish(120)
-    assert report.outcomes["dead-letter"] == len(hostile)
-    assert sorted(letter.code for letter in _dead_letters(deployment)) == sorted(hostile.values())
+    assert "dead-letter" not in report.outcomes
     assert worker.exit_code is None
 
 
-@pytest.mark.slow
-def test_row_21_hostile_page_delivered_again_and_again(deploy: Deploy) -> None:
-    """Each delivery costs a process, none of them the worker."""
-    deployment = deploy(processes=1, page_timeout_s=2)
-    worker = deployment.start("one", module="tests.faults.hostile_pages")
-    crash = _page(1, "crash")
-    deployment.feed(itertools.chain.from_iterable((crash, page) for page in _good(4)))
+def test_row_25_doc_ids_chosen_for_one_hash(deploy: Deploy) -> None:
+    """Thousands of them cost a worker at most twice what as many others do."""
+    deployment = deploy(partitions=1)
+    [worker] = deployment.start_all("one")
+    chosen, spent_s = doc_ids_of_one_xxh64(5_000), []
+    for doc_ids in (chosen[:100], [doc_id[::-1] for doc_id in chosen], chosen):
+        before_s = sum(psutil.Process(worker.pid).cpu_times()[:2])
+        deployment.feed(_named(doc_ids))
+        deployment.until_all_committed(120)
+        spent_s.append(sum(psutil.Process(worker.pid).cpu_times()[:2]) - before_s)
+    assert spent_s[2] < 2 * spent_s[1]
+
+
+def _named(doc_ids: list[str]) -> Iterator[Message]:
+    words = random.Random(25)
+    for doc_id in doc_ids:
+        text = " ".join(random_words(words, 40))
+        value = {"doc_id": doc_id, "url": "http://flood.example/", "fetched_at": "2024-05-01T12:00:00Z", "text": text}
+        yield doc_id.encode(), orjson.dumps(value)
+
+
+UNREADABLE = {"kafka_options": {"receive.message.max.bytes": "17000000"}}  # a smaller bomb than the client's 100 MB
+
+
+def _bomb(deployment: Deployment, topic: str, messages: int) -> None:
+    """Write one batch that has a few hundred bytes on the wire, and decompresses to more than the client takes."""
+    producer = Producer(
+        {"bootstrap.servers": deployment.settings.bootstrap, "compression.type": "zstd", "linger.ms": 200,
+         "message.max.bytes": 100_000_000, "batch.size": 100_000_000}
+    )  # fmt: skip
+    for _ in range(messages):
+        producer.produce(topic, bytes(20_000_000 // messages), partition=0)
+    assert producer.flush(60) == 0
+
+
+def test_row_26_documents_that_cannot_be_decompressed(deploy: Deploy) -> None:
+    """Each offset of the batch is a pointer dead letter with the client's words, its neighbours are answered."""
+    deployment = deploy(partitions=1, **UNREADABLE)
+    deployment.feed(crawl(seed=26, count=30))
+    _bomb(deployment, deployment.settings.topic_documents, 45)  # more than two batches of a worker
+    deployment.fed += 45
+    deployment.feed(crawl(seed=27, count=30))
+    [worker] = deployment.start_all("one")
+    deployment.finish()
+    letters = [letter for letter in _dead_letters(deployment) if letter.code == "unreadable"]
+    assert [letter.source_offset for letter in letters] == list(range(30, 75))
+    for letter in letters:
+        assert letter.is_pointer and letter.key is None and "_BAD_COMPRESSION" in letter.text
+        DeadLetterPointer.model_validate_json(letter.value or b"")
+    assert any(event.get("offset") == 30 for event in worker.events() if event["event"] == "kafka client")
+
+
+def test_row_26_log_that_cannot_be_decompressed(deploy: Deploy) -> None:
+    """Nobody can follow the log past it: the worker ends with topic, offset and reason."""
+    deployment = deploy(**UNREADABLE)
+    _bomb(deployment, deployment.settings.topic_fingerprints, 1)
+    worker = deployment.start("one")
+    assert worker.wait() == 1
+    log = worker.log_path.read_text()
+    assert f"the log {deployment.settings.topic_fingerprints}[0] cannot be read at offset 0" in log
+    assert "_BAD_COMPRESSION" in log
+
+
+def test_row_27_documents_that_are_slow_to_judge(deploy: Deploy) -> None:
+    """A batch after batch of the slowest documents known: each is judged once, nothing is given up or read again."""
+    deployment = deploy(partitions=2)
+    worker = deployment.start("one")
+    slow = orjson.dumps({"url": "https://slow.example/", "fetched_at": "2024-05-01T12:00:00Z",
+                         "content_type": "text/html", "charset": "windows-874",
+                         "body_base64": base64.b64encode(b"\xff" * 5_000_000).decode()})  # fmt: skip
+    deployment.feed(itertools.chain.from_iterable(((b"slow", slow), page) for page in _good(6)))
     report = deployment.finish(120)
-    assert report.outcomes["dead-letter"] == 4
+    assert report.log_rows_repeated == 0
     assert worker.exit_code is None
+    assert not worker.said("reading again")

@@ -1,4 +1,4 @@
-"""Rows 13 to 15 of the fault table: the disk under the snapshots is full, damages them, or holds another log's."""
+"""Rows 13 to 15 and 23 of the fault table: snapshots that cannot be written or used, and those that are."""
 
 from __future__ import annotations
 
@@ -84,3 +84,18 @@ def test_row_15_snapshots_of_a_log_that_was_recreated(deploy: Deploy, tmp_path: 
     refusing = deployment.start("one", state_dir=state)
     assert refusing.wait() == 1
     assert "snapshot-" in refusing.log_tail() and "recreated" in refusing.log_tail()
+
+
+def test_row_23_restores_at_any_moment(deploy: Deploy, tmp_path: Path) -> None:
+    """Originals leave and are seen again; a worker that starts from a snapshot again and again says the log's word."""
+    deployment, state = deploy(expire_from="last", documents_max=60), tmp_path / "state"
+    for seed in (1, 2, 1):
+        (worker,) = deployment.start_all("one", state_dir=state, snapshot_interval_s=1)
+        deployment.feed(crawl(seed=seed, count=MESSAGES))
+        deployment.until_all_committed()
+        deployment.until(lambda: _snapshots(state), "a snapshot")
+        deployment.feed(crawl(seed=seed + 10, count=MESSAGES))
+        worker.kill()
+    successor = deployment.start("one", state_dir=state)
+    deployment.finish()
+    assert _restored(successor)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.faults import cluster
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment, WorkerProcess
+from worker.shell.broker import EmbeddedKafka, Runtime
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 
@@ -57,6 +60,68 @@ def test_row_15_source_that_was_recreated(deploy: Deploy) -> None:
     deployment.until_committed(50)
 
 
+def test_row_15_source_that_is_recreated_under_a_running_worker(deploy: Deploy) -> None:
+    """Its documents have offsets that the log knows of the old topic: the worker ends, and the next one judges them."""
+    deployment = deploy(partitions=1)
+    [worker] = deployment.start_all("one")
+    deployment.feed(crawl(seed=15, count=MESSAGES))
+    deployment.until_all_committed()
+    deployment.recreate(deployment.settings.topic_documents)
+    deployment.feed(crawl(seed=16, count=MESSAGES + 50))
+    assert worker.wait() == 1
+    log = worker.log_path.read_text()
+    assert "deleted and created again" in log or "the topic does not exist" in log, log
+    assert all(place[1] < MESSAGES for place, _ in deployment.answers())
+    assert len(deployment.answers()) == MESSAGES
+    deployment.start("one")
+    deployment.until_committed(MESSAGES + 50)
+
+
+@pytest.mark.slow
+def test_row_15_log_that_has_lost_its_end_and_grown_again(broker_runtime: Runtime, tmp_path: Path) -> None:
+    """A leader that lacks acknowledged records was elected: other records stand where verdicts were decided."""
+    with (
+        EmbeddedKafka(runtime=broker_runtime) as kafka,
+        Deployment(kafka.bootstrap, tmp_path) as deployment,
+    ):
+        _worked(deployment)
+        records = deployment.log()
+        kafka.kill(1)
+        _cut(kafka.data / "node-1/data" / f"{deployment.settings.topic_fingerprints}-0", len(records) - 2)
+        kafka.up(1)
+        assert len(deployment.log()) == len(records) - 2
+        cluster.append(deployment.settings.bootstrap, deployment.settings.topic_fingerprints, records[:4])
+        _refuses(deployment.start("one"), f"record {len(records) - 1} of the log", "has lost records", "--group")
+
+
+def _cut(partition: Path, batches: int) -> None:
+    """Cut a partition's only segment after so many batches."""
+    [segment] = partition.glob("*.log")
+    data, at = segment.read_bytes(), 0
+    for _ in range(batches):
+        at += 12 + int.from_bytes(data[at + 8 : at + 12], "big")  # offset, length
+    segment.write_bytes(data[:at])
+
+
+def test_row_15_log_of_another_group(deploy: Deploy) -> None:
+    """Two groups on one log drop verdicts that the other still needs: the second one refuses to start."""
+    deployment = deploy()
+    _worked(deployment)
+    other = f"{deployment.settings.group}.other"
+    _refuses(deployment.start("one", group=other), f"begun by group {deployment.settings.group}", other)
+
+
+def test_row_16_documents_deleted_before_the_group_began(deploy: Deploy) -> None:
+    """A new group on an old topic: what retention has left is answered, and what it has deleted is told."""
+    deployment = deploy(partitions=1)
+    deployment.feed(crawl(seed=16, count=MESSAGES))
+    deployment.delete_records(deployment.settings.topic_documents, {0: 50})
+    [worker] = deployment.start_all("one")
+    deployment.until_committed(MESSAGES)
+    [told] = [line for line in worker.events() if "deleted before this group has read them" in line["event"]]
+    assert (told["partitions"], told["offsets"]) == ([0], 50)
+
+
 def test_row_16_source_offset_deleted_by_retention(deploy: Deploy) -> None:
     """Documents that the group has not answered are gone: it stops with an error, and skips nothing silently."""
     deployment = deploy(partitions=1)
@@ -90,6 +155,17 @@ def test_row_17_log_whose_times_jump(deploy: Deploy) -> None:
     deployment.finish()
 
 
+def test_row_17_log_of_its_writers_times_with_retention(deploy: Deploy) -> None:
+    """Originals expire by the records' times: those of writers are refused, in the topic's settings and in a record."""
+    deployment = deploy()
+    log = deployment.settings.topic_fingerprints
+    deployment.recreate(log, {"message.timestamp.type": "CreateTime"})
+    _refuses(deployment.start("one", expire_after_s=60), "message.timestamp.type is CreateTime", "kafka-configs.sh")
+    cluster.append(deployment.settings.bootstrap, log, [b"any"])
+    cluster.alter(deployment.settings.bootstrap, log, {"message.timestamp.type": "LogAppendTime"})
+    _refuses(deployment.start("one", expire_after_s=60), "record 0 of the log", "its writer's time", "neardup rebuild")
+
+
 @pytest.mark.parametrize("topic", ["documents", "fingerprints", "verdicts", "dead_letter"])
 def test_row_18_topic_missing(deploy: Deploy, topic: str) -> None:
     """The error names the topic and the command that makes it."""
@@ -114,12 +190,12 @@ def test_row_18_log_that_is_compacted(deploy: Deploy, policy: str) -> None:
 
 
 def test_row_19_changed_parameters(deploy: Deploy) -> None:
-    """The error names both parameter hashes and the remedy; with the old ones it goes on."""
+    """The error names what differs and the remedy; with the old ones it goes on."""
     deployment = deploy()
     _worked(deployment)
     changed: tuple[dict[str, Any], ...] = ({"shingle_widths": "3"}, {"max_distance": 4}, {"anchored_weight": 2})
     for process in [deployment.start(f"changed-{n}", **values) for n, values in enumerate(changed)]:
-        _refuses(process, "this worker has", "new log topic", "rebuild")
+        _refuses(process, "has another definition", "Start it with the log's settings", "neardup rebuild")
     deployment.feed(crawl(seed=19, count=20))
     deployment.start("one")
     deployment.finish()

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.benchmarks.index.directed import DIRECTED
+
 __all__ = ["Trial", "bars", "markdown", "plot"]
 
 OURS = "neardup"
 INK = "#1f2328"
 COLORS = {
+    DIRECTED: "#1b1f24",
     OURS: "#0969da",
     "gaoya": "#cf222e",
     "faiss MultiHash": "#1a7f37",
@@ -65,6 +68,10 @@ BARS = (
     Bar("growth", 10 * MILLION, 3, "new_worst_ms", 10.0, "ms, longest call from 0", at_most=True),
     Bar(OURS, 10 * MILLION, 3, "bytes_each", 60.0, "bytes each", at_most=True),
     Bar(OURS, MILLION, 7, "new_per_s", 200e3, "documents/s"),
+    Bar(DIRECTED, MILLION, 12, "new_per_s", 300e3, "documents/s judged by the defaults"),
+    Bar(DIRECTED, 10 * MILLION, 12, "new_per_s", 100e3, "documents/s judged by the defaults"),
+    Bar(DIRECTED, 10 * MILLION, 12, "bytes_each", 70.0, "bytes each", at_most=True),
+    Bar("chance", 10 * MILLION, 12, "false_per_query", 1e-5, "false matches a query", at_most=True),
 )
 RATIOS = (("gaoya", 10.0), ("faiss MultiHash", 20.0))
 
@@ -81,9 +88,21 @@ def markdown(found: Sequence[Trial]) -> str:
             "| | version | new documents/s | p50 µs | p99 µs | longest call ms | half near/s | bytes each | recall |",
             "|---" * 9 + "|",
         ]
-        lines += [_line(trial) for trial in found if (trial.size, trial.distance, trial.data) == group]
+        mine = [trial for trial in found if (trial.size, trial.distance, trial.data) == group]
+        lines += [_line(trial) for trial in mine if trial.name != "chance"]
+        lines += ["", *(_by_chance(trial) for trial in mine if trial.name == "chance")]
         lines.append("")
     return "\n".join(lines)
+
+
+def _by_chance(trial: Trial) -> str:
+    found = trial.found
+    if "left_out" in found:
+        return f"Chance: {found['left_out']}."
+    return (
+        f"{trial.size:,} unrelated documents, judged one after the other: {found['false_matches']:,} false matches, "
+        f"{found['false_matches_expected']:.1f} expected by the model."
+    )
 
 
 def _line(trial: Trial) -> str:
@@ -124,7 +143,7 @@ def bars(found: Sequence[Trial]) -> str:
 
 
 def plot(found: Sequence[Trial], path: Path) -> None:
-    """Documents a second and bytes each by size, random fingerprints, k = 3."""
+    """Documents a second and bytes each by size, random fingerprints, k = 3, directed search k = 12."""
     try:
         import matplotlib as mpl  # noqa: PLC0415  # heavy, and only in the extra `bench`
     except ImportError:
@@ -133,10 +152,11 @@ def plot(found: Sequence[Trial], path: Path) -> None:
     from matplotlib import pyplot as plt  # noqa: PLC0415
 
     figure, axes = plt.subplots(1, 2, figsize=(10, 3.6))
-    titles = (("new_per_s", "documents a second, k = 3"), ("bytes_each", "bytes each"))
+    titles = (("new_per_s", "documents a second; k = 3, directed 12"), ("bytes_each", "bytes each"))
     for axis, (wanted, title) in zip(axes, titles, strict=True):
         for name, color in COLORS.items():
-            mine = [trial for trial in found if trial.name == name and trial.distance == 3 and trial.data == "random"]
+            distance = 12 if name == DIRECTED else 3
+            mine = [trial for trial in found if trial.key[:1] + trial.key[2:] == (name, distance, "random")]
             points = [(trial.size, trial.found[wanted]) for trial in mine if wanted in trial.found]
             if points:
                 axis.plot(
@@ -156,7 +176,7 @@ def plot(found: Sequence[Trial], path: Path) -> None:
 
 
 def _order(trial: Trial) -> tuple[int, int, str, int]:
-    names = [*COLORS, "growth"]
+    names = [*COLORS, "growth", "chance"]
     place = names.index(trial.name) if trial.name in names else len(names)
     return trial.size, trial.distance, trial.data, place
 

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from tests.benchmarks.accuracy.pairs import crawl_samples
 from tests.conftest import REPOSITORY
 from worker import Fingerprinter
+from worker.core.language import detect
+from worker.settings import Settings
 
 __all__ = ["kept_fingerprints"]
 
@@ -60,9 +62,8 @@ def passages() -> list[list[str]]:
         rows = map(orjson.loads, (folder / "docs.jsonl").read_bytes().splitlines())
         texts = [(str(row["lang"])[:2], row["text"]) for row in rows if row.get("text") and row.get("lang")]
     else:
-        sample = crawl_samples(CRAWL_DOCUMENTS, 1)
-        of = next(iter(sample)).of
-        texts = [(language or "", text) for language, text in zip(of.labelled, of.texts, strict=True)]
+        (sample,) = crawl_samples(CRAWL_DOCUMENTS, 1, Settings())
+        texts = [(detect(text) or "", text) for text in sample.corpus.texts]
     found: dict[str, list[str]] = {}
     for language, text in texts:
         words = text.split()

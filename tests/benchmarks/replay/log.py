@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.core.search import SearchRules
 from worker.log.definition import Definition
 from worker.log.record import _COLUMNS, _HEADER, _SECTION, FORMAT_VERSION, RowKind
 
 __all__ = ["DEFINITION", "RECORD_ROWS", "read_log", "write_log"]
 
-DEFINITION = Definition("nd1", "0" * 16, 3)
+DEFINITION = Definition("nd1", "0" * 16, SearchRules())
 RECORD_ROWS = 1_000
 PARTITIONS = 12
 SHORT_SHARE = 0.02
@@ -26,31 +27,33 @@ def write_log(path: Path, rows: int, seed: int = 1) -> int:
     """
     Write a log; gives its size in bytes.
 
-    Half of the rows are copies of an earlier original drawn from all of them, in 0 to 3 bits other. doc_ids have
-    32 hex digits, URLs some 70 characters; each record is one partition's, whose author has committed the one before.
+    Half of the rows are copies of an earlier original drawn from all of them, other in 1.5 doubtful bits on average; a
+    quarter of all bits is doubtful, as in prose. doc_ids have 32 hex digits, URLs some 70 characters; each record is
+    one partition's, whose author has committed the one before.
     """
     random = np.random.default_rng(seed)
-    originals = np.empty(rows // 2 + 2 * RECORD_ROWS, np.uint64)
+    originals = np.empty((2, rows // 2 + 2 * RECORD_ROWS), np.uint64)  # fingerprints and doubts
     known = 0
     with path.open("wb") as file:
         for number, first in enumerate(range(0, rows, RECORD_ROWS)):
             count = min(RECORD_ROWS, rows - first)
-            prints = random.integers(0, 2**64, count, np.uint64)
+            drawn = random.integers(0, 2**64, (3, count), np.uint64)
+            prints = np.stack([drawn[0], drawn[1] & drawn[2]])
             copies = np.flatnonzero(random.random(count) < 0.5) if known else np.empty(0, np.int64)
-            prints[copies] = originals[random.integers(0, max(known, 1), len(copies))]
-            for _ in range(3):  # a flip that is drawn twice is none
+            prints[:, copies] = originals[:, random.integers(0, max(known, 1), len(copies))]
+            for _ in range(6):  # a flip that is drawn twice is none, and so is one of a sure bit
                 flips = np.uint64(1) << random.integers(0, 64, len(copies), np.uint64)
-                prints[copies] ^= np.where(random.random(len(copies)) < 0.5, flips, np.uint64(0))
-            new = np.delete(prints, copies)[: len(originals) - known]
-            originals[known : known + len(new)] = new
-            known += len(new)
+                prints[0, copies] ^= flips & prints[1, copies]
+            new = np.delete(prints, copies, axis=1)[:, : originals.shape[1] - known]
+            originals[:, known : known + new.shape[1]] = new
+            known += new.shape[1]
             record = _record(random, prints, number, first)
             file.write(_LENGTH.pack(len(record)) + record)
     return path.stat().st_size
 
 
 def _record(random: np.random.Generator, prints: NDArray[np.uint64], number: int, first: int) -> bytes:
-    count = len(prints)
+    count = len(prints[0])
     author = DEFINITION.author("bench")
     sites = random.integers(0, _SHARE_OF_SITES, count).tolist()
     urls = [
@@ -60,7 +63,8 @@ def _record(random: np.random.Generator, prints: NDArray[np.uint64], number: int
     ]
     partition, at = number % PARTITIONS, number // PARTITIONS * RECORD_ROWS
     columns = (
-        prints,
+        prints[0],
+        prints[1],
         random.integers(0, 2**64, count, np.uint64),
         1_760_000_000_000 + first + np.arange(count),
         np.full(count, 300),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
 
 from tests.oracle import Oracle, Said, said
+from worker.core.search import SearchRules
 from worker.errors import DocumentError
 from worker.log.definition import Definition
 from worker.log.record import Source
@@ -90,7 +92,7 @@ def judge(topics: Topics) -> Result:
 
 def _disagreements(topics: Topics) -> list[str]:
     """Give the answers that the oracle does not give."""
-    oracle = Oracle(topics.definition.max_distance)
+    oracle = Oracle.of(topics.definition)
     for entry in topics.log:
         oracle.apply(entry.value)
     found = []
@@ -127,7 +129,7 @@ def save(topics: Topics, path: Path) -> None:
     """Write topics into a file, one JSON object a line."""
     definition = topics.definition
     lines: list[dict[str, Any]] = [
-        {"definition": [definition.scheme, definition.parameters, definition.max_distance],
+        {"definition": [definition.scheme, definition.parameters, astuple(definition.search), definition.pages],
          "topic": topics.topic, "topic_id": topics.topic_id.hex(), "fed": topics.fed,
          "committed": {str(part): offset for part, offset in topics.committed.items()}}
     ]  # fmt: skip
@@ -144,9 +146,9 @@ def save(topics: Topics, path: Path) -> None:
 def load(path: Path) -> Topics:
     """Read what `save` wrote."""
     head, *lines = map(orjson.loads, path.read_bytes().splitlines())
-    scheme, parameters, max_distance = head["definition"]
+    scheme, parameters, search, pages = head["definition"]
     return Topics(
-        Definition(scheme, parameters, max_distance),
+        Definition(scheme, parameters, SearchRules(*search), pages=pages),
         head["topic"],
         bytes.fromhex(head["topic_id"]),
         [LogEntry(o, t, _bytes(v) or b"") for line in lines if "log" in line for o, t, v in [line["log"]]],

@@ -272,7 +272,7 @@ class Chaos:
             for name in (settings.topic_verdicts, settings.topic_dead_letter)
             for m in deployment.read(name)
         ]
-        log = [LogEntry(m.offset, m.timestamp_ms, m.value) for m in deployment.read(settings.topic_fingerprints)]
+        log = [LogEntry(m.offset, m.timestamp_ms, m.value or b"") for m in deployment.read(settings.topic_fingerprints)]
         documents = deployment.read(settings.topic_documents)
         return Topics(
             settings.definition,

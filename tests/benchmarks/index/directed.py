@@ -1,0 +1,133 @@
+"""
+The directed index in a trial of its own: documents are fingerprints with doubts, as an array [n, 2].
+
+`neardup directed`: loaded to a size, then asked and fed as the others are. `chance`: random documents, all unrelated,
+judged from nothing on; what is found is false, and told beside the model's number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+
+from tests.benchmarks.index.trial import OPERATIONS, STREAM_S, figures, load, timed, touch
+from worker.core.chance import chance
+from worker.core.directed_index import DirectedIndex
+from worker.core.search import SearchRules, best
+
+__all__ = ["DIRECTED", "directed_trial", "half_copies", "random_documents", "recall_of_copies"]
+
+DIRECTED = "neardup directed"
+RULES = SearchRules()
+DOUBTFUL = 0.2737
+COPY_FLIPS_MAX = 8
+AT_ONCE = 500  # documents of a call
+DRAWN_AT_ONCE = 1_000_000
+RECALLED = 200  # copies whose search is checked by the definition, which is slow
+
+Documents = NDArray[np.uint64]
+
+
+def random_documents(count: int, seed: int = 1) -> Documents:
+    """Fingerprints and doubts, of unrelated documents."""
+    dice = np.random.default_rng(seed)
+    documents = np.zeros((count, 2), np.uint64)
+    documents[:, 0] = dice.integers(0, 2**64, count, dtype=np.uint64)
+    for bit in range(64):
+        documents[:, 1] |= (dice.random(count, np.float32) < DOUBTFUL).astype(np.uint64) << np.uint64(bit)
+    return documents
+
+
+def half_copies(resident: Documents, new: Documents) -> tuple[Documents, NDArray[np.int64]]:
+    """Half new ones, half copies of residents in which up to 8 bits differ, mostly doubtful; of which, -1 for none."""
+    dice = np.random.default_rng(2)
+    sources = dice.integers(0, len(resident), len(new))
+    copies = resident[sources]
+    for _ in range(COPY_FLIPS_MAX):
+        bit = np.uint64(1) << dice.integers(0, 64, len(new), dtype=np.uint64)
+        flips = ((copies[:, 1] & bit) != 0) | (dice.random(len(new)) < 0.06)
+        copies[:, 0] ^= np.where(flips, bit, np.uint64(0))
+    is_copy = dice.random(len(new)) < 0.5
+    return np.where(is_copy[:, None], copies, new[::-1] ^ np.uint64(1 << 63)), np.where(is_copy, sources, -1)
+
+
+class DirectedContender:
+    """DirectedIndex at the default rules, sized for so many documents; it judges."""
+
+    def __init__(self, documents: int) -> None:
+        self.index = DirectedIndex(RULES, documents)
+        self.index.warm_up()
+
+    def load(self, documents: Documents) -> None:
+        """At once."""
+        held = len(self.index)
+        rows = np.arange(held, held + len(documents), dtype=np.uint32)
+        self.index.insert(documents[:, 0].copy(), documents[:, 1].copy(), rows)
+
+    def step(self, documents: Documents) -> list[int]:
+        """One call."""
+        found = self.index.judge(documents[:, 0].copy(), documents[:, 1].copy(), len(self.index))
+        distances: list[int] = np.where(found.rows < 0, -1, found.distances.astype(np.int64)).tolist()
+        return distances
+
+
+def recall_of_copies(
+    resident: Documents, asked: Documents, sources: NDArray[np.int64], found: list[int]
+) -> float | None:
+    """Of the copies that lie within the distance and reach the look, the share that was found."""
+    wide = SearchRules(patterns=128, look_min=RULES.look_min)
+    due = hit = 0
+    for (fingerprint, doubts), source, distance in zip(asked.tolist(), sources.tolist(), found, strict=False):
+        if source >= 0 and best(wide, fingerprint, doubts, [(0, *resident[source].tolist())])[0] == 0:
+            due += 1
+            hit += distance >= 0
+    return hit / due if due else None
+
+
+def directed_trial(name: str, size: int, limit_s: float) -> dict[str, Any]:
+    """Measure one of the two."""
+    if name == "chance":
+        return judged_by_chance(size)
+    resident, new = random_documents(size), random_documents(OPERATIONS, seed=2)
+    near, sources = half_copies(resident, new)
+    touch(size)
+    contender = DirectedContender(size)
+    process = psutil.Process()
+    before = process.memory_info().rss
+    load(contender, resident, limit_s)
+    held = process.memory_info().rss - before
+    calls = list(timed(contender, new, STREAM_S))
+    near_calls = list(timed(contender, near, STREAM_S))
+    found = [distance for _, answers in near_calls for distance in answers][:RECALLED]
+    result: dict[str, Any] = figures([taken for taken, _ in calls], "new")
+    result |= figures([taken for taken, _ in near_calls], "near")
+    return result | {
+        "bytes_each": held / size,
+        "bytes_counted": contender.index.nbytes / len(contender.index),
+        "operations": (len(calls) + len(near_calls)) * AT_ONCE,
+        "recall": recall_of_copies(resident, near, sources, found),
+        "layout": contender.index.rules.text,
+    }
+
+
+def judged_by_chance(documents: int) -> dict[str, Any]:
+    """Judge so many unrelated documents; all that is found is false."""
+    index = DirectedIndex(RULES)
+    index.warm_up()
+    false = 0
+    for start in range(0, documents, DRAWN_AT_ONCE):
+        part = random_documents(min(DRAWN_AT_ONCE, documents - start), seed=start + 3)
+        for begin in range(0, len(part), AT_ONCE):
+            batch = part[begin : begin + AT_ONCE]
+            false += int((index.judge(batch[:, 0].copy(), batch[:, 1].copy(), len(index)).rows >= 0).sum())
+    return {
+        "false_matches": false,
+        "false_matches_expected": chance(RULES) * documents**2 / 2,
+        "false_per_query": false / documents,
+        "false_per_query_at_the_end": chance(RULES) * documents,
+        "operations": documents,
+        "bytes_each": index.nbytes / len(index),
+    }

@@ -1,0 +1,230 @@
+"""TLS, SASL and ACLs, on a broker with an authorizer: what deploy/README.md lists is enough, and needed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from tests.conftest import REPOSITORY
+from tests.faults.crawl import crawl
+from tests.faults.harness import Deployment
+from worker.errors import StopError
+from worker.settings import Settings
+from worker.shell import kafka_config
+from worker.shell.broker import EmbeddedKafka, Extras, Runtime
+from worker.shell.kafka import Admin
+
+pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow]
+
+PASSWORD = "a pass word"
+ANSWER_S = 90.0
+LINE = re.compile(r"    (worker|feed|verdicts|verify|topics) +(topic|group|transactional-id) +(\S+) +([A-Z][A-Za-z ]+)")
+JAAS = "org.apache.kafka.common.security"
+
+
+class Acl(NamedTuple):
+    """One line's resource with one of its operations."""
+
+    command: str
+    resource: str
+    name: str
+    operation: str
+
+
+def acls() -> list[Acl]:
+    """What the README lists."""
+    lines = [LINE.fullmatch(line) for line in (REPOSITORY / "deploy" / "README.md").read_text().splitlines()]
+    return [Acl(found[1], found[2], found[3], operation) for found in lines if found for operation in found[4].split()]
+
+
+WORKER = [acl for acl in acls() if acl.command == "worker"]
+
+
+def _certificates(folder: Path) -> None:
+    """Make an authority, and by it one certificate for the broker and one for a client."""
+
+    def openssl(name: str, *options: str) -> None:
+        command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+        command += ["-days", "2", "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.pem", *options]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+
+    openssl("ca")
+    for name in ("broker", "certified"):
+        openssl(name, "-CA", "ca.pem", "-CAkey", "ca.key", "-addext", "subjectAltName=IP:127.0.0.1")
+    (folder / "store.pem").write_text((folder / "broker.key").read_text() + (folder / "broker.pem").read_text())
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of keys and certificates."""
+    folder = tmp_path_factory.mktemp("certificates")
+    _certificates(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def secure(broker_runtime: Runtime, certificates: Path) -> Iterator[EmbeddedKafka]:
+    """A broker that lets nobody do anything but through its first listener, which is the tests' own."""
+    users = ["plain", *(f"without{number}" for number in range(len(WORKER)))]
+    plain = " ".join(f'user_{user}="{PASSWORD}"' for user in users)
+    extras = Extras(
+        {"SCRAM": "SASL_SSL", "PLAIN": "SASL_PLAINTEXT", "MUTUAL": "SSL"},
+        {
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(certificates / "store.pem"),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(certificates / "ca.pem"),
+            "listener.name.mutual.ssl.client.auth": "required",
+            "listener.name.scram.sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
+            "listener.name.scram.scram-sha-256.sasl.jaas.config": f"{JAAS}.scram.ScramLoginModule required;",
+            "listener.name.scram.scram-sha-512.sasl.jaas.config": f"{JAAS}.scram.ScramLoginModule required;",
+            "listener.name.plain.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.plain.plain.sasl.jaas.config": f"{JAAS}.plain.PlainLoginModule required {plain};",
+        },
+    )
+    with EmbeddedKafka(runtime=broker_runtime, extras=extras) as kafka:
+        client = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        for user, kind in (("sha512", ScramMechanism.SCRAM_SHA_512), ("sha256", ScramMechanism.SCRAM_SHA_256)):
+            change = UserScramCredentialUpsertion(user, ScramCredentialInfo(kind, 4096), PASSWORD.encode())
+            client.alter_user_scram_credentials([change])[user].result(ANSWER_S)
+        yield kafka
+
+
+def _login(kafka: EmbeddedKafka, certificates: Path, user: str) -> dict[str, Any]:
+    """Return the settings of a user, by the listener that is theirs."""
+    if user == "certified":
+        return {
+            "bootstrap": kafka.extra_bootstrap("MUTUAL"), "security_protocol": "SSL",
+            "ssl_ca_location": certificates / "ca.pem", "ssl_certificate_location": certificates / "certified.pem",
+            "ssl_key_location": certificates / "certified.key",
+        }  # fmt: skip
+    login = {"sasl_username": user, "sasl_password": PASSWORD}
+    if user.startswith("sha"):
+        tls = {"security_protocol": "SASL_SSL", "ssl_ca_location": certificates / "ca.pem"}
+        return {"bootstrap": kafka.extra_bootstrap("SCRAM"), "sasl_mechanism": f"SCRAM-SHA-{user[3:]}", **tls, **login}
+    plain = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
+    return {"bootstrap": kafka.extra_bootstrap("PLAIN"), **plain, **login}
+
+
+def _names(deployment: Deployment) -> dict[str, str]:
+    """Return what the README's names are in a deployment."""
+    settings = deployment.settings
+    return {
+        "documents": settings.topic_documents, "fingerprints": settings.topic_fingerprints, "neardup": settings.group,
+        "verdicts": settings.topic_verdicts, "documents.dead-letter": settings.topic_dead_letter,
+        "neardup.*": f"{settings.group}.",
+    }  # fmt: skip
+
+
+def _grant(deployment: Deployment, user: str, granted: Sequence[Acl]) -> None:
+    """Allow a user these, under the deployment's names."""
+    names = _names(deployment)
+    bindings = [
+        AclBinding(
+            getattr(ResourceType, acl.resource.upper().replace("-", "_")),
+            names[acl.name],
+            ResourcePatternType.PREFIXED if acl.name.endswith("*") else ResourcePatternType.LITERAL,
+            "User:CN=certified" if user == "certified" else f"User:{user}",
+            "*",
+            getattr(AclOperation, re.sub(r"(?<!^)(?=[A-Z])", "_", acl.operation).upper()),
+            AclPermissionType.ALLOW,
+        )
+        for acl in granted
+    ]
+    client = AdminClient({"bootstrap.servers": deployment.settings.bootstrap})
+    for made in client.create_acls(bindings).values():
+        made.result(ANSWER_S)
+
+
+def _run(deployment: Deployment, login: dict[str, Any], *command: str) -> str:
+    """Run a command of neardup's with this login; return what it prints."""
+    values = {**deployment.values, **login}
+    environment = {f"NEARDUP_{name.upper()}": str(value) for name, value in values.items()}
+    done = subprocess.run(
+        [sys.executable, "-m", "worker", *command], cwd=REPOSITORY, env={"PATH": "/usr/bin:/bin", **environment},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_each_command_works_with_exactly_its_acls(secure: EmbeddedKafka, certificates: Path, tmp_path: Path) -> None:
+    """Workers by SCRAM and by a certificate, and who feeds, reads and verifies by each of the others."""
+    with Deployment(secure.bootstrap, tmp_path) as deployment:
+        who = {"feed": "plain", "worker": "sha512", "verify": "sha256", "verdicts": "certified"}
+        for command, user in who.items():
+            _grant(deployment, user, [acl for acl in acls() if acl.command == command])
+        logins = {command: _login(secure, certificates, user) for command, user in who.items()}
+        documents = tmp_path / "documents.jsonl"
+        documents.write_bytes(b"\n".join(value for _, value in crawl(seed=1, count=60) if value and b'"text"' in value))
+        deployment.start("one", **logins["worker"])
+        _run(deployment, logins["feed"], "feed", str(documents))
+        deployment.until(lambda: deployment.committed() > 0, "documents are answered")
+        _grant(deployment, "certified", WORKER)
+        deployment.start("two", **logins["verdicts"])
+        deployment.until(lambda: deployment.processes[1].said("partitions assigned"), "the second one takes part")
+        deployment.until_all_committed()
+        assert '"verdict"' in _run(deployment, logins["verdicts"], "verdicts", "--format", "jsonl")
+        assert '"clean":true' in _run(deployment, logins["verify"], "verify", "--format", "json").replace(" ", "")
+
+
+def test_topics_are_created_with_exactly_their_acls(secure: EmbeddedKafka, certificates: Path, tmp_path: Path) -> None:
+    """Without a right over the whole cluster."""
+    deployment = Deployment(secure.bootstrap, tmp_path)
+    _grant(deployment, "sha512", [acl for acl in acls() if acl.command == "topics"])
+    assert deployment.settings.topic_verdicts in _run(
+        deployment, _login(secure, certificates, "sha512"), "topics", "create"
+    )
+
+
+def test_without_any_one_of_its_acls_a_worker_names_it(
+    secure: EmbeddedKafka, certificates: Path, tmp_path: Path
+) -> None:
+    """Its error says the resource, and that access to it is denied."""
+    with Deployment(secure.bootstrap, tmp_path) as deployment:
+        deployment.feed(crawl(seed=1, count=20))
+        unnamed = []
+        for number, acl in enumerate(WORKER):
+            user = f"without{number}"
+            _grant(deployment, user, [other for other in WORKER if other != acl])
+            worker = deployment.start("one", **_login(secure, certificates, user))
+            code, said = worker.wait(), worker.log_path.read_text().splitlines()[-1]
+            name = _names(deployment)[acl.name]
+            if code != 1 or name not in said or "denied" not in said or "deploy/README.md" not in said:
+                unnamed.append((acl, code, said))
+        assert not unnamed, "\n".join(map(str, unnamed))
+
+
+@pytest.mark.parametrize("user", ["sha512", "plain"])
+def test_a_wrong_password_is_named(secure: EmbeddedKafka, certificates: Path, user: str) -> None:
+    """And is not shown."""
+    login = _login(secure, certificates, user) | {"sasl_password": "wrong secret"}
+    with pytest.raises(StopError) as raised:
+        Admin(kafka_config.admin(Settings(**login)), 3).cluster_id()
+    assert "authentication failed" in str(raised.value) and "wrong secret" not in str(raised.value)
+
+
+def test_a_broker_whose_certificate_is_not_ours_is_named(secure: EmbeddedKafka, certificates: Path) -> None:
+    """Its authority is not the one that was given."""
+    login = _login(secure, certificates, "certified") | {"ssl_ca_location": certificates / "certified.pem"}
+    with pytest.raises(StopError, match="certificate"):
+        Admin(kafka_config.admin(Settings(**login)), 3).cluster_id()
