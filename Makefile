@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-faults chaos soak check lint types layers unit setup clean bench-stream bench-accuracy bench-fingerprint bench-index bench-pairs bench-replay
+.PHONY: help demo test test-faults chaos soak check lint types layers unit setup clean bench-stream bench-accuracy bench-fingerprint bench-index bench-pages bench-pairs bench-replay
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -57,9 +57,9 @@ bench-stream: setup $(VENV)-quix/.ready  ## throughput and latency on Kafka, bes
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c deploy/constraints.txt matplotlib
 	$(BIN)/python -m tests.benchmarks.bench_stream --quix-python $(VENV)-quix/bin/python $(BENCH)
 
-bench-accuracy: setup  ## recall and false positives by distance, defaults and variants (labelled corpus, generated crawl)
+bench-accuracy: setup $(VENV)-peers/.ready  ## recall and false positives beside ClickHouse, gaoya, simhash and datasketch (labelled corpus, generated crawl)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c deploy/constraints.txt matplotlib
-	$(BIN)/python -m tests.benchmarks.bench_accuracy $(BENCH)
+	$(BIN)/python -m tests.benchmarks.bench_accuracy --peers-python $(VENV)-peers/bin/python $(BENCH)
 
 $(VENV)-peers/.ready: Makefile  # whichever can be installed; the benchmark tells which is absent
 	$(PYTHON) -m venv $(VENV)-peers
@@ -75,6 +75,11 @@ bench-fingerprint: setup $(VENV)-peers/.ready  ## the fingerprint beside ClickHo
 bench-index: setup $(VENV)-peers/.ready  ## the permuted index beside gaoya, faiss, datasketch and simhash: BENCH=--quick
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c deploy/constraints.txt matplotlib
 	$(BIN)/python -m tests.benchmarks.bench_index --peers-python $(VENV)-peers/bin/python $(BENCH)
+
+bench-pages: setup  ## pages to text beside resiliparse, selectolax and trafilatura; quality on reviewed pages: BENCH=--quick
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c deploy/constraints.txt matplotlib
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check trafilatura==2.3.1 lxml_html_clean
+	$(BIN)/python -m tests.benchmarks.bench_pages $(BENCH)
 
 bench-pairs: setup  ## all pairs of a million and of ten million fingerprints: seconds and memory
 	$(BIN)/python -m tests.benchmarks.bench_pairs $(BENCH)
