@@ -24,7 +24,7 @@ MODELS: dict[str, type[BaseModel]] = {
 
 
 def render(name: str) -> str:
-    """Give the text of `<name>.schema.json`."""
+    """Return the text of `<name>.schema.json`."""
     schema = MODELS[name].model_json_schema(by_alias=True)
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

@@ -15,7 +15,7 @@ STRETCH_MAX = 5.0
 
 def stretched(limit_s: float) -> float:
     """
-    Give a limit for the machine as it is: 1 to 5 times as long, by how many programs want each core.
+    Return a limit for the machine as it is: 1 to 5 times as long, by how many programs want each core.
 
     >>> 1.0 <= stretched(1.0) <= 5.0
     True

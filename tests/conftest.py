@@ -12,8 +12,8 @@ from typing import Protocol
 import pytest
 from hypothesis import HealthCheck, settings
 
+from worker.devkit.broker import EmbeddedKafka, Runtime, prepare
 from worker.errors import StopError
-from worker.shell.broker import EmbeddedKafka, Runtime, prepare
 
 # No time limits: a busy machine is not a defect. Each failure prints its seed.
 settings.register_profile("neardup", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)

@@ -114,7 +114,7 @@ class Oracle:
             self._evict()
 
     def _counts(self, data: bytes) -> bool:
-        """Tell whether a record is one of rows, of the log's definition and of a format that it has allowed."""
+        """Return whether a record is one of rows, of the log's definition and of a format that it has allowed."""
         try:
             fields = json.loads(data)
         except ValueError:
@@ -214,7 +214,7 @@ class Oracle:
         return f"{former.doc_id} {'little' if is_near else 'much'}"
 
     def _search(self, row: Row) -> tuple[int, int, float]:
-        """Give the original's position, its distance and similarity; -1 for none. By looking at every original."""
+        """Return the original's position, its distance and similarity; -1 for none. By looking at every original."""
         alike = [(at, one) for at, one in enumerate(self._originals) if one.kind == row.kind]
         if row.kind == RowKind.SHORT:
             return next(((at, 0, 1.0) for at, one in alike if one.digest == row.digest), (-1, 0, 0.0))

@@ -12,10 +12,11 @@ import yaml
 from prometheus_client import REGISTRY
 
 from tests.conftest import REPOSITORY
+from worker.devkit.broker.layout import lay_out, server_properties
 from worker.settings import Settings
 from worker.settings.load import load_settings
-from worker.shell import metrics, topics
-from worker.shell.broker.layout import lay_out, server_properties
+from worker.shell.kafka import topics
+from worker.shell.runtime import metrics
 
 DEPLOY = REPOSITORY / "deploy"
 DASHBOARD = json.loads((DEPLOY / "grafana" / "neardup.json").read_text())
@@ -29,7 +30,7 @@ OF_THE_PROCESS = {"process_resident_memory_bytes"}
 
 
 def _served() -> set[str]:
-    """Give every name that a scrape may hold."""
+    """Return every name that a scrape may hold."""
     names = set(OF_THE_PROCESS)
     for family in REGISTRY.collect():
         ends = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "info": ("_info",)}

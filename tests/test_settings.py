@@ -15,7 +15,7 @@ from worker.settings import GROUPS, Settings
 from worker.settings.connection import KAFKA_OPTIONS_REFUSED
 from worker.settings.field import bounds_of, default_of, unit_of
 from worker.settings.load import env_name, flag_name, load_settings, unread_variables
-from worker.shell import kafka_config
+from worker.shell.kafka import config as kafka_config
 from worker.shell.messages import VALUE_BYTES_MAX
 from worker.shell.messages.dead_letter import DEAD_LETTER_BYTES_MAX
 

@@ -27,7 +27,7 @@ from tests.benchmarks.replay.log import DEFINITION, RECORD_ROWS, read_log, write
 from worker.log.record import decode
 from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity, capture
-from worker.shell.checkpoint import Checkpoint
+from worker.shell.storage.checkpoint import Checkpoint
 
 ROWS, QUICK_ROWS = 10_000_000, 500_000
 REPLAY_BAR_S, RESTORE_BAR_S = 60.0, 10.0  # at 10 M rows

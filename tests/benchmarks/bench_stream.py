@@ -25,7 +25,7 @@ from tests.benchmarks.stream import latency
 from tests.benchmarks.stream.corpus import html_documents, text_documents
 from tests.benchmarks.stream.report import Line, markdown, save
 from tests.benchmarks.stream.scene import PARTITIONS, Progress, Scene, feed
-from worker.shell.broker import EmbeddedKafka
+from worker.devkit.broker import EmbeddedKafka
 
 STREAM = Path(__file__).parent / "stream"
 TEXT_BAR, SHARE_BAR, HTML_BAR, P50_BAR_MS, P99_BAR_MS = 20_000, 0.70, 2_500, 60, 250

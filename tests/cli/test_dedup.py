@@ -20,7 +20,7 @@ from worker.core.document import derive_doc_id
 from worker.errors import StopError
 from worker.log.record import Source
 from worker.settings import Settings
-from worker.shell.files import FileEngine, file_engine
+from worker.shell.files.engine import FileEngine, file_engine
 
 ARTICLE = " ".join(
     f"The committee of the town met in hall {n} and heard that the river had risen by {n * 7} centimetres since "

@@ -15,7 +15,7 @@ import pytest
 
 from tests.busy import stretched
 from tests.conftest import REPOSITORY
-from worker.shell.broker import Runtime
+from worker.devkit.broker import Runtime
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.usefixtures("broker_runtime")]
 

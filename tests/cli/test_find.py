@@ -9,7 +9,7 @@ from pathlib import Path
 from typer.testing import CliRunner, Result
 
 from worker.cli import app
-from worker.shell.sample_crawl import truth_path, write_sample_crawl
+from worker.devkit.sample_crawl import truth_path, write_sample_crawl
 
 NUMBERS = [0, 7, 63, 2**64 - 1, 2**64 - 2, 0, 1 << 40]
 

@@ -82,7 +82,7 @@ def _from_json(values: list[Any]) -> Fingerprint:
 
 
 def _write() -> None:
-    """Give every text the fingerprints that the definition makes today."""
+    """Return every text the fingerprints that the definition makes today."""
     lines: list[dict[str, Any]] = [{"parameters": {name: one.hash for name, one in PARAMETERS.items()}}]
     for line in _lines()[1:]:
         golden, expected = Golden(line["name"], line["text"], {}), {}

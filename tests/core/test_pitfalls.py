@@ -16,9 +16,9 @@ from worker.core.fingerprint import Fingerprinter
 from worker.core.parameters import Parameters
 from worker.core.simhash import hamming_distance
 from worker.core.tokens import tokens
-from worker.shell.sample.article import write_article
-from worker.shell.sample.dice import Dice
-from worker.shell.sample.language import LANGUAGES, load_language
+from worker.devkit.sample.article import write_article
+from worker.devkit.sample.dice import Dice
+from worker.devkit.sample.language import LANGUAGES, load_language
 
 SAMPLES: dict[str, dict[str, list[str]]] = json.loads(
     (Path(__file__).parent / "data" / "prose.json").read_text(encoding="utf-8")

@@ -51,7 +51,7 @@ def delete_records(bootstrap: str, topic: str, before: Mapping[int, int]) -> Non
 
 
 def _behind(client: AdminClient) -> list[str]:
-    """Give the partitions that lack a replica; no answer from a node that has just died or come is no answer yet."""
+    """Return the partitions that lack a replica; no answer from a node that has just died or come is no answer yet."""
     try:
         topics = client.list_topics(timeout=10).topics.values()
     except KafkaException as error:
@@ -74,7 +74,7 @@ def until_in_sync(bootstrap: str, timeout_s: float = EVENTUALLY_S) -> None:
 
 
 def has_leader(bootstrap: str, topic: str) -> bool:
-    """Tell whether a topic's partition 0 has a leader, as the cluster knows it now."""
+    """Return whether a topic's partition 0 has a leader, as the cluster knows it now."""
     parts = AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic, 10).topics[topic].partitions
     return 0 in parts and parts[0].leader >= 0
 

@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import Kafka
 from tests.faults import cluster
 from tests.faults.harness import Deployment
-from worker.shell.broker import EmbeddedKafka
+from worker.devkit.broker import EmbeddedKafka
 
 Deploy = Callable[..., Deployment]
 

@@ -24,7 +24,7 @@ _UNREADABLE = (b"{", b"[]", b'{"url": 1}', b"\xff\xfe", b'{"url": "http://x/"}')
 
 
 def random_words(rng: random.Random, count: int) -> list[str]:
-    """Give text-like words: unrelated texts share the function words only."""
+    """Return text-like words: unrelated texts share the function words only."""
     return [
         rng.choice(_FUNCTION_WORDS) if rng.random() < 0.4 else "".join(rng.choices(_SYLLABLES, k=rng.randint(2, 4)))
         for _ in range(count)
@@ -43,7 +43,7 @@ def _message(doc_id: str, number: int, text: str, *, html: bool = False) -> Mess
 
 def crawl(seed: int, count: int, *, pages: bool = False) -> Iterator[Message]:
     """
-    Give `count` messages: originals, exact and near copies, re-deliveries, new versions, deletions, short and empty
+    Return `count` messages: originals, exact and near copies, re-deliveries, new versions, deletions, short and empty
     texts, and messages that nobody can read.
 
     Args:
@@ -67,7 +67,7 @@ def crawl(seed: int, count: int, *, pages: bool = False) -> Iterator[Message]:
 
 
 def _document(rng: random.Random, draw: float, known: str, text: list[str], doc_id: str) -> tuple[str, list[str]]:
-    """Give doc_id and words of one document: an original, or something like the known one."""
+    """Return doc_id and words of one document: an original, or something like the known one."""
     if draw < 0.45:
         return doc_id, random_words(rng, rng.randint(60, 150))
     if draw < 0.60:  # the same again, elsewhere

@@ -31,11 +31,11 @@ from worker.errors import RetryError
 from worker.log.record import Source
 from worker.log.replica import Rejection
 from worker.settings import Settings
-from worker.shell import kafka_config, topics
-from worker.shell.history import Report
-from worker.shell.kafka import Admin, Feeder, GroupOffsets, TopicReader
+from worker.shell.admin.audit import Report
+from worker.shell.admin.verify import verify
+from worker.shell.kafka import Admin, Feeder, GroupOffsets, TopicReader, topics
+from worker.shell.kafka import config as kafka_config
 from worker.shell.messages import decode_dead_letter, decode_verdict
-from worker.shell.verify import verify
 
 __all__ = ["Deployment", "WorkerProcess"]
 
@@ -102,12 +102,12 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """Give the process id."""
+        """Return the process id."""
         return self._process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """Give the exit code, negative for a signal; None while it runs."""
+        """Return the exit code, negative for a signal; None while it runs."""
         return self._process.poll()
 
     def signal(self, number: signal.Signals) -> None:
@@ -135,21 +135,21 @@ class WorkerProcess:
         return code
 
     def is_stopped(self) -> bool:
-        """Tell whether a SIGSTOP holds it."""
+        """Return whether a SIGSTOP holds it."""
         stat = Path(f"/proc/{self._process.pid}/stat")
         return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "T"
 
     def events(self) -> list[dict[str, Any]]:
-        """Give its log lines that are JSON and whole: the last one may be in the midst of being written."""
+        """Return its log lines that are JSON and whole: the last one may be in the midst of being written."""
         lines = self.log_path.read_bytes().split(b"\n")[:-1]
         return [orjson.loads(line) for line in lines if line.startswith(b"{") and line.endswith(b"}")]
 
     def said(self, event: str) -> bool:
-        """Tell whether it has logged this event."""
+        """Return whether it has logged this event."""
         return any(line.get("event") == event for line in self.events())
 
     def metrics(self, port: int) -> dict[str, float]:
-        """Give what a scrape of its metrics has, by name and labels; nothing while it is not ready."""
+        """Return what a scrape of its metrics has, by name and labels; nothing while it is not ready."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60):
                 pass
@@ -161,7 +161,7 @@ class WorkerProcess:
         return {name: float(value) for name, value in pairs}
 
     def log_tail(self, lines_max: int = 30) -> str:
-        """Give the end of its log."""
+        """Return the end of its log."""
         lines = self.log_path.read_text("utf-8", "replace").splitlines()[-lines_max:]
         return "\n".join([f"--- {self.log_path.name}, exit code {self.exit_code}", *lines])
 
@@ -273,11 +273,11 @@ class Deployment:
             time.sleep(0.05)
 
     def committed(self) -> int:
-        """Give the number of source offsets that the group has committed."""
+        """Return the number of source offsets that the group has committed."""
         return sum(offset or 0 for offset, _ in self.group_offsets().values())
 
     def group_offsets(self) -> dict[int, tuple[int | None, str]]:
-        """Give the group's offset of each partition, with its metadata."""
+        """Return the group's offset of each partition, with its metadata."""
         return self._offsets.get()
 
     def until_committed(self, at_least: int, timeout_s: float = EVENTUALLY_S) -> float:
@@ -336,7 +336,7 @@ class Deployment:
         cluster.append(self.settings.bootstrap, self.settings.topic_fingerprints, self.log()[:records], at_ms)
 
     def read(self, name: str) -> list[Any]:
-        """Give the committed messages of a topic."""
+        """Return the committed messages of a topic."""
         count = self.admin.describe([name])[name].partitions
         ends = {place: stop for place, (_, stop) in self.admin.ends({name: count}).items()}
         reader = TopicReader(kafka_config.reader(self.settings), {name: count}, 20.0, from_beginning=True, ends=ends)
@@ -349,11 +349,11 @@ class Deployment:
         return messages
 
     def log(self) -> list[bytes]:
-        """Give the records of the ordered log."""
+        """Return the records of the ordered log."""
         return [message.value or b"" for message in self.read(self.settings.topic_fingerprints)]
 
     def answers(self) -> list[tuple[tuple[int, int], Said]]:
-        """Give source partition and offset of every committed answer, and what it says."""
+        """Return source partition and offset of every committed answer, and what it says."""
         found: list[tuple[tuple[int, int], Said]] = []
         for message in self.read(self.settings.topic_verdicts):
             verdict: Verdict = decode_verdict(message.value)

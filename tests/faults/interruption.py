@@ -16,10 +16,10 @@ import orjson
 from tests.busy import EVENTUALLY_S
 from tests.faults.crawl import Message, crawl
 from tests.faults.harness import SESSION_TIMEOUT_MS, Deployment, WorkerProcess
+from worker.devkit.broker import EmbeddedKafka
 from worker.settings import Settings
-from worker.shell import kafka_config
-from worker.shell.broker import EmbeddedKafka
 from worker.shell.kafka import Feeder, TopicReader
+from worker.shell.kafka import config as kafka_config
 from worker.shell.kafka.clearing import VOID
 
 __all__ = ["BATCH_DOCUMENTS_MAX", "DOCUMENTS_PER_S", "PARTITIONS", "Gaps", "Subscriber", "interruption"]
@@ -64,7 +64,7 @@ class Subscriber:
     def _read(self) -> None:
         while not self._ended.is_set():
             for message in self._reader.read(0.05):
-                if message.value != VOID:  # which a worker writes to abort it
+                if message.value and message.value != VOID:  # which a worker writes to abort it
                     self.seen_s[orjson.loads(message.value)["source"]["partition"]].append(time.monotonic())
 
     def close(self) -> None:
@@ -111,7 +111,7 @@ def _fed(deployment: Deployment) -> Iterator[None]:
 
 
 def _partitions(process: WorkerProcess) -> set[int]:
-    """Give what a worker has, by its log."""
+    """Return what a worker has, by its log."""
     owned: set[int] = set()
     for line in process.events():
         match line.get("event"):

@@ -24,12 +24,12 @@ import orjson
 from tests.busy import stretched
 from tests.faults.crawl import Message, random_words
 from tests.faults.harness import Deployment, WorkerProcess
-from worker.shell import kafka_config
-from worker.shell.broker import EmbeddedKafka
-from worker.shell.broker.layout import lay_out
-from worker.shell.history import Defect
+from worker.devkit.broker import EmbeddedKafka
+from worker.devkit.broker.layout import lay_out
+from worker.shell.admin.audit import Defect
+from worker.shell.admin.verify import verify
 from worker.shell.kafka import Feeder
-from worker.shell.verify import verify
+from worker.shell.kafka import config as kafka_config
 
 WORKERS = ("w1", "w2", "w3")
 SENTENCES = 4_000
@@ -57,12 +57,12 @@ class Sample(NamedTuple):
     originals: int
 
     def unexplained_mb(self, empty_mb: int) -> float:
-        """Give what it has beyond a worker that is ready and empty, its work and its originals; negative: room left."""
+        """Return bytes beyond those of an empty worker, its work and its originals; negative: room left."""
         return self.resident_mb - empty_mb - WORK_MB_MAX - self.originals * ORIGINAL_BYTES_MAX / 2**20
 
 
 def documents(seed: int, count: int) -> Iterator[Message]:
-    """Give texts of 1 KB: originals, copies under other names (one in seven), re-deliveries and deletions."""
+    """Return texts of 1 KB: originals, copies under other names (one in seven), re-deliveries and deletions."""
     rng = random.Random(seed)
     sentences = [" ".join(random_words(rng, 14)) + "." for _ in range(SENTENCES)]
     kept: list[tuple[str, str]] = []
@@ -100,7 +100,7 @@ def _feed(deployment: Deployment, messages: Iterator[Message], rate: float) -> N
 
 
 def _resident_mb(process: WorkerProcess) -> int:
-    """Give the resident memory that belongs to the process alone (not files that it maps)."""
+    """Return the resident memory that belongs to the process alone (not files that it maps)."""
     for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) >> 10

@@ -9,7 +9,7 @@ import pytest
 from tests.faults.chaos.relay import Relay
 from tests.faults.chaos.run import Chaos
 from tests.faults.chaos.schedule import plan
-from worker.shell.broker import EmbeddedKafka, Runtime
+from worker.devkit.broker import EmbeddedKafka, Runtime
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -13,9 +13,9 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import Message, crawl
+from worker.devkit.broker.layout import lay_out
 from worker.settings import Settings
-from worker.shell.broker.layout import lay_out
-from worker.shell.files import file_engine
+from worker.shell.files.engine import file_engine
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

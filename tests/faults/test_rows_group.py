@@ -12,7 +12,7 @@ from tests.busy import takes_less
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import SESSION_TIMEOUT_MS, TRANSACTION_TIMEOUT_MS, Deployment, WorkerProcess
-from worker.shell.broker.layout import lay_out
+from worker.devkit.broker.layout import lay_out
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 

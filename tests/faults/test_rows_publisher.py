@@ -13,13 +13,13 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.busy import stretched
+from worker.devkit.broker import EmbeddedKafka, Runtime
 from worker.errors import NeardupError, RetryError
 from worker.settings import Settings
-from worker.shell import kafka_config
-from worker.shell.broker import EmbeddedKafka, Runtime
-from worker.shell.faultpoints import Point
 from worker.shell.kafka import Admin, Scope, TopicReader, TransactionalPublisher
+from worker.shell.kafka import config as kafka_config
 from worker.shell.ports import Outgoing
+from worker.shell.runtime.fault_hooks import Point
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow]
 
@@ -116,7 +116,7 @@ class Slot:
             time.sleep(self._random.random() * 0.3)
 
     def _committed(self, offsets: Consumer) -> int:
-        """Give the group's offset; a transaction that never ends hides it for good."""
+        """Return the group's offset; a transaction that never ends hides it for good."""
         asked = [TopicPartition(self._settings.topic_documents, self.number)]
         deadline = time.monotonic() + stretched(PROGRESS_S)
         while True:

@@ -10,7 +10,7 @@ import pytest
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import WorkerProcess
-from worker.shell.broker.layout import lay_out
+from worker.devkit.broker.layout import lay_out
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 

@@ -11,7 +11,7 @@ from tests.faults import cluster
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment, WorkerProcess
-from worker.shell.broker import EmbeddedKafka, Runtime
+from worker.devkit.broker import EmbeddedKafka, Runtime
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 

@@ -25,11 +25,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from tests.conftest import REPOSITORY
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment
+from worker.devkit.broker import EmbeddedKafka, Extras, Runtime
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell import kafka_config
-from worker.shell.broker import EmbeddedKafka, Extras, Runtime
 from worker.shell.kafka import Admin
+from worker.shell.kafka import config as kafka_config
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow]
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment
-from worker.shell.broker import EmbeddedKafka, Runtime
-from worker.shell.verify import Progress, verify
+from worker.devkit.broker import EmbeddedKafka, Runtime
+from worker.shell.admin.verify import Progress, verify
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -22,8 +22,8 @@ from worker.log.record import FORMAT_VERSION, Row, RowKind, Section, Source, enc
 from worker.log.replica import Replica
 from worker.log.retention import Retention
 from worker.log.snapshot import LogIdentity, capture, restore
-from worker.shell.memory_log import MemoryLog, MemoryReader, MemoryWriter
-from worker.shell.ordering import Ordering, Part
+from worker.shell.pipeline.ordering import Ordering, Part
+from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
 
 DEFINITION = Definition("nd1", "0" * 16, SearchRules("exact", 3))
 OTHER = Definition("nd1", "0" * 16, SearchRules("exact", 6))

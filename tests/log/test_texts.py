@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.floods import doc_ids_of_one_xxh64
 from tests.log.test_replica import DEFINITION, Step, record, replay, rows, steps
 from tests.oracle import Oracle, said
-from worker.log.holdings import Holdings
+from worker.log.original_store import OriginalStore
 from worker.log.record import Row
 from worker.log.replica import Replica
 from worker.log.texts import Texts
@@ -79,8 +79,8 @@ def test_row_25_doc_ids_chosen_for_one_hash_have_others() -> None:
 def test_row_25_doc_ids_of_one_hash_change_no_verdict(one: list[Row], taken: list[Step]) -> None:
     """Of other texts they are told apart by their bytes, wherever four hashes are all that there are."""
     with pytest.MonkeyPatch.context() as patch:
-        hashes = Holdings.hashes
-        patch.setattr(Holdings, "hashes", lambda held, doc_ids: hashes(held, doc_ids) & 3)
+        hashes = OriginalStore.hashes
+        patch.setattr(OriginalStore, "hashes", lambda held, doc_ids: hashes(held, doc_ids) & 3)
         records = [record({0: one}, step._replace(partition=0)) for step in taken]
         oracle, replica = Oracle(DEFINITION.search), replay(records)
     for data in records:

@@ -24,17 +24,17 @@ from worker.log.record import FORMAT_VERSION, Row, RowKind, Section, Source, enc
 from worker.log.replica import Rejection, Replica
 from worker.log.retention import Retention
 from worker.settings import Settings
-from worker.shell.faultpoints import Point
-from worker.shell.history import Published, check
-from worker.shell.intake import Batch, Intake
-from worker.shell.loop import Loop, Surroundings
-from worker.shell.memory_log import MemoryLog, MemoryReader
+from worker.shell.admin.audit import Published, check
 from worker.shell.messages import decode_dead_letter, decode_verdict
-from worker.shell.ordering import Ordering
-from worker.shell.ownership import Ownership
+from worker.shell.pipeline.intake import Batch, Intake
+from worker.shell.pipeline.loop import Loop, Surroundings
+from worker.shell.pipeline.ordering import Ordering
+from worker.shell.pipeline.ownership import Ownership
+from worker.shell.pipeline.publishing import Answered, Publishing
 from worker.shell.ports import LogEntry, Outgoing, SourceMessage
-from worker.shell.publishing import Answered, Publishing
-from worker.shell.watchdog import Watchdog
+from worker.shell.runtime.fault_hooks import Point
+from worker.shell.runtime.watchdog import Watchdog
+from worker.shell.storage.memory_log import MemoryLog, MemoryReader
 
 DEFINITION = Definition("nd1", "0" * 16, SearchRules("exact", 3))
 DIRECTED = SearchRules(look_min=700)
@@ -134,7 +134,7 @@ class Rows:
         return True
 
     def rows(self) -> list[Row]:
-        """Give them."""
+        """Return them."""
         return self._rows
 
 
@@ -145,7 +145,7 @@ class RowLookup:
         self._world = world
 
     def submit(self, messages: Sequence[SourceMessage]) -> Rows:
-        """Give the rows of a batch."""
+        """Return the rows of a batch."""
         return Rows([self._world.sources[message.partition][message.offset] for message in messages])
 
 
@@ -158,7 +158,7 @@ class SlowReader(MemoryReader):
         self._held: list[LogEntry] = []
 
     def read(self, wait_s: float) -> list[LogEntry]:
-        """Give some of the records that are there; at least one if there is one and the caller waits."""
+        """Return some of the records that are there; at least one if there is one and the caller waits."""
         self._held += super().read(wait_s)
         count = self._world.random.randint(1 if wait_s else 0, max(len(self._held), 1))
         given, self._held = self._held[:count], self._held[count:]
@@ -232,7 +232,7 @@ class GroupMember:
             del self.owned[partition]
 
     def committed(self, partitions: Sequence[int]) -> dict[int, int | None]:
-        """Give the group's committed offsets."""
+        """Return the group's committed offsets."""
         return {partition: self._world.committed.get(partition) for partition in partitions}
 
     def seek(self, offsets: Mapping[int, int | None]) -> None:
@@ -246,7 +246,7 @@ class GroupMember:
         """Time does not exist."""
 
     def membership(self) -> Membership:
-        """Give member and generation."""
+        """Return member and generation."""
         return Membership(self.member, self._generation)
 
     def close(self) -> None:

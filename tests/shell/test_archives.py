@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from worker.core.document import BodyKind, Document
 from worker.errors import StopError
-from worker.shell.archives import ArchiveReader, Damaged, Found, LeftOut, Record
-from worker.shell.archives.http_message import Response, decoded_body
+from worker.shell.files.archives import ArchiveReader, Damaged, Found, LeftOut, Record
+from worker.shell.files.archives.http_message import Response, decoded_body
 from worker.shell.messages.document import decode_document
 
 PAGE = b"<html><body><p>The harbour master counted the boats twice.</p></body></html>"

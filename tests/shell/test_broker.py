@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Kafka
+from worker.devkit.broker import CLIENT_PORT_DEFAULT, EmbeddedKafka, NodeState, Runtime
+from worker.devkit.broker.java import Java, find_java
+from worker.devkit.broker.layout import is_free, lay_out, server_properties
+from worker.devkit.broker.serving import PortTakenError
+from worker.devkit.broker.wire import Metadata, ask_metadata, decode_answer
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.broker import CLIENT_PORT_DEFAULT, EmbeddedKafka, NodeState, Runtime
-from worker.shell.broker.java import Java, find_java
-from worker.shell.broker.layout import is_free, lay_out, server_properties
-from worker.shell.broker.serving import PortTakenError
-from worker.shell.broker.wire import Metadata, ask_metadata, decode_answer
 
 
 def program(path: Path, script: str) -> Path:

@@ -16,9 +16,9 @@ import pytest
 
 from tests.busy import EVENTUALLY_S, stretched
 from tests.conftest import REPOSITORY, Kafka
-from worker.shell.broker import EmbeddedKafka, Runtime
-from worker.shell.broker.layout import is_free
-from worker.shell.broker.wire import ask_metadata
+from worker.devkit.broker import EmbeddedKafka, Runtime
+from worker.devkit.broker.layout import is_free
+from worker.devkit.broker.wire import ask_metadata
 
 
 def test_one_node_serves(kafka: Kafka) -> None:
@@ -59,7 +59,7 @@ def test_a_context_leaves_nothing_behind(broker_runtime: Runtime) -> None:
 
 OWNER = """
 import sys, time
-from worker.shell.broker import EmbeddedKafka
+from worker.devkit.broker import EmbeddedKafka
 kafka = EmbeddedKafka(nodes=3)
 kafka.start()
 print(kafka.data, kafka.bootstrap, flush=True)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from worker.devkit.broker import jars
+from worker.devkit.broker.jars import Jar, fetch, is_right, listed
 from worker.errors import StopError
-from worker.shell.broker import jars
-from worker.shell.broker.jars import Jar, fetch, is_right, listed
 
 CONTENT = {"alpha": b"a" * 100_000, "beta": b"b" * 200_000, "gamma": b"c" * 50}
 

@@ -20,10 +20,10 @@ from worker.log.definition import Definition
 from worker.log.record import FORMAT_VERSION, Source
 from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity
-from worker.shell.checkpoint import KEPT, Checkpoint, locked
-from worker.shell.faultpoints import Point
-from worker.shell.memory_log import MemoryLog, MemoryReader, MemoryWriter
-from worker.shell.ordering import Ordering
+from worker.shell.pipeline.ordering import Ordering
+from worker.shell.runtime.fault_hooks import Point
+from worker.shell.storage.checkpoint import KEPT, Checkpoint, locked
+from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
 
 LOG = LogIdentity("cluster", b"l" * 16)
 

@@ -10,8 +10,8 @@ from tests.log.test_replica import DEFINITION, TOPIC, one_row
 from tests.log.test_snapshot import LOG, _many, to_bytes
 from worker.log.record import Row, RowKind, Source, decode
 from worker.log.replica import Replica
-from worker.shell import checkpoint as module
-from worker.shell.checkpoint import Checkpoint
+from worker.shell.storage import checkpoint as module
+from worker.shell.storage.checkpoint import Checkpoint
 
 ROWS = 150_000
 STEP = 10_000

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException, Producer
 
 from worker.errors import RetryError
 from worker.settings import Settings
-from worker.shell import kafka_config
+from worker.shell.kafka import config as kafka_config
 from worker.shell.kafka.clearing import VOID, Clearing, Scope
 from worker.shell.ports import Outgoing
 

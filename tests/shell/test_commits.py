@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from tests.busy import stretched
 from worker.errors import RetryError
-from worker.shell.commits import Commits
+from worker.shell.pipeline.commits import Commits
 
 
 def test_an_answer_is_taken_once_and_a_failure_is_asked_again() -> None:

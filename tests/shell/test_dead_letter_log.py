@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from worker.shell.dead_letter_log import INTERVAL_S, DeadLetterLog
+from worker.shell.pipeline.dead_letter_log import INTERVAL_S, DeadLetterLog
 
 
 def test_the_first_of_each_class_and_then_a_count_a_minute() -> None:

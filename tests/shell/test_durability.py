@@ -11,11 +11,10 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Me
 
 from worker.errors import RetryError, StopError
 from worker.settings import Settings
-from worker.shell import topics
-from worker.shell.incarnation import Incarnation
-from worker.shell.kafka import Admin, Topic
+from worker.shell.kafka import Admin, Topic, topics
+from worker.shell.kafka.commit_metadata import CommitMetadata, check
 from worker.shell.kafka.log_time import LogTime
-from worker.shell.lineage import Lineage, check
+from worker.shell.pipeline.incarnation import Incarnation
 
 
 def problems(replicas: int, settings: Settings | None = None, **config: str) -> list[topics.Problem]:
@@ -113,32 +112,32 @@ def test_a_brokers_clock_that_jumps_forward_is_told(expires: bool, ahead_s: int,
     assert all("clock of the broker" in line["remedy"] for line in told)
 
 
-def lineage(log: list[str | None], *committed: Lineage) -> None:
+def commit_metadata(log: list[str | None], *committed: CommitMetadata) -> None:
     """Check against a log that has these digests."""
     check(committed, "a", lambda: len(log), lambda offset: log[offset], group="g", log_topic="f", sleep=lambda _: None)
 
 
 def test_a_log_that_lost_records_and_has_grown_since_is_noticed() -> None:
     """It is longer than what was committed, and another record stands where verdicts were decided."""
-    committed = Lineage("a", 3, "r2"), Lineage("a", 2, "r1"), Lineage("a", 1)
-    lineage(["r0", "r1", "r2", "r3"], *committed)
+    committed = CommitMetadata("a", 3, "r2"), CommitMetadata("a", 2, "r1"), CommitMetadata("a", 1)
+    commit_metadata(["r0", "r1", "r2", "r3"], *committed)
     with pytest.raises(StopError, match=r"record 2 of the log f is not the one.*lost records.*grown again"):
-        lineage(["r0", "r1", "x2", "x3", "x4"], *committed)
+        commit_metadata(["r0", "r1", "x2", "x3", "x4"], *committed)
 
 
 def test_what_cannot_be_compared_is_taken() -> None:
     """Offsets that an older version has committed, and records that retention has deleted."""
-    lineage(["x0", "x1"], Lineage("a", 2))
-    lineage([None, None, "r2"], Lineage("a", 2, "r1"))
+    commit_metadata(["x0", "x1"], CommitMetadata("a", 2))
+    commit_metadata([None, None, "r2"], CommitMetadata("a", 2, "r1"))
     with pytest.raises(StopError, match="another log"):
-        lineage(["x0"], Lineage("b", 1, "x0"))
+        commit_metadata(["x0"], CommitMetadata("b", 1, "x0"))
 
 
 def test_a_lineage_survives_being_written() -> None:
     """As the metadata of an offset; one without a digest, too."""
-    assert Lineage.parse(str(Lineage("0d9f", 7, "5c"))) == Lineage("0d9f", 7, "5c")
-    assert Lineage.parse("log=0d9f next=7") == Lineage("0d9f", 7)
-    assert Lineage.parse("set by hand") is None
+    assert CommitMetadata.parse(str(CommitMetadata("0d9f", 7, "5c"))) == CommitMetadata("0d9f", 7, "5c")
+    assert CommitMetadata.parse("log=0d9f next=7") == CommitMetadata("0d9f", 7)
+    assert CommitMetadata.parse("set by hand") is None
 
 
 class Ids:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from worker.devkit import demo
+from worker.devkit.demo import Demo
 from worker.errors import NeardupError
 from worker.settings import Settings
 from worker.settings.batches import MESSAGE_BYTES_MAX
-from worker.shell import demo
-from worker.shell.crawl_files import CrawlFiles
-from worker.shell.demo import Demo
-from worker.shell.feed import BODY_BYTES_MAX
+from worker.shell.files.crawl import CrawlFiles
+from worker.shell.files.feed import BODY_BYTES_MAX
 
 
 def _warc(*bodies: bytes) -> bytes:

@@ -18,8 +18,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.conftest import REPOSITORY
 from worker.core.verdict import Outcome
 from worker.errors import StopError
-from worker.shell import health, metrics
-from worker.shell.health import HealthServer, Readiness
+from worker.shell.runtime import health, metrics
+from worker.shell.runtime.health import HealthServer, Readiness
 
 
 @pytest.fixture

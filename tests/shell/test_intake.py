@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from tests.shell.simulation import WATCHDOG, GroupMember, World
 from worker.settings import Settings
-from worker.shell.intake import Batch, Intake
-from worker.shell.ownership import Ownership
+from worker.shell.pipeline.intake import Batch, Intake
+from worker.shell.pipeline.ownership import Ownership
 from worker.shell.ports import SourceMessage
-from worker.shell.watchdog import Watchdog
+from worker.shell.runtime.watchdog import Watchdog
 
 BYTES_MAX = 65_536
 
@@ -35,7 +35,7 @@ class _Source(GroupMember):
         self._messages = messages
 
     def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
-        """Give all of them, more than were asked for included."""
+        """Return all of them, more than were asked for included."""
         return self._messages
 
 
@@ -162,7 +162,7 @@ def test_while_there_is_no_room_the_source_is_read_slowly_before_it_is_paused() 
 
 
 class _Polls(_Source):
-    """Gives one list a poll; a function among them is a rebalance that the poll runs."""
+    """Returns one list a poll; a function among them is a rebalance that the poll runs."""
 
     def __init__(self, polls: list[Any]) -> None:
         super().__init__([])
@@ -171,7 +171,7 @@ class _Polls(_Source):
         self.sought: list[Mapping[int, int | None]] = []
 
     def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
-        """Give what comes next."""
+        """Return what comes next."""
         self.asked.append(messages_max)
         given = self._polls.pop(0)
         found: list[SourceMessage] = given() if callable(given) else given

@@ -9,7 +9,7 @@ import pytest
 
 from worker.settings import Settings
 from worker.settings.connection import KAFKA_OPTIONS_REFUSED
-from worker.shell import kafka_config
+from worker.shell.kafka import config as kafka_config
 
 Configure = Callable[[Settings], dict[str, Any]]
 CLIENTS: list[Configure] = [getattr(kafka_config, name) for name in kafka_config.__all__]

@@ -17,8 +17,8 @@ from confluent_kafka import KafkaError
 from tests.conftest import Kafka
 from worker.errors import FencedError, NeardupError, RetryError, StopError
 from worker.settings import Settings
-from worker.shell import kafka_config, topics
-from worker.shell.kafka import Admin, Feeder, GroupConsumer, Scope, TransactionalPublisher, errors, translate
+from worker.shell.kafka import Admin, Feeder, GroupConsumer, Scope, TransactionalPublisher, errors, topics, translate
+from worker.shell.kafka import config as kafka_config
 from worker.shell.ports import Outgoing
 
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import pytest
 
 from worker.settings import Settings
-from worker.shell import kafka_config, topics
-from worker.shell.kafka import Admin, LogAppender, LogConsumer
-from worker.shell.memory_log import MemoryLog, MemoryReader, MemoryWriter
+from worker.shell.kafka import Admin, LogAppender, LogConsumer, topics
+from worker.shell.kafka import config as kafka_config
 from worker.shell.ports import LogEntry, LogReader, LogWriter
+from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
 
 
 class Log(NamedTuple):

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from worker.cli import app
 from worker.settings import Settings
-from worker.shell import kafka_config, logging
+from worker.shell.kafka import config as kafka_config
+from worker.shell.runtime import logging
 
 PASSWORD = "hunter2-of-the-broker"
 PAGE = "<p>what a page says of a person</p>"

@@ -11,8 +11,8 @@ import pytest
 from tests.shell.simulation import History, SimulatedWorker
 from worker.errors import RetryError, StopError
 from worker.settings import Settings
-from worker.shell import kafka_config
 from worker.shell.kafka import GroupConsumer
+from worker.shell.kafka import config as kafka_config
 from worker.shell.ports import Outgoing, SourceMessage
 
 

@@ -51,7 +51,7 @@ def _backlog() -> Iterator[tuple[bytes, bytes]]:
 
 
 def _peak_mb(worker: WorkerProcess) -> int:
-    """Give the most that a process has had in memory so far."""
+    """Return the most that a process has had in memory so far."""
     status = Path(f"/proc/{worker.pid}/status").read_text()
     return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))) // 1_024
 

@@ -11,10 +11,11 @@ from worker.errors import StopError
 from worker.log.definition import Definition
 from worker.log.record import Row, RowKind, Section, Source
 from worker.log.replica import Replica
-from worker.shell import metrics, ordering
-from worker.shell.memory_log import MemoryLog, MemoryReader, MemoryWriter
-from worker.shell.ordering import Ordering
+from worker.shell.pipeline import ordering
+from worker.shell.pipeline.ordering import Ordering
 from worker.shell.ports import LogEntry
+from worker.shell.runtime import metrics
+from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
 
 DEFINITION = Definition("nd1", "0" * 16, SearchRules("exact", 3))
 
@@ -23,7 +24,7 @@ class Silent(MemoryReader):
     """A log that says how long it is, and gives nothing: its leader is away."""
 
     def read(self, wait_s: float) -> list[LogEntry]:
-        """Give nothing."""
+        """Return nothing."""
         return []
 
 

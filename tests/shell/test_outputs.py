@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from worker.errors import StopError
-from worker.shell.outputs import written
+from worker.shell.files.outputs import written
 
 
 def test_an_output_takes_its_place_at_the_end(tmp_path: Path) -> None:

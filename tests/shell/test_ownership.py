@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from worker.shell.ownership import Ownership
+from worker.shell.pipeline.ownership import Ownership
 
 
 def owned(partition: int = 0) -> Ownership:

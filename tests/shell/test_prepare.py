@@ -11,8 +11,8 @@ import pytest
 from worker.core.fingerprint import Fingerprinter
 from worker.log.record import Row, RowKind
 from worker.settings import Settings
+from worker.shell.pipeline.prepare import JOB_BYTES_MAX, Preparer, cut
 from worker.shell.ports import SourceMessage
-from worker.shell.prepare import JOB_BYTES_MAX, Preparer, cut
 
 FETCHED_MS = 1_714_564_800_000
 WORDS = "the harbour master counted the boats twice for the fog had come in early and the lamps were weak"

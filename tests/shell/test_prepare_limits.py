@@ -15,8 +15,8 @@ from tests.conftest import REPOSITORY
 from worker.core.fingerprint import Fingerprinter
 from worker.log.record import RowKind
 from worker.settings import Settings
+from worker.shell.pipeline.prepare import Preparer
 from worker.shell.ports import SourceMessage
-from worker.shell.prepare import Preparer
 
 SIZE = 1 << 20
 SECONDS_A_MIB = 0.6  # processor time; 0.16 was the most that was measured
@@ -86,7 +86,7 @@ import sys
 from pathlib import Path
 from worker.settings import Settings
 from worker.shell.ports import SourceMessage
-from worker.shell.prepare import Preparer
+from worker.shell.pipeline.prepare import Preparer
 
 def held(name):
     lines = Path("/proc/self/status").read_text().splitlines()

@@ -12,10 +12,10 @@ from tests.shell.simulation import TOPIC_ID, History, SimulatedWorker, Transacti
 from worker.errors import FencedError, RetryError, StopError
 from worker.log.record import Source, decode
 from worker.settings import Settings
-from worker.shell.faultpoints import never
-from worker.shell.ownership import Ownership
+from worker.shell.pipeline.ownership import Ownership
+from worker.shell.pipeline.publishing import Answered, Publishing, PublishingThread
 from worker.shell.ports import Outgoing
-from worker.shell.publishing import Answered, Publishing, PublishingThread
+from worker.shell.runtime.fault_hooks import never
 
 
 def one_worker() -> SimulatedWorker:
@@ -184,7 +184,7 @@ def test_the_replica_forgets_what_has_been_committed() -> None:
 
 
 def publishing(publisher: Scripted) -> Publishing:
-    """Give one that sleeps never and may try twice."""
+    """Return one that sleeps never and may try twice."""
     settings = Settings(retries_max=1)
     return Publishing(settings, publisher, Ownership(), never, lambda _seconds: None)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from worker.settings import Settings
-from worker.shell.rebuild import Plan
+from worker.shell.admin.rebuild import Plan
 
 WORDS = "the\nof\nand\n"
 

@@ -19,13 +19,13 @@ from worker.cli import app
 from worker.core.document import Document
 from worker.core.extract import Extracted, extract
 from worker.core.fingerprint import Fingerprinter
-from worker.shell.archives import ArchiveReader, Damaged, Record
+from worker.devkit.sample.article import Article, edited, write_article
+from worker.devkit.sample.crawl import RELATIONS, crawl
+from worker.devkit.sample.dice import Dice
+from worker.devkit.sample.language import LANGUAGES, load_language
+from worker.devkit.sample_crawl import truth_path, write_sample_crawl
+from worker.shell.files.archives import ArchiveReader, Damaged, Record
 from worker.shell.messages.document import decode_document
-from worker.shell.sample.article import Article, edited, write_article
-from worker.shell.sample.crawl import RELATIONS, crawl
-from worker.shell.sample.dice import Dice
-from worker.shell.sample.language import LANGUAGES, load_language
-from worker.shell.sample_crawl import truth_path, write_sample_crawl
 
 DOCUMENTS = 1_500
 SPACED = [code for code in LANGUAGES if load_language(code).joiner]
@@ -173,7 +173,7 @@ def test_fingerprints_of_unrelated_articles_are_unrelated(code: str) -> None:
 
 def test_memory_does_not_grow_with_the_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once the window of recent articles is full, more documents cost nothing; full it holds 2,000 articles."""
-    monkeypatch.setattr("worker.shell.sample.crawl.RECENT_MAX", 100)
+    monkeypatch.setattr("worker.devkit.sample.crawl.RECENT_MAX", 100)
     captures = crawl(1_000_000, 4)
     tracemalloc.start()
     try:

@@ -10,8 +10,8 @@ import pytest
 from tests.conftest import Kafka
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell import kafka_config, topics
-from worker.shell.kafka import Admin
+from worker.shell.kafka import Admin, topics
+from worker.shell.kafka import config as kafka_config
 
 pytestmark = pytest.mark.kafka
 

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from worker.shell.watchdog import EXIT_CODE, Watchdog
+from worker.shell.runtime.watchdog import EXIT_CODE, Watchdog
 
 
 def test_a_call_that_outlives_its_limit_is_reported_by_name() -> None:
@@ -43,8 +43,7 @@ def test_a_call_that_ends_in_time_is_forgotten() -> None:
 
 def test_the_process_ends_while_the_call_hangs() -> None:
     """Nothing in Python can interrupt a call into the client library: the whole process goes."""
-    script = (
-        "import time\nfrom worker.shell.watchdog import Watchdog\nwith Watchdog().limit('x', 0.2): time.sleep(60)\n"
-    )
+    hangs = "with Watchdog().limit('x', 0.2): time.sleep(60)"
+    script = f"import time\nfrom worker.shell.runtime.watchdog import Watchdog\n{hangs}\n"
     done = subprocess.run([sys.executable, "-c", script], timeout=120, capture_output=True, check=False)
     assert done.returncode == EXIT_CODE

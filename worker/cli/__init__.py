@@ -19,7 +19,7 @@ app = typer.Typer(
 @app.callback()
 def _root() -> None:
     """Near-duplicate detection on a live crawl: exactly one verdict for every document."""
-    from worker.shell import logging  # noqa: PLC0415  # 60 ms that `--help` does not need
+    from worker.shell.runtime import logging  # noqa: PLC0415  # 60 ms that `--help` does not need
 
     logging.configure()
 

@@ -11,7 +11,7 @@ import typer
 from worker.cli import app
 
 if TYPE_CHECKING:
-    from worker.shell.broker import EmbeddedKafka, Runtime
+    from worker.devkit.broker import EmbeddedKafka, Runtime
 
 PORT_DEFAULT = 19_092  # the port of the setting `bootstrap`
 PORT_MAX = 65_000  # leaves room for the other ports of three nodes
@@ -51,7 +51,7 @@ def start(
         raise typer.BadParameter(
             f"must be 1 or 3, got {nodes}: a quorum of 2 survives no failure", param_hint="--nodes"
         )
-    from worker.shell.broker import EmbeddedKafka, default_data  # noqa: PLC0415  # for this command only
+    from worker.devkit.broker import EmbeddedKafka, default_data  # noqa: PLC0415  # for this command only
 
     runtime = prepare_with_progress(repository)
     cluster = EmbeddedKafka(nodes, port, data or default_data(), runtime=runtime, detached=True)
@@ -96,7 +96,7 @@ def up(node: NodeArgument, data: DataOption = None) -> None:
 
 def _attach(data: Path | None, node: int = 1) -> EmbeddedKafka:
     """The cluster in this folder, which must have this node."""
-    from worker.shell.broker import EmbeddedKafka, default_data  # noqa: PLC0415  # for these commands only
+    from worker.devkit.broker import EmbeddedKafka, default_data  # noqa: PLC0415  # for these commands only
 
     cluster = EmbeddedKafka.attach((data or default_data()).absolute())
     if node > cluster.nodes:
@@ -109,8 +109,8 @@ def prepare_with_progress(repository: str | None) -> Runtime:
     from rich.console import Console  # noqa: PLC0415  # 50 ms that `--help` does not need
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn  # noqa: PLC0415
 
-    from worker.shell.broker import prepare  # noqa: PLC0415
-    from worker.shell.broker.jars import listed  # noqa: PLC0415
+    from worker.devkit.broker import prepare  # noqa: PLC0415
+    from worker.devkit.broker.jars import listed  # noqa: PLC0415
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     console = Console(file=sys.stderr)

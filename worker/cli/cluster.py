@@ -23,8 +23,8 @@ def await_cluster(settings: Settings) -> None:
     """
     from rich.console import Console  # noqa: PLC0415
 
-    from worker.shell import kafka_config  # noqa: PLC0415
     from worker.shell.kafka import Admin  # noqa: PLC0415
+    from worker.shell.kafka import config as kafka_config  # noqa: PLC0415
 
     with Console(stderr=True).status(f"asking {settings.bootstrap}"):
         Admin(kafka_config.admin(settings), WAIT_S).cluster_id()

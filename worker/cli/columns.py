@@ -57,11 +57,11 @@ class Columns:
         self._names = [column.name for column in columns]
 
     def head(self) -> str:
-        """Give the line of names."""
+        """Return the line of names."""
         return self.line(self._names)
 
     def line(self, cells: Sequence[str]) -> str:
-        """Give one row: a cell for each column, those left out included."""
+        """Return one row: a cell for each column, those left out included."""
         return _GAP.join(self._cell(cells[number], column, width) for number, column, width in self._shown).rstrip()
 
     def _cell(self, text: str, column: Column, width: int) -> str:
@@ -74,5 +74,5 @@ class Columns:
 
 
 def terminal_width() -> int | None:
-    """Give the columns of the terminal, or of $COLUMNS; None for a pipe."""
+    """Return the columns of the terminal, or of $COLUMNS; None for a pipe."""
     return shutil.get_terminal_size((0, 0)).columns or None

@@ -41,7 +41,7 @@ def read_corpus(path: Path, settings: Settings) -> Corpus:
     from worker.cli.progress import report_damage, summary, tracked  # noqa: PLC0415
     from worker.core.document import Deletion  # noqa: PLC0415
     from worker.core.extract import Skipped, extract  # noqa: PLC0415
-    from worker.shell.crawl_files import CrawlFiles  # noqa: PLC0415
+    from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
     from worker.shell.messages import decode_document  # noqa: PLC0415
 
     crawl = CrawlFiles([str(path)], report_damage, fetched_at_default=_NO_TIME)

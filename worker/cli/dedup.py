@@ -36,8 +36,8 @@ def dedup(
     """
     from worker.cli.progress import report_damage, summary, tracked  # noqa: PLC0415
     from worker.core.verdict import Verdict  # noqa: PLC0415
-    from worker.shell.crawl_files import CrawlFiles, with_answers  # noqa: PLC0415
-    from worker.shell.files import file_engine, line_of  # noqa: PLC0415
+    from worker.shell.files.crawl import CrawlFiles, with_answers  # noqa: PLC0415
+    from worker.shell.files.engine import file_engine, line_of  # noqa: PLC0415
 
     crawl = CrawlFiles(files, report_damage, fetched_at_default=fetched_at)
     outcomes: Counter[str] = Counter()

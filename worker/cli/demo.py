@@ -24,8 +24,8 @@ from worker.errors import StopError
 from worker.settings import Settings
 
 if TYPE_CHECKING:
-    from worker.shell.crawl_files import CrawlFiles
-    from worker.shell.demo import Demo
+    from worker.devkit.demo import Demo
+    from worker.shell.files.crawl import CrawlFiles
 
 PARTITIONS_MIN = 6
 COLOURS = {"new": "green", "duplicate": "yellow", "skipped": "dim", "deleted": "red"}
@@ -50,7 +50,7 @@ def demo(
     was answered exactly once; else everything is kept in a folder that is named. Ctrl-C leaves no process, no port and
     no file behind.
     """
-    from worker.shell.demo import Demo, Truth, workers_running  # noqa: PLC0415
+    from worker.devkit.demo import Demo, Truth, workers_running  # noqa: PLC0415
 
     console = Console()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: through every clean-up
@@ -74,7 +74,7 @@ def demo(
 
 @contextmanager
 def _folder(keep: Path | None) -> Iterator[Path]:
-    """Give the folder of one run; one of our own goes at the end, but not after a failure."""
+    """Return the folder of one run; one of our own goes at the end, but not after a failure."""
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
         if any(keep.iterdir()):
@@ -100,7 +100,7 @@ def _crawl(
 ) -> tuple[Path, Path | None]:
     if input_file is not None:
         return input_file, None
-    from worker.shell.sample_crawl import truth_path, write_sample_crawl  # noqa: PLC0415
+    from worker.devkit.sample_crawl import truth_path, write_sample_crawl  # noqa: PLC0415
 
     crawl_file = folder / "crawl.warc.gz"
     with console.status(f"writing a sample crawl of {documents:,} documents (seed {seed})"):
@@ -110,13 +110,13 @@ def _crawl(
 
 
 def _files(crawl_file: Path) -> CrawlFiles:
-    from worker.shell.crawl_files import CrawlFiles  # noqa: PLC0415
+    from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
 
     return CrawlFiles([str(crawl_file)], fetched_at_default="2026-01-01T00:00:00Z")
 
 
 def _settings(stack: ExitStack, console: Console, folder: Path, nodes: int) -> Settings:
-    """Give settings for a cluster: the one that the environment names, with topics of its own, or an embedded one."""
+    """Return settings for a cluster: the one that the environment names, with topics of its own, or an embedded one."""
     if os.environ.get("NEARDUP_BOOTSTRAP"):
         name = f"neardup-demo-{os.getpid()}"
         settings = Settings(
@@ -131,7 +131,7 @@ def _settings(stack: ExitStack, console: Console, folder: Path, nodes: int) -> S
         await_cluster(settings)
         return settings
     from worker.cli.broker import prepare_with_progress  # noqa: PLC0415
-    from worker.shell.broker import EmbeddedKafka  # noqa: PLC0415
+    from worker.devkit.broker import EmbeddedKafka  # noqa: PLC0415
 
     runtime = prepare_with_progress(None)
     with console.status(f"starting Apache Kafka, {nodes} node{'s' if nodes > 1 else ''}"):
@@ -153,7 +153,7 @@ def _table(run: Demo) -> Group:
 
 
 def _summary(console: Console, run: Demo) -> bool:
-    """Print what came of it; tell whether every document was answered exactly once."""
+    """Print what came of it; return whether every document was answered exactly once."""
     across, pairs = run.pairs_across_workers()
     outcomes = run.outcomes
     rows = [

@@ -31,7 +31,7 @@ def read(
     source: Path, documents: Path | None, settings: Settings
 ) -> tuple[NDArray[np.uint64], dict[int, list[str]] | None]:
     """
-    Give different fingerprints, each with the doc_ids that have it; or those of `source`, when no documents are named.
+    Return different fingerprints, each with its doc_ids; those of `source` when no documents are named.
 
     A doc_id that comes again replaces its former self; a deleted one is gone. What has no fingerprint is left out, and
     counted on stderr.
@@ -88,8 +88,8 @@ def _of_lines(path: Path) -> dict[str, int]:
 def _of_documents(path: Path, settings: Settings) -> dict[str, int]:
     from worker.cli.progress import report_damage, summary, tracked  # noqa: PLC0415
     from worker.log.record import RowKind  # noqa: PLC0415
-    from worker.shell.crawl_files import CrawlFiles  # noqa: PLC0415
-    from worker.shell.files import prepared_rows  # noqa: PLC0415
+    from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
+    from worker.shell.files.engine import prepared_rows  # noqa: PLC0415
 
     crawl = CrawlFiles([str(path)], report_damage, fetched_at_default=_NO_TIME)
     held: dict[str, int] = {}

@@ -28,8 +28,8 @@ def feed(
     there was none.
     """
     from worker.cli.progress import report_damage, summary, tracked  # noqa: PLC0415
-    from worker.shell.crawl_files import CrawlFiles  # noqa: PLC0415
-    from worker.shell.feed import BODY_BYTES_MAX, feed_documents  # noqa: PLC0415
+    from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
+    from worker.shell.files.feed import BODY_BYTES_MAX, feed_documents  # noqa: PLC0415
 
     crawl = CrawlFiles(files, report_damage, body_max=BODY_BYTES_MAX, fetched_at_default=fetched_at)
     started = time.monotonic()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from worker.errors import StopError
-from worker.shell.outputs import written
+from worker.shell.files.outputs import written
 
 __all__ = ["drawn"]
 

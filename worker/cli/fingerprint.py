@@ -47,8 +47,8 @@ def fingerprint(
     """
     from worker.cli.progress import report_damage, summary, tracked  # noqa: PLC0415
     from worker.log.record import RowKind  # noqa: PLC0415
-    from worker.shell.crawl_files import CrawlFiles, with_answers  # noqa: PLC0415
-    from worker.shell.files import prepared_rows  # noqa: PLC0415
+    from worker.shell.files.crawl import CrawlFiles, with_answers  # noqa: PLC0415
+    from worker.shell.files.engine import prepared_rows  # noqa: PLC0415
 
     crawl = CrawlFiles(files, report_damage, fetched_at_default=fetched_at)
     without: Counter[str] = Counter()

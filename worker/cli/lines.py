@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from worker.errors import StopError
-from worker.shell.outputs import written
+from worker.shell.files.outputs import written
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +38,7 @@ PART_BYTES = 1 << 24  # read at once: 16 MB of text are some 800,000 numbers
 
 
 def read_fingerprints(source: Path) -> NDArray[np.uint64]:
-    """Give the decimal fingerprints of a file, one a line."""
+    """Return the decimal fingerprints of a file, one a line."""
     with opened(source) as stream:
         return _decimal(stream, str(source))
 

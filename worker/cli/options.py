@@ -57,7 +57,7 @@ Command = Callable[..., Any]
 
 def with_settings(*names: str) -> Callable[[Command], Command]:
     """
-    Give a command an option for each of these settings, which it uses, and `--config`.
+    Return a command an option for each of these settings, which it uses, and `--config`.
 
     The command has a parameter `settings: Settings`; its own parameters stay. Other settings are still read from the
     environment and the file. What is wrong is said in one line each, with exit code 2.
@@ -70,7 +70,7 @@ def with_settings(*names: str) -> Callable[[Command], Command]:
 
 
 def with_cluster(*names: str) -> Callable[[Command], Command]:
-    """Give a command an option for each of these settings and those of the cluster; it runs once that has answered."""
+    """Add to a command an option for each of these settings and the cluster's; it runs once that has answered."""
     return partial(_with_settings, names=(*CLUSTER, *names), prepare=await_cluster)
 
 
@@ -83,7 +83,7 @@ def _with_settings(command: Command, *, names: tuple[str, ...], prepare: Callabl
 
 
 def with_loaded_settings(command: Command) -> Command:
-    """Give a command an option for each setting; it has a parameter `loaded: Loaded`, with the origins."""
+    """Add to a command an option for each setting; it has a parameter `loaded: Loaded`, with the origins."""
     return _with_options(command, "loaded", command, ALL)
 
 
@@ -110,7 +110,7 @@ def _with_options(command: Command, taken: str, run: Command, names: tuple[str, 
 
 
 def _load(flags: dict[str, Any], config: Path | None) -> Loaded:
-    from worker.shell import logging  # noqa: PLC0415
+    from worker.shell.runtime import logging  # noqa: PLC0415
 
     try:
         if "kafka_options" in flags:
@@ -133,7 +133,7 @@ def _name_and_value(text: str) -> tuple[str, str]:
 
 
 def _option(name: str, field: FieldInfo) -> tuple[Any, Any]:
-    """Give type and option of a setting. Values stay text: the settings check them, whatever source they come from."""
+    """Return type and option of a setting. Values stay text: the settings check them, whatever their source."""
     kind = _kind(field)
     notes = [unit_of(field), f"default {default_of(field)}", bounds_of(field), f"${env_name(name)}"]
     help_text = f"{field.description} [{'; '.join(note for note in notes if note)}]"
@@ -148,7 +148,7 @@ def _option(name: str, field: FieldInfo) -> tuple[Any, Any]:
 
 
 def _kind(field: FieldInfo) -> Any:
-    """Give the type of a setting, without None."""
+    """Return the type of a setting, without None."""
     if get_origin(field.annotation) is Literal:
         return field.annotation
     arguments = [part for part in get_args(field.annotation) if part is not type(None)]

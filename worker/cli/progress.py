@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
-    from worker.shell.archives import Damaged, Record
-    from worker.shell.crawl_files import CrawlFiles
+    from worker.shell.files.archives import Damaged, Record
+    from worker.shell.files.crawl import CrawlFiles
 
 __all__ = ["report_damage", "summary", "tracked"]
 
@@ -23,7 +23,7 @@ def report_damage(damaged: Damaged) -> None:
 
 
 def tracked(files: CrawlFiles, doing: str) -> Iterator[Record]:
-    """Give the files' documents, and show how far they have been read."""
+    """Return the files' documents, and show how far they have been read."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),

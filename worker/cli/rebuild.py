@@ -11,7 +11,7 @@ from worker.cli.options import ALL, with_cluster
 from worker.settings import Settings
 
 if TYPE_CHECKING:
-    from worker.shell.rebuild import Plan, Progress
+    from worker.shell.admin.rebuild import Plan, Progress
 
 
 @app.command()
@@ -20,13 +20,13 @@ def rebuild(settings: Settings) -> None:
     """
     Judge all documents anew with other parameters, into a new log and new topics of answers; the old ones stay.
 
-    Give the deployment's names as they are and the parameters as they shall be. The new group, log and topics have
+    Return the deployment's names as they are and the parameters as they shall be. The new group, log and topics have
     the hash of the parameters behind their names, so the same command goes on where it was ended. Ends when the
     documents that were there at its start are answered, and prints the settings to switch workers and subscribers to.
     """
-    from worker.shell import kafka_config  # noqa: PLC0415
-    from worker.shell import rebuild as shell  # noqa: PLC0415
+    from worker.shell.admin import rebuild as shell  # noqa: PLC0415
     from worker.shell.kafka import Admin  # noqa: PLC0415
+    from worker.shell.kafka import config as kafka_config  # noqa: PLC0415
 
     plan = shell.plan(settings, Admin(kafka_config.admin(settings), settings.call_timeout_s))
     _say_what(plan, settings)

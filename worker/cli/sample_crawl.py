@@ -24,7 +24,7 @@ def sample_crawl(
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import MofNCompleteColumn, Progress  # noqa: PLC0415
 
-    from worker.shell.sample_crawl import truth_path, write_sample_crawl  # noqa: PLC0415
+    from worker.devkit.sample_crawl import truth_path, write_sample_crawl  # noqa: PLC0415
 
     console = Console(stderr=True)
     columns = (*Progress.get_default_columns(), MofNCompleteColumn())

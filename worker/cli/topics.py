@@ -16,10 +16,9 @@ app.add_typer(topics_app, name="topics")
 @with_cluster(*TOPICS, "partitions", "replication_factor")
 def create(settings: Settings) -> None:
     """Create the topics that are missing, with the right settings; then check all four."""
-    from worker.shell import kafka_config, topics  # noqa: PLC0415
-    from worker.shell.kafka import Admin  # noqa: PLC0415
+    from worker.shell.kafka import Admin, config, topics  # noqa: PLC0415
 
-    admin = Admin(kafka_config.admin(settings), settings.call_timeout_s)
+    admin = Admin(config.admin(settings), settings.call_timeout_s)
     for name, was_missing in topics.create(admin, settings).items():
         typer.echo(f"{name}: {'created' if was_missing else 'exists'}")
     _check(settings)
@@ -33,10 +32,9 @@ def check(settings: Settings) -> None:
 
 
 def _check(settings: Settings) -> None:
-    from worker.shell import kafka_config, topics  # noqa: PLC0415
-    from worker.shell.kafka import Admin  # noqa: PLC0415
+    from worker.shell.kafka import Admin, config, topics  # noqa: PLC0415
 
-    problems = topics.check(Admin(kafka_config.admin(settings), settings.call_timeout_s), settings)
+    problems = topics.check(Admin(config.admin(settings), settings.call_timeout_s), settings)
     for problem in problems:
         typer.echo(f"{'error' if problem.fatal else 'warning'}: {problem}")
     if not problems:

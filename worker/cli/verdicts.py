@@ -15,7 +15,7 @@ from worker.settings import Settings
 
 if TYPE_CHECKING:
     from worker.core.verdict import Verdict
-    from worker.shell.watch import Seen
+    from worker.shell.admin.watch import Seen
 
 
 class Format(StrEnum):
@@ -85,7 +85,7 @@ def _print(
     follow: bool,
 ) -> None:
     """Print each message for which `row` gives a JSON line and cells; Ctrl-C is the end that `follow` waits for."""
-    from worker.shell.watch import watch  # noqa: PLC0415
+    from worker.shell.admin.watch import watch  # noqa: PLC0415
 
     if output is Format.TABLE:
         typer.echo(columns.head())
@@ -103,7 +103,7 @@ _CHANGED = {"not": "unchanged", "little": "changed a little", "much": "changed m
 
 
 def cells(verdict: Verdict) -> list[str]:
-    """Give what a table shows of a verdict: outcome, bits, URL, and the original or the reason."""
+    """Return what a table shows of a verdict: outcome, bits, URL, and the original or the reason."""
     match, url = verdict.duplicate_of, verdict.url or verdict.doc_id
     if match is None:
         former = verdict.former_version

@@ -12,7 +12,7 @@ from worker.cli.options import TOPICS, with_cluster
 from worker.settings import DECIDING, Settings
 
 if TYPE_CHECKING:
-    from worker.shell.history import Report
+    from worker.shell.admin.audit import Report
 
 
 class Format(StrEnum):
@@ -39,8 +39,8 @@ def verify(
     import orjson  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
 
-    from worker.shell.verify import Progress  # noqa: PLC0415
-    from worker.shell.verify import verify as run  # noqa: PLC0415
+    from worker.shell.admin.verify import Progress  # noqa: PLC0415
+    from worker.shell.admin.verify import verify as run  # noqa: PLC0415
 
     console = Console(stderr=True)
     with console.status("asking for the topics' ends") as status:

@@ -27,7 +27,7 @@ def worker(
 
     SIGTERM and Ctrl-C end it cleanly. Run one a machine; each needs its own --worker-id.
     """
-    from worker.shell.worker import run  # noqa: PLC0415
+    from worker.shell.pipeline.service import run  # noqa: PLC0415
 
     if until_stdin_ends:
         threading.Thread(target=_end_with_stdin, name="stdin", daemon=True).start()

@@ -60,7 +60,7 @@ _XML = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([^"'>]+)["']""")
 @lru_cache(maxsize=1_024)
 def find_codec(label: str) -> str | None:
     """
-    Give the Python codec for a charset's name, read as browsers read it (WHATWG), or None for an unknown one.
+    Return the Python codec for a charset's name, read as browsers read it (WHATWG), or None for an unknown one.
 
     Cost: O(1).
 
@@ -76,7 +76,7 @@ def find_codec(label: str) -> str | None:
 
 def charset_of_content_type(content_type: str | None) -> str | None:
     """
-    Give the charset parameter of a Content-Type header, or None.
+    Return the charset parameter of a Content-Type header, or None.
 
     >>> charset_of_content_type('text/html; charset="Shift_JIS"')
     'Shift_JIS'
@@ -117,7 +117,7 @@ def codec_of(body: bytes, charset: str | None, content_type: str | None, *, is_h
 
 def well_formed(text: str) -> str:
     """
-    Give text without lone surrogates: pairs become their character, single ones U+FFFD.
+    Return text without lone surrogates: pairs become their character, single ones U+FFFD.
 
     JSON can carry them ("\\\\ud800"), UTF-8 cannot, and neither can anything behind this point.
 
@@ -188,7 +188,7 @@ def _detected_codec(body: bytes) -> str:
 
 
 def _known_codec(name: str) -> str | None:
-    """Give Python's name of a codec, or of the wider one that the web means; None when there is no such codec."""
+    """Return Python's name of a codec, or of the wider one that the web means; None when there is no such codec."""
     try:
         found = codecs.lookup(name).name
     except LookupError:

@@ -187,7 +187,7 @@ class _KernelCache(FunctionCache):
         self._turn = _Turn(directory / f".{function.__name__}.lock")
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
-        """Give the code, or None once it is this process' turn to compile it."""
+        """Return the code, or None once it is this process' turn to compile it."""
         self._remove_foreign()
         found = super().load_overload(signature, target_context)  # type: ignore[no-untyped-call]
         if found is None:

@@ -92,12 +92,12 @@ class DirectedIndex:
         """Index `fingerprints[i]` as `rows[i]`, whether it has matches or not."""
         fingerprints, doubts = _columns(fingerprints, doubts)
         rows = rows_of(rows, len(fingerprints))
-        self._tables.care()
+        self._tables.maintain()
         self._tables.insert((fingerprints, doubts), rows)
 
     def renumber(self, rows: NDArray[np.uint32]) -> None:
         """
-        Give the fingerprints that were indexed last, with nothing deleted since, these rows instead of their own.
+        Return the fingerprints that were indexed last, with nothing deleted since, these rows instead of their own.
 
         Raises:
             ValueError: the rows do not ascend beyond those of the others: the earliest match would be another one.
@@ -116,9 +116,9 @@ class DirectedIndex:
         done = np.zeros(len(rows), np.bool_)
         for begin in range(0, len(rows), DELETIONS_MAX):
             part = slice(begin, begin + DELETIONS_MAX)
-            self._tables.care()
+            self._tables.maintain()
             delete_directed(self._tables.words, fingerprints[part], rows[part], done[part])
-        self._tables.care()
+        self._tables.maintain()
         return done
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
@@ -163,7 +163,7 @@ class DirectedIndex:
         done = 0
         while done < count:
             if mode != QUERY:
-                self._tables.care()
+                self._tables.maintain()
             row = first_row + len(self) - before
             done = judge_directed(self._tables.words, fingerprints, doubts, done, row, ranks, mode)
         is_match = ranks < UNRANKED

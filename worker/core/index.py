@@ -119,12 +119,12 @@ class PermutedIndex:
     def insert(self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32]) -> None:
         """Index `fingerprints[i]` as `rows[i]`, whether it has matches or not."""
         fingerprints, rows = column_of(fingerprints), rows_of(rows, len(fingerprints))
-        self._tables.care()
+        self._tables.maintain()
         self._tables.insert((fingerprints,), rows)
 
     def renumber(self, rows: NDArray[np.uint32]) -> None:
         """
-        Give the fingerprints that were indexed last, with nothing deleted since, these rows instead of their own.
+        Return the fingerprints that were indexed last, with nothing deleted since, these rows instead of their own.
 
         Raises:
             ValueError: the rows do not ascend beyond those of the others: the earliest match would be another one.
@@ -154,11 +154,11 @@ class PermutedIndex:
         done = np.zeros(len(rows), np.bool_)
         begin = 0
         while begin < len(rows):
-            self._tables.care()
+            self._tables.maintain()
             end = min(len(rows), begin + DELETIONS_MAX)
             delete(self._tables.words, fingerprints[begin:end], rows[begin:end], done[begin:end])
             begin = end
-        self._tables.care()
+        self._tables.maintain()
         return done
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
@@ -202,7 +202,7 @@ class PermutedIndex:
         done = 0
         while done < len(column):
             if mode != QUERY:
-                self._tables.care()
+                self._tables.maintain()
             row = first_row + len(self) - before
             done = judge(self._tables.words, column, done, row, rows, distances, mode, self._tables.ahead)
         return Judgement(rows, distances, np.zeros(len(column), np.uint16), int(np.count_nonzero(rows < 0)))

@@ -37,7 +37,7 @@ class _LinkedLibrary(JITCodeLibrary):
         return _Generator(self._codegen)
 
     def get_pointer_to_function(self, _name: str) -> int:
-        """Give no address: nobody calls it from outside."""
+        """Return no address: nobody calls it from outside."""
         self._ensure_finalized()  # type: ignore[no-untyped-call]
         return 0
 

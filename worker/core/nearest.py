@@ -10,7 +10,7 @@ __all__ = ["nearest"]
 
 def nearest(fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], to: int, count: int) -> list[tuple[int, int]]:
     """
-    Give the `count` fingerprints most similar to one as (row, distance), by distance, then row.
+    Return the `count` fingerprints most similar to one as (row, distance), by distance, then row.
 
     Args:
         fingerprints: uint64[n] in any order.

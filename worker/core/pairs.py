@@ -72,7 +72,7 @@ def _meet(
     keys: NDArray[np.uint64], shift: np.uint64, limit: np.uint64, earlier: NDArray[np.uint64], found: NDArray[np.uint64]
 ) -> int:
     """
-    Compare all grouped keys that share their bits from `shift` up; give the number of matches.
+    Compare all grouped keys that share their bits from `shift` up; return the number of matches.
 
     A match that agrees in one of the `earlier` masks has been given by an earlier table. Matches go to `found` as long
     as it has room.
@@ -121,7 +121,7 @@ def all_pairs(
     on_table: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Iterator[NDArray[np.uint64]]:
     """
-    Give all pairs of different fingerprints within `max_distance` bits, table by table.
+    Return all pairs of different fingerprints within `max_distance` bits, table by table.
 
     Args:
         fingerprints: uint64[n] in any order; equal ones count once.
@@ -175,7 +175,7 @@ def clusters(
     on_table: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> list[NDArray[np.uint64]]:
     """
-    Give the connected components of the pairs within `max_distance`: each ascending, at least two, by their smallest.
+    Return the connected components of the pairs within `max_distance`: each ascending, at least two, by their smallest.
 
     Arguments, errors and cost are those of `all_pairs`; the pairs are not kept.
 
@@ -191,7 +191,7 @@ def clusters(
 
 
 def components(parent: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Give the members of each component of two or more, from the smallest member that each entry names."""
+    """Return the members of each component of two or more, from the smallest member that each entry names."""
     members = np.flatnonzero(np.bincount(parent)[parent] > 1)  # mostly few: the others are not so much as named
     order = members[np.argsort(parent[members], kind="stable")]
     starts = np.flatnonzero(np.diff(parent[order], prepend=-1))
@@ -217,7 +217,7 @@ def _grouped(keys: NDArray[np.uint64], prefix_bits: int) -> NDArray[np.uint64]:
 
 
 def _shifts(table: Permutation) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]:
-    """Give for each block its place in a fingerprint, its mask at the right end, its place in this table."""
+    """Return for each block its place in a fingerprint, its mask at the right end, its place in this table."""
     tops = np.cumsum([block.width for block in table.blocks])
     return (
         np.array([block.shift for block in table.blocks], np.uint64),

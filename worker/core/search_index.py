@@ -33,7 +33,7 @@ class SearchIndex(Protocol):
         """Take rows out."""
 
     def renumber(self, rows: NDArray[np.uint32]) -> None:
-        """Give those that were indexed last these rows."""
+        """Return those that were indexed last these rows."""
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Copy the content as columns in row order."""

@@ -22,10 +22,10 @@ from worker.core.verdict import (
     similarity_at,
 )
 from worker.log.definition import Definition
-from worker.log.holdings import Holdings
+from worker.log.original_store import OriginalStore
 from worker.log.record import Record, RowKind
 
-__all__ = ["JUDGED_COLUMNS", "Answer", "Judged", "JudgedRows", "Rejection", "Remark", "write_answers"]
+__all__ = ["JUDGED_COLUMNS", "Answer", "Judged", "JudgedRows", "ReasonCode", "Rejection", "write_answers"]
 
 
 class Rejection(NamedTuple):
@@ -38,7 +38,7 @@ class Rejection(NamedTuple):
 Answer = Verdict | Rejection
 
 
-class Remark(IntEnum):
+class ReasonCode(IntEnum):
     """What the outcome alone does not tell."""
 
     NONE = 0
@@ -48,10 +48,10 @@ class Remark(IntEnum):
 
 
 _REASONS = {
-    Remark.NONE: None,
-    Remark.REDELIVERED: "redelivered",
-    Remark.REMOVED: "removed",
-    Remark.NOT_AN_ORIGINAL: "not-an-original",
+    ReasonCode.NONE: None,
+    ReasonCode.REDELIVERED: "redelivered",
+    ReasonCode.REMOVED: "removed",
+    ReasonCode.NOT_AN_ORIGINAL: "not-an-original",
 }
 
 
@@ -62,7 +62,7 @@ class Judged(NamedTuple):
     formers: NDArray[np.int64]  # the row of the former version, or -1
     distances: NDArray[np.uint8]
     looks: NDArray[np.uint16]  # thousandths; 0 where the search took no second look
-    remarks: NDArray[np.uint8]  # a Remark
+    remarks: NDArray[np.uint8]  # a ReasonCode
     documents: NDArray[np.int64]  # originals in the index when the row was judged
     horizon_ms: int | None  # originals seen before it had left by then; None: none had
 
@@ -94,14 +94,14 @@ class JudgedRows(NamedTuple):
     timestamp_ms: int
 
     def offsets(self) -> list[int]:
-        """Give the source offset of each row."""
+        """Return the source offset of each row."""
         offsets: list[int] = self.record.offsets[self.first : self.stop].tolist()
         return offsets
 
 
 def write_answers(
     rows: JudgedRows,
-    held: Holdings,
+    held: OriginalStore,
     definition: Definition,
     partition: int,
     topic: str,
@@ -156,8 +156,8 @@ def write_answers(
         )  # fmt: skip
 
 
-def _matches(rows: JudgedRows, held: Holdings, search: SearchRules) -> dict[int, DuplicateOf]:
-    """Give what each duplicate is a duplicate of, by its place among the rows."""
+def _matches(rows: JudgedRows, held: OriginalStore, search: SearchRules) -> dict[int, DuplicateOf]:
+    """Return what each duplicate is a duplicate of, by its place among the rows."""
     record, first, stop, judged, _, _ = rows
     kinds = record.kinds[first:stop]
     found = judged.originals
@@ -185,7 +185,7 @@ def _matches(rows: JudgedRows, held: Holdings, search: SearchRules) -> dict[int,
     return matches
 
 
-def _formers(rows: JudgedRows, held: Holdings, search: SearchRules) -> dict[int, FormerVersion]:
+def _formers(rows: JudgedRows, held: OriginalStore, search: SearchRules) -> dict[int, FormerVersion]:
     """Return the former version of each row that has one, by its place among the rows."""
     record, first, _, judged, _, _ = rows
     places = np.flatnonzero(judged.formers >= 0)

@@ -157,5 +157,5 @@ class Declared(NamedTuple):
 
 
 def is_declaration(data: bytes) -> bool:
-    """Tell whether a record means to declare a definition."""
+    """Return whether a record means to declare a definition."""
     return data.startswith(_PREFIX)

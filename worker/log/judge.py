@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from worker.core.exact import ExactTable
 from worker.core.search import SearchRules
-from worker.log.answers import Answer, Judged, JudgedRows, Remark, write_answers
+from worker.log.answers import Answer, Judged, JudgedRows, ReasonCode, write_answers
 from worker.log.definition import Definition
-from worker.log.holdings import Holdings, repeated
+from worker.log.original_store import OriginalStore, repeated
 from worker.log.record import Record, RowKind
 from worker.log.retention import ENDLESS, Retention
 from worker.log.texts import Texts
@@ -54,11 +54,11 @@ class Judge:
         replaces: bool = False,
     ) -> None:
         self._replaces = replaces
-        self.held = Holdings(search, has_times=not retention.is_endless, documents_expected=documents_expected)
+        self.held = OriginalStore(search, has_times=not retention.is_endless, documents_expected=documents_expected)
         self.clock_ms = 0  # the log's: the largest time stamp so far
         self.horizon_ms: int | None = None  # originals seen before it have left; None: none has
         self._retention = retention
-        self._met: list[int] = []  # originals that this record has brought again
+        self._seen_again: list[int] = []  # originals that this record has brought again
 
     def judge(self, record: Record, fresh: NDArray[np.bool_], timestamp_ms: int = 0) -> Judged:
         """
@@ -125,7 +125,7 @@ class Judge:
     def _renew(self, judged: Judged) -> None:
         """Move the originals that this record has brought again to the end of the queue, unless they stand near it."""
         held, retention = self.held, self._retention
-        met, self._met = self._met, []
+        met, self._seen_again = self._seen_again, []
         if not retention.renews or held.seen is None:
             return
         rows = np.unique(np.concatenate([judged.originals[judged.originals >= 0], np.array(met, np.int64)]))
@@ -167,8 +167,8 @@ class Judge:
             for row in rows:
                 self._judge_batch(record, hashes, np.array([row]), judged, changes)
             return
-        judged.remarks[rows[is_again]] = Remark.REDELIVERED
-        self._met += formers[is_again].tolist()
+        judged.remarks[rows[is_again]] = ReasonCode.REDELIVERED
+        self._seen_again += formers[is_again].tolist()
         rows, formers, others = rows[~is_again], formers[~is_again], others[~is_again]
         begin = 0
         for end in [*self._cuts(record, rows, formers, others), len(rows)]:
@@ -183,7 +183,7 @@ class Judge:
         judged.formers[rows[told >= 0]] = told[told >= 0]
 
     def _is_same(self, formers: NDArray[np.int64], record: Record, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell which rows have a former version of the same content."""
+        """Return which rows have a former version of the same content."""
         is_same = formers >= 0
         known = np.flatnonzero(is_same)
         is_same[known] = self.held.is_content(formers[known], record, rows[known])
@@ -286,7 +286,7 @@ class Judge:
     ) -> None:
         """Take the original of this row's doc_id out of the index."""
         [original] = self.held.find_many(hashes[row : row + 1], record.doc_ids.take(np.array([row]))).tolist()
-        judged.remarks[row] = Remark.NOT_AN_ORIGINAL if original < 0 else Remark.REMOVED
+        judged.remarks[row] = ReasonCode.NOT_AN_ORIGINAL if original < 0 else ReasonCode.REMOVED
         if original >= 0:
             self.held.remove(np.array([original]))
             changes[row] -= 1

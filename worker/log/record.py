@@ -218,7 +218,7 @@ def _columns(record_format: int) -> tuple[tuple[str, str], ...]:
 def _checked(
     offsets: NDArray[np.int64], spans: Sequence[SectionRows], columns: Mapping[str, NDArray[Any]]
 ) -> NDArray[np.int64]:
-    """Give the rows' offsets, when they ascend within their sections and whatever reads the rows can take them."""
+    """Return the rows' offsets, when they ascend within their sections and whatever reads the rows can take them."""
     for span in spans:
         mine = offsets[span.row_first : span.row_stop]
         if len(mine) and not (mine[0] >= span.first and mine[-1] < span.stop and (mine[1:] > mine[:-1]).all()):
@@ -261,7 +261,7 @@ def _texts(data: bytes, at: int, lengths: Iterable[NDArray[np.generic]]) -> list
 
 
 def _well_formed(texts: Texts) -> Texts:
-    """Give texts that are UTF-8, each for itself: none begins in the middle of a character."""
+    """Return texts that are UTF-8, each for itself: none begins in the middle of a character."""
     try:
         texts.data.tobytes().decode("utf-8", "surrogatepass")
     except UnicodeDecodeError as error:

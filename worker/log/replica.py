@@ -142,7 +142,7 @@ class Replica:
             rows      live dead dead live dead(named) dead live
             become     0              1      2               3
 
-        Their order stays, and no rule asks for more, so no verdict changes. Cost: that of `Holdings.compact`, a pause.
+        Their order stays, no rule asks for more: no verdict changes. Cost: that of `OriginalStore.compact`, a pause.
         """
         held = self.judge.held
         first = held.originals.first

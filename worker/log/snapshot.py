@@ -17,7 +17,7 @@ from worker.errors import StopError
 from worker.log.answers import JUDGED_COLUMNS, Judged
 from worker.log.coverage import Coverage, Span
 from worker.log.definition import Declared, Definition
-from worker.log.holdings import BY_ROW
+from worker.log.original_store import BY_ROW
 from worker.log.pending import Pending
 from worker.log.record import Record, Source, decode
 from worker.log.replica import Replica

@@ -48,7 +48,7 @@ def setting(
 
 
 def unit_of(field: FieldInfo) -> str:
-    """Give the unit that a setting was declared with."""
+    """Return the unit that a setting was declared with."""
     return str(_extra(field)["unit"])
 
 

@@ -46,7 +46,7 @@ class Loaded(NamedTuple):
 
 def flag_name(name: str) -> str:
     """
-    Give a setting's flag.
+    Return a setting's flag.
 
     >>> flag_name("batch_wait_ms")
     '--batch-wait-ms'
@@ -69,7 +69,7 @@ def flag(settings: Settings, name: str) -> str:
 
 def env_name(name: str) -> str:
     """
-    Give a setting's environment variable.
+    Return a setting's environment variable.
 
     >>> env_name("batch_wait_ms")
     'NEARDUP_BATCH_WAIT_MS'

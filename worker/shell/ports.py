@@ -48,10 +48,10 @@ class GroupSource(Protocol):
     """The source topic, read as a member of the consumer group. One thread calls it."""
 
     def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
-        """Give what has come, at most `messages_max`, after at most `wait_s`; runs the rebalance callbacks."""
+        """Return what has come, at most `messages_max`, after at most `wait_s`; runs the rebalance callbacks."""
 
     def committed(self, partitions: Sequence[int]) -> dict[int, int | None]:
-        """Give the group's committed offsets; None where it has committed none."""
+        """Return the group's committed offsets; None where it has committed none."""
 
     def seek(self, offsets: Mapping[int, int | None]) -> None:
         """Read on from these offsets; None is the beginning."""
@@ -63,7 +63,7 @@ class GroupSource(Protocol):
         """Fetch again."""
 
     def membership(self) -> Any:
-        """Give the proof of membership that a commit carries; it changes with every rebalance."""
+        """Return the proof of membership that a commit carries; it changes with every rebalance."""
 
     def close(self) -> None:
         """Leave the group."""
@@ -73,16 +73,16 @@ class LogReader(Protocol):
     """The ordered log, read by every worker from wherever its replica stands."""
 
     def read(self, wait_s: float) -> list[LogEntry]:
-        """Give the records that are there, in order; wait up to `wait_s` for the first."""
+        """Return the records that are there, in order; wait up to `wait_s` for the first."""
 
     def position(self) -> int:
-        """Give the offset below which everything has been read; the log's gaps count, unlike a record's offset."""
+        """Return the offset below which everything has been read; the log's gaps count, unlike a record's offset."""
 
     def end(self) -> tuple[int, int]:
-        """Give the log's first offset and the offset behind its last record."""
+        """Return the log's first offset and the offset behind its last record."""
 
     def end_seen(self) -> int:
-        """Give the offset behind the last record as far as it is known without asking; any thread may call it."""
+        """Return the offset behind the last record as far as it is known without asking; any thread may call it."""
 
     def close(self) -> None:
         """Stop reading."""
@@ -92,7 +92,7 @@ class LogWriter(Protocol):
     """The ordered log, to append to."""
 
     def append(self, records: Sequence[bytes]) -> int:
-        """Append in order and wait until all are durable; give the offset of the last. A failure is final."""
+        """Append in order and wait until all are durable; return the offset of the last. A failure is final."""
 
     def close(self) -> None:
         """Stop writing."""

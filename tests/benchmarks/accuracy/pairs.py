@@ -12,8 +12,8 @@ import orjson
 
 from worker.cli.corpus import Corpus, read_corpus, read_pairs
 from worker.core.evaluation import Pairs
+from worker.devkit.sample_crawl import truth_path, write_sample_crawl
 from worker.settings import Settings
-from worker.shell.sample_crawl import truth_path, write_sample_crawl
 
 __all__ = ["Sample", "corpus_samples", "crawl_samples"]
 

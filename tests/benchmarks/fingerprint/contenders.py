@@ -38,19 +38,19 @@ class Contender:
     """One that gives 64-bit fingerprints."""
 
     def hold(self, texts: list[str]) -> Any:
-        """Give the texts as `run` takes them."""
+        """Return the texts as `run` takes them."""
         return texts
 
     def run(self, held: Any) -> Any:
-        """Give a fingerprint a text."""
+        """Return a fingerprint a text."""
         raise NotImplementedError
 
     def distinct(self, one: Any, others: Any) -> NDArray[np.bool_]:
-        """Tell which rows differ by more than the limit."""
+        """Return which rows differ by more than the limit."""
         return np.bitwise_count(one ^ others) > DISTANCE_MAX
 
     def shares(self, texts: list[str]) -> list[float] | None:
-        """Give the share of the texts with each bit set; None where that can't be seen."""
+        """Return the share of the texts with each bit set; None where that can't be seen."""
         made = np.array(self.run(self.hold(texts)))
         if made.dtype != np.uint64 or made.ndim > 1:
             return None

@@ -11,9 +11,9 @@ from typing import Any
 import orjson
 
 from worker.core.language import detect
-from worker.shell.sample.article import write_article
-from worker.shell.sample.dice import Dice
-from worker.shell.sample.language import LANGUAGES, load_language
+from worker.devkit.sample.article import write_article
+from worker.devkit.sample.dice import Dice
+from worker.devkit.sample.language import LANGUAGES, load_language
 
 __all__ = ["CHANGES", "corpus_texts", "cut", "quality_texts", "speed_texts"]
 

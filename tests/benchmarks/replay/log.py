@@ -90,7 +90,7 @@ def _record(random: np.random.Generator, prints: NDArray[np.uint64], number: int
 
 
 def read_log(path: Path) -> Iterator[bytes]:
-    """Give the records in order."""
+    """Return the records in order."""
     with path.open("rb", buffering=1 << 20) as file:
         while length := file.read(_LENGTH.size):
             yield file.read(_LENGTH.unpack(length)[0])

@@ -15,7 +15,7 @@ import orjson
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 from worker.settings import Settings
-from worker.shell import kafka_config
+from worker.shell.kafka import config as kafka_config
 
 _RECORD = bytes(110)  # of the log, for one document
 

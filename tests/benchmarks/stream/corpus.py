@@ -104,7 +104,7 @@ class _Articles:
         self._shares = np.array([share for share, _ in LANGUAGES.values()])
 
     def text(self) -> tuple[str, str]:
-        """Give the next article's language and text."""
+        """Return the next article's language and text."""
         rng = self.rng
         if self._recent and rng.random() < DUPLICATES:
             language, words = self._recent[int(rng.integers(len(self._recent)))]
@@ -142,7 +142,7 @@ def _message(number: int, language: str, body: dict[str, str], title: str) -> Me
 
 
 def text_documents(count: int, seed: int = 1, body_bytes: int = 4_800) -> Iterator[Message]:
-    """Give `count` text documents of 5 KB on average, the JSON around the text included."""
+    """Return `count` text documents of 5 KB on average, the JSON around the text included."""
     articles = _Articles(seed, body_bytes)
     for number in range(count):
         language, text = articles.text()
@@ -151,7 +151,7 @@ def text_documents(count: int, seed: int = 1, body_bytes: int = 4_800) -> Iterat
 
 def html_documents(count: int, seed: int = 2, page_bytes: int = 56_000) -> Iterator[Message]:
     """
-    Give `count` pages of 56 KB: an article of 8 KB in a site's template.
+    Return `count` pages of 56 KB: an article of 8 KB in a site's template.
 
     By bytes: a sixth scripts and styles, a sixth article with links in it, the rest menus, comments, and lists of
     links and cards. 54 tags a KB, where crawled pages have about 33. All but the article differs in copies.

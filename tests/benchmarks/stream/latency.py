@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.benchmarks.stream.corpus import Message
 from tests.benchmarks.stream.scene import PARTITIONS
 from worker.settings import Settings
-from worker.shell import kafka_config
+from worker.shell.kafka import config as kafka_config
 
 __all__ = ["Latency", "measure"]
 

@@ -30,7 +30,7 @@ class Line:
 
 
 def markdown(lines: Sequence[Line], where: dict[str, Any]) -> str:
-    """Give the table as Markdown."""
+    """Return the table as Markdown."""
     rows = ["| workload | what | measured | ratio | bar | |", "|---|---|---|---|---|---|"]
     for line in lines:
         ratio = "" if line.ratio is None else f"{line.ratio:.2f} × {line.ratio_to}"

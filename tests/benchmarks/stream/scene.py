@@ -16,8 +16,8 @@ from confluent_kafka import Producer
 
 from tests.benchmarks.stream.corpus import Message
 from worker.settings import Settings
-from worker.shell import kafka_config, topics
-from worker.shell.kafka import Admin, GroupOffsets
+from worker.shell.kafka import Admin, GroupOffsets, topics
+from worker.shell.kafka import config as kafka_config
 
 __all__ = ["PARTITIONS", "Progress", "Scene", "feed"]
 
@@ -47,7 +47,7 @@ class Scene:
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def settings(self, **more: Any) -> Settings:
-        """Give the settings that a worker of this scene has."""
+        """Return the settings that a worker of this scene has."""
         return Settings(
             bootstrap=self.bootstrap,
             group=self.name,

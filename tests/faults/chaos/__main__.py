@@ -13,7 +13,7 @@ from tests.faults.chaos.checker import judge, load
 from tests.faults.chaos.relay import Relay
 from tests.faults.chaos.run import Chaos, Outcome
 from tests.faults.chaos.schedule import plan
-from worker.shell.broker import EmbeddedKafka
+from worker.devkit.broker import EmbeddedKafka
 
 
 def _arguments() -> argparse.Namespace:

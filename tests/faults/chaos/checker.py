@@ -16,7 +16,7 @@ from worker.errors import DocumentError
 from worker.log.definition import Definition
 from worker.log.record import Source
 from worker.log.replica import Rejection
-from worker.shell.history import Defect, Published, Report, check
+from worker.shell.admin.audit import Defect, Published, Report, check
 from worker.shell.messages import decode_dead_letter, decode_verdict
 from worker.shell.ports import LogEntry, SourceMessage
 
@@ -56,7 +56,7 @@ class Result(NamedTuple):
 
     @property
     def clean(self) -> bool:
-        """Tell whether nothing is wrong."""
+        """Return whether nothing is wrong."""
         return not (self.lost or self.repeated or self.wrong)
 
 
@@ -91,7 +91,7 @@ def judge(topics: Topics) -> Result:
 
 
 def _disagreements(topics: Topics) -> list[str]:
-    """Give the answers that the oracle does not give."""
+    """Return the answers that the oracle does not give."""
     oracle = Oracle.of(topics.definition)
     for entry in topics.log:
         oracle.apply(entry.value)
@@ -109,7 +109,7 @@ def _disagreements(topics: Topics) -> list[str]:
 
 
 def _read(published: Published) -> tuple[tuple[int, int], Said]:
-    """Give which source offset an answer is for, and what it says."""
+    """Return which source offset an answer is for, and what it says."""
     if published.is_dead_letter:
         letter = decode_dead_letter(published.key, published.value, published.headers)
         return (letter.source_partition, letter.source_offset), said(Rejection(letter.code, letter.text))

@@ -22,9 +22,9 @@ from tests.faults.chaos.relay import Relay
 from tests.faults.chaos.schedule import FEED_S, WORKERS, Fault, Kind, Schedule
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment, WorkerProcess
+from worker.devkit.broker import EmbeddedKafka
 from worker.errors import NeardupError
-from worker.shell.broker import EmbeddedKafka
-from worker.shell.history import Published
+from worker.shell.admin.audit import Published
 from worker.shell.ports import LogEntry, SourceMessage
 
 __all__ = ["Chaos", "Outcome"]
@@ -52,7 +52,7 @@ class Outcome(NamedTuple):
 
     @property
     def clean(self) -> bool:
-        """Tell whether everything was answered once, rightly and in time, and no worker hung or crashed."""
+        """Return whether everything was answered once, rightly and in time, and no worker hung or crashed."""
         return self.result.clean and not self.unconsumed and not self.hung and not self.crashed
 
     def line(self) -> str:

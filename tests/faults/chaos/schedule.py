@@ -6,7 +6,7 @@ import random
 from enum import StrEnum
 from typing import NamedTuple
 
-from worker.shell.faultpoints import Point
+from worker.shell.runtime.fault_hooks import Point
 
 __all__ = ["Fault", "Kind", "Schedule", "plan"]
 
@@ -95,7 +95,7 @@ class Schedule(NamedTuple):
 
 def plan(seed: int) -> Schedule:
     """
-    Give the run of this seed.
+    Return the run of this seed.
 
     A worker or node has one fault at a time, and no two nodes are away at once: with two of three gone nothing can be
     written, and there is nothing to prove.

@@ -8,7 +8,7 @@ The tables of the index: how fingerprints lie in memory, and the kernels that fi
     placing   into every table, and out again
     judging   the kernels that Python calls
     columns   memory that grows and shrinks in place
-    care      a bucket store is made longer before it is full
+    maintenance  a bucket store is made longer before it is full
     slots     all of an index but its tables, for either search
     content   all of an exact index, between the kernels and `PermutedIndex`
 

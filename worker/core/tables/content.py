@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from worker.core.permutation import BITS as BITS_ALL
 from worker.core.permutation import Layout
-from worker.core.tables.care import Buckets
 from worker.core.tables.judging import INSERT_GIVEN, judge
+from worker.core.tables.maintenance import Buckets
 from worker.core.tables.search import GOLDEN
 from worker.core.tables.slots import Slots
 from worker.core.tables.words import (

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from worker.core.search import BITS as BITS_ALL
 from worker.core.search import SearchRules
-from worker.core.tables.care import Buckets
 from worker.core.tables.directing import judge_directed
 from worker.core.tables.judging import INSERT_GIVEN
+from worker.core.tables.maintenance import Buckets
 from worker.core.tables.patterns import FILTER_MASK, scratch_words
 from worker.core.tables.slots import Slots
 from worker.core.tables.words import (

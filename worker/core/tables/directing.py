@@ -1,7 +1,7 @@
 """
 Judging by directed search: the kernels that Python calls, for a batch of fingerprints, one after the other.
 
-They change what the columns hold, never the columns: where one is full they stop, and the care makes it longer. While
+They change what the columns hold, never the columns: where one is full they stop; maintenance makes it longer. While
 one fingerprint is searched, the memory of the next two is asked for, probe by probe.
 """
 

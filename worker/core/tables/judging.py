@@ -1,7 +1,7 @@
 """
 Judging: the kernels that Python calls, for a batch of fingerprints, one after the other.
 
-They change what the columns hold, never the columns: where one is full they stop, and `Tables.care` makes it longer.
+They change what the columns hold, never the columns: where one is full they stop; `Tables.maintain` makes it longer.
 """
 
 from __future__ import annotations

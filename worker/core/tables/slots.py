@@ -1,5 +1,5 @@
 """
-The slots of an index, the dense columns of what it holds, and the care of all its memory: the same for either search.
+The slots of an index, the dense columns of what it holds, and maintenance of its memory: the same for either search.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.tables.care import Buckets
 from worker.core.tables.columns import MappedColumn
+from worker.core.tables.maintenance import Buckets
 from worker.core.tables.words import BITS, FINGERPRINTS, FLAT, INDEX_WORDS, ROWS, SIZE, SLOTS, TABLES
 
 __all__ = ["Slots"]
@@ -74,7 +74,7 @@ class Slots(ABC):
         """One of the columns by slot. A view: keep it no longer than until the next change."""
         return self._columns[place].array[: len(self)]
 
-    def care(self) -> None:
+    def maintain(self) -> None:
         """Make room for at least one more fingerprint, and give back what is no longer needed. Before each change."""
         size = len(self)
         if self.flat and size >= self.flat_below:
@@ -98,7 +98,7 @@ class Slots(ABC):
 
     def insert(self, held: tuple[NDArray[np.uint64], ...], rows: NDArray[np.uint32]) -> None:
         """Index `held[0][i]` as `rows[i]`; `held[1]` are the doubts, where they are kept."""
-        self._insert(held, rows, self.care)
+        self._insert(held, rows, self.maintain)
 
     def _insert(
         self, held: tuple[NDArray[np.uint64], ...], rows: NDArray[np.uint32], when_full: Callable[[], None]
@@ -133,7 +133,7 @@ class Slots(ABC):
         if size >= slots or slots > 2 * size + SLOTS_MIN:
             self._resize(size + size // 2 + SLOTS_MIN // 2)
         for store in self._stores:
-            store.care()
+            store.maintain()
         if self._stores:
             self._on_growth(self._stores[0].entries // int(self.words[TABLES]))
 

@@ -255,4 +255,4 @@ def sweep(words: Words, at: int, steps: int) -> None:
         words[at + CURSOR] = b + direction
         if b + direction < 0 or b + direction == buckets:
             words[at + DIRECTION] = 0
-            words[at + GROW_AT] = 0  # care is due: it says how far this size goes without a sweep
+            words[at + GROW_AT] = 0  # maintenance is due: it says how far this size goes without a sweep

@@ -11,8 +11,8 @@ from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, Topi
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from worker.errors import RetryError, StopError
-from worker.shell.kafka.again import ask_again
 from worker.shell.kafka.errors import REFUSED, is_silence, logged, note, translate, translated
+from worker.shell.kafka.retry import retry
 
 __all__ = ["Admin", "Topic"]
 
@@ -41,7 +41,7 @@ class Admin:
         self._timeout_s = call_timeout_s
 
     def _ask(self, call: Callable[[float], Future[Answer]], doing: str) -> Answer:
-        """Give what comes of a call, made again while the condition passes."""
+        """Return what comes of a call, made again while the condition passes."""
 
         def ask(timeout_s: float) -> Answer:
             return _result(call(timeout_s), timeout_s)
@@ -50,7 +50,7 @@ class Admin:
 
     def _asked(self, ask: Callable[[float], Answer], doing: str) -> Answer:
         try:
-            return ask_again(ask, doing, self._timeout_s)
+            return retry(ask, doing, self._timeout_s)
         except RetryError as error:
             if is_silence(error.__cause__):
                 raise self._no_answer(doing) from error
@@ -71,12 +71,12 @@ class Admin:
         )
 
     def cluster_id(self) -> str:
-        """Give the cluster's id."""
+        """Return the cluster's id."""
         cluster = self._ask(lambda s: self._client.describe_cluster(request_timeout=s), "asking for the cluster")
         return str(cluster.cluster_id)
 
     def describe(self, names: Sequence[str]) -> dict[str, Topic]:
-        """Give those of the named topics that exist."""
+        """Return those of the named topics that exist."""
         found: dict[str, Topic] = {}
         for name in names:
             try:
@@ -97,7 +97,7 @@ class Admin:
         return found
 
     def topic_ids(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Give the id of those of the named topics that exist."""
+        """Return the id of those of the named topics that exist."""
 
         def ask(timeout_s: float) -> dict[str, bytes]:
             ids = {}
@@ -128,7 +128,7 @@ class Admin:
         return {key: str(entry.value) for key, entry in entries.items()}
 
     def ends(self, topics: Mapping[str, int]) -> dict[tuple[str, int], tuple[int, int]]:
-        """Give the first offset of each partition and the one behind its last message, committed or not."""
+        """Return the first offset of each partition and the one behind its last message, committed or not."""
         parts = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
         specs = (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
@@ -143,7 +143,7 @@ class Admin:
         return {place: (start, stops[place]) for place, start in starts.items()}
 
     def create(self, name: str, partitions: int, replicas: int, config: Mapping[str, str]) -> bool:
-        """Create a topic; tell whether it was missing."""
+        """Create a topic; return whether it was missing."""
         topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=dict(config))
         tries = 0
 
@@ -164,7 +164,7 @@ class Admin:
 
     def assigned(self, group: str) -> dict[str, int]:
         """
-        Give how many partitions each member of a group has now, by member id.
+        Return how many partitions each member of a group has now, by member id.
 
         Empty while it rebalances, or its coordinator is loading, moves or does not answer: ask again.
 
@@ -188,7 +188,7 @@ class Admin:
 
 
 def _result(future: Future[Answer], timeout_s: float) -> Answer:
-    """Give what a call brings; the client ends it in time by itself, and is late when the machine is busy."""
+    """Return what a call brings; the client ends it in time by itself, and is late when the machine is busy."""
     try:
         return future.result(timeout_s + LATE_S)
     except TimeoutError as error:
@@ -196,5 +196,5 @@ def _result(future: Future[Answer], timeout_s: float) -> Answer:
 
 
 def _uuid_bytes(uuid: Uuid) -> bytes:
-    """Give the 16 bytes of an id that prints as base64 without padding."""
+    """Return the 16 bytes of an id that prints as base64 without padding."""
     return base64.urlsafe_b64decode(f"{uuid}==")

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from worker.shell.kafka.again import ask_again
 from worker.shell.kafka.errors import logged
+from worker.shell.kafka.retry import retry
 from worker.shell.ports import Outgoing
 
 __all__ = ["VOID", "Clearing", "Scope"]
@@ -91,7 +91,7 @@ class Clearing:
         self._offsets_left |= offsets_sent
 
     def is_needed(self, topics: Collection[str]) -> bool:
-        """Tell whether something may be open that a commit into these topics, and of offsets, would make visible."""
+        """Return whether something may be open that a commit into these topics, and of offsets, would make visible."""
         return self._is_new or self._offsets_left or any(place.topic in topics for place in self._left)
 
     def run(self, producer: Producer, topics: Collection[str]) -> None:
@@ -168,4 +168,4 @@ class Clearing:
 
         doing = f"asking for the partitions of {topic}"
         with self._calling(doing):
-            return ask_again(ask, doing, self._call_timeout_s)
+            return retry(ask, doing, self._call_timeout_s)

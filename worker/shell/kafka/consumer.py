@@ -119,7 +119,7 @@ class GroupConsumer:
         return TopicPartition(self._topic, partition, OFFSET_BEGINNING if offset is None else offset)
 
     def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
-        """Give what has come, at most `messages_max`, after at most `wait_s`; runs the rebalance callbacks."""
+        """Return what has come, at most `messages_max`, after at most `wait_s`; runs the rebalance callbacks."""
         if self._waiting:
             self._take_waiting()
         messages = self._consumer.consume(messages_max, wait_s)
@@ -162,7 +162,7 @@ class GroupConsumer:
 
     def committed(self, partitions: Sequence[int]) -> dict[int, int | None]:
         """
-        Give the group's committed offsets; None where it has committed none.
+        Return the group's committed offsets; None where it has committed none.
 
         While another member's transaction is pending the cluster has no answer yet; we ask again until it ends, which
         is within its transaction time-out.
@@ -219,7 +219,7 @@ class GroupConsumer:
 
     def membership(self) -> Any:
         """
-        Give the proof of membership that a commit carries; it changes with every rebalance.
+        Return the proof of membership that a commit carries; it changes with every rebalance.
 
         None before the first rebalance. A member that the group has expelled keeps its last proof, which the group
         refuses. Without member and generation it would be what a producer outside any group sends, and that the broker
@@ -231,11 +231,11 @@ class GroupConsumer:
         return self._membership
 
     def is_member(self) -> bool:
-        """Tell whether the group has us; once expelled it has not, until the next poll. Any thread may ask."""
+        """Return whether the group has us; once expelled it has not, until the next poll. Any thread may ask."""
         return self._ends.is_member()
 
     def ends(self, partitions: Sequence[int]) -> dict[int, int]:
-        """Give where partitions end as the last fetch had it; any thread may ask, and nothing is sent."""
+        """Return where partitions end as the last fetch had it; any thread may ask, and nothing is sent."""
         return {number: self._ends.of(TopicPartition(self._topic, number)) for number in partitions}
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from worker.errors import FencedError, NeardupError, RetryError, StopError
-from worker.shell import metrics
+from worker.shell.runtime import metrics
 
 __all__ = ["REFUSED", "TIMED_OUT", "Ends", "is_silence", "logged", "note", "passing", "translate", "translated"]
 
@@ -50,7 +50,7 @@ _STOP = {
 
 
 def translate(error: KafkaError, doing: str) -> NeardupError:
-    """Give our error for the client's. Everything that is neither fenced nor hopeless may pass: a RetryError."""
+    """Return our error for the client's. Everything that is neither fenced nor hopeless may pass: a RetryError."""
     if error.code() == KafkaError._FATAL:  # a consumer's, wrapped: only the text tells what it is
         if KafkaError(KafkaError.FENCED_INSTANCE_ID).str() not in error.str():
             return StopError(f"{doing}: the client has given up: {error.str()}: restart the worker")
@@ -66,17 +66,17 @@ def translate(error: KafkaError, doing: str) -> NeardupError:
 
 
 def translated(error: KafkaException, doing: str) -> NeardupError:
-    """Give our error for what the client raised."""
+    """Return our error for what the client raised."""
     return translate(error.args[0], doing)
 
 
 def passing(error: KafkaException, doing: str, waited_s: float) -> RetryError:
-    """Give our error for a condition that should have passed, and has not in the time that we asked again."""
+    """Return our error for a condition that should have passed, and has not in the time that we asked again."""
     return RetryError(f"{translated(error, doing)} (asked again for {waited_s:g} s: is a broker away, or starting?)")
 
 
 def is_silence(error: BaseException | None) -> bool:
-    """Tell whether nobody has answered: there may be no broker at all."""
+    """Return whether nobody has answered: there may be no broker at all."""
     return isinstance(error, KafkaException) and error.args[0].code() in _SILENCE
 
 
@@ -103,7 +103,7 @@ class Ends:
         self._closed = False
 
     def of(self, part: TopicPartition) -> int:
-        """Give the offset behind the last message; 0 before the first fetch."""
+        """Return the offset behind the last message; 0 before the first fetch."""
         with self._lock:
             try:
                 return 0 if self._closed else max(int(self._consumer.get_watermark_offsets(part, cached=True)[1]), 0)
@@ -111,7 +111,7 @@ class Ends:
                 return 0
 
     def is_member(self) -> bool:
-        """Tell whether the group counts us among its members, as far as we know."""
+        """Return whether the group counts us among its members, as far as we know."""
         with self._lock:
             return not self._closed and bool(self._consumer.memberid())
 

@@ -57,5 +57,5 @@ class Feeder:
             self.failed.append(reason)
 
     def flush(self, wait_s: float) -> int:
-        """Wait until everything queued has gone out; give the number of messages that have not."""
+        """Wait until everything queued has gone out; return the number of messages that have not."""
         return int(self._producer.flush(wait_s))

@@ -9,10 +9,10 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from worker.errors import StopError
-from worker.shell.kafka.again import span
 from worker.shell.kafka.damage import ErrorEvents
 from worker.shell.kafka.errors import Ends, logged, translate
 from worker.shell.kafka.log_time import LogTime
+from worker.shell.kafka.retry import span
 from worker.shell.ports import LogEntry
 
 __all__ = ["LogAppender", "LogConsumer"]
@@ -39,7 +39,7 @@ class LogConsumer:
         self._consumer.assign([self._part])
 
     def read(self, wait_s: float) -> list[LogEntry]:
-        """Give the records that are there, in order; wait up to `wait_s` for the first."""
+        """Return the records that are there, in order; wait up to `wait_s` for the first."""
         first = self._consumer.poll(wait_s)
         if first is None:
             return []
@@ -65,15 +65,15 @@ class LogConsumer:
         return entries
 
     def position(self) -> int:
-        """Give the offset below which everything has been read; the log's gaps count, unlike a record's offset."""
+        """Return the offset below which everything has been read; the log's gaps count, unlike a record's offset."""
         return self._position
 
     def end(self) -> tuple[int, int]:
-        """Give the log's first offset and the offset behind its last record."""
+        """Return the log's first offset and the offset behind its last record."""
         return span(self._consumer, self._part, f"the log {self._part.topic}", self._call_timeout_s)
 
     def end_seen(self) -> int:
-        """Give the offset behind the last record as the last fetch had it; 0 before the first."""
+        """Return the offset behind the last record as the last fetch had it; 0 before the first."""
         return self._ends.of(self._part)
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class LogAppender:
         self._producer = Producer(logged(config))
 
     def append(self, records: Sequence[bytes]) -> int:
-        """Append in order and wait until all are durable; give the offset of the last."""
+        """Append in order and wait until all are durable; return the offset of the last."""
         outcomes: list[tuple[KafkaError | None, int]] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:

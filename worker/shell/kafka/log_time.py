@@ -10,7 +10,7 @@ import structlog
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE, Message
 
 from worker.errors import StopError
-from worker.shell import metrics
+from worker.shell.runtime import metrics
 
 __all__ = ["LogTime"]
 

@@ -12,10 +12,10 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from worker.errors import FencedError, NeardupError, RetryError
-from worker.shell.faultpoints import Point, Reach, never
 from worker.shell.kafka.clearing import Clearing, Scope
 from worker.shell.kafka.errors import TIMED_OUT, logged, translate, translated
 from worker.shell.ports import Outgoing
+from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 
 __all__ = ["TransactionalPublisher"]
 
@@ -45,7 +45,7 @@ class TransactionalPublisher:
         scope: Scope,
         call_timeout_s: float,
         transaction_timeout_s: float,
-        reach: Reach = never,
+        reach: FaultHook = never,
         limit: Callable[[str, float], AbstractContextManager[None]] = _unlimited,
     ) -> None:
         self._limit = limit
@@ -60,7 +60,7 @@ class TransactionalPublisher:
         self._doubtful = False  # a call timed out, or the transaction outlived its time: fencing may be our own doing
 
     def _ready(self, topics: Collection[str] = ()) -> Producer:
-        """Give a producer with nothing left open behind it that matters to these topics; make it if there is none."""
+        """Return a producer with nothing left open behind it that matters to these topics; make it if there is none."""
         if self._producer is not None and not self._clearing.is_needed(topics):
             return self._producer
         producer, started = self._producer or Producer(logged(self._config)), time.monotonic()
@@ -90,7 +90,7 @@ class TransactionalPublisher:
             producer.close()  # type: ignore[attr-defined]  # which the stubs lack
 
     def _outlived(self, started_s: float) -> bool:
-        """Tell whether a transaction begun then has outlived its time, so that its coordinator has ended it."""
+        """Return whether a transaction begun then has outlived its time, so that its coordinator has ended it."""
         return time.monotonic() - started_s > self._transaction_timeout_s
 
     def _calling(self, doing: str) -> AbstractContextManager[None]:
@@ -144,7 +144,7 @@ class TransactionalPublisher:
         producer.poll(0)
 
     def _give_up(self, producer: Producer, error: KafkaError) -> NeardupError:
-        """Abort if that is still possible, else throw the producer away; give the error to raise."""
+        """Abort if that is still possible, else throw the producer away; return the error to raise."""
         ours = translate(error, "publishing verdicts")
         if error.code() == KafkaError.FENCED_INSTANCE_ID:
             # Our own consumer may have rejoined under a new member id since. If a successor has taken the place, the
@@ -176,7 +176,7 @@ class TransactionalPublisher:
 
 
 def _cause(producer: Producer, error: KafkaError) -> KafkaError:
-    """Give what has made the transaction fail, when a later call only says that it has."""
+    """Return what has made the transaction fail, when a later call only says that it has."""
     if error.code() == KafkaError._STATE:
         try:
             producer.begin_transaction()  # refused, with the first error; nothing is sent

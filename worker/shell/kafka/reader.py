@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from worker.errors import NeardupError, StopError
-from worker.shell.kafka.again import ask_again, span
 from worker.shell.kafka.damage import Damage, ErrorEvents, end_of_batch
 from worker.shell.kafka.errors import logged
+from worker.shell.kafka.retry import retry, span
 
 __all__ = ["GroupOffsets", "TopicMessage", "TopicReader"]
 
@@ -30,7 +30,7 @@ class GroupOffsets:
 
     def get(self) -> dict[int, tuple[int | None, str]]:
         """
-        Give offset (None: none) and metadata of each partition; offsets of open transactions do not count yet.
+        Return offset (None: none) and metadata of each partition; offsets of open transactions do not count yet.
 
         A coordinator that moves or is still loading is asked again, for `call_timeout_s`.
 
@@ -38,7 +38,7 @@ class GroupOffsets:
             RetryError: no answer came in time.
             StopError: none will come.
         """
-        answer = ask_again(self._ask, self._doing, self._call_timeout_s)
+        answer = retry(self._ask, self._doing, self._call_timeout_s)
         return {part.partition: (part.offset if part.offset >= 0 else None, part.metadata or "") for part in answer}
 
     def _ask(self, timeout_s: float) -> list[TopicPartition]:
@@ -109,7 +109,7 @@ class TopicReader:
         self._consumer.assign(parts)
 
     def read(self, wait_s: float, messages_max: int = 1_000) -> list[TopicMessage]:
-        """Give what has come after at most `wait_s`."""
+        """Return what has come after at most `wait_s`."""
         first = self._consumer.poll(wait_s)
         if first is None:
             return []
@@ -141,11 +141,11 @@ class TopicReader:
             del self._ends[topic, partition]
 
     def at_end(self) -> bool:
-        """Tell whether everything that was there at the start has been read."""
+        """Return whether everything that was there at the start has been read."""
         return not self._ends
 
     def awaited(self) -> list[tuple[str, int]]:
-        """Give the partitions that have not been read to their end."""
+        """Return the partitions that have not been read to their end."""
         return sorted(self._ends)
 
     def close(self) -> None:

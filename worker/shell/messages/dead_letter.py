@@ -42,7 +42,7 @@ class DeadLetter(NamedTuple):
         return None if self.key is None else self.key.decode("utf-8", "replace")
 
     def line(self) -> bytes:
-        """Give what is known of it as a JSON object, without the message itself."""
+        """Return what is known of it as a JSON object, without the message itself."""
         source = {"topic": self.source_topic, "partition": self.source_partition, "offset": self.source_offset}
         fields = {"code": self.code, "text": self.text, "doc_id": self.doc_id, "source": source}
         return orjson.dumps({**fields, "is_pointer": self.is_pointer})
@@ -60,7 +60,7 @@ def encode_dead_letter(
     is_readable: bool = True,
 ) -> tuple[bytes | None, bytes | None, list[Header]]:
     """
-    Give key, value and headers of a dead letter: the message as it came, and in headers whence it came and why.
+    Return key, value and headers of a dead letter: the message as it came, and in headers whence it came and why.
 
     A message of more than `bytes_max` bytes (key and value) is not copied: its value becomes a pointer with size and
     SHA-256; so does a key of more than 8,192 bytes, which is then null. One that is not `is_readable` becomes a pointer

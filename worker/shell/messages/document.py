@@ -145,7 +145,7 @@ def _identifier(fields: dict[str, Any], name: str, bytes_max: int, code_too_long
 
 
 def _body(fields: dict[str, Any]) -> tuple[BodyKind, str | bytes]:
-    """Give the one body and its kind. An empty body is one: the verdict will be `skipped`."""
+    """Return the one body and its kind. An empty body is one: the verdict will be `skipped`."""
     text, html, body_base64 = fields.get("text"), fields.get("html"), fields.get("body_base64")
     if (text is not None) + (html is not None) + (body_base64 is not None) != 1:
         given = [name for name in BODIES if fields.get(name) is not None]

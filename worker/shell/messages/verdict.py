@@ -22,7 +22,7 @@ __all__ = ["decode_verdict", "encode_verdict"]
 
 def encode_verdict(verdict: Verdict) -> tuple[bytes, bytes]:
     """
-    Give key and value of a verdict's message: the key is the doc_id, a field without a value is left out.
+    Return key and value of a verdict's message: the key is the doc_id, a field without a value is left out.
 
     Text with lone surrogates, which JSON cannot carry, is written with "?" in their place.
 

@@ -1,0 +1,229 @@
+"""The broker's class path: jars listed in jars.tsv, fetched by their coordinates and held to their SHA-256."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import errno
+import fcntl
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+import platformdirs
+
+from worker.errors import StopError
+
+KAFKA_VERSION = "4.3.1"
+
+CHUNK_BYTES = 1 << 16
+CONNECT_TIMEOUT_S = 10.0
+READ_TIMEOUT_S = 30.0
+TRIES_MAX = 3
+TRY_PAUSE_S = 1.0  # before the second try; twice as long before the third
+DOWNLOADS_AT_ONCE = 4
+
+Advance = Callable[[int], None]
+"""Told the bytes that have become right, as they come; a negative number takes back a try that failed."""
+
+OpenRemote = Callable[["Jar"], Iterator[bytes]]
+"""Returns the bytes of a jar in chunks; raises OSError (requests' errors are such) when it cannot."""
+
+
+@dataclass(frozen=True)
+class Jar:
+    """One file of the class path; `sha256` decides whether a file is this jar."""
+
+    group: str
+    artifact: str
+    version: str
+    sha256: str
+    size_bytes: int
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.artifact}-{self.version}.jar"
+
+    def __str__(self) -> str:
+        return f"{self.group}:{self.artifact}:{self.version}"
+
+
+def listed() -> tuple[Jar, ...]:
+    """
+    The jars of a broker, as the package data lists them.
+
+    >>> jars = listed()
+    >>> len(jars), sum(jar.size_bytes for jar in jars) // 1_000_000
+    (46, 45)
+    """
+    text = resources.files("worker.devkit.broker").joinpath("jars.tsv").read_text(encoding="utf-8")
+    rows = csv.DictReader(text.splitlines(), delimiter="\t")
+    return tuple(Jar(r["group"], r["artifact"], r["version"], r["sha256"], int(r["bytes"])) for r in rows)
+
+
+def default_directory() -> Path:
+    """Where the jars live: the user's cache directory, one folder a version of Kafka."""
+    return platformdirs.user_cache_path("neardup") / f"kafka-{KAFKA_VERSION}"
+
+
+def is_right(jar: Jar, directory: Path) -> bool:
+    """Whether `directory` holds this jar unaltered.  Cost: one read of the file, about 1 ms a MB."""
+    path = directory / jar.file_name
+    try:
+        if path.stat().st_size != jar.size_bytes:
+            return False
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == jar.sha256
+    except OSError:
+        return False
+
+
+def fetch(
+    directory: Path | None = None,
+    *,
+    repository: str | None = None,
+    advance: Advance = lambda _: None,
+    jars: Sequence[Jar] | None = None,
+    open_remote: OpenRemote | None = None,
+) -> tuple[Path, ...]:
+    """
+    Make sure that every jar is in `directory` and unaltered; give their paths.
+
+    Files that are there and right stay, so a broken fetch goes on where it stopped. A file appears under its name
+    only when it is complete and right. Several processes may fetch into one directory: the first does the work.
+
+    Args:
+        directory: where to; the user's cache directory when None.
+        repository: base URL of a Maven repository of one's own; the public one when None.
+        advance: is told the bytes that have become right, the ones already there included.
+        jars: which; all listed ones when None.
+        open_remote: where the bytes come from; `repository` when None.
+    Raises:
+        StopError: a download failed or was altered, or the directory cannot hold it; the text has the remedy.
+
+    Cost: about 45 MB once, later 50 ms to check.
+    """
+    directory = directory or default_directory()
+    jars = listed() if jars is None else jars
+    missing = [jar for jar in jars if not is_right(jar, directory)]
+    advance(sum(jar.size_bytes for jar in jars) - sum(jar.size_bytes for jar in missing))
+    if missing:
+        with _sole_fetcher(directory):
+            still_missing = [jar for jar in missing if not is_right(jar, directory)]
+            advance(sum(jar.size_bytes for jar in missing) - sum(jar.size_bytes for jar in still_missing))
+            _download_all(still_missing, directory, open_remote or _maven(repository), advance)
+    return tuple(directory / jar.file_name for jar in jars)
+
+
+@contextlib.contextmanager
+def _sole_fetcher(directory: Path) -> Iterator[None]:
+    """Hold the directory's lock: a second process waits for the first and then finds its files."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = (directory / "lock").open("w")
+    except OSError as error:
+        raise _cannot_write(directory, error) from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield  # closing the file gives the lock back
+
+
+def _maven(repository: str | None) -> OpenRemote:
+    """Downloads by coordinates with the package maven-artifact, from its default repository or another one."""
+    try:
+        from maven_artifact import Artifact, Downloader  # noqa: PLC0415  # only the extra `broker` brings it
+    except ImportError as error:
+        raise StopError(
+            "the embedded broker's jars are fetched with the package maven-artifact, which is not installed: "
+            "pip install 'neardup[broker]'"
+        ) from error
+    downloader = Downloader(repository) if repository else Downloader()
+
+    def open_remote(jar: Jar) -> Iterator[bytes]:
+        uri = downloader.resolver.uri_for_artifact(Artifact(jar.group, jar.artifact, jar.version))
+        timeouts_s = (CONNECT_TIMEOUT_S, READ_TIMEOUT_S)
+        with downloader.requestor.request(uri, None, stream=True, timeout=timeouts_s) as response:
+            yield from response.iter_content(CHUNK_BYTES)
+
+    return open_remote
+
+
+def _download_all(jars: Sequence[Jar], directory: Path, open_remote: OpenRemote, advance: Advance) -> None:
+    """Download several at once; the first failure calls the others off."""
+    called_off = threading.Event()
+    with ThreadPoolExecutor(DOWNLOADS_AT_ONCE) as executor:
+        try:
+            downloads = [executor.submit(_download, jar, directory, open_remote, advance, called_off) for jar in jars]
+            for download in as_completed(downloads):
+                download.result()
+        except BaseException:
+            called_off.set()
+            executor.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _download(
+    jar: Jar, directory: Path, open_remote: OpenRemote, advance: Advance, called_off: threading.Event
+) -> None:
+    """Try a few times; a file that cannot be written is final at once, a network may come back."""
+    failure = ""
+    for attempt in range(TRIES_MAX):
+        if called_off.wait(attempt * TRY_PAUSE_S):
+            return
+        try:
+            failure = _transfer(jar, directory, open_remote, advance, called_off)
+        except OSError as error:
+            if error.errno is not None:  # requests' errors carry none: this one is of the file
+                raise _cannot_write(directory, error) from error
+            failure = f"failed: {error}"
+        if not failure:
+            return
+    raise StopError(
+        f"the download of {jar} {failure}. Nothing wrong was kept; what is complete stays in {directory}. "
+        "Check the network (HTTPS_PROXY is honoured) or name another repository with --repository, "
+        "then go on with: neardup broker fetch"
+    )
+
+
+def _transfer(jar: Jar, directory: Path, open_remote: OpenRemote, advance: Advance, called_off: threading.Event) -> str:
+    """Download once into a temporary file and rename it when it is right; gives what was wrong, or ""."""
+    path = directory / jar.file_name
+    temporary = path.with_suffix(f".{os.getpid()}.part")
+    digest, received_bytes, kept = hashlib.sha256(), 0, False
+    try:
+        with temporary.open("wb") as file:
+            for chunk in open_remote(jar):
+                if called_off.is_set():
+                    return "was called off"
+                file.write(chunk)
+                digest.update(chunk)
+                received_bytes += len(chunk)
+                advance(len(chunk))
+                if received_bytes > jar.size_bytes:
+                    break  # it can only be wrong: do not fill the disk with it
+        if digest.hexdigest() != jar.sha256:
+            return (
+                f"gave another file: SHA-256 {digest.hexdigest()} over {received_bytes} bytes "
+                f"instead of {jar.sha256} over {jar.size_bytes} (altered or cut on the way)"
+            )
+        temporary.replace(path)
+        kept = True
+        return ""
+    finally:
+        if not kept:
+            advance(-received_bytes)
+            temporary.unlink(missing_ok=True)
+
+
+def _cannot_write(directory: Path, error: OSError) -> StopError:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return StopError(
+            f"no space left in {directory} for the broker's jars (45 MB): free some, "
+            "or set XDG_CACHE_HOME to a larger disk, then go on with: neardup broker fetch"
+        )
+    return StopError(f"cannot keep the broker's jars in {directory}: {error.strerror or error}. Set XDG_CACHE_HOME")

@@ -1,0 +1,271 @@
+"""
+The demo: a crawl, a broker, a group of workers; every document followed from its feeding to its verdict.
+
+    sample crawl ──► feed ──► documents ──► three workers ──► verdicts ──► counted, timed, compared with the truth
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+
+from schemas.timestamp import parse_timestamp
+from worker.core.verdict import Verdict
+from worker.errors import NeardupError, RecordError, StopError
+from worker.log.record import decode
+from worker.settings import Settings
+from worker.settings.load import env_name
+from worker.shell.admin.watch import watch
+from worker.shell.files.crawl import CrawlFiles
+from worker.shell.files.feed import feed_documents
+from worker.shell.kafka import Admin, TopicReader, topics
+from worker.shell.kafka import config as kafka_config
+from worker.shell.messages import DeadLetter
+
+__all__ = ["Demo", "Truth", "workers_running"]
+
+Capture = tuple[str, int]
+"""URL and fetch time (Unix ms): what the truth file knows a document by."""
+
+
+class Truth:
+    """Which documents of a sample crawl tell the same article."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.groups: dict[Capture, str] = {}
+        if path is not None and path.exists():
+            for line in path.read_bytes().splitlines():
+                entry = orjson.loads(line)
+                if entry.get("group") is not None:
+                    self.groups[entry["url"], parse_timestamp(entry["fetched_at"])] = str(entry["group"])
+
+    def __bool__(self) -> bool:
+        return bool(self.groups)
+
+
+@contextmanager
+def workers_running(settings: Settings, ids: Sequence[str], logs: Path) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+    """
+    Run workers of one group as processes of their own, until the block ends; give them by their ids.
+
+    They end with this process, however it ends: each waits for the end of its stdin. Each logs to `logs`/<id>.log.
+    """
+    running: dict[str, subprocess.Popen[bytes]] = {}
+    with ExitStack() as stack:
+        stack.callback(_end, running)
+        for worker_id in ids:
+            log = stack.enter_context((logs / f"{worker_id}.log").open("ab"))
+            running[worker_id] = subprocess.Popen(  # our own command; -P: not a worker.py of the current folder
+                [sys.executable, "-P", "-m", "worker", "worker", "--until-stdin-ends"],
+                env={**os.environ, **_environment(settings, worker_id)},
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is the parent's to handle
+            )
+        yield running
+
+
+def _end(running: dict[str, subprocess.Popen[bytes]]) -> None:
+    for process in running.values():
+        process.terminate()
+    for process in running.values():
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _environment(settings: Settings, worker_id: str) -> dict[str, str]:
+    """Return the variables that make a worker's settings equal to these, but for its id."""
+    changed = {name: getattr(settings, name) for name in settings.model_fields_set}
+    return {
+        **{env_name(name): str(value) for name, value in changed.items() if value is not None},
+        env_name("worker_id"): worker_id,
+        env_name("log_format"): "json",
+    }
+
+
+@dataclass
+class Demo:
+    """One run: what has been fed, what has been answered, and what that amounts to."""
+
+    settings: Settings
+    crawl: CrawlFiles
+    truth: Truth
+    rate: float
+    sent_ms: dict[tuple[int, int], int] = field(default_factory=dict)
+    answers: Counter[tuple[int, int]] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    latencies_ms: list[int] = field(default_factory=list)
+    latest: list[Verdict] = field(default_factory=list)
+    _verdicts: dict[tuple[int, int], Verdict] = field(default_factory=dict)
+    _fed: threading.Event = field(default_factory=threading.Event)
+    _failure: NeardupError | None = None
+    started_s: float = 0.0
+    finished_s: float = 0.0
+
+    LATEST = 12
+    PATIENCE_S = 90.0  # without a single answer
+    START_S_MAX = 300.0  # until the group is complete; a first start compiles the kernels
+
+    def prepare(self) -> None:
+        """Create the topics, before any worker asks for them."""
+        topics.create(Admin(kafka_config.admin(self.settings), self.settings.call_timeout_s), self.settings)
+
+    def wait_for(self, workers: Mapping[str, subprocess.Popen[bytes]]) -> bool:
+        """
+        Wait until the group's workers share all partitions, so that latencies are not those of a start.
+
+        Raises:
+            StopError: a worker has ended.
+        """
+        admin = Admin(kafka_config.admin(self.settings), self.settings.call_timeout_s)
+        deadline = time.monotonic() + self.START_S_MAX
+        while time.monotonic() < deadline:
+            assigned = admin.assigned(self.settings.group)
+            if len(assigned) == len(workers) and min(assigned.values()) > 0:
+                return True
+            for worker_id, process in workers.items():
+                if process.poll() is not None:
+                    raise StopError(f"{worker_id} ended with exit code {process.returncode}: its log says why")
+            time.sleep(0.2)
+        return False
+
+    def run(self) -> Iterator[None]:
+        """
+        Feed and follow until every document has its answer; give control back many times a second.
+
+        Raises:
+            StopError: no answer came for a long time.
+        """
+        self.started_s = self.finished_s = time.monotonic()
+        feeding = threading.Thread(target=self._feed, name="feed", daemon=True)
+        feeding.start()
+        answers = (self.settings.topic_verdicts, self.settings.topic_dead_letter)
+        for seen in watch(self.settings, answers, follow=True, wait_s=0.1):
+            if seen is not None:
+                self._take(seen.answer, seen.timestamp_ms)
+            if self._failure is not None:
+                raise self._failure
+            if seen is None and self._fed.is_set() and len(self.answers) >= len(self.sent_ms):
+                feeding.join()
+                return
+            if time.monotonic() - self.finished_s > self.PATIENCE_S:
+                raise StopError(
+                    f"no answer for {self.PATIENCE_S:g} s, {len(self.sent_ms) - len(self.answers)} documents are open: "
+                    f"see the workers' logs"
+                )
+            yield
+
+    def _feed(self) -> None:
+        try:
+            outcome = feed_documents(self.settings, self.crawl, self.rate, self._sent)
+            if outcome.failures:
+                text = f"{outcome.failures} documents could not be fed: {'; '.join(outcome.failed)}"
+                self._failure = StopError(text)
+        except NeardupError as error:
+            self._failure = error
+        except BaseException as error:
+            self._failure = StopError(f"the feeding thread failed: {error!r}")
+        finally:
+            self._fed.set()
+
+    def _sent(self, partition: int, offset: int, timestamp_ms: int) -> None:
+        self.sent_ms[partition, offset] = timestamp_ms
+
+    def _take(self, answer: Verdict | DeadLetter, timestamp_ms: int) -> None:
+        key = (answer.source_partition, answer.source_offset)
+        self.answers[key] += 1
+        self.finished_s = time.monotonic()
+        if key in self.sent_ms:
+            self.latencies_ms.append(timestamp_ms - self.sent_ms[key])
+        if isinstance(answer, DeadLetter):
+            self.outcomes["dead letters"] += 1
+            return
+        self._verdicts[key] = answer
+        match = answer.duplicate_of
+        self.outcomes[answer.outcome.value if match is None else f"{match.kind.value} duplicates"] += 1
+        self.latest = [*self.latest[-self.LATEST + 1 :], answer]
+
+    @property
+    def seconds(self) -> float:
+        """From the first document fed to the last answer."""
+        return max(self.finished_s - self.started_s, 1e-9)
+
+    @property
+    def unanswered(self) -> int:
+        """Documents without an answer."""
+        return len(self.sent_ms.keys() - self.answers.keys())
+
+    @property
+    def repeated(self) -> int:
+        """Documents with more than one answer."""
+        return sum(count > 1 for count in self.answers.values())
+
+    def percentile_ms(self, share: float) -> int:
+        """Return the latency that this share of the documents stayed below, from feeding to verdict."""
+        ordered = sorted(self.latencies_ms)
+        return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0
+
+    def found_missed_false(self) -> tuple[int, int, int]:
+        """Compare with the truth: duplicates found, missed, and pairs that tell different articles."""
+        sizes, found, false = Counter[str](), 0, 0
+        for verdict in self._verdicts.values():
+            group = self._group(verdict.url, verdict.fetched_at_ms)
+            if group is not None:
+                sizes[group] += 1
+            if verdict.duplicate_of is not None and group is not None:
+                original = verdict.duplicate_of.original
+                same = self._group(original.url, original.fetched_at_ms) == group
+                found, false = found + same, false + (not same)
+        return found, sum(size - 1 for size in sizes.values()) - found, false
+
+    def _group(self, url: str | None, fetched_at_ms: int | None) -> str | None:
+        return self.truth.groups.get((url or "", fetched_at_ms or 0))
+
+    def pairs_across_workers(self) -> tuple[int, int]:
+        """Return the duplicates whose original was handled by another worker, and all duplicates, from the log."""
+        authors = self._authors()
+        by_doc_id = {verdict.doc_id: key for key, verdict in self._verdicts.items() if verdict.duplicate_of is None}
+        across = total = 0
+        for key, verdict in self._verdicts.items():
+            if verdict.duplicate_of is not None:
+                total += 1
+                origin = by_doc_id.get(verdict.duplicate_of.original.doc_id)
+                across += origin is not None and authors.get(origin) != authors.get(key)
+        return across, total
+
+    def _authors(self) -> dict[tuple[int, int], str]:
+        """Return who wrote each source offset into the log first."""
+        authors: dict[tuple[int, int], str] = {}
+        reader = TopicReader(
+            kafka_config.reader(self.settings),
+            {self.settings.topic_fingerprints: 1},
+            self.settings.call_timeout_s,
+            from_beginning=True,
+        )
+        try:
+            while not reader.at_end():
+                for message in reader.read(1.0):
+                    try:
+                        record = decode(message.value or b"")
+                    except RecordError:  # the log's definition
+                        continue
+                    for span in record.spans:
+                        for offset in record.offsets[span.row_first : span.row_stop].tolist():
+                            authors.setdefault((span.source.partition, offset), record.author.name)
+        finally:
+            reader.close()
+        return authors

@@ -1,0 +1,380 @@
+"""
+The originals with all that is known of them, and the ways to find one: by fingerprint, by digest, by doc_id, by URL.
+
+    row            0 … first       first …        oldest …                      length
+    columns        forgotten       kept, dead     kept: live, or dead since      the queue's end
+    tables                                        the live ones; by URL only the latest of each
+
+A row is never used again and never moves: an original that is to stay longer gets a new one at the end. So the order of
+rows is the order in which originals were seen, what expires is at the front, and its memory is given back.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.core.exact import ExactTable
+from worker.core.search import SearchRules
+from worker.core.search_index import index_from_arrays, new_index
+from worker.log.columns import Column
+from worker.log.originals import Originals
+from worker.log.record import Record, RowKind
+from worker.log.texts import Texts
+
+__all__ = ["BY_ROW", "OriginalStore", "repeated"]
+
+BY_ROW = ("fingerprints", "doubts", "digests", "kinds", "live", "latest", "seen")
+_CHANGING = ("live", "latest")
+_HASHED_AT_ONCE = 100_000  # hashing copies what it reads
+_REBUILT_MIN = 50_000  # rows that leave at once, from which on building the tables anew can be faster
+
+
+class OriginalStore:
+    """
+    Originals by row.
+
+    Args:
+        search: what the index by fingerprint finds.
+        has_times: keep for each row the log's time at which it was seen; retention needs it.
+        documents_expected: for the index's first size; 0 when unknown.
+    """
+
+    def __init__(self, search: SearchRules, *, has_times: bool = False, documents_expected: int = 0) -> None:
+        self.search = search
+        self.index = new_index(search, documents_expected)
+        self.short = ExactTable()  # digest -> row of a SHORT original
+        self.names = ExactTable()  # hash of the doc_id -> row of an original that is in the index
+        self.urls = ExactTable()  # hash of the URL -> row of its latest original, while that is in the index
+        self.originals = Originals()
+        self.fingerprints: Column[np.uint64] = Column(np.uint64)
+        self.doubts: Column[np.uint64] = Column(np.uint64)
+        self.digests: Column[np.uint64] = Column(np.uint64)
+        self.kinds: Column[np.uint8] = Column(np.uint8)
+        self.live: Column[np.uint8] = Column(np.uint8)  # 1: in the index
+        self.latest: Column[np.uint8] = Column(np.uint8)  # 1: no later original had its URL
+        self.seen: Column[np.int64] | None = Column(np.int64) if has_times else None  # ascending: the log's time
+        self.documents = 0
+        self.oldest = 0  # no row before it is live
+        self._key = secrets.randbits(128)
+
+    def __len__(self) -> int:
+        """Return the number of rows, those that are gone included."""
+        return len(self.originals)
+
+    def add(
+        self,
+        times: NDArray[np.int64],
+        texts: tuple[Texts, Texts],
+        hashes: NDArray[np.uint64],
+        content: tuple[NDArray[np.uint8], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]],
+        clock_ms: int,
+        *,
+        before: NDArray[np.int64] | None = None,
+        latest: NDArray[np.uint8] | None = None,
+    ) -> None:
+        """
+        Append rows; the tables by fingerprint and by digest know them already, that by doc_id learns them here.
+
+        Args:
+            times: when they were fetched; texts: doc_ids and URLs; hashes: of the doc_ids.
+            content: kinds, fingerprints, doubts and digests; clock_ms: the log's time.
+            before: row of the latest original of each one's URL, -1 for none; or
+            latest: whether each is its URL's latest original, of which the tables no longer know another.
+        """
+        hashes_of_urls = self.hashes(texts[1])
+        if before is not None:
+            latest = self._newest(texts[1], hashes_of_urls, before)
+        assert latest is not None
+        first = self.originals.append(times, *texts)
+        self.names.insert(hashes, np.arange(first, first + len(times), dtype=np.uint32))
+        for column, values in zip((self.kinds, self.fingerprints, self.doubts, self.digests), content, strict=True):
+            column.append(values)  # type: ignore[attr-defined]
+        self.live.append(np.ones(len(times), np.uint8))
+        self.latest.append(latest)
+        mine = np.flatnonzero(latest)
+        self.urls.insert(hashes_of_urls[mine], (first + mine).astype(np.uint32))
+        if self.seen is not None:
+            self.seen.append(np.full(len(times), clock_ms))
+        self.documents += len(times)
+
+    def _newest(self, urls: Texts, hashes: NDArray[np.uint64], before: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Mark the last one of each URL, which takes the place of the latest original so far."""
+        gone = np.unique(before[before >= 0])
+        if len(gone):
+            self.latest.put(gone, 0)
+            self.urls.delete_many(self.row_hashes(gone, of_urls=True), gone.astype(np.uint32))
+        newest = np.ones(len(hashes), np.uint8)
+        again = repeated(hashes).tolist()
+        if again:
+            texts = urls.between(0, len(urls))
+            newest[again] = 0
+            newest[list({texts[at]: at for at in again}.values())] = 1
+        return newest
+
+    def latest_of(self, urls: Texts, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """
+        Return the row of each URL's latest original, -1 where that is not in the index.
+
+        Args:
+            hashes: of the URLs; equal hashes of other URLs are passed over.
+        Cost: 50 ns a URL, 1 µs one that is known.
+        """
+        found = self.urls.find(hashes)
+        known = np.flatnonzero(found >= 0).tolist()
+        if known:
+            texts, rows = urls.between(0, len(urls)), found[known].tolist()
+            url_of = {row: self.originals.url(row) for row in set(rows)}
+            for at, row in zip(known, rows, strict=True):
+                if url_of[row] != texts[at]:
+                    others = self.urls.find_all(int(hashes[at]))
+                    found[at] = next((other for other in others if self.originals.url(other) == texts[at]), -1)
+        return found
+
+    def find_many(self, hashes: NDArray[np.uint64], doc_ids: Texts) -> NDArray[np.int64]:
+        """
+        Return the row of the original with each doc_id, -1 where there is none.
+
+        Args:
+            hashes: of the doc_ids; equal hashes of other doc_ids are passed over.
+        Cost: 50 ns a doc_id, 2 µs one that is known.
+        """
+        found = self.names.find(hashes)
+        for at in np.flatnonzero(found >= 0).tolist():
+            if self.originals.doc_id(int(found[at])) != doc_ids[at]:
+                rows = self.names.find_all(int(hashes[at]))
+                found[at] = next((row for row in rows if self.originals.doc_id(row) == doc_ids[at]), -1)
+        return found
+
+    def is_content(self, formers: NDArray[np.int64], record: Record, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which of these originals have the content of the record's rows beside them."""
+        is_same: NDArray[np.bool_] = self.kinds.take(formers) == record.kinds[rows]
+        is_same &= self.fingerprints.take(formers) == record.fingerprints[rows]
+        is_same &= self.digests.take(formers) == record.digests[rows]
+        return is_same
+
+    def remove(self, rows: NDArray[np.int64]) -> None:
+        """
+        Take live rows, ascending, out of the tables; what verdicts say of them stays until they are forgotten.
+
+        Cost: some 2 µs a row, or what building the tables from the others costs, whichever is less.
+        """
+        self.live.put(rows, 0)
+        self.documents -= len(rows)
+        if len(rows) > _REBUILT_MIN and len(rows) > self.documents:
+            self.build()
+            return
+        self._find_by_content(rows, are_there=False)
+        self.names.delete_many(self.row_hashes(rows), rows.astype(np.uint32))
+        mine = rows[self.latest.take(rows) == 1]
+        self.urls.delete_many(self.row_hashes(mine, of_urls=True), mine.astype(np.uint32))
+
+    def renew(self, rows: NDArray[np.int64], clock_ms: int) -> None:
+        """Move live rows, ascending, to the end: each gets a new row there, seen at `clock_ms`, and leaves its own."""
+        first = len(self)
+        hashes, latest = self.row_hashes(rows), self.latest.take(rows)
+        numbers = self.fingerprints.take(rows), self.doubts.take(rows), self.digests.take(rows)
+        content = (self.kinds.take(rows), *numbers)
+        self.remove(rows)
+        self.add(self.originals.times(rows), self.originals.texts(rows), hashes, content, clock_ms, latest=latest)
+        self._find_by_content(np.arange(first, len(self)), are_there=True)
+
+    def _find_by_content(self, rows: NDArray[np.int64], *, are_there: bool) -> None:
+        """Let rows be found by fingerprint and by digest, or no longer."""
+        is_full = self.kinds.take(rows) == RowKind.FULL
+        full, short = rows[is_full], rows[~is_full]
+        fingerprints, digests = self.fingerprints.take(full), self.digests.take(short)
+        if are_there:
+            self.index.insert(fingerprints, self.doubts.take(full), full.astype(np.uint32))
+            self.short.insert(digests, short.astype(np.uint32))
+        else:
+            self.index.delete_many(fingerprints, full.astype(np.uint32))
+            self.short.delete_many(digests, short.astype(np.uint32))
+
+    def hashes(self, texts: Texts) -> NDArray[np.uint64]:
+        """Return the hashes by which doc_ids and URLs are known, under a key of its own, which decides nothing."""
+        return texts.hashes(self._key)
+
+    def row_hashes(self, rows: NDArray[np.int64], *, of_urls: bool = False) -> NDArray[np.uint64]:
+        """Return the hashes of the doc_ids, or of the URLs, of ascending rows."""
+        if not len(rows):
+            return np.empty(0, np.uint64)
+        first, stop = int(rows[0]), int(rows[-1]) + 1
+        if stop - first > 4 * len(rows):  # far apart
+            text = self.originals.url if of_urls else self.originals.doc_id
+            return self.hashes(Texts.of([text(row) for row in rows.tolist()]))
+        parts = []
+        for at in range(first, stop, _HASHED_AT_ONCE):
+            end = min(at + _HASHED_AT_ONCE, stop)
+            mine = rows[np.searchsorted(rows, at) : np.searchsorted(rows, end)]
+            if len(mine):
+                _, doc_ids, urls = self.originals.between(at, end)
+                parts.append(self.hashes(urls if of_urls else doc_ids)[mine - at])
+        return np.concatenate(parts)
+
+    def build(self) -> None:
+        """Make the tables from the columns. Cost: some 0.8 µs a live row."""
+        first, length = self.originals.first, len(self)
+        live = first + np.flatnonzero(self.live.slice(first, length))
+        self.documents = len(live)
+        self.oldest = int(live[0]) if len(live) else length
+        is_full = self.kinds.slice(first, length)[live - first] == RowKind.FULL
+        rows = live.astype(np.uint32)
+        full, short = live[is_full] - first, live[~is_full] - first
+        fingerprints, doubts = (column.slice(first, length)[full] for column in (self.fingerprints, self.doubts))
+        self.index = index_from_arrays(
+            self.search, {"fingerprints": fingerprints, "doubts": doubts, "rows": rows[is_full]}
+        )
+        digests = self.digests.slice(first, length)[short]
+        self.short = ExactTable.from_arrays({"keys": digests, "rows": rows[~is_full]})
+        self.names = ExactTable.from_arrays({"keys": self.row_hashes(live), "rows": rows})
+        latest = live[self.latest.slice(first, length)[live - first] == 1]
+        self.urls = ExactTable.from_arrays(
+            {"keys": self.row_hashes(latest, of_urls=True), "rows": latest.astype(np.uint32)}
+        )
+
+    def seen_before(self, time_ms: int) -> NDArray[np.int64]:
+        """Return the live rows that were seen before a time, ascending."""
+        assert self.seen is not None, "only with retention"
+        row = self.oldest
+        while row < len(self):
+            stop = min((row | (self.live.size - 1)) + 1, len(self))
+            older = int(np.searchsorted(self.seen.slice(row, stop), time_ms))
+            row += older
+            if row < stop:
+                break
+        return self._live_between(self.oldest, row)
+
+    def first_live(self, count: int) -> NDArray[np.int64]:
+        """Return the `count` first live rows, ascending; there must be as many."""
+        parts, row = [], self.oldest
+        while count > 0:
+            stop = min((row | (self.live.size - 1)) + 1, len(self))
+            part = self._live_between(row, stop)[:count]
+            parts.append(part)
+            count -= len(part)
+            row = stop
+        return np.concatenate(parts)
+
+    def _live_between(self, first: int, stop: int) -> NDArray[np.int64]:
+        return first + np.flatnonzero(self.live.slice(first, stop))
+
+    def live_from_end(self, count: int) -> int:
+        """
+        Return the row of the live original that is number `count` from the end; -1: there are fewer.
+
+        Cost: some 3 µs a chunk of rows between.
+        """
+        stop = len(self)
+        while stop > self.oldest:
+            first = max((stop - 1) & -self.live.size, self.oldest)
+            live = int(np.count_nonzero(self.live.slice(first, stop)))
+            if count <= live:
+                return int(self._live_between(first, stop)[-count])
+            count -= live
+            stop = first
+        return -1
+
+    def pass_over(self, row: int) -> None:
+        """Note that no row before this one is live."""
+        self.oldest = max(self.oldest, row)
+
+    @property
+    def has_forgettable(self) -> bool:
+        """Whether a chunk of rows lies wholly before the oldest that is live."""
+        return self.oldest >= self.originals.first + self.live.size
+
+    def forget(self, row: int) -> None:
+        """Free the memory of rows below `row`, in whole chunks."""
+        self.originals.forget(row)
+        for column in self.columns().values():
+            column.forget(row)
+
+    def compact(self, named: NDArray[np.int64]) -> NDArray[np.int64]:
+        """
+        Leave out the rows that are neither live nor `named`, and number the others anew in their order.
+
+        Returns:
+            The number of each row from `originals.first` on; that of a row left out means nothing.
+        Cost: some 0.3 µs a row that stays, and that of `build`.
+        """
+        first, length = self.originals.first, len(self)
+        stays = self.live.slice(first, length) == 1
+        stays[named - first] = True
+        originals, old = Originals(), self.columns()
+        new: dict[str, Column[Any]] = {name: Column(column.dtype.type) for name, column in old.items()}
+        for at in range(first, length, self.live.size):
+            stop = min(at + self.live.size, length)
+            mine = np.flatnonzero(stays[at - first : stop - first])
+            times, doc_ids, urls = self.originals.between(at, stop)
+            originals.append(times[mine], doc_ids.take(mine), urls.take(mine))
+            for name, column in old.items():
+                new[name].append(column.slice(at, stop)[mine])
+        vars(self).update(new, originals=originals)
+        self.build()
+        return np.cumsum(stays) - 1
+
+    def load(self, arrays: Mapping[str, NDArray[Any]], firsts: Sequence[int]) -> None:
+        """
+        Take the rows of a snapshot, by reference; `build` or `compact` must follow.
+
+        Args:
+            arrays: by their names in a snapshot, without "originals."; firsts: as `Originals.firsts` was then.
+        """
+        self.originals = Originals.from_arrays(arrays, firsts)
+        for name, column in self.columns().items():
+            setattr(self, name, Column.from_array(column.dtype.type, arrays[name], firsts[0]))
+
+    def adopt(self, arrays: Mapping[str, NDArray[Any]], firsts: Sequence[int]) -> list[NDArray[Any]]:
+        """
+        Refer to arrays, of a snapshot of these very rows, in place of the columns that never change.
+
+        Args:
+            arrays, firsts: as for `load`.
+        Returns:
+            The chunks replaced: their memory is free when they are dropped.
+        """
+        old = self.originals.adopt(arrays, firsts)
+        for name, column in self.columns().items():
+            if name not in _CHANGING:
+                old += column.adopt(arrays[name], firsts[0])
+        return old
+
+    def columns(self) -> dict[str, Column[Any]]:
+        """The numbers kept by row, by their names in `BY_ROW`, beside the texts and times of `originals`."""
+        return {name: column for name in BY_ROW if (column := getattr(self, name)) is not None}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory held."""
+        own = sum(column.nbytes for column in self.columns().values())
+        return own + sum(part.nbytes for part in (self.originals, self.index, self.short, self.names, self.urls))
+
+    def _check(self) -> None:
+        """Assert that the three tables agree on the number of originals."""
+        self.index.check()
+        assert len(self.names) == self.documents == len(self.index) + len(self.short)
+        for column in self.columns().values():
+            assert (len(column), column.first) == (len(self), self.originals.first)
+        assert sum(int(piece.sum()) for piece in self.live.pieces()) == self.documents
+        both = sum(
+            int((live & latest).sum()) for live, latest in zip(self.live.pieces(), self.latest.pieces(), strict=True)
+        )
+        assert len(self.urls) == both
+        assert not len(self._live_between(self.originals.first, max(self.oldest, self.originals.first)))
+        if self.seen is not None:
+            times = self.seen.slice(self.originals.first, len(self))
+            assert (times[1:] >= times[:-1]).all()
+
+
+def repeated(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the places of the hashes that come more than once, ascending."""
+    ordered = np.sort(hashes)
+    if not (ordered[1:] == ordered[:-1]).any():  # nearly always
+        return np.empty(0, np.int64)
+    _, inverse, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    return np.flatnonzero(counts[inverse] > 1)

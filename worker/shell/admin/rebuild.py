@@ -1,0 +1,216 @@
+"""
+A new log from the documents, beside the old one: what a change of parameters needs.
+
+    documents ──► group <group>-<hash> ──► fingerprints-<hash> ──► verdicts-<hash>, documents.dead-letter-<hash>
+
+The hash is that of the new definition, so the names follow from the parameters: the same command goes on where it
+stopped, on any machine, and another set of parameters cannot meet this one's log. The old deployment is not touched:
+its workers go on and its subscribers notice nothing, until both are given the new names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from worker.errors import DefinitionError, NeardupError, StopError
+from worker.log.acceptance import Acceptance
+from worker.settings import DECIDING, Settings
+from worker.shell.kafka import Admin, GroupOffsets, LogConsumer, topics
+from worker.shell.kafka import config as kafka_config
+from worker.shell.pipeline import service
+
+__all__ = ["Plan", "Progress", "plan", "rebuild"]
+
+LOOK_S = 1.0
+CALL_S = 20.0
+_NAMES = ("group", "topic_fingerprints", "topic_verdicts", "topic_dead_letter")
+STALL_S = 60.0  # longer than a rebalance, a transaction's time-out and a broker's restart
+
+
+class Plan(NamedTuple):
+    """The new deployment, its topics created or found, and where the documents end that it will answer."""
+
+    settings: Settings
+    created: tuple[str, ...]  # empty: an earlier rebuild is taken up
+    stops: Mapping[int, int]  # of each partition
+    missing: int  # documents that retention has deleted
+
+    def switch(self) -> list[str]:
+        """Return the settings that make a worker, or a subscriber, part of the new deployment: lines of TOML."""
+        names = [*_NAMES, "topic_documents", *DECIDING]
+        if self.settings.state_dir is not None:
+            names.append("state_dir")
+        values = {name: getattr(self.settings, name) for name in names}
+        return [f"{name} = {_toml(value)}" for name, value in values.items() if value is not None]  # TOML has no null
+
+
+class Progress(NamedTuple):
+    """How many of the documents have been answered."""
+
+    answered: int
+    total: int
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool | int | float):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, Path):
+        value = value.resolve()  # whoever starts workers with it stands elsewhere
+    return json.dumps(str(value))  # a JSON string is a TOML string
+
+
+def _beside(settings: Settings, suffix: str) -> dict[str, Any]:
+    """Return the names of the new deployment; its snapshots stand in a folder of their own, too."""
+    names: dict[str, Any] = {name: f"{getattr(settings, name)}-{suffix}" for name in _NAMES}
+    if settings.state_dir is not None:
+        names["state_dir"] = settings.state_dir / suffix
+    return names
+
+
+def plan(settings: Settings, admin: Admin) -> Plan:
+    """
+    Create what the new deployment needs, or find it.
+
+    Args:
+        settings: the names of the deployment as it is, the parameters as they shall be.
+
+    Raises:
+        StopError: the log has these parameters already, or there are no documents to read.
+    """
+    suffix = f"{settings.definition.hash:016x}"
+    if settings.topic_fingerprints.endswith(f"-{suffix}"):
+        raise StopError(
+            f"{settings.topic_fingerprints} is the log of these very parameters: there is nothing to rebuild. Name the "
+            f"deployment as it is, and the parameters as they shall be"
+        )
+    found = admin.describe([settings.topic_documents, settings.topic_fingerprints])
+    source = found.get(settings.topic_documents)
+    if settings.topic_fingerprints in found and _has_these_parameters(settings):
+        raise StopError(
+            f"the log {settings.topic_fingerprints} has these very parameters: there is nothing to rebuild. Give the "
+            f"ones that it shall have"
+        )
+    if source is None:
+        raise StopError(f"topic {settings.topic_documents} does not exist at {settings.bootstrap}: nothing to rebuild")
+    new = settings.model_copy(update={**_beside(settings, suffix), "partitions": source.partitions})
+    created = tuple(name for name, was_missing in topics.create(admin, new).items() if was_missing)
+    ends = admin.ends({new.topic_documents: source.partitions})
+    return Plan(
+        new,
+        created,
+        {partition: stop for (_, partition), (first, stop) in ends.items() if stop > first},
+        sum(first for first, _ in ends.values()),
+    )
+
+
+def _has_these_parameters(settings: Settings) -> bool:
+    """Return whether the log has the wanted definition; False when it has none yet."""
+    config = kafka_config.log_consumer(settings)
+    with closing(LogConsumer(config, settings.topic_fingerprints, 0, settings.call_timeout_s)) as log:
+        first, stop = log.end()
+        if first > 0 or first == stop:
+            return False  # what retention has left tells nothing; the names keep the logs apart
+        acceptance = Acceptance(settings.definition)
+        deadline = time.monotonic() + settings.call_timeout_s
+        while time.monotonic() < deadline:
+            for entry in log.read(1.0):
+                try:
+                    acceptance.accept(entry.value, entry.offset)
+                except DefinitionError:
+                    return False
+                if acceptance.record_format:
+                    return True
+    return False
+
+
+def rebuild(plan: Plan, on_progress: Callable[[Progress], None] = lambda _: None) -> bool:
+    """
+    Run a worker of the new deployment until the documents of the plan are answered; more may help at the same time.
+
+    Gives False when it was told to end before (SIGTERM, Ctrl-C).
+
+    Raises:
+        StopError: nothing was answered for a minute, though something is left.
+    """
+    config = kafka_config.group_offsets(plan.settings)
+    partitions = max(plan.stops, default=0) + 1
+    with closing(GroupOffsets(config, plan.settings.topic_documents, partitions, CALL_S)) as offsets:
+        watch = _Watch(plan, offsets, on_progress)
+        if watch.look():
+            return True
+        thread = threading.Thread(target=watch.run, name="rebuild", daemon=True)
+        thread.start()
+        try:
+            service.run(plan.settings)
+        finally:
+            watch.ended.set()
+            thread.join()
+    if watch.failure is not None:
+        raise StopError(watch.failure)
+    return watch.done
+
+
+class _Watch:
+    """Looks at the group's offsets, and ends the worker of this process when there is nothing left to do."""
+
+    def __init__(self, plan: Plan, offsets: GroupOffsets, on_progress: Callable[[Progress], None]) -> None:
+        self._stops = plan.stops
+        self._offsets = offsets
+        self._on_progress = on_progress
+        self._answered = -1
+        self._since_s = time.monotonic()
+        self._left: dict[int, int] = {}
+        self.ended = threading.Event()
+        self.done = False
+        self.failure: str | None = None
+
+    def look(self) -> bool:
+        """Ask for the group's offsets once; return whether everything is answered."""
+        try:
+            committed = {number: offset or 0 for number, (offset, _) in self._offsets.get().items()}
+        except NeardupError:  # the group's coordinator moves, or there is none yet
+            return False
+        answered = sum(min(committed.get(number, 0), stop) for number, stop in self._stops.items())
+        if answered > self._answered:
+            self._answered, self._since_s = answered, time.monotonic()
+            self._on_progress(Progress(answered, sum(self._stops.values())))
+        left = {number: stop - committed.get(number, 0) for number, stop in self._stops.items()}
+        self._left = {number: count for number, count in left.items() if count > 0}
+        self.done = not self._left
+        return self.done
+
+    def run(self) -> None:
+        while not self.ended.wait(LOOK_S):
+            if self.look() or self._is_stalled():
+                self._end()
+                return
+
+    def _is_stalled(self) -> bool:
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            self._since_s = time.monotonic()  # the worker does not run yet: it replays the log
+        if time.monotonic() - self._since_s < STALL_S:
+            return False
+        self.failure = (
+            f"nothing was answered for {STALL_S:g} s, and {sum(self._left.values())} offsets of partitions "
+            f"{', '.join(map(str, self._left))} are left. Markers of a crawler's transactions count as offsets and get "
+            f"no answer: `neardup verify` with the new names tells; else see the worker's log, and run the same "
+            f"command again"
+        )
+        return True
+
+    def _end(self) -> None:
+        """Ask the worker of this process to end, as soon as it listens."""
+        while signal.getsignal(signal.SIGTERM) is signal.SIG_DFL and not self.ended.wait(0.1):
+            pass
+        if not self.ended.is_set():
+            os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,137 @@
+"""
+The check that a user can run: reads all four topics of a live or stopped system and holds them against the rules.
+
+The ends are asked for in an order in which each covers the one before: the group's offsets, then the answers (up to
+the end of transactions that are open just now), then the log, then the documents.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import NamedTuple
+
+from worker.errors import StopError
+from worker.settings import Settings
+from worker.shell.admin.audit import History, Published, Report
+from worker.shell.kafka import Admin, GroupOffsets, Topic, TopicMessage, TopicReader
+from worker.shell.kafka import config as kafka_config
+from worker.shell.ports import LogEntry, SourceMessage
+
+__all__ = ["Progress", "verify"]
+
+_Ends = Mapping[tuple[str, int], tuple[int, int]]
+STALL_S = 60.0  # nothing at all came for so long: longer than a dead worker's transaction stays open
+
+
+class Progress(NamedTuple):
+    """What is being read, and how far: messages done, and offsets to go through in total."""
+
+    topic: str
+    done: int
+    total: int
+
+
+def verify(
+    settings: Settings, *, read_documents: bool = True, on_progress: Callable[[Progress], None] = lambda _: None
+) -> Report:
+    """
+    Read everything, replay the log, compare.
+
+    Args:
+        read_documents: also read the source topic, bodies included; else the log says which documents there are.
+        on_progress: told after each portion.
+
+    Raises:
+        StopError: a topic is missing, the log does not start at 0, or cannot be replayed with these settings.
+    """
+    admin = Admin(kafka_config.admin(settings), settings.call_timeout_s)
+    log, documents = settings.topic_fingerprints, settings.topic_documents
+    published = [settings.topic_verdicts, settings.topic_dead_letter]
+    topics = _describe(admin, settings, [documents, log, *published])
+    committed = _committed(settings, topics[documents].partitions)
+    answer_ends, log_ends, document_ends = (
+        admin.ends({name: topics[name].partitions for name in names}) for names in (published, [log], [documents])
+    )
+    if log_ends[log, 0][0] > 0:
+        raise StopError(
+            f"the log starts at offset {log_ends[log, 0][0]}: what came before cannot be replayed. Set the topic's "
+            f"retention to unlimited"
+        )
+    history = History(
+        settings.definition,
+        documents,
+        topics[documents].topic_id,
+        _oldest_kept_ms(settings, topics, answer_ends),
+    )
+    for message in _read(settings, {log: 1}, log_ends, on_progress):
+        history.take_record(LogEntry(message.offset, message.timestamp_ms, message.value or b""))
+    if read_documents:
+        for message in _read(settings, {documents: topics[documents].partitions}, document_ends, on_progress):
+            history.take_document(SourceMessage(message.partition, message.offset, message.key, message.value))
+    for message in _read(settings, {name: topics[name].partitions for name in published}, answer_ends, on_progress):
+        is_dead_letter = message.topic == settings.topic_dead_letter
+        history.take_answer(Published(message.key, message.value, message.headers, is_dead_letter))
+    return history.report(committed)
+
+
+def _committed(settings: Settings, partitions: int) -> dict[int, int | None]:
+    config = kafka_config.group_offsets(settings)
+    with closing(GroupOffsets(config, settings.topic_documents, partitions, settings.call_timeout_s)) as offsets:
+        return {number: offset for number, (offset, _) in offsets.get().items()}
+
+
+def _describe(admin: Admin, settings: Settings, names: Sequence[str]) -> dict[str, Topic]:
+    topics = admin.describe(names)
+    missing = [name for name in names if name not in topics]
+    if missing:
+        raise StopError(f"topic {', '.join(missing)} does not exist at {settings.bootstrap}: neardup topics create")
+    return topics
+
+
+def _oldest_kept_ms(settings: Settings, topics: Mapping[str, Topic], ends: _Ends) -> int:
+    """Return the time since which no answer has been deleted by retention; 0 if none ever was."""
+    cut = {(name, part): first for (name, part), (first, _) in ends.items() if first > 0}
+    newest = 0
+    for name, part in cut:
+        counts = {name: topics[name].partitions}
+        for message in _read(settings, counts, {key: span for key, span in ends.items() if key == (name, part)}):
+            newest = max(newest, message.timestamp_ms)
+            break
+    return newest
+
+
+def _read(
+    settings: Settings,
+    partitions: Mapping[str, int],
+    ends: _Ends,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> Iterator[TopicMessage]:
+    """Return the committed messages of these topics up to `ends`."""
+    stops = {
+        (name, part): ends.get((name, part), (0, 0))[1] for name, count in partitions.items() for part in range(count)
+    }
+    total = sum(stop - first for (name, _), (first, stop) in ends.items() if name in partitions)
+    reader = TopicReader(
+        kafka_config.reader(settings), partitions, settings.call_timeout_s, from_beginning=True, ends=stops,
+        step_over=settings.topic_documents in partitions,  # their answers are dead letters, as the log says
+    )  # fmt: skip
+    done, deadline = 0, time.monotonic() + STALL_S
+    try:
+        while not reader.at_end():
+            messages = reader.read(0.2)
+            done += len(messages)
+            for message in messages:
+                if message.offset < stops[message.topic, message.partition]:
+                    yield message
+            if messages:
+                deadline = time.monotonic() + STALL_S
+                on_progress(Progress(", ".join(partitions), done, total))
+            elif time.monotonic() > deadline:
+                behind = ", ".join(f"{name}[{part}]" for name, part in reader.awaited())
+                raise StopError(
+                    f"nothing came from {behind} in {STALL_S:g} s: is a broker away, or a transaction open?"
+                )
+    finally:
+        reader.close()

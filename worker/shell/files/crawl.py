@@ -1,0 +1,91 @@
+"""Crawler output, file after file: documents in order, and a tally of what was left out or damaged."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from worker.core.document import BODY_BYTES_MAX
+from worker.shell.files.archives import ArchiveReader, Damaged, LeftOut, Record
+
+__all__ = ["CrawlFiles", "Tally", "with_answers"]
+
+Answer = TypeVar("Answer")
+Message = tuple[bytes | None, bytes | None]
+
+
+@dataclass
+class Tally:
+    """What has been read so far."""
+
+    documents: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)  # by reason
+    damaged: int = 0
+
+
+class CrawlFiles:
+    """
+    The documents of some files, in order; what is not one is counted.
+
+    Args:
+        paths: archives or JSON Lines; "-" is stdin.
+        on_damage: told of each damaged record: its file, its offset there, what is wrong.
+        body_max: bytes of a body; a longer one is left out and counted as "body-too-large".
+        fetched_at_default: fetch time of JSON Lines that bring none, ISO 8601.
+    Raises:
+        StopError: a file cannot be opened.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        on_damage: Callable[[Damaged], None] = lambda _: None,
+        *,
+        body_max: int = BODY_BYTES_MAX,
+        fetched_at_default: str | None = None,
+    ) -> None:
+        self._on_damage = on_damage
+        self._readers = [
+            ArchiveReader(path, body_max=body_max, fetched_at_default=fetched_at_default) for path in paths
+        ]
+        self.tally = Tally()
+
+    def __iter__(self) -> Iterator[Record]:
+        for reader in self._readers:
+            for found in reader:
+                if isinstance(found, Record):
+                    self.tally.documents += 1
+                    yield found
+                elif isinstance(found, LeftOut):
+                    self.tally.left_out[found.reason] += 1
+                else:
+                    self.tally.damaged += 1
+                    self._on_damage(found)
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of all files, so far."""
+        return sum(reader.bytes_read for reader in self._readers)
+
+    @property
+    def bytes_total(self) -> int | None:
+        """Bytes of all files; None if one is a pipe."""
+        sizes = [reader.bytes_total for reader in self._readers]
+        return None if None in sizes else sum(size or 0 for size in sizes)
+
+
+def with_answers(
+    records: Iterable[Record], answer: Callable[[Iterator[Message]], Iterable[Answer]]
+) -> Iterator[tuple[Record, Answer]]:
+    """Return each record with what `answer` makes of its key and value, however many of them it reads ahead."""
+    ahead: deque[Record] = deque()
+
+    def messages() -> Iterator[Message]:
+        for record in records:
+            ahead.append(record)
+            yield record.key, record.value
+
+    for answered in answer(messages()):
+        yield ahead.popleft(), answered

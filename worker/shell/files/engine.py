@@ -1,0 +1,171 @@
+"""
+The same pipeline over files: the source is an iterator, the log a list in memory, and the verdicts come back in order.
+
+What Kafka adds (other workers, transactions, restarts) falls away; what judges a document is the same code.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+
+from worker.core.verdict import Verdict
+from worker.errors import DefinitionError, StopError
+from worker.log.definition import Definition
+from worker.log.record import Row, Source
+from worker.log.replica import Rejection, Replica
+from worker.log.snapshot import LogIdentity
+from worker.settings import Settings
+from worker.shell.files.archives import Record
+from worker.shell.messages import encode_verdict
+from worker.shell.pipeline.ordering import Ordering, Part
+from worker.shell.pipeline.prepare import Prepared, Preparer, cut
+from worker.shell.ports import SourceMessage
+from worker.shell.storage.checkpoint import Checkpoint, locked
+from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
+
+__all__ = ["TOPIC", "Answered", "FileEngine", "file_engine", "line_of", "prepared_rows"]
+
+TOPIC = "files"
+_SOURCE = Source(b"neardup:files".ljust(16, b"\0"), 0)
+_LOG = LogIdentity("files", _SOURCE.topic_id)
+_BATCHES_AHEAD = 4
+
+
+class Answered(NamedTuple):
+    """One message of the input and what was decided of it."""
+
+    message: SourceMessage
+    answer: Verdict | Rejection
+
+
+class FileEngine:
+    """
+    Judges a stream of messages in its order.
+
+    Args:
+        replica: empty, or restored from a state folder; then the stream goes on where that one ended.
+        clock_ms: the time stamp of each batch.
+    """
+
+    def __init__(
+        self,
+        definition: Definition,
+        preparer: Preparer,
+        *,
+        replica: Replica | None = None,
+        batch_documents_max: int = 500,
+        batch_bytes_max: int = 8 << 20,
+        record_bytes_max: int = 900_000,
+        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self.replica = replica if replica is not None else Replica(definition)
+        log = MemoryLog(clock_ms, keep=False)
+        log.first = self.replica.next_offset
+        self._ordering = Ordering(
+            self.replica,
+            MemoryReader(log, log.first),
+            MemoryWriter(log),
+            self.replica.definition.author("files"),
+            record_bytes_max,
+        )
+        self._preparer = preparer
+        self._limits = batch_documents_max, batch_bytes_max
+        covered = list(self.replica.coverage.get(_SOURCE, ()))
+        self._offset = covered[-1].stop if covered else 0
+
+    def judge(self, messages: Iterable[tuple[bytes | None, bytes | None]]) -> Iterator[Answered]:
+        """
+        Return each message with its answer, in order; a few batches are prepared ahead.
+
+        Args:
+            messages: key and value, as they would stand in the topic `documents`.
+        """
+        for batch, prepared in _batches(self._preparer, messages, self._limits, self._offset):
+            yield from self._answer(batch, prepared)
+
+    def _answer(self, batch: list[SourceMessage], prepared: Prepared) -> Iterator[Answered]:
+        stop = batch[-1].offset + 1
+        part = Part(_SOURCE, self._offset, stop, self._offset, prepared.rows())
+        self._ordering.append(self._ordering.missing([part]))
+        answers = self._ordering.answers(part, TOPIC)
+        self.replica.committed(_SOURCE, stop)
+        self._offset = stop
+        return map(Answered, batch, answers)
+
+
+def _batches(
+    preparer: Preparer, messages: Iterable[tuple[bytes | None, bytes | None]], limits: tuple[int, int], first: int = 0
+) -> Iterator[tuple[list[SourceMessage], Prepared]]:
+    """Number messages from `first` on and yield them in batches, a few of which are prepared ahead."""
+    numbered = (SourceMessage(0, offset, key, value) for offset, (key, value) in enumerate(messages, start=first))
+    ahead: deque[tuple[list[SourceMessage], Prepared]] = deque()
+    for batch in cut(numbered, *limits):
+        ahead.append((batch, preparer.submit(batch)))
+        if len(ahead) >= _BATCHES_AHEAD:
+            yield ahead.popleft()
+    yield from ahead
+
+
+def prepared_rows(messages: Iterable[tuple[bytes | None, bytes | None]], settings: Settings) -> Iterator[Row]:
+    """Yield each message as the row that the log would get, in order, without judging it."""
+    with Preparer(settings) as preparer:
+        for _, prepared in _batches(preparer, messages, (settings.batch_documents_max, settings.batch_bytes_max)):
+            yield from prepared.rows()
+
+
+@contextmanager
+def file_engine(settings: Settings, state: Path | None = None) -> Iterator[FileEngine]:
+    """
+    Return an engine as the settings describe it, and end its threads afterwards.
+
+    Args:
+        state: a folder; the engine goes on where the last one on it ended, and its own end is kept there. A run that
+            fails leaves the folder as it was, and can be repeated.
+
+    Raises:
+        StopError: the folder is in use, of other settings, damaged, or cannot be written to.
+    """
+    with ExitStack() as stack:
+        preparer = stack.enter_context(Preparer(settings))
+        checkpoint, replica = None, None
+        if state is not None:
+            stack.enter_context(locked(state))
+            checkpoint = Checkpoint(state, settings.definition, _LOG, "files", math.inf)
+            try:
+                replica = checkpoint.restore(has_log=False)
+            except DefinitionError as error:
+                raise error.with_remedy("Judge with its settings, or name another folder with --state") from error
+        engine = FileEngine(
+            settings.definition,
+            preparer,
+            replica=replica,
+            batch_documents_max=settings.batch_documents_max,
+            batch_bytes_max=settings.batch_bytes_max,
+            record_bytes_max=settings.record_bytes_max,
+        )
+        yield engine
+        if checkpoint is not None and not checkpoint.save(engine.replica):
+            raise StopError(f"the state could not be written to {state}: free some space and run this again")
+
+
+def line_of(record: Record, answered: Answered) -> tuple[str, bytes]:
+    """Return the outcome and the JSON line of one answer: a verdict as on its topic, or what was wrong, and where."""
+    answer = answered.answer
+    if isinstance(answer, Verdict):
+        return answer.outcome.value, encode_verdict(answer)[1]
+    fields = {
+        "verdict": "dead-letter",
+        "doc_id": record.key and record.key.decode(),
+        "error": {"code": answer.code, "text": answer.text},
+        "input": {"file": record.file, "line": record.line, "offset": record.offset},
+        "source": {"topic": TOPIC, "partition": 0, "offset": answered.message.offset},
+    }
+    return "dead-letter", orjson.dumps(fields)

@@ -1,0 +1,156 @@
+"""
+What an orchestrator and Prometheus ask over HTTP.
+
+    /metrics   every metric of metrics.py
+    /healthz   200: the process serves. A call that hangs is the watchdog's: it ends the process
+    /readyz    200: the log is replayed and the worker is a member of the group; else 503 with what is missing
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from socketserver import ThreadingMixIn
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from prometheus_client import make_wsgi_app
+
+from worker.errors import StopError
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+__all__ = ["HealthServer", "Readiness"]
+
+_POLL_S = 0.1
+REQUEST_S_MAX = 10.0  # from connecting to the end of the answer
+CONNECTIONS_MAX = 32
+
+
+class Readiness:
+    """
+    Named conditions that must all hold.
+
+    >>> readiness = Readiness()
+    >>> readiness.needs("log replayed", lambda: False)
+    >>> readiness.missing()
+    ['log replayed']
+    """
+
+    def __init__(self) -> None:
+        self._conditions: dict[str, Callable[[], bool]] = {}
+
+    def needs(self, name: str, holds: Callable[[], bool]) -> None:
+        """Add a condition, or put another one in its place; it is asked at every request, from any thread."""
+        self._conditions[name] = holds
+
+    def missing(self) -> list[str]:
+        """Return the names of the conditions that do not hold."""
+        return [name for name, holds in self._conditions.items() if not holds()]
+
+
+class HealthServer:
+    """
+    Serves in threads of its own until it is closed, few at once and none for long; port 0 serves nothing.
+
+    Args:
+        host: "0.0.0.0" for every interface.
+        readiness: what /readyz asks.
+
+    Raises:
+        StopError: the address cannot be had.
+    """
+
+    def __init__(self, host: str, port: int, readiness: Readiness) -> None:
+        self._readiness = readiness
+        self._metrics = make_wsgi_app()
+        self._server: WSGIServer | None = None
+        if not port:
+            return
+        try:
+            self._server = make_server(host, port, self._answer, _Server, _Handler)
+        except OSError as error:
+            raise StopError(
+                f"metrics cannot be served on {host}:{port} ({error.strerror}): choose another --metrics-port or "
+                f"--metrics-host"
+            ) from error
+        threading.Thread(target=self._server.serve_forever, args=(_POLL_S,), name="health", daemon=True).start()
+
+    def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        if path == "/metrics":
+            return self._metrics(environ, start_response)  # type: ignore[no-any-return]
+        status, text = "404 Not Found", "ask for /metrics, /healthz or /readyz"
+        if path == "/healthz":
+            status, text = "200 OK", "alive"
+        elif path == "/readyz":
+            missing = self._readiness.missing()
+            status = "503 Service Unavailable" if missing else "200 OK"
+            text = f"not ready: {', '.join(missing)}" if missing else "ready"
+        start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
+        return [f"{text}\n".encode()]
+
+    def close(self) -> None:
+        """Stop serving and free the port."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """
+    A thread a request: a slow scrape must not hold up a probe.
+
+    A connection that takes too long is ended, and for one beyond the bound the oldest: whoever sends nothing, or a byte
+    now and then, holds up nobody.
+    """
+
+    daemon_threads = True
+    request_queue_size = CONNECTIONS_MAX  # of five, a burst's sixth would try again after a second
+    _begun_s: dict[socket.socket, float]  # when each open connection was made, in their order
+
+    def server_activate(self) -> None:
+        self._begun_s = {}
+        super().server_activate()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._begun_s[request] = time.monotonic()
+        self.service_actions()
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """End what is too old or too much; the server calls it many times a second."""
+        begun_s = list(self._begun_s.items())
+        oldest_s = time.monotonic() - REQUEST_S_MAX
+        for number, (connection, at_s) in enumerate(begun_s):
+            if at_s < oldest_s or number < len(begun_s) - CONNECTIONS_MAX:
+                with suppress(OSError):  # ended meanwhile
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._begun_s.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: a client that has gone is no error of ours."""
+
+
+class _Handler(WSGIRequestHandler):
+    """Logs no requests."""
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing: probes come every few seconds."""

@@ -1,0 +1,147 @@
+"""Every metric of neardup, by name, in one file. `health.serve` gives them to Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from prometheus_client import REGISTRY, Counter, Gauge, Histogram, Info, disable_created_metrics
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from worker.log.acceptance import Ignored
+
+__all__ = [
+    "ANSWERS",
+    "BATCH_DOCUMENTS",
+    "BUILD",
+    "DEAD_LETTERS",
+    "DEAD_LETTER_CODES",
+    "DOCUMENTS_INDEXED",
+    "FALSE_MATCHES",
+    "KAFKA_ERRORS",
+    "LATENCY_S",
+    "LOG_AHEAD_S",
+    "LOG_LAG",
+    "LOG_OFFSET",
+    "LOG_RECORDS_IGNORED",
+    "OUTCOMES",
+    "PENDING_BATCHES",
+    "QUEUED_BATCHES",
+    "REPEATED_ROWS",
+    "RETRIES",
+    "REWINDS",
+    "SNAPSHOTS_REFUSED",
+    "SNAPSHOT_BYTES",
+    "SNAPSHOT_FAILURES",
+    "SNAPSHOT_S",
+    "SNAPSHOT_TIME",
+    "SOURCE_LAG",
+    "STAGES",
+    "STAGE_S",
+    "TRANSACTION_S",
+    "watch_source",
+]
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.06, 0.1, 0.15, 0.25, 0.5, 1, 2, 5, 15, 60)
+STAGES = ("prepare", "append", "answer", "publish")  # of a batch, in their order
+
+OUTCOMES = ("new", "duplicate", "skipped", "deleted", "dead-letter")
+DEAD_LETTER_CODES = (
+    "date-out-of-range", "doc-id-too-long", "fingerprint-failed", "invalid-base64", "invalid-date", "invalid-field",
+    "invalid-json", "invalid-key", "missing-field", "no-body", "not-an-object", "null-key", "oversize", "too-deep",
+    "two-bodies", "unknown-charset", "unreadable", "url-too-long",
+)  # fmt: skip
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second line for each counter, which nobody asks
+
+BUILD = Info(
+    "neardup_build",
+    "What this worker runs: version, fingerprint scheme and parameters, the log's definition, worker id, group",
+)
+
+# Documents
+ANSWERS = Counter("neardup_answers_total", "Documents answered and committed by this worker", ["outcome"])
+DEAD_LETTERS = Counter(
+    "neardup_dead_letters_total", "Documents that could not be judged, by the class of error", ["code"]
+)
+BATCH_DOCUMENTS = Histogram(
+    "neardup_batch_documents", "Documents in a published batch", buckets=(1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000)
+)
+LATENCY_S = Histogram("neardup_latency_seconds", "From the read of a batch to its commit", buckets=_SECONDS)
+STAGE_S = Histogram(
+    "neardup_stage_seconds",
+    "Time that the ordering thread spends on a batch, by stage: prepare (waiting for fingerprints), append (to the "
+    "log, and applying it), answer (writing verdicts), publish (the transaction)",
+    ["stage"],
+    buckets=_SECONDS,
+)
+TRANSACTION_S = Histogram("neardup_transaction_seconds", "Transactions that were committed", buckets=_SECONDS)
+
+# How far behind
+SOURCE_LAG = "neardup_source_lag"  # documents of an owned partition that have no committed answer yet, by partition
+LOG_LAG = Gauge("neardup_log_lag", "Records of the fingerprint log known to be there and not applied yet")
+LOG_AHEAD_S = Gauge(
+    "neardup_log_ahead_seconds", "How far the log's last record is ahead of this machine's clock; 0: not at all"
+)
+QUEUED_BATCHES = Gauge("neardup_queued_batches", "Batches read and not yet taken up by the ordering thread")
+PENDING_BATCHES = Gauge("neardup_pending_batches", "Batches of verdicts not known to be committed, of all workers")
+
+# The replica
+LOG_OFFSET = Gauge("neardup_log_offset", "Next offset of the fingerprint log to apply")
+DOCUMENTS_INDEXED = Gauge("neardup_documents_indexed", "Originals in the index")
+FALSE_MATCHES = Gauge(
+    "neardup_false_matches_expected", "Unrelated originals that a document matches by chance, on average; bar 0.00001"
+)
+REPEATED_ROWS = Counter(
+    "neardup_repeated_rows_total", "Rows of the log ignored, because the log already had their offset"
+)
+LOG_RECORDS_IGNORED = Counter(
+    "neardup_log_records_ignored_total", "Records of the log that no replica takes: not of its definition", ["reason"]
+)
+
+# Faults
+KAFKA_ERRORS = Counter("neardup_kafka_errors_total", "Errors that the Kafka client has told of, passing ones included")
+RETRIES = Counter("neardup_retries_total", "Transactions aborted and tried again")
+REWINDS = Counter("neardup_rewinds_total", "Times that the source was read again from the committed offsets")
+
+# Snapshots
+SNAPSHOT_TIME = Gauge("neardup_snapshot_timestamp_seconds", "Unix time of the last snapshot written; 0: none yet")
+SNAPSHOT_BYTES = Gauge("neardup_snapshot_bytes", "Size of the last snapshot written")
+SNAPSHOT_S = Histogram("neardup_snapshot_seconds", "Time to write a snapshot", buckets=_SECONDS)
+SNAPSHOT_FAILURES = Counter("neardup_snapshot_failures_total", "Snapshots that could not be written; work went on")
+SNAPSHOTS_REFUSED = Counter("neardup_snapshots_refused_total", "Damaged snapshots found at a start")
+
+# Counters with labels stand at 0 from the start: a rate would miss their first event.
+for _reason in Ignored:
+    LOG_RECORDS_IGNORED.labels(_reason)
+for _stage in STAGES:
+    STAGE_S.labels(_stage)
+for _outcome in OUTCOMES:
+    ANSWERS.labels(_outcome)
+for _code in DEAD_LETTER_CODES:
+    DEAD_LETTERS.labels(_code)
+
+
+class _SourceLag(Collector):
+    """Asks when it is scraped: nothing to keep up to date between two scrapes."""
+
+    def __init__(self) -> None:
+        self.lags: Callable[[], Mapping[int, int]] = dict
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Return the lag of each owned partition."""
+        family = GaugeMetricFamily(
+            SOURCE_LAG, "Documents of an owned partition without a committed answer", labels=["partition"]
+        )
+        for partition, lag in sorted(self.lags().items()):
+            family.add_metric([str(partition)], lag)
+        yield family
+
+
+_source_lag = _SourceLag()
+REGISTRY.register(_source_lag)
+
+
+def watch_source(lags: Callable[[], Mapping[int, int]]) -> None:
+    """Have the lag of each owned partition asked for by `lags` at every scrape; it may come from any thread."""
+    _source_lag.lags = lags

@@ -1,0 +1,274 @@
+"""
+Snapshots in a folder: written while the worker goes on, two kept, and read back at the next start.
+
+    write      .<owner>.tmp ──► fsync ──► rename to snapshot-<offset>.ndsnap ──► fsync of the folder ──► drop the third
+    map        read back, checksum ──► the replica refers to the file for doc_ids, URLs and the like, and frees its own
+    read       newest ──► damaged? the one before ──► damaged? the log from its first record
+
+So a large replica keeps on disk what a verdict says of an original, and the system pages in what is asked for. A mapped
+file that is dropped keeps its space until the next one is mapped.
+
+A snapshot that cannot be used, whatever the error, is passed over, loudly: the log has everything. One of another log,
+definition or newer format stops the worker: going on without a word would hide a mistake. A disk that is full costs
+the new snapshot, never the old ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import mmap
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from worker.errors import DefinitionError, RestoreError, StopError
+from worker.log.definition import Definition
+from worker.log.replica import Replica
+from worker.log.snapshot import LogIdentity, adopt, capture, restore
+from worker.log.snapshot_bytes import Columns, Snapshot, unpack
+from worker.shell.runtime import metrics
+from worker.shell.runtime.fault_hooks import FaultHook, Point, never
+
+__all__ = ["KEPT", "Checkpoint", "locked"]
+
+KEPT = 2
+_SUFFIX = ".ndsnap"
+_JOIN_S = 20.0  # at a clean end; supervisors kill after 30 s
+
+_log = structlog.get_logger(__name__)
+
+
+class Checkpoint:
+    """
+    The snapshots of one log in one folder.
+
+    Workers may share a folder: snapshots of one log are interchangeable, and each writes through a file of its own.
+
+    Args:
+        owner: names the temporary file.
+        interval_s: between two snapshots; none is written when nothing has been applied since.
+        on_disk_from: originals from which on a snapshot that was written is mapped. A restored one always is.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        definition: Definition,
+        log: LogIdentity,
+        owner: str,
+        interval_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        on_disk_from: int = 1_000_000,
+        reach: FaultHook = never,
+    ) -> None:
+        self.folder = folder
+        self._definition = definition
+        self._log = log
+        self._temporary = folder / f".{owner}.tmp"
+        self._interval_s = interval_s
+        self._clock = clock
+        self._due_s = clock() + interval_s
+        self._saved_offset = -1
+        self._writer: threading.Thread | None = None
+        self._damaged: list[Path] = []
+        self._on_disk_from = on_disk_from
+        self._reach = reach
+        self._written: tuple[dict[str, Any], Columns] | None = None  # by the thread, to be mapped by the next tick
+        _make(folder)
+
+    def restore(self, *, has_log: bool = True) -> Replica:
+        """
+        Return the replica of the newest snapshot that is whole; an empty one when there is none.
+
+        Args:
+            has_log: False: nothing else has what a damaged snapshot had, so it is not passed over.
+
+        Raises:
+            StopError: a snapshot is of another log, of another definition or of a newer format, or damaged without a
+                log behind it.
+        """
+        for path in self._snapshots():
+            started = time.monotonic()
+            try:
+                data = _mapped(path)
+                replica = restore(data, self._definition, self._log)
+                _release(data)
+            except DefinitionError as error:
+                raise DefinitionError(f"the snapshot {path}", error.differences) from error
+            except StopError as error:
+                raise StopError(f"{path}: {error}") from error
+            except Exception as error:  # whatever a snapshot makes the code do, the log has everything
+                if not has_log:
+                    raise StopError(
+                        f"{path}: {error!r}. Remove this file to go on from the one before it, or from nothing if it "
+                        f"is the only one; the documents since then are judged as if they had not been seen"
+                    ) from error
+                foreseen = isinstance(error, RestoreError | OSError)
+                _log.error(
+                    "snapshot cannot be used, trying an older source",
+                    path=str(path), cause=repr(error), exc_info=not foreseen,
+                )  # fmt: skip
+                metrics.SNAPSHOTS_REFUSED.inc()
+                self._damaged.append(path)
+                continue
+            self._saved_offset = replica.next_offset
+            _log.info(
+                "snapshot restored",
+                path=str(path),
+                next_offset=replica.next_offset,
+                documents=replica.documents,
+                seconds=round(time.monotonic() - started, 2),
+            )
+            return replica
+        return Replica(self._definition)
+
+    def _snapshots(self) -> list[Path]:
+        """Return the snapshots, newest first."""
+        return sorted(self.folder.glob(f"snapshot-*{_SUFFIX}"), reverse=True)
+
+    def tick(self, replica: Replica) -> None:
+        """
+        Begin a snapshot when one is due; a thread writes it while the replica goes on.
+
+        Cost: a look at the clock; every `interval_s` a list of the replica's chunks, some milliseconds.
+        """
+        if self._written is not None:
+            old = adopt(replica, *self._written)
+            self._written = None
+            threading.Thread(target=_drop, args=(old,), name="free", daemon=True).start()
+        if self._clock() < self._due_s or self._is_writing():
+            return
+        self._due_s = self._clock() + self._interval_s
+        if replica.next_offset > self._saved_offset:
+            snapshot = capture(replica, self._log)
+            is_large = replica.documents >= self._on_disk_from
+            write = self._write_and_map if is_large else self.write
+            self._writer = threading.Thread(target=write, args=(snapshot,), name="snapshot", daemon=True)
+            self._writer.start()
+
+    def _is_writing(self) -> bool:
+        return self._writer is not None and self._writer.is_alive()
+
+    def _write_and_map(self, snapshot: Snapshot) -> None:
+        own: list[bytes | memoryview] = []
+        if not self.write(snapshot, own):
+            return
+        try:
+            self._written = unpack(own[0])
+            _release(own[0])
+        except RestoreError as error:
+            _log.warning("snapshot cannot be read back, memory is kept", offset=snapshot.next_offset, cause=str(error))
+            metrics.SNAPSHOT_FAILURES.inc()
+
+    def save(self, replica: Replica) -> bool:
+        """Write a snapshot now, unless there is nothing new in it. False: it could not be written."""
+        if self._writer is not None:
+            self._writer.join(_JOIN_S)
+            if self._writer.is_alive():
+                _log.warning("stopping while a snapshot is being written: the ones before it stay")
+                return False
+        return replica.next_offset <= self._saved_offset or self.write(capture(replica, self._log))
+
+    def write(self, snapshot: Snapshot, own: list[bytes | memoryview] | None = None) -> bool:
+        """
+        Put a snapshot into the folder, whole or not at all.
+
+        Args:
+            own: gets the file's bytes, mapped; another worker's of the same name may number its rows in another way.
+
+        Returns False, with a warning and a metric, when the disk does not take it.
+        """
+        started = time.monotonic()
+        path = self.folder / f"snapshot-{snapshot.next_offset:020}{_SUFFIX}"
+        try:
+            self._write(snapshot, path, own)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._temporary.unlink(missing_ok=True)
+            _log.warning("snapshot not written, the ones before it stay", path=str(path), cause=str(error))
+            metrics.SNAPSHOT_FAILURES.inc()
+            return False
+        self._saved_offset = snapshot.next_offset
+        seconds = time.monotonic() - started
+        _log.info("snapshot written", path=str(path), bytes=snapshot.nbytes, seconds=round(seconds, 2))
+        metrics.SNAPSHOT_TIME.set_to_current_time()
+        metrics.SNAPSHOT_BYTES.set(snapshot.nbytes)
+        metrics.SNAPSHOT_S.observe(seconds)
+        return True
+
+    def _write(self, snapshot: Snapshot, path: Path, own: list[bytes | memoryview] | None) -> None:
+        self._temporary.unlink(missing_ok=True)  # a predecessor that still writes keeps its own file
+        with self._temporary.open("xb") as file:
+            for part in snapshot.parts():
+                self._reach(Point.SNAPSHOT)
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+        if own is not None:
+            own.append(_mapped(self._temporary))
+        self._temporary.rename(path)
+        _sync_folder(self.folder)
+        for old in set(self._damaged) - {path}:  # now there is a better one
+            old.unlink(missing_ok=True)
+        self._damaged.clear()
+        for old in self._snapshots()[KEPT:]:
+            old.unlink(missing_ok=True)
+
+
+def _mapped(path: Path) -> bytes | memoryview:
+    """Map a file, so that what is not asked for stays on disk. It may be unlinked, but must not be written to."""
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return b""
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def _drop(old: list[Any]) -> None:
+    """Drop arrays one by one: others go on between them."""
+    while old:
+        old.pop()
+
+
+def _release(data: bytes | memoryview) -> None:
+    """Take a mapped file's pages out of the process: they come back one by one, as they are asked for."""
+    if isinstance(data, memoryview) and isinstance(data.obj, mmap.mmap) and hasattr(mmap, "MADV_RANDOM"):
+        data.obj.madvise(mmap.MADV_RANDOM)
+        data.obj.madvise(mmap.MADV_DONTNEED)
+
+
+def _sync_folder(folder: Path) -> None:
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StopError(f"state directory {folder} cannot be made ({error}): name another one") from error
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """
+    Hold a folder alone, until the block or the process ends.
+
+    Raises:
+        StopError: another process holds it, or it cannot be made.
+    """
+    _make(folder)
+    with (folder / ".lock").open("wb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StopError(f"state directory {folder} is in use by another process: wait for its end") from error
+        yield

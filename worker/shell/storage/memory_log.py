@@ -1,0 +1,86 @@
+"""The ordered log as a list in memory: what files are judged with, and what the contract test holds beside Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from worker.shell.ports import LogEntry
+
+__all__ = ["MemoryLog", "MemoryReader", "MemoryWriter"]
+
+
+class MemoryLog:
+    """
+    Records in order, with the time at which each was appended.
+
+    Args:
+        clock_ms: gives the time stamp of a record.
+        keep: False forgets records once the one reader has them, so that a long run stays small.
+    """
+
+    def __init__(self, clock_ms: Callable[[], int], *, keep: bool = True) -> None:
+        self.entries: list[LogEntry] = []
+        self.first = 0  # offset of entries[0]
+        self._clock_ms = clock_ms
+        self._keep = keep
+
+    @property
+    def stop(self) -> int:
+        """The offset behind the last record."""
+        return self.first + len(self.entries)
+
+    def append(self, record: bytes) -> int:
+        """Add a record and give its offset."""
+        self.entries.append(LogEntry(self.stop, self._clock_ms(), record))
+        return self.entries[-1].offset
+
+    def since(self, offset: int) -> list[LogEntry]:
+        """Return the records from `offset` on."""
+        found = self.entries[offset - self.first :]
+        if not self._keep:
+            self.first = self.stop
+            self.entries.clear()
+        return found
+
+
+class MemoryReader:
+    """Reads a MemoryLog from an offset on; a `ports.LogReader`."""
+
+    def __init__(self, log: MemoryLog, offset: int = 0) -> None:
+        self._log = log
+        self._offset = offset
+
+    def read(self, wait_s: float) -> list[LogEntry]:  # noqa: ARG002  # nothing comes while we wait
+        """Return the records that are there."""
+        entries = self._log.since(self._offset)
+        self._offset = self._log.stop
+        return entries
+
+    def position(self) -> int:
+        """Return the offset below which everything has been read."""
+        return self._offset
+
+    def end(self) -> tuple[int, int]:
+        """Return the log's first offset and the offset behind its last record."""
+        return self._log.first, self._log.stop
+
+    def end_seen(self) -> int:
+        """Return the offset behind the last record."""
+        return self._log.stop
+
+    def close(self) -> None:
+        """Stop reading."""
+
+
+class MemoryWriter:
+    """Appends to a MemoryLog; a `ports.LogWriter`."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        self._log = log
+
+    def append(self, records: Sequence[bytes]) -> int:
+        """Append in order; return the offset of the last."""
+        return [self._log.append(record) for record in records][-1]
+
+    def close(self) -> None:
+        """Stop writing."""
