@@ -33,7 +33,7 @@ class DirectedMachine(RuleBasedStateMachine):
     def adopt(self, index: DirectedIndex) -> None:
         """Go on with this index."""
         self.index = index
-        self.index._tables.flat_below = min(self.flat_below, self.index.rules.prefix_max)
+        self.index.tables.flat_below = min(self.flat_below, self.index.rules.prefix_max)
 
     def draw(self, size: int, live: int) -> list[tuple[int, int]]:
         """Documents: new ones, equal ones, near ones."""

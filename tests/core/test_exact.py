@@ -119,7 +119,7 @@ class ExactMachine(RuleBasedStateMachine):
         content = self.table.arrays()
         assert list(zip(content["rows"].tolist(), content["keys"].tolist(), strict=True)) == self.oracle.pairs()
         assert len(self.table) == len(content["keys"])
-        self.table._check()
+        self.table.check()
 
 
 TestExactMachine = ExactMachine.TestCase
@@ -152,7 +152,7 @@ def test_keys_in_a_pattern_cost_no_more_than_others(step: int) -> None:
     table = ExactTable.from_arrays({"keys": pattern, "rows": numbers})
     assert (table.find(pattern) == numbers).all()
     assert time.process_time() - started < 2
-    table._check()
+    table.check()
 
 
 def test_many_rows_of_one_key_cost_no_more_each() -> None:

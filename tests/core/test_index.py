@@ -175,7 +175,7 @@ def test_many_equal_fingerprints_are_one_entry() -> None:
     index.check()
     assert index.query_all(7)[:3] == [(0, 0), (1, 0), (2, 0)]
     assert len(index.query_all(6)) == copies
-    assert index._tables._stores[0].entries == len(index.layout.permutations)
+    assert index.tables.stores[0].entries == len(index.layout.permutations)
     for row in (0, 1, 4_999, 2_500):
         assert index.delete(7, row)
     assert index.query(np.array([6], np.uint64)).rows.tolist() == [2]

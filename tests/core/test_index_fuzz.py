@@ -93,7 +93,7 @@ def test_a_caller_who_breaks_the_rules_breaks_no_memory(seed: int, monkeypatch: 
     monkeypatch.setattr(content, "HOT_MIN", 8)
     dice = np.random.default_rng(seed)
     index = PermutedIndex(int(dice.integers(0, 9)), documents_expected=int(dice.choice([0, 10, 1_000_000])))
-    index._tables.flat_below = int(dice.choice([0, 100, 5_000]))
+    index.tables.flat_below = int(dice.choice([0, 100, 5_000]))
     live = np.uint64(int(dice.choice(np.array([2**64 - 1, 0xFFFF, 0xFFF0_0000_0000_00FF], np.uint64))))
     for _ in range(25):
         size = int(dice.choice([0, 1, 7, 500, 3_000]))
@@ -115,6 +115,6 @@ def test_a_caller_who_breaks_the_rules_breaks_no_memory(seed: int, monkeypatch: 
         ]
         with suppress(ValueError):
             calls[int(dice.integers(len(calls)))]()
-    for store in index._tables._stores:
+    for store in index.tables.stores:
         store.check()
     assert len(index.arrays()["rows"]) == len(index)

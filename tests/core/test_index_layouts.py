@@ -48,7 +48,7 @@ def test_any_blocks_of_any_widths_miss_nothing_and_invent_nothing(layout: Layout
     held = dice.integers(0, 2**64, 150, dtype=np.uint64)
     held = np.concatenate((held, near(held, layout.max_distance + 2, dice)))
     index = PermutedIndex(layout.max_distance, layout, documents_expected=300)
-    index._tables.flat_below = 0
+    index.tables.flat_below = 0
     index.insert(held, np.arange(len(held), dtype=np.uint32))
     asked = near(held, layout.max_distance + 2, dice)
     distances = np.bitwise_count(asked[:, None] ^ held[None, :])
@@ -63,61 +63,61 @@ def test_any_blocks_of_any_widths_miss_nothing_and_invent_nothing(layout: Layout
 def filled() -> PermutedIndex:
     """Tables, a ring of equal ones, and a sweep under way."""
     index = PermutedIndex(3)
-    index._tables.flat_below = 0
+    index.tables.flat_below = 0
     numbers = np.random.default_rng(5).integers(0, 2**64, 30_000, dtype=np.uint64)
     numbers[100:110] = 7
     for begin in range(0, len(numbers), 1_000):
         index.insert(numbers[begin : begin + 1_000], np.arange(begin, begin + 1_000, dtype=np.uint32))
-    index._tables._stores[0]._grow()
+    index.tables.stores[0].grow()
     index.check()
     return index
 
 
 def first_full(index: PermutedIndex) -> int:
     """The first bucket with two entries."""
-    heads = index._tables._stores[0]._heads.array
+    heads = index.tables.stores[0].heads.array
     return int(np.flatnonzero((heads[:-1] & np.uint64(0xFFFFFF)) >= 2)[0])
 
 
 def entry_of(index: PermutedIndex) -> int:
     """The place of that bucket's first entry."""
-    return int(index._tables._stores[0]._heads.array[first_full(index)] >> np.uint64(26))
+    return int(index.tables.stores[0].heads.array[first_full(index)] >> np.uint64(26))
 
 
 def _fingerprint(index: PermutedIndex) -> None:
-    index._tables._columns[FINGERPRINTS].array[17] ^= np.uint64(1 << 33)
+    index.tables.columns[FINGERPRINTS].array[17] ^= np.uint64(1 << 33)
 
 
 def _filter(index: PermutedIndex) -> None:
-    index._tables._stores[0]._filters.array[entry_of(index)] ^= np.uint32(1)
+    index.tables.stores[0].filters.array[entry_of(index)] ^= np.uint32(1)
 
 
 def _reference(index: PermutedIndex) -> None:
-    refs = index._tables._stores[0]._refs.array
+    refs = index.tables.stores[0].refs.array
     refs[entry_of(index)] = refs[entry_of(index) + 1]
 
 
 def _count(index: PermutedIndex) -> None:
-    index._tables._stores[0]._heads.array[first_full(index)] -= np.uint64(1)
+    index.tables.stores[0].heads.array[first_full(index)] -= np.uint64(1)
 
 
 def _start(index: PermutedIndex) -> None:
-    index._tables._stores[0]._heads.array[5] += np.uint64(1 << 40)
+    index.tables.stores[0].heads.array[5] += np.uint64(1 << 40)
 
 
 def _ring(index: PermutedIndex) -> None:
-    nexts = index._tables._columns[NEXTS].array
+    nexts = index.tables.columns[NEXTS].array
     nexts[np.flatnonzero(nexts)[0]] = 1
 
 
 def _ring_backwards(index: PermutedIndex) -> None:
-    backs = index._tables._columns[BACKS].array
+    backs = index.tables.columns[BACKS].array
     backs[np.flatnonzero(backs)[0]] = 0
 
 
 def _word(place: int) -> Callable[[PermutedIndex], None]:
     def corrupt(index: PermutedIndex) -> None:
-        index._tables.words[place] += 1
+        index.tables.words[place] += 1
 
     return corrupt
 
@@ -152,7 +152,7 @@ def _word(place: int) -> Callable[[PermutedIndex], None]:
 def test_the_check_notices(corrupt: Callable[[PermutedIndex], None]) -> None:
     """One wrong bit or number anywhere is an AssertionError."""
     index = filled()
-    assert index._tables.words[BASE + DIRECTION] != 0
+    assert index.tables.words[BASE + DIRECTION] != 0
     corrupt(index)
     with pytest.raises(AssertionError):
         index.check()

@@ -27,7 +27,7 @@ class IndexMachine(RuleBasedStateMachine):
         content.HOT_MIN = hot
         self.k = k
         self.index = PermutedIndex(k)
-        self.index._tables.flat_below = flat_below
+        self.index.tables.flat_below = flat_below
         self.generator = np.random.default_rng(seed)
         self.fingerprints = np.empty(0, np.uint64)
         self.rows = np.empty(0, np.uint32)
@@ -97,9 +97,9 @@ class IndexMachine(RuleBasedStateMachine):
     @rule()
     def restore(self) -> None:
         """Go on with an index made from the arrays."""
-        flat_below = self.index._tables.flat_below
+        flat_below = self.index.tables.flat_below
         self.index = PermutedIndex.from_arrays(self.index.arrays(), self.k)
-        self.index._tables.flat_below = flat_below
+        self.index.tables.flat_below = flat_below
 
     @rule(mask=st.sampled_from(MASKS))
     def rank(self, mask: int) -> None:

@@ -22,7 +22,7 @@ def sharing(count: int, live: int, seed: int = 1) -> NDArray[np.uint64]:
 def filled(fingerprints: NDArray[np.uint64], max_distance: int, step: int) -> PermutedIndex:
     """An index that got them in batches of `step`."""
     index = PermutedIndex(max_distance, permuted(max_distance, max_distance + 1))
-    index._tables.flat_below = 0
+    index.tables.flat_below = 0
     for start in range(0, len(fingerprints), step):
         part = fingerprints[start : start + step]
         index.insert(part, np.arange(start, start + len(part), dtype=np.uint32))
@@ -31,7 +31,7 @@ def filled(fingerprints: NDArray[np.uint64], max_distance: int, step: int) -> Pe
 
 def filters_read(index: PermutedIndex, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
     """How many filters each query reads that stops at no equal one."""
-    words = index._tables.words
+    words = index.tables.words
     counts = []
     for fingerprint in fingerprints.tolist():
         before = int(words[READ])
@@ -42,7 +42,7 @@ def filters_read(index: PermutedIndex, fingerprints: NDArray[np.uint64]) -> NDAr
 
 def buckets_moved(index: PermutedIndex) -> int:
     """How many buckets insertions went over to make room, those of every store together."""
-    return int(index._tables.words[[BASE + DEALT, DEEP + DEALT]].sum())
+    return int(index.tables.words[[BASE + DEALT, DEEP + DEALT]].sum())
 
 
 def test_a_hot_bucket_costs_a_query_no_more_than_its_limit_and_its_sub_tables() -> None:
@@ -70,7 +70,7 @@ def test_an_insertion_moves_few_buckets_however_skewed(
     """Sixteen live bits: every table's bucket overflows. The stores grow before free places are far to seek."""
     monkeypatch.setattr(content, "HOT_MIN", hot)
     index = filled(sharing(1_500, 0xFFFF), max_distance, step)
-    entries = sum(store.entries for store in index._tables._stores)
+    entries = sum(store.entries for store in index.tables.stores)
     assert buckets_moved(index) < 40 * entries
     index.check()
 
@@ -81,7 +81,7 @@ def test_a_load_that_must_grow_halfway_keeps_its_tables(monkeypatch: pytest.Monk
     fingerprints = sharing(3_000, 0xFFFF)
     rows = np.arange(len(fingerprints), dtype=np.uint32)
     index = PermutedIndex.from_arrays({"fingerprints": fingerprints, "rows": rows}, 7, permuted(7, 8))
-    assert not index._tables.flat
+    assert not index.tables.flat
     index.check()
 
 

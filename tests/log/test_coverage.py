@@ -19,7 +19,7 @@ def test_coverage_equals_a_set_of_integers(added: list[tuple[int, int]], asked: 
         new = {offset for span in coverage.add(first, stop) for offset in range(*span)}
         assert new == set(range(first, stop)) - oracle
         oracle |= set(range(first, stop))
-        coverage._check()
+        coverage.check()
     assert {offset for span in coverage for offset in range(*span)} == oracle
     assert all((offset in coverage) == (offset in oracle) for offset in range(80))
     gaps = {offset for span in coverage.missing(*asked) for offset in range(*span)}

@@ -33,7 +33,7 @@ def told(definition: Definition, records_of: int) -> list[tuple[str, str | None,
         part = rows[at : at + records_of]
         [data] = encode(definition.author("w"), [Section(source, at, at + len(part), -1, part)], 1 << 20)
         replica.apply(decode(data), number, 0)
-        replica._check()
+        replica.check()
     answers = replica.answers(source, range(len(rows)), "documents")
     found = []
     for answer in answers:

@@ -118,7 +118,7 @@ def test_what_comes_again(history: list[tuple[Step, str]], records_of: int) -> N
         section = Section(SOURCE, first, first + len(chosen), -1, chosen)
         [data] = encode(DEFINITION.author("w"), [section], 1 << 20)
         replica.apply(decode(data), number, 1_000)
-        replica._check()
+        replica.check()
         oracle.apply(data)
     answers = replica.answers(SOURCE, list(range(len(rows))), "documents")
     told = [_told(answer) for answer in answers if isinstance(answer, Verdict)]
@@ -159,7 +159,7 @@ def _applied(of: Definition, rows: list[Row], rows_of: int) -> Replica:
         chosen = rows[first : first + rows_of]
         section = Section(SOURCE, first, first + len(chosen), -1, chosen)
         replica.apply(decode(next(encode(of.author("w"), [section], 1 << 24))), number, 0)
-    replica._check()
+    replica.check()
     return replica
 
 

@@ -66,7 +66,7 @@ def replay(records: list[bytes], definition: Definition = DEFINITION) -> Replica
     replica = Replica(definition)
     for offset, data in enumerate(records):
         replica.apply(decode(data), offset, 1_000 + offset)
-        replica._check()
+        replica.check()
     return replica
 
 
@@ -160,7 +160,7 @@ def test_item_3_what_nobody_will_ask_for_is_not_kept() -> None:
     section = Section(Source(successor, 0), 3, 4, -1, rows[3:])
     replica.apply(decode(next(encode(DEFINITION.author("w"), [section], 1 << 20))), 4, 1_003)
     assert isinstance(replica.answer(Source(successor, 0), 3, "documents"), Verdict)
-    replica._check()
+    replica.check()
 
 
 def test_a_range_that_is_committed_in_part_is_kept() -> None:
@@ -183,5 +183,5 @@ def test_warming_up_leaves_a_replica_as_it_is() -> None:
     """The rows that load the kernels are judged in a replica of their own."""
     replica = replay([])
     replica.warm_up()
-    replica._check()
+    replica.check()
     assert (replica.next_offset, replica.documents, replica.coverage, replica.pending) == (0, 0, {}, {})

@@ -104,7 +104,7 @@ def test_every_answer_is_the_oracles(
         for offset, (data, time_ms) in enumerate(log_of(of, messages, taken)):
             oracle.apply(data, time_ms)
             replica.apply(decode(data), offset, time_ms)
-            replica._check()
+            replica.check()
             committed = max(committed, taken[offset].first // 2)
             agree(oracle, replica, committed)
 
@@ -134,7 +134,7 @@ def test_a_replica_restored_at_any_point_goes_on_equal(
         for offset, (data, time_ms) in enumerate(log[cut:], start=cut):
             for each in (original, restored):
                 each.apply(decode(data), offset, time_ms)
-                each._check()
+                each.check()
         assert to_bytes(restored) == to_bytes(original)
         rebuilt = restore(to_bytes(original), of, LOG).judge.held
     for table in (
@@ -212,7 +212,7 @@ def test_row_23_restores_and_compactions_at_any_moment_change_nothing(
                 each.apply(decode(data), offset, offset)
             kept = range(max(offset // 2, offset - 3), offset + 1)
             assert other.answers(SOURCE, kept, "documents") == plain.answers(SOURCE, kept, "documents")
-        other._check()
+        other.check()
         assert content(other) == content(plain)
 
 
@@ -334,7 +334,7 @@ def test_memory_is_given_back(expire_from: str) -> None:
         )
         held = replica.judge.held
         sizes.append(held.originals.nbytes + held.index.nbytes + held.short.nbytes + held.names.nbytes)
-    replica._check()
+    replica.check()
     assert replica.documents == 4 * step
     assert held.originals.first >= 2 * 65_536
     assert max(sizes[8:]) < 1.3 * sizes[5]
@@ -357,7 +357,7 @@ def test_rows_are_numbered_anew_before_their_32_bits_run_out(monkeypatch: pytest
     for number in range(13):
         data = _many(of, number * 20_000, 20_000, max(number - 4, 0) * 20_000)
         plain.apply(decode(data), number, number)
-    numbered._check()
+    numbered.check()
     assert len(numbered.judge.held) < 150_000 < len(plain.judge.held) == 260_000
     prints = np.random.default_rng(240_000).integers(0, 2**64, 20_000, np.uint64).tolist()
     rows = [Row(260_000 + at, RowKind.FULL, f"copy-{at}", "", 0, prints[at], 1, 9) for at in range(0, 300, 3)]
@@ -380,12 +380,12 @@ def test_what_is_live_is_kept_whatever_kept_verdicts_name() -> None:
     copy = Row(280_000, RowKind.FULL, "copy", "", 0, prints[-2], 1, 9)
     replica.apply(decode(record(of, [copy], 280_000, 280_001, 280_000)), 14, 14)
     replica.apply(decode(record(of, [], 280_001, 280_001)), 15, 14)
-    replica._check()
+    replica.check()
     held = replica.judge.held
     assert held.originals.first == 65_536 < held.oldest == 80_000
     assert said(replica.answer(SOURCE, 280_000, "documents"))[0] == "duplicate"
     replica.apply(decode(_many(of, 290_000, 10, 290_000)), 16, 16)
-    replica._check()
+    replica.check()
 
 
 def test_item_3_a_partition_that_fell_silent_keeps_no_original() -> None:
@@ -411,7 +411,7 @@ def test_when_nearly_all_leave_at_once_the_tables_are_built_from_the_rest() -> N
     for number, (time_ms, count) in enumerate(((0, 70_000), (60, 500), (120, 10))):
         first = (0, 70_000, 70_500)[number]
         replica.apply(decode(_many(of, first, count, first)), number, time_ms)
-    replica._check()
+    replica.check()
     assert replica.documents == 510 and replica.judge.held.oldest >= 65_536
     row = Row(
         70_510,

@@ -52,12 +52,12 @@ def test_a_restored_replica_answers_like_the_original_and_goes_on_equal(
     original = replay(records[:cut])
     original.committed(Source(TOPIC, 0), committed)
     restored = restore(to_bytes(original), DEFINITION, LOG)
-    restored._check()
+    restored.check()
     assert answers(restored) == answers(original)
     assert to_bytes(restored) == to_bytes(original)
     for offset, data in enumerate(records[cut:], start=cut):
         assert restored.apply(decode(data), offset, 5) == original.apply(decode(data), offset, 5)
-    restored._check()
+    restored.check()
     assert answers(restored) == answers(original)
     assert to_bytes(restored) == to_bytes(original)
 
@@ -143,7 +143,7 @@ def test_more_rows_than_a_chunk_come_back() -> None:
     later = one_row(70_000, doc_id="later", fingerprint=1)
     for each in (restored, replica):
         each.apply(decode(later), 70_000, 0)
-        each._check()
+        each.check()
     assert to_bytes(restored) == to_bytes(replica)
     assert to_bytes(restore(stored, DEFINITION, LOG)) == stored
 
@@ -162,7 +162,7 @@ def test_a_start_leaves_out_what_has_been_deleted() -> None:
     kept = Section(Source(TOPIC, 1), 0, 150, -1, [row._replace(offset=n) for n, row in enumerate(copies + gone)])
     whole.apply(decode(next(encode(DEFINITION.author("w"), [kept], 1 << 24))), 100, 0)
     small = restore(to_bytes(whole), DEFINITION, LOG)
-    small._check()
+    small.check()
     assert len(small.judge.held) == 3_000 and small.documents == whole.documents == 2_950
     assert small.judge.held.originals.nbytes < whole.judge.held.originals.nbytes / 2
     later = [Row(len(rows) + n, RowKind.SHORT, f"later-{n}", "", n, 0, n * 50, 1) for n in range(100)]

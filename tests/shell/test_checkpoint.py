@@ -86,7 +86,7 @@ def test_the_newest_comes_back_and_two_are_kept(tmp_path: Path) -> None:
     restored = checkpoint(tmp_path).restore()
     assert (restored.next_offset, restored.documents) == (15, replica.documents)
     assert restored.answer(Source(TOPIC, 0), 7, "d") == replica.answer(Source(TOPIC, 0), 7, "d")
-    restored._check()
+    restored.check()
 
 
 def test_an_empty_folder_gives_an_empty_replica(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_slow_disk_holds_the_snapshot_and_nothing_else(tmp_path: Path) -> None
     assert ticking.save(replica)
     assert names(tmp_path) == [5, 9]
     assert set(parts) == {Point.SNAPSHOT} and len(parts) > 40
-    checkpoint(tmp_path).restore()._check()
+    checkpoint(tmp_path).restore().check()
 
 
 def test_row_13_a_full_disk_costs_the_new_snapshot_only(tmp_path: Path) -> None:

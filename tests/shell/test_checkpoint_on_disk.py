@@ -54,7 +54,7 @@ def test_a_large_replica_frees_what_the_snapshot_holds(tmp_path: Path, records: 
     for each in (replica, whole):
         for offset in range(len(records), len(records) + 5):
             each.apply(decode(one_row(ROWS + offset, doc_id=f"doc-{offset}", fingerprint=1 << offset)), offset, 0)
-        each._check()
+        each.check()
         each.judge.held.live.put(each.judge.held.first_live(3), 1)
     assert to_bytes(replica) == to_bytes(whole)
     for row in (0, 65_535, 65_536, 131_071, 131_072, ROWS - 1):

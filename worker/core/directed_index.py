@@ -46,20 +46,20 @@ class DirectedIndex:
         if rules.mode != "directed":
             raise ValueError(f"rules must be directed, got {rules.text}: PermutedIndex searches exactly")
         self.rules = rules
-        self._tables = DirectedTables(rules, bucket_bits(rules, documents_expected), FLAT_BELOW)
+        self.tables = DirectedTables(rules, bucket_bits(rules, documents_expected), FLAT_BELOW)
 
     def __len__(self) -> int:
-        return len(self._tables)
+        return len(self.tables)
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory held."""
-        return self._tables.nbytes
+        return self.tables.nbytes
 
     @property
     def filters_read(self) -> int:
         """Entries that all searches so far have read: what they cost, on any machine."""
-        return int(self._tables.words[READ])
+        return int(self.tables.words[READ])
 
     def judge(self, fingerprints: NDArray[np.uint64], doubts: NDArray[np.uint64], first_row: int) -> Judgement:
         """
@@ -86,14 +86,14 @@ class DirectedIndex:
 
         Cost: a scan of all fingerprints, some 10 ms for 10 M.
         """
-        return nearest(self._tables.fingerprints, self._tables.rows, fingerprint, count)
+        return nearest(self.tables.fingerprints, self.tables.rows, fingerprint, count)
 
     def insert(self, fingerprints: NDArray[np.uint64], doubts: NDArray[np.uint64], rows: NDArray[np.uint32]) -> None:
         """Index `fingerprints[i]` as `rows[i]`, whether it has matches or not."""
         fingerprints, doubts = _columns(fingerprints, doubts)
         rows = rows_of(rows, len(fingerprints))
-        self._tables.maintain()
-        self._tables.insert((fingerprints, doubts), rows)
+        self.tables.maintain()
+        self.tables.insert((fingerprints, doubts), rows)
 
     def renumber(self, rows: NDArray[np.uint32]) -> None:
         """
@@ -102,11 +102,11 @@ class DirectedIndex:
         Raises:
             ValueError: the rows do not ascend beyond those of the others: the earliest match would be another one.
         """
-        mine = self._tables.rows[len(self) - len(rows) :]
+        mine = self.tables.rows[len(self) - len(rows) :]
         if len(rows) > len(self) or not ((rows[1:] > rows[:-1]).all() and (rows >= mine).all()):
             raise ValueError(f"rows must ascend from {mine[:1]} on, at most {len(self)} of them, got {rows[:3]} …")
         mine[:] = rows
-        words = self._tables.words
+        words = self.tables.words
         words[LAST_ROW] = max(int(words[LAST_ROW]), *rows[-1:].tolist(), -1)
 
     def delete_many(self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32]) -> NDArray[np.bool_]:
@@ -116,15 +116,15 @@ class DirectedIndex:
         done = np.zeros(len(rows), np.bool_)
         for begin in range(0, len(rows), DELETIONS_MAX):
             part = slice(begin, begin + DELETIONS_MAX)
-            self._tables.maintain()
-            delete_directed(self._tables.words, fingerprints[part], rows[part], done[part])
-        self._tables.maintain()
+            self.tables.maintain()
+            delete_directed(self.tables.words, fingerprints[part], rows[part], done[part])
+        self.tables.maintain()
         return done
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """The content as columns in row order: all that a snapshot needs. Copies."""
-        order = np.argsort(self._tables.rows, kind="stable")
-        tables = self._tables
+        order = np.argsort(self.tables.rows, kind="stable")
+        tables = self.tables
         return {
             "fingerprints": tables.fingerprints[order],
             "doubts": tables.doubts[order],
@@ -139,12 +139,12 @@ class DirectedIndex:
         held = _columns(arrays["fingerprints"], arrays["doubts"])
         rows = rows_of(arrays["rows"], len(held[0]))
         index = cls(rules, max(documents_expected, len(rows)))
-        index._tables.load(held, rows)
+        index.tables.load(held, rows)
         return index
 
     def check(self) -> None:
         """Assert the invariants: each fingerprint stands where each table looks for it, and nothing else does."""
-        self._tables.check()
+        self.tables.check()
 
     def warm_up(self) -> None:
         """Compile, or load from the cache, what `judge` runs. Some seconds the first time, else a fraction of one."""
@@ -163,9 +163,9 @@ class DirectedIndex:
         done = 0
         while done < count:
             if mode != QUERY:
-                self._tables.maintain()
+                self.tables.maintain()
             row = first_row + len(self) - before
-            done = judge_directed(self._tables.words, fingerprints, doubts, done, row, ranks, mode)
+            done = judge_directed(self.tables.words, fingerprints, doubts, done, row, ranks, mode)
         is_match = ranks < UNRANKED
         return Judgement(
             np.where(is_match, ranks & ROW_MASK, -1),

@@ -256,7 +256,7 @@ class ExactTable:
     def _way(self) -> tuple[NDArray[np.int32], int, np.uint64]:
         return self._directory, self._depth, self._seed
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Assert the invariants: each key is found, segments and directory agree, further rows are in order."""
         assert len(self._directory) == 1 << self._depth
         for segment in range(self._segments):

@@ -64,15 +64,15 @@ class PermutedIndex:
             )
         self.max_distance = max_distance
         self.layout = choice.layout
-        self._tables = Tables(choice.layout, choice.bits, choice.flat_below)
+        self.tables = Tables(choice.layout, choice.bits, choice.flat_below)
 
     def __len__(self) -> int:
-        return len(self._tables)
+        return len(self.tables)
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory held."""
-        return self._tables.nbytes
+        return self.tables.nbytes
 
     def judge(self, fingerprints: NDArray[np.uint64], first_row: int) -> Judgement:
         """
@@ -101,12 +101,12 @@ class PermutedIndex:
         Cost: that of a query, and the sorting of the matches.
         """
         own = _checked(fingerprint)
-        if self._tables.flat:
+        if self.tables.flat:
             return self._ranked(own, np.arange(len(self)), self.max_distance)
         slots = np.empty(MATCHES_MIN, np.int64)
-        while (count := search_all(self._tables.words, own, slots)) > len(slots):
+        while (count := search_all(self.tables.words, own, slots)) > len(slots):
             slots = np.empty(count, np.int64)
-        return self._ranked(own, self._tables.with_equals(np.unique(slots[:count])), self.max_distance)
+        return self._ranked(own, self.tables.with_equals(np.unique(slots[:count])), self.max_distance)
 
     def nearest(self, fingerprint: int, count: int) -> list[tuple[int, int]]:
         """
@@ -114,13 +114,13 @@ class PermutedIndex:
 
         Cost: a scan of all fingerprints, some 10 ms for 10 M.
         """
-        return nearest(self._tables.fingerprints, self._tables.rows, int(_checked(fingerprint)), count)
+        return nearest(self.tables.fingerprints, self.tables.rows, int(_checked(fingerprint)), count)
 
     def insert(self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32]) -> None:
         """Index `fingerprints[i]` as `rows[i]`, whether it has matches or not."""
         fingerprints, rows = column_of(fingerprints), rows_of(rows, len(fingerprints))
-        self._tables.maintain()
-        self._tables.insert((fingerprints,), rows)
+        self.tables.maintain()
+        self.tables.insert((fingerprints,), rows)
 
     def renumber(self, rows: NDArray[np.uint32]) -> None:
         """
@@ -135,7 +135,7 @@ class PermutedIndex:
         >>> index.query(np.array([6], np.uint64)).rows.tolist()
         [2]
         """
-        mine = self._tables.rows[len(self) - len(rows) :]
+        mine = self.tables.rows[len(self) - len(rows) :]
         if len(rows) > len(self) or not ((rows[1:] > rows[:-1]).all() and (rows >= mine).all()):
             raise ValueError(f"rows must ascend from {mine[:1]} on, at most {len(self)} of them, got {rows[:3]} …")
         mine[:] = rows
@@ -154,20 +154,20 @@ class PermutedIndex:
         done = np.zeros(len(rows), np.bool_)
         begin = 0
         while begin < len(rows):
-            self._tables.maintain()
+            self.tables.maintain()
             end = min(len(rows), begin + DELETIONS_MAX)
-            delete(self._tables.words, fingerprints[begin:end], rows[begin:end], done[begin:end])
+            delete(self.tables.words, fingerprints[begin:end], rows[begin:end], done[begin:end])
             begin = end
-        self._tables.maintain()
+        self.tables.maintain()
         return done
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """The content as two columns in row order: all that a snapshot needs. Copies."""
-        rows = self._tables.rows
+        rows = self.tables.rows
         if (rows[1:] > rows[:-1]).all():
-            return {"fingerprints": self._tables.fingerprints.copy(), "rows": rows.copy()}
+            return {"fingerprints": self.tables.fingerprints.copy(), "rows": rows.copy()}
         order = np.argsort(rows, kind="stable")
-        return {"fingerprints": self._tables.fingerprints[order], "rows": rows[order]}
+        return {"fingerprints": self.tables.fingerprints[order], "rows": rows[order]}
 
     @classmethod
     def from_arrays(
@@ -181,12 +181,12 @@ class PermutedIndex:
         fingerprints = column_of(arrays["fingerprints"])
         rows = rows_of(arrays["rows"], len(fingerprints))
         index = cls(max_distance, layout, max(documents_expected, len(rows)))
-        index._tables.load((fingerprints,), rows)
+        index.tables.load((fingerprints,), rows)
         return index
 
     def check(self) -> None:
         """Assert the invariants: each fingerprint stands where each table looks for it, and nothing else does."""
-        self._tables.check()
+        self.tables.check()
 
     def warm_up(self) -> None:
         """Compile, or load from the cache, what `judge` runs. Some seconds the first time, else a fraction of one."""
@@ -202,14 +202,14 @@ class PermutedIndex:
         done = 0
         while done < len(column):
             if mode != QUERY:
-                self._tables.maintain()
+                self.tables.maintain()
             row = first_row + len(self) - before
-            done = judge(self._tables.words, column, done, row, rows, distances, mode, self._tables.ahead)
+            done = judge(self.tables.words, column, done, row, rows, distances, mode, self.tables.ahead)
         return Judgement(rows, distances, np.zeros(len(column), np.uint16), int(np.count_nonzero(rows < 0)))
 
     def _ranked(self, fingerprint: np.uint64, slots: NDArray[np.int64], limit: int) -> list[tuple[int, int]]:
-        distances = np.bitwise_count(self._tables.fingerprints[slots] ^ fingerprint)
-        rows = self._tables.rows[slots]
+        distances = np.bitwise_count(self.tables.fingerprints[slots] ^ fingerprint)
+        rows = self.tables.rows[slots]
         order = np.lexsort((rows, distances))
         order = order[distances[order] <= limit]
         return list(zip(rows[order].tolist(), distances[order].tolist(), strict=True))

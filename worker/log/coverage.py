@@ -102,7 +102,7 @@ class Coverage:
         self._stops[low] = stop
         return gaps
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Assert that the intervals are non-empty, ordered, disjoint and not adjacent."""
         before = -1
         for first, stop in self._stops.items():

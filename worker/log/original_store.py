@@ -354,7 +354,7 @@ class OriginalStore:
         own = sum(column.nbytes for column in self.columns().values())
         return own + sum(part.nbytes for part in (self.originals, self.index, self.short, self.names, self.urls))
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Assert that the three tables agree on the number of originals."""
         self.index.check()
         assert len(self.names) == self.documents == len(self.index) + len(self.short)

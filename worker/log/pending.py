@@ -101,7 +101,7 @@ class Pending:
         while self._batches and self._batches.peekitem(0)[1].stop <= committed:
             self._batches.popitem(0)
 
-    def _check(self, coverage: Coverage) -> None:
+    def check(self, coverage: Coverage) -> None:
         """Assert that batches are disjoint and covered."""
         before = 0
         for first, batch in self._batches.items():

@@ -252,13 +252,13 @@ class Replica:
             idle.apply(decode(data), log_offset, 0)
         idle.answers(source, range(4), "")
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Assert the invariants that hold between two calls of `apply`."""
-        self.judge.held._check()
+        self.judge.held.check()
         for source, coverage in self.coverage.items():
-            coverage._check()
+            coverage.check()
             if source in self.pending:
-                self.pending[source]._check(coverage)
+                self.pending[source].check(coverage)
 
 
 _Fresh = tuple[Source, Span, int, int]

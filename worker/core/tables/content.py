@@ -102,11 +102,11 @@ class Tables(Slots):
     def nbytes(self) -> int:
         """Bytes of memory held; rings only where there are equal ones."""
         rings = 8 if self.column(NEXTS).any() else 0
-        return (12 + rings) * len(self) + sum(store.nbytes for store in self._stores)
+        return (12 + rings) * len(self) + sum(store.nbytes for store in self.stores)
 
     def with_equals(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
         """These slots, each with all others that hold the same fingerprint."""
-        nexts = self._columns[NEXTS].array
+        nexts = self.columns[NEXTS].array
         found = slots.tolist()
         for first in slots[nexts[slots] != 0].tolist():
             slot = int(nexts[first]) - 1
@@ -119,7 +119,7 @@ class Tables(Slots):
         """Assert the invariants of slots, rings and entries."""
         super().check()
         size = len(self)
-        nexts, backs = (self._columns[which].array for which in (NEXTS, BACKS))
+        nexts, backs = (self.columns[which].array for which in (NEXTS, BACKS))
         assert not nexts[size:].any()
         assert not backs[size:].any()
         in_ring = np.flatnonzero(nexts)
@@ -137,10 +137,10 @@ class Tables(Slots):
         first = np.ones(len(order), np.bool_)
         first[1:] = self.fingerprints[order[1:]] != self.fingerprints[order[:-1]]
         standing = np.sort(order[first])
-        buckets, filters, refs = self._stores[0].contents()
+        buckets, filters, refs = self.stores[0].contents()
         held = self.fingerprints[refs]
         assert (filters == ((held ^ (held >> np.uint64(32))) & np.uint64(0xFFFF_FFFF))).all()
-        deep = set(self._stores[1].contents()[2].tolist())
+        deep = set(self.stores[1].contents()[2].tolist())
         bits = int(self.words[BITS])
         for table in range(tables):
             own = buckets >> bits == table

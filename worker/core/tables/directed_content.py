@@ -52,7 +52,7 @@ class DirectedTables(Slots):
     @property
     def nbytes(self) -> int:
         """Bytes of memory held."""
-        return 20 * len(self) + sum(store.nbytes for store in self._stores)
+        return 20 * len(self) + sum(store.nbytes for store in self.stores)
 
     @property
     def doubts(self) -> NDArray[np.uint64]:
@@ -65,7 +65,7 @@ class DirectedTables(Slots):
         if self.flat:
             return
         bits, prefix_max = int(self.words[BITS]), int(self.words[PREFIX_MAX])
-        buckets, filters, refs = self._stores[0].contents()
+        buckets, filters, refs = self.stores[0].contents()
         assert (self.rows <= self.words[LAST_ROW]).all()
         for table in range(len(self._pieces)):
             mine = buckets >> bits == table

@@ -75,11 +75,11 @@ class Buckets:
         self._buckets = self._words[BUCKETS] = buckets
         self._spare = WIDE_SPARE if wide else SPARE
         self._per_insertion = per_insertion
-        self._heads = MappedColumn(np.uint64, buckets + 1)
-        self._words[HEADS] = self._heads.address
+        self.heads = MappedColumn(np.uint64, buckets + 1)
+        self._words[HEADS] = self.heads.address
         self._words[WIDE] = self._wide = int(wide)
-        self._filters: MappedColumn[Any] = MappedColumn(np.uint16 if wide else np.uint32, 0)
-        self._refs = MappedColumn(np.uint32, 0)
+        self.filters: MappedColumn[Any] = MappedColumn(np.uint16 if wide else np.uint32, 0)
+        self.refs = MappedColumn(np.uint32, 0)
         self._resize(self._size_for(entries))
         self._words[GROW_AT] = self._grow_at()
 
@@ -91,11 +91,11 @@ class Buckets:
     @property
     def nbytes(self) -> int:
         """Bytes of memory held; an empty store has columns, but no page of them was ever written."""
-        return (self._heads.array.nbytes + self._filters.array.nbytes + self._refs.array.nbytes) * (self.entries > 0)
+        return (self.heads.array.nbytes + self.filters.array.nbytes + self.refs.array.nbytes) * (self.entries > 0)
 
     def deal(self, counts: NDArray[np.int64]) -> None:
         """Give each empty bucket the places that so many entries need, and the free ones their share."""
-        lay_out(self._block, self._at, counts, len(self._refs), int(counts.sum()))
+        lay_out(self._block, self._at, counts, len(self.refs), int(counts.sum()))
 
     def maintain(self) -> None:
         """Begin to grow or to shrink where it is time, and finish what a sweep has prepared. Before each change."""
@@ -106,20 +106,20 @@ class Buckets:
             self._cut()
         if words[DIRECTION] == 0:
             if words[ENTRIES] >= self._grow_at():
-                self._grow()
-            elif len(self._refs) > 2 * self._size_for(self.entries):
+                self.grow()
+            elif len(self.refs) > 2 * self._size_for(self.entries):
                 words[LIMIT] = self._size_for(self.entries)
                 self._begin(1, 0, GATHER_STEPS)
-        words[GROW_AT] = len(self._refs) - self._per_insertion if words[DIRECTION] else self._grow_at()
+        words[GROW_AT] = len(self.refs) - self._per_insertion if words[DIRECTION] else self._grow_at()
 
     def check(self) -> None:
         """Assert that buckets lie in order within the columns and that their counts add up."""
-        heads = self._heads.array
+        heads = self.heads.array
         starts = (heads >> START_SHIFT).astype(np.int64)
         counts = (heads & COUNT_MASK).astype(np.int64)
         assert starts[0] >= 0
-        assert starts[-1] == len(self._refs)
-        assert len(self._filters) == self._filter_elements(len(self._refs))
+        assert starts[-1] == len(self.refs)
+        assert len(self.filters) == self._filter_elements(len(self.refs))
         assert (starts[:-1] + counts[:-1] <= starts[1:]).all()
         assert counts[:-1].sum() == self._words[ENTRIES]
         cursor, direction = int(self._words[CURSOR]), int(self._words[DIRECTION])
@@ -129,42 +129,43 @@ class Buckets:
 
     def contents(self) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint32]]:
         """Bucket, filter and reference of every entry, for checks."""
-        heads = self._heads.array[:-1]
+        heads = self.heads.array[:-1]
         counts = (heads & COUNT_MASK).astype(np.int64)
         buckets = np.repeat(np.arange(self._buckets), counts)
         first = np.repeat((heads >> START_SHIFT).astype(np.int64) - (np.cumsum(counts) - counts), counts)
         places = first + np.arange(len(buckets))
         if not self._wide:
-            return buckets, self._filters.array[places].astype(np.uint64), self._refs.array[places]
-        parts = (self._filters.array[3 * places + part].astype(np.uint64) << np.uint64(16 * part) for part in range(3))
-        return buckets, sum(parts, np.zeros(len(places), np.uint64)), self._refs.array[places]
+            return buckets, self.filters.array[places].astype(np.uint64), self.refs.array[places]
+        parts = (self.filters.array[3 * places + part].astype(np.uint64) << np.uint64(16 * part) for part in range(3))
+        return buckets, sum(parts, np.zeros(len(places), np.uint64)), self.refs.array[places]
 
     def _size_for(self, entries: int) -> int:
         free = min(FREE_MAX * self._buckets, self._buckets + (FREE_MAX - 1) * entries)
         return entries + entries // self._spare + free + 2 * self._per_insertion
 
     def _grow_at(self) -> int:
-        size = len(self._refs) - self._per_insertion
+        size = len(self.refs) - self._per_insertion
         filled = (size - 3 * self._buckets) / 1.09
         return int(filled if filled > self._buckets else (size - 0.4 * self._buckets) / 3.16)
 
-    def _grow(self) -> None:
-        free = max(1, len(self._refs) - self.entries)  # a third of it may be used up before the sweep is through
-        self._resize(max(self._size_for(self.entries), len(self._refs) + self._per_insertion))
+    def grow(self) -> None:
+        """Make the columns longer at their end; the coming insertions sweep the room through the buckets."""
+        free = max(1, len(self.refs) - self.entries)  # a third of it may be used up before the sweep is through
+        self._resize(max(self._size_for(self.entries), len(self.refs) + self._per_insertion))
         self._begin(-1, self._buckets - 1, 3 * self._per_insertion * self._buckets / free)
 
     def _cut(self) -> None:
-        last = int(self._heads.array[-2])
+        last = int(self.heads.array[-2])
         end = (last >> SHIFT) + (last & int(COUNT_MASK))
         self._resize(max(end + self._per_insertion, int(self._words[LIMIT])))
         self._words[LIMIT] = 0
 
     def _resize(self, size: int) -> None:
-        self._filters.resize(self._filter_elements(size))
-        self._refs.resize(size)
-        self._heads.array[-1] = np.uint64(size << SHIFT)
-        self._words[FILTERS] = self._filters.address
-        self._words[REFS] = self._refs.address
+        self.filters.resize(self._filter_elements(size))
+        self.refs.resize(size)
+        self.heads.array[-1] = np.uint64(size << SHIFT)
+        self._words[FILTERS] = self.filters.address
+        self._words[REFS] = self.refs.address
 
     def _filter_elements(self, size: int) -> int:
         """So many that a vector may be read at any place."""

@@ -42,9 +42,9 @@ class Slots(ABC):
         for place, values in constants.items():
             self.words[place] = values.ctypes.data
         self.words[BITS] = bits
-        self._columns: dict[int, MappedColumn[Any]] = {place: MappedColumn(kind, 0) for place, kind in columns.items()}
+        self.columns: dict[int, MappedColumn[Any]] = {place: MappedColumn(kind, 0) for place, kind in columns.items()}
         self._resize(SLOTS_MIN)
-        self._stores: tuple[Buckets, ...] = ()
+        self.stores: tuple[Buckets, ...] = ()
         self.words[FLAT] = 1
 
     def __len__(self) -> int:
@@ -53,7 +53,7 @@ class Slots(ABC):
     @property
     def flat(self) -> bool:
         """There are no tables."""
-        return not self._stores
+        return not self.stores
 
     @property
     @abstractmethod
@@ -72,7 +72,7 @@ class Slots(ABC):
 
     def column(self, place: int) -> NDArray[Any]:
         """One of the columns by slot. A view: keep it no longer than until the next change."""
-        return self._columns[place].array[: len(self)]
+        return self.columns[place].array[: len(self)]
 
     def maintain(self) -> None:
         """Make room for at least one more fingerprint, and give back what is no longer needed. Before each change."""
@@ -90,8 +90,8 @@ class Slots(ABC):
         self.words[SIZE] = 0
         self._resize(len(rows) + len(rows) // 8 + SLOTS_MIN)
         if len(rows) >= self.flat_below:
-            self._stores = self._new_stores(len(rows))
-            self._stores[0].deal(self._counts(held[0]))
+            self.stores = self._new_stores(len(rows))
+            self.stores[0].deal(self._counts(held[0]))
             self.words[FLAT] = 0
             self._on_growth(len(rows))
         self._insert(held, rows, self._make_room)
@@ -132,10 +132,10 @@ class Slots(ABC):
         size, slots = len(self), int(self.words[SLOTS])
         if size >= slots or slots > 2 * size + SLOTS_MIN:
             self._resize(size + size // 2 + SLOTS_MIN // 2)
-        for store in self._stores:
+        for store in self.stores:
             store.maintain()
-        if self._stores:
-            self._on_growth(self._stores[0].entries // int(self.words[TABLES]))
+        if self.stores:
+            self._on_growth(self.stores[0].entries // int(self.words[TABLES]))
 
     def _counts(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Entries of each bucket, were these inserted."""
@@ -148,11 +148,11 @@ class Slots(ABC):
         return counts.ravel()
 
     def _flatten(self) -> None:
-        self._stores = ()
+        self.stores = ()
         self.words[FLAT] = 1
 
     def _resize(self, slots: int) -> None:
-        for place, column in self._columns.items():
+        for place, column in self.columns.items():
             column.resize(slots)
             self.words[place] = column.address
         self.words[SLOTS] = slots
@@ -160,7 +160,7 @@ class Slots(ABC):
     def check(self) -> None:
         """Assert the invariants of the columns."""
         assert len(self) <= self.words[SLOTS]
-        assert all(len(column) == self.words[SLOTS] for column in self._columns.values())
+        assert all(len(column) == self.words[SLOTS] for column in self.columns.values())
         assert self.flat == bool(self.words[FLAT])
-        for store in self._stores:
+        for store in self.stores:
             store.check()
