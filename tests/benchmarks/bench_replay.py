@@ -101,13 +101,12 @@ def _replay(folder: Path, rows: int) -> Figures:
     paused_s = time.perf_counter()
     checkpoint.tick(replica)  # in a thread, as a worker does
     paused_s = time.perf_counter() - paused_s
-    assert checkpoint._writer is not None
     writing_s = time.perf_counter()
-    beside_s = _apply(replica, records, checkpoint._writer.is_alive)
+    beside_s = _apply(replica, records, lambda: checkpoint.is_writing)
     seconds = time.perf_counter() - started
     held = replica.judge.held
     peak = _memory("VmHWM")
-    checkpoint._writer.join()
+    assert checkpoint.join(600)
     writing_s = time.perf_counter() - writing_s
     snapshot = capture(replica, LOG)
     written_s = time.perf_counter()

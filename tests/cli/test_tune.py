@@ -7,7 +7,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from tests.core.test_tuning import _texts
+from tests.core.test_tuning import made_texts
 from worker.cli import app
 
 
@@ -16,7 +16,7 @@ def test_settings_are_chosen_from_sampled_pairs(tmp_path: Path) -> None:
     documents = tmp_path / "docs.jsonl"
     lines = (
         {"doc_id": str(number), "url": f"http://a/{number}", "fetched_at": "2026-01-01T00:00:00Z", "text": text}
-        for number, text in enumerate(_texts(40))
+        for number, text in enumerate(made_texts(40))
     )
     documents.write_text("".join(json.dumps(line) + "\n" for line in lines))
     result = CliRunner().invoke(app, ["tune", str(documents), "--expected", "1M"])

@@ -15,7 +15,7 @@ from worker.core.tuning import Trial, frontier, sample_pairs, trials, variants
 WORDS = [f"word{number}" for number in range(3_000)] + ["the", "of", "and", "that", "it"] * 300
 
 
-def _texts(count: int) -> list[str]:
+def made_texts(count: int) -> list[str]:
     """Texts of 120 words that have nothing to do with each other, each followed by a copy with one word replaced."""
     dice = random.Random(7)
     texts = []
@@ -40,7 +40,7 @@ def test_every_variant_differs_in_one_thing() -> None:
 
 def test_sampled_pairs_are_judged_exactly() -> None:
     """Each text and its copy are the same; pairs by chance are not; nothing comes twice."""
-    texts = _texts(60)
+    texts = made_texts(60)
     pairs = sample_pairs(texts, Fingerprinter().batch(texts), 2_000)
     found = set(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True))
     assert len(found) == len(pairs.first)
@@ -71,7 +71,7 @@ def test_the_best_is_within_the_bounds() -> None:
 
 def test_trials_are_those_of_the_searches_one_by_one() -> None:
     """All variants with all searches; on copies with one word replaced a larger distance finds no fewer."""
-    texts = _texts(30)
+    texts = made_texts(30)
     pairs = Pairs(np.arange(0, 60, 2), np.arange(1, 60, 2), np.arange(30) < 29, ["made"] * 30)
     tried = list(trials(texts, [None] * 60, pairs, (Parameters(), SearchRules())))
     exact = [one for one in tried if one.rules.mode == "exact" and not one.name]

@@ -176,11 +176,14 @@ def test_an_older_version_ignores_what_newer_ones_ignore_and_ends_where_they_go_
         replica.read(DEFINITION.declaration("new", 2, raises=True), 3, 0)
 
 
-def worker(log: MemoryLog, definition: Definition, name: str, record_format: int = 0) -> Ordering:
-    """A worker's way to the log."""
-    replica = Replica(definition)
-    writer = MemoryWriter(log)
-    return Ordering(replica, MemoryReader(log), writer, definition.author(name), 10_000, record_format=record_format)
+def worker(
+    log: MemoryLog, definition: Definition, name: str, record_format: int = 0, writes: Definition | None = None
+) -> Ordering:
+    """A worker's way to the log. `writes` is the definition that its records have, if it is not its own."""
+    author = (writes or definition).author(name)
+    return Ordering(
+        Replica(definition), MemoryReader(log), MemoryWriter(log), author, 10_000, record_format=record_format
+    )
 
 
 def part(offset: int) -> Part:
@@ -219,10 +222,9 @@ def test_workers_of_one_definition_declare_it_twice_and_go_on() -> None:
 def test_an_author_whose_records_are_ignored_stops() -> None:
     """A record that no replica takes is fatal to the one who wrote it, and to nobody else."""
     log = MemoryLog(lambda: 0)
-    good, bad = worker(log, DEFINITION, "w1"), worker(log, DEFINITION, "w2")
+    good, bad = worker(log, DEFINITION, "w1"), worker(log, DEFINITION, "w2", writes=OTHER)
     append(good, 0)
     bad.restore()
-    bad._author = OTHER.author("w2")
     with pytest.raises(StopError, match=r"does not take this worker's records: those of offsets \[1, 2\)"):
         append(bad, 1)
     append(good, 2)

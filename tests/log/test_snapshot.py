@@ -134,7 +134,7 @@ def test_more_rows_than_a_chunk_come_back() -> None:
     ]
     replica = Replica(DEFINITION)
     for first in range(0, 70_000, 10_000):
-        data = _many(fields[first : first + 10_000], first)
+        data = record_of(fields[first : first + 10_000], first)
         replica.apply(decode(data), first, 0)
     stored = to_bytes(replica)
     restored = restore(stored, DEFINITION, LOG)
@@ -158,7 +158,7 @@ def test_a_start_leaves_out_what_has_been_deleted() -> None:
     gone = [Row(len(rows) + 100 + n, RowKind.DELETED, f"doc-{n * 50}", "", 0) for n in range(50)]
     whole = Replica(DEFINITION)
     for number, first in enumerate(range(0, len(rows), step)):
-        whole.apply(decode(_many(rows[first : first + step], first)), number, 0)
+        whole.apply(decode(record_of(rows[first : first + step], first)), number, 0)
     kept = Section(Source(TOPIC, 1), 0, 150, -1, [row._replace(offset=n) for n, row in enumerate(copies + gone)])
     whole.apply(decode(next(encode(DEFINITION.author("w"), [kept], 1 << 24))), 100, 0)
     small = restore(to_bytes(whole), DEFINITION, LOG)
@@ -167,13 +167,13 @@ def test_a_start_leaves_out_what_has_been_deleted() -> None:
     assert small.judge.held.originals.nbytes < whole.judge.held.originals.nbytes / 2
     later = [Row(len(rows) + n, RowKind.SHORT, f"later-{n}", "", n, 0, n * 50, 1) for n in range(100)]
     for each in (small, whole):
-        each.apply(decode(_many(later, len(rows))), 101, 0)
+        each.apply(decode(record_of(later, len(rows))), 101, 0)
     for source, offsets in ((Source(TOPIC, 1), range(150)), (Source(TOPIC, 0), range(len(rows), len(rows) + 100))):
         told = small.answers(source, offsets, "documents")
         assert told == whole.answers(source, offsets, "documents")
     assert to_bytes(restore(to_bytes(small), DEFINITION, LOG)) == to_bytes(small)
 
 
-def _many(chosen: list[Row], first: int) -> bytes:
+def record_of(chosen: list[Row], first: int) -> bytes:
     section = Section(Source(TOPIC, 0), first, first + len(chosen), first, chosen)
     return next(encode(DEFINITION.author("w"), [section], 1 << 24))

@@ -102,8 +102,7 @@ def test_a_snapshot_is_written_when_it_is_due_and_something_has_changed(tmp_path
     for now, expected in ((59.0, []), (61.0, [4]), (130.0, [4])):
         clock.now = now
         ticking.tick(replica)
-        if ticking._writer is not None:
-            ticking._writer.join(10)
+        assert ticking.join()
         assert names(tmp_path) == expected
     clock.now = 200.0
     ticking.tick(applied(replica, 2))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.log.test_replica import DEFINITION, TOPIC, one_row
-from tests.log.test_snapshot import LOG, _many, to_bytes
+from tests.log.test_snapshot import LOG, record_of, to_bytes
 from worker.log.record import Row, RowKind, Source, decode
 from worker.log.replica import Replica
 from worker.shell.storage import checkpoint as module
@@ -24,7 +24,7 @@ def records() -> list[bytes]:
         Row(n, RowKind.SHORT, f"doc-{n}", f"https://example.org/{n:060}", n, 0, n * 0x9E37_79B9 % 2**64, 1)
         for n in range(ROWS)
     ]
-    return [_many(fields[first : first + STEP], first) for first in range(0, ROWS, STEP)]
+    return [record_of(fields[first : first + STEP], first) for first in range(0, ROWS, STEP)]
 
 
 def applied(records: list[bytes]) -> Replica:
@@ -39,8 +39,7 @@ def ticked(folder: Path, replica: Replica, on_disk_from: int = ROWS) -> Checkpoi
     """Write a snapshot as a worker does, and let the replica know of it."""
     ticking = Checkpoint(folder, DEFINITION, LOG, "one", 1e-9, on_disk_from=on_disk_from)
     ticking.tick(replica)
-    assert ticking._writer is not None
-    ticking._writer.join()
+    assert ticking.join()
     ticking.tick(replica)
     return ticking
 
@@ -86,18 +85,18 @@ def test_what_reads_back_damaged_is_not_mapped(
     tmp_path: Path, records: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The replica keeps its memory, and says what it said."""
-    replica, mapped = applied(records), module._mapped
+    replica, mapped = applied(records), module.map_file
 
     def damaged(path: Path) -> bytes | memoryview:
         data = bytearray(mapped(path))
         data[len(data) // 2] ^= 1
         return bytes(data)
 
-    monkeypatch.setattr(module, "_mapped", damaged)
+    monkeypatch.setattr(module, "map_file", damaged)
     before = replica.judge.held.originals.nbytes
     ticked(tmp_path, replica)
     assert replica.judge.held.originals.nbytes == before
     row = Row(ROWS, RowKind.SHORT, "copy", "https://example.org/", 0, 0, 7 * 0x9E37_79B9 % 2**64, 1)
-    replica.apply(decode(_many([row], ROWS)), len(records), 0)
+    replica.apply(decode(record_of([row], ROWS)), len(records), 0)
     verdict = replica.answer(Source(TOPIC, 0), ROWS, "documents")
     assert "doc-7" in repr(verdict)

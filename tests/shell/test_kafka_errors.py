@@ -7,17 +7,26 @@ import time
 import uuid
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import structlog
-from confluent_kafka import KafkaError
+from confluent_kafka import Consumer, KafkaError
 
 from tests.conftest import Kafka
 from worker.errors import FencedError, NeardupError, RetryError, StopError
 from worker.settings import Settings
-from worker.shell.kafka import Admin, Feeder, GroupConsumer, Scope, TransactionalPublisher, errors, topics, translate
+from worker.shell.kafka import (
+    Admin,
+    Feeder,
+    GroupConsumer,
+    Scope,
+    TransactionalPublisher,
+    consumer,
+    errors,
+    topics,
+    translate,
+)
 from worker.shell.kafka import config as kafka_config
 from worker.shell.ports import Outgoing
 
@@ -74,18 +83,22 @@ def test_a_cluster_that_is_away_does_not_fill_the_log(monkeypatch: pytest.Monkey
     assert Counter(line["code"] for line in lines) == {"_ALL_BROKERS_DOWN": 2, "_TRANSPORT": 2}
 
 
-def test_a_client_that_never_closes_is_left_behind() -> None:
+def test_a_client_that_never_closes_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """It costs the time limit, not the worker's end."""
     nothing: Any = lambda _: None  # noqa: E731
     config = kafka_config.group_consumer(Settings(bootstrap="127.0.0.1:1"))
+    stuck = threading.Event()
+
+    class Stuck(Consumer):
+        def close(self) -> None:
+            stuck.wait()
+
+    monkeypatch.setattr(consumer, "Consumer", Stuck)
     source = GroupConsumer(config, "documents", 0.2, *[nothing] * 3)
-    real, stuck = source._consumer, threading.Event()
-    source._consumer = SimpleNamespace(close=stuck.wait)  # type: ignore[assignment]
     with structlog.testing.capture_logs() as lines:
         source.close()
     assert [line["waited_s"] for line in lines] == [0.2]
     stuck.set()
-    real.close()
 
 
 @pytest.mark.kafka

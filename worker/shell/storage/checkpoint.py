@@ -35,7 +35,7 @@ from worker.log.snapshot_bytes import Columns, Snapshot, unpack
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 
-__all__ = ["KEPT", "Checkpoint", "locked"]
+__all__ = ["KEPT", "Checkpoint", "locked", "map_file"]
 
 KEPT = 2
 _SUFFIX = ".ndsnap"
@@ -96,7 +96,7 @@ class Checkpoint:
         for path in self._snapshots():
             started = time.monotonic()
             try:
-                data = _mapped(path)
+                data = map_file(path)
                 replica = restore(data, self._definition, self._log)
                 _release(data)
             except DefinitionError as error:
@@ -142,7 +142,7 @@ class Checkpoint:
             old = adopt(replica, *self._written)
             self._written = None
             threading.Thread(target=_drop, args=(old,), name="free", daemon=True).start()
-        if self._clock() < self._due_s or self._is_writing():
+        if self._clock() < self._due_s or self.is_writing:
             return
         self._due_s = self._clock() + self._interval_s
         if replica.next_offset > self._saved_offset:
@@ -152,8 +152,16 @@ class Checkpoint:
             self._writer = threading.Thread(target=write, args=(snapshot,), name="snapshot", daemon=True)
             self._writer.start()
 
-    def _is_writing(self) -> bool:
+    @property
+    def is_writing(self) -> bool:
+        """Return whether a thread is writing a snapshot."""
         return self._writer is not None and self._writer.is_alive()
+
+    def join(self, timeout_s: float = _JOIN_S) -> bool:
+        """Wait for the snapshot that is being written. False: it is still being written."""
+        if self._writer is not None:
+            self._writer.join(timeout_s)
+        return not self.is_writing
 
     def _write_and_map(self, snapshot: Snapshot) -> None:
         own: list[bytes | memoryview] = []
@@ -168,11 +176,9 @@ class Checkpoint:
 
     def save(self, replica: Replica) -> bool:
         """Write a snapshot now, unless there is nothing new in it. False: it could not be written."""
-        if self._writer is not None:
-            self._writer.join(_JOIN_S)
-            if self._writer.is_alive():
-                _log.warning("stopping while a snapshot is being written: the ones before it stay")
-                return False
+        if not self.join():
+            _log.warning("stopping while a snapshot is being written: the ones before it stay")
+            return False
         return replica.next_offset <= self._saved_offset or self.write(capture(replica, self._log))
 
     def write(self, snapshot: Snapshot, own: list[bytes | memoryview] | None = None) -> bool:
@@ -211,7 +217,7 @@ class Checkpoint:
             file.flush()
             os.fsync(file.fileno())
         if own is not None:
-            own.append(_mapped(self._temporary))
+            own.append(map_file(self._temporary))
         self._temporary.rename(path)
         _sync_folder(self.folder)
         for old in set(self._damaged) - {path}:  # now there is a better one
@@ -221,7 +227,7 @@ class Checkpoint:
             old.unlink(missing_ok=True)
 
 
-def _mapped(path: Path) -> bytes | memoryview:
+def map_file(path: Path) -> bytes | memoryview:
     """Map a file, so that what is not asked for stays on disk. It may be unlinked, but must not be written to."""
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
