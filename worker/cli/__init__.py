@@ -3,16 +3,58 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
+
+# Each command, in the panels and the order of the help.
+PANELS = {
+    "A group of workers": ("worker", "topics", "feed", "verdicts", "dead-letters", "verify", "rebuild"),
+    "Files": ("dedup", "fingerprint", "compare", "nearest", "find-all", "find-clusters"),
+    "To choose settings, to try": (
+        "settings", "plan", "tune", "evaluate", "demo", "broker", "sample-crawl", "warm-up",
+    ),
+}  # fmt: skip
+_PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
+
+
+class Commands(TyperGroup):
+    """Commands in the panels and the order of the help. A text is a text: its brackets are no markup."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        found = self.commands
+        self.commands = {name: found[name] for name in sorted(found, key=[*_PANEL_OF, *found].index)}
+        command: Any
+        for name, command in self.commands.items():
+            command.rich_help_panel = _PANEL_OF.get(name)
+            paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
+            command.help = "\n\n".join(_plain(" ".join(paragraph.split())) for paragraph in paragraphs)
+            for option in command.params:
+                option.help = _plain(option.help or "")
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options. Those that install completion work, but the help has no room for them."""
+        found: list[Any] = super().get_params(ctx)
+        for option in found:
+            option.hidden = option.hidden or option.name in ("install_completion", "show_completion")
+        return found
+
+
+def _plain(text: str) -> str:
+    return text.replace("[", r"\[")
+
 
 app = typer.Typer(
     name="neardup",
+    cls=Commands,
     help="Near-duplicate detection on a live crawl: exactly one verdict for every document.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    rich_markup_mode="rich",
 )
 
 

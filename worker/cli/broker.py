@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli import app
+from worker.cli import Commands, app
 
 if TYPE_CHECKING:
     from worker.devkit.broker import EmbeddedKafka, Runtime
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 PORT_DEFAULT = 19_092  # the port of the setting `bootstrap`
 PORT_MAX = 65_000  # leaves room for the other ports of three nodes
 
-broker = typer.Typer(no_args_is_help=True, help="A real Apache Kafka on this machine: nothing but Python is needed.")
+broker = typer.Typer(
+    cls=Commands, no_args_is_help=True, help="A real Apache Kafka on this machine: nothing but Python is needed."
+)
 app.add_typer(broker, name="broker")
 
 DataOption = Annotated[

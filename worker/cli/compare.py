@@ -30,7 +30,7 @@ def compare_command(
     language: Annotated[str | None, typer.Option(help="Of both, for --anchors named.")] = None,
 ) -> None:
     """
-    Compare two documents: the bits that differ, shared and unshared shingles, classical measures, and a diff.
+    Compare two documents: bits, shingles, classical measures, a diff.
 
     Pages are compared by their main content, as everywhere. Of longer texts the subsequence and the diff see 20,000
     tokens each, equal beginnings and ends apart.

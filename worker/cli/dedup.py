@@ -29,7 +29,7 @@ def dedup(
     ] = None,
 ) -> None:
     """
-    Judge the documents of files in their order: one verdict a line, the same as a group of workers would give.
+    Judge the documents of files, as a group of workers would: a verdict a line.
 
     What cannot be judged gets a line with its error and its place in the file. When nothing could be judged, the exit
     code is 1, and no output is made.

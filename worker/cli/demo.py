@@ -44,7 +44,7 @@ def demo(
     keep: Annotated[Path | None, typer.Option(help="Keep crawl, truth, logs and broker data in this folder.")] = None,
 ) -> None:
     """
-    Run everything: make a sample crawl, start a broker and workers, feed, follow the verdicts, sum up.
+    Run everything: a sample crawl, a broker, workers, verdicts, a summary.
 
     With $NEARDUP_BOOTSTRAP the demo runs on that cluster, under topics of its own. Exit code 0 only if every document
     was answered exactly once; else everything is kept in a folder that is named. Ctrl-C leaves no process, no port and

@@ -57,7 +57,7 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Everything as one JSON object.")] = False,
 ) -> None:
     """
-    Measure how many labelled pairs are found, and how many wrong ones, under the settings given.
+    Measure how many labelled pairs are found, and how many wrong ones.
 
     Recall, false positives, precision and F1 by kind of pair, with 95 % intervals (resampled by group of documents);
     the distances; wrong pairs with the reason. Then what a stream of all documents would report.

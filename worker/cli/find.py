@@ -38,7 +38,11 @@ DocumentsOption = Annotated[
 
 
 def _pairs(fingerprints: NDArray[np.uint64], ids: Ids | None, *search: Any) -> Iterator[list[Any]]:
-    """Write every pair of fingerprints within a distance, as a JSON array; equal ones count once, doc_ids each."""
+    """
+    Write every pair of fingerprints within a distance.
+
+    A pair is a JSON array. Equal fingerprints count once, doc_ids each.
+    """
     from worker.core.pairs import all_pairs  # noqa: PLC0415
 
     for group in (ids or {}).values():
@@ -51,7 +55,11 @@ def _pairs(fingerprints: NDArray[np.uint64], ids: Ids | None, *search: Any) -> I
 
 
 def _clusters(fingerprints: NDArray[np.uint64], ids: Ids | None, *search: Any) -> Iterator[list[Any]]:
-    """Write every cluster, joined by pairs within a distance, as a JSON array; nothing stands alone."""
+    """
+    Write every cluster, joined by pairs within a distance.
+
+    A cluster is a JSON array. Nothing stands alone.
+    """
     from worker.core.pairs import clusters  # noqa: PLC0415
 
     alone = dict(ids or {})

@@ -38,9 +38,10 @@ def nearest(
     ] = None,
 ) -> None:
     """
-    Write the documents most similar to one, the most similar first: [doc_id or fingerprint, bits that differ].
+    Write the documents most similar to one, the most similar first.
 
-    Documents as far away as each other come in the order of the file. A doc_id does not name itself.
+    A line is [doc_id or fingerprint, bits that differ]. Documents as far away as each other come in the order of the
+    file. A doc_id does not name itself.
     """
     import numpy as np  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""The settings as options of a command: each with unit, default, bounds and reason in the command's help."""
+"""The settings as options of a command: its help shows the usual ones, in panels; the others are options, too."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from worker.cli.cluster import await_cluster
 from worker.core.parameters import Parameters
 from worker.errors import StopError
 from worker.settings import EngineSettings, Settings
-from worker.settings.field import bounds_of, default_of, unit_of
-from worker.settings.load import CONFIG_VARIABLE, Loaded, env_name, flag_name, load_settings, unread_variables
+from worker.settings.field import default_of, unit_of
+from worker.settings.load import Loaded, flag_name, load_settings, unread_variables
 
 __all__ = [
     "ALL",
@@ -42,11 +42,20 @@ SEARCH = tuple(name for name in ENGINE if name == "max_distance" or name.startsw
 FINGERPRINTS = tuple(name for name in ENGINE if name == "stopwords_file" or name in Parameters.__dataclass_fields__)
 DOCUMENTS = ("document_bytes_max", "text_characters_max", "batch_documents_max", "batch_bytes_max", "threads")
 
+# The settings that the help shows, in panels. `neardup settings --describe` shows all.
+PANELS = {
+    "Cluster": ("bootstrap", "group", "worker_id", "partitions", "replication_factor"),
+    "What counts as a duplicate": (
+        "search_mode", "max_distance", "shingle_widths", "recrawls", "expire_after_s", "documents_max",
+    ),
+    "Operation": ("threads", "state_dir", "metrics_port", "log_level"),
+}  # fmt: skip
+_PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
+
 _CONFIG_OPTION = typer.Option(
     "--config",
     metavar="FILE",
-    help=f"Settings in a TOML file, a key for each: batch_wait_ms = 50. [${CONFIG_VARIABLE}] "
-    "Flags win over the environment, the environment over the file.",
+    help="A TOML file of settings: see `neardup settings`.",
     show_default=False,
 )
 _METAVARS: dict[Any, str] = {int: "INTEGER", float: "NUMBER", Path: "PATH", dict: "NAME=VALUE", tuple: "INTEGER,…"}
@@ -57,10 +66,11 @@ Command = Callable[..., Any]
 
 def with_settings(*names: str) -> Callable[[Command], Command]:
     """
-    Return a command an option for each of these settings, which it uses, and `--config`.
+    Return a command with an option for each of these settings, which it uses, and `--config`.
 
-    The command has a parameter `settings: Settings`; its own parameters stay. Other settings are still read from the
-    environment and the file. What is wrong is said in one line each, with exit code 2.
+    The command has a parameter `settings: Settings`; its own parameters stay. The help shows the options of PANELS.
+    Other settings are still read from the environment and the file. What is wrong is said in one line each, with exit
+    code 2.
 
         @app.command()
         @with_settings(*FINGERPRINTS, "threads")
@@ -89,7 +99,8 @@ def with_loaded_settings(command: Command) -> Command:
 
 def _with_options(command: Command, taken: str, run: Command, names: tuple[str, ...]) -> Command:
     """Wrap `run` in a function whose signature has the command's parameters, without `taken`, and the options."""
-    fields = {name: Settings.model_fields[name] for name in names}
+    order = [*_PANEL_OF, *names]
+    fields = {name: Settings.model_fields[name] for name in sorted(names, key=order.index)}
     fields = {name: field for name, field in fields.items() if unit_of(field) != "secret"}  # others can read a flag
     signature = inspect.signature(command, eval_str=True)
     own = [parameter for name, parameter in signature.parameters.items() if name != taken]
@@ -134,17 +145,21 @@ def _name_and_value(text: str) -> tuple[str, str]:
 
 def _option(name: str, field: FieldInfo) -> tuple[Any, Any]:
     """Return type and option of a setting. Values stay text: the settings check them, whatever their source."""
-    kind = _kind(field)
-    notes = [unit_of(field), f"default {default_of(field)}", bounds_of(field), f"${env_name(name)}"]
-    help_text = f"{field.description} [{'; '.join(note for note in notes if note)}]"
-    flag = flag_name(name)
+    kind, flag = _kind(field), flag_name(name)
+    default = "" if default_of(field) == "none" else f" [default: {default_of(field)}]"
+    shown: dict[str, Any] = {
+        "help": f"{(field.description or '').partition('. ')[0].removesuffix('.')}.{default}",
+        "show_default": False,
+        "hidden": name not in _PANEL_OF,
+        "rich_help_panel": _PANEL_OF.get(name),
+    }
     if kind is bool:
-        return bool | None, typer.Option(f"{flag}/--no-{flag[2:]}", help=help_text, show_default=False)
+        return bool | None, typer.Option(f"{flag}/--no-{flag[2:]}", **shown)
     metavar = (
         "|".join(get_args(kind)) if get_origin(kind) is Literal else _METAVARS.get(get_origin(kind) or kind, "TEXT")
     )
     annotation: Any = list[str] | None if get_origin(kind) is dict else str | None
-    return annotation, typer.Option(flag, metavar=metavar, help=help_text, show_default=False)
+    return annotation, typer.Option(flag, metavar=metavar, **shown)
 
 
 def _kind(field: FieldInfo) -> Any:

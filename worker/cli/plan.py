@@ -44,7 +44,7 @@ def plan(
     ] = None,
 ) -> None:
     """
-    Print how so many documents can be searched, the chosen way first, with what each would cost.
+    Print how so many documents can be searched, and what each way costs.
 
     For directed search those are rules, and the second look that keeps false matches by chance below 1 in 100,000
     queries; for exact search layouts of the index. Random fingerprints are assumed: real ones collide 2 to 2.5 times

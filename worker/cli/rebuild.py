@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 @with_cluster(*ALL)
 def rebuild(settings: Settings) -> None:
     """
-    Judge all documents anew with other parameters, into a new log and new topics of answers; the old ones stay.
+    Judge all documents anew with other parameters, beside the old log.
 
-    Return the deployment's names as they are and the parameters as they shall be. The new group, log and topics have
+    Name the deployment's topics as they are and the parameters as they shall be. The new group, log and topics have
     the hash of the parameters behind their names, so the same command goes on where it was ended. Ends when the
     documents that were there at its start are answered, and prints the settings to switch workers and subscribers to.
     """

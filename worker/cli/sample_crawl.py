@@ -17,9 +17,10 @@ def sample_crawl(
     seed: Annotated[int, typer.Option(help="Equal seeds give equal bytes, on every machine.", min=0)] = 1,
 ) -> None:
     """
-    Write a synthetic crawl: sites in eight languages with mirrors, syndicated copies, edits, re-crawls and damage.
+    Write a synthetic crawl in eight languages, with its truth.
 
-    OUT.truth.jsonl says of each document which article it is and how it came about.
+    Sites with mirrors, syndicated copies, edits, re-crawls and damage.     OUT.truth.jsonl says of each document
+    which article it is and how it came about.
     """
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import MofNCompleteColumn, Progress  # noqa: PLC0415

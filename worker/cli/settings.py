@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Annotated, Any
 
 import typer
@@ -10,9 +11,10 @@ from pydantic import SecretStr
 from worker.cli import app
 from worker.cli.options import with_loaded_settings
 from worker.settings import Settings
-from worker.settings.field import unit_of
+from worker.settings.field import bounds_of, default_of, unit_of
 from worker.settings.load import HIDDEN, Loaded
 
+_COMMENT: dict[str, Any] = {"initial_indent": "# ", "subsequent_indent": "# ", "break_on_hyphens": False}
 _SECRET_WORDS = ("password", "secret", "token", "credential", "pem", "jaas")
 
 
@@ -21,12 +23,22 @@ _SECRET_WORDS = ("password", "secret", "token", "credential", "pem", "jaas")
 def settings_command(
     loaded: Loaded,
     changed: Annotated[bool, typer.Option("--changed", help="Only what differs from the defaults.")] = False,
+    describe: Annotated[bool, typer.Option("--describe", help="What each does, its default and bounds.")] = False,
 ) -> None:
-    """Show every setting in effect, with unit and source, as a TOML file for --config; secrets are hidden."""
+    """
+    Show every setting in effect, with unit and source: a TOML file for --config.
+
+    Each is also an option of the commands that use it (--group for group) and a variable (NEARDUP_GROUP). Options win
+    over variables, those over the file. Secrets are hidden.
+    """
     for name, field in Settings.model_fields.items():
         origin = loaded.origins.get(name, "default")
         if changed and origin == "default":
             continue
+        if describe:
+            bounds = bounds_of(field)
+            notes = f"Default: {default_of(field)}{f'; {bounds}' if bounds else ''}."
+            typer.echo("\n" + textwrap.fill(f"{field.description} {notes}", 98, **_COMMENT))
         value = getattr(loaded.settings, name)
         comment = f"# {unit_of(field)}; {origin}"
         if value is None or isinstance(value, SecretStr):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from worker.cli import app
+from worker.cli import Commands, app
 from worker.cli.options import TOPICS, with_cluster
 from worker.settings import Settings
 
-topics_app = typer.Typer(no_args_is_help=True, help="The four topics: create them, or say what is wrong with them.")
+topics_app = typer.Typer(
+    cls=Commands, no_args_is_help=True, help="The topics: create them, or say what is wrong with them."
+)
 app.add_typer(topics_app, name="topics")
 
 
@@ -27,7 +29,7 @@ def create(settings: Settings) -> None:
 @topics_app.command()
 @with_cluster(*TOPICS)
 def check(settings: Settings) -> None:
-    """Say what is wrong with the topics and how to mend it; exit code 1 if a worker could not run on them."""
+    """Say what is wrong with the topics and how to mend it; exit code 1 if that stops a worker."""
     _check(settings)
 
 

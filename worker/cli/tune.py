@@ -39,7 +39,9 @@ def tune(
     plot: Annotated[Path | None, typer.Option(help="Write recall by false positives as a plot: .png or .svg.")] = None,
 ) -> None:
     """
-    Try weights, widths, masks, distances and second looks on your documents, and print the settings that find most.
+    Find the settings that find most copies of your documents.
+
+    Weights, widths, masks, distances and second looks are tried.
 
     Without labels, pairs are sampled and judged by the exact Jaccard similarity of their shingles. False matches by
     chance, with unrelated documents, stay below one in 100,000 queries at the number of originals expected.

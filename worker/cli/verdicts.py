@@ -62,7 +62,7 @@ def verdicts(
 @app.command("dead-letters")
 @with_cluster("group", "topic_dead_letter")
 def dead_letters(settings: Settings, follow: FollowOption = False, output: FormatOption = Format.TABLE) -> None:
-    """Print what could not be judged, from the beginning of the topic: class, source, doc_id and reason."""
+    """Print what could not be judged, with class, source, doc_id and reason."""
     from worker.shell.messages import DeadLetter  # noqa: PLC0415
 
     def row(seen: Seen) -> tuple[bytes, list[str]] | None:

@@ -32,9 +32,10 @@ def verify(
     ] = True,
 ) -> None:
     """
-    Check a live or stopped system: read its topics, replay the log, and report what is lost, repeated or wrong.
+    Replay the log and report what is lost, repeated or wrong in the topics.
 
-    Documents that no worker has committed yet are unanswered, which is no defect. Exit code 1 if there is a defect.
+    The workers may run or not. Documents that no worker has committed yet are unanswered, which is no defect. Exit
+    code 1 if there is a defect.
     """
     import orjson  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415

@@ -15,7 +15,7 @@ from worker.settings import Settings
 @with_settings(*ENGINE)
 def warm_up_command(settings: Settings) -> None:
     """
-    Compile and load every kernel (fingerprints, index, log, pairs), and say where their machine code is kept.
+    Compile every kernel, and say where their machine code is kept.
 
     That is NUMBA_CACHE_DIR, else beside the code, else your cache directory; where none of them may be written, each
     process compiles for itself.

@@ -23,9 +23,10 @@ def worker(
     ] = False,
 ) -> None:
     """
-    Judge documents as a member of the consumer group: one verdict for each, published with its source offset.
+    Judge documents as a member of the group: one verdict for each.
 
-    SIGTERM and Ctrl-C end it cleanly. Run one a machine; each needs its own --worker-id.
+    A verdict and its source offset are published in one transaction. SIGTERM and Ctrl-C end it cleanly. Run one a
+    machine; each needs its own --worker-id.
     """
     from worker.shell.pipeline.service import run  # noqa: PLC0415
 

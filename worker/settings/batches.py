@@ -82,10 +82,11 @@ class BatchSettings(BaseModel):
     threads: int = setting(
         _threads,
         "threads",
-        "Threads that decode, extract and fingerprint.",
+        "Threads of pages and texts. They decode, extract and fingerprint; by default the machine's cores "
+        "less one, at least 1.",
         low=1,
         high=256,
-        default_text="the machine's cores less one, at least 1",
+        default_text="cores - 1",
     )
     text_characters_max: int = setting(
         2**20,

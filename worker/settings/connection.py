@@ -61,7 +61,7 @@ class ConnectionSettings(BaseModel):
     bootstrap: str = setting(
         "127.0.0.1:19092",
         "host:port list",
-        "Brokers to ask first, separated by commas. The default is where `neardup broker start` serves.",
+        "Brokers to ask first. Separated by commas; the default is where `neardup broker start` serves.",
     )
     group: str = setting(
         "neardup",
@@ -84,14 +84,19 @@ class ConnectionSettings(BaseModel):
     topic_fingerprints: str = setting(
         "fingerprints",
         "text",
-        "Topic of the ordered log: one partition, never compacted.",
+        "Topic of the ordered log. One partition, never compacted.",
         low=1,
         high=249,
         pattern=_TOPIC,
     )
     topic_verdicts: str = setting("verdicts", "text", "Topic of the answers.", low=1, high=249, pattern=_TOPIC)
     topic_dead_letter: str = setting(
-        "documents.dead-letter", "text", "Topic of what could not be judged.", low=1, high=249, pattern=_TOPIC
+        "documents.dead-letter",
+        "text",
+        "Topic of dead letters. What could not be judged, and why.",
+        low=1,
+        high=249,
+        pattern=_TOPIC,
     )
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = setting(
         "PLAINTEXT", "choice", "How to talk to the brokers."
@@ -152,11 +157,14 @@ class ConnectionSettings(BaseModel):
         "classic", "choice", "consumer: KIP-848, where the broker's own time-outs hold (45 s until a death is noticed)."
     )
     partitions: int = setting(
-        6, "partitions", "Of documents, verdicts and dead letters, when created: the most workers that share the work.",
-        low=1, high=10_000,
-    )  # fmt: skip
+        6,
+        "partitions",
+        "Partitions of a new topic. Of documents, verdicts and dead letters: the most workers that share the work.",
+        low=1,
+        high=10_000,
+    )
     replication_factor: int = setting(
-        1, "brokers", "Copies of each partition, when created. 3 to survive the loss of a broker.", low=1, high=9
+        1, "brokers", "Copies of a new partition. 3 to survive the loss of a broker.", low=1, high=9
     )
 
     @field_validator("bootstrap")

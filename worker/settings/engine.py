@@ -45,13 +45,13 @@ class EngineSettings(BaseModel):
     search_mode: Literal["directed", "exact"] = setting(
         _SEARCH.mode,
         "choice",
-        "How an original is searched: directed looks up the likeliest prefixes and confirms with a second look; exact "
+        "How an original is searched. directed looks up the likeliest prefixes and confirms with a second look; exact "
         "finds everything within max_distance, which should then be 3 to 7.",
     )
     max_distance: int = setting(
         _SEARCH.max_distance,
         "bits",
-        "Fingerprints of duplicates differ in at most so many of their 64 bits.",
+        "Bits in which duplicates may differ. Of the 64 of a fingerprint.",
         low=0,
         high=15,
     )
@@ -74,7 +74,7 @@ class EngineSettings(BaseModel):
         _DEFAULT.token_unit, "choice", "What a token is; in scripts without spaces it is always a character."
     )
     shingle_widths: Annotated[tuple[int, ...], NoDecode, BeforeValidator(_split)] = setting(
-        _DEFAULT.shingle_widths, "tokens", "Tokens in a shingle: one number or several, ascending, like 1,2."
+        _DEFAULT.shingle_widths, "tokens", "Tokens in a shingle. One number or several, ascending, like 1,2."
     )
     anchored_weight: int = setting(
         _DEFAULT.anchored_weight,
@@ -118,14 +118,14 @@ class EngineSettings(BaseModel):
     recrawls: Literal["compare", "replace"] = setting(
         "compare",
         "choice",
-        "compare: a new version of a URL is judged like any document, so one that changed little is a duplicate; "
+        "How a new version of a URL is taken. compare: it is judged like any document, so one that changed little is a "
+        "duplicate; "
         "replace: the former version leaves the index first, as with a doc_id that comes again.",
     )
     expire_after_s: int = setting(
         0,
         "s",
-        "An original that has not been seen for so long, by the log's time stamps, is forgotten: the next like it is "
-        "new. 0: never.",
+        "Forget originals not seen for so long. By the log's time stamps; the next like one of them is new. 0: never.",
         low=0,
         high=10_000_000_000,
     )
@@ -135,7 +135,8 @@ class EngineSettings(BaseModel):
     documents_max: int = setting(
         0,
         "documents",
-        "Beyond so many originals those seen longest ago are forgotten, after each record of the log. 0: any number.",
+        "Keep at most so many originals. Those seen longest ago are forgotten, after each record of the log. 0: any "
+        "number.",
         low=0,
         high=4_000_000_000,
     )

@@ -40,11 +40,11 @@ class OperationSettings(BaseModel):
     )
     metrics_host: str = setting("127.0.0.1", "address", "Where metrics are served; 0.0.0.0 in a container.")
     metrics_port: int = setting(
-        0, "port", "Prometheus metrics and health over HTTP; 0 serves none.", low=0, high=65_535
+        0, "port", "Port of metrics, health and status. Over HTTP; 0 serves none.", low=0, high=65_535
     )
-    log_level: Literal["debug", "info", "warning", "error"] = setting("info", "choice", "Logs below this are left out.")
+    log_level: Literal["debug", "info", "warning", "error"] = setting("info", "choice", "The least that is logged.")
     log_format: Literal["auto", "json", "console"] = setting(
-        "auto", "choice", "auto: readable on a terminal, else JSON, one object a line."
+        "auto", "choice", "How logs are written. auto: readable on a terminal, else JSON, one object a line."
     )
     fault: str | None = setting(
         None, "point:action:hit", "For tests: fail at a named point, for example after-append:kill:3."

@@ -1,0 +1,58 @@
+"""The help of every command fits a screen of 40 lines and 100 columns, and cuts nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from worker.cli import PANELS, app
+
+
+def _commands(command: Any, *path: str) -> Iterator[tuple[str, ...]]:
+    yield path
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _commands(inner, *path, name)
+
+
+COMMANDS = list(_commands(get_command(app)))
+
+
+def shown(*path: str) -> list[str]:
+    """Return the lines of a command's help."""
+    result = CliRunner(env={"COLUMNS": "100", "TERMINAL_WIDTH": "100"}).invoke(app, [*path, "--help"])
+    assert result.exit_code == 0
+    return result.stdout.splitlines()
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_help_fits_a_screen(path: tuple[str, ...]) -> None:
+    """40 lines of 100 columns; nothing ends in dots."""
+    lines = shown(*path)
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 100
+    assert not [line for line in lines if re.search(r"(…|\.\.\.) *│$", line)]
+
+
+def test_every_command_has_its_panel_and_a_line() -> None:
+    """A new command is to be added to PANELS, with a summary that fits."""
+    rows = [line.split("│")[1] for line in shown() if line.startswith("│")]
+    named = [row.split()[0] for row in rows if not row.startswith(" --")]
+    assert named == [name for names in PANELS.values() for name in names]
+
+
+def test_brackets_are_shown_as_they_are() -> None:
+    """Defaults and shapes stand in brackets, which a markup would take for its own."""
+    assert "[doc_id or fingerprint, bits that differ]" in " ".join(shown("nearest"))
+    assert "[default: the host name]" in " ".join(shown("worker"))
+
+
+def test_what_is_seldom_set_is_an_option_all_the_same() -> None:
+    """The help has no room for all; `neardup settings --describe` has."""
+    assert "--batch-wait-ms" not in " ".join(shown("worker"))
+    result = CliRunner().invoke(app, ["settings", "--batch-wait-ms", "50", "--changed"])
+    assert result.stdout == "batch_wait_ms = 50  # ms; flag\n"
