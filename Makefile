@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-faults chaos soak check lint types layers unit setup clean bench-stream bench-accuracy bench-fingerprint bench-index bench-pages bench-pairs bench-replay
+.PHONY: help demo test test-faults chaos soak check lint types layers unit setup clean bench-stream bench-accuracy bench-fingerprint bench-index bench-pages bench-pairs bench-replay chromium
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -86,6 +86,9 @@ bench-pairs: setup  ## all pairs of a million and of ten million fingerprints: s
 
 bench-replay: setup  ## a start from a log of 10 M rows and from a snapshot: time, memory, pauses
 	$(BIN)/python -m tests.benchmarks.bench_replay $(BENCH)
+
+chromium:  ## Debian's Chromium, in which the report is tested where it is there
+	apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium
 
 clean:
 	rm -rf $(VENV) $(VENV)-quix $(VENV)-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

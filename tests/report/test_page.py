@@ -1,0 +1,228 @@
+"""The page: whole, closed to what documents bring, and legible without colour, mouse or eyes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from importlib.resources import files
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from tests.report.made import START_MS, copy, dead, former, taken, verdict
+from worker.core.verdict import Changed, DuplicateOf, Outcome, Verdict
+from worker.report.charts import BINS_MAX, HEIGHT, bins, stacked, ticks, times
+from worker.report.page import page
+from worker.report.tally import NO_TIME, Class, Tally
+from worker.report.texts import Read
+
+EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>\x00\x1b[31m\u202e{{ 7 * 7 }}'
+VOID = {"meta", "br", "link", "img", "input", "hr"}
+
+
+class Outline(HTMLParser):
+    """The elements of a page, and what is wrong with their nesting."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.open: list[str] = []
+        self.texts: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    def all(self, tag: str) -> list[dict[str, str]]:
+        """The attributes of each element of this name."""
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def drawn(tally: Tally, read: Read | None = None, title: str = "a crawl") -> tuple[str, Outline]:
+    """The page of a tally."""
+    with tally:
+        text = page(tally, title, tally.clusters.largest(8), read, {"0" * 16: {"anchors": "elected", "own": None}})
+    return text.decode(), Outline(text.decode())
+
+
+def a_crawl() -> Tally:
+    """Answers of every kind."""
+    return taken(
+        *(verdict(number) for number in range(40)),
+        *(copy(40 + number, number % 4, number % 9) for number in range(20)),
+        *(copy(60 + number, number, 1, same_url=True) for number in range(5)),
+        verdict(70, former_version=former(1, Changed.MUCH)),
+        verdict(71, outcome=Outcome.SKIPPED, reason="empty-text", fingerprint=None),
+        verdict(72, outcome=Outcome.DELETED, url=None, fetched_at_ms=None, reason="removed", fingerprint=None),
+        dead("no-body"),
+    )
+
+
+def texts() -> Read:
+    """Texts of some of them."""
+    found = {f"d{number}": f"the ferry on the river is late {number}" for number in range(70)}
+    return Read(found, Counter({"en": 60, "de": 3, "": 2}))
+
+
+def test_the_page_is_whole() -> None:
+    """It says what was counted; equal answers give equal bytes."""
+    text, outline = drawn(a_crawl(), texts())
+    assert text == drawn(a_crawl(), texts())[0]
+    assert text.startswith("<!DOCTYPE html>")
+    said = " ".join(" ".join(outline.texts).split())
+    for sentence in (
+        "69 answers, captured 2024-03-01", "20 (29.0 %) are copies", "5 ( 7.2 %) are pages seen before", "empty-text",
+        "documents[1] at 7, x", "changed much", "not told", "6 documents", "elected",
+    ):  # fmt: skip
+        assert sentence.replace("( ", "(") in said.replace("( ", "("), sentence
+
+
+def test_the_page_loads_and_runs_nothing() -> None:
+    """No script, no address but links to documents, and a policy that forbids the rest."""
+    _, outline = drawn(a_crawl(), texts())
+    assert {"script", "iframe", "object", "link", "img", "form", "base"}.isdisjoint(tag for tag, _ in outline.elements)
+    assert all(not name.startswith("on") for _, attributes in outline.elements for name in attributes)
+    assert all("src" not in attributes and "xlink:href" not in attributes for _, attributes in outline.elements)
+    assert all(re.match(r"#|https?://host\d\.example/", one["href"]) for one in outline.all("a"))
+    policy = next(one["content"] for one in outline.all("meta") if "http-equiv" in one)
+    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'")
+    style = (files("worker.report") / "page.css").read_text()
+    assert "@import" not in style and set(re.findall(r"url\((.+?)\)", style)) == {"#copy", "#recrawl"}
+
+
+def hostile(number: int, url: str) -> Verdict:
+    """A copy whose every text is hostile."""
+    made = copy(number, 1, 3, doc_id=f"{number}{EVIL}", url=url, reason=EVIL, scheme=EVIL, source_topic=EVIL)
+    assert isinstance(made.duplicate_of, DuplicateOf)
+    there = made.duplicate_of.original._replace(doc_id=f"o{EVIL}", url=f"javascript:alert(3)//{EVIL}")
+    return made._replace(duplicate_of=made.duplicate_of._replace(original=there))
+
+
+@pytest.mark.parametrize(
+    "scheme", ["javascript:alert(1)//", "data:text/html,", "vbscript:", " https://", "https:evil", "x"]
+)
+def test_hostile_texts_stay_texts(scheme: str) -> None:
+    """No element, no link and no control character comes from a document."""
+    skipped = verdict(3, outcome=Outcome.SKIPPED, reason=EVIL, url=f"http://{EVIL}/", fingerprint=None)
+    tally = taken(hostile(1, scheme + EVIL), hostile(2, scheme), dead(EVIL, EVIL, EVIL.encode()), skipped)
+    read = Read({f"o{EVIL}": EVIL * 3, f"1{EVIL}": EVIL}, Counter({EVIL: 1}))
+    text, outline = drawn(tally, read, EVIL)
+    assert not {"script", "img"} & {tag for tag, _ in outline.elements}
+    assert all(one["href"].startswith("#") for one in outline.all("a"))
+    assert all(not name.startswith("on") for _, attributes in outline.elements for name in attributes)
+    assert not re.search("[\x00\x1b\u202e]", text)
+    assert "{{ 7 * 7 }}" in text  # a template's own signs mean nothing in a document
+
+
+def test_every_drawing_has_a_name_and_its_numbers_in_a_table() -> None:
+    """For screen readers: each drawing is named or hidden, each table captioned, each scrolling part reached by key."""
+    _, outline = drawn(a_crawl(), texts())
+    ids = [attributes["id"] for _, attributes in outline.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for _, attributes in outline.elements:
+        assert set(attributes.get("aria-labelledby", "").split()) <= set(ids)
+    assert {one["href"][1:] for one in outline.all("a") if one["href"].startswith("#")} <= set(ids)
+    for drawing in outline.all("svg"):
+        assert (drawing.get("role") == "img" and "aria-labelledby" in drawing) or drawing.get("aria-hidden") == "true"
+    assert len(outline.all("table")) == len(outline.all("caption")) >= 7
+    for one in (attributes for _, attributes in outline.elements if attributes.get("class") == "scroll"):
+        assert (one["tabindex"], one["role"]) == ("0", "region") and one["aria-label"]
+    levels = [int(tag[1]) for tag, _ in outline.elements if re.fullmatch(r"h\d", tag)]
+    assert levels[0] == 1 and levels.count(1) == 1 and all(later <= level + 1 for level, later in pairwise(levels))
+    assert outline.all("html")[0]["lang"] == "en"
+
+
+def luminance(colour: str) -> float:
+    """By WCAG."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    """Of two colours, 1 to 21."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_words_stand_out_in_light_and_dark() -> None:
+    """At least 4.5 to 1 for words, and 1.25 to 1 for neighbours in a bar, which patterns tell apart besides."""
+    style = (files("worker.report") / "page.css").read_text()
+    blocks = re.findall(r":root \{(.+?)\}", style, re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        colours = dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", block))
+        for ink in ("ink", "soft", "link"):
+            assert min(contrast(colours[ink], colours[ground]) for ground in ("paper", "card", "track")) >= 4.5, ink
+        assert contrast(colours["del-ink"], colours["del"]) >= 4.5 <= contrast(colours["ins-ink"], colours["ins"])
+        for here, there in pairwise(("card", "new", "copy", "recrawl", "other")):
+            assert contrast(colours[here], colours[there]) >= 1.03
+
+
+def test_a_report_of_little_is_whole() -> None:
+    """One verdict, one dead letter, no texts at all: every section says what is not there."""
+    for answers in ([verdict(1)], [dead("no-body")], [copy(1, 0)]):
+        text, _ = drawn(taken(*answers))
+        assert "Documents over time" in text
+    text, _ = drawn(taken(copy(1, 0)), Read())
+    assert "have no text of both" in text and "No document given has a text" in text
+
+
+def test_bars_begin_at_zero_and_end_below_the_top() -> None:
+    """Each bar's parts stand on each other, the first one on the ground."""
+    chart = stacked(["a", "b"], ["x", "y"], list("01234"), np.array([[0, 0], [1, 2], [7, 0], [0, 9], [3, 3]]))
+    assert chart.levels[0] == (HEIGHT, 0)
+    for bar in chart.bars:
+        bottom = float(HEIGHT)
+        for piece in bar.pieces:
+            assert piece.top + piece.height == pytest.approx(bottom, abs=0.02)
+            bottom = piece.top
+        assert bottom >= 0
+        assert HEIGHT - bottom == pytest.approx(HEIGHT * bar.total / chart.levels[-1][1], abs=0.05)
+
+
+@pytest.mark.parametrize("most", [0, 1, 4, 5, 99, 100, 101, 12_345_678])
+def test_scales_are_round_and_high_enough(most: int) -> None:
+    """From 0, in equal steps, at most five of them."""
+    found = ticks(most)
+    assert found[0] == 0 and found[-1] >= most and 2 <= len(found) <= 6
+    assert len({later - earlier for earlier, later in pairwise(found)}) == 1
+
+
+@pytest.mark.parametrize("span_ms", [0, 999, 60_000, 86_400_000, 3 * 10**10, 3 * 10**13])
+def test_times_are_cut_into_round_bins(span_ms: int) -> None:
+    """Few enough to be drawn, and all of them in it."""
+    start, step = bins(START_MS, START_MS + span_ms)
+    assert start <= START_MS and start % step == 0 and (START_MS + span_ms - start) // step < BINS_MAX
+
+
+def test_a_time_far_outside_does_not_press_the_rest_together() -> None:
+    """It is told of, not drawn; what has no time is told of, too."""
+    moments = np.array([START_MS + number * 1_000 for number in range(1_000)] + [0, NO_TIME], np.int64)
+    found = times(np.full(1_002, Class.NEW, np.uint8), moments)
+    assert found is not None
+    chart, step, outside, unknown = found
+    assert (sum(bar.total for bar in chart.bars), outside, unknown) == (1_000, 1, 1)
+    assert step <= 60_000
+
+
+def test_years_before_and_after_our_time_are_drawn() -> None:
+    """The bounds of what a message may bring."""
+    low, high = -62_135_596_800_000, 253_402_300_799_999
+    found = times(np.zeros(2, np.uint8), np.array([low, high], np.int64))
+    assert found is not None and sum(bar.total for bar in found[0].bars) == 2

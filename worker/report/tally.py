@@ -1,0 +1,182 @@
+"""
+What a report counts: columns by answer, counters by host, distance and reason. One pass, no object an answer.
+
+Memory: 9 bytes an answer, 16 a copy (clusters.py); hosts, reasons and classes of errors have a maximum each.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Hashable
+from enum import IntEnum
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.core.verdict import DuplicateOf, MatchKind, Outcome, Verdict
+from worker.report.clusters import Clusters
+from worker.shell.messages import DeadLetter
+
+__all__ = ["HOSTS_MAX", "NO_TIME", "OTHER", "REASONS_MAX", "Class", "Tally", "class_of", "host_of"]
+
+HOSTS_MAX = 200_000
+REASONS_MAX = 1_000
+OTHER = "all others"
+NO_TIME = np.iinfo(np.int64).min
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Class(IntEnum):
+    """
+    What an answer means to a reader of the report.
+
+    The same URL captured again is a re-crawl, whatever its verdict: it is no copy on another page.
+    """
+
+    NEW = 0
+    VERSION = 1  # new, of a page that was seen before
+    EXACT = 2  # a copy, token for token
+    NEAR = 3  # a copy
+    RECRAWL = 4  # a duplicate of the same page
+    SKIPPED = 5
+    DELETED = 6
+    DEAD = 7
+
+
+def class_of(answer: Verdict | DeadLetter) -> Class:
+    """Return what an answer means."""
+    if isinstance(answer, DeadLetter):
+        return Class.DEAD
+    match = answer.duplicate_of
+    if match is None:
+        if answer.outcome is Outcome.NEW:
+            return Class.VERSION if answer.former_version else Class.NEW
+        return Class.SKIPPED if answer.outcome is Outcome.SKIPPED else Class.DELETED
+    if match.same_url or answer.former_version:
+        return Class.RECRAWL
+    return Class.EXACT if match.kind is MatchKind.EXACT else Class.NEAR
+
+
+def host_of(url: str) -> str:
+    """
+    Return the host of a URL, lower case; what has none is named so.
+
+    >>> host_of("https://Example.org:8080/a"), host_of("no url"), host_of("http://[bad/")
+    ('example.org', '(no host)', '(no host)')
+    """
+    try:
+        return urlsplit(url).hostname or "(no host)"
+    except ValueError:
+        return "(no host)"
+
+
+class Tally:
+    """All that a report says of its answers. Use it as a context manager: copies are kept in a temporary file."""
+
+    def __init__(self) -> None:
+        self._classes = array("B")
+        self._times_ms = array("q")
+        self.hosts: Counter[tuple[str, int]] = Counter()  # (host, class)
+        self._hosts: set[str] = set()
+        self.distances = np.zeros((len(Class), 65), np.int64)  # of duplicates, by class
+        self.reasons: Counter[tuple[Class, str]] = Counter()
+        self.changed: Counter[str] = Counter()  # of pages seen before
+        self.found_by: Counter[str] = Counter()
+        self.errors: dict[str, tuple[int, str, str]] = {}  # code -> count, text and source of the first
+        self.schemes: Counter[tuple[str, str]] = Counter()  # scheme and hash of the parameters
+        self.sources: Counter[str] = Counter()
+        self.decided_ms: tuple[int, int] | None = None  # the first and the last
+        self.index_documents = 0  # after the last record of the log
+        self.horizon_ms: int | None = None
+        self._log_offset = -1
+        self.clusters = Clusters()
+
+    def take(self, answer: Verdict | DeadLetter, value: bytes) -> None:
+        """Count one answer; `value` is its message. Cost: 5 us."""
+        found = class_of(answer)
+        self._classes.append(found)
+        _count(self.sources, answer.source_topic)
+        if isinstance(answer, DeadLetter):
+            self._times_ms.append(NO_TIME)
+            self._take_error(answer)
+            return
+        self._times_ms.append(NO_TIME if answer.fetched_at_ms is None else answer.fetched_at_ms)
+        self._take_state(answer)
+        if answer.url is not None:
+            self._take_host(host_of(answer.url), found)
+        if answer.reason is not None:
+            _count(self.reasons, (found, answer.reason), (found, OTHER))
+        if answer.former_version is not None:
+            self.changed[answer.former_version.changed.value] += 1
+        if answer.duplicate_of is not None:
+            self._take_match(answer.duplicate_of, found, value)
+
+    def _take_match(self, match: DuplicateOf, found: Class, value: bytes) -> None:
+        self.distances[found, match.distance] += 1
+        self.found_by[match.found_by.value] += 1
+        if found is not Class.RECRAWL:
+            self.clusters.add(match.original.doc_id, value)
+
+    def _take_host(self, host: str, found: Class) -> None:
+        if host not in self._hosts:
+            if len(self._hosts) >= HOSTS_MAX:
+                host = OTHER
+            self._hosts.add(host)
+        self.hosts[host, found] += 1
+
+    def _take_state(self, verdict: Verdict) -> None:
+        first, last = self.decided_ms or (verdict.decided_at_ms, verdict.decided_at_ms)
+        self.decided_ms = min(first, verdict.decided_at_ms), max(last, verdict.decided_at_ms)
+        if verdict.fingerprint is not None:
+            _count(self.schemes, (verdict.scheme, verdict.parameters), (OTHER, ""))
+        if verdict.log_offset >= self._log_offset:
+            self._log_offset = verdict.log_offset
+            self.index_documents, self.horizon_ms = verdict.index_documents, verdict.horizon_ms
+
+    def _take_error(self, letter: DeadLetter) -> None:
+        code = letter.code if letter.code in self.errors or len(self.errors) < REASONS_MAX else OTHER
+        place = f"{letter.source_topic}[{letter.source_partition}] at {letter.source_offset:,}"
+        count, text, first = self.errors.get(code, (0, letter.text, f"{place}{_named(letter)}"))
+        self.errors[code] = count + 1, text, first
+
+    def __len__(self) -> int:
+        """Return the number of answers."""
+        return len(self._classes)
+
+    @property
+    def classes(self) -> NDArray[np.uint8]:
+        """The class of each answer."""
+        return np.frombuffer(self._classes, np.uint8) if self._classes else np.empty(0, np.uint8)
+
+    @property
+    def times_ms(self) -> NDArray[np.int64]:
+        """The time of capture of each answer's document; NO_TIME where there is none."""
+        return np.frombuffer(self._times_ms, np.int64) if self._times_ms else np.empty(0, np.int64)
+
+    def counts(self) -> dict[Class, int]:
+        """Return the number of answers of each class."""
+        counted = np.bincount(self.classes, minlength=len(Class)).tolist()
+        return dict(zip(Class, counted, strict=True))
+
+    def __enter__(self) -> Tally:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clusters.close()
+
+
+def _named(letter: DeadLetter) -> str:
+    return "" if letter.doc_id is None else f", {letter.doc_id}"
+
+
+def _count(counter: Counter[Key], key: Key, other: Key | None = None) -> None:
+    """Count a key; beyond REASONS_MAX different ones, new ones count as `other`."""
+    if key not in counter and len(counter) >= REASONS_MAX:
+        if other is None:
+            return
+        key = other
+    counter[key] += 1
