@@ -37,10 +37,10 @@ def report(
     clusters: Annotated[int, typer.Option(help="Largest clusters that are shown.", min=0, max=100)] = 8,
 ) -> None:
     """
-    Draw the verdicts of a file, or of the topics: one page of HTML that loads nothing and needs no network.
+    Draw the verdicts of a file, or of the topics, on one page of HTML.
 
     Documents over time, distances, clusters with their texts side by side, hosts, re-crawls, languages, what was not
-    judged and why. The file is read once: 25 bytes of memory a verdict.
+    judged and why. The page loads nothing. The file is read once: 25 bytes of memory a verdict.
     """
     from worker.report.page import page  # noqa: PLC0415
     from worker.report.tally import Tally  # noqa: PLC0415
