@@ -115,8 +115,8 @@ def test_no_command_on_a_cluster_offers_a_setting_that_it_does_not_use(
         monkeypatch.setenv(env_name(name), value)
     for name, arguments in ON_A_CLUSTER.items():
         if name == "report":  # of something
-            key, value = encode_verdict(verdict(1))
+            message = encode_verdict(verdict(1))
             producer = Producer({"bootstrap.servers": kafka.bootstrap})
-            producer.produce(names["topic_verdicts"], value, key)
+            producer.produce(names["topic_verdicts"], key=message[0], value=message[1])
             assert producer.flush(30) == 0
         assert offered(name) - run(name, arguments) == set()
