@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from neardup import Fingerprinter, Parameters, load_stopwords
 from typer.testing import CliRunner
 
 from tests.cli.test_dedup import ARTICLE, lines, page
-from worker import Fingerprinter, Parameters, load_stopwords
 from worker.cli import app
 
 

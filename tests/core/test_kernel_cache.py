@@ -17,7 +17,7 @@ WHERE = (
     "print(cache_directory(f.py_func))"
 )
 FIRST = (
-    "from worker import Fingerprinter; from worker.core.kernels.batch import fingerprint_batch as f;"
+    "from worker.core.fingerprint import Fingerprinter; from worker.core.kernels.batch import fingerprint_batch as f;"
     "print(Fingerprinter().one('the bridge over the river was built by two brothers'));"
     "print(sum(f.stats.cache_hits.values()))"
 )

@@ -6,7 +6,16 @@ import unicodedata
 
 import pytest
 
-from worker.core.stopwords import CHARACTERS_MAX, WORDS_MAX, digest, language_code, languages, load, stopwords, version
+from worker.core.stopwords import (
+    CHARACTERS_MAX,
+    WORDS_MAX,
+    digest,
+    language_code,
+    languages,
+    load_stopwords,
+    stopwords,
+    version,
+)
 
 
 @pytest.mark.parametrize("language", languages())
@@ -42,7 +51,7 @@ def test_a_tag_that_is_none_has_no_code(tag: str) -> None:
 
 def test_a_users_list_is_folded() -> None:
     """Comments, empty lines, case and decomposed accents do not matter."""
-    assert load("# mine\nThe\n\n  e\u0301t\u00e9 # verb\nthe\n") == {"the", "été"}
+    assert load_stopwords("# mine\nThe\n\n  e\u0301t\u00e9 # verb\nthe\n") == {"the", "été"}
 
 
 @pytest.mark.parametrize(
@@ -60,7 +69,7 @@ def test_a_users_list_is_folded() -> None:
 def test_a_bad_list_is_refused_by_line(text: str, message: str) -> None:
     """The error names the line, the bound and the reason."""
     with pytest.raises(ValueError, match=message):
-        load(text)
+        load_stopwords(text)
 
 
 def test_the_digest_stands_for_the_words() -> None:

@@ -53,7 +53,7 @@ def report(
             raise StopError(f"{verdicts or settings.topic_verdicts} has no verdict yet: nothing to report")
         largest = tally.clusters.largest(clusters)
         read = _read(documents, largest, len(tally), settings) if documents else None
-        known = {settings.parameters.hash: settings.fingerprint_settings}
+        known = {settings.parameters.hash: settings.definition.settings}
         name = title or (settings.topic_verdicts if verdicts is None else verdicts.name)
         stream.write(page(tally, name, largest, read, known))
     typer.echo(f"{output}: {len(tally):,} answers", err=True)

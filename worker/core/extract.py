@@ -15,7 +15,7 @@ import re
 from typing import NamedTuple
 
 from worker.core.charset import codec_of
-from worker.core.document import BodyKind, Document
+from worker.core.document import TEXT_CHARACTERS_MAX, BodyKind, Document
 
 __all__ = ["Content", "Extracted", "Skipped", "content_of", "extract", "is_prose"]
 
@@ -74,7 +74,7 @@ def content_of(document: Document) -> Content | Skipped:
     return _content_of_bytes(body, document)
 
 
-def extract(document: Document, text_characters_max: int) -> Extracted | Skipped:
+def extract(document: Document, text_characters_max: int = TEXT_CHARACTERS_MAX) -> Extracted | Skipped:
     """
     Return the text that is fingerprinted of one document: for people and tests, the pipeline takes batches.
 
@@ -86,7 +86,7 @@ def extract(document: Document, text_characters_max: int) -> Extracted | Skipped
     Cost: O(body).
 
     >>> page = "<nav><a href='/'>Home</a></nav><main><p>The fox jumps over the lazy dog.</p></main>"
-    >>> extract(Document("a", "https://example.org/", 0, BodyKind.HTML, page), 1_000)
+    >>> extract(Document("a", "https://example.org/", 0, BodyKind.HTML, page))
     Extracted(text='The fox jumps over the lazy dog.', method='main')
     """
     from worker.core.pages import METHODS, extract_pages  # noqa: PLC0415  # the kernels take a second to import

@@ -10,20 +10,40 @@ The log's first record of ours is its definition, as JSON for people and program
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
+from importlib.metadata import version
 from typing import Any, Literal, NamedTuple
 
 import orjson
 import xxhash
 
+from worker.core import stopwords
+from worker.core.parameters import Parameters
 from worker.core.search import SearchRules
-from worker.errors import DefinitionError, RecordError
+from worker.errors import DefinitionError, RecordError, StopError
 from worker.log.record import Author
 from worker.log.retention import ENDLESS, Retention
 
-__all__ = ["Declared", "Definition", "is_declaration"]
+__all__ = ["Declared", "Definition", "Parts", "Recrawls", "is_declaration"]
+
+Recrawls = Literal["compare", "replace"]
 
 _PREFIX = b'{"neardup":"definition"'
+_BITS = 64
+_SEARCH_RULES = ("mode", "blocks", "block_bits", "patterns", "look_min", "prefix_max")
+_PARAMETERS = tuple(
+    field.name for field in fields(Parameters) if field.name not in ("bits", "fields", "stopwords")
+)  # of the fingerprint, by the names of the settings
+
+
+class Parts(NamedTuple):
+    """What a definition is made of."""
+
+    parameters: Parameters
+    search: SearchRules
+    retention: Retention
+    recrawls: Recrawls
+    text_characters_max: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +70,35 @@ class Definition:
     retention: Retention = ENDLESS
     pages: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    recrawls: Literal["compare", "replace"] = "compare"
+    recrawls: Recrawls = "compare"
+
+    @classmethod
+    def of(cls, parts: Parts) -> Definition:
+        """
+        Return the definition that these make with the page rules of this version.
+
+        Raises:
+            ValueError: fingerprints of fields, or not of 64 bits: the log has those of texts, in 64 bits.
+        """
+        from worker.core.pages import PAGE_RULES  # noqa: PLC0415  # numba: settings must load without it
+
+        parameters, search, retention, recrawls, text_characters_max = parts
+        if parameters.bits != _BITS or parameters.fields:
+            raise ValueError(
+                f"documents are judged by fingerprints of their text in {_BITS} bits, got bits={parameters.bits}, "
+                f"fields={parameters.fields}: leave both out"
+            )
+        own = parameters.stopwords
+        settings = {name: getattr(parameters, name) for name in _PARAMETERS}
+        return cls(
+            parameters.scheme,
+            parameters.hash,
+            search,
+            retention,
+            f"{PAGE_RULES}, resiliparse {version('resiliparse')}, {text_characters_max} characters",
+            settings | {"stopwords_file": own and stopwords.digest(own)},
+            recrawls,
+        )
 
     @property
     def hash(self) -> int:
@@ -134,6 +182,31 @@ class Declared(NamedTuple):
     def of(cls, definition: Definition, record_format: int) -> Declared:
         """Return a definition as it is declared."""
         return cls(record_format, definition.scheme, f"{definition.hash:016x}", "", definition.rules)
+
+    def parts(self, words: frozenset[str] | None = None) -> Parts:
+        """
+        Return what this was made of, for `Definition.of`.
+
+        Args:
+            words: the list of function words, where it is one of the user's own: only its digest is declared.
+
+        Raises:
+            StopError: it has a list of its own, and none is given; or its rules are not known to this version.
+        """
+        rules = self.rules
+        if rules.get("stopwords_file") and words is None:
+            raise StopError("the definition has function words of its own: give the same list, as `stopwords`")
+        try:
+            search = {name: rules[f"search_{name}"] for name in _SEARCH_RULES}
+            return Parts(
+                Parameters(**{name: rules[name] for name in _PARAMETERS}, stopwords=words),
+                SearchRules(max_distance=rules["max_distance"], **search),
+                Retention(round(rules["expire_after_s"] * 1_000), rules["expire_from"], rules["documents_max"]),
+                rules["recrawls"],
+                int(rules["pages"].split()[-2]),  # "…, 1048576 characters"
+            )
+        except (LookupError, TypeError, ValueError) as error:
+            raise StopError(f"the definition is of another version of neardup: {error!r}") from error
 
     @classmethod
     def decode(cls, data: bytes) -> Declared:

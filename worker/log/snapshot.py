@@ -8,6 +8,7 @@ in its record. Snapshots of one log are interchangeable: any worker's replica at
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,10 +37,18 @@ class LogIdentity(NamedTuple):
     cluster_id: str
     topic_id: bytes
 
+    @classmethod
+    def of(cls, header: Mapping[str, Any]) -> LogIdentity:
+        """Return the log that a snapshot's header names."""
+        return cls(header["cluster_id"], bytes.fromhex(header["topic_id"]))
 
-def capture(replica: Replica, log: LogIdentity) -> Snapshot:
+
+def capture(replica: Replica, log: LogIdentity, beside: Mapping[str, Any] = MappingProxyType({})) -> Snapshot:
     """
     Take a replica as it stands now.
+
+    Args:
+        beside: what the caller adds to the header, under names of its own.
 
     Cost: O(chunks) for the originals, some 50 ns each, and O(rows) for what is pending. No column is copied.
     """
@@ -60,7 +69,7 @@ def capture(replica: Replica, log: LogIdentity) -> Snapshot:
         "firsts": held.originals.firsts,
         "renumbered": replica.renumbered,
     }
-    return Snapshot(header, {**arrays, **_sources_of(replica), **_pending_of(replica)})
+    return Snapshot({**beside, **header}, {**arrays, **_sources_of(replica), **_pending_of(replica)})
 
 
 def _column(name: str, values: Sequence[int]) -> Pieces:
@@ -166,7 +175,7 @@ def _of_originals(arrays: Columns) -> Columns:
 
 
 def _check_identity(header: Mapping[str, Any], definition: Definition, log: LogIdentity) -> None:
-    written = LogIdentity(header["cluster_id"], bytes.fromhex(header["topic_id"]))
+    written = LogIdentity.of(header)
     if written != log:
         raise StopError(
             f"the snapshot is of the log {written.topic_id.hex()} in cluster {written.cluster_id}, this worker follows "

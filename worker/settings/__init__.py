@@ -10,13 +10,12 @@ Every setting of neardup, with unit, default, bound and reason: one frozen model
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Self
 
 from pydantic import BaseModel, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from worker.log.definition import Definition
+from worker.log.definition import Definition, Parts
 from worker.settings.batches import BatchSettings
 from worker.settings.connection import ConnectionSettings
 from worker.settings.engine import EngineSettings
@@ -58,17 +57,8 @@ class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSetti
     @property
     def definition(self) -> Definition:
         """What all records of this deployment's log must agree on."""
-        from worker.core.pages import PAGE_RULES  # noqa: PLC0415  # numba: settings must load without it
-
-        parameters = self.parameters
-        return Definition(
-            parameters.scheme,
-            parameters.hash,
-            self.search,
-            self.retention,
-            f"{PAGE_RULES}, resiliparse {version('resiliparse')}, {self.text_characters_max} characters",
-            self.fingerprint_settings,
-            self.recrawls,
+        return Definition.of(
+            Parts(self.parameters, self.search, self.retention, self.recrawls, self.text_characters_max)
         )
 
     @model_validator(mode="after")

@@ -6,6 +6,7 @@ import os
 
 from pydantic import BaseModel
 
+from worker.core.document import TEXT_CHARACTERS_MAX
 from worker.settings.field import setting
 
 __all__ = ["MESSAGE_BYTES_MAX", "OVERHEAD_BYTES_MAX", "BatchSettings"]
@@ -89,7 +90,7 @@ class BatchSettings(BaseModel):
         default_text="cores - 1",
     )
     text_characters_max: int = setting(
-        2**20,
+        TEXT_CHARACTERS_MAX,
         "characters",
         "Text that is fingerprinted; a longer one is judged by its beginning. Up to 60 bytes a character and thread.",
         low=1_000,

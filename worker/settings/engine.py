@@ -27,7 +27,7 @@ def _split(value: Any) -> Any:
 def _own_words(path: Path) -> frozenset[str]:
     """The words of a user's list, read once a process."""
     try:
-        return stopwords.load(path.read_text(encoding="utf-8"))
+        return stopwords.load_stopwords(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ValueError(f"stopwords_file {path} cannot be read: {error.strerror or error}") from error
     except ValueError as error:
@@ -36,7 +36,6 @@ def _own_words(path: Path) -> frozenset[str]:
 
 _DEFAULT = Parameters()
 _SEARCH = SearchRules()
-_OF_THE_JUDGE = ("max_distance", "search_", "recrawls", "expire_after_s", "expire_from", "documents_max")
 
 
 class EngineSettings(BaseModel):
@@ -157,13 +156,6 @@ class EngineSettings(BaseModel):
             mask_identifiers=self.mask_identifiers,
             stopwords=None if self.stopwords_file is None else _own_words(self.stopwords_file),
         )
-
-    @property
-    def fingerprint_settings(self) -> dict[str, Any]:
-        """What the parameters were made of, by name; of a list of one's own its digest."""
-        own = self.parameters.stopwords
-        names = [name for name in EngineSettings.model_fields if not name.startswith(_OF_THE_JUDGE)]
-        return {name: getattr(self, name) for name in names} | {"stopwords_file": own and stopwords.digest(own)}
 
     @property
     def search(self) -> SearchRules:

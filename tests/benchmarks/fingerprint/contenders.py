@@ -71,7 +71,7 @@ class Ours(Contender):
     """Batches of all texts."""
 
     def __init__(self) -> None:
-        from worker import Fingerprinter
+        from neardup import Fingerprinter
 
         self.fingerprinter = Fingerprinter()
         self.fingerprinter.warm_up()

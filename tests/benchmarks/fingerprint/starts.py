@@ -12,7 +12,7 @@ from tests.conftest import REPOSITORY
 
 __all__ = ["first_fingerprints_s"]
 
-_FIRST = "from worker import Fingerprinter; Fingerprinter().one('the bridge over the river was built by two brothers')"
+_FIRST = "from neardup import Fingerprinter; Fingerprinter().one('the bridge over the river was built by two brothers')"
 
 
 def first_fingerprints_s(rounds: int) -> tuple[float, float]:

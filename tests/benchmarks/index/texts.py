@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import orjson
+from neardup import Fingerprinter
 from numpy.typing import NDArray
 
 from tests.benchmarks.accuracy.pairs import crawl_samples
 from tests.conftest import REPOSITORY
-from worker import Fingerprinter
 from worker.core.language import detect
 from worker.settings import Settings
 

@@ -27,7 +27,7 @@ __all__ = [
     "digest",
     "language_code",
     "languages",
-    "load",
+    "load_stopwords",
     "stopwords",
     "version",
 ]
@@ -90,7 +90,7 @@ def stopwords(language: str | None) -> frozenset[str]:
     return _union() if code is None else _list(code)
 
 
-def load(text: str) -> frozenset[str]:
+def load_stopwords(text: str) -> frozenset[str]:
     """
     A user's own list: one word a line; from `#` to the end of the line is comment; empty lines are skipped.
 
@@ -103,7 +103,7 @@ def load(text: str) -> frozenset[str]:
 
     Cost: O(len(text)).
 
-    >>> sorted(load("# articles\\nThe\\na  # indefinite\\n"))
+    >>> sorted(load_stopwords("# articles\\nThe\\na  # indefinite\\n"))
     ['a', 'the']
     """
     words: set[str] = set()
@@ -144,7 +144,7 @@ def digest(words: frozenset[str]) -> str:
 
     Cost: O(n log n).
 
-    >>> digest(load("the\\na")) == digest(load("a\\nthe"))
+    >>> digest(load_stopwords("the\\na")) == digest(load_stopwords("a\\nthe"))
     True
     """
     return xxhash.xxh3_64_hexdigest("\n".join(sorted(words)).encode("utf-8", "surrogatepass"))

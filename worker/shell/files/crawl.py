@@ -36,6 +36,13 @@ class CrawlFiles:
         fetched_at_default: fetch time of JSON Lines that bring none, ISO 8601.
     Raises:
         StopError: a file cannot be opened.
+
+    >>> from pathlib import Path; from tempfile import mkdtemp
+    >>> file = Path(mkdtemp()) / "documents.jsonl"
+    >>> _ = file.write_text('{"doc_id": "a", "text": "The river rose."}\\n\\n[]\\n')
+    >>> files = CrawlFiles([str(file)])
+    >>> [record.key for record in files], files.tally.damaged
+    ([b'a'], 1)
     """
 
     def __init__(

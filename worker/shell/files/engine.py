@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -31,11 +31,11 @@ from worker.shell.ports import SourceMessage
 from worker.shell.storage.checkpoint import Checkpoint, locked
 from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
 
-__all__ = ["TOPIC", "Answered", "FileEngine", "file_engine", "line_of", "prepared_rows"]
+__all__ = ["LOG", "TOPIC", "Answered", "FileEngine", "file_engine", "line_of", "prepared_rows"]
 
 TOPIC = "files"
 _SOURCE = Source(b"neardup:files".ljust(16, b"\0"), 0)
-_LOG = LogIdentity("files", _SOURCE.topic_id)
+LOG = LogIdentity("files", _SOURCE.topic_id)
 _BATCHES_AHEAD = 4
 
 
@@ -81,7 +81,7 @@ class FileEngine:
         covered = list(self.replica.coverage.get(_SOURCE, ()))
         self._offset = covered[-1].stop if covered else 0
 
-    def judge(self, messages: Iterable[tuple[bytes | None, bytes | None]]) -> Iterator[Answered]:
+    def judge(self, messages: Iterable[tuple[bytes | None, bytes | None]]) -> Generator[Answered, None, None]:
         """
         Return each message with its answer, in order; a few batches are prepared ahead.
 
@@ -90,6 +90,15 @@ class FileEngine:
         """
         for batch, prepared in _batches(self._preparer, messages, self._limits, self._offset):
             yield from self._answer(batch, prepared)
+
+    @property
+    def next_offset(self) -> int:
+        """Of the stream: the number of the message that comes next."""
+        return self._offset
+
+    def row(self, key: bytes | None, value: bytes | None) -> Row:
+        """Return a message as the row that the log would get, without judging it."""
+        return self._preparer.submit([SourceMessage(0, 0, key, value)]).rows()[0]
 
     def _answer(self, batch: list[SourceMessage], prepared: Prepared) -> Iterator[Answered]:
         stop = batch[-1].offset + 1
@@ -138,7 +147,7 @@ def file_engine(settings: Settings, state: Path | None = None) -> Iterator[FileE
         checkpoint, replica = None, None
         if state is not None:
             stack.enter_context(locked(state))
-            checkpoint = Checkpoint(state, settings.definition, _LOG, "files", math.inf)
+            checkpoint = Checkpoint(state, settings.definition, LOG, "files", math.inf)
             try:
                 replica = checkpoint.restore(has_log=False)
             except DefinitionError as error:

@@ -27,6 +27,10 @@ def encode_verdict(verdict: Verdict) -> tuple[bytes, bytes]:
     Text with lone surrogates, which JSON cannot carry, is written with "?" in their place.
 
     Cost: O(size), 2 us; equal bytes for equal verdicts.
+
+    >>> deleted = Verdict("a", None, None, Outcome.DELETED, "removed", None, None, 0, "", "", 1, 7, None, "d", 0, 5, 0)
+    >>> encode_verdict(deleted)[0], decode_verdict(encode_verdict(deleted)[1]) == deleted
+    (b'a', True)
     """
     message = _fields(verdict)
     try:
@@ -96,6 +100,10 @@ def decode_verdict(value: bytes) -> Verdict:
         DocumentError: code "invalid-verdict": the bytes are not a verdict.
 
     Cost: O(size), 10 us.
+
+    >>> decode_verdict(b"{}")
+    Traceback (most recent call last):
+    worker.errors.DocumentError: invalid-verdict: not a verdict: doc_id: Field required
     """
     try:
         VerdictMessage.__pydantic_validator__.validate_json(value)

@@ -35,10 +35,10 @@ from worker.log.snapshot_bytes import Columns, Snapshot, unpack
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 
-__all__ = ["KEPT", "Checkpoint", "locked", "map_file"]
+__all__ = ["KEPT", "SUFFIX", "Checkpoint", "locked", "map_file"]
 
 KEPT = 2
-_SUFFIX = ".ndsnap"
+SUFFIX = ".ndsnap"
 _JOIN_S = 20.0  # at a clean end; supervisors kill after 30 s
 
 _log = structlog.get_logger(__name__)
@@ -130,7 +130,7 @@ class Checkpoint:
 
     def _snapshots(self) -> list[Path]:
         """Return the snapshots, newest first."""
-        return sorted(self.folder.glob(f"snapshot-*{_SUFFIX}"), reverse=True)
+        return sorted(self.folder.glob(f"snapshot-*{SUFFIX}"), reverse=True)
 
     def tick(self, replica: Replica) -> None:
         """
@@ -191,7 +191,7 @@ class Checkpoint:
         Returns False, with a warning and a metric, when the disk does not take it.
         """
         started = time.monotonic()
-        path = self.folder / f"snapshot-{snapshot.next_offset:020}{_SUFFIX}"
+        path = self.folder / f"snapshot-{snapshot.next_offset:020}{SUFFIX}"
         try:
             self._write(snapshot, path, own)
         except OSError as error:

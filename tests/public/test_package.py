@@ -1,0 +1,109 @@
+"""`import neardup`: what is public, that it is typed and documented, and that a user's own `worker.py` is no matter."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import inspect
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from enum import Enum
+from importlib.metadata import version
+from pathlib import Path
+
+import neardup
+import pytest
+from pydantic import BaseModel
+
+from tests.conftest import REPOSITORY
+
+PUBLIC = REPOSITORY / "worker" / "public"
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a folder, as a notebook there would."""
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def test_every_public_name_is_there_and_the_stub_names_it() -> None:
+    """One list serves programs and type checkers."""
+    assert all(getattr(neardup, name) is not None for name in neardup.__all__)
+    assert sorted(neardup.__all__) == dir(neardup)
+    stub = ast.parse((PUBLIC / "neardup" / "__init__.pyi").read_text())
+    named = {alias.asname for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert named | {"__version__"} == set(neardup.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        neardup.nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_everything_public_has_a_doctest() -> None:
+    """What does something shows it; values, messages and errors are described field by field."""
+    parser = doctest.DocTestParser()
+    for name in neardup.__all__:
+        value = getattr(neardup, name)
+        is_value = isinstance(value, type) and (issubclass(value, Enum | Exception | BaseModel | tuple))
+        described = inspect.getdoc(value) or ""
+        assert described and (is_value or name == "__version__" or parser.get_examples(described)), name
+
+
+def test_importing_the_library_is_cheap() -> None:
+    """Neither the kernels nor the Kafka client are loaded before they are used."""
+    script = (
+        "import sys, neardup; neardup.__version__; neardup.__all__;"
+        "print([m for m in ('numba', 'confluent_kafka', 'numpy', 'pydantic') if m in sys.modules])"
+    )
+    assert run(REPOSITORY, "-c", script).stdout.strip() == "[]"
+
+
+def test_the_version_is_the_distributions() -> None:
+    """In the library, and on the command line with either word."""
+    assert neardup.__version__ == version("neardup")
+    assert run(REPOSITORY, "-m", "neardup", "--version").stdout == f"neardup {neardup.__version__}\n"
+    assert "Usage: neardup" in run(REPOSITORY, "-m", "neardup", "-h").stdout.replace("python -m neardup", "neardup")
+
+
+def test_a_workers_module_beside_a_notebook_shadows_nothing(tmp_path: Path) -> None:
+    """`worker.py` and `schemas.py` of the user's own lie in front of ours on the path."""
+    for name in ("worker", "schemas"):
+        (tmp_path / f"{name}.py").write_text("print('the wrong one')\n")
+    script = "import neardup; print(neardup.hamming_distance(0, 7), neardup.DocumentMessage.__name__)"
+    found = run(tmp_path, "-c", script)
+    assert (found.stdout, found.stderr) == ("3 DocumentMessage\n", "")
+    assert run(tmp_path, "-m", "neardup", "--version").stdout == f"neardup {neardup.__version__}\n"
+    loaded = run(tmp_path, "-c", "import worker, neardup")
+    assert f"a module 'worker' of {tmp_path / 'worker.py'} is loaded" in loaded.stderr
+    assert "rename yours" in loaded.stderr
+
+
+@pytest.mark.slow
+def test_a_wheel_holds_the_library_with_its_types(tmp_path: Path) -> None:
+    """Built from a copy and installed elsewhere, it imports, it runs beside a `worker.py`, and mypy knows its types."""
+    source, user = tmp_path / "source", tmp_path / "user"
+    shutil.copytree(REPOSITORY, source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", ".*", "tests"))
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(tmp_path), str(source)], check=True)
+    [wheel] = tmp_path.glob("neardup-*.whl")
+    venv.create(tmp_path / "venv", symlinks=True)
+    python = str(tmp_path / "venv" / "bin" / "python")
+    [site] = (tmp_path / "venv").glob("lib/python*/site-packages")
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    subprocess.run([*pip, "install", "--no-deps", "--target", str(site), str(wheel)], check=True)
+    assert not (site / "worker" / "public").exists()
+    user.mkdir()
+    (user / "worker.py").write_text("print('the wrong one')\n")
+    (user / "mine.py").write_text(
+        "import neardup\n"
+        "print(neardup.__file__)\n"
+        "verdict: neardup.Verdict = neardup.Deduplicator().add('a text')\n"
+        "wrong: int = neardup.derive_doc_id('https://example.org/', 0)\n"
+    )
+    ran = subprocess.run([python, "mine.py"], cwd=user, capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.returncode) == (f"{site / 'neardup' / '__init__.py'}\n", 0), ran.stderr
+    checked = run(user, "-m", "mypy", "--strict", "--python-executable", python, "mine.py")
+    assert 'mine.py:4: error: Incompatible types in assignment (expression has type "str"' in checked.stdout
+    assert "Found 1 error" in checked.stdout

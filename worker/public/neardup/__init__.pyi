@@ -1,0 +1,50 @@
+# What is public, and where it lives: `__init__.py` reads this file, type checkers too.
+from schemas.dead_letter import DeadLetterHeaders as DeadLetterHeaders
+from schemas.dead_letter import DeadLetterPointer as DeadLetterPointer
+from schemas.document import DocumentMessage as DocumentMessage
+from schemas.verdict import VerdictMessage as VerdictMessage
+from worker.core.directed_index import DirectedIndex as DirectedIndex
+from worker.core.document import BodyKind as BodyKind
+from worker.core.document import Deletion as Deletion
+from worker.core.document import Document as Document
+from worker.core.document import derive_doc_id as derive_doc_id
+from worker.core.extract import Extracted as Extracted
+from worker.core.extract import Skipped as Skipped
+from worker.core.extract import extract as extract
+from worker.core.fingerprint import FingerprintBatch as FingerprintBatch
+from worker.core.fingerprint import Fingerprinter as Fingerprinter
+from worker.core.fingerprint import Kind as Kind
+from worker.core.fingerprint import hamming_distance as hamming_distance
+from worker.core.fingerprint import similarity as similarity
+from worker.core.index import Judgement as Judgement
+from worker.core.index import PermutedIndex as PermutedIndex
+from worker.core.pages import PackedPages as PackedPages
+from worker.core.pages import extract_pages as extract_pages
+from worker.core.pairs import all_pairs as all_pairs
+from worker.core.pairs import clusters as clusters
+from worker.core.parameters import Parameters as Parameters
+from worker.core.search import SearchRules as SearchRules
+from worker.core.shingles import Feature as Feature
+from worker.core.stopwords import load_stopwords as load_stopwords
+from worker.core.verdict import Changed as Changed
+from worker.core.verdict import DuplicateOf as DuplicateOf
+from worker.core.verdict import FormerVersion as FormerVersion
+from worker.core.verdict import FoundBy as FoundBy
+from worker.core.verdict import MatchKind as MatchKind
+from worker.core.verdict import Original as Original
+from worker.core.verdict import Outcome as Outcome
+from worker.core.verdict import Verdict as Verdict
+from worker.errors import DocumentError as DocumentError
+from worker.errors import NeardupError as NeardupError
+from worker.errors import StopError as StopError
+from worker.log.retention import Retention as Retention
+from worker.shell.files.archives import Record as Record
+from worker.shell.files.crawl import CrawlFiles as CrawlFiles
+from worker.shell.files.deduplicator import Deduplicator as Deduplicator
+from worker.shell.files.deduplicator import Neighbour as Neighbour
+from worker.shell.messages import decode_document as decode_document
+from worker.shell.messages import decode_verdict as decode_verdict
+from worker.shell.messages import encode_verdict as encode_verdict
+
+__version__: str
+__all__: list[str]
