@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-faults chaos soak check lint types layers unit setup clean bench-stream bench-accuracy bench-fingerprint bench-index bench-pages bench-pairs bench-replay chromium
+.PHONY: help demo test test-deploy test-faults chaos soak check lint types layers unit setup clean bench-stream bench-accuracy bench-fingerprint bench-index bench-pages bench-pairs bench-replay chromium
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -27,6 +27,9 @@ test: setup  ## every test, the ones on a real Apache Kafka included
 
 test-faults: setup  ## every row of the fault table, on a real Apache Kafka
 	$(BIN)/python -m pytest -m faults $(TESTS)
+
+test-deploy: setup  ## the image built and run, a group scraped by Prometheus, each panel and alert (root, Debian's packages)
+	$(BIN)/python -m pytest tests/deploy/check_image.py tests/deploy/check_prometheus.py $(TESTS)
 
 chaos: setup  ## random faults over a random crawl on three brokers: RUNS=n SEED=s MINUTES=m
 	$(BIN)/python -m tests.faults.chaos $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(CHAOS)

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 from prometheus_client import REGISTRY
@@ -14,7 +19,7 @@ from prometheus_client import REGISTRY
 from tests.conftest import REPOSITORY
 from worker.devkit.broker.layout import lay_out, server_properties
 from worker.settings import Settings
-from worker.settings.load import load_settings
+from worker.settings.load import CONFIG_VARIABLE, env_name, load_settings
 from worker.shell.kafka import topics
 from worker.shell.runtime import metrics
 
@@ -22,9 +27,7 @@ DEPLOY = REPOSITORY / "deploy"
 DASHBOARD = json.loads((DEPLOY / "grafana" / "neardup.json").read_text())
 ALERTS = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())
 MANIFESTS = [
-    manifest
-    for name in ("worker.yaml", "topics.yaml")
-    for manifest in yaml.safe_load_all((DEPLOY / "kubernetes" / name).read_text())
+    manifest for path in sorted((DEPLOY / "kubernetes").iterdir()) for manifest in yaml.safe_load_all(path.read_text())
 ]
 OF_THE_PROCESS = {"process_resident_memory_bytes"}
 
@@ -67,6 +70,12 @@ def test_every_stage_is_a_label() -> None:
     assert {sample.labels["stage"] for sample in found.samples} == set(metrics.STAGES)
 
 
+def test_every_alert_is_provoked() -> None:
+    """`make test-deploy` has promtool play them; here that none is left out."""
+    played = yaml.safe_load((DEPLOY / "prometheus" / "alerts.test.yml").read_text())
+    assert [test["name"] for test in played["tests"]] == [rule["alert"] for rule in ALERTS["groups"][0]["rules"]]
+
+
 def test_alerts_say_what_to_do() -> None:
     """Each has a summary, a description and a severity, and a name of its own."""
     rules = ALERTS["groups"][0]["rules"]
@@ -74,6 +83,42 @@ def test_alerts_say_what_to_do() -> None:
     for rule in rules:
         assert set(rule["annotations"]) == {"summary", "description"}
         assert rule["labels"]["severity"] in {"warning", "critical"}
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda manifest: manifest["kind"])
+def test_manifests_are_of_kubernetes_schema(manifest: dict[str, Any]) -> None:
+    """Every field is known, and of its type; KEDA's own kind is not Kubernetes'."""
+    if manifest["kind"] != "ScaledObject":
+        kubernetes_validate.validate(manifest, "1.32", strict=True)
+
+
+def test_workers_are_scaled_by_the_lag_of_their_group() -> None:
+    """To no more than there are partitions, at the brokers that the workers have."""
+    (scaled,) = (manifest["spec"] for manifest in MANIFESTS if manifest["kind"] == "ScaledObject")
+    (config,) = (manifest["data"] for manifest in MANIFESTS if manifest["kind"] == "ConfigMap")
+    (trigger,) = (found["metadata"] for found in scaled["triggers"])
+    settings = Settings()
+    assert (trigger["consumerGroup"], trigger["topic"]) == (settings.group, settings.topic_documents)
+    assert trigger["bootstrapServers"] == config["NEARDUP_BOOTSTRAP"]
+    assert scaled["maxReplicaCount"] == int(config["NEARDUP_PARTITIONS"])
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
+    """With a program that is there in place of the worker."""
+    unit = (DEPLOY / "systemd" / "neardup-worker.service").read_text()
+    (tmp_path / "neardup-worker.service").write_text(unit.replace("/opt/neardup/bin/neardup", sys.executable))
+    result = subprocess.run(
+        ["systemd-analyze", "verify", tmp_path / "neardup-worker.service"], capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, "neardup-worker" in result.stderr) == (0, False), result.stderr
+
+
+def test_the_units_environment_is_settings() -> None:
+    """Each NEARDUP_ variable is a setting, or the file of settings."""
+    unit = (DEPLOY / "systemd" / "neardup-worker.service").read_text()
+    named = set(re.findall(r"\b(NEARDUP_\w+)=", unit))
+    assert named <= {env_name(name) for name in Settings.model_fields} | {CONFIG_VARIABLE}
 
 
 def _pods() -> list[dict[str, Any]]:

@@ -1,0 +1,122 @@
+"""The image, built without Docker or a registry: its size, who it runs as, and that it judges documents at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import REPOSITORY, Kafka
+from tests.faults.crawl import crawl
+from tests.faults.harness import Deployment
+
+WORK = REPOSITORY / "build" / "image"
+SIZE_MB_MAX = 450
+TOOL = ["buildah", "--root", str(WORK / "storage"), "--runroot", str(WORK / "run")]
+ENVIRONMENT = {**os.environ, "BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": "vfs"}
+PORT = 9464
+
+
+def _tool(*arguments: str) -> str:
+    result = subprocess.run([*TOOL, *arguments], env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def container() -> Iterator[str]:
+    """A container of the image, built now."""
+    if os.geteuid() != 0:
+        pytest.fail("building without a daemon wants root: sudo make test-deploy", pytrace=False)
+    subprocess.run([REPOSITORY / "deploy" / "image" / "build.sh", WORK], check=True)
+    name = _tool("from", "--pull=never", "localhost/neardup")
+    yield name
+    _tool("rm", name)
+
+
+@contextmanager
+def _running(container: str, *arguments: str, **settings: Any) -> Iterator[subprocess.Popen[str]]:
+    """Run the entry point with these arguments and settings; afterwards it has ended."""
+    environment = [f"--env=NEARDUP_{name.upper()}={value}" for name, value in settings.items()]
+    command = [*TOOL, "run", *environment, container, "--", "neardup", *arguments]
+    with subprocess.Popen(
+        command, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_the_image_is_small(container: str) -> None:
+    """Below 450 MB, base included: no tests, no caches, no pip beside the base's."""
+    mounted = Path(_tool("mount", container))
+    megabytes = int(subprocess.check_output(["du", "-sxm", mounted], text=True).split()[0])
+    print(f"the image has {megabytes} MB")
+    assert megabytes < SIZE_MB_MAX
+    assert not list(mounted.glob("opt/neardup/lib/python*/site-packages/pip"))
+    assert not list(mounted.glob("opt/neardup/lib/python*/site-packages/*/tests"))
+
+
+def test_the_image_is_what_its_file_says(container: str) -> None:
+    """User, entry point, command, port and volume."""
+    config = json.loads(_tool("inspect", container))["OCIv1"]["config"]
+    assert (config["User"], config["Entrypoint"], config["Cmd"]) == ("neardup", ["neardup"], ["worker"])
+    assert (list(config["ExposedPorts"]), list(config["Volumes"])) == (["9464/tcp"], ["/var/lib/neardup"])
+    assert _tool("run", container, "--", "id", "--user") == "10001"
+
+
+def test_kernels_are_compiled_in_the_image(container: str) -> None:
+    """A first command loads them and compiles nothing: the cache is the same after it."""
+    cache = Path(_tool("mount", container)) / "var" / "cache" / "neardup"
+    before = {path: path.stat().st_mtime_ns for path in cache.rglob("*.nb?")}
+    document = {
+        "doc_id": "a",
+        "url": "https://example.org/",
+        "fetched_at": "2026-01-02T03:04:05Z",
+        "text": "word " * 99,
+    }
+    started = time.monotonic()
+    with _running(container, "dedup", "-") as process:
+        verdicts, errors = process.communicate(json.dumps(document) + "\n", timeout=300)
+    print(f"one document judged {time.monotonic() - started:.1f} s after the start")
+    assert json.loads(verdicts)["verdict"] == "new", errors
+    assert len(before) > 50
+    assert {path: path.stat().st_mtime_ns for path in cache.rglob("*.nb?")} == before
+
+
+def test_a_worker_of_the_image_judges_a_crawl(container: str, kafka: Kafka, tmp_path: Path) -> None:
+    """On Apache Kafka, with its metrics served; SIGTERM ends it in order."""
+    with Deployment(kafka.bootstrap, tmp_path) as deployment:
+        deployment.feed(crawl(1, 500))
+        names = ("bootstrap", "group", "topic_documents", "topic_fingerprints", "topic_verdicts", "topic_dead_letter")
+        settings = {name: deployment.values[name] for name in names}
+        with _running(container, "worker", worker_id="image", **settings) as process:
+            deployment.finish()
+            with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/readyz", timeout=10) as answer:
+                assert answer.read() == b"ready\n"
+            (worker,) = _processes("neardup worker")
+            os.kill(worker, signal.SIGTERM)
+            assert process.wait(60) == 0
+
+
+def _processes(command: str) -> list[int]:
+    """Return the processes of the image's user that run this command."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (path / "cmdline").read_bytes().decode().replace("\0", " ").strip()
+            if words.endswith(command) and path.stat().st_uid == 10001:
+                found.append(int(path.name))
+    return found

@@ -1,0 +1,184 @@
+"""Prometheus scrapes a group that runs: each panel of the dashboard has data, alerts that are provoked fire."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.busy import stretched
+from tests.conftest import REPOSITORY, Kafka
+from tests.faults import cluster
+from tests.faults.crawl import crawl
+from tests.faults.harness import Deployment, WorkerProcess
+
+DEPLOY = REPOSITORY / "deploy"
+DASHBOARD = json.loads((DEPLOY / "grafana" / "neardup.json").read_text())
+RULES = DEPLOY / "prometheus" / "alerts.yml"
+FOLDER = REPOSITORY / "build" / "prometheus"
+QUERIES = [(panel["title"], target["expr"]) for panel in DASHBOARD["panels"] for target in panel["targets"]]
+WAIT_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def programs() -> Path:
+    """The folder of prometheus and promtool: the system's, or those of Debian's package, unpacked and not installed."""
+    if found := shutil.which("promtool"):
+        return Path(found).parent
+    if not (FOLDER / "usr" / "bin" / "promtool").exists():
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        subprocess.run("apt-get update -qq && apt-get download -qq prometheus", shell=True, cwd=FOLDER, check=True)
+        (package,) = FOLDER.glob("prometheus_*.deb")
+        subprocess.run(["dpkg", "--extract", package, FOLDER], check=True)
+    return FOLDER / "usr" / "bin"
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [int(one.getsockname()[1]) for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+class Group:
+    """Two workers that have judged a crawl, one with other parameters on topics of its own, and who scrapes them."""
+
+    def __init__(self, deployment: Deployment, workers: list[WorkerProcess], url: str) -> None:
+        self.deployment = deployment
+        self.workers = workers
+        self._url = url
+
+    def ask(self, path: str, **parameters: str) -> Any:
+        """Ask Prometheus; an empty list while it does not serve."""
+        try:
+            with urllib.request.urlopen(
+                f"{self._url}{path}?{urllib.parse.urlencode(parameters)}", timeout=30
+            ) as answer:
+                return json.load(answer)["data"]
+        except OSError:
+            return {"result": [], "alerts": []}
+
+    def query(self, expression: str) -> list[Any]:
+        """Return what a panel would draw now; NaN is no data."""
+        filled = expression.replace("$__rate_interval", "1m").replace("$instance", ".*")
+        found = self.ask("/api/v1/query", query=filled)["result"]
+        return [one for one in found if one["value"][1] != "NaN"]
+
+    def firing(self) -> set[str]:
+        """Return the names of the alerts that fire."""
+        return {one["labels"]["alertname"] for one in self.ask("/api/v1/alerts")["alerts"] if one["state"] == "firing"}
+
+
+@pytest.fixture(scope="module")
+def group(kafka: Kafka, programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
+    """A group under way; documents come all the time."""
+    folder = tmp_path_factory.mktemp("scraped")
+    *ports, port = _free_ports(4)
+    state: dict[str, Any] = {"state_dir": folder / "a", "snapshot_interval_s": 1}
+    with (
+        Deployment(kafka.bootstrap, folder) as deployment,
+        Deployment(kafka.bootstrap, folder, tokens_min=9) as other,
+        _prometheus(programs, folder, ports, port),
+    ):
+        workers = [
+            deployment.start("a", metrics_port=ports[0], **state),
+            deployment.start("b", metrics_port=ports[1]),
+            other.start("c", metrics_port=ports[2]),
+        ]
+        other.feed(crawl(3, 50))
+        for seed in range(8):  # rates need a start and an end
+            deployment.feed(crawl(seed, 100))
+            deployment.until_all_committed()
+            time.sleep(1)
+        yield Group(deployment, workers, f"http://127.0.0.1:{port}")
+
+
+class _prometheus:  # noqa: N801  # a context manager
+    """Prometheus with the deployment's own files, scraping often; alerts need not last."""
+
+    def __init__(self, programs: Path, folder: Path, ports: list[int], port: int) -> None:
+        config = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
+        config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+        config["scrape_configs"][0]["static_configs"][0]["targets"] = [f"127.0.0.1:{one}" for one in ports]
+        rules = yaml.safe_load(RULES.read_text())
+        for rule in rules["groups"][0]["rules"]:
+            rule.pop("for", None)
+        (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
+        (folder / "alerts.yml").write_text(yaml.safe_dump(rules))
+        self._log = (folder / "prometheus.log").open("wb")
+        self._process = subprocess.Popen(
+            [
+                programs / "prometheus", f"--config.file={folder / 'prometheus.yml'}",
+                f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address=127.0.0.1:{port}",
+            ],
+            stdout=self._log, stderr=self._log,
+        )  # fmt: skip
+
+    def __enter__(self) -> None:
+        assert self._process.poll() is None
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._log.close()
+
+
+def _until(condition: Any, what: str) -> None:
+    deadline = time.monotonic() + stretched(WAIT_S)
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.5)
+
+
+@pytest.mark.parametrize(
+    ("panel", "expression"), QUERIES, ids=[f"{title}-{at}" for at, (title, _) in enumerate(QUERIES)]
+)
+def test_every_panel_has_data(panel: str, expression: str, group: Group) -> None:
+    """Each of its queries, as the dashboard asks it."""
+    _until(lambda: group.query(expression), f"{panel}: no data for {expression}")
+
+
+def test_the_filter_by_worker_has_all_workers(group: Group) -> None:
+    """The dashboard's variable lists each instance."""
+    assert len(group.query("count by (instance) (neardup_build_info)")) == 3
+
+
+def test_alerts_fire_on_a_group_that_is_provoked(group: Group) -> None:
+    """A foreign record, too many dead letters, another definition, a worker that was killed."""
+    deployment = group.deployment
+    cluster.append(deployment.settings.bootstrap, deployment.settings.topic_fingerprints, [b"a console's line"], 0)
+    deployment.feed((None, b"{") for _ in range(500))
+    _until(
+        lambda: {"NeardupForeignRecords", "NeardupDeadLetters", "NeardupDefinitionsDiffer"} <= group.firing(), "quiet"
+    )
+    assert "NeardupWorkerDown" not in group.firing()
+    group.workers[1].kill()
+    _until(lambda: "NeardupWorkerDown" in group.firing(), "no word of the worker that was killed")
+
+
+def test_every_alert_fires_and_not_before(programs: Path) -> None:
+    """promtool plays the series of each, with its times; what takes minutes or hours is provoked by this alone."""
+    subprocess.run([programs / "promtool", "check", "rules", RULES], check=True)
+    subprocess.run([programs / "promtool", "test", "rules", RULES.with_name("alerts.test.yml")], check=True)
+
+
+def test_the_configuration_is_one_that_prometheus_takes(programs: Path) -> None:
+    """As it stands, with the rules that it names."""
+    checked = subprocess.run(
+        [programs / "promtool", "check", "config", DEPLOY / "prometheus" / "prometheus.yml"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert checked.returncode == 0, checked.stderr
+    assert re.search(r"15 rules found", checked.stdout)
