@@ -53,6 +53,7 @@ from worker.shell.ports import GroupSource
 from worker.shell.runtime import interpreter, metrics
 from worker.shell.runtime.fault_hooks import FaultHook, from_setting
 from worker.shell.runtime.health import HealthServer, Readiness
+from worker.shell.runtime.status import Status
 from worker.shell.runtime.watchdog import Watchdog
 from worker.shell.storage.checkpoint import Checkpoint
 
@@ -79,7 +80,8 @@ def run(settings: Settings) -> None:
     readiness.needs("log replayed", lambda: False)
     with ExitStack() as stack:
         stack.enter_context(_of_one_definition(settings))
-        stack.enter_context(HealthServer(settings.metrics_host, settings.metrics_port, readiness))
+        status = stack.enter_context(Status())
+        stack.enter_context(HealthServer(settings.metrics_host, settings.metrics_port, readiness, status.to_dict))
         fingerprinter = Fingerprinter(settings.parameters)
         warm_up_documents(fingerprinter)
         watchdog = Watchdog()

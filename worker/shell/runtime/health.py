@@ -4,6 +4,7 @@ What an orchestrator and Prometheus ask over HTTP.
     /metrics   every metric of metrics.py
     /healthz   200: the process serves. A call that hangs is the watchdog's: it ends the process
     /readyz    200: the log is replayed and the worker is a member of the group; else 503 with what is missing
+    /status    what status.py knows, as JSON: partitions with their lag, rates, stage times, the last error
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from socketserver import ThreadingMixIn
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
+import orjson
 from prometheus_client import make_wsgi_app
 
 from worker.errors import StopError
@@ -61,13 +63,17 @@ class HealthServer:
     Args:
         host: "0.0.0.0" for every interface.
         readiness: what /readyz asks.
+        status: what /status shows.
 
     Raises:
         StopError: the address cannot be had.
     """
 
-    def __init__(self, host: str, port: int, readiness: Readiness) -> None:
+    def __init__(
+        self, host: str, port: int, readiness: Readiness, status: Callable[[], Mapping[str, Any]] = dict
+    ) -> None:
         self._readiness = readiness
+        self._status = status
         self._metrics = make_wsgi_app()
         self._server: WSGIServer | None = None
         if not port:
@@ -85,14 +91,18 @@ class HealthServer:
         path = environ["PATH_INFO"]
         if path == "/metrics":
             return self._metrics(environ, start_response)  # type: ignore[no-any-return]
-        status, text = "404 Not Found", "ask for /metrics, /healthz or /readyz"
-        if path == "/healthz":
+        status, text, kind = "404 Not Found", "ask for /metrics, /healthz, /readyz or /status", "text/plain"
+        if path == "/status":
+            missing = self._readiness.missing()
+            found = {"ready": not missing, "missing": missing, **self._status()}
+            status, text, kind = "200 OK", orjson.dumps(found).decode(), "application/json"
+        elif path == "/healthz":
             status, text = "200 OK", "alive"
         elif path == "/readyz":
             missing = self._readiness.missing()
             status = "503 Service Unavailable" if missing else "200 OK"
             text = f"not ready: {', '.join(missing)}" if missing else "ready"
-        start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
+        start_response(status, [("Content-Type", f"{kind}; charset=utf-8")])
         return [f"{text}\n".encode()]
 
     def close(self) -> None:

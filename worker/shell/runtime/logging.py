@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import MutableMapping
 from typing import Any
 
 import structlog
 from structlog.tracebacks import ExceptionDictTransformer
 
-__all__ = ["configure"]
+__all__ = ["configure", "last_problem"]
+
+_problem: dict[str, Any] | None = None
 
 
 def configure(level: str = "info", log_format: str = "auto") -> None:
@@ -37,9 +40,23 @@ def configure(level: str = "info", log_format: str = "auto") -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.StackInfoRenderer(),
+            _remember,
             *rendering,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
         cache_logger_on_first_use=False,  # tests and progress bars put another stream in stderr's place
     )
+
+
+def last_problem() -> dict[str, Any] | None:
+    """Return the last line that was a warning or an error, without its traceback; None: there was none."""
+    return _problem
+
+
+def _remember(_logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    global _problem  # noqa: PLW0603  # logging is one for a process, and so is its last problem
+    if method in ("warning", "error", "critical", "exception"):
+        plain = (str, int, float, bool)
+        _problem = {name: value for name, value in event.items() if isinstance(value, plain) and name != "exc_info"}
+    return event

@@ -39,6 +39,7 @@ __all__ = [
     "STAGES",
     "STAGE_S",
     "TRANSACTION_S",
+    "source_lags",
     "watch_source",
 ]
 
@@ -145,3 +146,8 @@ REGISTRY.register(_source_lag)
 def watch_source(lags: Callable[[], Mapping[int, int]]) -> None:
     """Have the lag of each owned partition asked for by `lags` at every scrape; it may come from any thread."""
     _source_lag.lags = lags
+
+
+def source_lags() -> Mapping[int, int]:
+    """Return the lag of each owned partition, asked for now."""
+    return _source_lag.lags()
