@@ -36,8 +36,9 @@ _GRANT = "grant what deploy/README.md lists"
 _STOP = {
     KafkaError._AUTO_OFFSET_RESET: "the offset to read has been deleted by the topic's retention: documents are lost. "
     "Raise the retention; to go on without them, move the group's offset by hand",
-    KafkaError.OFFSET_OUT_OF_RANGE: "the offset to read is not in the topic: it was truncated or recreated",
-    KafkaError._UNKNOWN_PARTITION: "the partition does not exist",
+    KafkaError.OFFSET_OUT_OF_RANGE: "the offset to read is not in the topic: it was truncated or recreated. "
+    "Let another --group read the documents from their beginning",
+    KafkaError._UNKNOWN_PARTITION: "the partition does not exist: its topic was deleted. Start the worker again",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic does not exist: neardup topics create",
     KafkaError.MSG_SIZE_TOO_LARGE: "a message is larger than its topic takes: raise the topic's max.message.bytes",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: f"access to the topic is denied: {_GRANT}",
