@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from worker.core.exact import ExactTable
 from worker.core.search import SearchRules
-from worker.log.answers import Answer, Judged, JudgedRows, ReasonCode, write_answers
-from worker.log.definition import Definition
+from worker.log.answers import Judged, ReasonCode
 from worker.log.original_store import OriginalStore, repeated
 from worker.log.record import Record, RowKind
 from worker.log.retention import ENDLESS, Retention
@@ -290,10 +289,6 @@ class Judge:
         if original >= 0:
             self.held.remove(np.array([original]))
             changes[row] -= 1
-
-    def answers(self, rows: JudgedRows, definition: Definition, partition: int, topic: str) -> Iterator[Answer]:
-        """Write the answer to each judged row, in order."""
-        return write_answers(rows, self.held, definition, partition, topic)
 
 
 class _Groups:

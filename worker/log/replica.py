@@ -16,8 +16,8 @@ that have applied the same log are equal. Only originals enter the index (leader
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,19 +25,24 @@ from numpy.typing import NDArray
 from worker.core.verdict import Verdict
 from worker.errors import RetryError
 from worker.log.acceptance import Acceptance, Ignored
-from worker.log.answers import Answer, Rejection
+from worker.log.answers import Answer, JudgedRows, Rejection, write_answers
 from worker.log.coverage import Coverage, Span
 from worker.log.definition import Declared, Definition
 from worker.log.judge import Judge
+from worker.log.original_store import OriginalStore
 from worker.log.pending import Pending
 from worker.log.record import Record, Row, RowKind, Section, Source, decode, encode
 
-__all__ = ["Answer", "Applied", "Rejection", "Replica", "Verdict"]
+__all__ = ["Answer", "Applied", "Rejection", "Replica", "Verdict", "Writer", "Written"]
 
 
 RENUMBERED_FROM = 3 << 30  # rows are 32 bits in the tables; a record adds a million at most
 _WARM_ROWS = 2_200  # more than an index without tables has
 _SPREAD = 0x9E37_79B9_7F4A_7C15  # multiples of it differ in many bits
+
+
+Written = TypeVar("Written")
+Writer = Callable[[JudgedRows, OriginalStore, Definition, int, str], Iterable[Written]]
 
 
 class Applied(NamedTuple):
@@ -192,23 +197,30 @@ class Replica:
         return self.answers(source, [offset], topic)[0]
 
     def answers(self, source: Source, offsets: Sequence[int], topic: str) -> list[Answer]:
+        """Return what the log says of some messages of one partition; see `written`."""
+        return self.written(source, offsets, topic, write_answers)
+
+    def written(self, source: Source, offsets: Sequence[int], topic: str, write: Writer[Written]) -> list[Written]:
         """
-        Return what the log says of some messages of one partition.
+        Return what the log says of some messages of one partition, as `write` writes it.
 
         Args:
             source: the partition; `topic` is that topic's name, which the log does not carry.
             offsets: ascending; they must be covered and not yet committed.
+            write: makes the answers of judged rows.
 
         Raises:
             RetryError: a verdict has been dropped, because its offset is known to be committed.
             KeyError: no record covers an offset.
-        Cost: O(log n) over the pending batches, and 2 µs an answer.
+        Cost: O(log n) over the pending batches, and what `write` costs.
         """
         if not offsets:
             return []
         found = self.pending[source].between(offsets[0], offsets[-1] + 1) if source in self.pending else []
         answers = [
-            answer for rows in found for answer in self.judge.answers(rows, self.definition, source.partition, topic)
+            answer
+            for rows in found
+            for answer in write(rows, self.judge.held, self.definition, source.partition, topic)
         ]
         answered = [offset for rows in found for offset in rows.offsets()]
         if answered == list(offsets):

@@ -18,6 +18,7 @@ import orjson
 
 from worker.core.verdict import Verdict
 from worker.errors import DefinitionError, StopError
+from worker.log.answers import write_answers
 from worker.log.definition import Definition
 from worker.log.record import Row, Source
 from worker.log.replica import Rejection, Replica
@@ -104,7 +105,7 @@ class FileEngine:
         stop = batch[-1].offset + 1
         part = Part(_SOURCE, self._offset, stop, self._offset, prepared.rows())
         self._ordering.append(self._ordering.missing([part]))
-        answers = self._ordering.answers(part, TOPIC)
+        answers = self._ordering.answers(part, TOPIC, write_answers)
         self.replica.committed(_SOURCE, stop)
         self._offset = stop
         return map(Answered, batch, answers)

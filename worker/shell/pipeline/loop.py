@@ -21,6 +21,7 @@ import structlog
 from worker.errors import RetryError
 from worker.log.record import Row, Source
 from worker.settings import Settings
+from worker.shell.messages import encode_answers
 from worker.shell.pipeline.intake import Batch, BatchSection
 from worker.shell.pipeline.ordering import Ordering, Part
 from worker.shell.pipeline.ownership import Ownership
@@ -127,7 +128,7 @@ class Loop:
                         section.claim,
                         part.stop,
                         batch.messages[section.begin : section.end],
-                        self._ordering.answers(part, self._settings.topic_documents),
+                        self._ordering.answers(part, self._settings.topic_documents, encode_answers),
                     )
                     for section, part in parts
                 ]

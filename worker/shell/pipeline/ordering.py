@@ -15,11 +15,10 @@ from typing import NamedTuple
 import structlog
 
 from worker.core.chance import CHANCE_MAX, chance, documents_supported
-from worker.core.verdict import Verdict
 from worker.errors import StopError
 from worker.log.acceptance import Ignored
 from worker.log.record import FORMAT_VERSION, Author, Row, Section, Source, encode
-from worker.log.replica import Rejection, Replica
+from worker.log.replica import Replica, Writer, Written
 from worker.shell.kafka.commit_metadata import CommitMetadata, digest
 from worker.shell.ports import LogEntry, LogReader, LogWriter
 from worker.shell.runtime import metrics
@@ -191,9 +190,9 @@ class Ordering:
             self._log_id, stop, digest(last.value) if last is not None and last.offset + 1 == stop else ""
         )
 
-    def answers(self, part: Part, topic: str) -> list[Verdict | Rejection]:
-        """Return the log's answer to each row of a part, in order."""
-        return self.replica.answers(part.source, [row.offset for row in part.rows], topic)
+    def answers(self, part: Part, topic: str, write: Writer[Written]) -> list[Written]:
+        """Return the log's answer to each row of a part, in order, as `write` writes it."""
+        return self.replica.written(part.source, [row.offset for row in part.rows], topic, write)
 
 
 def _between(rows: Sequence[Row], first: int, stop: int) -> Sequence[Row]:

@@ -24,11 +24,10 @@ from typing import NamedTuple, Protocol
 
 import structlog
 
-from worker.core.verdict import Verdict
 from worker.errors import DocumentError, RetryError, StopError
-from worker.log.replica import Answer
+from worker.log.replica import Rejection
 from worker.settings import Settings
-from worker.shell.messages import encode_dead_letter, encode_verdict
+from worker.shell.messages import VerdictBytes, encode_dead_letter
 from worker.shell.pipeline.dead_letter_log import DeadLetterLog
 from worker.shell.pipeline.ownership import Claim, Ownership
 from worker.shell.ports import Outgoing, Publisher, SourceMessage
@@ -48,7 +47,7 @@ class Share(NamedTuple):
     claim: Claim
     stop: int
     messages: Sequence[SourceMessage]
-    answers: Sequence[Answer]
+    answers: Sequence[VerdictBytes | Rejection]
 
 
 class Answered(NamedTuple):
@@ -122,8 +121,8 @@ class Publishing:
         outcomes: list[str] = []
         dead: list[tuple[str, int, int]] = []
         for message, answer in zip(share.messages, share.answers, strict=True):
-            if isinstance(answer, Verdict):
-                outgoing.append(Outgoing(topics.topic_verdicts, *encode_verdict(answer)))
+            if isinstance(answer, VerdictBytes):
+                outgoing.append(Outgoing(topics.topic_verdicts, answer.key, answer.value))
                 outcomes.append(answer.outcome.value)
             else:
                 key, value, headers = encode_dead_letter(
