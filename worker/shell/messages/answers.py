@@ -26,7 +26,7 @@ _REASONS: dict[int, bytes] = {
 _JSON_BOOLEANS = b"false", b"true"
 _NEW, _DUPLICATE, _SKIPPED, _DELETED = Outcome  # bound once: an attribute of an enum costs as much as a tuple
 _VALUES = {outcome: outcome.encode() for outcome in Outcome}
-_FULL, _SHORT = int(RowKind.FULL), int(RowKind.SHORT)
+_JUDGED = frozenset({int(RowKind.FULL), int(RowKind.SHORT)})
 
 
 class VerdictBytes(NamedTuple):
@@ -61,7 +61,7 @@ def encode_answers(
         doc_id = ids[place]
         if doc_id is not key:
             key = key.decode("utf-8", "surrogatepass").encode("utf-8", "replace")  # noqa: PLW2901
-        if kind == _FULL or kind == _SHORT:  # noqa: PLR1714  # twice as fast
+        if kind in _JUDGED:
             match = duplicates.get(place, b"")
             outcome = _DUPLICATE if match else _NEW
             value = layout.judged % (
