@@ -7,11 +7,15 @@ import sys
 
 from tests.conftest import REPOSITORY
 
-TOP_LEVEL = {"worker", "schemas", "tests", "deploy", "pyproject.toml", "README.md", "Makefile", "LICENSE"}
+TOP_LEVEL = {"worker", "schemas", "tests", "deploy", "pyproject.toml", "README.md"} | {
+    "Makefile",
+    "LICENSE",
+    "CHANGELOG.md",
+}
 
 
 def test_top_level_holds_only_what_was_asked_for() -> None:
-    """Beside the six asked-for entries the top level has a Makefile, a licence and dot files."""
+    """Beside the six asked-for entries the top level has a Makefile, a licence, a list of changes and dot files."""
     tracked = subprocess.run(
         ["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=True
     ).stdout.splitlines()

@@ -21,7 +21,18 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from worker.errors import FencedError, NeardupError, RetryError, StopError
 from worker.shell.runtime import metrics
 
-__all__ = ["REFUSED", "TIMED_OUT", "Ends", "is_silence", "logged", "note", "passing", "translate", "translated"]
+__all__ = [
+    "REFUSALS",
+    "REFUSED",
+    "TIMED_OUT",
+    "Ends",
+    "is_silence",
+    "logged",
+    "note",
+    "passing",
+    "translate",
+    "translated",
+]
 
 TELL_AGAIN_S = 5.0
 
@@ -33,7 +44,7 @@ TIMED_OUT = {KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQU
 _SILENCE = TIMED_OUT | {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE}
 REFUSED = {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL}
 _GRANT = "grant what deploy/README.md lists"
-_STOP = {
+REFUSALS = {
     KafkaError._AUTO_OFFSET_RESET: "the offset to read has been deleted by the topic's retention: documents are lost. "
     "Raise the retention; to go on without them, move the group's offset by hand",
     KafkaError.OFFSET_OUT_OF_RANGE: "the offset to read is not in the topic: it was truncated or recreated. "
@@ -61,8 +72,8 @@ def translate(error: KafkaError, doing: str) -> NeardupError:
             f"{doing}: fenced, because another process has taken over this worker's id ({error.name()}). Give each "
             f"worker its own --worker-id"
         )
-    if error.code() in _STOP:
-        return StopError(f"{doing}: {_STOP[error.code()]} ({error.name()}: {error.str()})")
+    if error.code() in REFUSALS:
+        return StopError(f"{doing}: {REFUSALS[error.code()]} ({error.name()}: {error.str()})")
     return RetryError(f"{doing}: {error.name()}: {error.str()}")
 
 
