@@ -185,7 +185,7 @@ def best(rules: SearchRules, fingerprint: int, doubts: int, originals: Sequence[
     Args:
         originals: (row, fingerprint, doubts) of each, in any order.
 
-    Cost: some 10 µs an original.
+    Cost: some 2 µs an original.
 
     >>> best(SearchRules(), 0b111, 0b111, [(0, 0, 0), (1, 0b101, 0), (2, 0b011, 0)])
     (1, 1, 978)
@@ -208,7 +208,11 @@ def _found(rules: SearchRules, fingerprint: int, doubts: int, originals: Sequenc
     found: set[Original] = set()
     for runs in rules.runs:
         own, width = block_of(fingerprint, runs), sum(width for _, width in runs)
-        for pattern in patterns(block_of(doubts, runs), width, rules.patterns):
-            behind = sorted(one for one in originals if block_of(one[1], runs) == own ^ pattern)
-            found.update(behind[: rules.prefix_max])
+        looked_up = patterns(block_of(doubts, runs), width, rules.patterns)
+        behind: dict[int, list[Original]] = {own ^ pattern: [] for pattern in looked_up}
+        for one in originals:
+            if (prefix := block_of(one[1], runs)) in behind:
+                behind[prefix].append(one)
+        for group in behind.values():
+            found.update(sorted(group)[: rules.prefix_max])
     return found
