@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 
 from worker.core.search import SearchRules, best, look
 from worker.core.verdict import Outcome, Verdict
-from worker.errors import RecordError
+from worker.errors import DocumentError, RecordError
 from worker.log.definition import Definition
 from worker.log.record import Row, RowKind, Section, Source, decode
-from worker.log.replica import Rejection
 from worker.log.retention import Retention
 
 __all__ = ["Oracle", "Said", "said", "unpack"]
@@ -54,10 +53,10 @@ def unpack(data: bytes) -> list[Section]:
     ]
 
 
-def said(answer: Verdict | Rejection) -> Said:
+def said(answer: Verdict | DocumentError) -> Said:
     """Reduce an answer to what the oracle speaks of."""
-    if isinstance(answer, Rejection):
-        return "dead", None, None, f"{answer.code}: {answer.text}", 0, None, None
+    if isinstance(answer, DocumentError):
+        return "dead", None, None, str(answer), 0, None, None
     match, before = answer.duplicate_of, answer.former_version
     former = f"{before.original.doc_id} {before.changed}" if before else None
     if match is None:

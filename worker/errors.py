@@ -38,6 +38,18 @@ class DocumentError(NeardupError):
         self.text = text if len(text) <= self.TEXT_CHARACTERS_MAX else text[: self.TEXT_CHARACTERS_MAX - 1] + "…"
         super().__init__(f"{code}: {self.text}")
 
+    @classmethod
+    def parse(cls, note: str) -> DocumentError:
+        """Return the error whose `str` this is, as it stands in the log."""
+        code, _, text = note.partition(": ")
+        return cls(code, text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DocumentError) and (self.code, self.text) == (other.code, other.text)
+
+    def __hash__(self) -> int:
+        return hash((self.code, self.text))
+
     def __reduce__(self) -> tuple[type[DocumentError], tuple[str, str]]:
         return type(self), (self.code, self.text)
 

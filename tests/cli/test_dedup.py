@@ -110,7 +110,7 @@ def _judge(messages: list[tuple[None, bytes]], batch_documents_max: int) -> list
 
 def _recording(engine: FileEngine, oracle: Oracle) -> FileEngine:
     """Let the oracle read every record that the engine appends."""
-    writer = engine._ordering._writer
+    writer = engine._log._writer
     append = writer.append
 
     def both(records: Any) -> int:

@@ -27,9 +27,8 @@ from tests.busy import EVENTUALLY_S, stretched
 from tests.faults import cluster
 from tests.oracle import Oracle, Said, said
 from worker.core.verdict import Verdict
-from worker.errors import RetryError
+from worker.errors import DocumentError, RetryError
 from worker.log.record import Source
-from worker.log.replica import Rejection
 from worker.settings import Settings
 from worker.shell.admin.audit import Report
 from worker.shell.admin.verify import verify
@@ -360,5 +359,5 @@ class Deployment:
             found.append(((verdict.source_partition, verdict.source_offset), said(verdict)))
         for message in self.read(self.settings.topic_dead_letter):
             letter = decode_dead_letter(message.key, message.value, message.headers)
-            found.append(((letter.source_partition, letter.source_offset), said(Rejection(letter.code, letter.text))))
+            found.append(((letter.source_partition, letter.source_offset), said(DocumentError(letter.code, letter.text))))
         return found

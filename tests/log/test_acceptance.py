@@ -22,7 +22,7 @@ from worker.log.record import FORMAT_VERSION, Row, RowKind, Section, Source, enc
 from worker.log.replica import Replica
 from worker.log.retention import Retention
 from worker.log.snapshot import LogIdentity, capture, restore
-from worker.shell.pipeline.ordering import Ordering, Part
+from worker.shell.pipeline.replicated_log import ReplicatedLog
 from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
 
 DEFINITION = Definition("nd1", "0" * 16, SearchRules("exact", 3))
@@ -178,22 +178,22 @@ def test_an_older_version_ignores_what_newer_ones_ignore_and_ends_where_they_go_
 
 def worker(
     log: MemoryLog, definition: Definition, name: str, record_format: int = 0, writes: Definition | None = None
-) -> Ordering:
+) -> ReplicatedLog:
     """A worker's way to the log. `writes` is the definition that its records have, if it is not its own."""
     author = (writes or definition).author(name)
-    return Ordering(
+    return ReplicatedLog(
         Replica(definition), MemoryReader(log), MemoryWriter(log), author, 10_000, record_format=record_format
     )
 
 
-def part(offset: int) -> Part:
+def part(offset: int) -> Section:
     """One document."""
-    return Part(Source(TOPIC, 0), offset, offset + 1, -1, [ROW._replace(offset=offset, doc_id=f"d{offset}")])
+    return Section(Source(TOPIC, 0), offset, offset + 1, -1, [ROW._replace(offset=offset, doc_id=f"d{offset}")])
 
 
-def append(one: Ordering, offset: int) -> None:
+def append(one: ReplicatedLog, offset: int) -> None:
     """Append a document."""
-    one.append(one.missing([part(offset)]))
+    one.append(one.missing(part(offset)))
 
 
 def test_of_two_workers_on_an_empty_log_the_first_rules_and_the_other_stops() -> None:
@@ -206,7 +206,7 @@ def test_of_two_workers_on_an_empty_log_the_first_rules_and_the_other_stops() ->
     append(first, 2)
     third = worker(log, DEFINITION, "w3")
     third.restore()
-    assert third.missing([part(0), part(2)]) == [] and len(third.missing([part(1)])) == 1
+    assert [len(third.missing(part(offset))) for offset in range(3)] == [0, 1, 0]
 
 
 def test_workers_of_one_definition_declare_it_twice_and_go_on() -> None:
@@ -215,7 +215,7 @@ def test_workers_of_one_definition_declare_it_twice_and_go_on() -> None:
     workers = [worker(log, DEFINITION, f"w{number}") for number in range(2)]
     for offset, each in enumerate([*workers, *workers]):
         append(each, offset)
-    assert workers[1].missing([part(offset) for offset in range(4)]) == []
+    assert not any(workers[1].missing(part(offset)) for offset in range(4))
     assert sum(is_declaration(entry.value) for entry in log.entries) == 2
 
 

@@ -17,11 +17,11 @@ from tests.log.test_snapshot import to_bytes
 from tests.oracle import Oracle, said
 from worker.core.search import SearchRules
 from worker.core.verdict import Verdict
-from worker.errors import DefinitionError
+from worker.errors import DefinitionError, DocumentError
 from worker.log import columns, snapshot
 from worker.log.definition import Definition
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Section, Source, decode, encode
-from worker.log.replica import Applied, Rejection, Replica
+from worker.log.replica import Applied, Replica
 from worker.log.retention import Retention
 from worker.log.snapshot import LogIdentity, adopt, restore
 from worker.log.snapshot_bytes import unpack
@@ -83,7 +83,7 @@ def log_of(of: Definition, messages: list[Row], taken: list[Step]) -> list[tuple
     return log
 
 
-def horizon(answer: Verdict | Rejection) -> int | None:
+def horizon(answer: Verdict | DocumentError) -> int | None:
     """The horizon that a verdict tells."""
     assert isinstance(answer, Verdict)
     return answer.horizon_ms
@@ -115,7 +115,7 @@ def agree(oracle: Oracle, replica: Replica, committed: int) -> None:
         if offset >= committed:
             answer = replica.answer(source, offset, "documents")
             assert said(answer) == expected
-            assert isinstance(answer, Rejection) or answer.horizon_ms == oracle.horizons[source, offset]
+            assert isinstance(answer, DocumentError) or answer.horizon_ms == oracle.horizons[source, offset]
 
 
 @given(retentions, rows(), steps, st.integers(0, 25))
@@ -234,7 +234,7 @@ def test_a_window_does_not_depend_on_how_rows_share_records(
     for offset in range(first):
         one, other = (replica.answer(SOURCE, offset, "documents") for replica in (whole, cut))
         assert said(one) == said(other)
-        assert isinstance(one, Rejection) or horizon(one) == horizon(other)
+        assert isinstance(one, DocumentError) or horizon(one) == horizon(other)
 
 
 STORY, NEAR = 0x1234_5678_9ABC_DEF0, 0x1234_5678_9ABC_DEF5

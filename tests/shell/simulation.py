@@ -1,5 +1,5 @@
 """
-A group of workers without Kafka: the real intake, loop and replica, in a world that fails by a seed.
+A group of workers without Kafka: the real stages and replica, in a world that fails by a seed.
 
 The world keeps what a cluster keeps: source, log, committed offsets, published answers, who is in the group, whose
 producer is the current one. Everything that happens is an event drawn from the seed; time does not exist. A history
@@ -8,9 +8,8 @@ ends with the faults switched off and the workers running to the end of the sour
 
 from __future__ import annotations
 
-import queue
 import random
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -18,20 +17,22 @@ from typing import Any, NamedTuple
 from tests.oracle import Oracle, Said, said
 from worker.core.search import SearchRules
 from worker.core.verdict import Verdict
-from worker.errors import FencedError, RetryError
+from worker.errors import DocumentError, FencedError, RetryError
 from worker.log.definition import Definition, is_declaration
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Section, Source, encode
-from worker.log.replica import Rejection, Replica
+from worker.log.replica import Replica
 from worker.log.retention import Retention
 from worker.settings import Settings
 from worker.shell.admin.audit import Published, check
 from worker.shell.messages import decode_dead_letter, decode_verdict
-from worker.shell.pipeline.intake import Batch, Intake
-from worker.shell.pipeline.loop import Loop, Surroundings
-from worker.shell.pipeline.ordering import Ordering
-from worker.shell.pipeline.ownership import Ownership
-from worker.shell.pipeline.publishing import Answered, Publishing
-from worker.shell.ports import LogEntry, Outgoing, SourceMessage
+from worker.shell.pipeline.batch import Batch
+from worker.shell.pipeline.intake import Intake
+from worker.shell.pipeline.partitions import Partitions
+from worker.shell.pipeline.publishing import Publishing
+from worker.shell.pipeline.replicated_log import ReplicatedLog
+from worker.shell.pipeline.sequencer import Sequencer
+from worker.shell.pipeline.stage import BatchQueue
+from worker.shell.ports import LogEntry, Outgoing, Publisher, SourceMessage
 from worker.shell.runtime.fault_hooks import Point
 from worker.shell.runtime.watchdog import Watchdog
 from worker.shell.storage.memory_log import MemoryLog, MemoryReader
@@ -47,6 +48,7 @@ RETENTIONS = (
 )
 TOPIC_ID = b"simulated-topic!"
 WATCHDOG = Watchdog()
+QUEUED_MAX = 3
 
 
 class Crash(BaseException):
@@ -115,7 +117,7 @@ class World:
             self.messages.append(Published(message.key, message.value, message.headers, bool(message.headers)))
             if message.headers:
                 letter = decode_dead_letter(message.key, message.value, message.headers)
-                answer: Verdict | Rejection = Rejection(letter.code, letter.text)
+                answer: Verdict | DocumentError = DocumentError(letter.code, letter.text)
                 self.published.append((letter.source_partition, letter.source_offset, said(answer)))
             else:
                 verdict = decode_verdict(message.value or b"")
@@ -123,30 +125,63 @@ class World:
         self.committed.update(offsets)
 
 
-class Rows:
-    """Stands for a prepared batch: the rows are there already."""
-
-    def __init__(self, rows: list[Row]) -> None:
-        self._rows = rows
-
-    def wait(self, _seconds: float) -> bool:
-        """Never wait."""
-        return True
-
-    def rows(self) -> list[Row]:
-        """Return them."""
-        return self._rows
-
-
 class RowLookup:
     """Stands for the fingerprinting: finds the row that belongs to a message."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, batches_max: int) -> None:
         self._world = world
+        self.is_slow = False  # nothing is ever found
+        self._batches: BatchQueue[Batch] = BatchQueue(batches_max)
 
-    def submit(self, messages: Sequence[SourceMessage]) -> Rows:
-        """Return the rows of a batch."""
-        return Rows([self._world.sources[message.partition][message.offset] for message in messages])
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:  # time does not exist
+        """Take a batch where there is room."""
+        if not self._batches.has_room():
+            return False
+        self._batches.put(batch)
+        return True
+
+    def poll(self, wait_s: float = 0.0) -> Batch | None:
+        """Return the next batch with its rows."""
+        if self.is_slow or self._batches.head() is None or (batch := self._batches.take()) is None:
+            return None
+        batch.rows = [self._world.sources[message.partition][message.offset] for message in batch.messages]
+        return batch
+
+    def close(self, *, finish: bool = True) -> None:
+        """End."""
+        self._batches.close(finish=finish)
+
+    def join(self, wait_s: float) -> bool:
+        """Return whether all are given back."""
+        return self._batches.join(wait_s)
+
+
+class Scripted:
+    """A publisher that does as it is told, call after call, and keeps a diary."""
+
+    def __init__(self, *outcomes: Exception | None, always: Exception | None = None) -> None:
+        self.outcomes = list(outcomes)
+        self.always = always
+        self.diary: list[str | set[int]] = []
+
+    def open(self) -> None:
+        """Note it."""
+        self.diary.append("open")
+
+    def publish(
+        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any, metadata: str = ""
+    ) -> None:
+        """Note the partitions and end as told."""
+        self.diary.append(set(offsets))
+        outcome = self.outcomes.pop(0) if self.outcomes else self.always
+        if outcome is not None:
+            raise outcome
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 class SlowReader(MemoryReader):
@@ -256,9 +291,10 @@ class GroupMember:
 class Transactions:
     """A transactional producer; the world says how a transaction ends."""
 
-    def __init__(self, world: World, worker_id: str) -> None:
+    def __init__(self, world: World, worker_id: str, meanwhile: Callable[[], None] = lambda: None) -> None:
         self._world = world
         self._id = worker_id
+        self._meanwhile = meanwhile
         world.epochs[worker_id] += 1
         self._epoch = world.epochs[worker_id]
 
@@ -283,7 +319,9 @@ class Transactions:
             raise RetryError("coordinator moved", settled=True)
         if self._world.chance(0.05):
             raise RetryError("timed out, and was not committed")
+        self._meanwhile()
         self._world.commit(messages, offsets)
+        self._meanwhile()
         self._world.crash(0.02)
         if self._world.chance(0.05):
             raise RetryError("timed out, but was committed")
@@ -292,94 +330,91 @@ class Transactions:
         """Nothing is open."""
 
 
-class PublishingSteps:
-    """Stands for the publishing thread: batches wait, as many as there, and are published when the seed says so."""
+class SteppedPublishing(Publishing):
+    """Publishing without its thread: one batch in work and one behind it, published when the seed says so."""
 
-    def __init__(self, publish: Callable[[Answered], None]) -> None:
-        self._publish = publish
-        self.waiting: deque[Answered] = deque()
+    def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
+        """Take a batch; without room the first one ends before."""
+        if super().submit(batch):
+            return True
+        self.step()
+        return False
 
-    def offer(self, batch: Answered, meanwhile: Callable[[], object]) -> None:
-        """Take a batch; with one in work and one that waits, the first ends before."""
-        while len(self.waiting) >= 2:
-            meanwhile()
-            self.step()
-        self.waiting.append(batch)
-
-    def step(self) -> None:
-        """Publish the next batch."""
-        if self.waiting:
-            self._publish(self.waiting.popleft())
-
-    def check(self) -> None:
-        """A failure comes out of `step`."""
-
-    def finish(self, meanwhile: Callable[[], object]) -> None:
-        """Publish all."""
-        while self.waiting:
-            self.step()
-            meanwhile()
-
-    def abandon(self, wait_s: float) -> None:
-        """Publish nothing more."""
-        self.waiting.clear()
+    def join(self, wait_s: float) -> bool:
+        """Publish the next one; return whether it was the last."""
+        self.step()
+        return not len(self)
 
 
 class SimulatedWorker:
-    """The real intake, loop and replica on the world's parts, one step at a time."""
+    """The real stages on the world's parts, one step at a time."""
 
-    def __init__(self, world: World, worker_id: str) -> None:
+    def __init__(self, world: World, worker_id: str, publisher: Publisher | None = None) -> None:
         self.world = world
         self.worker_id = worker_id
         world.members += 1
         self.member = world.members
         settings = Settings(worker_id=worker_id, retries_max=4, batch_documents_max=5)
         self.replica = Replica(world.definition)
-        ordering = Ordering(
+        self.log = ReplicatedLog(
             self.replica, SlowReader(world), DyingWriter(world), world.definition.author(worker_id), 1_000
         )
-        ordering.restore()
-        publisher = Transactions(world, worker_id)
-        ownership = Ownership()
-        self.batches: queue.Queue[Batch | None] = queue.Queue(3)
-        lookup: Any = RowLookup(world)
-        intake = Intake(settings, self._connect, lookup, ownership, self.batches, WATCHDOG)
-        self.source = GroupMember(world, self.member, (intake._on_assigned, intake._on_revoked, intake._on_lost))
-        self.intake = intake
-        self.ordering = ordering
-        self.ownership = ownership
-        self.publishing = Publishing(settings, publisher, ownership, self._reach, self._sleep)
-        self.steps = PublishingSteps(self.publishing.publish)
-        self.loop = Loop(
-            settings, TOPIC_ID, ordering, self.steps, self.publishing.committed, ownership, self.batches,
-            Surroundings(WATCHDOG, self._reach, intake.stopping),
+        self.log.restore()
+        self.partitions = Partitions()
+        callbacks = self.partitions.assign, self.partitions.revoke, self.partitions.lose
+        self.source = GroupMember(world, self.member, callbacks)
+        self.preparer = RowLookup(world, QUEUED_MAX)
+        self.intake = Intake(settings, lambda: self.source, self.preparer, self.partitions, WATCHDOG)
+        self.publishing = SteppedPublishing(
+            settings, publisher or Transactions(world, worker_id, self._meanwhile), self.partitions, self._reach,
+            self._sleep, batches_max=2,
+        )  # fmt: skip
+        self.settings = settings
+        self.sequencer = self.make_sequencer()
+
+    def make_sequencer(self, clock: Callable[[], float] = lambda: 0.0) -> Sequencer:
+        """Return one on this worker's parts."""
+        return Sequencer(
+            self.settings, TOPIC_ID, self.log, self.partitions, self.preparer, self.publishing, WATCHDOG,
+            reach=self._reach, clock=clock,
         )  # fmt: skip
 
-    def _connect(self, *_callbacks: Any) -> GroupMember:
-        return self.source
+    def fill(self) -> None:
+        """Read until no more batches fit; while one is in flight the next one must be full to be handed on."""
+        for _ in range(1_000):
+            if len(self.preparer) == QUEUED_MAX:
+                return
+            self.intake.step()
 
     def _reach(self, point: Point) -> None:
         self.world.crash(0.02 if point is not Point.AFTER_COMMIT else 0.01)
 
+    def read(self) -> None:
+        """Let the intake read, if there is room for what it reads."""
+        if len(self.preparer) < QUEUED_MAX:
+            self.intake.step()
+
+    def _meanwhile(self) -> None:
+        """While a transaction runs the intake polls and learns of rebalances."""
+        if self.world.chance(0.2):
+            self.read()
+
     def _sleep(self, _seconds: float) -> None:
-        """While a transaction is tried again, the intake polls and learns of rebalances, and the log is followed."""
-        if not self.batches.full():
-            self.intake._step(self.source)
-        self.loop._follow()
+        """While a transaction is tried again the intake goes on, and the log is followed."""
+        self.read()
+        self.sequencer.follow()
 
     def step(self) -> None:
-        """Do one thing: read, answer, publish, or follow the log."""
+        """Do one thing: read, sequence, publish, or follow the log."""
         action = self.world.random.randrange(4)
-        if action == 0 and not self.batches.full():
-            self.intake._step(self.source)
-        elif action == 1 and not self.batches.empty():
-            batch = self.batches.get()
-            assert batch is not None
-            self.loop.answer(batch)
+        if action == 0:
+            self.read()
+        elif action == 1:
+            self.sequencer.step()
         elif action == 2:
-            self.steps.step()
+            self.publishing.step()
         else:
-            self.loop._follow()
+            self.sequencer.follow()
 
 
 class History:
@@ -392,6 +427,12 @@ class History:
         for number in range(workers):
             self._start(f"w{number}")
         self._rebalance()
+
+    def start(self, worker_id: str, publisher: Publisher | None = None) -> SimulatedWorker:
+        """Start a worker, perhaps with a publisher of its own, and give it its partitions."""
+        self.workers[worker_id] = SimulatedWorker(self.world, worker_id, publisher)
+        self._rebalance()
+        return self.workers[worker_id]
 
     def _start(self, worker_id: str) -> None:
         try:

@@ -20,7 +20,7 @@ from worker.log.definition import Definition
 from worker.log.record import FORMAT_VERSION, Source
 from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity
-from worker.shell.pipeline.ordering import Ordering
+from worker.shell.pipeline.replicated_log import ReplicatedLog
 from worker.shell.runtime.fault_hooks import Point
 from worker.shell.storage.checkpoint import KEPT, Checkpoint, locked
 from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
@@ -156,7 +156,7 @@ def test_row_14_a_damaged_snapshot_falls_back_to_the_older_then_to_the_log(tmp_p
     writer = MemoryWriter(log)
     writer.append([entry(offset) for offset in range(9)])
     whole = Replica(DEFINITION)
-    Ordering(whole, MemoryReader(log), writer, DEFINITION.author("w"), 1 << 20).restore()
+    ReplicatedLog(whole, MemoryReader(log), writer, DEFINITION.author("w"), 1 << 20).restore()
     saving = checkpoint(tmp_path)
     saving.save(applied(Replica(DEFINITION), 3))
     saving.save(applied(Replica(DEFINITION), 6))
@@ -166,7 +166,7 @@ def test_row_14_a_damaged_snapshot_falls_back_to_the_older_then_to_the_log(tmp_p
         restored = checkpoint(tmp_path).restore()
         assert restored.next_offset == expected
     assert counted("neardup_snapshots_refused_total") == refused + 3
-    ordering = Ordering(restored, MemoryReader(log), writer, DEFINITION.author("w"), 1 << 20)
+    ordering = ReplicatedLog(restored, MemoryReader(log), writer, DEFINITION.author("w"), 1 << 20)
     assert ordering.restore() == 9
     for offset in range(1, 9):
         assert restored.answer(Source(TOPIC, 0), offset, "d") == whole.answer(Source(TOPIC, 0), offset, "d")
@@ -215,7 +215,7 @@ def test_row_15_a_log_that_begins_after_the_snapshot_or_ends_before_it_is_refuse
     log.first = first
     MemoryWriter(log).append([one_row(offset) for offset in range(first, first + records)])
     replica = checkpoint(tmp_path).restore()
-    ordering = Ordering(replica, MemoryReader(log, 3), MemoryWriter(log), DEFINITION.author("w"), 1 << 20)
+    ordering = ReplicatedLog(replica, MemoryReader(log, 3), MemoryWriter(log), DEFINITION.author("w"), 1 << 20)
     with pytest.raises(StopError, match=said):
         ordering.restore()
 

@@ -1,10 +1,8 @@
-"""The intake keeps its limits: no batch larger than it may be, whatever one poll gives."""
+"""The intake keeps its limits: no batch larger than it may be, nothing that is not ours, nothing left out."""
 
 from __future__ import annotations
 
-import queue
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -13,271 +11,285 @@ from hypothesis import strategies as st
 
 from tests.shell.simulation import WATCHDOG, GroupMember, World
 from worker.settings import Settings
-from worker.shell.pipeline.intake import Batch, Intake
-from worker.shell.pipeline.ownership import Ownership
+from worker.shell.pipeline.batch import Batch
+from worker.shell.pipeline.intake import Intake
+from worker.shell.pipeline.partitions import Partitions
+from worker.shell.pipeline.stage import BatchQueue
 from worker.shell.ports import SourceMessage
 from worker.shell.runtime.watchdog import Watchdog
 
 BYTES_MAX = 65_536
+FULL = Settings().batch_documents_max
+
+Poll = list[SourceMessage] | Callable[[], list[SourceMessage]]
 
 
-class _Given:
-    """Stands for the fingerprinting, and for a source that gives some messages at once."""
+class Next(BatchQueue[Batch]):
+    """Stands for the stage behind: takes batches, and prepares nothing."""
 
-    def submit(self, messages: Sequence[SourceMessage]) -> Any:
-        """Prepare nothing."""
-        return len(messages)
+    def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
+        """Take it where there is room."""
+        if not self.has_room():
+            return False
+        self.put(batch)
+        return True
+
+    def poll(self, wait_s: float = 0.0) -> Batch | None:
+        """Give it back."""
+        return self.take()
 
 
-class _Source(GroupMember):
-    def __init__(self, messages: list[SourceMessage]) -> None:
+class Polls(GroupMember):
+    """A source that gives one list a poll, whatever was asked for; a function among them is a rebalance in the poll."""
+
+    def __init__(self, *polls: Poll) -> None:
         super().__init__(World(0), 1, (print, print, print))
-        self._messages = messages
+        self.polls = list(polls)
+        self.asked: list[int] = []
+        self.sought: list[Mapping[int, int | None]] = []
+        self.calls: list[str] = []
 
     def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
-        """Return all of them, more than were asked for included."""
-        return self._messages
+        """Return what comes next."""
+        self.asked.append(messages_max)
+        given = self.polls.pop(0) if self.polls else []
+        return given() if callable(given) else given
+
+    def seek(self, offsets: Mapping[int, int | None]) -> None:
+        """Note it."""
+        self.sought.append(offsets)
+
+    def pause(self) -> None:
+        """Note it."""
+        self.calls.append("pause")
+
+    def resume(self) -> None:
+        """Note it."""
+        self.calls.append("resume")
+
+
+def messages(partition: int, first: int, stop: int) -> list[SourceMessage]:
+    """Small ones."""
+    return [SourceMessage(partition, offset, b"k", b"v") for offset in range(first, stop)]
+
+
+def intake(
+    source: GroupMember, batches: Next, settings: Settings | None = None, watchdog: Watchdog = WATCHDOG
+) -> tuple[Intake, Partitions]:
+    """One with four partitions, read from offset 0."""
+    partitions = Partitions()
+    partitions.assign(dict.fromkeys(range(4), 0))
+    return Intake(settings or Settings(), lambda: source, batches, partitions, watchdog), partitions
+
+
+def spans(batch: Batch | None) -> list[tuple[int, int, int]]:
+    """What a batch covers."""
+    assert batch is not None
+    return [(share.claim.partition, share.first, share.stop) for share in batch.shares]
+
+
+def publish(partitions: Partitions, batch: Batch | None) -> None:
+    """Say that a batch has been committed."""
+    assert batch is not None
+    partitions.publish({share.claim: share.stop for share in batch.shares})
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([1, 40_000]), st.integers(0, 100_000)), min_size=1))
 def test_no_batch_is_larger_than_its_limit(sizes: list[tuple[int, int, int]]) -> None:
     """Each batch is within `batch_bytes_max`, keys included, or one message; together they cover every offset once."""
     counts = [0, 0, 0, 0]
-    messages = []
+    given = []
     for partition, key_size, size in sizes:
-        messages.append(SourceMessage(partition, counts[partition], bytes(key_size), bytes(size)))
+        given.append(SourceMessage(partition, counts[partition], bytes(key_size), bytes(size)))
         counts[partition] += 1
-    batches: queue.Queue[Batch | None] = queue.Queue()
-    ownership = Ownership()
+    batches = Next(1_000)
     settings = Settings(batch_bytes_max=BYTES_MAX, document_bytes_max=BYTES_MAX)
-    prepare: Any = _Given()
-    connect: Any = print
-    intake = Intake(settings, connect, prepare, ownership, batches, WATCHDOG)
-    intake._on_assigned(dict.fromkeys(range(4), 0))
-    intake._assigned_now.clear()
-    intake._step(_Source(messages))
-    found = [batch for batch in batches.queue if batch is not None]
-    for batch in found:
+    intake(Polls(given), batches, settings)[0].step()
+    found = []
+    while batch := batches.poll():
+        found.append(batch)
         assert len(batch.messages) == 1 or sum(m.size_bytes for m in batch.messages) <= BYTES_MAX
-        assert batch.prepared == len(batch.messages)
+        for share in batch.shares:
+            mine = batch.messages[share.begin : share.end]
+            assert {message.partition for message in mine} == {share.claim.partition}
+            assert [message.offset for message in mine] == list(range(share.first, share.stop))
     for partition, count in enumerate(counts):
-        spans = [(s.first, s.stop) for batch in found for s in batch.sections if s.claim.partition == partition]
-        assert all(before[1] == after[0] for before, after in pairwise(spans))
-        assert (spans[0][0], spans[-1][1]) == (0, count) if spans else count == 0
-
-
-def _intake(batches: queue.Queue[Batch | None], watchdog: Watchdog = WATCHDOG) -> tuple[Intake, Ownership]:
-    prepare: Any = _Given()
-    connect: Any = print
-    ownership = Ownership()
-    intake = Intake(Settings(), connect, prepare, ownership, batches, watchdog)
-    intake._on_assigned(dict.fromkeys(range(4), 0))
-    intake._assigned_now.clear()
-    return intake, ownership
+        covered = [span[1:] for batch in found for span in spans(batch) if span[0] == partition]
+        assert all(before[1] == after[0] for before, after in pairwise(covered))
+        assert (covered[0][0], covered[-1][1]) == (0, count) if covered else count == 0
 
 
 def test_a_source_that_never_returns_is_the_watchdogs() -> None:
     """Each call into the source runs under a limit: nothing else could end a worker whose intake hangs."""
-    running: list[str] = []
+    watched: list[str] = []
+    watchdog = Watchdog()
 
-    class Watched(_Source):
-        def _note(self) -> None:
-            running.extend(doing for doing, _, _ in WATCHDOG._running.values())
-
+    class Watched(Polls):
         def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
-            self._note()
+            watched.extend(watchdog.running())
             return super().poll(messages_max, wait_s)
 
-        def seek(self, offsets: Mapping[int, int | None]) -> None:
-            self._note()
+        def committed(self, partitions: Sequence[int]) -> dict[int, int | None]:
+            watched.extend(watchdog.running())
+            return dict.fromkeys(partitions)
 
         def close(self) -> None:
-            self._note()
+            watched.extend(watchdog.running())
 
-    batches: queue.Queue[Batch | None] = queue.Queue()
-    intake, ownership = _intake(batches)
-    source = Watched([SourceMessage(0, 0, b"k", b"v")])
-    intake._step(source)
-    ownership.rewind()
-    intake._step(source)
-    intake._poll_paused(source)
-    intake._connect = lambda *_: source
-    intake.stopping.set()
-    intake.answered.set()
-    intake.run()
-    assert set(running) == {
-        "reading the source", "going back in the source", "staying in the group", "leaving the group",
-    }  # fmt: skip
-    assert WATCHDOG._running == {}
+    def connect() -> Watched:
+        watched.extend(watchdog.running())
+        return source
+
+    source, partitions = Watched(messages(0, 0, 1)), Partitions()
+    reading = Intake(Settings(), connect, Next(9), partitions, watchdog)
+    reading.step()
+    partitions.assign({0: 0})
+    partitions.rewind()
+    reading.step()
+    reading.close()
+    reading.start()
+    source.polls = [lambda: (reading.join(0) and []) or []]  # the first one that only stays in the group
+    assert reading.join(60)
+    assert set(watched) >= {"joining the group", "reading the source", "going back in the source", "leaving the group"}
+    assert watchdog.running() == []
+    watchdog.close()
 
 
 def test_what_comes_while_the_source_is_paused_is_read_again() -> None:
-    """A partition that comes in while there is no room brings messages: they are dropped, so all is read again."""
-    batches: queue.Queue[Batch | None] = queue.Queue(1)
-    intake, ownership = _intake(batches)
-    source = _Source([SourceMessage(0, 0, b"k", b"v")])
-    intake._step(source)
-    assert batches.full()
-    intake._gather(_messages(0, 1, 1_001))  # a full batch: only then it is paused
+    """A partition that comes in while there is no room brings messages: they are dropped, and read once more."""
+    batches = Next(1)
 
-    class Late(_Source):
-        def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
-            if ownership.rewinds == 0:
-                batches.get_nowait()  # room for the batch that waits
-                return [SourceMessage(1, 0, b"k", b"v")]
-            return []
+    def late() -> list[SourceMessage]:
+        partitions.assign({1: 4})
+        batches.poll()  # room for the batch that waits
+        return messages(1, 7, 8)
 
-    waiting = Batch((), (), intake._preparer.submit([]), 0.0, threading.Event())
-    intake._offer(waiting, Late([]))
-    assert ownership.rewinds == 1
-    assert batches.get_nowait() is waiting
+    source = Polls(messages(0, 0, 1), messages(0, 1, 1 + FULL), messages(2, 0, FULL), late, messages(1, 4, 5))
+    reading, partitions = intake(source, batches)
+    reading.step()
+    reading.step()
+    assert spans(batches.poll()) == [(0, 1, 1 + FULL)]
+    assert source.sought == [{1: 4}] and source.calls == ["pause"]
+    assert all(partitions.holds(claim) for claim in partitions.claims().values())
+    reading.step()
+    assert spans(batches.poll()) == [(1, 4, 5), (2, 0, FULL)] and source.calls == ["pause", "resume"]
 
 
 def test_while_there_is_no_room_the_source_is_read_slowly_before_it_is_paused() -> None:
     """A resumed consumer may stand still for a second: as long as a batch can grow it gets a message a poll instead."""
-    batches: queue.Queue[Batch | None] = queue.Queue(1)
-    intake, ownership = _intake(batches)
-    intake._step(_Source([SourceMessage(0, 0, b"k", b"v")]))
-    asked: list[int] = []
-    paused: list[int] = []
+    batches = Next(1)
 
-    class Busy(_Source):
-        def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
-            asked.append(messages_max)
-            if len(asked) == 3:
-                batches.get_nowait()
-            return _messages(1, len(asked) - 1, len(asked))
+    def third() -> list[SourceMessage]:
+        publish(partitions, batches.poll())
+        return messages(1, 2, 3)
 
-        def pause(self) -> None:
-            paused.append(len(asked))
-
-    waiting = Batch((), (), intake._preparer.submit([]), 0.0, threading.Event())
-    intake._offer(waiting, Busy([]))
-    assert batches.get_nowait() is waiting
-    assert (asked, paused, ownership.rewinds) == ([1, 1, 1], [], 0)
-    intake._hand_on(Busy([]))
-    found = batches.get_nowait()
-    assert found is not None
-    assert [(message.partition, message.offset) for message in found.messages] == [(1, 0), (1, 1), (1, 2)]
+    source = Polls(messages(0, 0, 1), messages(2, 0, FULL), messages(1, 0, 1), messages(1, 1, 2), third)
+    reading, partitions = intake(source, batches)
+    reading.step()
+    reading.step()
+    assert (source.asked[2:], source.calls) == ([1, 1, 1], [])
+    second = batches.poll()
+    assert spans(second) == [(2, 0, FULL)]
+    publish(partitions, second)
+    reading.step()
+    assert spans(batches.poll()) == [(1, 0, 3)]
 
 
-class _Polls(_Source):
-    """Returns one list a poll; a function among them is a rebalance that the poll runs."""
-
-    def __init__(self, polls: list[Any]) -> None:
-        super().__init__([])
-        self._polls = polls
-        self.asked: list[int] = []
-        self.sought: list[Mapping[int, int | None]] = []
-
-    def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
-        """Return what comes next."""
-        self.asked.append(messages_max)
-        given = self._polls.pop(0)
-        found: list[SourceMessage] = given() if callable(given) else given
-        return found
-
-    def seek(self, starts: Mapping[int, int | None]) -> None:
-        """Note it."""
-        self.sought.append(starts)
-
-
-def _messages(partition: int, first: int, stop: int) -> list[SourceMessage]:
-    return [SourceMessage(partition, offset, b"k", b"v") for offset in range(first, stop)]
-
-
-def _spans(batch: Batch | None) -> list[tuple[int, int, int]]:
-    assert batch is not None
-    return [(section.claim.partition, section.first, section.stop) for section in batch.sections]
-
-
-def test_while_a_batch_is_underway_the_next_one_grows() -> None:
+def test_while_a_batch_is_in_flight_the_next_one_grows() -> None:
     """The first goes at once; what comes before it has ended goes together, with nothing left out; a full one goes."""
-    batches: queue.Queue[Batch | None] = queue.Queue()
-    intake, _ = _intake(batches)
-    full = Settings().batch_documents_max
-    source = _Polls(
-        [
-            _messages(0, 0, 2),
-            _messages(1, 0, 3),
-            _messages(0, 2, 4),
-            [],
-            [],
-            _messages(0, 4, 4 + full),
-            _messages(1, 3, 5),
-        ]
+    batches = Next(9)
+    source = Polls(
+        messages(0, 0, 2), messages(1, 0, 3), messages(0, 2, 4), [], [], messages(0, 4, 4 + FULL), messages(1, 3, 5)
     )
-    intake._step(source)
-    first = batches.get_nowait()
-    assert _spans(first) == [(0, 0, 2)]
+    reading, partitions = intake(source, batches)
+    reading.step()
+    first = batches.poll()
+    assert spans(first) == [(0, 0, 2)]
     for _ in range(3):
-        intake._step(source)
-    assert batches.empty()
-    assert first is not None
-    first.ended.set()
-    intake._step(source)
-    assert _spans(batches.get_nowait()) == [(0, 2, 4), (1, 0, 3)]
-    assert source.asked == [full, full, full - 3, full - 5, full - 5]
-    intake._step(source)
-    assert _spans(batches.get_nowait()) == [(0, 4, 4 + full)]
-    intake._step(source)
-    assert batches.empty()
+        reading.step()
+    assert not len(batches)
+    publish(partitions, first)
+    reading.step()
+    assert spans(batches.poll()) == [(0, 2, 4), (1, 0, 3)]
+    assert source.asked == [FULL, FULL, FULL - 3, FULL - 5, FULL - 5]
+    reading.step()
+    assert spans(batches.poll()) == [(0, 4, 4 + FULL)]
+    reading.step()
+    assert not len(batches)
+
+
+def test_offsets_without_a_message_are_covered_and_messages_from_before_a_seek_are_not_taken() -> None:
+    """A batch covers from the position on, whatever gap the topic has there; what lies below was read before."""
+    batches = Next(9)
+    source = Polls(messages(0, 0, 5), [*messages(0, 7, 8), *messages(0, 3, 4)])
+    reading, partitions = intake(source, batches)
+    reading.step()
+    publish(partitions, batches.poll())
+    reading.step()
+    batch = batches.poll()
+    assert spans(batch) == [(0, 5, 8)]
+    assert batch is not None and [message.offset for message in batch.messages] == [7]
 
 
 def test_what_was_gathered_of_a_partition_that_moves_is_void() -> None:
     """A partition that goes, or goes and comes back, starts where its owner says; the others keep what they have."""
-    batches: queue.Queue[Batch | None] = queue.Queue()
-    intake, _ = _intake(batches)
+    batches = Next(9)
 
     def back() -> list[SourceMessage]:
-        intake._on_revoked([0, 1])
-        intake._on_assigned({0: 1})
-        return _messages(0, 0, 9)  # fetched before it went
+        partitions.revoke([0, 1])
+        partitions.assign({0: 1})
+        return messages(0, 0, 9)  # fetched before it went
 
-    source = _Polls(
-        [_messages(3, 0, 1), _messages(0, 0, 4), [*_messages(1, 0, 4), *_messages(2, 0, 2)], back, _messages(0, 1, 3)]
+    source = Polls(
+        messages(3, 0, 1), messages(0, 0, 4), [*messages(1, 0, 4), *messages(2, 0, 2)], back, messages(0, 1, 3)
     )
-    intake._step(source)
-    first = batches.get_nowait()
+    reading, partitions = intake(source, batches)
+    reading.step()
+    first = batches.poll()
     for _ in range(3):
-        intake._step(source)
+        reading.step()
     assert source.sought == [{0: 1}]
-    assert first is not None
-    first.ended.set()
-    intake._step(source)
-    assert _spans(batches.get_nowait()) == [(0, 1, 3), (2, 0, 2)]
+    publish(partitions, first)
+    reading.step()
+    assert spans(batches.poll()) == [(0, 1, 3), (2, 0, 2)]
 
 
 def test_what_was_gathered_before_reading_again_is_void() -> None:
-    """Everything since the committed offsets comes again."""
-    batches: queue.Queue[Batch | None] = queue.Queue()
-    intake, ownership = _intake(batches)
+    """Everything since the committed offsets comes again; what a poll gives while the rewind comes in is void, too."""
+    batches = Next(9)
 
-    class Committed(_Polls):
-        def committed(self, partitions: Sequence[int]) -> dict[int, int | None]:
-            """Nothing yet."""
-            return dict.fromkeys(partitions)
+    def meanwhile() -> list[SourceMessage]:
+        partitions.rewind()
+        return messages(0, 5, 6)
 
-    source = Committed([_messages(0, 0, 2), _messages(0, 2, 5), _messages(0, 0, 5), []])
-    intake._step(source)
-    intake._step(source)
-    ownership.rewind()
-    first = batches.get_nowait()
-    assert first is not None
-    first.ended.set()
-    intake._step(source)
-    assert _spans(batches.get_nowait()) == [(0, 0, 5)]
+    source = Polls(messages(0, 0, 2), messages(0, 2, 5), meanwhile, messages(0, 0, 5))
+    reading, partitions = intake(source, batches)
+    for _ in range(3):
+        reading.step()
+    first = batches.poll()
+    assert first is not None and not partitions.holds(first.shares[0].claim)
+    reading.step()
+    assert source.sought == [dict.fromkeys(range(4))]
+    assert spans(batches.poll()) == [(0, 0, 5)]
 
 
-def test_batches_that_have_ended_are_forgotten() -> None:
-    """Full ones too, which do not ask whether any is underway: catching up takes days, and must not take memory."""
-    batches: queue.Queue[Batch | None] = queue.Queue()
-    intake, _ = _intake(batches)
-    full = Settings().batch_documents_max
-    source = _Polls([_messages(0, number * full, (number + 1) * full) for number in range(20)])
-    for _ in range(20):
-        intake._step(source)
-        batch = batches.get_nowait()
-        assert batch is not None
-        batch.ended.set()
-    assert len(intake._underway) <= 1
+def test_a_batch_of_a_partition_that_goes_while_it_waits_for_room_is_taken_once() -> None:
+    """All that was gathered is taken at once: a partition that comes back meanwhile is read again, from its start."""
+    batches = Next(1)
+    settings = Settings(batch_bytes_max=BYTES_MAX, document_bytes_max=BYTES_MAX)
+    large = [SourceMessage(0, offset, b"k", bytes(60_000)) for offset in range(2)]
+
+    def back() -> list[SourceMessage]:
+        partitions.lose([0])
+        partitions.assign({0: 0})
+        first.append(batches.poll())
+        return []
+
+    first: list[Any] = []
+    source = Polls(large, back, large)
+    reading, partitions = intake(source, batches, settings)
+    reading.step()
+    second = batches.poll()
+    assert [spans(batch) for batch in (*first, second)] == [[(0, 0, 1)], [(0, 1, 2)]]
+    assert second is not None and not partitions.holds(second.shares[0].claim)
+    assert not partitions.are_in_flight() and partitions.position(0) == 0

@@ -11,7 +11,8 @@ import pytest
 from worker.core.fingerprint import Fingerprinter
 from worker.log.record import Row, RowKind
 from worker.settings import Settings
-from worker.shell.pipeline.prepare import JOB_BYTES_MAX, Preparer, cut
+from worker.shell.pipeline.batch import Batch, cut
+from worker.shell.pipeline.prepare import JOB_BYTES_MAX, Preparer
 from worker.shell.ports import SourceMessage
 
 FETCHED_MS = 1_714_564_800_000
@@ -40,6 +41,14 @@ def preparer(fingerprinter: Fingerprinter) -> Iterator[Preparer]:
         yield preparer
 
 
+def prepared(preparer: Preparer, messages: list[SourceMessage]) -> Sequence[Row]:
+    """The rows of these messages."""
+    assert preparer.submit(Batch(messages))
+    batch = preparer.poll(None)
+    assert batch is not None
+    return batch.rows
+
+
 def test_every_kind_of_message_gets_its_row_in_order(preparer: Preparer, fingerprinter: Fingerprinter) -> None:
     """Texts, pages, deletions and errors mixed: a row each, at its place, with its own identity."""
     batch = [
@@ -54,7 +63,7 @@ def test_every_kind_of_message_gets_its_row_in_order(preparer: Preparer, fingerp
         message(8, content_type="html", text=WORDS),  # looks like a page and is none
         SourceMessage(0, 9, b"k", b'{"url":"u","fetched_at":"2024-05-01T12:00:00Z","ht\\u006dl":"<p>x</p>"}'),
     ]
-    rows = preparer.submit(batch).rows()
+    rows = prepared(preparer, batch)
     value = fingerprinter.one(WORDS)
     assert [row.offset for row in rows] == list(range(10))
     assert [row.kind for row in rows] == [
@@ -93,7 +102,7 @@ def test_a_text_that_the_fingerprinter_fails_on_costs_itself_only(
     allergic: Any = Allergic(fingerprinter)
     batch = [message(i, text=f"{'nuts' if i in culprits else 'bread'} number {i}: {WORDS}") for i in range(100)]
     with Preparer(SETTINGS, allergic) as preparer:
-        rows = preparer.submit(batch).rows()
+        rows = prepared(preparer, batch)
     assert {row.offset for row in rows if row.kind == RowKind.DEAD} == culprits
     assert allergic.calls <= 1 + 14 * len(culprits)
     assert all(row.note == "fingerprint-failed: RuntimeError: no nuts please" for row in rows if row.offset in culprits)
@@ -109,7 +118,7 @@ def test_a_batch_is_shared_by_the_threads_and_keeps_its_order(fingerprinter: Fin
     large = " ".join(f"{WORDS} {n}" for n in range(JOB_BYTES_MAX // 400))
     batch = [message(i, text=f"number {i}: {large}") for i in range(16)]
     with Preparer(Settings(threads=2), fingerprinter) as preparer:
-        rows = preparer.submit(batch).rows()
+        rows = prepared(preparer, batch)
     assert [row.offset for row in rows] == list(range(16))
     assert [row.fingerprint for row in rows] == [fingerprinter.one(f"number {i}: {large}") for i in range(16)]
 
@@ -120,7 +129,7 @@ def test_a_text_is_judged_by_its_beginning(fingerprinter: Fingerprinter) -> None
     beginning = (WORDS * 20)[:1_000]
     bodies = [{"text": beginning + end} for end in ("", "x", WORDS * 300)] + [{"html": f"<p>{beginning}{WORDS}</p>"}]
     with Preparer(settings, fingerprinter) as preparer:
-        rows = preparer.submit([message(i, **body) for i, body in enumerate(bodies)]).rows()
+        rows = prepared(preparer, [message(i, **body) for i, body in enumerate(bodies)])
     assert {row.fingerprint for row in rows} == {fingerprinter.one(beginning)}
 
 

@@ -6,15 +6,16 @@ import base64
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import orjson
 import pytest
 
 from tests.conftest import REPOSITORY
 from worker.core.fingerprint import Fingerprinter
-from worker.log.record import RowKind
+from worker.log.record import Row, RowKind
 from worker.settings import Settings
+from worker.shell.pipeline.batch import Batch
 from worker.shell.pipeline.prepare import Preparer
 from worker.shell.ports import SourceMessage
 
@@ -61,12 +62,20 @@ WORST: dict[str, Callable[[], bytes]] = {
 }
 
 
+def prepared(preparer: Preparer, messages: list[SourceMessage]) -> Sequence[Row]:
+    """The rows of these messages."""
+    assert preparer.submit(Batch(messages))
+    batch = preparer.poll(None)
+    assert batch is not None
+    return batch.rows
+
+
 @pytest.fixture(scope="module")
 def preparer() -> Iterator[Preparer]:
     """One thread, as a worker on two cores has it."""
     with Preparer(Settings(threads=1), Fingerprinter()) as preparer:
         messages = [SourceMessage(0, 0, None, value) for value in (_text("e\u0301 "), _page("<p>x "))]
-        preparer.submit(messages).rows()
+        prepared(preparer, messages)
         yield preparer
 
 
@@ -75,7 +84,7 @@ def test_row_27_a_document_that_is_slow_to_judge_has_its_limit(preparer: Prepare
     """A batch of the worst documents takes a second or two; nothing in it is tried twice, nothing waits for a limit."""
     message = SourceMessage(0, 0, None, WORST[name]())
     began = time.process_time()
-    [row] = preparer.submit([message]).rows()
+    [row] = prepared(preparer, [message])
     seconds = time.process_time() - began
     assert row.kind in (RowKind.FULL, RowKind.SHORT, RowKind.SKIPPED)
     assert seconds < SECONDS_A_MIB * message.size_bytes / SIZE
@@ -86,7 +95,12 @@ import sys
 from pathlib import Path
 from worker.settings import Settings
 from worker.shell.ports import SourceMessage
+from worker.shell.pipeline.batch import Batch
 from worker.shell.pipeline.prepare import Preparer
+
+def prepare(values):
+    preparer.submit(Batch([SourceMessage(0, 0, None, value) for value in values]))
+    preparer.poll(None)
 
 def held(name):
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -101,11 +115,11 @@ BODIES = {
 }
 with Preparer(Settings(threads=int(sys.argv[2]))) as preparer:
     small = [HEAD + b'"text":"e\\xcc\\x81 x"}', HEAD + b'"html":"<p>x"}']
-    preparer.submit([SourceMessage(0, 0, None, value) for value in small]).rows()
+    prepare(small)
     values = [HEAD + BODIES[sys.argv[1]]() for _ in range(int(sys.argv[2]))]
     before = held("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
-    preparer.submit([SourceMessage(0, 0, None, value) for value in values]).rows()
+    prepare(values)
     print(held("VmHWM") - before)
 """
 

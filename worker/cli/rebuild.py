@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
 
 from worker.cli import app
 from worker.cli.options import ALL, with_cluster
+from worker.cli.signals import stop_on_signals
 from worker.settings import Settings
 
 if TYPE_CHECKING:
@@ -34,7 +37,8 @@ def rebuild(settings: Settings) -> None:
     def tell(progress: Progress) -> None:
         typer.echo(f"{progress.answered:,} of {progress.total:,} offsets answered", err=True)
 
-    if not shell.rebuild(plan, tell):
+    stop = threading.Event()
+    if not shell.rebuild(plan, stop, tell, on_serving=partial(stop_on_signals, stop)):
         typer.echo("ended before all documents were answered: the same command goes on from here", err=True)
         raise typer.Exit(1)
     typer.echo("# all documents of the start are answered; now, in this order:", err=True)

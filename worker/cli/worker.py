@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from worker.cli import app
 from worker.cli.options import ALL, with_settings
+from worker.cli.signals import stop_on_signals
 from worker.settings import Settings
 
 
@@ -32,7 +34,8 @@ def worker(
 
     if until_stdin_ends:
         threading.Thread(target=_end_with_stdin, name="stdin", daemon=True).start()
-    run(settings)
+    stop = threading.Event()
+    run(settings, stop, on_serving=partial(stop_on_signals, stop))
 
 
 def _end_with_stdin() -> None:

@@ -21,6 +21,7 @@ from worker.core.verdict import (
     duplicate_of,
     similarity_at,
 )
+from worker.errors import DocumentError
 from worker.log.definition import Definition
 from worker.log.original_store import OriginalStore
 from worker.log.record import Record, RowKind
@@ -34,7 +35,6 @@ __all__ = [
     "JudgedRows",
     "Match",
     "ReasonCode",
-    "Rejection",
     "formers",
     "matches",
     "write_answers",
@@ -43,14 +43,7 @@ __all__ = [
 SIMILARITIES = np.array([similarity_at(distance) for distance in range(65)], np.uint16)
 
 
-class Rejection(NamedTuple):
-    """The log's word on a message that cannot be judged: the class and the text of the error."""
-
-    code: str
-    text: str
-
-
-Answer = Verdict | Rejection
+Answer = Verdict | DocumentError
 
 
 class ReasonCode(IntEnum):
@@ -187,8 +180,7 @@ def write_answers(
         rows.columns()
     ):
         if kind == RowKind.DEAD:
-            code, _, text = note.decode("utf-8", "surrogatepass").partition(": ")
-            yield Rejection(code, text)
+            yield DocumentError.parse(note.decode("utf-8", "surrogatepass"))
             continue
         match = duplicates.get(row)
         url: str | None = url_bytes.decode("utf-8", "surrogatepass")

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from worker.core.verdict import Verdict
 from worker.errors import RetryError
 from worker.log.acceptance import Acceptance, Ignored
-from worker.log.answers import Answer, JudgedRows, Rejection, write_answers
+from worker.log.answers import Answer, JudgedRows, write_answers
 from worker.log.coverage import Coverage, Span
 from worker.log.definition import Declared, Definition
 from worker.log.judge import Judge
@@ -33,7 +33,7 @@ from worker.log.original_store import OriginalStore
 from worker.log.pending import Pending
 from worker.log.record import Record, Row, RowKind, Section, Source, decode, encode
 
-__all__ = ["Answer", "Applied", "Rejection", "Replica", "Verdict", "Writer", "Written"]
+__all__ = ["Answer", "Applied", "Replica", "Verdict", "Writer", "Written"]
 
 
 RENUMBERED_FROM = 3 << 30  # rows are 32 bits in the tables; a record adds a million at most

@@ -15,7 +15,6 @@ from worker.core.search import SearchRules
 from worker.errors import DocumentError
 from worker.log.definition import Definition
 from worker.log.record import Source
-from worker.log.replica import Rejection
 from worker.shell.admin.audit import Defect, Published, Report, check
 from worker.shell.messages import decode_dead_letter, decode_verdict
 from worker.shell.ports import LogEntry, SourceMessage
@@ -112,7 +111,7 @@ def _read(published: Published) -> tuple[tuple[int, int], Said]:
     """Return which source offset an answer is for, and what it says."""
     if published.is_dead_letter:
         letter = decode_dead_letter(published.key, published.value, published.headers)
-        return (letter.source_partition, letter.source_offset), said(Rejection(letter.code, letter.text))
+        return (letter.source_partition, letter.source_offset), said(DocumentError(letter.code, letter.text))
     verdict = decode_verdict(published.value or b"")
     return (verdict.source_partition, verdict.source_offset), said(verdict)
 

@@ -27,7 +27,7 @@ from worker.core.verdict import Outcome, Verdict
 from worker.errors import DocumentError
 from worker.log.definition import Definition
 from worker.log.record import Record, Source
-from worker.log.replica import Rejection, Replica
+from worker.log.replica import Replica
 from worker.shell.messages import decode_dead_letter, decode_verdict, encode_verdict
 from worker.shell.ports import LogEntry, SourceMessage
 
@@ -163,7 +163,7 @@ class History:
     def _expect(self, source: Source, offset: int, page: _Page, at: int) -> None:
         answer = self._replica.answer(source, offset, self._topic)
         page.flags[at] |= _LOGGED
-        if isinstance(answer, Rejection):
+        if isinstance(answer, DocumentError):
             page.flags[at] |= _DEAD
             self._dead[source, offset] = _Dead(answer.code, answer.text, None)
         else:

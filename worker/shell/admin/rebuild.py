@@ -11,8 +11,6 @@ its workers go on and its subscribers notice nothing, until both are given the n
 from __future__ import annotations
 
 import json
-import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -133,11 +131,16 @@ def _has_these_parameters(settings: Settings) -> bool:
     return False
 
 
-def rebuild(plan: Plan, on_progress: Callable[[Progress], None] = lambda _: None) -> bool:
+def rebuild(
+    plan: Plan,
+    stop: threading.Event,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    on_serving: Callable[[], None] = lambda: None,
+) -> bool:
     """
     Run a worker of the new deployment until the documents of the plan are answered; more may help at the same time.
 
-    Gives False when it was told to end before (SIGTERM, Ctrl-C).
+    Returns False when `stop` was set before that; `on_serving` is called when the worker begins to read.
 
     Raises:
         StopError: nothing was answered for a minute, though something is left.
@@ -145,16 +148,21 @@ def rebuild(plan: Plan, on_progress: Callable[[Progress], None] = lambda _: None
     config = kafka_config.group_offsets(plan.settings)
     partitions = max(plan.stops, default=0) + 1
     with closing(GroupOffsets(config, plan.settings.topic_documents, partitions, CALL_S)) as offsets:
-        watch = _Watch(plan, offsets, on_progress)
+        watch = _Watch(plan, offsets, stop, on_progress)
         if watch.look():
             return True
         thread = threading.Thread(target=watch.run, name="rebuild", daemon=True)
-        thread.start()
+
+        def serve() -> None:
+            on_serving()
+            thread.start()
+
         try:
-            service.run(plan.settings)
+            service.run(plan.settings, stop, serve)
         finally:
-            watch.ended.set()
-            thread.join()
+            stop.set()
+            if thread.is_alive():
+                thread.join()
     if watch.failure is not None:
         raise StopError(watch.failure)
     return watch.done
@@ -163,14 +171,16 @@ def rebuild(plan: Plan, on_progress: Callable[[Progress], None] = lambda _: None
 class _Watch:
     """Looks at the group's offsets, and ends the worker of this process when there is nothing left to do."""
 
-    def __init__(self, plan: Plan, offsets: GroupOffsets, on_progress: Callable[[Progress], None]) -> None:
+    def __init__(
+        self, plan: Plan, offsets: GroupOffsets, stop: threading.Event, on_progress: Callable[[Progress], None]
+    ) -> None:
+        self._stop = stop
         self._stops = plan.stops
         self._offsets = offsets
         self._on_progress = on_progress
         self._answered = -1
         self._since_s = time.monotonic()
         self._left: dict[int, int] = {}
-        self.ended = threading.Event()
         self.done = False
         self.failure: str | None = None
 
@@ -190,14 +200,12 @@ class _Watch:
         return self.done
 
     def run(self) -> None:
-        while not self.ended.wait(LOOK_S):
+        self._since_s = time.monotonic()
+        while not self._stop.wait(LOOK_S):
             if self.look() or self._is_stalled():
-                self._end()
-                return
+                self._stop.set()
 
     def _is_stalled(self) -> bool:
-        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-            self._since_s = time.monotonic()  # the worker does not run yet: it replays the log
         if time.monotonic() - self._since_s < STALL_S:
             return False
         self.failure = (
@@ -207,10 +215,3 @@ class _Watch:
             f"command again"
         )
         return True
-
-    def _end(self) -> None:
-        """Ask the worker of this process to end, as soon as it listens."""
-        while signal.getsignal(signal.SIGTERM) is signal.SIG_DFL and not self.ended.wait(0.1):
-            pass
-        if not self.ended.is_set():
-            os.kill(os.getpid(), signal.SIGTERM)

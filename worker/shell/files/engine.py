@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,17 +16,17 @@ from typing import NamedTuple
 import orjson
 
 from worker.core.verdict import Verdict
-from worker.errors import DefinitionError, StopError
-from worker.log.answers import write_answers
+from worker.errors import DefinitionError, DocumentError, StopError
 from worker.log.definition import Definition
-from worker.log.record import Row, Source
-from worker.log.replica import Rejection, Replica
+from worker.log.record import Row, Section, Source
+from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
 from worker.shell.files.archives import Record
 from worker.shell.messages import encode_verdict
-from worker.shell.pipeline.ordering import Ordering, Part
-from worker.shell.pipeline.prepare import Prepared, Preparer, cut
+from worker.shell.pipeline.batch import Batch, cut
+from worker.shell.pipeline.prepare import Preparer
+from worker.shell.pipeline.replicated_log import ReplicatedLog
 from worker.shell.ports import SourceMessage
 from worker.shell.storage.checkpoint import Checkpoint, locked
 from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
@@ -37,14 +36,13 @@ __all__ = ["LOG", "TOPIC", "Answered", "FileEngine", "file_engine", "line_of", "
 TOPIC = "files"
 _SOURCE = Source(b"neardup:files".ljust(16, b"\0"), 0)
 LOG = LogIdentity("files", _SOURCE.topic_id)
-_BATCHES_AHEAD = 4
 
 
 class Answered(NamedTuple):
     """One message of the input and what was decided of it."""
 
     message: SourceMessage
-    answer: Verdict | Rejection
+    answer: Verdict | DocumentError
 
 
 class FileEngine:
@@ -70,7 +68,7 @@ class FileEngine:
         self.replica = replica if replica is not None else Replica(definition)
         log = MemoryLog(clock_ms, keep=False)
         log.first = self.replica.next_offset
-        self._ordering = Ordering(
+        self._log = ReplicatedLog(
             self.replica,
             MemoryReader(log, log.first),
             MemoryWriter(log),
@@ -89,8 +87,8 @@ class FileEngine:
         Args:
             messages: key and value, as they would stand in the topic `documents`.
         """
-        for batch, prepared in _batches(self._preparer, messages, self._limits, self._offset):
-            yield from self._answer(batch, prepared)
+        for batch in _prepared(self._preparer, messages, self._limits, self._offset):
+            yield from self._answer(batch)
 
     @property
     def next_offset(self) -> int:
@@ -99,36 +97,44 @@ class FileEngine:
 
     def row(self, key: bytes | None, value: bytes | None) -> Row:
         """Return a message as the row that the log would get, without judging it."""
-        return self._preparer.submit([SourceMessage(0, 0, key, value)]).rows()[0]
+        return self._preparer.rows([SourceMessage(0, 0, key, value)])[0]
 
-    def _answer(self, batch: list[SourceMessage], prepared: Prepared) -> Iterator[Answered]:
-        stop = batch[-1].offset + 1
-        part = Part(_SOURCE, self._offset, stop, self._offset, prepared.rows())
-        self._ordering.append(self._ordering.missing([part]))
-        answers = self._ordering.answers(part, TOPIC, write_answers)
+    def _answer(self, batch: Batch) -> Iterator[Answered]:
+        stop = batch.messages[-1].offset + 1
+        self._log.append(self._log.missing(Section(_SOURCE, self._offset, stop, self._offset, batch.rows)))
+        answers = self.replica.answers(_SOURCE, [message.offset for message in batch.messages], TOPIC)
         self.replica.committed(_SOURCE, stop)
         self._offset = stop
-        return map(Answered, batch, answers)
+        return map(Answered, batch.messages, answers)
 
 
-def _batches(
+def _prepared(
     preparer: Preparer, messages: Iterable[tuple[bytes | None, bytes | None]], limits: tuple[int, int], first: int = 0
-) -> Iterator[tuple[list[SourceMessage], Prepared]]:
-    """Number messages from `first` on and yield them in batches, a few of which are prepared ahead."""
+) -> Iterator[Batch]:
+    """Number messages from `first` on and yield them in batches with their rows, a few of which are prepared ahead."""
     numbered = (SourceMessage(0, offset, key, value) for offset, (key, value) in enumerate(messages, start=first))
-    ahead: deque[tuple[list[SourceMessage], Prepared]] = deque()
-    for batch in cut(numbered, *limits):
-        ahead.append((batch, preparer.submit(batch)))
-        if len(ahead) >= _BATCHES_AHEAD:
-            yield ahead.popleft()
-    yield from ahead
+    try:
+        for piece in cut(numbered, *limits):
+            batch = Batch(piece)
+            while not preparer.submit(batch):
+                yield from _next(preparer)
+        while len(preparer):
+            yield from _next(preparer)
+    finally:  # whoever stops in between wants none of those that are on their way
+        while len(preparer):
+            preparer.poll(None)
+
+
+def _next(preparer: Preparer) -> Iterator[Batch]:
+    if batch := preparer.poll(None):
+        yield batch
 
 
 def prepared_rows(messages: Iterable[tuple[bytes | None, bytes | None]], settings: Settings) -> Iterator[Row]:
     """Yield each message as the row that the log would get, in order, without judging it."""
     with Preparer(settings) as preparer:
-        for _, prepared in _batches(preparer, messages, (settings.batch_documents_max, settings.batch_bytes_max)):
-            yield from prepared.rows()
+        for batch in _prepared(preparer, messages, (settings.batch_documents_max, settings.batch_bytes_max)):
+            yield from batch.rows
 
 
 @contextmanager

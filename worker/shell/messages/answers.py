@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.verdict import FoundBy, MatchKind, Outcome
-from worker.log.answers import REASONS, JudgedRows, Rejection, formers, matches
+from worker.errors import DocumentError
+from worker.log.answers import REASONS, JudgedRows, formers, matches
 from worker.log.definition import Definition
 from worker.log.original_store import OriginalStore
 from worker.log.record import RowKind
@@ -39,7 +40,7 @@ class VerdictBytes(NamedTuple):
 
 def encode_answers(
     rows: JudgedRows, held: OriginalStore, definition: Definition, partition: int, topic: str
-) -> list[VerdictBytes | Rejection]:
+) -> list[VerdictBytes | DocumentError]:
     """
     Return the message of each row's verdict, as `encode_verdict` writes it, or why there is none.
 
@@ -56,7 +57,7 @@ def encode_answers(
     duplicates, versions = _duplicates(rows, held, definition), _versions(rows, held, definition)
     ids, urls, notes = (insides(texts.between(first, stop)) for texts in (record.doc_ids, record.urls, record.notes))
     times = _times(record.fetched_at_ms[first:stop])
-    answers: list[VerdictBytes | Rejection] = []
+    answers: list[VerdictBytes | DocumentError] = []
     for place, (kind, key, _, _, fingerprint, features, offset, remark, documents, note) in enumerate(rows.columns()):
         doc_id = ids[place]
         if doc_id is not key:
@@ -77,8 +78,7 @@ def encode_answers(
             value = layout.deleted % (doc_id, _REASONS[remark], documents, offset)
             answers.append(VerdictBytes(key, value, _DELETED))
         else:
-            code, _, text = note.decode("utf-8", "surrogatepass").partition(": ")
-            answers.append(Rejection(code, text))
+            answers.append(DocumentError.parse(note.decode("utf-8", "surrogatepass")))
     return answers
 
 

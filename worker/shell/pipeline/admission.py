@@ -20,7 +20,7 @@ from worker.shell.kafka import Admin, GroupOffsets, LogConsumer
 from worker.shell.kafka import config as kafka_config
 from worker.shell.kafka.commit_metadata import CommitMetadata, digest
 from worker.shell.kafka.commit_metadata import check as check_log
-from worker.shell.pipeline.ordering import Ordering
+from worker.shell.pipeline.replicated_log import ReplicatedLog
 from worker.shell.ports import LogEntry
 
 __all__ = ["Committed", "author_name", "check", "committed", "offsets"]
@@ -47,7 +47,7 @@ def offsets(committed: Committed) -> dict[int, int]:
     return {number: offset for number, (offset, _) in committed.items() if offset is not None}
 
 
-def check(settings: Settings, admin: Admin, committed: Committed, ordering: Ordering) -> None:
+def check(settings: Settings, admin: Admin, committed: Committed, log: ReplicatedLog) -> None:
     """
     Make sure of all that stands at this file's head.
 
@@ -63,20 +63,20 @@ def check(settings: Settings, admin: Admin, committed: Committed, ordering: Orde
 
     check_log(
         known,
-        ordering.commit_metadata().log_id,
-        ordering.log_end,
+        log.commit_metadata().log_id,
+        log.log_end,
         digest_at,
         group=settings.group,
         log_topic=settings.topic_fingerprints,
     )
     if not known:
-        _check_founder(settings, ordering)
+        _check_founder(settings, log)
     _tell_deleted(settings, admin, {number for number, (offset, _) in committed.items() if offset is None})
 
 
-def _check_founder(settings: Settings, ordering: Ordering) -> None:
+def _check_founder(settings: Settings, log: ReplicatedLog) -> None:
     """Refuse a log that another group has begun."""
-    name, declared = settings.topic_fingerprints, ordering.replica.acceptance.declared
+    name, declared = settings.topic_fingerprints, log.replica.acceptance.declared
     group, is_named, _ = declared.author.partition("/") if declared else ("", "", "")
     if is_named and group != settings.group:
         raise StopError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 
 import structlog
@@ -20,21 +20,19 @@ _log = structlog.get_logger(__name__)
 class DeadLetterLog:
     """
     Counts dead letters and tells of them, without a word of the documents: `neardup dead-letters` prints the reasons.
-
-    One thread adds; any one may call `tick`.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._due_s = clock() + INTERVAL_S
         self._classes: set[str] = set()
-        self._more: deque[str] = deque()
+        self._more: Counter[str] = Counter()
 
     def add(self, code: str, partition: int, offset: int) -> None:
         """Take one that has been committed."""
         metrics.DEAD_LETTERS.labels(code).inc()
         if code in self._classes:
-            self._more.append(code)
+            self._more[code] += 1
             return
         self._classes.add(code)
         remedy = "see `neardup dead-letters`; more of this class are counted once a minute"
@@ -45,5 +43,7 @@ class DeadLetterLog:
         now_s = self._clock()
         if now_s >= self._due_s:
             self._due_s = now_s + INTERVAL_S
-            if counts := Counter(self._more.popleft() for _ in range(len(self._more))):
-                _log.warning("more dead letters", **{code.replace("-", "_"): count for code, count in counts.items()})
+            if self._more:
+                counts = {code.replace("-", "_"): count for code, count in self._more.items()}
+                _log.warning("more dead letters", **counts)
+                self._more.clear()

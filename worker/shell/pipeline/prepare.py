@@ -1,5 +1,5 @@
 """
-From messages to rows of the log: decode, extract, fingerprint. Stateless, so any number of batches can be on their way.
+From messages to rows of the log: decode, extract, fingerprint. Stateless, so several batches are on their way at once.
 
     batch ──► jobs of at most JOB_BYTES_MAX ──► worker threads ─┬► text, page ──► main text ──► fingerprint ─┬► rows
                                                                 └► deletion, nothing to compare, error ──────┘
@@ -9,7 +9,8 @@ The kernels of pages and fingerprints take a whole job each, without the interpr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from threading import Lock
 from typing import NamedTuple, cast
@@ -24,9 +25,12 @@ from worker.errors import DocumentError
 from worker.log.record import Row, RowKind
 from worker.settings import Settings
 from worker.shell.messages import decode_document
+from worker.shell.pipeline.batch import Batch, cut
+from worker.shell.pipeline.stage import BatchQueue
 from worker.shell.ports import SourceMessage
+from worker.shell.runtime import metrics
 
-__all__ = ["JOB_BYTES_MAX", "Prepared", "Preparer", "cut"]
+__all__ = ["JOB_BYTES_MAX", "Preparer"]
 
 _log = structlog.get_logger(__name__)
 
@@ -44,44 +48,60 @@ class _Item(NamedTuple):
     content: Content
 
 
-class Prepared:
-    """A batch on its way: `wait` tells when it is there, `rows` returns it."""
-
-    def __init__(self, jobs: Sequence[Future[list[Row]]]) -> None:
-        self._jobs = jobs
-
-    def wait(self, seconds: float) -> bool:
-        """Wait up to this long; return whether `rows` would answer at once."""
-        return not wait(self._jobs, seconds).not_done
-
-    def rows(self) -> list[Row]:
-        """Return one row a message, in the order of the messages; waits until all are there."""
-        return [row for job in self._jobs for row in job.result()]
-
-
 class Preparer:
     """
-    Prepares batches in worker threads.
+    The stage between intake and sequencer: at most `batches_max` batches, worked on in threads.
 
-    Each thread holds the decoded documents of one job, and what the kernels need for one text.
-
-    Use it as a context manager, or call `close`.
+    Each thread holds the decoded documents of one job, and what the kernels need for one text. The end of the
+    context drops what has not begun, and waits for what has: a job, or one document of the largest size.
     """
 
-    def __init__(self, settings: Settings, fingerprinter: Fingerprinter | None = None) -> None:
+    def __init__(self, settings: Settings, fingerprinter: Fingerprinter | None = None, batches_max: int = 4) -> None:
         self._fingerprinter = fingerprinter or Fingerprinter(settings.parameters)
         self._document_bytes_max = settings.document_bytes_max
         self._text_characters_max = settings.text_characters_max
         self._decoding_large = Lock()  # JSON of many small values takes 30 times its size: of one message at a time
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="prepare")
+        self._batches: BatchQueue[tuple[Batch, list[Future[list[Row]]]]] = BatchQueue(batches_max)
+        self._awaited_since_s: float | None = None
 
-    def submit(self, messages: Sequence[SourceMessage]) -> Prepared:
-        """Start a batch; returns at once."""
-        jobs = cut(messages, JOB_DOCUMENTS_MAX, JOB_BYTES_MAX)
-        return Prepared([self._threads.submit(self._rows, job) for job in jobs])
+    def __len__(self) -> int:
+        """Return the number of batches that `poll` has not given back yet."""
+        return len(self._batches)
 
-    def _rows(self, messages: Sequence[SourceMessage]) -> list[Row]:
-        """Return the row of each message of a job."""
+    def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
+        """Start a batch; False: there was no room for it within `wait_s`."""
+        if not self._batches.has_room(wait_s):
+            return False
+        jobs = cut(batch.messages, JOB_DOCUMENTS_MAX, JOB_BYTES_MAX)
+        self._batches.put((batch, [self._threads.submit(self.rows, job) for job in jobs]))
+        return True
+
+    def poll(self, wait_s: float | None = 0.0) -> Batch | None:
+        """Return the next batch with its rows, in order; None: it was not there within `wait_s` (None: for ever)."""
+        began_s = time.monotonic()
+        if (head := self._batches.head(wait_s)) is None:
+            return None
+        batch, jobs = head
+        self._awaited_since_s = self._awaited_since_s or time.monotonic()
+        if wait(jobs, wait_s and began_s + wait_s - time.monotonic()).not_done:
+            return None
+        batch.rows = [row for job in jobs for row in job.result()]
+        self._batches.take()
+        metrics.STAGE_S.labels("prepare").observe(time.monotonic() - self._awaited_since_s)
+        self._awaited_since_s = None
+        return batch
+
+    def close(self, *, finish: bool = True) -> None:
+        """Take no more batches; unless `finish`, drop those that are here."""
+        self._batches.close(finish=finish)
+
+    def join(self, wait_s: float) -> bool:
+        """Return whether it is closed and has given everything back within `wait_s`."""
+        return self._batches.join(wait_s)
+
+    def rows(self, messages: Sequence[SourceMessage]) -> list[Row]:
+        """Return the row of each message of a job, here and now."""
         rows: dict[int, Row] = {}
         texts: list[_Item] = []
         pages: list[_Item] = []
@@ -129,10 +149,7 @@ class Preparer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Drop what has not begun, and wait for what has: a job, or one document of the largest size."""
+        self.close(finish=False)
         self._threads.shutdown(wait=True, cancel_futures=True)
 
 
@@ -162,24 +179,9 @@ def _isolating(
 
 
 def _dead(offset: int, error: DocumentError) -> Row:
-    return Row(offset, RowKind.DEAD, "", "", 0, note=f"{error.code}: {error.text}")
+    return Row(offset, RowKind.DEAD, "", "", 0, note=str(error))
 
 
 def _failed(offset: int, error: Exception) -> Row:
     _log.error("a document could not be fingerprinted", offset=offset, exc_info=error)
     return _dead(offset, DocumentError("fingerprint-failed", f"{type(error).__name__}: {error}"))
-
-
-def cut(messages: Iterable[SourceMessage], documents_max: int, bytes_max: int) -> Iterator[list[SourceMessage]]:
-    """Cut into pieces of at most so many messages and bytes, or one message alone."""
-    piece: list[SourceMessage] = []
-    size_bytes = 0
-    for message in messages:
-        more_bytes = message.size_bytes
-        if piece and (len(piece) >= documents_max or size_bytes + more_bytes > bytes_max):
-            yield piece
-            piece, size_bytes = [], 0
-        piece.append(message)
-        size_bytes += more_bytes
-    if piece:
-        yield piece

@@ -1,12 +1,12 @@
 """
 Publishing: answers and the source offsets that they answer, batch after batch, one transaction each.
 
-    ordering thread   append, apply, answer n + 1 │ … n + 2
-                                    │ hands over in order, one waits
-    publishing thread transaction n               │ n + 1 ─┬─► committed: the replica may forget
-                          ▲              │ settled failure: once more, with a fresh membership
-                          └──────────────┤
-                                         └ doubtful failure: a new producer, and everything is read again
+    sequencer    append, apply, answer n + 1 │ … n + 2
+                               │ one batch waits
+    publishing   transaction n               │ n + 1 ─┬─► committed: the replica may forget
+                     ▲              │ settled failure: once more, with a fresh membership
+                     └──────────────┤
+                                    └ doubtful failure: a new producer, and everything is read again
 
 That a batch is judged while the one before it is being committed is safe: what stands in the log stays there, and a
 doubtful failure makes the claims of every later batch void before the next one is looked at.
@@ -14,144 +14,146 @@ doubtful failure makes the claims of every later batch void before the next one 
 
 from __future__ import annotations
 
-import contextlib
-import queue
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections import Counter, deque
+from collections.abc import Callable
+from itertools import chain
 
 import structlog
 
 from worker.errors import DocumentError, RetryError, StopError
-from worker.log.replica import Rejection
 from worker.settings import Settings
 from worker.shell.messages import VerdictBytes, encode_dead_letter
+from worker.shell.pipeline.batch import Batch
 from worker.shell.pipeline.dead_letter_log import DeadLetterLog
-from worker.shell.pipeline.ownership import Claim, Ownership
+from worker.shell.pipeline.partitions import Partitions
+from worker.shell.pipeline.stage import BatchQueue, StageThread
 from worker.shell.ports import Outgoing, Publisher, SourceMessage
 from worker.shell.runtime import metrics
-from worker.shell.runtime.fault_hooks import FaultHook, Point
+from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 
-__all__ = ["Answered", "Handover", "Publishing", "PublishingThread", "Share"]
+__all__ = ["Publishing"]
 
-_SLICE_S = 0.05
+_IDLE_S = 1.0
 
 _log = structlog.get_logger(__name__)
 
 
-class Share(NamedTuple):
-    """One partition's share of a batch: its messages with their answers, to be published under its claim."""
-
-    claim: Claim
-    stop: int
-    messages: Sequence[SourceMessage]
-    answers: Sequence[VerdictBytes | Rejection]
-
-
-class Answered(NamedTuple):
-    """A batch as the log answered it, or the reason why it must be read again."""
-
-    shares: Sequence[Share]
-    commit_metadata: str  # kept beside the offsets: the log, and how much of it had been applied
-    read_at_s: float  # monotonic
-    ended: threading.Event  # set when it is published, or is to be read again
-    failure: RetryError | None = None
-
-
-class _Written(NamedTuple):
-    """A share as messages."""
-
-    share: Share
-    outgoing: list[Outgoing]
-    outcomes: list[str]
-    dead: list[tuple[str, int, int]]  # class, partition and offset of each dead letter
-
-
 class Publishing:
-    """
-    Publishes batches in the order in which it gets them. One thread calls it.
-
-    `committed` collects what the replica may forget: (partition, offset) in the order of the commits.
-    """
+    """The last stage. Once it has failed, `submit` and `poll` raise what it failed with."""
 
     def __init__(
         self,
         settings: Settings,
         publisher: Publisher,
-        ownership: Ownership,
-        reach: FaultHook,
+        partitions: Partitions,
+        reach: FaultHook = never,
         sleep: Callable[[float], None] = time.sleep,
+        batches_max: int = 1,
     ) -> None:
         self._settings = settings
         self._publisher = publisher
-        self._ownership = ownership
+        self._partitions = partitions
         self._reach = reach
         self._sleep = sleep
         self._rewinds_in_a_row = 0
-        self.committed: deque[tuple[int, int]] = deque()
-        self.dead_letters = DeadLetterLog()
+        self._batches: BatchQueue[Batch] = BatchQueue(batches_max)
+        self._committed: deque[Batch] = deque()
+        self._dead_letters = DeadLetterLog()
+        self._thread = StageThread("publish", self._run)
 
-    def publish(self, batch: Answered) -> None:
+    def start(self) -> None:
+        """Begin to publish, on a thread of its own."""
+        self._thread.start()
+
+    def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
+        """Take a batch; False: there was no room for it within `wait_s`."""
+        self._thread.check()
+        if not self._batches.has_room(wait_s):
+            return False
+        self._batches.put(batch)
+        return True
+
+    def poll(self, wait_s: float = 0.0) -> Batch | None:  # noqa: ARG002  # nobody waits for it
+        """Return the next batch of which something is committed; its shares say what."""
+        self._thread.check()
+        return self._committed.popleft() if self._committed else None
+
+    def __len__(self) -> int:
+        """Return the number of batches that wait."""
+        return len(self._batches)
+
+    def close(self, *, finish: bool = True) -> None:
+        """Take no more batches; unless `finish`, drop those that wait behind the transaction that runs."""
+        self._batches.close(finish=finish)
+
+    def join(self, wait_s: float) -> bool:
+        """Wait for the end; False: it has not come within `wait_s`."""
+        return self._thread.join(wait_s)
+
+    def _run(self) -> None:
+        while not self._batches.join(0):
+            self.step(_IDLE_S)
+
+    def step(self, wait_s: float = 0.0) -> None:
         """
-        Publish what is still ours of a batch; a failure whose outcome is in doubt has everything read again.
+        Publish what is still ours of the next batch; a failure whose outcome is in doubt has everything read again.
 
         Raises:
             StopError: that happened too many times in a row.
         """
+        self._dead_letters.tick()
+        if self._batches.head(wait_s) is None or (batch := self._batches.take()) is None:
+            return
         try:
-            if batch.failure is not None:
+            self._drop_void(batch)
+            if batch.failure is not None and batch.shares:
                 raise batch.failure
             with metrics.STAGE_S.labels("publish").time():
-                written = [self._write(share) for share in batch.shares if self._ownership.holds(share.claim)]
-                published = self._transact(written, batch.commit_metadata)
+                self._write(batch)
+                self._transact(batch)
         except RetryError as error:
             self._read_again(error)
             return
-        finally:
-            batch.ended.set()
-        if published:  # a batch of which nothing is ours any more says nothing of the cluster
+        if batch.shares:  # a batch of which nothing is ours any more says nothing of the cluster
             self._rewinds_in_a_row = 0
             metrics.LATENCY_S.observe(time.monotonic() - batch.read_at_s)
+            self._committed.append(batch)
 
-    def _write(self, share: Share) -> _Written:
-        topics, bytes_max = self._settings, self._settings.dead_letter_bytes_max
-        outgoing: list[Outgoing] = []
-        outcomes: list[str] = []
-        dead: list[tuple[str, int, int]] = []
-        for message, answer in zip(share.messages, share.answers, strict=True):
-            if isinstance(answer, VerdictBytes):
-                outgoing.append(Outgoing(topics.topic_verdicts, answer.key, answer.value))
-                outcomes.append(answer.outcome.value)
-            else:
-                key, value, headers = encode_dead_letter(
-                    topics.topic_documents, message.partition, message.offset, message.key, message.value,
-                    DocumentError(answer.code, answer.text), bytes_max=bytes_max, is_readable=not message.defect,
-                )  # fmt: skip
-                outgoing.append(Outgoing(topics.topic_dead_letter, key, value, tuple(headers)))
-                outcomes.append("dead-letter")
-                dead.append((answer.code, message.partition, message.offset))
-        return _Written(share, outgoing, outcomes, dead)
+    def _drop_void(self, batch: Batch) -> None:
+        batch.shares = [share for share in batch.shares if self._partitions.holds(share.claim)]
 
-    def _transact(self, written: Sequence[_Written], commit_metadata: str) -> bool:
+    def _write(self, batch: Batch) -> None:
+        """Write the answers as messages."""
+        batch.outgoing = [
+            None if answer is None else self._message(message, answer)
+            for message, answer in zip(batch.messages, batch.answers, strict=True)
+        ]
+
+    def _message(self, message: SourceMessage, answer: VerdictBytes | DocumentError) -> Outgoing:
+        topics = self._settings
+        if isinstance(answer, VerdictBytes):
+            return Outgoing(topics.topic_verdicts, answer.key, answer.value)
+        key, value, headers = encode_dead_letter(
+            topics.topic_documents, message.partition, message.offset, message.key, message.value, answer,
+            bytes_max=topics.dead_letter_bytes_max, is_readable=not message.defect,
+        )  # fmt: skip
+        return Outgoing(topics.topic_dead_letter, key, value, tuple(headers))
+
+    def _transact(self, batch: Batch) -> None:
         """
         Publish in one transaction what is still ours; after a settled failure once more, with a fresh membership.
-
-        Gives False when nothing is ours any more.
 
         Raises:
             RetryError: the outcome is in doubt, or the attempts are used up.
         """
         for attempt in range(1, self._settings.retries_max + 2):
-            with self._ownership.publishing():
-                mine = [part for part in written if self._ownership.holds(part.share.claim)]
-                if not mine:
-                    return False
-                offsets = {part.share.claim.partition: part.share.stop for part in mine}
-                messages = [message for part in mine for message in part.outgoing]
+            with self._partitions.transaction():
+                self._drop_void(batch)
+                if not batch.shares:
+                    return
                 try:
-                    self._commit(messages, offsets, commit_metadata)
+                    self._commit(batch)
                 except RetryError as error:
                     metrics.RETRIES.inc()
                     if not error.settled or attempt > self._settings.retries_max:
@@ -159,25 +161,34 @@ class Publishing:
                     _log.warning("transaction aborted, trying again", cause=str(error), attempt=attempt)
                 else:
                     self._reach(Point.AFTER_COMMIT)
-                    self._ownership.mark_committed(offsets)
-                    self.committed.extend(offsets.items())
-                    self._count(mine)
-                    return True
+                    self._partitions.publish({share.claim: share.stop for share in batch.shares})
+                    self._count(batch)
+                    return
             self._sleep(min(0.05 * attempt, 0.5))
         raise AssertionError("the last attempt returns or raises")
 
-    def _count(self, parts: Sequence[_Written]) -> None:
-        for part in parts:
-            for outcome in set(part.outcomes):
-                metrics.ANSWERS.labels(outcome).inc(part.outcomes.count(outcome))
-            for letter in part.dead:
-                self.dead_letters.add(*letter)
-        metrics.BATCH_DOCUMENTS.observe(sum(len(part.outcomes) for part in parts))
+    def _commit(self, batch: Batch) -> None:
+        started_s = time.monotonic()
+        ours = chain.from_iterable(batch.outgoing[share.begin : share.end] for share in batch.shares)
+        offsets = {share.claim.partition: share.stop for share in batch.shares}
+        self._publisher.publish(
+            [message for message in ours if message], offsets, self._partitions.membership(), batch.commit_metadata
+        )
+        metrics.TRANSACTION_S.observe(time.monotonic() - started_s)
 
-    def _commit(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], commit_metadata: str) -> None:
-        started = time.monotonic()
-        self._publisher.publish(messages, offsets, self._ownership.membership, commit_metadata)
-        metrics.TRANSACTION_S.observe(time.monotonic() - started)
+    def _count(self, batch: Batch) -> None:
+        outcomes: Counter[str] = Counter()
+        for share in batch.shares:
+            for at in range(share.begin, share.end):
+                answer = batch.answers[at]
+                if isinstance(answer, DocumentError):
+                    outcomes["dead-letter"] += 1
+                    self._dead_letters.add(answer.code, share.claim.partition, batch.messages[at].offset)
+                elif answer is not None:
+                    outcomes[answer.outcome] += 1
+        for outcome, count in outcomes.items():
+            metrics.ANSWERS.labels(outcome).inc(count)
+        metrics.BATCH_DOCUMENTS.observe(outcomes.total())
 
     def _read_again(self, error: RetryError) -> None:
         """Let everything be read again from the committed offsets, but not for ever."""
@@ -191,82 +202,6 @@ class Publishing:
             self._publisher.open()
         except RetryError as failure:
             _log.warning("the transaction in doubt stays open for now", cause=str(failure))
-        self._ownership.rewind()
+        self._partitions.rewind()
         metrics.REWINDS.inc()
         self._sleep(min(0.05 * self._rewinds_in_a_row, 0.5))
-
-
-class Handover(Protocol):
-    """How batches get from the ordering thread to `Publishing`."""
-
-    def offer(self, batch: Answered, meanwhile: Callable[[], object]) -> None:
-        """Hand a batch over; while there is no room for it `meanwhile` is called."""
-
-    def check(self) -> None:
-        """Raise what publishing has failed with; it may be long until there is another batch to offer."""
-
-    def finish(self, meanwhile: Callable[[], object]) -> None:
-        """Wait until all that were handed over have been published."""
-
-    def abandon(self, wait_s: float) -> None:
-        """Publish nothing more."""
-
-
-class PublishingThread:
-    """
-    Runs `publish` for batch after batch on a thread of its own; one batch may wait.
-
-    What `publish` raises comes out of the next call, and nothing is published after it: while there is no batch to
-    offer, `check` is to be called.
-    """
-
-    def __init__(self, publish: Callable[[Answered], None]) -> None:
-        self._publish = publish
-        self._batches: queue.Queue[Answered | None] = queue.Queue(1)
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="publish", daemon=True)
-        self._thread.start()
-
-    def offer(self, batch: Answered, meanwhile: Callable[[], object]) -> None:
-        """Hand a batch over; while there is no room for it `meanwhile` is called, many times a second."""
-        while not self._put(batch):
-            meanwhile()
-
-    def check(self) -> None:
-        """Raise what publishing has failed with."""
-        if self._failure is not None:
-            raise self._failure
-
-    def finish(self, meanwhile: Callable[[], object]) -> None:
-        """Take no more batches, and wait until all that were handed over have been published."""
-        while not self._put(None):
-            meanwhile()
-        while self._thread.is_alive():
-            self._thread.join(_SLICE_S)
-            meanwhile()
-        self.check()
-
-    def abandon(self, wait_s: float) -> None:
-        """Let the transaction that runs come to its end, and drop what waits behind it."""
-        self._failure = self._failure or StopError("the ordering thread has ended")
-        with contextlib.suppress(queue.Full):
-            self._batches.put(None, timeout=wait_s)
-        self._thread.join(wait_s)
-
-    def _put(self, batch: Answered | None) -> bool:
-        self.check()
-        try:
-            self._batches.put(batch, timeout=_SLICE_S)
-        except queue.Full:
-            return False
-        return True
-
-    def _run(self) -> None:
-        while (batch := self._batches.get()) is not None:
-            if self._failure is not None:
-                batch.ended.set()  # emptied, so that nobody waits for room
-                continue
-            try:
-                self._publish(batch)
-            except BaseException as error:
-                self._failure = error

@@ -1,30 +1,32 @@
 """
-The worker: puts the parts together, runs them, and takes them apart again in the right order.
+The worker: puts the stages together, runs them, and takes them apart again in the right order.
 
-    intake thread     source consumer                       ──► bounded queue of batches
-    prepare threads   decode, extract, fingerprint
-    main thread       log reader and writer, replica        ──► one batch waits
-    publish thread    transactional producer
-    watchdog          ends the process when a call outlives its limit
+    thread       reads and writes                does                                 hands on by
+    intake       source consumer                 poll, gather                         a queue of queue_batches_max
+    prepare …    nothing                         decode, extract, fingerprint         the same: a batch keeps its place
+    sequencer    log, replica                    append, apply, answer                a queue of 1
+    publish      transactional producer          encode, commit                       a list back to the sequencer
+
+    watchdog     ends the process when a call outlives its limit
+    incarnation  asks for the topics' ids; commits for the group's offsets; health answers /metrics and /readyz
+
+The sequencer is the thread that calls `run`. Intake, sequencer and publish share `Partitions`, and nothing else.
 """
 
 from __future__ import annotations
 
-import queue
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib.metadata import version
-from typing import Any
 
 import structlog
 
 from worker.core.fingerprint import Fingerprinter
 from worker.core.warm import warm_up_documents
-from worker.errors import DefinitionError, NeardupError, StopError
+from worker.errors import DefinitionError, NeardupError
 from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity
 from worker.settings import DECIDING, Settings
@@ -43,12 +45,12 @@ from worker.shell.kafka import config as kafka_config
 from worker.shell.pipeline import admission
 from worker.shell.pipeline.commits import Commits
 from worker.shell.pipeline.incarnation import Incarnation
-from worker.shell.pipeline.intake import Batch, Intake
-from worker.shell.pipeline.loop import Loop, Surroundings
-from worker.shell.pipeline.ordering import Ordering
-from worker.shell.pipeline.ownership import Ownership
+from worker.shell.pipeline.intake import Intake
+from worker.shell.pipeline.partitions import Partitions
 from worker.shell.pipeline.prepare import Preparer
-from worker.shell.pipeline.publishing import Publishing, PublishingThread
+from worker.shell.pipeline.publishing import Publishing
+from worker.shell.pipeline.replicated_log import ReplicatedLog
+from worker.shell.pipeline.sequencer import Sequencer
 from worker.shell.ports import GroupSource
 from worker.shell.runtime import interpreter, metrics
 from worker.shell.runtime.fault_hooks import FaultHook, from_setting
@@ -62,16 +64,18 @@ __all__ = ["run"]
 _log = structlog.get_logger(__name__)
 
 
-def run(settings: Settings) -> None:
+def run(settings: Settings, stop: threading.Event, on_serving: Callable[[], None] = lambda: None) -> None:
     """
-    Run one worker until SIGTERM or SIGINT; returns when it has left the group.
+    Run one worker until `stop` is set; returns when it has left the group.
+
+    Args:
+        on_serving: called when the log is applied: from here on documents are read, and there is something to finish.
 
     Raises:
         StopError: settings, topics or log are wrong, or the cluster went away for too long; the text says the remedy.
         FencedError: another process has taken over this worker id.
     """
-    started = time.monotonic()
-    reach = from_setting(settings.fault)
+    started_s = time.monotonic()
     admin = Admin(kafka_config.admin(settings), settings.call_timeout_s)
     found, problems = topics.require(admin, settings)
     for problem in problems:
@@ -84,12 +88,10 @@ def run(settings: Settings) -> None:
         stack.enter_context(HealthServer(settings.metrics_host, settings.metrics_port, readiness, status.to_dict))
         fingerprinter = Fingerprinter(settings.parameters)
         warm_up_documents(fingerprinter)
-        watchdog = Watchdog()
-        stack.callback(watchdog.close)
-        checkpoint = _checkpoint(settings, admin, found, reach)
+        checkpoint = _checkpoint(settings, admin, found)
         replica = Replica(settings.definition) if checkpoint is None else checkpoint.restore()
         replica.warm_up()
-        ordering = _ordering(settings, replica, found[settings.topic_fingerprints].topic_id.hex(), stack)
+        log = _replicated_log(settings, replica, found[settings.topic_fingerprints].topic_id.hex(), stack)
         documents = found[settings.topic_documents]
         ask = partial(admission.committed, settings, documents.partitions)
         committed = ask()
@@ -97,7 +99,7 @@ def run(settings: Settings) -> None:
         commits = Commits(lambda: admission.offsets(ask()), settings.snapshot_interval_s)
         stack.callback(commits.close)
 
-        def tick() -> None:
+        def on_idle() -> None:
             if told := commits.take():
                 replica.serve(documents.topic_id, told)
             if checkpoint is not None:
@@ -106,32 +108,19 @@ def run(settings: Settings) -> None:
         read = (settings.topic_documents, settings.topic_fingerprints)
         incarnation = Incarnation(admin, {name: found[name].topic_id for name in read})
         stack.callback(incarnation.close)
-        records = ordering.restore(tick)
+        records = log.restore(on_idle, stop)
+        if stop.is_set():
+            return
         readiness.needs("log replayed", lambda: True)
-        admission.check(settings, admin, committed, ordering)
+        admission.check(settings, admin, committed, log)
         _log.info(
             "log applied",
             records=records,
-            next_offset=ordering.replica.next_offset,
-            documents=ordering.replica.documents,
-            seconds=round(time.monotonic() - started, 2),
+            next_offset=replica.next_offset,
+            documents=replica.documents,
+            seconds=round(time.monotonic() - started_s, 2),
         )
-        publisher = _publisher(settings, watchdog, reach)
-        publisher.open()
-        stack.callback(publisher.close)
-        preparer = stack.enter_context(Preparer(settings, fingerprinter))
-        interpreter.tune()
-        _serve(
-            settings,
-            ordering,
-            publisher,
-            preparer,
-            watchdog,
-            reach,
-            readiness,
-            incarnation,
-            between=tick,
-        )
+        _serve(settings, stop, log, fingerprinter, incarnation, readiness, on_serving=on_serving, on_idle=on_idle)
         if checkpoint is not None:
             checkpoint.save(replica)
 
@@ -149,7 +138,7 @@ def _of_one_definition(settings: Settings) -> Iterator[None]:
         ) from error
 
 
-def _checkpoint(settings: Settings, admin: Admin, found: Mapping[str, Topic], reach: FaultHook) -> Checkpoint | None:
+def _checkpoint(settings: Settings, admin: Admin, found: Mapping[str, Topic]) -> Checkpoint | None:
     """Return the folder of snapshots, if there is one."""
     if settings.state_dir is None:
         return None
@@ -161,12 +150,12 @@ def _checkpoint(settings: Settings, admin: Admin, found: Mapping[str, Topic], re
         settings.worker_id,
         settings.snapshot_interval_s,
         on_disk_from=settings.originals_on_disk_from,
-        reach=reach,
+        reach=from_setting(settings.fault),
     )
 
 
-def _ordering(settings: Settings, replica: Replica, log_id: str, stack: ExitStack) -> Ordering:
-    """Make the two ends of the log."""
+def _replicated_log(settings: Settings, replica: Replica, log_id: str, stack: ExitStack) -> ReplicatedLog:
+    """Connect a replica to the two ends of its log."""
     reader = LogConsumer(
         kafka_config.log_consumer(settings), settings.topic_fingerprints, replica.next_offset, settings.call_timeout_s,
         expires=settings.definition.retention.expire_after_ms > 0,
@@ -175,7 +164,7 @@ def _ordering(settings: Settings, replica: Replica, log_id: str, stack: ExitStac
     stack.callback(reader.close)
     stack.callback(writer.close)
     author = replica.definition.author(admission.author_name(settings))
-    return Ordering(replica, reader, writer, author, settings.record_bytes_max, log_id, settings.record_format)
+    return ReplicatedLog(replica, reader, writer, author, settings.record_bytes_max, log_id, settings.record_format)
 
 
 def _publisher(settings: Settings, watchdog: Watchdog, reach: FaultHook) -> TransactionalPublisher:
@@ -196,79 +185,68 @@ def _publisher(settings: Settings, watchdog: Watchdog, reach: FaultHook) -> Tran
 
 def _serve(
     settings: Settings,
-    ordering: Ordering,
-    publisher: TransactionalPublisher,
-    preparer: Preparer,
-    watchdog: Watchdog,
-    reach: FaultHook,
-    readiness: Readiness,
+    stop: threading.Event,
+    log: ReplicatedLog,
+    fingerprinter: Fingerprinter,
     incarnation: Incarnation,
+    readiness: Readiness,
     *,
-    between: Callable[[], None],
+    on_serving: Callable[[], None],
+    on_idle: Callable[[], None],
 ) -> None:
     """Answer documents until told to stop; then finish what has been read, leave the group and return."""
-    ownership = Ownership()
-    batches: queue.Queue[Batch | None] = queue.Queue(settings.queue_batches_max)
+    reach, partitions = from_setting(settings.fault), Partitions(settings.call_timeout_s)
+    with ExitStack() as stack:
+        watchdog = stack.enter_context(Watchdog())
+        publisher = _publisher(settings, watchdog, reach)
+        publisher.open()
+        stack.callback(publisher.close)
+        preparer = stack.enter_context(Preparer(settings, fingerprinter, settings.queue_batches_max))
+        interpreter.tune()
 
-    def connect(on_assigned: Any, on_revoked: Any, on_lost: Any) -> GroupSource:
-        source = GroupConsumer(
-            kafka_config.group_consumer(settings), settings.topic_documents, settings.call_timeout_s,
-            on_assigned, on_revoked, on_lost, incarnation.look,
-        )  # fmt: skip
-        _observe(settings, ordering, source, ownership, batches)
-        readiness.needs("member of the group", lambda: ownership.membership is not None and source.is_member())
-        return source
+        def connect() -> GroupSource:
+            source = GroupConsumer(
+                kafka_config.group_consumer(settings), settings.topic_documents, settings.call_timeout_s,
+                partitions.assign, partitions.revoke, partitions.lose, incarnation.look,
+            )  # fmt: skip
+            metrics.watch_source(lambda: _lags(partitions.published(), source))
+            readiness.needs("member of the group", lambda: partitions.membership() is not None and source.is_member())
+            return source
 
-    intake = Intake(settings, connect, preparer, ownership, batches, watchdog, reach)
-    thread = threading.Thread(target=intake.run, name="intake", daemon=True)
+        intake = Intake(settings, connect, preparer, partitions, watchdog, reach)
+        publishing = Publishing(settings, publisher, partitions, reach)
+        topic_id = incarnation.topics[settings.topic_documents]
+        sequencer = Sequencer(settings, topic_id, log, partitions, preparer, publishing, watchdog, reach=reach)
 
-    readiness.needs("member of the group", lambda: False)
-    readiness.needs("not stopping", lambda: not intake.stopping.is_set())
+        def between_batches() -> None:
+            if stop.is_set():
+                intake.close()
+                sequencer.close()
+            incarnation.check()
+            on_idle()
 
-    def stop(number: int, _frame: object) -> None:
-        _log.info("stopping", signal=signal.Signals(number).name)
-        intake.stopping.set()
-
-    previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-
-    publishing = Publishing(settings, publisher, ownership, reach)
-
-    def between_batches() -> None:
-        incarnation.check()
-        publishing.dead_letters.tick()
-        between()
-
-    loop = Loop(
-        settings, incarnation.topics[settings.topic_documents], ordering,
-        PublishingThread(publishing.publish), publishing.committed, ownership, batches,
-        Surroundings(watchdog, reach, intake.stopping, between_batches),
-    )  # fmt: skip
-    thread.start()
-    _log.info("worker runs", worker_id=settings.worker_id, group=settings.group, bootstrap=settings.bootstrap)
-    try:
-        loop.run()
-    finally:
-        intake.stopping.set()
-        intake.answered.set()
-        _drain(batches, thread, settings.call_timeout_s)
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-    if isinstance(intake.failure, NeardupError):
-        incarnation.look()  # which would be the better reason
-        raise intake.failure
-    if intake.failure is not None:
-        raise StopError(f"the intake thread failed: {intake.failure!r}") from intake.failure
+        readiness.needs("member of the group", lambda: False)
+        readiness.needs("not stopping", lambda: not stop.is_set())
+        _observe(settings, log, preparer)
+        on_serving()
+        intake.start()
+        publishing.start()
+        _log.info("worker runs", worker_id=settings.worker_id, group=settings.group, bootstrap=settings.bootstrap)
+        try:
+            sequencer.run(between_batches)
+        finally:
+            preparer.close(finish=False)  # after a failure: the intake may be waiting for room
+            intake.join(settings.call_timeout_s)
+        try:
+            intake.poll()
+        except NeardupError:
+            incarnation.look()  # which would be the better reason
+            raise
     _log.info("worker has left the group")
 
 
-def _observe(
-    settings: Settings,
-    ordering: Ordering,
-    source: GroupConsumer,
-    ownership: Ownership,
-    batches: queue.Queue[Batch | None],
-) -> None:
-    """Connect the gauges that are asked at each scrape."""
+def _observe(settings: Settings, log: ReplicatedLog, preparer: Preparer) -> None:
+    """Say what runs here, and connect the gauges that are asked at each scrape."""
     definition = settings.definition
     metrics.BUILD.info(
         {
@@ -280,24 +258,10 @@ def _observe(
             "group": settings.group,
         }
     )
-    metrics.QUEUED_BATCHES.set_function(batches.qsize)
-    metrics.LOG_LAG.set_function(ordering.behind)
-    metrics.PENDING_BATCHES.set_function(lambda: sum(map(len, list(ordering.replica.pending.values()))))
-
-    def lags() -> dict[int, int]:
-        committed = dict(ownership.committed)
-        ends = source.ends(list(committed))
-        return {part: max(end - max(committed.get(part, 0), 0), 0) for part, end in ends.items()}
-
-    metrics.watch_source(lags)
+    metrics.QUEUED_BATCHES.set_function(preparer.__len__)
+    metrics.LOG_LAG.set_function(log.behind)
 
 
-def _drain(batches: queue.Queue[Batch | None], thread: threading.Thread, wait_s: float) -> None:
-    """Let the intake thread end, which may be waiting for room in the queue."""
-    deadline = time.monotonic() + wait_s
-    while thread.is_alive() and time.monotonic() < deadline:
-        try:
-            batches.get(timeout=0.05)
-        except queue.Empty:
-            continue
-    thread.join(0.1)
+def _lags(published: Mapping[int, int], source: GroupConsumer) -> dict[int, int]:
+    ends = source.ends(list(published))
+    return {partition: max(end - max(published[partition], 0), 0) for partition, end in ends.items()}

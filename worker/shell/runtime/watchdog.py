@@ -54,12 +54,22 @@ class Watchdog:
         finally:
             del self._running[token]
 
+    def running(self) -> list[str]:
+        """Return what is being done under a limit."""
+        return [doing for doing, _, _ in list(self._running.values())]
+
     def _watch(self) -> None:
         while not self._stopped.wait(0.25):
             now = time.monotonic()
             for doing, limit_s, deadline in list(self._running.values()):
                 if now > deadline:
                     self._on_hang(doing, limit_s)
+
+    def __enter__(self) -> Watchdog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Stop watching."""

@@ -1,47 +1,33 @@
-"""
-The ordered part of the pipeline, the same for Kafka and for files: append what the log lacks, apply, answer.
-
-`Ordering` owns a replica and the two ends of the log. It gives what to publish and publishes nothing itself.
-"""
+"""A replica and the two ends of its log, the same for Kafka and for files: append what the log lacks, and apply it."""
 
 from __future__ import annotations
 
 import bisect
+import threading
 import time
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import NamedTuple
 
 import structlog
 
 from worker.core.chance import CHANCE_MAX, chance, documents_supported
 from worker.errors import StopError
 from worker.log.acceptance import Ignored
-from worker.log.record import FORMAT_VERSION, Author, Row, Section, Source, encode
-from worker.log.replica import Replica, Writer, Written
+from worker.log.record import FORMAT_VERSION, Author, Row, Section, encode
+from worker.log.replica import Replica
 from worker.shell.kafka.commit_metadata import CommitMetadata, digest
 from worker.shell.ports import LogEntry, LogReader, LogWriter
 from worker.shell.runtime import metrics
 
 _log = structlog.get_logger(__name__)
 
-__all__ = ["PATIENCE_S", "Ordering", "Part"]
+__all__ = ["PATIENCE_S", "ReplicatedLog"]
 
 PATIENCE_S = 120.0  # longer than a new leader takes
 CHANCE_FROM = 100_000  # originals from which on chance is worked out: it takes half a second, once
 
 
-class Part(NamedTuple):
-    """What a worker read of one source: offsets [first, stop), a row for each message, what it knows as committed."""
-
-    source: Source
-    first: int
-    stop: int
-    committed: int
-    rows: Sequence[Row]
-
-
-class Ordering:
+class ReplicatedLog:
     """A replica that follows the log, and the worker's way to add to it."""
 
     def __init__(
@@ -65,12 +51,14 @@ class Ordering:
         self._told: set[Ignored] = set()
         self._has_warned = False
 
-    def restore(self, between: Callable[[], None] = lambda: None) -> int:
+    def restore(self, on_idle: Callable[[], None] = lambda: None, stop: threading.Event | None = None) -> int:
         """
         Apply the log from where the replica stands to its present end; return the number of records.
 
         Args:
-            between: called again and again while the replica stands still, to take a snapshot of a long way.
+            on_idle: called again and again while the replica stands still, to take a snapshot of a long way.
+
+            stop: ends it before the end.
 
         Raises:
             StopError: the log starts after that point or ends before it: it was truncated or recreated. Or it has given
@@ -87,9 +75,11 @@ class Ordering:
             raise StopError(f"the replica stands at offset {at}, past the log's end ({high}): the topic was recreated")
         records = 0
         progress_s = time.monotonic()
-        while (position := max(self.replica.next_offset, self._reader.position())) < high:
+        while (position := max(self.replica.next_offset, self._reader.position())) < high and not (
+            stop and stop.is_set()
+        ):
             records += self.follow(1.0)
-            between()
+            on_idle()
             now_s = time.monotonic()
             if max(self.replica.next_offset, self._reader.position()) > position:
                 progress_s = now_s
@@ -132,12 +122,11 @@ class Ordering:
                 remedy="`neardup plan --documents N` says which rules serve more; `neardup rebuild` changes them",
             )
 
-    def missing(self, parts: Sequence[Part]) -> list[Section]:
-        """Return what of these parts the log does not hold yet."""
+    def missing(self, section: Section) -> list[Section]:
+        """Return what of a section the log does not hold yet."""
         return [
-            Section(part.source, gap.first, gap.stop, part.committed, _between(part.rows, gap.first, gap.stop))
-            for part in parts
-            for gap in self.replica.missing(part.source, part.first, part.stop)
+            section._replace(first=gap.first, stop=gap.stop, rows=_between(section.rows, gap.first, gap.stop))
+            for gap in self.replica.missing(section.source, section.first, section.stop)
         ]
 
     def append(self, sections: Sequence[Section]) -> None:
@@ -189,10 +178,6 @@ class Ordering:
         return CommitMetadata(
             self._log_id, stop, digest(last.value) if last is not None and last.offset + 1 == stop else ""
         )
-
-    def answers(self, part: Part, topic: str, write: Writer[Written]) -> list[Written]:
-        """Return the log's answer to each row of a part, in order, as `write` writes it."""
-        return self.replica.written(part.source, [row.offset for row in part.rows], topic, write)
 
 
 def _between(rows: Sequence[Row], first: int, stop: int) -> Sequence[Row]:
