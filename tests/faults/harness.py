@@ -359,5 +359,6 @@ class Deployment:
             found.append(((verdict.source_partition, verdict.source_offset), said(verdict)))
         for message in self.read(self.settings.topic_dead_letter):
             letter = decode_dead_letter(message.key, message.value, message.headers)
-            found.append(((letter.source_partition, letter.source_offset), said(DocumentError(letter.code, letter.text))))
+            error = DocumentError(letter.code, letter.text)
+            found.append(((letter.source_partition, letter.source_offset), said(error)))
         return found

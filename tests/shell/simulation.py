@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tests.oracle import Oracle, Said, said
 from worker.core.search import SearchRules
-from worker.core.verdict import Verdict
 from worker.errors import DocumentError, FencedError, RetryError
 from worker.log.definition import Definition, is_declaration
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Section, Source, encode
@@ -76,8 +75,7 @@ class World:
         self.log = MemoryLog(lambda: self.log.stop)
         self.sources = [[self._row(part, offset) for offset in range(documents)] for part in range(partitions)]
         self.committed: dict[int, int] = {}
-        self.published: list[tuple[int, int, Said]] = []
-        self.messages: list[Published] = []  # the same, as they stand in the topics
+        self.messages: list[Published] = []  # as they stand in the topics of answers
         self.generation = 0
         self.owners: dict[int, int] = {}  # partition -> member
         self.epochs: Counter[str] = Counter()  # of transactional ids
@@ -113,16 +111,29 @@ class World:
 
     def commit(self, messages: Sequence[Outgoing], offsets: Mapping[int, int]) -> None:
         """Make answers and offsets visible together."""
-        for message in messages:
-            self.messages.append(Published(message.key, message.value, message.headers, bool(message.headers)))
+        self.messages += [
+            Published(message.key, message.value, message.headers, bool(message.headers)) for message in messages
+        ]
+        self.committed.update(offsets)
+
+    def published(self) -> Iterator[tuple[int, int, Said]]:
+        """Yield partition, offset and answer of each message."""
+        for message in self.messages:
             if message.headers:
                 letter = decode_dead_letter(message.key, message.value, message.headers)
-                answer: Verdict | DocumentError = DocumentError(letter.code, letter.text)
-                self.published.append((letter.source_partition, letter.source_offset, said(answer)))
+                error = DocumentError(letter.code, letter.text)
+                yield letter.source_partition, letter.source_offset, said(error)
             else:
                 verdict = decode_verdict(message.value or b"")
-                self.published.append((verdict.source_partition, verdict.source_offset, said(verdict)))
-        self.committed.update(offsets)
+                yield verdict.source_partition, verdict.source_offset, said(verdict)
+
+    def rebalance(self, owners: Mapping[int, int], members: Iterable[GroupMember]) -> None:
+        """Give partitions to these members' numbers; the live members of a cooperative group give theirs up first."""
+        for member in members:
+            leaving = [partition for partition in member.owned if owners[partition] != member.member]
+            if leaving:
+                member.revoke(leaving)
+        self.owners, self.generation = dict(owners), self.generation + 1
 
 
 class RowLookup:
@@ -230,6 +241,7 @@ class GroupMember:
         self.owned: dict[int, int] = {}  # partition -> position
         self.kicked = False
         self._generation = -1
+        self._is_paused = False
 
     def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
         """Learn of a rebalance, then give a few messages."""
@@ -237,6 +249,8 @@ class GroupMember:
         if self._generation != self._world.generation:
             self._rebalance()
         messages: list[SourceMessage] = []
+        if self._is_paused:
+            return messages
         for partition in self._world.random.sample(sorted(self.owned), len(self.owned)):
             first = self.owned[partition]
             stop = min(first + self._world.random.randint(0, 4), len(self._world.sources[partition]))
@@ -275,17 +289,20 @@ class GroupMember:
         self.owned.update({partition: offset or 0 for partition, offset in offsets.items() if partition in self.owned})
 
     def pause(self) -> None:
-        """Time does not exist."""
+        """Give nothing more."""
+        self._is_paused = True
 
     def resume(self) -> None:
-        """Time does not exist."""
+        """Give messages again."""
+        self._is_paused = False
 
-    def membership(self) -> Membership:
-        """Return member and generation."""
-        return Membership(self.member, self._generation)
+    def membership(self) -> Membership | None:
+        """Return member and generation; None before the first rebalance."""
+        return None if self._generation < 0 else Membership(self.member, self._generation)
 
     def close(self) -> None:
         """Leave."""
+        self.revoke(sorted(self.owned))
 
 
 class Transactions:
@@ -313,7 +330,7 @@ class Transactions:
         if self._epoch != self._world.epochs[self._id]:
             raise FencedError("fenced")
         members = set(self._world.owners.values())
-        if membership.generation != self._world.generation or membership.member not in members:
+        if (membership.member not in members) or membership.generation != self._world.generation:
             raise RetryError("illegal generation", settled=True)
         if self._world.chance(0.05):
             raise RetryError("coordinator moved", settled=True)
@@ -447,13 +464,9 @@ class History:
         if not members:
             return
         owners = {partition: world.random.choice(members) for partition in range(len(world.sources))}
-        for worker in self.workers.values():
-            leaving = [part for part in worker.source.owned if owners[part] != worker.member]
-            if leaving:
-                worker.source.revoke(leaving)
         for worker in self.stopped.values():
             worker.source.kicked = True
-        world.owners, world.generation = owners, world.generation + 1
+        world.rebalance(owners, [worker.source for worker in self.workers.values()])
 
     def _act(self, worker_id: str, worker: SimulatedWorker) -> None:
         try:
@@ -510,13 +523,14 @@ class History:
     def check(self) -> None:
         """Hold the whole history against the rules."""
         world = self.world
-        answered = Counter((partition, offset) for partition, offset, _ in world.published)
+        published = list(world.published())
+        answered = Counter((partition, offset) for partition, offset, _ in published)
         wanted = Counter((part, row.offset) for part, rows in enumerate(world.sources) for row in rows)
         assert answered == wanted, f"lost {wanted - answered}, repeated {answered - wanted}"
         oracle = Oracle.of(world.definition)
         for entry in world.log.entries:
             oracle.apply(entry.value, entry.timestamp_ms)
-        for partition, offset, answer in world.published:
+        for partition, offset, answer in published:
             assert answer == oracle.answers[Source(TOPIC_ID, partition), offset], (partition, offset)
         report = check(
             world.definition,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -119,28 +121,51 @@ def test_no_batch_is_larger_than_its_limit(sizes: list[tuple[int, int, int]]) ->
         assert (covered[0][0], covered[-1][1]) == (0, count) if covered else count == 0
 
 
+class Noting(Watchdog):
+    """Knows what is being done under a limit."""
+
+    def __init__(self) -> None:
+        self.doing: list[str] = []
+
+    @contextmanager
+    def limit(self, doing: str, limit_s: float) -> Iterator[None]:
+        """Note it while it lasts."""
+        self.doing.append(doing)
+        yield
+        self.doing.pop()
+
+
 def test_a_source_that_never_returns_is_the_watchdogs() -> None:
     """Each call into the source runs under a limit: nothing else could end a worker whose intake hangs."""
-    watched: list[str] = []
-    watchdog = Watchdog()
+    watched: list[tuple[str, ...]] = []
+    watchdog, left, stays = Noting(), threading.Event(), threading.Event()
+
+    def note() -> None:
+        watched.append(tuple(watchdog.doing))
 
     class Watched(Polls):
         def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
-            watched.extend(watchdog.running())
+            note()
+            if watched[-1] == ("staying in the group",):
+                stays.set()
             return super().poll(messages_max, wait_s)
 
         def committed(self, partitions: Sequence[int]) -> dict[int, int | None]:
-            watched.extend(watchdog.running())
+            note()
             return dict.fromkeys(partitions)
 
+        def seek(self, offsets: Mapping[int, int | None]) -> None:
+            note()
+
         def close(self) -> None:
-            watched.extend(watchdog.running())
+            note()
+            left.set()
 
     def connect() -> Watched:
-        watched.extend(watchdog.running())
-        return source
+        note()
+        return Watched(messages(0, 0, 1))
 
-    source, partitions = Watched(messages(0, 0, 1)), Partitions()
+    partitions = Partitions()
     reading = Intake(Settings(), connect, Next(9), partitions, watchdog)
     reading.step()
     partitions.assign({0: 0})
@@ -148,11 +173,13 @@ def test_a_source_that_never_returns_is_the_watchdogs() -> None:
     reading.step()
     reading.close()
     reading.start()
-    source.polls = [lambda: (reading.join(0) and []) or []]  # the first one that only stays in the group
-    assert reading.join(60)
-    assert set(watched) >= {"joining the group", "reading the source", "going back in the source", "leaving the group"}
-    assert watchdog.running() == []
-    watchdog.close()
+    assert stays.wait(60) and not left.is_set()
+    assert reading.join(60) and left.is_set()
+    reading.poll()
+    joining, back = ("joining the group",), ("going back in the source",)
+    read, stay, leave = ("reading the source",), ("staying in the group",), ("leaving the group",)
+    assert watched[:5] == [joining, read, back, back, read]
+    assert set(watched[5:-1]) == {stay} and watched[-1] == leave and watchdog.doing == []
 
 
 def test_what_comes_while_the_source_is_paused_is_read_again() -> None:

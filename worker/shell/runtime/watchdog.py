@@ -54,10 +54,6 @@ class Watchdog:
         finally:
             del self._running[token]
 
-    def running(self) -> list[str]:
-        """Return what is being done under a limit."""
-        return [doing for doing, _, _ in list(self._running.values())]
-
     def _watch(self) -> None:
         while not self._stopped.wait(0.25):
             now = time.monotonic()

@@ -1,0 +1,306 @@
+"""A member of the group and its publisher: what the simulated ones and Apache Kafka's both promise."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from typing import Any, Protocol
+
+import pytest
+
+from tests.shell.simulation import GroupMember, Transactions, World
+from worker.errors import FencedError, RetryError
+from worker.settings import Settings
+from worker.shell.kafka import (
+    Admin,
+    Feeder,
+    GroupConsumer,
+    GroupOffsets,
+    Scope,
+    TopicReader,
+    TransactionalPublisher,
+    topics,
+)
+from worker.shell.kafka import config as kafka_config
+from worker.shell.ports import GroupSource, Outgoing, Publisher, SourceMessage
+
+PARTITIONS = 2
+DOCUMENTS = 20
+POLLS_MAX = 600
+
+Diary = list[tuple[str, str, tuple[int, ...]]]
+"""Who, what, and of which partitions, in the order in which it happened."""
+
+
+class Group(Protocol):
+    """A group that reads a topic of some documents, and what it has published."""
+
+    topic: str  # of answers
+
+    def join(self, assigned: Callable[..., None], gone: Callable[..., None]) -> GroupSource:
+        """Add a member."""
+
+    def publisher(self, worker_id: str) -> Publisher:
+        """Return one under this id."""
+
+    def committed(self) -> dict[int, int]:
+        """Return the offsets that the group has committed, of the partitions that have one."""
+
+    def published(self) -> list[bytes | None]:
+        """Return the keys of all committed messages, in order."""
+
+    def close(self) -> None:
+        """End."""
+
+
+class SimulatedGroup:
+    """The simulation's world, without faults."""
+
+    topic = "answers"
+
+    def __init__(self) -> None:
+        self._world = World(0, PARTITIONS, DOCUMENTS // PARTITIONS)
+        self._world.faults = False
+        self._members: list[GroupMember] = []
+
+    def join(self, assigned: Callable[..., None], gone: Callable[..., None]) -> GroupSource:
+        """Add a member; the group is spread anew at once."""
+        member = GroupMember(self._world, len(self._members), (assigned, gone, gone))
+        self._members.append(member)
+        owners = {partition: partition % len(self._members) for partition in range(PARTITIONS)}
+        self._world.rebalance(owners, self._members)
+        return member
+
+    def publisher(self, worker_id: str) -> Publisher:
+        """Take over the id."""
+        return Transactions(self._world, worker_id)
+
+    def committed(self) -> dict[int, int]:
+        """As the world has them."""
+        return dict(self._world.committed)
+
+    def published(self) -> list[bytes | None]:
+        """As the world has them."""
+        return [message.key for message in self._world.messages]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class KafkaGroup:
+    """Topics and a group of its own on a cluster."""
+
+    def __init__(self, bootstrap: str) -> None:
+        name = uuid.uuid4().hex
+        self._settings = Settings(
+            bootstrap=bootstrap, group=name, partitions=PARTITIONS, call_timeout_s=30, topic_documents=f"{name}.d",
+            topic_fingerprints=f"{name}.f", topic_verdicts=f"{name}.v", topic_dead_letter=f"{name}.l",
+        )  # fmt: skip
+        self.topic = self._settings.topic_verdicts
+        topics.create(Admin(kafka_config.admin(self._settings), 30), self._settings)
+        feeder = Feeder(kafka_config.feeder(self._settings), self._settings.topic_documents)
+        for number in range(DOCUMENTS):
+            feeder.send(b"%d" % number, b"v")
+        assert feeder.flush(60) == 0 and feeder.delivered == DOCUMENTS
+        self._open: list[Any] = []
+
+    def join(self, assigned: Callable[..., None], gone: Callable[..., None]) -> GroupSource:
+        """Subscribe."""
+        config = kafka_config.group_consumer(self._settings)
+        self._open.append(GroupConsumer(config, self._settings.topic_documents, 30, assigned, gone, gone))
+        return self._open[-1]  # type: ignore[no-any-return]
+
+    def publisher(self, worker_id: str) -> Publisher:
+        """Make one; `open` takes over the id."""
+        settings = self._settings.model_copy(update={"worker_id": worker_id})
+        scope = Scope(
+            settings.topic_documents, (self.topic,), kafka_config.group_offsets(settings), settings.topic_fingerprints
+        )
+        self._open.append(TransactionalPublisher(kafka_config.publisher(settings), scope, 30, 60))
+        return self._open[-1]  # type: ignore[no-any-return]
+
+    def committed(self) -> dict[int, int]:
+        """Ask from outside."""
+        config = kafka_config.group_offsets(self._settings)
+        with closing(GroupOffsets(config, self._settings.topic_documents, PARTITIONS, 30)) as offsets:
+            return {part: offset for part, (offset, _) in offsets.get().items() if offset is not None}
+
+    def published(self) -> list[bytes | None]:
+        """Read the topic of answers to its end."""
+        partitions = {self.topic: self._settings.partitions}
+        found = []
+        with closing(TopicReader(kafka_config.reader(self._settings), partitions, 30, from_beginning=True)) as reader:
+            while not reader.at_end():
+                found += [message.key for message in reader.read(0.2)]
+        return found
+
+    def close(self) -> None:
+        """End all clients."""
+        for client in reversed(self._open):
+            client.close()
+
+
+@pytest.fixture(params=["simulated", pytest.param("kafka", marks=pytest.mark.kafka)])
+def group(request: pytest.FixtureRequest) -> Iterator[Group]:
+    """Each kind of group in turn."""
+    kafka = request.param == "kafka"
+    with closing(KafkaGroup(request.getfixturevalue("kafka").bootstrap) if kafka else SimulatedGroup()) as group:
+        yield group
+
+
+class Member:
+    """A member that keeps what it read and a diary."""
+
+    def __init__(self, group: Group, name: str, diary: Diary) -> None:
+        self.owned: set[int] = set()
+        self.starts: dict[int, int | None] = {}
+        self.read: list[SourceMessage] = []
+        self._name = name
+        self._diary = diary
+        self.source = group.join(self._assigned, self._gone)
+
+    def _assigned(self, starts: dict[int, int | None]) -> None:
+        self._diary.append((self._name, "assigned", tuple(starts)))
+        self.starts.update(starts)
+        self.owned |= set(starts)
+
+    def _gone(self, partitions: list[int]) -> None:
+        self._diary.append((self._name, "gone", tuple(partitions)))
+        self.owned -= set(partitions)
+
+    def poll(self) -> None:
+        """Once."""
+        self.read += self.source.poll(100, 0.1)
+
+
+def until(condition: Callable[[], bool], members: Sequence[Member]) -> None:
+    """Poll these members until it holds."""
+    for _ in range(POLLS_MAX):
+        if condition():
+            return
+        for member in members:
+            member.poll()
+    raise AssertionError("it has not come to be")
+
+
+def alone(group: Group) -> Member:
+    """The only member, which has all partitions and has read everything."""
+    member = Member(group, "a", [])
+    until(lambda: len(member.read) >= DOCUMENTS, [member])
+    return member
+
+
+def places(messages: Sequence[SourceMessage]) -> list[tuple[int, int]]:
+    """Where messages stand."""
+    return [(message.partition, message.offset) for message in messages]
+
+
+def answer(group: Group, key: bytes) -> Outgoing:
+    """A message to publish."""
+    return Outgoing(group.topic, key, b"{}")
+
+
+def test_a_member_reads_every_message_once_and_in_order(group: Group) -> None:
+    """From the beginning, where the group has committed nothing."""
+    member = alone(group)
+    assert member.starts == dict.fromkeys(range(PARTITIONS)) and member.source.membership() is not None
+    by_partition = [[offset for part, offset in places(member.read) if part == number] for number in range(PARTITIONS)]
+    assert [sorted(offsets) for offsets in by_partition] == by_partition
+    assert sorted(places(member.read)) == [
+        (number, offset) for number, offsets in enumerate(by_partition) for offset in range(len(offsets))
+    ]
+
+
+def test_before_the_group_has_it_a_member_proves_nothing(group: Group) -> None:
+    """A proof without a generation would be accepted unchecked."""
+    diary: Diary = []
+    source = group.join(lambda starts: diary.append(("", "", tuple(starts))), print)
+    assert source.membership() is None and diary == []
+
+
+def test_reading_goes_on_where_seek_says(group: Group) -> None:
+    """None is the beginning; other partitions go on where they were."""
+    member = alone(group)
+    before = len(member.read)
+    first = [place for place in places(member.read) if place[0] == 0]
+    member.source.seek({0: None})
+    until(lambda: len(member.read) >= before + len(first), [member])
+    assert places(member.read[before:]) == first
+    member.source.seek({0: len(first) - 1})
+    until(lambda: len(member.read) > before + len(first), [member])
+    assert places(member.read[before + len(first) :]) == first[-1:]
+
+
+def test_a_paused_member_gets_nothing_and_later_everything(group: Group) -> None:
+    """Staying in the group costs no message."""
+    member = Member(group, "a", [])
+    until(lambda: len(member.owned) == PARTITIONS, [member])
+    before = len(member.read)
+    member.source.pause()
+    for _ in range(5):
+        member.poll()
+    assert len(member.read) == before
+    member.source.resume()
+    until(lambda: len(member.read) >= DOCUMENTS, [member])
+    assert len(set(places(member.read))) == len(member.read) == DOCUMENTS
+
+
+def test_messages_and_offsets_are_committed_together(group: Group) -> None:
+    """Both or none; what is committed is where the next owner begins."""
+    member, publisher = alone(group), group.publisher("a")
+    publisher.open()
+    assert group.committed() == {} and group.published() == []
+    publisher.publish([answer(group, b"x"), answer(group, b"y")], {0: 2}, member.source.membership())
+    assert group.committed() == {0: 2} and sorted(map(bytes, filter(None, group.published()))) == [b"x", b"y"]
+    assert member.source.committed(range(PARTITIONS)) == {0: 2, 1: None}
+    publisher.open()
+    publisher.publish([], {0: 3, 1: 1}, member.source.membership())
+    assert group.committed() == {0: 3, 1: 1} and len(group.published()) == 2
+
+
+def test_a_successor_fences_its_predecessor(group: Group) -> None:
+    """Two processes with one id: the older one can publish nothing more, and says so."""
+    member, older = alone(group), group.publisher("a")
+    older.open()
+    older.publish([answer(group, b"x")], {0: 1}, member.source.membership())
+    newer = group.publisher("a")
+    newer.open()
+    with pytest.raises(FencedError):
+        older.publish([answer(group, b"lost")], {0: 2}, member.source.membership())
+    newer.publish([answer(group, b"y")], {0: 2}, member.source.membership())
+    assert group.committed() == {0: 2} and set(group.published()) == {b"x", b"y"}
+
+
+def test_a_partition_moves_when_it_has_been_given_up_and_an_old_proof_is_refused(group: Group) -> None:
+    """The new owner starts at the committed offset; a commit with the proof of before leaves nothing behind."""
+    diary: Diary = []
+    one = Member(group, "one", diary)
+    until(lambda: len(one.owned) == PARTITIONS, [one])
+    publisher, old = group.publisher("a"), one.source.membership()
+    publisher.open()
+    publisher.publish([], {0: 1, 1: 1}, old)
+    two = Member(group, "two", diary)
+    until(lambda: len(one.owned) == len(two.owned) == 1, [one, two])
+    [moved] = two.owned
+    assert two.starts == {moved: 1} and one.owned == set(range(PARTITIONS)) - two.owned
+    gone, came = diary.index(("one", "gone", (moved,))), diary.index(("two", "assigned", (moved,)))
+    assert gone < came
+    with pytest.raises(RetryError) as refusal:
+        publisher.publish([answer(group, b"lost")], {moved: 2}, old)
+    assert refusal.value.settled
+    for _ in range(POLLS_MAX):
+        try:
+            publisher.publish([answer(group, b"x")], {next(iter(one.owned)): 2}, one.source.membership())
+            break
+        except RetryError as error:
+            assert error.settled
+            one.poll()
+    assert group.committed() == {moved: 1, next(iter(one.owned)): 2} and group.published() == [b"x"]
+
+
+def test_a_member_that_leaves_gives_its_partitions_up(group: Group) -> None:
+    """Before anybody else gets them."""
+    member = alone(group)
+    member.source.close()
+    assert member.owned == set()
