@@ -59,11 +59,11 @@ class Verdicts(Iterator[Verdict]):
         error = self._reading.errors.popleft()
         if error is not None:
             raise error
-        if isinstance(answered.answer, Verdict):
-            self._remember(answered.answer)
-            return answered.answer
-        code, text = answered.answer
-        raise DocumentError(code, f"document {answered.message.offset:,} (counted from 0): {text}")
+        answer = answered.answer
+        if isinstance(answer, Verdict):
+            self._remember(answer)
+            return answer
+        raise DocumentError(answer.code, f"document {answered.message.offset:,} (counted from 0): {answer.text}")
 
     def close(self) -> None:
         """Read no more documents. Those that have been judged stay judged, whether or not their verdicts were taken."""
