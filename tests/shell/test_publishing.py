@@ -15,7 +15,7 @@ from worker.settings import Settings
 from worker.shell.pipeline.batch import Batch, Share
 from worker.shell.pipeline.partitions import Claim, Partitions, State
 from worker.shell.pipeline.publishing import Publishing
-from worker.shell.ports import Outgoing
+from worker.shell.ports import Outgoing, SourceMessage
 
 
 class Held(Scripted):
@@ -153,7 +153,8 @@ def test_reading_again_for_ever_is_given_up() -> None:
     publishing = Publishing(Settings(retries_max=1), Scripted(), mine, sleep=lambda _seconds: None)
     cause = RetryError("no longer kept")
     for _ in range(3):
-        publishing.submit(Batch((), [Share(Claim(0, -1), 0, 1, 0, 0)], failure=cause))
+        message = SourceMessage(0, 0, b"k", b"v")
+        publishing.submit(Batch([message], [Share(Claim(0, -1), 0, 1, 0, 1)], failure=cause))
         publishing.step()
     publishing.submit(empty_batch(mine, cause))
     publishing.step()

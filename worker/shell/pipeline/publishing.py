@@ -105,9 +105,11 @@ class Publishing:
         self._dead_letters.tick()
         if self._batches.head(wait_s) is None or (batch := self._batches.take()) is None:
             return
+        self._drop_void(batch)
+        if not batch.shares:
+            return
         try:
-            self._drop_void(batch)
-            if batch.failure is not None and batch.shares:
+            if batch.failure is not None:
                 raise batch.failure
             with metrics.STAGE_S.labels("publish").time():
                 self._write(batch)
