@@ -1,5 +1,5 @@
 """
-What the loop asks of the world, as protocols: Kafka and the in-memory log of files both give it.
+What the pipeline asks of the world, as protocols: Kafka and the in-memory log of files both give it.
 
 Offsets are, as everywhere in neardup, the next message to read.
 """

@@ -51,29 +51,21 @@ class Event(StrEnum):
     LEAVE = "leave"
 
 
+# fmt: off
 TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
     State.AWAY: {Event.ASSIGN: State.READY},
     State.READY: {
-        Event.ASSIGN: State.READY,
-        Event.READ: State.IN_FLIGHT,
-        Event.REWIND: State.REWINDING,
-        Event.LEAVE: State.AWAY,
+        Event.ASSIGN: State.READY, Event.READ: State.IN_FLIGHT, Event.REWIND: State.REWINDING, Event.LEAVE: State.AWAY,
     },
     State.IN_FLIGHT: {
-        Event.ASSIGN: State.READY,
-        Event.READ: State.IN_FLIGHT,
-        Event.PUBLISH: State.IN_FLIGHT,
-        Event.FINISH: State.READY,
-        Event.REWIND: State.REWINDING,
-        Event.LEAVE: State.AWAY,
+        Event.ASSIGN: State.READY, Event.READ: State.IN_FLIGHT, Event.PUBLISH: State.IN_FLIGHT,
+        Event.FINISH: State.READY, Event.REWIND: State.REWINDING, Event.LEAVE: State.AWAY,
     },
     State.REWINDING: {
-        Event.ASSIGN: State.READY,
-        Event.REWIND: State.REWINDING,
-        Event.RESTART: State.READY,
-        Event.LEAVE: State.AWAY,
+        Event.ASSIGN: State.READY, Event.REWIND: State.REWINDING, Event.RESTART: State.READY, Event.LEAVE: State.AWAY,
     },
 }
+# fmt: on
 
 
 class Claim(NamedTuple):

@@ -23,8 +23,8 @@ class Point(StrEnum):
     """Where a batch stands, or a snapshot."""
 
     READ = "read"  # out of the source; the intake thread reaches it
-    BEFORE_APPEND = "before-append"  # fingerprinted, and the log asked what it lacks of it; the ordering thread
-    AFTER_APPEND = "after-append"  # in the log, and applied; no verdict published; the ordering thread
+    BEFORE_APPEND = "before-append"  # fingerprinted, and the log asked what it lacks of it; the sequencer
+    AFTER_APPEND = "after-append"  # in the log, and applied; no verdict published; the sequencer
     IN_TRANSACTION = "in-transaction"  # verdicts sent, offsets not; this and what follows: the publishing thread
     AFTER_OFFSETS = "after-offsets"  # verdicts and offsets sent, not committed
     AFTER_COMMIT = "after-commit"

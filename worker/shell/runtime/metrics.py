@@ -71,7 +71,7 @@ BATCH_DOCUMENTS = Histogram(
 LATENCY_S = Histogram("neardup_latency_seconds", "From the read of a batch to its commit", buckets=_SECONDS)
 STAGE_S = Histogram(
     "neardup_stage_seconds",
-    "Time that the ordering thread spends on a batch, by stage: prepare (waiting for fingerprints), append (to the "
+    "Time that the sequencer spends on a batch, by stage: prepare (waiting for fingerprints), append (to the "
     "log, and applying it), answer (writing verdicts), publish (the transaction)",
     ["stage"],
     buckets=_SECONDS,
@@ -84,7 +84,7 @@ LOG_LAG = Gauge("neardup_log_lag", "Records of the fingerprint log known to be t
 LOG_AHEAD_S = Gauge(
     "neardup_log_ahead_seconds", "How far the log's last record is ahead of this machine's clock; 0: not at all"
 )
-QUEUED_BATCHES = Gauge("neardup_queued_batches", "Batches read and not yet taken up by the ordering thread")
+QUEUED_BATCHES = Gauge("neardup_queued_batches", "Batches read and not yet taken up by the sequencer")
 PENDING_BATCHES = Gauge("neardup_pending_batches", "Batches of verdicts not known to be committed, of all workers")
 
 # The replica
