@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from schemas.verdict import VerdictMessage
 from worker.core.verdict import Verdict
+from worker.errors import DocumentError
 from worker.log.record import Row, RowKind, Section, Source, decode, encode
-from worker.log.replica import Rejection, Replica
+from worker.log.replica import Replica
 from worker.settings import Settings
 from worker.shell.messages import VerdictBytes, encode_answers, encode_verdict
 
@@ -70,7 +71,7 @@ def test_a_batch_of_verdicts_is_what_each_of_them_is(
             offset += 1
     objects, messages = answers(replica, range(len(one) + len(two)), topic)
     for answer, message in zip(objects, messages, strict=True):
-        if isinstance(answer, Rejection):
+        if isinstance(answer, DocumentError):
             assert message == answer
         else:
             assert isinstance(answer, Verdict)
