@@ -84,7 +84,11 @@ def test_a_workers_module_beside_a_notebook_shadows_nothing(tmp_path: Path) -> N
 def test_a_wheel_holds_the_library_with_its_types(tmp_path: Path) -> None:
     """Built from a copy and installed elsewhere, it imports, it runs beside a `worker.py`, and mypy knows its types."""
     source, user = tmp_path / "source", tmp_path / "user"
-    shutil.copytree(REPOSITORY, source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", ".*", "tests"))
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(REPOSITORY / name, source)
+    for name in ("worker", "schemas"):
+        shutil.copytree(REPOSITORY / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(tmp_path), str(source)], check=True)
     [wheel] = tmp_path.glob("neardup-*.whl")
