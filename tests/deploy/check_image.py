@@ -92,7 +92,7 @@ def test_kernels_are_compiled_in_the_image(container: str) -> None:
         verdicts, errors = process.communicate(json.dumps(document) + "\n", timeout=300)
     print(f"one document judged {time.monotonic() - started:.1f} s after the start")
     assert json.loads(verdicts)["verdict"] == "new", errors
-    assert len(before) > 50
+    assert len(before) > 20
     assert {path: path.stat().st_mtime_ns for path in cache.rglob("*.nb?")} == before
 
 

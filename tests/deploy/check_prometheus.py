@@ -55,8 +55,9 @@ def _free_ports(count: int) -> list[int]:
 class Group:
     """Two workers that have judged a crawl, one with other parameters on topics of its own, and who scrapes them."""
 
-    def __init__(self, deployment: Deployment, workers: list[WorkerProcess], url: str) -> None:
+    def __init__(self, deployment: Deployment, workers: list[WorkerProcess], ports: list[int], url: str) -> None:
         self.deployment = deployment
+        self.ports = ports
         self.workers = workers
         self._url = url
 
@@ -102,7 +103,7 @@ def group(kafka: Kafka, programs: Path, tmp_path_factory: pytest.TempPathFactory
             deployment.feed(crawl(seed, 100))
             deployment.until_all_committed()
             time.sleep(1)
-        yield Group(deployment, workers, f"http://127.0.0.1:{port}")
+        yield Group(deployment, workers, ports, f"http://127.0.0.1:{port}")
 
 
 class _prometheus:  # noqa: N801  # a context manager
@@ -153,6 +154,18 @@ def test_every_panel_has_data(panel: str, expression: str, group: Group) -> None
 def test_the_filter_by_worker_has_all_workers(group: Group) -> None:
     """The dashboard's variable lists each instance."""
     assert len(group.query("count by (instance) (neardup_build_info)")) == 3
+
+
+def test_workers_tell_their_status(group: Group) -> None:
+    """Each shows its share of the partitions, which together are all, and what it has answered."""
+    told = []
+    for port in group.ports:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=30) as answer:
+            told.append(json.load(answer))
+    first, second, _ = told
+    assert sorted([*first["partitions"], *second["partitions"]]) == ["0", "1", "2", "3"]
+    assert sum(first["answered"].values()) + sum(second["answered"].values()) >= group.deployment.fed
+    assert first["ready"] and first["log"]["lag"] == 0 and first["originals"] == second["originals"] > 0
 
 
 def test_alerts_fire_on_a_group_that_is_provoked(group: Group) -> None:
