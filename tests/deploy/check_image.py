@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from platformdirs import user_cache_path
 
 from tests.conftest import REPOSITORY, Kafka
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment
 
-WORK = REPOSITORY / "build" / "image"
+WORK = user_cache_path("neardup") / "image"  # not in the repository: it holds a whole system, /dev/full included
 SIZE_MB_MAX = 450
 TOOL = ["buildah", "--root", str(WORK / "storage"), "--runroot", str(WORK / "run")]
 ENVIRONMENT = {**os.environ, "BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": "vfs"}

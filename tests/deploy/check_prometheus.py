@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
+from platformdirs import user_cache_path
 
 from tests.busy import stretched
 from tests.conftest import REPOSITORY, Kafka
@@ -26,7 +27,7 @@ from tests.faults.harness import Deployment, WorkerProcess
 DEPLOY = REPOSITORY / "deploy"
 DASHBOARD = json.loads((DEPLOY / "grafana" / "neardup.json").read_text())
 RULES = DEPLOY / "prometheus" / "alerts.yml"
-FOLDER = REPOSITORY / "build" / "prometheus"
+FOLDER = user_cache_path("neardup") / "prometheus"
 QUERIES = [(panel["title"], target["expr"]) for panel in DASHBOARD["panels"] for target in panel["targets"]]
 WAIT_S = 60.0
 
