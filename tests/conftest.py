@@ -23,6 +23,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # processes that tests interrupt inherit it
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+EVENTUALLY_S = 300.0  # for what has to happen some time: only what hangs reaches it, whatever else the machine does
 
 
 @pytest.fixture(scope="session")
@@ -90,24 +91,35 @@ def kafka3(cluster_of_three: EmbeddedKafka) -> Iterator[EmbeddedKafka]:
 # and none was skipped.
 KAFKA_REQUIRED = os.environ.get("NEARDUP_REQUIRE_KAFKA", "") not in {"", "0"}
 BROKER_FIXTURES = {"kafka", "kafka3", "cluster_of_three", "broker_runtime"}
+ON_KAFKA = "on Apache Kafka"  # a property of a test's report, which reaches the process that counts
 
-_broker_tests: set[str] = set()
 _broker_outcomes = {"passed": 0, "failed": 0, "skipped": 0}
 
 
-@pytest.hookimpl(tryfirst=True)  # before -m selects
+@pytest.hookimpl(tryfirst=True)  # before -m selects, and before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever uses a broker is marked so, forgotten or not."""
+    """
+    Whatever uses a broker is marked so, forgotten or not. The slow ones come first: the last to end is a quick one.
+
+    Side by side (`-n 3 --dist loadgroup`) each slow test goes to whoever is free, but those on three brokers share
+    them; of the others a file stays together, with what its fixtures have prepared.
+    """
     for item in items:
-        if BROKER_FIXTURES & set(getattr(item, "fixturenames", ())):
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if BROKER_FIXTURES & fixtures:
             item.add_marker("kafka")
         if item.get_closest_marker("kafka"):
-            _broker_tests.add(item.nodeid)
+            item.user_properties.append((ON_KAFKA, True))
+        if "cluster_of_three" in fixtures:
+            item.add_marker(pytest.mark.xdist_group("three brokers"))
+        elif not item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+    items.sort(key=lambda item: not (item.get_closest_marker("slow") or item.get_closest_marker("faults")))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Count the outcomes of the tests on a broker."""
-    if report.nodeid in _broker_tests and (report.when == "call" or report.outcome != "passed"):
+    if ON_KAFKA in dict(report.user_properties) and (report.when == "call" or report.outcome != "passed"):
         _broker_outcomes[report.outcome] += 1
 
 
@@ -117,7 +129,8 @@ def _broker_tests_are_missing() -> bool:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Where Kafka is required, fail when its tests did not run."""
-    if KAFKA_REQUIRED and _broker_tests_are_missing():
+    is_helper = hasattr(session.config, "workerinput")  # of several side by side; the counts are with the first process
+    if KAFKA_REQUIRED and not is_helper and _broker_tests_are_missing():
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 

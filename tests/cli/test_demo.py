@@ -13,8 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.busy import stretched
-from tests.conftest import REPOSITORY
+from tests.conftest import EVENTUALLY_S, REPOSITORY
 from worker.devkit.broker import Runtime
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.usefixtures("broker_runtime")]
@@ -41,7 +40,7 @@ def descendants(process: subprocess.Popen[str]) -> list[psutil.Process]:
 
 def in_the_midst(process: subprocess.Popen[str], folder: Path) -> list[psutil.Process]:
     """Wait until broker and workers have been started and are at it; give all processes."""
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + EVENTUALLY_S
     while not (folder / "worker-3.log").exists() or len(descendants(process)) < 4:  # broker and workers
         assert time.monotonic() < deadline
         assert process.poll() is None
@@ -60,7 +59,7 @@ def number(name: str, summary: str) -> int:
 def test_the_demo_answers_every_document_once(tmp_path: Path, broker_runtime: Runtime) -> None:
     """Exit code 0, nothing unanswered or repeated, no false pair, duplicates found across workers."""
     process = start(tmp_path / "demo", "--rate", "0")
-    summary, _ = process.communicate(timeout=540)  # a first start compiles, on a busy machine for minutes
+    summary, _ = process.communicate(timeout=EVENTUALLY_S)
     assert process.returncode == 0, summary
     assert number("unanswered", summary) == number("answered twice", summary) == 0
     answered = sum(number(name, summary) for name in ("new", "exact duplicates", "near duplicates", "skipped"))
@@ -77,9 +76,9 @@ def test_an_interrupt_leaves_no_process_behind(tmp_path: Path, number_of_signal:
     process = start(tmp_path / "demo", "--rate", "5")
     started = in_the_midst(process, tmp_path / "demo")
     process.send_signal(number_of_signal)
-    output, _ = process.communicate(timeout=stretched(60))
+    output, _ = process.communicate(timeout=EVENTUALLY_S)
     assert process.returncode == 130, output
-    _, alive = psutil.wait_procs(started, timeout=stretched(15))
+    _, alive = psutil.wait_procs(started, timeout=EVENTUALLY_S)
     assert alive == []
 
 
@@ -89,5 +88,5 @@ def test_a_kill_leaves_no_process_behind(tmp_path: Path) -> None:
     started = in_the_midst(process, tmp_path / "demo")
     process.kill()
     process.communicate()
-    _, alive = psutil.wait_procs(started, timeout=stretched(30))
+    _, alive = psutil.wait_procs(started, timeout=EVENTUALLY_S)
     assert alive == []

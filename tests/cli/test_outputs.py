@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.busy import stretched
 from tests.cli.test_dedup import ARTICLE, lines, page
+from tests.conftest import EVENTUALLY_S
 from worker.cli import app
 from worker.errors import StopError
 
@@ -40,7 +40,7 @@ def test_no_command_writes_over_its_input(tmp_path: Path, command: list[str]) ->
 
 
 def _until_written(process: subprocess.Popen[bytes], folder: Path, parts: int) -> None:
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + EVENTUALLY_S
     while sum(path.stat().st_size > 0 for path in folder.glob("*.part")) < parts:
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.05)
@@ -48,7 +48,7 @@ def _until_written(process: subprocess.Popen[bytes], folder: Path, parts: int) -
 
 def _interrupt(process: subprocess.Popen[bytes]) -> None:
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=stretched(60))
+    _, told = process.communicate(timeout=EVENTUALLY_S)
     assert process.returncode == 130
     assert told.decode().splitlines()[-1] == "neardup: interrupted"
 

@@ -14,7 +14,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     NewTopic,
 )
 
-from tests.busy import EVENTUALLY_S, stretched
+from tests.conftest import EVENTUALLY_S
 
 __all__ = ["alter", "append", "create_on", "delete_records", "delete_topic", "has_leader", "until_in_sync"]
 
@@ -67,7 +67,7 @@ def _behind(client: AdminClient) -> list[str]:
 def until_in_sync(bootstrap: str, timeout_s: float = EVENTUALLY_S) -> None:
     """Wait until every replica is in sync: before that the loss of another node stops the writers."""
     client = AdminClient({"bootstrap.servers": bootstrap})
-    deadline = time.monotonic() + stretched(timeout_s)
+    deadline = time.monotonic() + timeout_s
     while behind := _behind(client):
         assert time.monotonic() < deadline, f"out of sync after {timeout_s:g} s: {', '.join(behind)}"
         time.sleep(0.2)

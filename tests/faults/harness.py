@@ -23,7 +23,7 @@ from typing import Any, Self
 
 import orjson
 
-from tests.busy import EVENTUALLY_S, stretched
+from tests.conftest import EVENTUALLY_S
 from tests.faults import cluster
 from tests.oracle import Oracle, Said, said
 from worker.core.verdict import Verdict
@@ -36,12 +36,13 @@ from worker.shell.kafka import Admin, Feeder, GroupOffsets, TopicReader, topics
 from worker.shell.kafka import config as kafka_config
 from worker.shell.messages import decode_dead_letter, decode_verdict
 
-__all__ = ["Deployment", "WorkerProcess"]
+__all__ = ["SETTLE_S", "Deployment", "WorkerProcess"]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LOG_S = 30.0  # for the end of a log, which a dying page process may hold open
 SESSION_TIMEOUT_MS = 6_000  # the least that Kafka allows by default
 TRANSACTION_TIMEOUT_MS = 4_000
+SETTLE_S = 120.0  # what a fault may cost: some ten seconds of time-outs, and what a busy machine adds
 
 # Short times: what a fault costs is mostly the wait for one of them.
 SETTINGS: Mapping[str, Any] = {
@@ -127,7 +128,7 @@ class WorkerProcess:
     def wait(self, timeout_s: float = EVENTUALLY_S) -> int:
         """Wait for its end and give the exit code."""
         try:
-            code = self._process.wait(stretched(timeout_s))
+            code = self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self.worker_id} has not ended after {timeout_s:g} s\n{self.log_tail()}") from None
         self._log.join(LOG_S)
@@ -225,7 +226,7 @@ class Deployment:
         before = feeder.delivered
         for key, value in messages:
             feeder.send(key, value)
-        assert feeder.flush(stretched(wait_s)) == 0 and feeder.failures == 0, feeder.failed
+        assert feeder.flush(wait_s) == 0 and feeder.failures == 0, feeder.failed
         self.fed += feeder.delivered - before
         return feeder.delivered - before
 
@@ -266,7 +267,7 @@ class Deployment:
             except RetryError as error:
                 silence = f" ({error})"
             self.revive()
-            if time.monotonic() - started > stretched(timeout_s):
+            if time.monotonic() - started > timeout_s:
                 tails = "\n".join(process.log_tail() for process in self.processes)
                 raise AssertionError(f"not so after {time.monotonic() - started:.0f} s: {what}{silence}\n{tails}")
             time.sleep(0.05)
@@ -316,7 +317,7 @@ class Deployment:
         """Delete a topic and create it again, with these settings in place of the usual ones."""
         want = next(want for want in topics.wanted(self.settings) if want.name == topic)
         cluster.delete_topic(self.settings.bootstrap, topic)
-        deadline = time.monotonic() + stretched(EVENTUALLY_S)
+        deadline = time.monotonic() + EVENTUALLY_S
         while not self.admin.create(
             topic, partitions or want.partitions, self.settings.replication_factor, {**want.config, **(config or {})}
         ):

@@ -1,58 +1,77 @@
-"""A worker leaves or dies: how long its partitions are silent, and that the others hardly notice."""
+"""A worker dies: its partitions are silent for a session, and the others' verdicts go on coming."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Iterator
 
+import orjson
 import pytest
 
-from tests.busy import TRIES
 from tests.faults.conftest import Deploy
-from tests.faults.harness import SESSION_TIMEOUT_MS
-from tests.faults.interruption import BATCH_DOCUMENTS_MAX, PARTITIONS, Gaps, interruption
+from tests.faults.crawl import Message, crawl
+from tests.faults.harness import Deployment, WorkerProcess
+from worker.shell.kafka import TopicReader
+from worker.shell.kafka import config as kafka_config
+from worker.shell.kafka.clearing import VOID
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-OTHERS_S_MAX = 1.0
-SESSION_S = SESSION_TIMEOUT_MS / 1_000
+PARTITIONS = 6
+PORTION = 30
 
 
-def within(deploy: Deploy, bounds: Callable[[Mapping[str, Gaps]], bool], *, static: bool, kill: bool) -> None:
-    """Measure until the bounds are kept, `TRIES` times at most: a busy machine only ever adds to a gap."""
-    tried = []
-    for _ in range(TRIES):
-        deployment = deploy(partitions=PARTITIONS, static_membership=static, batch_documents_max=BATCH_DOCUMENTS_MAX)
-        gaps = interruption(deployment, kill=kill)
-        deployment.finish()
-        if bounds(gaps):
-            return
-        deployment.end()
-        tried.append({name: str(each) for name, each in gaps.items()})
-    raise AssertionError(tried)
+def _portions() -> Iterator[list[Message]]:
+    """Return documents that get a verdict each (dead letters go elsewhere), some for every partition."""
+    for seed in itertools.count():
+        yield [message for message in crawl(seed, PORTION) if message[1] is not None and b'"text"' in message[1]]
 
 
-@pytest.mark.parametrize("static", [True, False])
-def test_a_worker_that_leaves(deploy: Deploy, static: bool) -> None:
-    """Others are silent for less than a second; its partitions until they move: at once, or after the session."""
+def _partitions(worker: WorkerProcess) -> set[int]:
+    """Return what a worker has, by its log."""
+    owned: set[int] = set()
+    for line in worker.events():
+        if line["event"] == "partitions assigned":
+            owned |= set(map(int, line["offsets"]))
+        elif line["event"] in {"partitions revoked", "partitions lost"}:
+            owned -= set(line["partitions"])
+    return owned
 
-    def bounds(gaps: Mapping[str, Gaps]) -> bool:
-        seen = gaps["committed"]
-        own_s_max = (SESSION_S + 2 if static else 2) + seen.before_s
-        return seen.others_s < OTHERS_S_MAX + seen.before_s and seen.own_s < own_s_max
 
-    within(deploy, bounds, static=static, kill=False)
-
-
-def test_a_worker_that_is_killed(deploy: Deploy) -> None:
+def _coming(deployment: Deployment) -> Iterator[list[tuple[int, int]]]:
     """
-    Others publish on within a second; its partitions move when the session ends.
+    Feed a portion, and return source partition and offset of the verdicts that have come since, for ever.
 
-    Who reads committed verdicts alone may wait longer for the others' verdicts, too: those behind a dead worker's open
-    transaction, until the cluster ends that.
+    Uncommitted ones are read, too: who reads committed ones alone waits behind the dead worker's open transaction.
     """
+    settings = deployment.settings
+    config = {**kafka_config.reader(settings), "isolation.level": "read_uncommitted"}
+    reader = TopicReader(config, {settings.topic_verdicts: settings.partitions}, 20.0, from_beginning=False)
+    try:
+        for portion in _portions():
+            deployment.feed(portion)
+            found = [message.value for message in reader.read(0.2)]
+            sources = [orjson.loads(value)["source"] for value in found if value and value != VOID]
+            yield [(source["partition"], source["offset"]) for source in sources]
+    finally:
+        reader.close()
 
-    def bounds(gaps: Mapping[str, Gaps]) -> bool:
-        others, own = gaps["uncommitted"], gaps["committed"]
-        return others.others_s < OTHERS_S_MAX + others.before_s and own.own_s < SESSION_S + 2 + own.before_s
 
-    within(deploy, bounds, static=True, kill=True)
+def test_while_a_dead_workers_partitions_are_silent_the_others_go_on(deploy: Deploy) -> None:
+    """Between its death and the first verdict of each of its partitions every other partition has had some."""
+    deployment = deploy(partitions=PARTITIONS)
+    dying, *_ = deployment.start_all("w1", "w2", "w3")
+    deployment.until(lambda: len(_partitions(dying)) == PARTITIONS // 3, "an even share of the partitions")
+    coming, begun = _coming(deployment), set[int]()
+    while begun != set(range(PARTITIONS)):
+        begun |= {partition for partition, _ in next(coming)}
+    own = _partitions(dying)
+    dying.kill()
+    name = deployment.settings.topic_documents
+    fed = {place[1]: stop for place, (_, stop) in deployment.admin.ends({name: PARTITIONS}).items()}
+    since: set[int] = set()  # the partitions of which documents are answered that were fed after its death
+    while not since & own:
+        since |= {partition for partition, offset in next(coming) if offset >= fed[partition]}
+    assert since >= set(range(PARTITIONS)) - own
+    coming.close()  # type: ignore[attr-defined]
+    deployment.finish()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.busy import EVENTUALLY_S, stretched
+from tests.conftest import EVENTUALLY_S
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment
@@ -31,7 +31,7 @@ def _rebuild(deployment: Deployment, **changed: Any) -> subprocess.CompletedProc
         check=False,
         capture_output=True,
         text=True,
-        timeout=stretched(EVENTUALLY_S),
+        timeout=EVENTUALLY_S,
     )
 
 

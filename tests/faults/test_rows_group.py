@@ -8,33 +8,26 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.busy import takes_less
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
-from tests.faults.harness import SESSION_TIMEOUT_MS, TRANSACTION_TIMEOUT_MS, Deployment, WorkerProcess
+from tests.faults.harness import SETTLE_S, Deployment, WorkerProcess
 from worker.devkit.broker.layout import lay_out
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 
 MESSAGES = 400
-SESSION_S = SESSION_TIMEOUT_MS / 1_000
+LONG_SESSION_MS = 45_000  # only its leaving can move a member's partitions sooner
 
 
 def _stop_and_continue(deploy: Deploy, fault: str, then: Callable[[Deployment, WorkerProcess], None]) -> None:
     """Let the first of two workers stop itself, the other one finish everything in time, and the first one go on."""
-
-    def stall_s() -> float:
-        deployment = deploy()
-        frozen, _ = deployment.start_all("one", fault=fault) + deployment.start_all("two")
-        deployment.feed(crawl(seed=5, count=MESSAGES))
-        deployment.until(frozen.is_stopped, "the fault point is reached")
-        took_s = deployment.until_all_committed()
-        frozen.signal(signal.SIGCONT)
-        then(deployment, frozen)
-        deployment.end()
-        return took_s
-
-    takes_less(SESSION_S + TRANSACTION_TIMEOUT_MS / 1_000, 5, stall_s)
+    deployment = deploy()
+    frozen, _ = deployment.start_all("one", fault=fault) + deployment.start_all("two")
+    deployment.feed(crawl(seed=5, count=MESSAGES))
+    deployment.until(frozen.is_stopped, "the fault point is reached")
+    assert deployment.until_all_committed() < SETTLE_S
+    frozen.signal(signal.SIGCONT)
+    then(deployment, frozen)
 
 
 @pytest.mark.slow
@@ -82,25 +75,19 @@ def test_row_06_two_processes_with_one_transactional_id(deploy: Deploy, static: 
 @pytest.mark.slow
 def test_row_07_rebalance_storm(deploy: Deploy) -> None:
     """Members that join and leave all the time: everything is answered once, and soon after the storm."""
-
-    def settle_s() -> float:
-        deployment = deploy(partitions=6, static_membership=False)
-        deployment.start_all("steady")
-        gusts: list[WorkerProcess] = []
-        for portion in range(6):
-            deployment.feed(crawl(seed=portion, count=150))
-            gusts.append(deployment.start(f"gust-{portion}"))
-            time.sleep(1.5)
-            if portion % 2:
-                gusts.pop(0).signal(signal.SIGTERM)
-            elif portion > 2:
-                gusts.pop(0).kill()
-        took_s = deployment.until_all_committed()
-        deployment.check()
-        deployment.end()
-        return took_s
-
-    takes_less(SESSION_S, 10, settle_s)
+    deployment = deploy(partitions=6, static_membership=False)
+    deployment.start_all("steady")
+    gusts: list[WorkerProcess] = []
+    for portion in range(6):
+        deployment.feed(crawl(seed=portion, count=150))
+        gusts.append(deployment.start(f"gust-{portion}"))
+        time.sleep(1.5)
+        if portion % 2:
+            gusts.pop(0).signal(signal.SIGTERM)
+        elif portion > 2:
+            gusts.pop(0).kill()
+    assert deployment.until_all_committed() < SETTLE_S
+    deployment.check()
 
 
 def test_row_09_duplicate_delivery_and_second_append(deploy: Deploy) -> None:
@@ -148,23 +135,16 @@ def test_row_12_member_that_does_not_poll_for_too_long(deploy: Deploy) -> None:
 @pytest.mark.parametrize("static", [True, False])
 def test_row_20_sigterm(deploy: Deploy, static: bool) -> None:
     """In the middle of work: what was begun ends or is aborted, the worker leaves, its exit code is 0."""
-
-    def moved_s() -> float:
-        # A dynamic member's session is longer than any limit below: only its leaving can move its partitions in time.
-        deployment = deploy(static_membership=static, **({} if static else {"session_timeout_ms": 45_000}))
-        leaving, other = deployment.start_all("one", "two")
-        deployment.feed(crawl(seed=20, count=MESSAGES))
-        deployment.until_committed(30)
-        before = assignments(other)
-        assert leaving.stop() == 0
-        assert leaving.said("worker has left the group")
-        took_s = deployment.until(lambda: assignments(other) > before, "its partitions are the other's")
-        deployment.finish()
-        deployment.end()
-        return took_s
-
-    # A static member keeps its place until the session ends: a restart that is quick enough moves no partition.
-    takes_less(SESSION_S if static else 0, 5 if static else SESSION_S, moved_s)
+    deployment = deploy(static_membership=static, **({} if static else {"session_timeout_ms": LONG_SESSION_MS}))
+    leaving, other = deployment.start_all("one", "two")
+    deployment.feed(crawl(seed=20, count=MESSAGES))
+    deployment.until_committed(30)
+    before = assignments(other)
+    assert leaving.stop() == 0
+    assert leaving.said("worker has left the group")
+    moved_s = deployment.until(lambda: assignments(other) > before, "its partitions are the other's")
+    assert moved_s < (SETTLE_S if static else LONG_SESSION_MS / 1_000)  # a static member keeps its place for a session
+    deployment.finish()
 
 
 def assignments(process: WorkerProcess) -> int:
@@ -174,7 +154,7 @@ def assignments(process: WorkerProcess) -> int:
 
 def test_row_20_sigterm_and_restart_of_a_static_member(deploy: Deploy) -> None:
     """Back within the session it has its partitions again, and nobody else has noticed."""
-    deployment = deploy(session_timeout_ms=45_000)  # a busy machine needs more than six seconds for a start
+    deployment = deploy(session_timeout_ms=LONG_SESSION_MS)
     leaving, other = deployment.start_all("one", "two")
     deployment.feed(crawl(seed=21, count=MESSAGES // 2))
     deployment.until_all_committed()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from tests.busy import stretched
+from tests.conftest import EVENTUALLY_S
 from worker.devkit.broker import EmbeddedKafka, Runtime
 from worker.errors import NeardupError, RetryError
 from worker.settings import Settings
@@ -26,7 +26,6 @@ pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow]
 SLOTS = 24  # workers, each with its own transactional id and its own partition of the source
 CALL_TIMEOUT_S = 20.0
 TRANSACTION_TIMEOUT_MS = 4_000
-PROGRESS_S = 90.0  # on a free machine; after a restart every slot has published something by then
 BATCH_MAX = 20
 RESTARTS = 2
 HALF_ENDED_MAX = 2 * RESTARTS  # slots whose commit the broker had begun to end, slowly, when it was killed
@@ -55,7 +54,7 @@ class Slot:
     def stop(self) -> None:
         """End after the transaction that runs."""
         self._stopping.set()
-        self._thread.join(stretched(PROGRESS_S))
+        self._thread.join(EVENTUALLY_S)
         assert not self._thread.is_alive(), f"slot {self.number} hangs"
         if self._failure is not None:
             raise self._failure
@@ -118,7 +117,7 @@ class Slot:
     def _committed(self, offsets: Consumer) -> int:
         """Return the group's offset; a transaction that never ends hides it for good."""
         asked = [TopicPartition(self._settings.topic_documents, self.number)]
-        deadline = time.monotonic() + stretched(PROGRESS_S)
+        deadline = time.monotonic() + EVENTUALLY_S
         while True:
             try:
                 (answer,) = offsets.committed(asked, timeout=2.0)
@@ -142,7 +141,7 @@ def _slow(kafka: EmbeddedKafka, chance: random.Random, seconds: float) -> None:
 
 def _answers(settings: Settings, reader: TopicReader) -> Counter[str]:
     found: Counter[str] = Counter()
-    deadline = time.monotonic() + stretched(PROGRESS_S)
+    deadline = time.monotonic() + EVENTUALLY_S
     while not reader.at_end():
         found.update((message.key or b"").decode() for message in reader.read(0.2))
         assert time.monotonic() < deadline, f"{settings.topic_verdicts} cannot be read to its end"
@@ -194,7 +193,7 @@ def test_row_08_transactions_in_doubt_are_cleared_up(broker_runtime: Runtime) ->
 
 def _until_all_progress(slots: list[Slot]) -> None:
     before = [slot.done for slot in slots]
-    deadline = time.monotonic() + stretched(PROGRESS_S)
+    deadline = time.monotonic() + EVENTUALLY_S
     while waiting := [slot.number for slot, done in zip(slots, before, strict=True) if slot.done <= done]:
         assert time.monotonic() < deadline, f"slots {waiting} publish nothing"
         time.sleep(0.2)

@@ -14,8 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.busy import EVENTUALLY_S, stretched
-from tests.conftest import REPOSITORY, Kafka
+from tests.conftest import EVENTUALLY_S, REPOSITORY, Kafka
 from worker.devkit.broker import EmbeddedKafka, Runtime
 from worker.devkit.broker.layout import is_free
 from worker.devkit.broker.wire import ask_metadata
@@ -146,7 +145,7 @@ def until_they_serve(kafka: EmbeddedKafka, expected: list[bool]) -> None:
 
 
 def wait_until(happens: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + stretched(EVENTUALLY_S)
+    deadline = time.monotonic() + EVENTUALLY_S
     while not happens():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.05)

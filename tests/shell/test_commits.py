@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 
-from tests.busy import stretched
+from tests.conftest import EVENTUALLY_S
 from worker.errors import RetryError
 from worker.shell.pipeline.commits import Commits
 
@@ -24,7 +24,7 @@ def test_an_answer_is_taken_once_and_a_failure_is_asked_again() -> None:
 
     commits = Commits(ask, 0.001)
     for _ in range(2):
-        assert asked.acquire(timeout=stretched(30))
+        assert asked.acquire(timeout=EVENTUALLY_S)
     taken: list[Mapping[int, int]] = []
     while not taken:
         taken += filter(None, [commits.take()])
