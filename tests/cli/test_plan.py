@@ -25,13 +25,12 @@ def test_the_chosen_layout_is_marked_and_named() -> None:
         assert any(layout in line for line in lines)
 
 
-@pytest.mark.parametrize(("documents", "chosen"), [("10M", "4 x 16"), ("1G", "10 x 26")])
-def test_directed_search_is_planned_so_that_chance_stays_rare(documents: str, chosen: str) -> None:
+def test_directed_search_is_planned_so_that_chance_stays_rare() -> None:
     """Without a distance: the rules for so many, with their false matches a query."""
-    result = run("--documents", documents)
+    result = run("--documents", "20M")
     assert result.exit_code == 0, result.output
     marked = next(line for line in result.output.splitlines() if line.startswith("*"))
-    assert chosen in marked
+    assert "4 x 16" in marked
     assert float(marked.split()[-1]) <= 1e-5
 
 

@@ -59,7 +59,7 @@ def test_a_context_leaves_nothing_behind(broker_runtime: Runtime) -> None:
 OWNER = """
 import sys, time
 from worker.devkit.broker import EmbeddedKafka
-kafka = EmbeddedKafka(nodes=3)
+kafka = EmbeddedKafka()
 kafka.start()
 print(kafka.data, kafka.bootstrap, flush=True)
 time.sleep(600)
@@ -67,18 +67,18 @@ time.sleep(600)
 
 
 def test_nothing_outlives_a_killed_owner(broker_runtime: Runtime) -> None:
-    """SIGKILL of the process that started three nodes ends them, frees their ports and removes their data."""
+    """SIGKILL of the process that started a node ends it, frees its port and removes its data."""
     with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as owner:
         assert owner.stdout is not None
         folder, bootstrap = owner.stdout.readline().split()
         data, ports = Path(folder), [int(address.rpartition(":")[2]) for address in bootstrap.split(",")]
-        assert len(processes_in(data)) == 4
+        assert len(processes_in(data)) == 2
         owner.kill()
     wait_until(lambda: not processes_in(data) and all(map(is_free, ports)) and not data.exists())
 
 
 def test_a_start_that_is_interrupted_leaves_nothing(broker_runtime: Runtime, tmp_path: Path) -> None:
-    """Ctrl-C while the nodes start: no process and no data stay, though the owner goes on."""
+    """Ctrl-C while the node starts: no process and no data stay, though the owner goes on."""
     # Whoever starts the tests in the background may have them ignore Ctrl-C; the owner must not inherit that.
     script = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n" + OWNER
     script = script.replace("kafka.start()", "try:\n    kafka.start()\nexcept KeyboardInterrupt:\n    pass")
@@ -86,7 +86,7 @@ def test_a_start_that_is_interrupted_leaves_nothing(broker_runtime: Runtime, tmp
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-c", script]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY, env=environment) as owner:
-        wait_until(lambda: len(psutil.Process(owner.pid).children(recursive=True)) >= 4)
+        wait_until(lambda: len(psutil.Process(owner.pid).children(recursive=True)) >= 2)
         owner.send_signal(signal.SIGINT)
         assert owner.stdout is not None
         try:
