@@ -11,25 +11,28 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
+from worker.core.fingerprint import Fingerprinter
 
 WHERE = (
     "from worker.core.kernels.batch import fingerprint_batch as f; from worker.core.compiled import cache_directory;"
     "print(cache_directory(f.py_func))"
 )
-FIRST = (
+TEXT = "the bridge over the river was built by two brothers"
+ONE = (
     "from worker.core.fingerprint import Fingerprinter; from worker.core.kernels.batch import fingerprint_batch as f;"
-    "print(Fingerprinter().one('the bridge over the river was built by two brothers'));"
+    f"print(Fingerprinter().one('{TEXT}'));"
     "print(sum(f.stats.cache_hits.values()))"
 )
 
 
-def run(code: str, site: Path, **environment: str) -> list[str]:
+def run(code: str, site: Path, text: str = "", **environment: str) -> list[str]:
     """The lines that a fresh process writes."""
     inherited = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     done = subprocess.run(
         [sys.executable, "-B", "-c", code],
         env=inherited | {"PYTHONPATH": str(site)} | environment,
         cwd=site,
+        input=text,
         capture_output=True,
         text=True,
         check=True,
@@ -66,9 +69,22 @@ def test_without_any_place_each_process_compiles_for_itself(installation: Path, 
 
 
 @pytest.mark.slow
-def test_the_second_process_of_a_read_only_installation_compiles_nothing(installation: Path, tmp_path: Path) -> None:
-    """The first one compiles, the second loads what the first has kept, and both say the same."""
-    first = run(FIRST, installation, XDG_CACHE_HOME=str(tmp_path / "cache"))
-    second = run(FIRST, installation, XDG_CACHE_HOME=str(tmp_path / "cache"))
-    assert first[0] == second[0]
-    assert (first[1], second[1]) == ("0", "1")
+def test_behind_the_warm_up_a_read_only_installation_compiles_nothing(installation: Path, tmp_path: Path) -> None:
+    """What a worker, dedup and the searches run was compiled by `neardup warm-up`: they load it, and say the same."""
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+    def kept(*arguments: str, text: str = "") -> set[str]:
+        run(f"import sys; from worker.__main__ import main; sys.argv[1:] = {arguments!r}; main()", installation, text,
+            **cache)  # fmt: skip
+        return {path.name for path in tmp_path.rglob("*.nbc")}
+
+    compiled = kept("warm-up")
+    assert compiled
+    crawl = tmp_path / "crawl.warc.gz"
+    kept("sample-crawl", "--documents", "300", "--seed", "1", str(crawl))
+    numbers = "".join(f"{number * 0x9E3779B97F4A7C15 % 2**64}\n" for number in range(20_000))
+    assert kept("dedup", "--threads", "1", str(crawl)) == compiled
+    assert kept("find-all", text=numbers) == compiled
+    assert kept("find-clusters", text=numbers) == compiled
+    fingerprint, hits = run(ONE, installation, **cache)
+    assert (fingerprint, hits) == (str(Fingerprinter().one(TEXT)), "1")
