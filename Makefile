@@ -2,6 +2,9 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+JOBS   ?= 3
+# Tests side by side, grouped by tests/conftest.py. Those on a broker wait more than they compute.
+BESIDE := --dist loadgroup --no-loadscope-reorder
 
 .PHONY: help demo test test-deploy test-faults chaos soak check lint types layers unit setup clean bench-stream bench-accuracy bench-fingerprint bench-index bench-pages bench-pairs bench-replay chromium
 .DEFAULT_GOAL := help
@@ -23,10 +26,10 @@ demo: setup  ## the main job: a sample crawl through Kafka and three workers, ve
 	$(BIN)/neardup demo $(DEMO)
 
 test: setup  ## every test, the ones on a real Apache Kafka included
-	$(BIN)/python -m pytest $(TESTS)
+	$(BIN)/python -m pytest -n $(JOBS) $(BESIDE) $(TESTS)
 
 test-faults: setup  ## every row of the fault table, on a real Apache Kafka
-	$(BIN)/python -m pytest -m faults $(TESTS)
+	$(BIN)/python -m pytest -n $(JOBS) $(BESIDE) -m faults $(TESTS)
 
 test-deploy: setup  ## the image built and run, a group scraped by Prometheus, each panel and alert (root, Debian's packages)
 	$(BIN)/python -m pytest tests/deploy/check_image.py tests/deploy/check_prometheus.py $(TESTS)
@@ -49,7 +52,7 @@ layers: setup
 	$(BIN)/lint-imports
 
 unit: setup
-	$(BIN)/python -m pytest -m "not kafka and not slow" -q $(TESTS)
+	$(BIN)/python -m pytest -n auto $(BESIDE) -m "not kafka and not slow" -q $(TESTS)
 
 $(VENV)-quix/.ready:  # Quix Streams wants a Kafka client of its own
 	$(PYTHON) -m venv $(VENV)-quix
