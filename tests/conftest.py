@@ -73,8 +73,8 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
 
 @pytest.fixture(scope="session")
 def cluster_of_three(broker_runtime: Runtime) -> Iterator[EmbeddedKafka]:
-    """Three nodes for the session; tests take `kafka3`."""
-    with EmbeddedKafka(nodes=3, runtime=broker_runtime) as cluster:
+    """Three nodes for the session, also behind relays; tests take `kafka3`."""
+    with EmbeddedKafka(nodes=3, runtime=broker_runtime, relayed=True) as cluster:
         yield cluster
 
 

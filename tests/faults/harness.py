@@ -148,6 +148,16 @@ class WorkerProcess:
         """Return whether it has logged this event."""
         return any(line.get("event") == event for line in self.events())
 
+    def partitions(self) -> set[int]:
+        """Return the source partitions that it has, by its log."""
+        owned: set[int] = set()
+        for line in self.events():
+            if line.get("event") == "partitions assigned":
+                owned |= set(map(int, line["offsets"]))
+            elif line.get("event") in {"partitions revoked", "partitions lost"}:
+                owned -= set(line["partitions"])
+        return owned
+
     def metrics(self, port: int) -> dict[str, float]:
         """Return what a scrape of its metrics has, by name and labels; nothing while it is not ready."""
         try:
@@ -244,6 +254,16 @@ class Deployment:
         processes = [self.start(worker_id, **settings) for worker_id in worker_ids]
         self.until(lambda: all(process.said("partitions assigned") for process in processes), "partitions assigned")
         return processes
+
+    def until_shared(self) -> None:
+        """Wait until the workers that run have all partitions, and even shares of them."""
+
+        def is_shared() -> bool:
+            shares = [process.partitions() for process in self.processes if process.exit_code is None]
+            counts = sorted(map(len, shares))
+            return set().union(*shares) == set(range(self.settings.partitions)) and counts[-1] - counts[0] <= 1
+
+        self.until(is_shared, "even shares of the partitions")
 
     def supervise(self, *processes: WorkerProcess) -> None:
         """From now on start these again when they end by themselves, as every deployment's supervisor does."""

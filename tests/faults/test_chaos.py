@@ -9,18 +9,15 @@ import pytest
 from tests.faults.chaos.relay import Relay
 from tests.faults.chaos.run import Chaos
 from tests.faults.chaos.schedule import plan
-from worker.devkit.broker import EmbeddedKafka, Runtime
+from worker.devkit.broker import EmbeddedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
-def test_a_random_run_is_clean(broker_runtime: Runtime, tmp_path: Path) -> None:
+def test_a_random_run_is_clean(kafka3: EmbeddedKafka, tmp_path: Path) -> None:
     """The same schedule each time, so that a failure is a change's; `make chaos` looks for new ones."""
     seed = 20
-    with (
-        EmbeddedKafka(nodes=3, runtime=broker_runtime, relayed=True) as kafka,
-        Relay(kafka.relayed_ports) as relay,
-    ):
-        outcome = Chaos(kafka, relay, plan(seed), tmp_path / f"seed-{seed}").run()
+    with Relay(kafka3.relayed_ports) as relay:
+        outcome = Chaos(kafka3, relay, plan(seed), tmp_path / f"seed-{seed}").run()
     assert outcome.clean, outcome.line()
     assert not (tmp_path / f"seed-{seed}").exists()

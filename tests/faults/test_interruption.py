@@ -10,7 +10,7 @@ import pytest
 
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import Message, crawl
-from tests.faults.harness import Deployment, WorkerProcess
+from tests.faults.harness import Deployment
 from worker.shell.kafka import TopicReader
 from worker.shell.kafka import config as kafka_config
 from worker.shell.kafka.clearing import VOID
@@ -25,17 +25,6 @@ def _portions() -> Iterator[list[Message]]:
     """Return documents that get a verdict each (dead letters go elsewhere), some for every partition."""
     for seed in itertools.count():
         yield [message for message in crawl(seed, PORTION) if message[1] is not None and b'"text"' in message[1]]
-
-
-def _partitions(worker: WorkerProcess) -> set[int]:
-    """Return what a worker has, by its log."""
-    owned: set[int] = set()
-    for line in worker.events():
-        if line["event"] == "partitions assigned":
-            owned |= set(map(int, line["offsets"]))
-        elif line["event"] in {"partitions revoked", "partitions lost"}:
-            owned -= set(line["partitions"])
-    return owned
 
 
 def _coming(deployment: Deployment) -> Iterator[list[tuple[int, int]]]:
@@ -61,11 +50,11 @@ def test_while_a_dead_workers_partitions_are_silent_the_others_go_on(deploy: Dep
     """Between its death and the first verdict of each of its partitions every other partition has had some."""
     deployment = deploy(partitions=PARTITIONS)
     dying, *_ = deployment.start_all("w1", "w2", "w3")
-    deployment.until(lambda: len(_partitions(dying)) == PARTITIONS // 3, "an even share of the partitions")
+    deployment.until_shared()
     coming, begun = _coming(deployment), set[int]()
     while begun != set(range(PARTITIONS)):
         begun |= {partition for partition, _ in next(coming)}
-    own = _partitions(dying)
+    own = dying.partitions()
     dying.kill()
     name = deployment.settings.topic_documents
     fed = {place[1]: stop for place, (_, stop) in deployment.admin.ends({name: PARTITIONS}).items()}

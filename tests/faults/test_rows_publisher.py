@@ -27,7 +27,7 @@ SLOTS = 24  # workers, each with its own transactional id and its own partition 
 CALL_TIMEOUT_S = 20.0
 TRANSACTION_TIMEOUT_MS = 4_000
 BATCH_MAX = 20
-RESTARTS = 2
+RESTARTS = 1
 HALF_ENDED_MAX = 2 * RESTARTS  # slots whose commit the broker had begun to end, slowly, when it was killed
 
 
