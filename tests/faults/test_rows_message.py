@@ -17,6 +17,7 @@ from rich.cells import cell_len
 from typer.testing import CliRunner
 
 from schemas.dead_letter import DeadLetterPointer
+from tests.conftest import Kafka
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import Message, crawl, random_words
 from tests.faults.harness import Deployment
@@ -28,6 +29,14 @@ from worker.shell.messages import DeadLetter, decode_dead_letter
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 
 POISON = (b"p", b'{"url": "http://poison.example/", "fetched_at": "2024-05-01T12:00:00Z", "text": 5}')
+
+
+@pytest.fixture(scope="module")
+def lone(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """One worker with one partition and the usual settings, for one kind of harm after the other."""
+    with Deployment(kafka.bootstrap, tmp_path_factory.mktemp("lone"), partitions=1) as deployment:
+        deployment.start_all("one")
+        yield deployment
 
 
 def _dead_letters(deployment: Deployment) -> list[DeadLetter]:
@@ -44,13 +53,12 @@ def _good(count: int) -> Iterator[Message]:
     return (_page(number, f"<p>a page about the thing with the number {number} of them</p>") for number in range(count))
 
 
-@pytest.mark.parametrize("point", ["in-transaction", "after-offsets"])
-def test_row_10_poison_message(deploy: Deploy, point: str) -> None:
-    """A message that nobody can read, and a worker that dies while answering it: one dead letter, with its offset."""
+def test_row_10_poison_message(deploy: Deploy) -> None:
+    """A message that nobody can read, and workers that die while answering it: one dead letter, with its offset."""
     deployment = deploy(partitions=1)
-    [dying] = deployment.start_all("one", fault=f"{point}:kill:1")
     deployment.feed([*crawl(seed=10, count=5), POISON, *crawl(seed=11, count=5)])
-    assert dying.wait() == -signal.SIGKILL
+    for point in ("in-transaction", "after-offsets"):
+        assert deployment.start("one", fault=f"{point}:kill:1").wait() == -signal.SIGKILL
     deployment.start("one")
     deployment.finish()
     letters = [letter for letter in _dead_letters(deployment) if letter.value == POISON[1]]
@@ -108,46 +116,20 @@ def test_row_11_oversize_message(deploy: Deploy) -> None:
         assert pointer["value_sha256"] == hashlib.sha256(message[1] or b"").hexdigest()
 
 
-def test_row_11_message_of_the_largest_size(deploy: Deploy) -> None:
+def test_row_11_message_of_the_largest_size(lone: Deployment) -> None:
     """What the topic takes at most is judged like everything else."""
-    deployment = deploy()
-    deployment.start_all("one")
     room = 8 * 2**20 - 2_000
-    deployment.feed([_page(1, "the largest page of all " * (room // 24), "text"), *_good(10)])
-    assert deployment.finish().outcomes.get("dead-letter") is None
+    lone.feed([_page(1, "the largest page of all " * (room // 24), "text"), *_good(10)])
+    assert "dead-letter" not in lone.finish().outcomes
 
 
-def test_row_21_hostile_pages(deploy: Deploy) -> None:
+def test_row_21_hostile_pages(lone: Deployment) -> None:
     """Pages made to be slow to read, up to the largest size: answered like their neighbours, by a worker that lives."""
-    deployment = deploy(partitions=1)
-    worker = deployment.start("one")
     hostile = ("<b>" * 1_000_000, "<div><p>x" * 500_000, "<" * 5_000_000, "&amp;" * 800_000, "<p a" + " a" * 2_000_000,
                "".join(f"<b a={n}>" for n in range(3_600)) + "<div>" * 500 + "</b>" * 3_600)  # fmt: skip
-    deployment.feed([*_good(30), *(_page(100 + i, page) for i, page in enumerate(hostile)), *_good(30)])
-    report = deployment.finish(120)
-    assert "dead-letter" not in report.outcomes
-    assert worker.exit_code is None
-
-
-def test_row_25_doc_ids_chosen_for_one_hash(deploy: Deploy) -> None:
-    """Thousands of them cost a worker at most twice what as many others do."""
-    deployment = deploy(partitions=1)
-    [worker] = deployment.start_all("one")
-    chosen, spent_s = doc_ids_of_one_xxh64(5_000), []
-    for doc_ids in (chosen[:100], [doc_id[::-1] for doc_id in chosen], chosen):
-        before_s = sum(psutil.Process(worker.pid).cpu_times()[:2])
-        deployment.feed(_named(doc_ids))
-        deployment.until_all_committed(120)
-        spent_s.append(sum(psutil.Process(worker.pid).cpu_times()[:2]) - before_s)
-    assert spent_s[2] < 2 * spent_s[1]
-
-
-def _named(doc_ids: list[str]) -> Iterator[Message]:
-    words = random.Random(25)
-    for doc_id in doc_ids:
-        text = " ".join(random_words(words, 40))
-        value = {"doc_id": doc_id, "url": "http://flood.example/", "fetched_at": "2024-05-01T12:00:00Z", "text": text}
-        yield doc_id.encode(), orjson.dumps(value)
+    lone.feed([*_good(30), *(_page(100 + i, page) for i, page in enumerate(hostile)), *_good(30)])
+    assert "dead-letter" not in lone.finish().outcomes
+    assert lone.processes[0].exit_code is None
 
 
 UNREADABLE = {"kafka_options": {"receive.message.max.bytes": "17000000"}}  # a smaller bomb than the client's 100 MB
@@ -192,15 +174,32 @@ def test_row_26_log_that_cannot_be_decompressed(deploy: Deploy) -> None:
     assert "_BAD_COMPRESSION" in log
 
 
-def test_row_27_documents_that_are_slow_to_judge(deploy: Deploy) -> None:
+def test_row_27_documents_that_are_slow_to_judge(lone: Deployment) -> None:
     """A batch after batch of the slowest documents known: each is judged once, nothing is given up or read again."""
-    deployment = deploy(partitions=2)
-    worker = deployment.start("one")
     slow = orjson.dumps({"url": "https://slow.example/", "fetched_at": "2024-05-01T12:00:00Z",
                          "content_type": "text/html", "charset": "windows-874",
                          "body_base64": base64.b64encode(b"\xff" * 5_000_000).decode()})  # fmt: skip
-    deployment.feed(itertools.chain.from_iterable(((b"slow", slow), page) for page in _good(6)))
-    report = deployment.finish(120)
-    assert report.log_rows_repeated == 0
-    assert worker.exit_code is None
-    assert not worker.said("reading again")
+    lone.feed(itertools.chain.from_iterable(((b"slow", slow), page) for page in _good(6)))
+    assert lone.finish().log_rows_repeated == 0
+    assert lone.processes[0].exit_code is None
+    assert not lone.processes[0].said("reading again")
+
+
+def test_row_25_doc_ids_chosen_for_one_hash(lone: Deployment) -> None:
+    """Thousands of them cost a worker at most twice what as many others do. (The last: no oracle judges so many.)"""
+    worker = psutil.Process(lone.processes[0].pid)
+    chosen, spent_s = doc_ids_of_one_xxh64(5_000), []
+    for doc_ids in (chosen[:100], [doc_id[::-1] for doc_id in chosen], chosen):
+        before_s = sum(worker.cpu_times()[:2])
+        lone.feed(_named(doc_ids))
+        lone.until_all_committed()
+        spent_s.append(sum(worker.cpu_times()[:2]) - before_s)
+    assert spent_s[2] < 2 * spent_s[1]
+
+
+def _named(doc_ids: list[str]) -> Iterator[Message]:
+    words = random.Random(25)
+    for doc_id in doc_ids:
+        text = " ".join(random_words(words, 40))
+        value = {"doc_id": doc_id, "url": "http://flood.example/", "fetched_at": "2024-05-01T12:00:00Z", "text": text}
+        yield doc_id.encode(), orjson.dumps(value)

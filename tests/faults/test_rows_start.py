@@ -34,18 +34,19 @@ def _worked(deployment: Deployment) -> None:
     assert worker.stop() == 0
 
 
-def test_row_15_log_that_starts_too_late(deploy: Deploy) -> None:
-    """Records of the log have been deleted: whoever needs them refuses to start."""
+def test_row_15_log_of_another_group_cut_or_recreated(deploy: Deploy) -> None:
+    """
+    Two groups on one log drop verdicts that the other still needs: the second one refuses to start.
+
+    Records of the log have been deleted: whoever needs them refuses. The log is a new, empty topic, the group's offsets
+    are from the old one: what it has seen would be forgotten.
+    """
     deployment = deploy()
     _worked(deployment)
+    other = f"{deployment.settings.group}.other"
+    _refuses(deployment.start("one", group=other), f"begun by group {deployment.settings.group}", other)
     deployment.delete_records(deployment.settings.topic_fingerprints, {0: 3})
     _refuses(deployment.start("one"), "the log starts at offset 3", "retention")
-
-
-def test_row_15_log_that_was_recreated(deploy: Deploy) -> None:
-    """The log is a new, empty topic, the group's offsets are from the old one: what it has seen would be forgotten."""
-    deployment = deploy()
-    _worked(deployment)
     deployment.recreate(deployment.settings.topic_fingerprints)
     _refuses(deployment.start("one"), "another log", "group")
 
@@ -103,14 +104,6 @@ def _cut(partition: Path, batches: int) -> None:
     segment.write_bytes(data[:at])
 
 
-def test_row_15_log_of_another_group(deploy: Deploy) -> None:
-    """Two groups on one log drop verdicts that the other still needs: the second one refuses to start."""
-    deployment = deploy()
-    _worked(deployment)
-    other = f"{deployment.settings.group}.other"
-    _refuses(deployment.start("one", group=other), f"begun by group {deployment.settings.group}", other)
-
-
 def test_row_16_documents_deleted_before_the_group_began(deploy: Deploy) -> None:
     """A new group on an old topic: what retention has left is answered, and what it has deleted is told."""
     deployment = deploy(partitions=1)
@@ -166,34 +159,30 @@ def test_row_17_log_of_its_writers_times_with_retention(deploy: Deploy) -> None:
     _refuses(deployment.start("one", expire_after_s=60), "record 0 of the log", "its writer's time", "neardup rebuild")
 
 
-@pytest.mark.parametrize("topic", ["documents", "fingerprints", "verdicts", "dead_letter"])
-def test_row_18_topic_missing(deploy: Deploy, topic: str) -> None:
+def test_row_18_topics_missing(deploy: Deploy) -> None:
     """The error names the topic and the command that makes it."""
     deployment = deploy()
-    missing = getattr(deployment.settings, f"topic_{topic}") + ".missing"
-    _refuses(deployment.start("one", **{f"topic_{topic}": missing}), missing, "neardup topics create")
+    names = ("topic_documents", "topic_fingerprints", "topic_verdicts", "topic_dead_letter")
+    missing = {name: getattr(deployment.settings, name) + ".missing" for name in names}
+    for name, process in {name: deployment.start(name, **{name: topic}) for name, topic in missing.items()}.items():
+        _refuses(process, missing[name], "neardup topics create")
 
 
-def test_row_18_log_with_two_partitions(deploy: Deploy) -> None:
-    """Two partitions have no order between them."""
+def test_row_18_log_of_wrong_settings(deploy: Deploy) -> None:
+    """Two partitions have no order between them; a compacted log loses records, and with them originals."""
     deployment = deploy()
     deployment.recreate(deployment.settings.topic_fingerprints, partitions=2)
     _refuses(deployment.start("one"), "has 2 partitions", "Delete and create it again")
-
-
-@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
-def test_row_18_log_that_is_compacted(deploy: Deploy, policy: str) -> None:
-    """A compacted log loses records, and with them originals."""
-    deployment = deploy()
-    deployment.recreate(deployment.settings.topic_fingerprints, {"cleanup.policy": policy})
-    _refuses(deployment.start("one"), f"cleanup.policy is {policy}", "cleanup.policy=delete")
+    for policy in ("compact", "compact,delete"):
+        deployment.recreate(deployment.settings.topic_fingerprints, {"cleanup.policy": policy})
+        _refuses(deployment.start("one"), f"cleanup.policy is {policy}", "cleanup.policy=delete")
 
 
 def test_row_19_changed_parameters(deploy: Deploy) -> None:
     """The error names what differs and the remedy; with the old ones it goes on."""
     deployment = deploy()
     _worked(deployment)
-    changed: tuple[dict[str, Any], ...] = ({"shingle_widths": "3"}, {"max_distance": 4}, {"anchored_weight": 2})
+    changed: tuple[dict[str, Any], ...] = ({"shingle_widths": "3"}, {"max_distance": 4})
     for process in [deployment.start(f"changed-{n}", **values) for n, values in enumerate(changed)]:
         _refuses(process, "has another definition", "Start it with the log's settings", "neardup rebuild")
     deployment.feed(crawl(seed=19, count=20))
