@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -26,14 +25,6 @@ RULES = (
     SearchRules(patterns=1, max_distance=0, look_min=1_000),
 )
 Documents = list[tuple[int, int]]  # fingerprint and doubts
-
-
-@pytest.fixture(params=["scanned", "in tables"])
-def flat_below(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A small index is scanned; here it has tables too."""
-    if request.param == "in tables":
-        monkeypatch.setattr(directed_index, "FLAT_BELOW", 0)
-    yield
 
 
 def doubts_of(generator: random.Random) -> int:
@@ -64,28 +55,30 @@ def columns(documents: Documents) -> tuple[NDArray[np.uint64], NDArray[np.uint64
     return found[:, 0].copy(), found[:, 1].copy()
 
 
-@pytest.mark.usefixtures("flat_below")
 @pytest.mark.parametrize("rules", RULES, ids=lambda rules: rules.text)
 @pytest.mark.parametrize("live", [2**64 - 1, 0xFFFF, 0xF00F_00F0_0F00_FFFF], ids=["random", "one block", "skewed"])
-def test_judging_is_what_the_definition_says(rules: SearchRules, live: int) -> None:
-    """Row, distance and look of each document, whatever the batches."""
+def test_judging_is_what_the_definition_says(rules: SearchRules, live: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row, distance and look of each document, whatever the batches; a small index is scanned, or has tables too."""
     generator = random.Random(live % 1_000 + rules.patterns)
     documents = crawl(generator, 120, live)
-    index = DirectedIndex(rules)
+    scanned = DirectedIndex(rules)
+    monkeypatch.setattr(directed_index, "FLAT_BELOW", 0)
+    in_tables = DirectedIndex(rules)
     originals: list[tuple[int, int, int]] = []
     position = 0
     while position < len(documents):
         batch = documents[position : position + generator.choice([0, 1, 2, 3, 50])]
-        judgement = index.judge(*columns(batch), first_row=len(originals))
+        judgements = [index.judge(*columns(batch), first_row=len(originals)) for index in (scanned, in_tables)]
         for number, (fingerprint, doubts) in enumerate(batch):
             expected = best(rules, fingerprint, doubts, originals)
-            found = judgement.rows[number], judgement.distances[number], judgement.looks[number]
-            assert found == expected
+            for found in judgements:
+                assert (found.rows[number], found.distances[number], found.looks[number]) == expected
             if expected[0] < 0:
                 originals.append((len(originals), fingerprint, doubts))
         position += len(batch)
-    index.check()
-    assert len(index) == len(originals)
+    for index in (scanned, in_tables):
+        index.check()
+        assert len(index) == len(originals)
 
 
 @pytest.mark.parametrize("rules", [RULES[0], RULES[4], RULES[6]], ids=lambda rules: rules.text)

@@ -199,7 +199,7 @@ def test_row_23_restores_and_compactions_at_any_moment_change_nothing(
         patch.setattr(snapshot, "_LEFT_MIN", 1)
         patch.setattr("worker.log.retention._RENEWALS", 2)  # a queue of few has places between its ends, too
         plain, other = Replica(of), Replica(of)
-        for offset in range(150):
+        for offset in range(80):
             action = chance.choice(["compact", "restore", "adopt", *["go on"] * 6])
             if action == "compact":
                 other.compact()
