@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +12,7 @@ import pytest
 
 from worker.devkit import demo
 from worker.devkit.demo import Demo
-from worker.errors import NeardupError
+from worker.errors import StopError
 from worker.settings import Settings
 from worker.settings.batches import MESSAGE_BYTES_MAX
 from worker.shell.files.crawl import CrawlFiles
@@ -57,8 +60,7 @@ def test_the_demo_ends_when_its_feeding_fails(monkeypatch: pytest.MonkeyPatch, o
         return outcome
 
     monkeypatch.setattr(demo, "feed_documents", feed)
+    monkeypatch.setattr(demo, "watch", lambda *_, **__: itertools.repeat(None))
     running = Demo(Settings(), CrawlFiles([]), truth=None, rate=0)  # type: ignore[arg-type]
-    running._feed()
-    assert running._fed.is_set()
-    assert isinstance(running._failure, NeardupError)
-    assert text in str(running._failure)
+    with pytest.raises(StopError, match=re.escape(text)):
+        deque(running.run(), maxlen=0)
