@@ -101,8 +101,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     Whatever uses a broker is marked so, forgotten or not. The slow ones come first: the last to end is a quick one.
 
-    Side by side (`-n 3 --dist loadgroup`) each slow test goes to whoever is free, but those on three brokers share
-    them; of the others a file stays together, with what its fixtures have prepared.
+    Side by side (`-n 3 --dist loadgroup`) each slow test without a group of its own goes to whoever is free; those on
+    three brokers share them; of the others a file stays together, with what its fixtures have prepared.
     """
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
@@ -114,7 +114,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("three brokers"))
         elif not item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-    items.sort(key=lambda item: not (item.get_closest_marker("slow") or item.get_closest_marker("faults")))
+    items.sort(key=_when)
+
+
+def _when(item: pytest.Item) -> int:
+    """Return 0 for what comes first; the simulation, which is among the shell's, is the longest of the others."""
+    if item.get_closest_marker("slow") or item.get_closest_marker("faults"):
+        return 0
+    return 1 if "shell" in item.nodeid else 2
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -31,7 +31,7 @@ from worker.settings import Settings
 from worker.shell.kafka import Admin
 from worker.shell.kafka import config as kafka_config
 
-pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow, pytest.mark.xdist_group("security")]
 
 PASSWORD = "a pass word"
 ANSWER_S = 90.0

@@ -19,6 +19,8 @@ from worker.devkit.broker import EmbeddedKafka, Runtime
 from worker.devkit.broker.layout import is_free
 from worker.devkit.broker.wire import ask_metadata
 
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
 
 def test_one_node_serves(kafka: Kafka) -> None:
     """The session's broker answers a Metadata request and lists itself."""
