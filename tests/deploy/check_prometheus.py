@@ -18,7 +18,6 @@ import pytest
 import yaml
 from platformdirs import user_cache_path
 
-from tests.busy import stretched
 from tests.conftest import REPOSITORY, Kafka
 from tests.faults import cluster
 from tests.faults.crawl import crawl
@@ -138,7 +137,7 @@ class _prometheus:  # noqa: N801  # a context manager
 
 
 def _until(condition: Any, what: str) -> None:
-    deadline = time.monotonic() + stretched(WAIT_S)
+    deadline = time.monotonic() + WAIT_S
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.5)
