@@ -28,7 +28,7 @@ DASHBOARD = json.loads((DEPLOY / "grafana" / "neardup.json").read_text())
 RULES = DEPLOY / "prometheus" / "alerts.yml"
 FOLDER = user_cache_path("neardup") / "prometheus"
 QUERIES = [(panel["title"], target["expr"]) for panel in DASHBOARD["panels"] for target in panel["targets"]]
-WAIT_S = 60.0
+WAIT_S = 300.0
 
 
 @pytest.fixture(scope="module")
