@@ -37,7 +37,7 @@ import xxhash
 from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 
-from worker.core.linked import ApartCompiler, FusedCompiler, LinkedCompiler
+from worker.core.linked import ApartCompiler, FusedCompiler, KernelCompiler, LinkedCompiler
 
 __all__ = ["allocating", "apart", "cache_directory", "fused", "fused_allocating", "inner", "kernel"]
 
@@ -49,7 +49,7 @@ _njit: Any = numba.njit  # its stubs do not know the options that begin with an 
 
 
 def inner(
-    function: Callable[..., Any], *, counted: bool = False, compiler: type[LinkedCompiler] = LinkedCompiler
+    function: Callable[..., Any], *, counted: bool = False, compiler: type[KernelCompiler] = LinkedCompiler
 ) -> Any:
     """
     Decorates a function that only kernels call: compiled into each of them, cached with them.
@@ -57,7 +57,6 @@ def inner(
     `counted`: references to arrays are counted, as a function needs that makes one. It has no entry for Python.
     """
     options = {"nogil": True, "_nrt": counted, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    options["forceinline"] = compiler is FusedCompiler
     return _njit(pipeline_class=compiler, **options)(function)
 
 
@@ -72,7 +71,7 @@ apart = partial(inner, compiler=ApartCompiler)  # the same, never copied into it
 
 def kernel(function: Callable[..., Any], *, counted: bool = True) -> Any:
     """Decorates a function that Python calls: compiled at the first call, cached for the next process."""
-    dispatcher: Any = _njit(nogil=True, _nrt=counted, no_cfunc_wrapper=True)(function)
+    dispatcher: Any = _njit(nogil=True, _nrt=counted, no_cfunc_wrapper=True, pipeline_class=KernelCompiler)(function)
     directory = cache_directory(function)
     if directory is not None:
         dispatcher._cache = _KernelCache(function, directory)  # what cache=True sets, with our locator

@@ -1,19 +1,61 @@
 """
-Inner functions are only linked into the kernels that call them: they get no machine code of their own.
+How kernels are compiled: numba's compiler without what they have no use for, which is half of a first start.
 
 numba makes a function ready to run as soon as it is called from another one: optimised, translated, loaded. Kernels
-link its intermediate code and optimise the whole again, so for a function that only kernels call the rest was for
-nothing: with what fingerprints leave out, two fifths of what a first start waits for.
+link its intermediate code and optimise the whole again, so inner functions are only linked into the kernels that call
+them: they get no machine code of their own.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from numba.core import typed_passes, untyped_passes
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+from numba.core.compiler import CompilerBase, Flags
+from numba.core.compiler_machinery import PassManager
 
-__all__ = ["ApartCompiler", "FusedCompiler", "LinkedCompiler"]
+__all__ = ["ApartCompiler", "FusedCompiler", "KernelCompiler", "LinkedCompiler"]
+
+# All of numba's passes but those for closures, `with`, unrolled literals, array expressions: each goes over the whole
+# function, and has the lifetimes of its variables computed anew.
+_PASSES = (
+    untyped_passes.TranslateByteCode,
+    untyped_passes.FixupArgs,
+    untyped_passes.GenericRewrites,
+    untyped_passes.ReconstructSSA,
+    typed_passes.NopythonTypeInference,
+    typed_passes.PreLowerStripPhis,
+    typed_passes.IRLegalization,
+    typed_passes.AnnotateTypes,
+    typed_passes.NativeLowering,
+    typed_passes.NoPythonBackend,
+)
+_DEFAULTS: dict[str, Any] = {name: option.default for name, option in Flags.options.items()}
+_NOT_INHERITED = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
+class _Flags(Flags):
+    """The same flags. numba compares them whenever it looks up what an operator does, and keeps code for each kind."""
+
+    __slots__ = ()
+
+    def values(self) -> dict[str, Any]:
+        """Return all values, without asking for each; those that operators do not inherit are the same for all."""
+        return _DEFAULTS | self._values | _NOT_INHERITED
+
+
+class _KernelLibrary(JITCodeLibrary):
+    """Machine code of one kernel."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """Leave that to the passes over the whole."""
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        """Optimise once; numba does it cheaply before, for references that kernels do not count in loops."""
+        passes, builder = self._codegen._module_pass_manager()  # type: ignore[no-untyped-call]
+        passes.run(self._final_module, builder)
 
 
 class _Generator:
@@ -29,7 +71,7 @@ class _Generator:
         """Do nothing. A kernel from the cache has none for its inner functions either."""
 
 
-class _LinkedLibrary(JITCodeLibrary):
+class _LinkedLibrary(_KernelLibrary):
     """Intermediate code of one function, for kernels to link."""
 
     @property
@@ -48,7 +90,16 @@ class _LinkedLibrary(JITCodeLibrary):
 
 
 class _FusedLibrary(_LinkedLibrary):
-    """The same, optimised only where it is linked."""
+    """The same, optimised only where it is linked, as part of its callers."""
+
+    mark = "alwaysinline"
+
+    def add_ir_module(self, ir_module: Any) -> None:
+        """Mark what it defines before it is linked."""
+        for function in ir_module.functions:
+            if function.blocks and not {"alwaysinline", "noinline"} & set(function.attributes):
+                function.attributes.add(self.mark)
+        super().add_ir_module(ir_module)  # type: ignore[no-untyped-call]
 
     def _optimize_final_module(self) -> None:
         """Leave that to the kernel."""
@@ -57,32 +108,42 @@ class _FusedLibrary(_LinkedLibrary):
 class _ApartLibrary(_FusedLibrary):
     """The same, kept as a function of its own in the kernel: of a large one, copies are slow to optimise."""
 
-    def add_ir_module(self, ir_module: Any) -> None:
-        """Mark what it defines before it is linked."""
-        for function in ir_module.functions:
-            if function.blocks and "alwaysinline" not in function.attributes:
-                function.attributes.add("noinline")
-        super().add_ir_module(ir_module)  # type: ignore[no-untyped-call]
+    mark = "noinline"
 
 
-class LinkedCompiler(Compiler):
-    """numba's compiler, for a function that is optimised and linked."""
+class KernelCompiler(CompilerBase):
+    """numba's compiler with fewer passes, for a kernel."""
 
-    library_class: type[_LinkedLibrary] = _LinkedLibrary
+    library_class: type[JITCodeLibrary] = _KernelLibrary
 
     def __init__(self, typing: Any, target: Any, library: Any, arguments: Any, returned: Any, flags: Any, *rest: Any):
         if library is None:
-            library = self.library_class(target.codegen(), "linked")
-        super().__init__(typing, target, library, arguments, returned, flags, *rest)  # type: ignore[no-untyped-call]
+            library = self.library_class(target.codegen(), "kernel")
+            library.enable_object_caching()
+        super().__init__(typing, target, library, arguments, returned, _Flags(flags), *rest)  # type: ignore[no-untyped-call]
+
+    def define_pipelines(self) -> list[PassManager]:
+        """Return the one way there is."""
+        passes = PassManager("kernel")  # type: ignore[no-untyped-call]
+        for each in _PASSES:
+            passes.add_pass(each, each.__name__)  # type: ignore[no-untyped-call]
+        passes.finalize()  # type: ignore[no-untyped-call]
+        return [passes]
 
 
-class FusedCompiler(LinkedCompiler):
-    """numba's compiler, for a function that is linked and left to its kernel to optimise."""
+class LinkedCompiler(KernelCompiler):
+    """The same, for a function that is optimised and linked."""
+
+    library_class = _LinkedLibrary
+
+
+class FusedCompiler(KernelCompiler):
+    """The same, for a function that is linked and left to its kernel to optimise."""
 
     library_class = _FusedLibrary
 
 
-class ApartCompiler(LinkedCompiler):
-    """numba's compiler, for a large function that its kernel calls in many places."""
+class ApartCompiler(KernelCompiler):
+    """The same, for a large function that its kernel calls in many places."""
 
     library_class = _ApartLibrary
