@@ -21,11 +21,11 @@ def warm_up_command(settings: Settings) -> None:
     process compiles for itself.
     """
     begun = time.perf_counter()
-    from worker.core.warm import warm_up  # noqa: PLC0415
-    from worker.log.replica import Replica  # noqa: PLC0415
+    from worker.core import warm  # noqa: PLC0415
+    from worker.shell.runtime import kernels  # noqa: PLC0415
 
-    kept = warm_up(settings.parameters)
-    Replica(settings.definition).warm_up()
+    kernels.ready(settings, warm.exact_index, warm.pairs)
+    kept = warm.kept_in()
     seconds = time.perf_counter() - begun
     if kept is None:
         typer.echo(

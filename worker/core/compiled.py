@@ -39,7 +39,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLoca
 
 from worker.core.linked import ApartCompiler, FusedCompiler, KernelCompiler, LinkedCompiler
 
-__all__ = ["allocating", "apart", "cache_directory", "fused", "fused_allocating", "inner", "kernel"]
+__all__ = ["allocating", "apart", "cache_directory", "fused", "fused_allocating", "inner", "is_kept", "kernel"]
 
 _OTHERS_WRITE = 0o022
 TURN_S_MAX = 60.0  # a kernel compiles in 1 to 10 s alone
@@ -95,6 +95,11 @@ def cache_directory(function: Callable[..., Any] | None = None) -> Path | None:
         return None
     places = source.parent / "__pycache__", platformdirs.user_cache_path("neardup") / "kernels"
     return next((place for place in places if _is_place(place, source.stem)), None)
+
+
+def is_kept(kernel_: Any) -> bool:
+    """Return whether a kernel's machine code, of these sources, is in the cache."""
+    return isinstance(kernel_._cache, _KernelCache) and kernel_._cache.is_filled
 
 
 def _is_place(directory: Path, stem: str) -> bool:
@@ -184,6 +189,11 @@ class _KernelCache(FunctionCache):
         super().__init__(function)  # type: ignore[no-untyped-call]
         self._directory = directory
         self._turn = _Turn(directory / f".{function.__name__}.lock")
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether there is code of these sources, for any arguments."""
+        return bool(self._cache_file._load_index())  # type: ignore[no-untyped-call]
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         """Return the code, or None once it is this process' turn to compile it."""

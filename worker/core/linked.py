@@ -19,18 +19,18 @@ __all__ = ["ApartCompiler", "FusedCompiler", "KernelCompiler", "LinkedCompiler"]
 
 # All of numba's passes but those for closures, `with`, unrolled literals, array expressions: each goes over the whole
 # function, and has the lifetimes of its variables computed anew.
-_PASSES = (
-    untyped_passes.TranslateByteCode,
-    untyped_passes.FixupArgs,
+_FIRST = (untyped_passes.TranslateByteCode, untyped_passes.FixupArgs)
+_TYPES = (untyped_passes.ReconstructSSA, typed_passes.NopythonTypeInference, typed_passes.PreLowerStripPhis)
+_LAST = (typed_passes.NativeLowering, typed_passes.NoPythonBackend)
+_COUNTED = (
+    *_FIRST,
     untyped_passes.GenericRewrites,
-    untyped_passes.ReconstructSSA,
-    typed_passes.NopythonTypeInference,
-    typed_passes.PreLowerStripPhis,
+    *_TYPES,
     typed_passes.IRLegalization,
     typed_passes.AnnotateTypes,
-    typed_passes.NativeLowering,
-    typed_passes.NoPythonBackend,
+    *_LAST,
 )
+_UNCOUNTED = (*_FIRST, *_TYPES, *_LAST)  # where no references are counted no variable's end matters
 _DEFAULTS: dict[str, Any] = {name: option.default for name, option in Flags.options.items()}
 _NOT_INHERITED = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
@@ -123,9 +123,9 @@ class KernelCompiler(CompilerBase):
         super().__init__(typing, target, library, arguments, returned, _Flags(flags), *rest)  # type: ignore[no-untyped-call]
 
     def define_pipelines(self) -> list[PassManager]:
-        """Return the one way there is."""
+        """Return one, with the passes for a function of this kind."""
         passes = PassManager("kernel")  # type: ignore[no-untyped-call]
-        for each in _PASSES:
+        for each in _COUNTED if self.state.flags.nrt or self.library_class is _KernelLibrary else _UNCOUNTED:
             passes.add_pass(each, each.__name__)  # type: ignore[no-untyped-call]
         passes.finalize()  # type: ignore[no-untyped-call]
         return [passes]

@@ -28,6 +28,7 @@ from worker.shell.pipeline.batch import Batch, cut
 from worker.shell.pipeline.prepare import Preparer
 from worker.shell.pipeline.replicated_log import ReplicatedLog
 from worker.shell.ports import SourceMessage
+from worker.shell.runtime import kernels
 from worker.shell.storage.checkpoint import Checkpoint, locked
 from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
 
@@ -149,6 +150,7 @@ def file_engine(settings: Settings, state: Path | None = None) -> Iterator[FileE
     Raises:
         StopError: the folder is in use, of other settings, damaged, or cannot be written to.
     """
+    kernels.compile_first(settings)
     with ExitStack() as stack:
         preparer = stack.enter_context(Preparer(settings))
         checkpoint, replica = None, None

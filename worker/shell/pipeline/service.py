@@ -25,7 +25,6 @@ from importlib.metadata import version
 import structlog
 
 from worker.core.fingerprint import Fingerprinter
-from worker.core.warm import warm_up_documents
 from worker.errors import DefinitionError, NeardupError
 from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity
@@ -52,7 +51,7 @@ from worker.shell.pipeline.publishing import Publishing
 from worker.shell.pipeline.replicated_log import ReplicatedLog
 from worker.shell.pipeline.sequencer import Sequencer
 from worker.shell.ports import GroupSource
-from worker.shell.runtime import interpreter, metrics
+from worker.shell.runtime import interpreter, kernels, metrics
 from worker.shell.runtime.fault_hooks import FaultHook, from_setting
 from worker.shell.runtime.health import HealthServer, Readiness
 from worker.shell.runtime.status import Status
@@ -87,10 +86,9 @@ def run(settings: Settings, stop: threading.Event, on_serving: Callable[[], None
         status = stack.enter_context(Status())
         stack.enter_context(HealthServer(settings.metrics_host, settings.metrics_port, readiness, status.to_dict))
         fingerprinter = Fingerprinter(settings.parameters)
-        warm_up_documents(fingerprinter)
+        kernels.ready(settings)
         checkpoint = _checkpoint(settings, admin, found)
         replica = Replica(settings.definition) if checkpoint is None else checkpoint.restore()
-        replica.warm_up()
         log = _replicated_log(settings, replica, found[settings.topic_fingerprints].topic_id.hex(), stack)
         documents = found[settings.topic_documents]
         ask = partial(admission.committed, settings, documents.partitions)
