@@ -400,7 +400,7 @@ def test_progress_counts_the_bytes_of_the_file(tmp_path: Path) -> None:
 def test_other_files_are_refused_with_a_reason(tmp_path: Path) -> None:
     """A file that is no archive is one piece of damage, an empty one is nothing, a missing one an error."""
     assert [item.reason for item in damage(read(tmp_path, b"\x7fELF" * 99, "a.bin"))] == [
-        "neither WARC nor ARC nor JSON Lines: it begins with b'\\x7fELF\\x7fELF\\x7fELF\\x7fELF\\x7fELF'"
+        "neither WARC nor ARC, JSON Lines nor Parquet: it begins with b'\\x7fELF\\x7fELF\\x7fELF\\x7fELF\\x7fELF'"
     ]
     assert read(tmp_path, b"", "a.warc") == []
     with pytest.raises(StopError, match="no such file"):

@@ -211,13 +211,13 @@ def test_what_is_no_document_is_named_and_costs_itself_alone() -> None:
     verdicts = found.add_many(documents())
     assert next(verdicts).outcome is Outcome.NEW
     for error, text in (
-        (TypeError, r"document 1 \(counted from 0\) is None: leave out what is missing .*dropna"),
-        (TypeError, r"document 2 \(counted from 0\) is bytes b'caf\\xe9': decode it, or give a Document of BodyKind"),
-        (TypeError, r"document 3 \(counted from 0\) is float nan: leave out"),
-        (TypeError, r"document 4 \(counted from 0\) is NAType <NA>: leave out"),
-        (TypeError, r"text of document 5 \(counted from 0\) is bytes b'x': decode it"),
-        (DocumentError, r"no-body: document 6 \(counted from 0\): needs exactly one of text, html"),
-        (TypeError, r"document 7 \(counted from 0\) is int 7: give a str, a dict"),
+        (TypeError, r"document 1 is None: leave out what is missing .*dropna"),
+        (TypeError, r"document 2 is bytes b'caf\\xe9': decode it, or give a Document of BodyKind"),
+        (TypeError, r"document 3 is float nan: leave out"),
+        (TypeError, r"document 4 is NAType <NA>: leave out"),
+        (TypeError, r"text of document 5 is bytes b'x': decode it"),
+        (DocumentError, r"no-body: document 6: needs exactly one of text, html"),
+        (TypeError, r"document 7 is int 7: give a str, a dict"),
     ):
         with pytest.raises(error, match=text):
             next(verdicts)

@@ -4,54 +4,119 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from contextlib import ExitStack, closing
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from worker.cli import app
-from worker.cli.lines import STDIN, FetchedAtOption, FilesArgument, opened_output
+from worker.cli.lines import FetchedAtOption, FilesArgument, QuietOption, opened_output
 from worker.cli.options import DOCUMENTS, ENGINE, with_settings
 from worker.errors import StopError
 from worker.settings import Settings
 
+if TYPE_CHECKING:
+    from worker.shell.files.keeping import Choice
+
+_STDIO = "-"
+
+
+class Keep(StrEnum):
+    """Which records are written."""
+
+    NEW = "new"  # the documents that stay
+    REVISITS = "revisits"  # and a WARC revisit record for each duplicate
+
+
+class Prefer(StrEnum):
+    """Which of a cluster stays."""
+
+    FIRST = "first"
+    LONGEST = "longest"
+    NEWEST = "newest"
+
+
+def _file(text: str, metavar: str = "FILE") -> Any:
+    return typer.Option(metavar=metavar, help=text, show_default=False)
+
 
 @app.command()
 @with_settings(*ENGINE, *DOCUMENTS, "record_bytes_max")
-def dedup(
+def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     settings: Settings,
     files: FilesArgument,
     fetched_at: FetchedAtOption = None,
-    output: Annotated[Path, typer.Option(help="Verdicts as JSON Lines; - is stdout.")] = STDIN,
-    state: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Go on where the last run with this directory ended; kept at a clean end."),
-    ] = None,
+    output: Annotated[str, _file("Verdicts, with --keep documents; - is stdout.")] = _STDIO,
+    state: Annotated[Path | None, _file("Go on where the last run with it ended.", "DIR")] = None,
+    keep: Annotated[Keep | None, _file("Write the documents that stay, unchanged.", "new|revisits")] = None,
+    duplicates: Annotated[str | None, _file("With --keep: all other documents.")] = None,
+    prefer: Annotated[Prefer, _file("With --keep: of each cluster.", "first|longest|newest")] = Prefer.FIRST,
+    id_column: Annotated[str | None, _file("Of Parquet, JSON Lines: the doc_id.", "NAME")] = None,
+    text_column: Annotated[str | None, _file("Of Parquet, JSON Lines: the text.", "NAME")] = None,
+    quiet: QuietOption = False,
 ) -> None:
     """
     Judge the documents of files, as a group of workers would: a verdict a line.
 
-    What cannot be judged gets a line with its error and its place in the file. When nothing could be judged, the exit
-    code is 1, and no output is made.
+    What cannot be judged gets a line with its error and its place. When nothing could be judged the exit code is 1,
+    and no output is made. --keep writes documents in the format they came in, compressed as the name says; with
+    "revisits" a WARC revisit record for each duplicate.
     """
     from worker.cli.progress import report_damage, summary, tracked  # noqa: PLC0415
     from worker.core.verdict import Verdict  # noqa: PLC0415
     from worker.shell.files.crawl import CrawlFiles, with_answers  # noqa: PLC0415
     from worker.shell.files.engine import file_engine, line_of  # noqa: PLC0415
+    from worker.shell.files.keeping import Choice  # noqa: PLC0415
+    from worker.shell.files.rows import Columns  # noqa: PLC0415
 
-    crawl = CrawlFiles(files, report_damage, fetched_at_default=fetched_at)
+    if keep is None and (duplicates or prefer is not Prefer.FIRST):
+        raise typer.BadParameter("--duplicates and --prefer want --keep new")
+    if keep is Keep.REVISITS and prefer is not Prefer.FIRST:
+        raise typer.BadParameter("--keep revisits names originals, the first of their clusters: leave --prefer out")
+    if keep is not None and _STDIO in files:
+        raise typer.BadParameter("--keep reads its files twice, and stdin can be read once: name a file")
+    columns = Columns(id_column, text_column) if id_column or text_column else None
+    crawl = CrawlFiles(files, report_damage, fetched_at_default=fetched_at, columns=columns)
+    choice = None if keep is None else Choice(prefer.value, originals=keep is Keep.REVISITS)
     outcomes: Counter[str] = Counter()
     dead = ""  # the first that could not be judged
     started = time.monotonic()
-    with file_engine(settings, state) as engine, opened_output(output, files) as stream:
-        for record, answered in with_answers(tracked(crawl, "judging"), engine.judge):
+    with ExitStack() as stack:
+        engine = stack.enter_context(file_engine(settings, state))
+        stream = stack.enter_context(opened_output(output, files)) if choice is None else None
+        for record, answered in with_answers(tracked(crawl, "judging", quiet=quiet), engine.judge):
             outcome, line = line_of(record, answered)
             if not isinstance(answered.answer, Verdict):
                 dead = dead or f"; {record.place}: {answered.answer.code}: {answered.answer.text}"
             outcomes[outcome] += 1
-            stream.write(line + b"\n")
+            if stream is not None:
+                stream.write(line + b"\n")
+            if choice is not None:
+                choice.take(answered.answer)
         if outcomes.total() == outcomes["dead-letter"]:
             raise StopError(f"nothing could be judged: {summary(crawl)}{dead}")
-    seconds = max(time.monotonic() - started, 1e-9)
-    counts = ", ".join(f"{count:,} {name}" for name, count in sorted(outcomes.items()))
-    typer.echo(f"{summary(crawl)}; {counts}; {seconds:.1f} s", err=True)
+        copied = "" if choice is None else _copy(files, choice, output, duplicates, fetched_at)
+    if not quiet:
+        seconds = max(time.monotonic() - started, 1e-9)
+        counts = ", ".join(f"{count:,} {name}" for name, count in sorted(outcomes.items()))
+        typer.echo(f"{summary(crawl)}; {counts}{copied}; {seconds:.1f} s", err=True)
+
+
+def _copy(files: list[str], choice: Choice, output: str, duplicates: str | None, fetched_at: str | None) -> str:
+    """Write the documents that stay, and the others; say how many."""
+    from worker.shell.files.keeping import Output, copy_documents  # noqa: PLC0415
+
+    with ExitStack() as stack:
+        kept, others = (
+            None
+            if name is None
+            else stack.enter_context(
+                closing(Output(stack.enter_context(opened_output(name, files)), "stdout" if name == _STDIO else name))
+            )
+            for name in (output, duplicates)
+        )
+        assert kept is not None
+        copy_documents(files, choice, kept, others, fetched_at)
+    return f"; {kept.documents:,} kept in {output}"

@@ -22,6 +22,7 @@ __all__ = [
     "STDIN",
     "FetchedAtOption",
     "FilesArgument",
+    "QuietOption",
     "opened",
     "opened_output",
     "read_fingerprints",
@@ -29,10 +30,9 @@ __all__ = [
 ]
 
 STDIN = Path("-")
-FilesArgument = Annotated[list[str], typer.Argument(help="WARC, ARC, WET or JSON Lines; gzip or zstd; - for stdin.")]
-FetchedAtOption = Annotated[
-    str | None, typer.Option(help="Fetch time of JSON Lines that bring none, like 2026-01-31T12:00:00Z.")
-]
+FilesArgument = Annotated[list[str], typer.Argument(help="WARC, ARC, WET, JSON Lines, Parquet; URLs; - is stdin.")]
+FetchedAtOption = Annotated[str | None, typer.Option(help="Time of documents without one (ISO 8601).")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")]
 NUMBERS = 2**64
 PART_BYTES = 1 << 24  # read at once: 16 MB of text are some 800,000 numbers
 
@@ -86,9 +86,9 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def opened_output(path: Path, inputs: Iterable[str | Path]) -> Iterator[BinaryIO]:
+def opened_output(path: str | Path, inputs: Iterable[str | Path]) -> Iterator[BinaryIO]:
     """Write a file, which comes whole or not at all and may be none of the inputs; or stdout."""
-    if path != STDIN:
+    if str(path) != str(STDIN):
         with written(path, inputs) as stream:
             yield stream
         return

@@ -22,7 +22,7 @@ def report_damage(damaged: Damaged) -> None:
     typer.echo(f"damaged: {damaged.place}: {damaged.reason}", err=True)
 
 
-def tracked(files: CrawlFiles, doing: str) -> Iterator[Record]:
+def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[Record]:
     """Return the files' documents, and show how far they have been read."""
     console = Console(stderr=True)
     columns = (
@@ -32,7 +32,9 @@ def tracked(files: CrawlFiles, doing: str) -> Iterator[Record]:
         TextColumn("{task.fields[documents]:,} documents, {task.fields[rate]:,.0f}/s"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, disable=not console.is_terminal, refresh_per_second=5) as progress:
+    with Progress(
+        *columns, console=console, disable=quiet or not console.is_terminal, refresh_per_second=5
+    ) as progress:
         task = progress.add_task(doing, total=files.bytes_total, documents=0, rate=0.0)
         started = time.monotonic()
         for count, record in enumerate(files, start=1):

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from worker.core.document import BODY_BYTES_MAX
 from worker.shell.files.archives import ArchiveReader, Damaged, LeftOut, Record
+from worker.shell.files.rows import Columns
 
 __all__ = ["CrawlFiles", "Tally", "with_answers"]
 
@@ -30,10 +31,12 @@ class CrawlFiles:
     The documents of some files, in order; what is not one is counted.
 
     Args:
-        paths: archives or JSON Lines; "-" is stdin.
+        paths: archives, JSON Lines or Parquet, here or elsewhere; "-" is stdin.
         on_damage: told of each damaged record: its file, its offset there, what is wrong.
         body_max: bytes of a body; a longer one is left out and counted as "body-too-large".
-        fetched_at_default: fetch time of JSON Lines that bring none, ISO 8601.
+        fetched_at_default: fetch time of JSON Lines and rows that bring none, ISO 8601.
+        columns: the names that doc_id and text have in JSON Lines and Parquet.
+        whole: have each record's `raw`, too.
     Raises:
         StopError: a file cannot be opened.
 
@@ -52,10 +55,13 @@ class CrawlFiles:
         *,
         body_max: int = BODY_BYTES_MAX,
         fetched_at_default: str | None = None,
+        columns: Columns | None = None,
+        whole: bool = False,
     ) -> None:
         self._on_damage = on_damage
         self._readers = [
-            ArchiveReader(path, body_max=body_max, fetched_at_default=fetched_at_default) for path in paths
+            ArchiveReader(path, body_max=body_max, fetched_at_default=fetched_at_default, columns=columns, whole=whole)
+            for path in paths
         ]
         self.tally = Tally()
 

@@ -142,7 +142,7 @@ class Deduplicator:
 
         >>> Deduplicator().add(b"bytes")
         Traceback (most recent call last):
-        TypeError: document 0 (counted from 0) is bytes b'bytes': decode it, or give a Document of BodyKind.BYTES
+        TypeError: document 0 is bytes b'bytes': decode it, or give a Document of BodyKind.BYTES
         """
         with closing(self._verdicts([document])) as verdicts:
             return next(verdicts)

@@ -63,7 +63,7 @@ class Verdicts(Iterator[Verdict]):
         if isinstance(answer, Verdict):
             self._remember(answer)
             return answer
-        raise DocumentError(answer.code, f"document {answered.message.offset:,} (counted from 0): {answer.text}")
+        raise DocumentError(answer.code, f"document {answered.message.offset}: {answer.text}")
 
     def close(self) -> None:
         """Read no more documents. Those that have been judged stay judged, whether or not their verdicts were taken."""

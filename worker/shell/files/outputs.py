@@ -7,19 +7,21 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 from worker.errors import StopError
+from worker.shell.files.remote import is_remote, put_remote
 
 __all__ = ["written"]
 
 
 @contextmanager
-def written(path: Path, inputs: Iterable[str | Path] = ()) -> Iterator[BinaryIO]:
+def written(path: str | Path, inputs: Iterable[str | Path] = ()) -> Iterator[BinaryIO]:
     """
     Write a file that takes its place when the block has ended well; until then, and otherwise, what stood there stays.
 
-    A place that is no regular file, such as a pipe, is written at once.
+    A place that is no regular file, such as a pipe, is written at once. A URL's file is written here, then copied.
 
     Args:
         inputs: what is read meanwhile; none of it may be the output.
@@ -29,6 +31,14 @@ def written(path: Path, inputs: Iterable[str | Path] = ()) -> Iterator[BinaryIO]
 
     Cost: that of writing, and one wait for the disk at the end.
     """
+    if is_remote(path):
+        with TemporaryDirectory(prefix="neardup-") as folder:
+            local = Path(folder) / "output"
+            with local.open("wb") as stream:
+                yield stream
+            put_remote(local, str(path))
+        return
+    path = Path(path)
     for source in map(Path, inputs):
         if source.exists() and path.exists() and source.samefile(path):
             raise StopError(f"{path} is an input and the output: name another output")

@@ -12,12 +12,17 @@ from schemas.timestamp import TimestampError, parse_timestamp
 from worker.core.document import derive_doc_id
 from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.record import Damaged, Found, Record
+from worker.shell.files.rows import Columns, fields_of
 
 __all__ = ["read_json_lines"]
 
 
 def read_json_lines(
-    file: str, pieces: Iterator[Piece], line_bytes_max: int, fetched_at_default: str | None
+    file: str,
+    pieces: Iterator[Piece],
+    line_bytes_max: int,
+    fetched_at_default: str | None,
+    columns: Columns | None = None,
 ) -> Iterator[Found]:
     """
     Return a record for each line, byte for byte as it stands, and damage for what is no JSON object.
@@ -27,6 +32,7 @@ def read_json_lines(
     Args:
         line_bytes_max: a longer line is damage; it is not held in memory.
         fetched_at_default: the fetch time of lines that have none, ISO 8601.
+        columns: the names under which lines have doc_id and text; then nothing else is needed.
     """
     position, number, held, is_overlong = 0, 1, bytearray(), False
     for piece in pieces:
@@ -34,7 +40,7 @@ def read_json_lines(
         for part in ended:
             held += part
             if not is_overlong:
-                yield from _line(file, position, number, bytes(held), fetched_at_default)
+                yield from _line(file, position, number, bytes(held), fetched_at_default, columns)
             position += len(held) + 1
             number += 1
             held.clear()
@@ -50,10 +56,12 @@ def read_json_lines(
             yield Damaged(file, piece.offset, piece.problem)
             held.clear()
     if held and not is_overlong:
-        yield from _line(file, position, number, bytes(held), fetched_at_default)
+        yield from _line(file, position, number, bytes(held), fetched_at_default, columns)
 
 
-def _line(file: str, position: int, number: int, line: bytes, fetched_at_default: str | None) -> Iterator[Found]:
+def _line(
+    file: str, position: int, number: int, line: bytes, fetched_at_default: str | None, columns: Columns | None
+) -> Iterator[Found]:
     line = line.strip()
     if not line:
         return
@@ -65,10 +73,14 @@ def _line(file: str, position: int, number: int, line: bytes, fetched_at_default
     if not isinstance(fields, dict):
         yield Damaged(file, position, f"a JSON {type(fields).__name__}, not an object", number)
         return
+    raw = line
+    if columns is not None:
+        fields = fields_of(columns.renamed(fields), f"{file}:{number}")
+        line = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
     if fetched_at_default is not None and fields.get("fetched_at") is None:
         fields["fetched_at"] = fetched_at_default
         line = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
-    yield Record(file, position, _key(fields), line, number)
+    yield Record(file, position, _key(fields), line, number, raw)
 
 
 def _parsed(line: bytes) -> Any:

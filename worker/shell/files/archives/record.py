@@ -20,7 +20,8 @@ class Record(NamedTuple):
 
     `offset` is where it begins in the file: of its compressed member in an archive, in the decompressed text for
     JSON Lines. `key` is its doc_id, so that a null value under the same key deletes it; None when it names no
-    readable doc_id, url and time. `line` counts from 1 in JSON Lines.
+    readable doc_id, url and time. `line` counts from 1 in JSON Lines, and rows in Parquet. `raw` is what stands in the
+    file, decompressed; empty where it was not asked for.
     """
 
     file: str
@@ -28,6 +29,7 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes
     line: int | None = None
+    raw: bytes = b""
 
     @property
     def place(self) -> str:

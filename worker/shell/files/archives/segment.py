@@ -99,6 +99,11 @@ class Segment:
             return position
         return self._member_offsets[max(0, bisect_right(self._member_positions, position) - 1)]
 
+    def held(self, first: int, size: int) -> bytes:
+        """Return `size` bytes from a position on that was not given up, as far as they have been read."""
+        begin = first - self._start
+        return bytes(memoryview(self._history)[begin : begin + size])
+
     def drain(self) -> None:
         """Read to the end, where `problem` is known."""
         while self.read():

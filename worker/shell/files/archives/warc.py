@@ -32,11 +32,12 @@ from worker.shell.files.archives.segment import Segment
 __all__ = ["capture_of_response", "is_page", "read_warc"]
 
 _START = re.compile(rb"(?:(?<=\n)|\A)WARC/\d\.\d+\r?\n")
+_HEADER_END = re.compile(rb"\r?\n\r?\n")
 _PAGE_SCHEMES = ("http", "https", "ftp", "file")
 _PAGE_TYPES = (WarcRecordType.response, WarcRecordType.resource, WarcRecordType.conversion)
 
 
-def read_warc(file: str, segment: Segment, body_max: int) -> Iterator[Found]:
+def read_warc(file: str, segment: Segment, body_max: int, *, whole: bool = False) -> Iterator[Found]:
     """Return what one segment holds; behind a damaged record the reading goes on at the next line that begins one."""
     start: int | None = 0
     is_damaged = False
@@ -47,6 +48,8 @@ def read_warc(file: str, segment: Segment, body_max: int) -> Iterator[Found]:
                 last = record.stream_pos
                 segment.forget(last)
                 found = _read_record(file, segment.offset_of(last), record, segment, body_max)
+                if whole and isinstance(found, Record):
+                    found = found._replace(raw=_raw(segment, last, record.content_length))
                 is_damaged = isinstance(found, Damaged)
                 if found is not None:
                     yield found
@@ -73,6 +76,13 @@ def _read_record(file: str, offset: int, record: Any, segment: Segment, body_max
     except ValueError as error:
         return Damaged(file, offset, str(error))
     return Record(file, offset, *message_of(found)) if isinstance(found, Capture) else LeftOut(file, offset, found)
+
+
+def _raw(segment: Segment, start: int, content_bytes: int) -> bytes:
+    """Return a record as it stands: header, content, and the two line ends behind it."""
+    end = _HEADER_END.search(segment.held(start, HEADERS_BYTES_MAX))
+    assert end is not None, "its header has just been read"
+    return segment.held(start, end.end() + content_bytes).lstrip() + b"\r\n\r\n"
 
 
 class _CutShortError(ValueError):

@@ -1,0 +1,32 @@
+"""
+Common Crawl's extracted texts (WET) without the duplicates: python common_crawl.py kept.jsonl CC-MAIN-….warc.wet.gz …
+
+The files of a crawl are listed in its wet.paths.gz at https://data.commoncrawl.org. A second run goes on with the
+originals of the first, which it finds in kept.jsonl.ndsnap.
+"""
+
+import itertools
+import sys
+from collections import Counter
+from pathlib import Path
+
+import neardup
+
+
+def main(target: Path, *files: str) -> None:
+    state = target.with_name(f"{target.name}.ndsnap")
+    found = neardup.Deduplicator.load(state) if state.exists() else neardup.Deduplicator()
+    crawl = neardup.CrawlFiles(files, lambda damaged: print(f"damaged: {damaged.place}: {damaged.reason}"))
+    records, judged = itertools.tee(crawl)  # the verdicts are some thousand documents behind
+    counts: Counter[str] = Counter()
+    with target.open("ab") as kept:
+        for record, verdict in zip(records, found.add_many(judged), strict=True):
+            counts[verdict.outcome.value] += 1
+            if verdict.outcome is neardup.Outcome.NEW:
+                kept.write(record.value + b"\n")
+    found.save(state)
+    print(f"{counts}, {crawl.tally.damaged} damaged, {len(found):,} originals known")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -1,0 +1,256 @@
+"""`neardup dedup --keep`: the documents that stay, byte for byte, in the format they came in."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+import zstandard
+from fastwarc.warc import ArchiveIterator, WarcRecordType
+from pyarrow import parquet
+from typer.testing import CliRunner
+
+from tests.cli.test_dedup import ARTICLE, lines, page
+from worker.cli import app
+from worker.devkit.sample_crawl import write_sample_crawl
+from worker.shell.files.archives.inflate import pieces
+
+OTHER = "Nobody in the harbour has seen the ferry since the morning, and the office of the port says that it is late."
+LONGER = f"{ARTICLE} Nobody else was there."
+
+
+def dedup(*arguments: object, code: int = 0) -> str:
+    """Run the command; give what it said."""
+    result = CliRunner().invoke(app, ["dedup", "--threads", "1", *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    if isinstance(result.exception, Exception) and not isinstance(result.exception, SystemExit):
+        return str(result.exception)
+    return result.output
+
+
+def unpacked(path: Path) -> bytes:
+    """The content of a file, by its name."""
+    data = path.read_bytes()
+    if path.suffix == ".zst":
+        return zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data), read_across_frames=True).read()
+    return gzip.decompress(data) if path.suffix == ".gz" else data
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_lines_stay_as_they_are_and_none_is_lost(tmp_path: Path, suffix: str) -> None:
+    """Fields that nobody reads, spaces, a missing time: kept and others together are the input."""
+    given = [
+        json.dumps({"url": "https://a.example/", "text": ARTICLE, "mine": [1, {"two": 3}]}, indent=None),
+        '{"url":  "https://b.example/",   "text": "' + ARTICLE.upper() + '"}',
+        json.dumps({"url": "https://c.example/", "text": ""}),
+        json.dumps({"url": "https://d.example/"}),
+        json.dumps({"url": "https://e.example/", "text": OTHER}),
+        json.dumps({"url": "https://a.example/", "text": ARTICLE, "again": True}),
+    ]
+    source, kept, others = (tmp_path / name for name in ("in.jsonl", f"kept.jsonl{suffix}", f"others.jsonl{suffix}"))
+    source.write_text("".join(f"{line}\n" for line in given))
+    options = ("--fetched-at", "2026-01-02T03:04:05Z", "--keep", "new")
+    said = dedup(source, *options, "--output", kept, "--duplicates", others)
+    assert f"2 kept in {kept}" in said
+    assert unpacked(kept).decode().splitlines() == [given[0], given[4]]
+    assert unpacked(others).decode().splitlines() == [given[1], given[2], given[3], given[5]]
+    dedup(source, *options, "--output", tmp_path / f"again{suffix}")
+    assert (tmp_path / f"again{suffix}").read_bytes() == kept.read_bytes()
+
+
+@pytest.mark.parametrize(("prefer", "wanted"), [("first", [0, 3]), ("longest", [2, 3]), ("newest", [1, 3])])
+def test_a_cluster_is_represented_by_what_is_preferred(tmp_path: Path, prefer: str, wanted: list[int]) -> None:
+    """The first, the longest, the one fetched last; each cluster leaves one document."""
+    given = [
+        page(1, text=ARTICLE),
+        page(2, text=ARTICLE) | {"fetched_at": "2026-03-01T00:00:00Z"},
+        page(3, text=LONGER),
+        page(4, text=OTHER),
+        page(5, text=OTHER),
+    ]
+    source = tmp_path / "in.jsonl"
+    source.write_text(lines(*given))
+    said = dedup(source, "--keep", "new", "--prefer", prefer, "--output", tmp_path / "kept", "--quiet")
+    assert said == ""
+    assert [json.loads(line) for line in (tmp_path / "kept").read_text().splitlines()] == [given[at] for at in wanted]
+
+
+def test_what_a_former_run_kept_stays_the_representative(tmp_path: Path) -> None:
+    """With --state an original can be in no file of this run: then none of its copies is kept."""
+    first, second = tmp_path / "1.jsonl", tmp_path / "2.jsonl"
+    first.write_text(lines(page(1, text=ARTICLE)))
+    second.write_text(lines(page(2, text=LONGER), page(3, text=OTHER)))
+    for source in (first, second):
+        options = ("--state", tmp_path / "state", "--keep", "new", "--prefer", "longest")
+        dedup(source, *options, "--output", source.with_suffix(".kept"))
+    assert json.loads(second.with_suffix(".kept").read_text())["url"] == "https://example.org/3"
+
+
+def records(data: bytes) -> dict[str, tuple[WarcRecordType, dict[str, str], bytes]]:
+    """Kind, header and content of each record, by URL and time."""
+    found = {}
+    for record in ArchiveIterator(io.BytesIO(data), parse_http=False):
+        headers = dict(record.headers.to_tuples())
+        key = f"{headers['WARC-Target-URI']} {headers['WARC-Date']}"
+        found[key] = record.record_type, headers, record.reader.read()
+    return found
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_records_of_an_archive_are_copied_byte_for_byte(tmp_path: Path, suffix: str) -> None:
+    """Headers, chunks and encodings: each record of both outputs stands in the input as it is."""
+    source, kept, others = (tmp_path / name for name in ("in.warc.gz", f"kept.warc{suffix}", f"others.warc{suffix}"))
+    write_sample_crawl(source, 300, seed=3)
+    verdicts = tmp_path / "verdicts.jsonl"
+    dedup(source, "--output", verdicts)
+    outcomes = [json.loads(line)["verdict"] for line in verdicts.read_text().splitlines()]
+    dedup(source, "--keep", "new", "--output", kept, "--duplicates", others)
+    whole = b"".join(piece.data for piece in pieces(io.BytesIO(source.read_bytes())))
+    copies = [_records(unpacked(path)) for path in (kept, others)]
+    assert [len(found) for found in copies] == [outcomes.count("new"), len(outcomes) - outcomes.count("new")]
+    assert all(record in whole for found in copies for record in found)
+    if suffix != ".zst":  # what reads archives reads these, a member a record
+        again = tmp_path / "again.jsonl"
+        dedup(kept, "--output", again)
+        assert {json.loads(line)["verdict"] for line in again.read_text().splitlines()} == {"new"}
+
+
+def _records(data: bytes) -> list[bytes]:
+    parts = data.removeprefix(b"WARC/").removesuffix(b"\r\n\r\n").split(b"\r\n\r\nWARC/")
+    return [b"WARC/" + part for part in parts]
+
+
+def test_a_duplicate_leaves_a_revisit_record(tmp_path: Path) -> None:
+    """In its place, with its own URL and time, and those of its original."""
+    source, kept = tmp_path / "in.warc.gz", tmp_path / "kept.warc.gz"
+    write_sample_crawl(source, 200, seed=4)
+    dedup(source, "--output", tmp_path / "verdicts.jsonl")
+    verdicts = [json.loads(line) for line in (tmp_path / "verdicts.jsonl").read_text().splitlines()]
+    duplicates = [verdict for verdict in verdicts if verdict["verdict"] == "duplicate"]
+    dedup(source, "--keep", "revisits", "--output", kept)
+    revisits = [fields for kind, fields, content in records(unpacked(kept)).values() if kind == WarcRecordType.revisit]
+    assert len(revisits) == len(duplicates) > 0
+    for fields, verdict in zip(revisits, duplicates, strict=True):
+        assert fields["WARC-Target-URI"] == verdict["url"]
+        assert fields["WARC-Refers-To-Target-URI"] == verdict["duplicate_of"]["url"]
+        assert fields["WARC-Refers-To-Date"] == verdict["duplicate_of"]["fetched_at"]
+        assert fields["WARC-Profile"] == "urn:neardup:revisit:near-duplicate"
+
+
+TABLE: dict[str, list[Any]] = {
+    "name": ["a", "b", "c", "d"],
+    "content": [ARTICLE, ARTICLE.upper(), OTHER, None],
+    "score": [0.5, None, 2.0, 3.0],
+    "tags": [["x"], [], ["y", "z"], None],
+}
+
+
+def test_rows_of_parquet_stay_with_all_their_columns(tmp_path: Path) -> None:
+    """Columns named by options; types and other columns are the same; several files of the same columns go together."""
+    one, two, kept, others = (tmp_path / f"{name}.parquet" for name in ("one", "two", "kept", "others"))
+    table = pyarrow.table(TABLE)
+    parquet.write_table(table.slice(0, 2), one)
+    parquet.write_table(table.slice(2), two)
+    options = ("--id-column", "name", "--text-column", "content")
+    dedup(one, two, *options, "--keep", "new", "--output", kept, "--duplicates", others)
+    assert parquet.read_table(kept).equals(table.take([0, 2]))
+    assert parquet.read_table(others).equals(table.take([1, 3]))
+    dedup(one, two, *options, "--output", tmp_path / "verdicts")
+    found = [json.loads(line) for line in (tmp_path / "verdicts").read_text().splitlines()]
+    assert [(verdict["doc_id"], verdict["verdict"]) for verdict in found] == [
+        ("a", "new"), ("b", "duplicate"), ("c", "new"), ("d", "dead-letter"),
+    ]  # fmt: skip
+    assert found[1]["duplicate_of"]["doc_id"] == "a"
+    assert found[3]["input"] == {"file": str(two), "line": 2, "offset": 1}
+    parquet.write_table(table.select(["content"]), two)
+    assert "have different columns" in dedup(one, two, *options, "--keep", "new", "--output", kept, code=1)
+    assert parquet.read_table(kept).num_rows == 2  # what stood there stays
+
+
+def test_lines_of_any_shape_are_read_by_the_names_of_their_fields(tmp_path: Path) -> None:
+    """An id that is a number, a text under another name, no URL and no time."""
+    source, kept = tmp_path / "in.jsonl", tmp_path / "kept.jsonl"
+    given: list[dict[str, Any]] = [{"id": 7, "body": ARTICLE, "html": 1}, {"id": 8, "body": ARTICLE}, {"body": OTHER}]
+    source.write_text(lines(*given))
+    options = ("--id-column", "id", "--text-column", "body")
+    dedup(source, *options, "--keep", "new", "--output", kept)
+    assert [json.loads(line) for line in kept.read_text().splitlines()] == [given[0], given[2]]
+    dedup(source, *options, "--output", tmp_path / "verdicts")
+    names = [json.loads(line)["doc_id"] for line in (tmp_path / "verdicts").read_text().splitlines()]
+    assert names == ["7", "8", f"{source}:3"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("-", "--keep", "new"), "--keep reads its files twice"),
+        (("FILE", "--duplicates", "x"), "want --keep new"),
+        (("FILE", "--prefer", "newest"), "want --keep new"),
+        (("FILE", "--keep", "revisits", "--prefer", "newest"), "leave --prefer out"),
+        (("FILE", "--keep", "old"), "'old' is not one of 'new', 'revisits'"),
+    ],
+)
+def test_what_does_not_go_together_is_said(tmp_path: Path, arguments: tuple[str, ...], text: str) -> None:
+    """With exit code 2, before anything is read."""
+    source = tmp_path / "in.jsonl"
+    source.write_text(lines(page(1, text=ARTICLE)))
+    said = dedup(*(str(source) if argument == "FILE" else argument for argument in arguments), code=2)
+    assert text in " ".join(said.replace("│", " ").split())
+
+
+def test_formats_are_not_mixed_and_arc_is_not_written(tmp_path: Path) -> None:
+    """Nothing is written then; a revisit record needs an archive."""
+    source, archive, kept = tmp_path / "in.jsonl", tmp_path / "in.warc.gz", tmp_path / "kept"
+    source.write_text(lines(page(1, text=ARTICLE), page(2, text=ARTICLE)))
+    write_sample_crawl(archive, 20, seed=1)
+    options = ("--keep", "new", "--output", kept)
+    assert "would be JSON Lines and WARC: write an output for each" in dedup(source, archive, *options, code=1)
+    assert "leave `--keep revisits` out" in dedup(source, "--keep", "revisits", "--output", kept, code=1)
+    body = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>{ARTICLE}</p>".encode()
+    arc = tmp_path / "in.arc"
+    head = b"1 0 Test\nURL IP-address Archive-date Content-type Archive-length\n"
+    arc.write_bytes(
+        b"filedesc://x 0.0.0.0 20260101000000 text/plain %d\n%b\n"
+        b"http://a.example/ 1.2.3.4 20260101000000 text/html %d\n%b\n" % (len(head), head, len(body), body)
+    )
+    assert "is ARC, which is not written" in dedup(arc, *options, code=1)
+    assert not kept.exists()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A folder, served on this machine."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as found:
+        threading.Thread(target=found.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{found.server_port}", folder
+        found.shutdown()
+
+
+def test_files_elsewhere_are_read_and_written(tmp_path: Path, server: tuple[str, Path]) -> None:
+    """Over HTTP in, and out into fsspec's own memory; what is not there is named."""
+    from fsspec.implementations.memory import MemoryFileSystem  # noqa: PLC0415
+
+    url, folder = server
+    given = [page(1, text=ARTICLE), page(2, text=ARTICLE), page(3, text=OTHER)]
+    (folder / "in.jsonl.gz").write_bytes(gzip.compress(lines(*given).encode()))
+    dedup(f"{url}/in.jsonl.gz", "--keep", "new", "--output", "memory://bucket/kept.jsonl.gz")
+    data = gzip.decompress(MemoryFileSystem().cat_file("/bucket/kept.jsonl.gz"))
+    assert [json.loads(line) for line in data.splitlines()] == [given[0], given[2]]
+    parquet.write_table(pyarrow.table(TABLE), folder / "in.parquet")
+    dedup("memory://bucket/kept.jsonl.gz", "--output", tmp_path / "verdicts")
+    assert len((tmp_path / "verdicts").read_text().splitlines()) == 2
+    assert f"cannot read {url}/none.jsonl" in dedup(f"{url}/none.jsonl", code=1)
+    assert "cannot read nowhere://x" in dedup("nowhere://x", code=1)
+    assert "cannot write http://" in dedup(f"{url}/in.jsonl.gz", "--output", f"{url}/out", code=1)

@@ -1,0 +1,60 @@
+"""Files elsewhere: s3://, gs://, https:// and whatever else fsspec knows; paths without a scheme are files here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from worker.errors import StopError
+
+__all__ = ["is_remote", "open_remote", "put_remote", "size_remote"]
+
+
+def is_remote(path: str | Path) -> bool:
+    """
+    Return whether a path names a file elsewhere.
+
+    >>> is_remote("s3://bucket/crawl.warc.gz"), is_remote("crawl.warc.gz")
+    (True, False)
+    """
+    return "://" in str(path)
+
+
+def _file_system(url: str) -> tuple[Any, str]:
+    try:
+        from fsspec.core import url_to_fs  # noqa: PLC0415
+    except ImportError:
+        raise StopError(f"{url} needs fsspec: pip install 'neardup[remote]'") from None
+    try:
+        found: tuple[Any, str] = url_to_fs(url)
+    except (ImportError, ValueError) as error:  # the scheme's own package, or no such scheme
+        raise StopError(f"cannot read {url}: {error}") from error
+    return found
+
+
+def open_remote(url: str) -> BinaryIO:
+    """Open a file for reading. Raises StopError with the system's reason."""
+    system, path = _file_system(url)
+    try:
+        return cast("BinaryIO", system.open(path, "rb"))
+    except Exception as error:  # each system has errors of its own
+        raise StopError(f"cannot read {url}: {error or type(error).__name__}") from error
+
+
+def size_remote(url: str) -> int | None:
+    """Return the bytes of a file, None where the system does not tell."""
+    system, path = _file_system(url)
+    try:
+        size = system.info(path).get("size")
+    except Exception as error:  # each system has errors of its own
+        raise StopError(f"cannot read {url}: {error or type(error).__name__}") from error
+    return size if isinstance(size, int) else None
+
+
+def put_remote(file: Path, url: str) -> None:
+    """Copy a file to its place elsewhere. Raises StopError with the system's reason."""
+    system, path = _file_system(url)
+    try:
+        system.put_file(str(file), path)
+    except Exception as error:  # each system has errors of its own
+        raise StopError(f"cannot write {url}: {error or type(error).__name__}") from error
