@@ -79,3 +79,11 @@ def test_trials_are_those_of_the_searches_one_by_one() -> None:
     assert [one.recall for one in exact] == sorted(one.recall for one in exact)
     assert max(one.recall for one in tried) > 0.9
     assert len({one.name for one in tried}) == 11
+
+
+def test_an_exact_search_is_compared_with_directed_ones() -> None:
+    """Who runs an exact search is told what a directed one would find."""
+    texts = made_texts(10)
+    pairs = Pairs(np.arange(0, 20, 2), np.arange(1, 20, 2), np.full(10, True), ["made"] * 10)
+    tried = trials(texts, [None] * 20, pairs, (Parameters(), SearchRules("exact", 3)))
+    assert max(one.recall for one in tried if one.rules.mode == "directed") > 0.9

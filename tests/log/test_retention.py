@@ -340,6 +340,27 @@ def test_memory_is_given_back(expire_from: str) -> None:
     assert max(sizes[8:]) < 1.3 * sizes[5]
 
 
+def test_memory_is_given_back_without_retention(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents whose content changes with every fetch take no more rows than there are documents, and a few."""
+    monkeypatch.setattr("worker.log.replica.LEFT_MIN", 5_000)
+    of = definition(Retention())
+    replica, plain, sizes = Replica(of), Replica(of), []
+    random = np.random.default_rng(5)
+    for number in range(60):
+        prints = random.integers(0, 2**64, 500, np.uint64).tolist()
+        offsets = range(number * 500, number * 500 + 500)
+        rows = [Row(o, RowKind.FULL, f"doc-{o % 500}", "", 0, prints[o % 500], o, 9) for o in offsets]
+        (data,) = encode(of.author(""), [Section(SOURCE, offsets[0], offsets[-1] + 1, offsets[0], rows)], 1 << 26)
+        for each in (replica, plain):
+            monkeypatch.setattr("worker.log.replica.LEFT_MIN", 5_000 if each is replica else 1 << 40)
+            each.apply(decode(data), number, 0)
+        assert replica.answers(SOURCE, list(offsets), "t") == plain.answers(SOURCE, list(offsets), "t")
+        sizes.append(len(replica.judge.held) - replica.judge.held.originals.first)
+    replica.check()
+    assert replica.documents == 500
+    assert max(sizes) < 500 + 5_000 + 1_000 < len(plain.judge.held)
+
+
 def test_rows_are_numbered_anew_before_their_32_bits_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that was said changes, nor what will be; here after 150,000 rows instead of three billion."""
     monkeypatch.setattr("worker.log.replica.RENUMBERED_FROM", 150_000)

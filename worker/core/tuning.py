@@ -86,13 +86,14 @@ def trials(
     Cost: a fingerprint of each text a variant, 13 of them, and some 0.1 ms a pair.
     """
     rules = list(searches(base[1]))
+    ranked = base[1] if base[1].mode == "directed" else SearchRules()  # an exact search ranks no pair by its doubts
     tried: set[str] = set()
     for name, parameters in variants(base[0]):
         if parameters.hash in tried:
             continue
         tried.add(parameters.hash)
         on_variant(name or "as given")
-        measured = measure(Fingerprinter(parameters).batch(texts, languages), pairs, base[1])
+        measured = measure(Fingerprinter(parameters).batch(texts, languages), pairs, ranked)
         for one in rules:
             found = judge(measured, one).found
             yield Trial(

@@ -36,6 +36,7 @@ from worker.log.record import Record, Row, RowKind, Section, Source, decode, enc
 __all__ = ["Answer", "Applied", "Replica", "Verdict", "Writer", "Written"]
 
 
+LEFT_MIN = 1 << 20  # rows of originals that have left: fewer are not worth a compaction
 RENUMBERED_FROM = 3 << 30  # rows are 32 bits in the tables; a record adds a million at most
 _WARM_ROWS = 2_200  # more than an index without tables has
 _SPREAD = 0x9E37_79B9_7F4A_7C15  # multiples of it differ in many bits
@@ -73,6 +74,7 @@ class Replica:
         self.coverage: dict[Source, Coverage] = {}
         self.pending: dict[Source, Pending] = {}
         self.renumbered = 0  # times, since the start
+        self._left_kept = 0  # rows of originals that have left, after the last compaction: a kept verdict names each
         self._topic_id: bytes | None = None  # of the source topic whose verdicts are asked for; None: of any
 
     @property
@@ -133,9 +135,16 @@ class Replica:
         held = self.judge.held
         if held.has_forgettable:
             held.forget(min([held.oldest, *(int(rows.min()) for rows in self._named() if len(rows))]))
-        if len(held) >= RENUMBERED_FROM:
+        if len(held) >= RENUMBERED_FROM or self._left >= max(LEFT_MIN, self.documents, 2 * self._left_kept):
             self.compact()
             self.renumbered += 1
+            self._left_kept = self._left
+
+    @property
+    def _left(self) -> int:
+        """Rows of originals that have left and still take memory."""
+        held = self.judge.held
+        return len(held) - held.originals.first - held.documents
 
     def _named(self) -> list[NDArray[np.int64]]:
         return [pending.named() for pending in self.pending.values()]
