@@ -46,6 +46,12 @@ class OperationSettings(BaseModel):
     log_format: Literal["auto", "json", "console"] = setting(
         "auto", "choice", "How logs are written. auto: readable on a terminal, else JSON, one object a line."
     )
+    tracing: bool = setting(
+        False,
+        "yes/no",
+        "Spans of OpenTelemetry. One a document, from read to commit; the context comes and goes in headers. The OTEL_ "
+        "variables say where they go. Needs neardup[otel].",
+    )
     fault: str | None = setting(
         None, "point:action:hit", "For tests: fail at a named point, for example after-append:kill:3."
     )

@@ -20,6 +20,7 @@ class SourceMessage(NamedTuple):
     key: bytes | None
     value: bytes | None
     defect: str = ""
+    headers: tuple[tuple[str, bytes], ...] = ()  # read for traces alone
 
     @property
     def size_bytes(self) -> int:

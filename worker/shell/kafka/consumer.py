@@ -34,6 +34,7 @@ class GroupConsumer:
         on_revoked: told before partitions go; when it returns, nothing of theirs may be published.
         on_lost: told when they are gone already.
         before_assigned: called before partitions are taken; a StopError of it comes out of the next `poll`.
+        with_headers: read the headers of messages, too.
     """
 
     def __init__(
@@ -45,11 +46,14 @@ class GroupConsumer:
         on_revoked: Callable[[list[int]], None],
         on_lost: Callable[[list[int]], None],
         before_assigned: Callable[[], None] = lambda: None,
+        *,
+        with_headers: bool = False,
     ) -> None:
         self._topic = topic
         self._call_timeout_s = call_timeout_s
         self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost
         self._before_assigned = before_assigned
+        self._with_headers = with_headers
         self._failure: NeardupError | None = None
         self._assigned: set[int] = set()
         self._waiting: deque[int] = deque()  # ours, but without a start yet: another member's transaction is pending
@@ -125,11 +129,14 @@ class GroupConsumer:
         messages = self._consumer.consume(messages_max, wait_s)
         if self._failure is not None:
             raise self._failure
+        messages = [message for message in messages if self._is_message(message)]
         found = [
             SourceMessage(message.partition() or 0, message.offset() or 0, message.key(), message.value())
             for message in messages
-            if self._is_message(message)
         ]
+        if self._with_headers:
+            pairs = zip(found, messages, strict=True)
+            found = [one._replace(headers=tuple(message.headers() or ())) for one, message in pairs]  # type: ignore[arg-type]
         return found if self._is_paused else found + self._unreadable(messages_max - len(found))
 
     def _is_message(self, message: Message) -> bool:

@@ -117,7 +117,7 @@ class Preparer:
 
     def _read(self, place: int, message: SourceMessage) -> _Item | Row:
         """Decode a message: a text, or what becomes of it without one."""
-        _, offset, key, value, defect = message
+        _, offset, key, value, defect, _ = message
         if defect:
             return _dead(offset, DocumentError("unreadable", defect))
         try:

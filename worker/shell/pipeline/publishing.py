@@ -17,6 +17,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from itertools import chain
 
 import structlog
@@ -31,6 +32,7 @@ from worker.shell.pipeline.stage import BatchQueue, StageThread
 from worker.shell.ports import Outgoing, Publisher, SourceMessage
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
+from worker.shell.runtime.tracing import untraced
 
 __all__ = ["Publishing"]
 
@@ -50,12 +52,14 @@ class Publishing:
         reach: FaultHook = never,
         sleep: Callable[[float], None] = time.sleep,
         batches_max: int = 1,
+        traced: Callable[[Batch], AbstractContextManager[None]] = untraced,
     ) -> None:
         self._settings = settings
         self._publisher = publisher
         self._partitions = partitions
         self._reach = reach
         self._sleep = sleep
+        self._traced = traced
         self._rewinds_in_a_row = 0
         self._batches: BatchQueue[Batch] = BatchQueue(batches_max)
         self._committed: deque[Batch] = deque()
@@ -113,7 +117,8 @@ class Publishing:
                 raise batch.failure
             with metrics.STAGE_S.labels("publish").time():
                 self._write(batch)
-                self._transact(batch)
+                with self._traced(batch):
+                    self._transact(batch)
         except RetryError as error:
             self._read_again(error)
             return

@@ -18,7 +18,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from importlib.metadata import version
 
@@ -42,6 +42,7 @@ from worker.shell.kafka import (
 )
 from worker.shell.kafka import config as kafka_config
 from worker.shell.pipeline import admission
+from worker.shell.pipeline.batch import Batch
 from worker.shell.pipeline.commits import Commits
 from worker.shell.pipeline.incarnation import Incarnation
 from worker.shell.pipeline.intake import Intake
@@ -55,6 +56,7 @@ from worker.shell.runtime import interpreter, kernels, metrics
 from worker.shell.runtime.fault_hooks import FaultHook, from_setting
 from worker.shell.runtime.health import HealthServer, Readiness
 from worker.shell.runtime.status import Status
+from worker.shell.runtime.tracing import Tracing, untraced
 from worker.shell.runtime.watchdog import Watchdog
 from worker.shell.storage.checkpoint import Checkpoint
 
@@ -206,13 +208,19 @@ def _serve(
             source = GroupConsumer(
                 kafka_config.group_consumer(settings), settings.topic_documents, settings.call_timeout_s,
                 partitions.assign, partitions.revoke, partitions.lose, incarnation.look,
+                with_headers=settings.tracing,
             )  # fmt: skip
             metrics.watch_source(lambda: _lags(partitions.published(), source))
             readiness.needs("member of the group", lambda: partitions.membership() is not None and source.is_member())
             return source
 
         intake = Intake(settings, connect, preparer, partitions, watchdog, reach)
-        publishing = Publishing(settings, publisher, partitions, reach)
+        traced: Callable[[Batch], AbstractContextManager[None]] = untraced
+        if settings.tracing:
+            tracing = Tracing()
+            stack.callback(tracing.close)
+            traced = tracing.spans
+        publishing = Publishing(settings, publisher, partitions, reach, traced=traced)
         topic_id = incarnation.topics[settings.topic_documents]
         sequencer = Sequencer(settings, topic_id, log, partitions, preparer, publishing, watchdog, reach=reach)
 

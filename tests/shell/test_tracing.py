@@ -1,0 +1,123 @@
+"""Spans from a document's read to its commit: the crawler's trace goes on in the answer's headers."""
+
+from __future__ import annotations
+
+import builtins
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from tests.shell.simulation import Scripted
+from worker.core.verdict import Outcome
+from worker.errors import DocumentError, RetryError, StopError
+from worker.settings import Settings
+from worker.shell.messages import VerdictBytes
+from worker.shell.pipeline.batch import Batch, Share
+from worker.shell.pipeline.partitions import Partitions
+from worker.shell.pipeline.publishing import Publishing
+from worker.shell.ports import Outgoing, SourceMessage
+from worker.shell.runtime.tracing import Tracing
+
+TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+HEADERS = (("traceparent", f"00-{TRACE}-{PARENT}-01".encode()), ("other", b"\xff"))
+
+
+class Kept(Scripted):
+    """A publisher that keeps what it is given."""
+
+    def __init__(self, *outcomes: Exception | None) -> None:
+        super().__init__(*outcomes)
+        self.messages: list[Outgoing] = []
+
+    def publish(
+        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any, metadata: str = ""
+    ) -> None:
+        """Keep it, and end as told."""
+        self.messages += messages
+        super().publish(messages, offsets, membership, metadata)
+
+
+class Traced:
+    """The real stage over one partition, with spans that are kept."""
+
+    def __init__(self, publisher: Kept, *, on: bool = True) -> None:
+        self.exporter = InMemorySpanExporter()
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.partitions = Partitions()
+        self.partitions.assign({0: 0})
+        more: dict[str, Any] = {"traced": Tracing(provider).spans} if on else {}
+        settings = Settings(retries_max=1)
+        self.publishing = Publishing(settings, publisher, self.partitions, sleep=lambda _s: None, **more)
+
+    def publish(self, *answers: VerdictBytes | DocumentError) -> None:
+        """Publish a batch of these answers, read a second ago."""
+        claim = self.partitions.claims()[0]
+        self.partitions.read(claim, 0, len(answers))
+        messages = [SourceMessage(0, at, b"k", b"v", headers=HEADERS) for at in range(len(answers))]
+        shares = [Share(claim, 0, len(answers), 0, len(answers))]
+        self.publishing.submit(Batch(messages, shares, time.monotonic() - 1, answers=answers))
+        self.publishing.step()
+
+
+NEW = VerdictBytes(b"k", b"{}", Outcome.NEW)
+
+
+def test_a_verdict_carries_on_the_trace_of_its_document() -> None:
+    """Its header names the span, which is a child of the crawler's and lasts from the read to the commit."""
+    publisher = Kept()
+    traced = Traced(publisher)
+    traced.publish(NEW)
+    (span,) = traced.exporter.get_finished_spans()
+    assert span.context and span.parent and span.attributes and span.start_time and span.end_time
+    assert (f"{span.context.trace_id:032x}", f"{span.parent.span_id:016x}") == (TRACE, PARENT)
+    assert dict(publisher.messages[0].headers)["traceparent"] == f"00-{TRACE}-{span.context.span_id:016x}-01".encode()
+    assert (span.attributes["neardup.outcome"], span.attributes["messaging.kafka.offset"]) == ("new", 0)
+    assert span.end_time - span.start_time >= 1_000_000_000
+
+
+def test_a_dead_letter_has_its_span_and_its_own_headers_too() -> None:
+    """The class of its error is the outcome."""
+    publisher = Kept()
+    traced = Traced(publisher)
+    traced.publish(NEW, DocumentError("invalid-json", "no JSON"))
+    _, letter = publisher.messages
+    assert "traceparent" in dict(letter.headers) and len(letter.headers) > 1
+    assert [span.attributes["neardup.outcome"] for span in traced.exporter.get_finished_spans() if span.attributes] == [
+        "new", "invalid-json"
+    ]  # fmt: skip
+
+
+def test_a_batch_in_doubt_ends_its_spans_with_the_cause() -> None:
+    """It is read again, and has spans of its own then."""
+    traced = Traced(Kept(RetryError("the coordinator moved")))
+    traced.publish(NEW)
+    (span,) = traced.exporter.get_finished_spans()
+    assert (span.status.is_ok, span.status.description) == (False, "the coordinator moved")
+
+
+def test_without_tracing_nothing_is_added() -> None:
+    """No header, no span."""
+    publisher = Kept()
+    traced = Traced(publisher, on=False)
+    traced.publish(NEW)
+    assert publisher.messages[0].headers == () and not traced.exporter.get_finished_spans()
+
+
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenTelemetry is an extra."""
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any) -> Any:
+        if name.startswith("opentelemetry"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(StopError, match=r"pip install 'neardup\[otel\]'"):
+        Tracing()
