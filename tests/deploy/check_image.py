@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -107,17 +108,17 @@ def test_a_worker_of_the_image_judges_a_crawl(container: str, kafka: Kafka, tmp_
             deployment.finish()
             with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/readyz", timeout=10) as answer:
                 assert answer.read() == b"ready\n"
-            (worker,) = _processes("neardup worker")
+            (worker,) = _processes("bin/neardup worker")
             os.kill(worker, signal.SIGTERM)
             assert process.wait(60) == 0
 
 
 def _processes(command: str) -> list[int]:
-    """Return the processes of the image's user that run this command."""
+    """Return the processes of the image's user that are Python running this command."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             words = (path / "cmdline").read_bytes().decode().replace("\0", " ").strip()
-            if words.endswith(command) and path.stat().st_uid == 10001:
+            if re.match(r"\S*python\S* ", words) and words.endswith(command) and path.stat().st_uid == 10001:
                 found.append(int(path.name))
     return found
