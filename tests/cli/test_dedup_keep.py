@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -17,10 +18,11 @@ import pytest
 import zstandard
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from pyarrow import parquet
+from rich.console import Console
 from typer.testing import CliRunner
 
 from tests.cli.test_dedup import ARTICLE, lines, page
-from worker.cli import app
+from worker.cli import app, progress
 from worker.devkit.sample_crawl import write_sample_crawl
 from worker.shell.files.archives.inflate import pieces
 
@@ -254,3 +256,43 @@ def test_files_elsewhere_are_read_and_written(tmp_path: Path, server: tuple[str,
     assert f"cannot read {url}/none.jsonl" in dedup(f"{url}/none.jsonl", code=1)
     assert "cannot read nowhere://x" in dedup("nowhere://x", code=1)
     assert "cannot write http://" in dedup(f"{url}/in.jsonl.gz", "--output", f"{url}/out", code=1)
+
+
+def test_the_summary_is_for_people_or_for_scripts(tmp_path: Path) -> None:
+    """One JSON object on stdout, where nothing else is written; nothing at all with --quiet."""
+    source, kept = tmp_path / "in.jsonl", tmp_path / "kept"
+    source.write_text(lines(page(1, text=ARTICLE), page(2, text=ARTICLE), page(3)) + "[]\n")
+    told = json.loads(dedup(source, "--keep", "new", "--output", kept, "--json").splitlines()[-1])
+    assert told.pop("seconds") >= 0
+    assert told == {
+        "documents": 3,
+        "damaged": 1,
+        "left_out": {},
+        "outcomes": {"new": 1, "duplicate": 1, "dead-letter": 1},
+        "kept": 1,
+    }
+    assert "name an --output" in " ".join(dedup(source, "--json", code=2).replace("│", " ").split())
+    for command in ("fingerprint", "nearest"):
+        options = ["--to", "0"] if command == "nearest" else []
+        result = CliRunner().invoke(app, [command, str(source), *options, "--output", str(kept), "--quiet"])
+        assert result.exit_code == 0, result.output
+        told_of = [line.split(":")[0] for line in result.output.splitlines()]
+        assert told_of == (["damaged"] if options else ["damaged", "no fingerprint"])
+
+
+def test_progress_says_how_far_how_fast_and_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal; each step has its line."""
+    screen = io.StringIO()
+    monkeypatch.setattr(progress, "Console", lambda **_: Console(file=screen, force_terminal=True, width=100))
+    with progress.counted("messages") as tell:
+        for done in (1, 500, 1_000):
+            tell("documents", done, 2_000)
+        tell("verdicts", 10, 10)
+    shown = screen.getvalue()
+    assert "documents" in shown
+    assert "verdicts" in shown
+    assert re.search(r"50%.* 1,000 messages, .*/s .*\d:\d\d:\d\d", shown)
+    screen.truncate(0)
+    with progress.counted("messages", quiet=True) as tell:
+        tell("documents", 1, 2)
+    assert "documents" not in screen.getvalue()

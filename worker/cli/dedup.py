@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from contextlib import ExitStack, closing
@@ -56,6 +57,7 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     id_column: Annotated[str | None, _file("Of Parquet, JSON Lines: the doc_id.", "NAME")] = None,
     text_column: Annotated[str | None, _file("Of Parquet, JSON Lines: the text.", "NAME")] = None,
     quiet: QuietOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON, on stdout.")] = False,
 ) -> None:
     """
     Judge the documents of files, as a group of workers would: a verdict a line.
@@ -77,6 +79,8 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
         raise typer.BadParameter("--keep revisits names originals, the first of their clusters: leave --prefer out")
     if keep is not None and _STDIO in files:
         raise typer.BadParameter("--keep reads its files twice, and stdin can be read once: name a file")
+    if as_json and _STDIO in (output, duplicates):
+        raise typer.BadParameter("--json writes its summary to stdout: name an --output")
     columns = Columns(id_column, text_column) if id_column or text_column else None
     crawl = CrawlFiles(files, report_damage, fetched_at_default=fetched_at, columns=columns)
     choice = None if keep is None else Choice(prefer.value, originals=keep is Keep.REVISITS)
@@ -97,15 +101,20 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
                 choice.take(answered.answer)
         if outcomes.total() == outcomes["dead-letter"]:
             raise StopError(f"nothing could be judged: {summary(crawl)}{dead}")
-        copied = "" if choice is None else _copy(files, choice, output, duplicates, fetched_at)
-    if not quiet:
-        seconds = max(time.monotonic() - started, 1e-9)
+        kept = None if choice is None else _copy(files, choice, output, duplicates, fetched_at)
+    seconds = time.monotonic() - started
+    if as_json:
+        tally = crawl.tally
+        told = {"documents": tally.documents, "damaged": tally.damaged, "left_out": tally.left_out}
+        typer.echo(json.dumps(told | {"outcomes": outcomes, "kept": kept, "seconds": round(seconds, 3)}))
+    elif not quiet:
         counts = ", ".join(f"{count:,} {name}" for name, count in sorted(outcomes.items()))
+        copied = "" if kept is None else f"; {kept:,} kept in {output}"
         typer.echo(f"{summary(crawl)}; {counts}{copied}; {seconds:.1f} s", err=True)
 
 
-def _copy(files: list[str], choice: Choice, output: str, duplicates: str | None, fetched_at: str | None) -> str:
-    """Write the documents that stay, and the others; say how many."""
+def _copy(files: list[str], choice: Choice, output: str, duplicates: str | None, fetched_at: str | None) -> int:
+    """Write the documents that stay, and the others; return how many stay."""
     from worker.shell.files.keeping import Output, copy_documents  # noqa: PLC0415
 
     with ExitStack() as stack:
@@ -119,4 +128,4 @@ def _copy(files: list[str], choice: Choice, output: str, duplicates: str | None,
         )
         assert kept is not None
         copy_documents(files, choice, kept, others, fetched_at)
-    return f"; {kept.documents:,} kept in {output}"
+    return kept.documents

@@ -22,13 +22,20 @@ __all__ = ["holds_documents", "read"]
 
 _FINGERPRINT = re.compile(rb'"fingerprint"\s*:')
 _BODY = re.compile(rb'"(?:text|html|body_base64)"\s*:')
-_STARTS = (b"{", b"WARC/", b"filedesc:", b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # JSON Lines, archives, gzip, zstd
+_STARTS = (
+    b"{",
+    b"WARC/",
+    b"filedesc:",
+    b"PAR1",
+    b"\x1f\x8b",
+    b"\x28\xb5\x2f\xfd",
+)  # of all formats
 _LOOK_BYTES = 4_096
 _NO_TIME = "1970-01-01T00:00:00Z"  # of documents that bring none: their fetch time changes nothing here
 
 
 def read(
-    source: Path, documents: Path | None, settings: Settings
+    source: Path, documents: Path | None, settings: Settings, *, quiet: bool = False
 ) -> tuple[NDArray[np.uint64], dict[int, list[str]] | None]:
     """
     Return different fingerprints, each with its doc_ids; those of `source` when no documents are named.
@@ -48,7 +55,7 @@ def read(
 
     if documents is None:
         return read_fingerprints(source), None
-    held = _of_lines(documents) if _has_fingerprints(documents) else _of_documents(documents, settings)
+    held = _of_lines(documents) if _has_fingerprints(documents) else _of_documents(documents, settings, quiet)
     if not held:
         raise StopError(f"no document of {documents} has a fingerprint")
     ids: dict[int, list[str]] = {}
@@ -85,7 +92,7 @@ def _of_lines(path: Path) -> dict[str, int]:
     return held
 
 
-def _of_documents(path: Path, settings: Settings) -> dict[str, int]:
+def _of_documents(path: Path, settings: Settings, quiet: bool) -> dict[str, int]:
     from worker.cli.progress import report_damage, summary, tracked  # noqa: PLC0415
     from worker.log.record import RowKind  # noqa: PLC0415
     from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
@@ -94,7 +101,7 @@ def _of_documents(path: Path, settings: Settings) -> dict[str, int]:
     crawl = CrawlFiles([str(path)], report_damage, fetched_at_default=_NO_TIME)
     held: dict[str, int] = {}
     without = 0
-    messages = ((record.key, record.value) for record in tracked(crawl, "fingerprinting"))
+    messages = ((record.key, record.value) for record in tracked(crawl, "fingerprinting", quiet=quiet))
     for row in prepared_rows(messages, settings):
         if row.kind in (RowKind.FULL, RowKind.SHORT):
             _hold(held, row.doc_id, row.fingerprint)
@@ -102,7 +109,8 @@ def _of_documents(path: Path, settings: Settings) -> dict[str, int]:
             held.pop(row.doc_id, None)
         else:
             without += 1
-    typer.echo(f"{summary(crawl)}, {without} without a fingerprint", err=True)
+    if not quiet:
+        typer.echo(f"{summary(crawl)}, {without} without a fingerprint", err=True)
     return held
 
 

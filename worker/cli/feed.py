@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from worker.cli import app
-from worker.cli.lines import FetchedAtOption, FilesArgument
+from worker.cli.lines import FetchedAtOption, FilesArgument, QuietOption
 from worker.cli.options import with_cluster
 from worker.settings import Settings
 
@@ -19,6 +19,7 @@ def feed(
     settings: Settings,
     files: FilesArgument,
     fetched_at: FetchedAtOption = None,
+    quiet: QuietOption = False,
     rate: Annotated[float, typer.Option(help="At most so many documents a second; 0 is no limit.", min=0)] = 0,
 ) -> None:
     """
@@ -33,9 +34,10 @@ def feed(
 
     crawl = CrawlFiles(files, report_damage, body_max=BODY_BYTES_MAX, fetched_at_default=fetched_at)
     started = time.monotonic()
-    outcome = feed_documents(settings, tracked(crawl, "feeding"), rate)
+    outcome = feed_documents(settings, tracked(crawl, "feeding", quiet=quiet), rate)
     seconds = max(time.monotonic() - started, 1e-9)
-    typer.echo(f"{summary(crawl)}; {outcome.delivered:,} delivered in {seconds:.1f} s", err=True)
+    if not quiet:
+        typer.echo(f"{summary(crawl)}; {outcome.delivered:,} delivered in {seconds:.1f} s", err=True)
     for reason in outcome.failed:
         typer.echo(f"not delivered: {reason}", err=True)
     if outcome.failures or not outcome.delivered:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +12,7 @@ import typer
 
 from worker.cli import app
 from worker.cli.documents import read
-from worker.cli.lines import STDIN, opened_output, write_arrays
+from worker.cli.lines import STDIN, QuietOption, opened_output, write_arrays
 from worker.cli.options import DOCUMENTS, FINGERPRINTS, with_settings
 from worker.settings import Settings
 
@@ -79,29 +79,20 @@ def _add_command(name: str, find: Callable[..., Iterable[list[Any]]]) -> None:
         blocks: BlocksOption = None,
         distance: DistanceOption = 3,
         documents: DocumentsOption = None,
+        quiet: QuietOption = False,
     ) -> None:
+        from worker.cli.progress import counted  # noqa: PLC0415
+
         if blocks is not None and blocks <= distance:
             raise typer.BadParameter(
                 f"must exceed --distance, got --blocks {blocks} --distance {distance}: no block would be left to match"
             )
         if documents is not None and source != STDIN:
             raise typer.BadParameter("--input and --documents: name one of them")
-        fingerprints, ids = read(source, documents, settings)
-        with opened_output(target, [documents or source]) as stream, _progress() as on_table:
-            write_arrays(stream, find(fingerprints, ids, distance, blocks, on_table))
+        fingerprints, ids = read(source, documents, settings, quiet=quiet)
+        with opened_output(target, [documents or source]) as stream, counted("tables", quiet=quiet) as tell:
+            write_arrays(stream, find(fingerprints, ids, distance, blocks, partial(tell, "finding")))
 
 
 _add_command("find-all", _pairs)
 _add_command("find-clusters", _clusters)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
-    """Show the tables done on a terminal; nothing in a pipe."""
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import Progress  # noqa: PLC0415
-
-    console = Console(stderr=True)
-    with Progress(console=console, disable=not console.is_terminal, transient=True) as progress:
-        task = progress.add_task("tables", total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from worker.cli import app
-from worker.cli.lines import STDIN, FetchedAtOption, FilesArgument, opened_output
+from worker.cli.lines import STDIN, FetchedAtOption, FilesArgument, QuietOption, opened_output
 from worker.cli.options import DOCUMENTS, FINGERPRINTS, with_settings
 from worker.errors import StopError
 from worker.settings import Settings
@@ -38,6 +38,7 @@ def fingerprint(
         Format, typer.Option("--format", help="JSON Lines; or one number a line, as find-all reads them, or hex.")
     ] = Format.JSONL,
     fetched_at: FetchedAtOption = None,
+    quiet: QuietOption = False,
 ) -> None:
     """
     Fingerprint the documents of files, in their order, one line each.
@@ -54,7 +55,7 @@ def fingerprint(
     without: Counter[str] = Counter()
     with opened_output(output, files) as stream:
         rows = partial(prepared_rows, settings=settings)
-        for record, row in with_answers(tracked(crawl, "fingerprinting"), rows):
+        for record, row in with_answers(tracked(crawl, "fingerprinting", quiet=quiet), rows):
             if row.kind in (RowKind.FULL, RowKind.SHORT):
                 stream.write(_line(row, written))
             else:
@@ -63,7 +64,8 @@ def fingerprint(
         counts = "".join(f", {count:,} {name}" for name, count in sorted(without.items()))
         if crawl.tally.documents == without.total():
             raise StopError(f"nothing could be fingerprinted: {summary(crawl)}{counts}")
-    typer.echo(f"{summary(crawl)}{counts}", err=True)
+    if not quiet:
+        typer.echo(f"{summary(crawl)}{counts}", err=True)
 
 
 def _line(row: Row, written: Format) -> bytes:

@@ -9,7 +9,7 @@ import typer
 
 from worker.cli import app
 from worker.cli.documents import holds_documents, read
-from worker.cli.lines import NUMBERS, STDIN, opened_output, write_arrays
+from worker.cli.lines import NUMBERS, STDIN, QuietOption, opened_output, write_arrays
 from worker.cli.options import DOCUMENTS, FINGERPRINTS, with_settings
 from worker.errors import StopError
 from worker.settings import Settings
@@ -36,6 +36,7 @@ def nearest(
     documents: Annotated[
         Path | None, typer.Option("--documents", help="The same as FILE, when it has doc_ids.")
     ] = None,
+    quiet: QuietOption = False,
 ) -> None:
     """
     Write the documents most similar to one, the most similar first.
@@ -51,7 +52,7 @@ def nearest(
         documents = source
     elif documents is not None and source != STDIN:
         raise typer.BadParameter("FILE and --documents: name one of them")
-    fingerprints, ids = read(source, documents, settings)
+    fingerprints, ids = read(source, documents, settings, quiet=quiet)
     own = _wanted(to, ids)
     rows = np.arange(len(fingerprints), dtype=np.uint32)
     ranked = rank(fingerprints, rows, own, count + 1 if ids is not None else count)

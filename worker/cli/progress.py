@@ -1,20 +1,21 @@
-"""Progress over crawl files on a terminal: bytes, documents, rate and time left; nothing of it in a pipe."""
+"""Progress on a terminal: how far, rate and time left; nothing of it in a pipe."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
     from worker.shell.files.archives import Damaged, Record
     from worker.shell.files.crawl import CrawlFiles
 
-__all__ = ["report_damage", "summary", "tracked"]
+__all__ = ["counted", "report_damage", "summary", "tracked"]
 
 
 def report_damage(damaged: Damaged) -> None:
@@ -43,6 +44,31 @@ def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[R
                 rate = count / max(time.monotonic() - started, 1e-9)
                 progress.update(task, completed=files.bytes_read, documents=count, rate=rate)
         progress.update(task, completed=files.bytes_read, documents=files.tally.documents)
+
+
+@contextmanager
+def counted(unit: str, *, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+    """Return what is told of each step: its name, how many of its things are done, and of how many."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn(f"{{task.completed:,.0f}} {unit}, {{task.fields[rate]:,.0f}}/s"),
+        TimeRemainingColumn(),
+    )
+    is_shown = console.is_terminal and not quiet
+    tasks: dict[str, tuple[TaskID, float]] = {}
+    with Progress(*columns, console=console, disable=not is_shown, transient=True) as progress:
+
+        def tell(step: str, done: int, total: int) -> None:
+            now_s = time.monotonic()
+            if step not in tasks:
+                tasks[step] = progress.add_task(step, total=total, rate=0.0), now_s
+            task, started_s = tasks[step]
+            progress.update(task, completed=done, total=total, rate=done / max(now_s - started_s, 1e-9))
+
+        yield tell
 
 
 def summary(files: CrawlFiles) -> str:

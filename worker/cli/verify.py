@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from worker.cli import app
+from worker.cli.lines import QuietOption
 from worker.cli.options import TOPICS, with_cluster
 from worker.settings import DECIDING, Settings
 
@@ -30,6 +31,7 @@ def verify(
     documents: Annotated[
         bool, typer.Option(help="Read the documents too; without, the log says which there are.")
     ] = True,
+    quiet: QuietOption = False,
 ) -> None:
     """
     Replay the log and report what is lost, repeated or wrong in the topics.
@@ -38,16 +40,15 @@ def verify(
     code 1 if there is a defect.
     """
     import orjson  # noqa: PLC0415
-    from rich.console import Console  # noqa: PLC0415
 
+    from worker.cli.progress import counted  # noqa: PLC0415
     from worker.shell.admin.verify import Progress  # noqa: PLC0415
     from worker.shell.admin.verify import verify as run  # noqa: PLC0415
 
-    console = Console(stderr=True)
-    with console.status("asking for the topics' ends") as status:
+    with counted("messages", quiet=quiet) as told:
 
         def tell(progress: Progress) -> None:
-            status.update(f"{progress.topic}: {progress.done:,} of {progress.total:,}")
+            told(progress.topic, progress.done, progress.total)
 
         report = run(settings, read_documents=documents, on_progress=tell)
     if output is Format.JSON:
