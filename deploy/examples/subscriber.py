@@ -1,0 +1,38 @@
+"""
+A subscriber that keeps only what is new, in SQLite: python subscriber.py kafka:9092 kept.sqlite [topic]
+
+A verdict is stored before its offset is committed, and storing it twice changes nothing: after a crash none is missing.
+"""
+
+import sqlite3
+import sys
+
+import neardup
+from confluent_kafka import Consumer
+
+bootstrap, path, topic = [*sys.argv[1:], "verdicts"][:3]
+kept = sqlite3.connect(path)
+kept.execute("CREATE TABLE IF NOT EXISTS pages (doc_id TEXT PRIMARY KEY, url TEXT, fetched_at_ms INTEGER)")
+consumer = Consumer(
+    {"bootstrap.servers": bootstrap, "group.id": "keeper", "auto.offset.reset": "earliest"}
+    | {"enable.auto.commit": False, "isolation.level": "read_committed"}  # what was aborted is no verdict
+)
+consumer.subscribe([topic])
+try:
+    while True:
+        messages = consumer.consume(1_000, timeout=1.0)
+        for message in messages:
+            if message.error():
+                sys.exit(f"{topic}: {message.error()}")
+            verdict = neardup.decode_verdict(message.value())
+            if verdict.outcome is neardup.Outcome.NEW:
+                row = (verdict.doc_id, verdict.url, verdict.fetched_at_ms)
+                kept.execute("INSERT OR REPLACE INTO pages VALUES (?, ?, ?)", row)
+            else:  # a version of it is a duplicate now, or it was deleted
+                kept.execute("DELETE FROM pages WHERE doc_id = ?", (verdict.doc_id,))
+        if messages:
+            kept.commit()
+            consumer.commit(asynchronous=False)
+            print(kept.execute("SELECT count(*) FROM pages").fetchone()[0], "pages kept", flush=True)
+finally:
+    consumer.close()
