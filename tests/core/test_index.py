@@ -10,6 +10,7 @@ import pytest
 
 from worker.core import planner
 from worker.core.index import NO_MATCH, PermutedIndex
+from worker.core.nearest import nearest
 from worker.core.permutation import Layout, nested, permuted, probed
 from worker.core.tables import content
 
@@ -101,7 +102,7 @@ def test_query_then_insert_sees_the_earlier_ones_of_the_batch() -> None:
 
 
 def test_all_matches_are_ranked() -> None:
-    """query_all gives every match and nothing else, nearest gives the closest whatever their distance."""
+    """query_all gives every match and nothing else; nearest, over what is held, the closest whatever their distance."""
     generator = random.Random(3)
     stream = crawl(generator, 400, 5)
     index = PermutedIndex(5)
@@ -109,7 +110,8 @@ def test_all_matches_are_ranked() -> None:
     for fingerprint in [*stream[::20], 0, 2**64 - 1]:
         ranked = sorted(((held ^ fingerprint).bit_count(), row) for row, held in enumerate(stream))
         assert index.query_all(fingerprint) == [(row, distance) for distance, row in ranked if distance <= 5]
-        assert index.nearest(fingerprint, 10) == [(row, distance) for distance, row in ranked[:10]]
+        near = nearest(index.tables.fingerprints, index.tables.rows, fingerprint, 10)
+        assert near == [(row, distance) for distance, row in ranked[:10]]
 
 
 def test_a_deleted_row_is_found_no_more() -> None:
@@ -197,6 +199,6 @@ def test_mistakes_of_the_caller_are_named() -> None:
     with pytest.raises(ValueError, match="rows must be 0 to 4294967295, got first_row=4294967295 and 2 more"):
         PermutedIndex(3).judge(np.zeros(2, np.uint64), 2**32 - 1)
     with pytest.raises(ValueError, match="a fingerprint is 0 to"):
-        PermutedIndex(3).nearest(-1, 1)
+        PermutedIndex(3).query_all(-1)
     with pytest.raises(ValueError, match="got 2 fingerprints and 1 rows"):
         PermutedIndex(3).insert(np.array([1, 2], np.uint64), np.array([1], np.uint32))

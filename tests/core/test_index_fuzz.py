@@ -110,7 +110,6 @@ def test_a_caller_who_breaks_the_rules_breaks_no_memory(seed: int, monkeypatch: 
                 index.delete_many, held["fingerprints"][some].astype(np.uint64), held["rows"][some].astype(np.uint32)
             ),
             partial(index.query, fingerprints),
-            partial(index.nearest, 7, int(dice.integers(-1, 10))),
             partial(index.query_all, 7),
         ]
         with suppress(ValueError):

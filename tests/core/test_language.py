@@ -1,4 +1,4 @@
-"""The election of a text's language."""
+"""The language that a text votes for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.language import POINTS_MIN, TOKENS_MAX, VOTELESS, ballots, detect, elect
+from worker.core.language import POINTS_MIN, TOKENS_MAX, VOTELESS, detect, elect, votes
 from worker.core.stopwords import language_code, languages, stopwords
 from worker.core.tokens import tokens
 
@@ -27,20 +27,20 @@ def test_prose_is_told_from_its_function_words(language: str) -> None:
 
 @pytest.mark.parametrize("language", languages())
 def test_a_menu_is_of_its_language_or_of_none(language: str) -> None:
-    """Menus and advertisements have too few function words; they never win an election for a foreign language."""
+    """Menus and advertisements have too few function words; they never elect a foreign language."""
     assert detect(" ".join(SAMPLES[language]["menu"])) in (None, language)
 
 
 def test_equals_go_to_the_first_code() -> None:
     """Where two languages have the same points, the order of the codes decides, on every machine."""
     shared = sorted(stopwords("id") & stopwords("ms"))
-    words = [word for word in shared if ballots()[word][0].bit_count() == 2]
+    words = [word for word in shared if votes()[word][0].bit_count() == 2]
     assert elect(words * 3) == "id"
 
 
 def test_a_few_words_elect_nobody() -> None:
     """One or two function words are no evidence: three of one language are."""
-    alone = sorted(word for word in stopwords("de") if ballots()[word][1] == 2)
+    alone = sorted(word for word in stopwords("de") if votes()[word][1] == 2)
     assert elect(alone[:2]) is None
     assert elect(alone[:3]) == "de"
     assert POINTS_MIN == 3 * 2
@@ -68,7 +68,7 @@ def test_a_page_around_a_text_does_not_tip_its_language(language: str, place: st
 
 def test_a_ballot_holds_the_lists_of_its_word() -> None:
     """A bit for each language that has the word, and no other."""
-    table = ballots()
+    table = votes()
     for number, code in enumerate(languages()):
         assert {word for word, (bits, _) in table.items() if bits >> number & 1} == {
             token for word in stopwords(code) for token in tokens(word)

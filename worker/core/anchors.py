@@ -12,7 +12,7 @@ from worker.core import stopwords as lists
 from worker.core.definition import folded_words
 from worker.core.kernels.batch import Anchors
 from worker.core.kernels.elect import ELECT, POINTS_BIT, UNION
-from worker.core.language import ballots
+from worker.core.language import votes
 from worker.core.parameters import Parameters
 from worker.core.shingles import token_hash
 
@@ -43,27 +43,27 @@ def list_number(parameters: Parameters, language: str | None) -> int:
 def _table(own: frozenset[str] | None, unit: Literal["word", "character"]) -> Anchors:
     words: dict[str, int] = {}
     if own is None and unit == "word":
-        words = {word: bits | points << POINTS_BIT for word, (bits, points) in ballots().items()}
+        words = {word: bits | points << POINTS_BIT for word, (bits, points) in votes().items()}
     elif own is None:
         for number, code in enumerate(lists.languages()):
             for word in folded_words(lists.stopwords(code), unit):
                 words[word] = words.get(word, 0) | 1 << number
     for word in folded_words(lists.stopwords(None) if own is None else own, unit):
         words[word] = words.get(word, 0) | 1 << UNION
-    ballot_of = {token_hash(word): ballot for word, ballot in words.items()}
-    bits = max(4, len(ballot_of).bit_length() + 1)
+    vote_of = {token_hash(word): vote for word, vote in words.items()}
+    bits = max(4, len(vote_of).bit_length() + 1)
     while True:
         for shift in range(64 - bits, bits - 1, -1):
-            slots = _place(sorted(ballot_of), bits, (shift, shift - bits))
+            slots = _place(sorted(vote_of), bits, (shift, shift - bits))
             if slots is not None:
-                return Anchors(_rows(slots, ballot_of), np.array([(1 << bits) - 1, shift, shift - bits], np.uint64))
+                return Anchors(_rows(slots, vote_of), np.array([(1 << bits) - 1, shift, shift - bits], np.uint64))
         bits += 1
 
 
-def _rows(slots: list[int], ballot_of: dict[int, int]) -> NDArray[np.uint64]:
-    """Each slot with its ballot. An empty one repeats a word, so that no token equals what is not one."""
-    filler = next(iter(ballot_of), 0)
-    return np.array([(slot or filler, ballot_of.get(slot or filler, 0)) for slot in slots], np.uint64)
+def _rows(slots: list[int], vote_of: dict[int, int]) -> NDArray[np.uint64]:
+    """Each slot with its vote. An empty one repeats a word, so that no token equals what is not one."""
+    filler = next(iter(vote_of), 0)
+    return np.array([(slot or filler, vote_of.get(slot or filler, 0)) for slot in slots], np.uint64)
 
 
 def _place(words: list[int], bits: int, shifts: tuple[int, int]) -> list[int] | None:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.index import DELETIONS_MAX, ROWS_MAX, Judgement, column_of, rows_of
-from worker.core.nearest import nearest
 from worker.core.planner import bucket_bits
 from worker.core.search import LOOK_MAX, NO_MATCH, SearchRules
 from worker.core.tables.directed import LOOK_SHIFT, ROW_BITS, UNRANKED
@@ -79,14 +78,6 @@ class DirectedIndex:
     ) -> Judgement:
         """As `judge`, but every fingerprint is indexed, the matched too: rows `first_row`, `first_row` + 1, …"""
         return self._judge(fingerprints, doubts, first_row, INSERT_ALL)
-
-    def nearest(self, fingerprint: int, count: int) -> list[tuple[int, int]]:
-        """
-        The `count` most similar as (row, distance), by distance, then row; whatever the rules.
-
-        Cost: a scan of all fingerprints, some 10 ms for 10 M.
-        """
-        return nearest(self.tables.fingerprints, self.tables.rows, fingerprint, count)
 
     def insert(self, fingerprints: NDArray[np.uint64], doubts: NDArray[np.uint64], rows: NDArray[np.uint32]) -> None:
         """Index `fingerprints[i]` as `rows[i]`, whether it has matches or not."""

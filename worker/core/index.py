@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.nearest import nearest
 from worker.core.permutation import Layout
 from worker.core.planner import DISTANCE_MAX, choose
 from worker.core.search import NO_MATCH
@@ -107,14 +106,6 @@ class PermutedIndex:
         while (count := search_all(self.tables.words, own, slots)) > len(slots):
             slots = np.empty(count, np.int64)
         return self._ranked(own, self.tables.with_equals(np.unique(slots[:count])), self.max_distance)
-
-    def nearest(self, fingerprint: int, count: int) -> list[tuple[int, int]]:
-        """
-        The `count` most similar as (row, distance), by distance, then row; not limited by `max_distance`.
-
-        Cost: a scan of all fingerprints, some 10 ms for 10 M.
-        """
-        return nearest(self.tables.fingerprints, self.tables.rows, int(_checked(fingerprint)), count)
 
     def insert(self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32]) -> None:
         """Index `fingerprints[i]` as `rows[i]`, whether it has matches or not."""

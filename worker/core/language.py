@@ -19,16 +19,16 @@ from itertools import islice
 from worker.core.stopwords import languages, stopwords
 from worker.core.tokens import tokens
 
-__all__ = ["CHARACTERS_MAX", "LANGUAGES_MAX", "POINTS_MIN", "TOKENS_MAX", "Ballot", "ballots", "detect", "elect"]
+__all__ = ["CHARACTERS_MAX", "LANGUAGES_MAX", "POINTS_MIN", "TOKENS_MAX", "Vote", "detect", "elect", "votes"]
 
 TOKENS_MAX = 4_096  # voters; with 200 of them a third more results are wrong, with more hardly fewer
 CHARACTERS_MAX = 32_768  # of a text that `detect` reads: room for 4,096 tokens of nearly every language
 POINTS_MIN = 6  # three words of one language alone; below it nine of ten menus are of no language, prose hardly ever
-LANGUAGES_MAX = 60  # bits of a ballot; a kernel has room for the points above them
+LANGUAGES_MAX = 60  # bits of a vote; a kernel has room for the points above them
 POINTS_ALONE, POINTS_SHARED = 2, 1  # of a word of one list; of several
 VOTELESS = frozenset({"com", "net", "us"})  # function words that web addresses and English pages are full of
 
-Ballot = tuple[int, int]  # bits over `languages()`, points for each
+Vote = tuple[int, int]  # bits over `languages()`, points for each
 
 
 def detect(text: str) -> str | None:
@@ -59,7 +59,7 @@ def elect(words: Iterable[str]) -> str | None:
     >>> elect("das ist nicht der fluss und auch das wird er".split()), elect("und".split())
     ('de', None)
     """
-    table = ballots()
+    table = votes()
     points = [0] * len(languages())
     for word in islice(words, TOKENS_MAX):
         bits, brought = table.get(word, (0, 0))
@@ -72,20 +72,18 @@ def elect(words: Iterable[str]) -> str | None:
 
 
 @cache
-def ballots() -> Mapping[str, Ballot]:
+def votes() -> Mapping[str, Vote]:
     """
     Each function word, folded like a token: a bit for each language that has it (bit i: `languages()[i]`), and points.
 
     Cost: about 50 ms, once.
 
-    >>> bits, points = ballots()["und"]
+    >>> bits, points = votes()["und"]
     >>> [code for i, code in enumerate(languages()) if bits >> i & 1], points
     (['de'], 2)
     """
     if len(languages()) > LANGUAGES_MAX:
-        raise ValueError(
-            f"a ballot has {LANGUAGES_MAX} bits, got {len(languages())} languages: widen it in kernels too"
-        )
+        raise ValueError(f"a vote has {LANGUAGES_MAX} bits, got {len(languages())} languages: widen it in kernels too")
     masks: dict[str, int] = {}
     for number, code in enumerate(languages()):
         for word in stopwords(code):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from worker.core.compiled import fused, fused_allocating, kernel
 from worker.core.kernels.code_points import LONG_BYTES
 from worker.core.kernels.count import settle, table_bits
-from worker.core.kernels.elect import ELECT, elected, find_ballots
+from worker.core.kernels.elect import ELECT, elected, find_votes
 from worker.core.kernels.machine import SLACK
 from worker.core.kernels.scan import scan_ascii, scan_code_points, settled
 from worker.core.kernels.shingle import finished, mask_tokens, shingle_hashes
@@ -48,7 +48,7 @@ class Texts(NamedTuple):
 
     narrow: NDArray[np.uint8]  # SLACK bytes behind the last text
     wide: NDArray[np.uint32]
-    spans: NDArray[np.uint64]  # [n, 4]: START and END in `narrow` or `wide`, IS_WIDE, LIST: a bit of ballots, or ELECT
+    spans: NDArray[np.uint64]  # [n, 4]: START and END in `narrow` or `wide`, IS_WIDE, LIST: a bit of votes, or ELECT
 
 
 class Rules(NamedTuple):
@@ -71,7 +71,7 @@ class Rules(NamedTuple):
 class Anchors(NamedTuple):
     """The function words, and in which lists each of them is."""
 
-    rows: NDArray[np.uint64]  # [slots, 2]: hash and ballot
+    rows: NDArray[np.uint64]  # [slots, 2]: hash and vote
     shape: NDArray[np.uint64]  # slots - 1, and two shifts: a word lies in the slot of its bits above one of the two
 
 
@@ -93,7 +93,7 @@ class Columns(NamedTuple):
 def _features(hashes: Any, count: Any, rules: Any, anchors: Any, which: Any, scratch: Any, tally: Any) -> Any:
     """Token hashes to tally; returns the number of distinct features that count."""
     product, anchor, anchored, with_anchor, without, counting, planes, sizes = scratch
-    find_ballots(hashes, count, anchors, without)
+    find_votes(hashes, count, anchors, without)
     if which == U(ELECT):
         which = elected(without, count, with_anchor, planes, tally)
     for t in range(count):

@@ -11,22 +11,22 @@ from worker.core.kernels.machine import mask_of
 from worker.core.kernels.tally import add_hashes
 from worker.core.language import LANGUAGES_MAX, POINTS_MIN, TOKENS_MAX
 
-__all__ = ["ELECT", "POINTS_BIT", "UNION", "elected", "find_ballots"]
+__all__ = ["ELECT", "POINTS_BIT", "UNION", "elected", "find_votes"]
 
 U = np.uint64
-POINTS_BIT = 60  # of a ballot: bits 0 to 59 languages, 60 and 61 its points, 63 whether the word is in the union
+POINTS_BIT = 60  # of a vote: bits 0 to 59 languages, 60 and 61 its points, 63 whether the word is in the union
 UNION = 63
 ELECT = 64  # instead of a bit: the one that the text elects
 assert LANGUAGES_MAX <= POINTS_BIT
 
 
 @fused
-def find_ballots(hashes: Any, count: Any, anchors: Any, found: Any) -> None:
+def find_votes(hashes: Any, count: Any, anchors: Any, found: Any) -> None:
     """
-    `found[t]` is the ballot of the token's hash, 0 if it is no function word; without a branch, since none is foreseen.
+    `found[t]` is the vote of the token's hash, 0 if it is no function word; without a branch, since none is foreseen.
 
     Args:
-        anchors: rows of hash and ballot, and mask and shifts: a word is in the row of the bits above one of the two.
+        anchors: rows of hash and vote, and mask and shifts: a word is in the row of the bits above one of the two.
     """
     mask, first, second = anchors.shape[0], anchors.shape[1], anchors.shape[2]
     for t in range(count):
@@ -38,12 +38,12 @@ def find_ballots(hashes: Any, count: Any, anchors: Any, found: Any) -> None:
 
 
 @fused
-def elected(ballots: Any, count: Any, lists: Any, planes: Any, tally: Any) -> Any:
+def elected(votes: Any, count: Any, lists: Any, planes: Any, tally: Any) -> Any:
     """
     The bit of the language with the most points, the lowest of equals; UNION below POINTS_MIN.
 
     Args:
-        lists: uint64[2 * (min(count, TOKENS_MAX) + 1)], scratch: the ballots of 1 and of 2 points.
+        lists: uint64[2 * (min(count, TOKENS_MAX) + 1)], scratch: the votes of 1 and of 2 points.
         planes: uint64[PLANES], scratch.
         tally: int64[64], scratch.
     """
@@ -51,10 +51,10 @@ def elected(ballots: Any, count: Any, lists: Any, planes: Any, tally: Any) -> An
     room = voters + U(1)
     ones, twos = U(0), U(0)
     for t in range(voters):
-        ballot = ballots[t]
-        points = (ballot >> U(POINTS_BIT)) & U(3)
-        lists[ones] = ballot
-        lists[room + twos] = ballot
+        vote = votes[t]
+        points = (vote >> U(POINTS_BIT)) & U(3)
+        lists[ones] = vote
+        lists[room + twos] = vote
         ones += points & U(1)
         twos += points >> U(1)
     total = ones + U(2) * twos

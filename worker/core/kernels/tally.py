@@ -42,31 +42,13 @@ def add_hashes(hashes: Any, count: Any, weight: Any, planes: Any, tally: Any) ->
     fours = U(0)
     i = U(0)
     while i + U(8) <= count:
-        a, b = hashes[i], hashes[i + U(1)]
-        half = ones ^ a
-        two_a = (ones & a) | (half & b)
-        ones = half ^ b
-        a, b = hashes[i + U(2)], hashes[i + U(3)]
-        half = ones ^ a
-        two_b = (ones & a) | (half & b)
-        ones = half ^ b
-        half = twos ^ two_a
-        four_a = (twos & two_a) | (half & two_b)
-        twos = half ^ two_b
-        a, b = hashes[i + U(4)], hashes[i + U(5)]
-        half = ones ^ a
-        two_a = (ones & a) | (half & b)
-        ones = half ^ b
-        a, b = hashes[i + U(6)], hashes[i + U(7)]
-        half = ones ^ a
-        two_b = (ones & a) | (half & b)
-        ones = half ^ b
-        half = twos ^ two_a
-        four_b = (twos & two_a) | (half & two_b)
-        twos = half ^ two_b
-        half = fours ^ four_a
-        carry = (fours & four_a) | (half & four_b)
-        fours = half ^ four_b
+        ones, two_a = _added(ones, hashes[i], hashes[i + U(1)])
+        ones, two_b = _added(ones, hashes[i + U(2)], hashes[i + U(3)])
+        twos, four_a = _added(twos, two_a, two_b)
+        ones, two_a = _added(ones, hashes[i + U(4)], hashes[i + U(5)])
+        ones, two_b = _added(ones, hashes[i + U(6)], hashes[i + U(7)])
+        twos, four_b = _added(twos, two_a, two_b)
+        fours, carry = _added(fours, four_a, four_b)
         _carry(planes, np.int64(3), carry)
         i += U(8)
     planes[0], planes[1], planes[2] = ones, twos, fours
@@ -82,6 +64,13 @@ def add_hashes(hashes: Any, count: Any, weight: Any, planes: Any, tally: Any) ->
         twice = weight << np.int64(plane + 1)
         for bit in range(64):
             tally[bit] += twice * np.int64((planes[plane] >> U(bit)) & U(1))
+
+
+@fused
+def _added(a: Any, b: Any, c: Any) -> Any:
+    """Three columns of bits added: the sums, and what overflows."""
+    half = a ^ b
+    return half ^ c, (a & b) | (half & c)
 
 
 @fused

@@ -18,14 +18,13 @@ from worker.core.pages.emit import (
     HEADINGS,
     TEXT,
     TITLE,
-    bytes_with_room,
     is_ascii,
     is_ascii_field,
-    points_with_room,
     put_field,
     put_narrow,
     put_wide,
     valid_utf8,
+    with_room,
 )
 from worker.core.pages.judge import ALL, judge
 from worker.core.pages.machine import SLACK, count_less_than
@@ -196,7 +195,7 @@ def extract_batch(
                 narrow_only = is_ascii_field(room, field)
             row[IS_WIDE] = not narrow_only
             if narrow_only:
-                narrow = bytes_with_room(narrow, narrow_at, size)
+                narrow = with_room(narrow, narrow_at, size)
                 row[START] = narrow_at
                 if not plain:
                     narrow_at = put_field(room, field, put_narrow, narrow, narrow_at, narrow_at + characters_max)
@@ -204,14 +203,14 @@ def extract_batch(
                     narrow_at = put_narrow(data, begin, end, narrow, narrow_at, narrow_at + characters_max)
                 row[END] = narrow_at
             else:
-                wide = points_with_room(wide, wide_at, size)
+                wide = with_room(wide, wide_at, size)
                 row[START] = wide_at
                 if plain:
                     wide_at = put_wide(data, begin, end, wide, wide_at, wide_at + characters_max)
                 else:
                     wide_at = put_field(room, field, put_wide, wide, wide_at, wide_at + characters_max)
                 row[END] = wide_at
-    return bytes_with_room(narrow, narrow_at, np.int64(0)), points_with_room(wide, wide_at, np.int64(0))
+    return with_room(narrow, narrow_at, np.int64(0)), with_room(wide, wide_at, np.int64(0))
 
 
 @kernel

@@ -17,13 +17,12 @@ __all__ = [
     "HEADINGS",
     "TEXT",
     "TITLE",
-    "bytes_with_room",
     "is_ascii",
-    "points_with_room",
     "put_field",
     "put_narrow",
     "put_wide",
     "valid_utf8",
+    "with_room",
 ]
 
 TEXT, TITLE, HEADINGS, BODY = 0, 1, 2, 3  # what a field holds; TEXT is HEADINGS and BODY in the order of the page
@@ -150,22 +149,11 @@ def put_field(room: Any, field: Any, put: Any, texts: Any, at: Any, limit: Any) 
 
 
 @fused_allocating
-def bytes_with_room(array: Any, used: Any, more: Any) -> Any:
-    """The array, or a larger one with the same beginning, with room for so many bytes more and what is read behind."""
+def with_room(array: Any, used: Any, more: Any) -> Any:
+    """The array, or a larger one with the same beginning, with room for so many more and what is read behind."""
     if used + more + TEXT_SLACK <= array.size:
         return array
-    larger = np.empty(2 * (used + more) + TEXT_SLACK, np.uint8)
-    for k in range(used):
-        larger[k] = array[k]
-    return larger
-
-
-@fused_allocating
-def points_with_room(array: Any, used: Any, more: Any) -> Any:
-    """The same for code points."""
-    if used + more + TEXT_SLACK <= array.size:
-        return array
-    larger = np.empty(2 * (used + more) + TEXT_SLACK, np.uint32)
+    larger = np.empty(2 * (used + more) + TEXT_SLACK, array.dtype)
     for k in range(used):
         larger[k] = array[k]
     return larger
