@@ -68,6 +68,14 @@ def test_the_demo_answers_every_document_once(tmp_path: Path, broker_runtime: Ru
     found, missed, false = map(int, re.findall(r"(\d+) (?:found|missed|false)", summary.replace(",", ""))[-3:])
     assert false == 0
     assert found > missed
+    assert re.search(r"^(new|duplicate) .*http", summary, re.MULTILINE)  # the last rows stay
+    assert len(re.findall(r"bits? of 64 differ", summary)) == 3
+    crawl = tmp_path / "demo" / "crawl.warc.gz"
+    assert summary.rstrip().splitlines()[-4:-1] == [
+        "Next",
+        f"  neardup dedup {crawl} --output verdicts.jsonl",
+        f"  neardup report verdicts.jsonl --documents {crawl}",
+    ]
 
 
 def test_an_interrupt_leaves_no_process_behind(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from tests.cli.test_dedup import ARTICLE
 from tests.conftest import Kafka
-from tests.report.made import verdict
+from tests.report.made import copy, verdict
 from worker.cli import app, options
 from worker.settings import Settings
 from worker.settings.load import Loaded, env_name, load_settings
@@ -40,6 +40,7 @@ ON_A_CLUSTER = {  # in the order in which they can run
     "dead-letters": [],
     "verify": [],
     "report": ["--documents", "{file}", "--output", "{page}"],
+    "explain": ["a", "--documents", "{file}"],
 }
 ALL_SETTINGS = {"worker", "rebuild", "settings"}
 
@@ -115,8 +116,8 @@ def test_no_command_on_a_cluster_offers_a_setting_that_it_does_not_use(
         monkeypatch.setenv(env_name(name), value)
     for name, arguments in ON_A_CLUSTER.items():
         if name == "report":  # of something
-            message = encode_verdict(verdict(1))
             producer = Producer({"bootstrap.servers": kafka.bootstrap})
-            producer.produce(names["topic_verdicts"], key=message[0], value=message[1])
+            for answer in (verdict(1, doc_id="a"), copy(2, 1, doc_id="a", original_id="a")):
+                producer.produce(names["topic_verdicts"], value=encode_verdict(answer)[1])
             assert producer.flush(30) == 0
         assert offered(name) - run(name, arguments) == set()

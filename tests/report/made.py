@@ -32,7 +32,9 @@ def original(number: int) -> Original:
 def copy(number: int, of: int, distance: int = 2, similarity: float = 0.97, **fields: Any) -> Verdict:
     """A duplicate; token for token at a distance of 0."""
     kind = MatchKind.NEAR if distance else MatchKind.EXACT
-    match = DuplicateOf(original(of), kind, distance, similarity, fields.pop("same_url", False), FoundBy.DIRECTED)
+    there = original(of)
+    there = there._replace(doc_id=fields.pop("original_id", there.doc_id))
+    match = DuplicateOf(there, kind, distance, similarity, fields.pop("same_url", False), FoundBy.DIRECTED)
     return verdict(number, outcome=Outcome.DUPLICATE, duplicate_of=match, **fields)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-__all__ = ["Column", "Columns", "terminal_width"]
+__all__ = ["Column", "Columns", "printable", "terminal_width"]
 
 _GAP = "  "
 _SHARE_MIN = 12  # of a column that shares what the others leave, in a terminal
@@ -65,12 +65,21 @@ class Columns:
         return _GAP.join(self._cell(cells[number], column, width) for number, column, width in self._shown).rstrip()
 
     def _cell(self, text: str, column: Column, width: int) -> str:
-        if not text.isprintable():
-            text = "".join(char if char.isprintable() else "�" for char in text)
+        text = printable(text)
         if self._is_cut and cell_len(text) > width:
             text = set_cell_size(text, width - 1) + "…"
         padding = " " * (width - cell_len(text))
         return padding + text if column.is_right else text + padding
+
+
+def printable(text: str) -> str:
+    """
+    Return a text that does nothing to a terminal.
+
+    >>> printable("a\\x1b[31mb")
+    'a�[31mb'
+    """
+    return text if text.isprintable() else "".join(char if char.isprintable() else "�" for char in text)
 
 
 def terminal_width() -> int | None:

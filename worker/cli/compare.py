@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -41,7 +41,9 @@ def compare_command(
         raise typer.BadParameter("stdin can be read once: one of A and B must be a file")
     found = compare(_text(first, settings), _text(second, settings), settings.parameters, (language, language))
     if as_json:
-        sys.stdout.buffer.write(_json(found))
+        import orjson  # noqa: PLC0415
+
+        sys.stdout.buffer.write(orjson.dumps(as_fields(found), option=orjson.OPT_APPEND_NEWLINE))
     else:
         from worker.cli.compare_view import show  # noqa: PLC0415
 
@@ -63,9 +65,8 @@ def _text(name: str, settings: Settings) -> str:
     return found.text
 
 
-def _json(found: Comparison) -> bytes:
-    import orjson  # noqa: PLC0415
-
+def as_fields(found: Comparison) -> dict[str, Any]:
+    """Return all of a comparison as the fields of a JSON object."""
     digits = found.bits // 4
     documents = [
         {
@@ -80,7 +81,7 @@ def _json(found: Comparison) -> bytes:
         }
         for made, tokens, only in zip(found.fingerprints, found.tokens, found.only, strict=True)
     ]
-    fields = {
+    return {
         "documents": documents,
         "differing_bits": [bit for bit in range(found.bits) if found.differing >> bit & 1],
         "distance": found.distance,
@@ -93,4 +94,3 @@ def _json(found: Comparison) -> bytes:
         "shared": [{"shingle": one.shingle, "weights": one.weights} for one in found.shared],
         "steps": [{"kind": step.kind, "tokens": step.tokens} for step in found.steps],
     }
-    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)

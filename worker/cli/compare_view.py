@@ -16,7 +16,7 @@ from worker.core.search import SearchRules, best, look
 if TYPE_CHECKING:
     from worker.core.compare import Comparison
 
-__all__ = ["drawn_bits", "show"]
+__all__ = ["drawn_bits", "show", "show_texts"]
 
 BLOCK_BITS = 16
 CONTEXT_TOKENS = 6  # shown on either side of a change
@@ -30,9 +30,15 @@ def show(found: Comparison, names: tuple[str, str], shingles: int, search: Searc
         told = f"{count:,} tokens, {made.features:,} shingles, {made.kind.name}"
         console.print(Text(f"{label}  {name}: {told}"))
     console.print()
-    for line in drawn_bits(found, console.width):
-        console.print(Text(line, style="bold red" if line.startswith("differ") else ""))
+    values = found.fingerprints[0].value, found.fingerprints[1].value
+    for line in drawn_bits(values, found.bits, console.width):
+        console.print(line)
     console.print(Text(f"\n{found.distance} of {found.bits} bits differ: {_meaning(found, search)}\n"))
+    show_texts(console, found, shingles)
+
+
+def show_texts(console: Console, found: Comparison, shingles: int) -> None:
+    """Write what two texts share: measures, shingles of each kind, the heaviest first, and the diff."""
     console.print(_measures(found))
     if shingles:
         console.print(_shingles(found, shingles))
@@ -56,17 +62,29 @@ def _meaning(found: Comparison, search: SearchRules) -> str:
     return f"{told}{'a duplicate' if row == 0 else 'no duplicate'} ({search.text})"
 
 
-def drawn_bits(found: Comparison, width: int) -> list[str]:
-    """The fingerprints in blocks, the highest bit first, and a line that marks what differs; more lines if narrow."""
-    rows = [f"{made.value:0{found.bits}b}" for made in found.fingerprints]
-    marks = "".join(".x"[left != right] for left, right in zip(*rows, strict=True))
-    labelled = list(zip(("A", "B", "differ"), (*rows, marks), strict=True))
+def drawn_bits(values: tuple[int, int], bits: int, width: int, doubts: tuple[int, int] | None = None) -> list[Text]:
+    """
+    Draw two fingerprints in blocks, the highest bit first, and mark what differs; more lines if narrow.
+
+    Args:
+        doubts: the doubtful bits of each; a line of question marks below it, if they are known.
+    """
+    rows = [f"{value:0{bits}b}" for value in values]
+    lines = [("A", rows[0]), ("B", rows[1])]
+    if doubts is not None:
+        marks = [f"{value:0{bits}b}".translate({48: ".", 49: "?"}) for value in doubts]
+        lines = [lines[0], ("doubts", marks[0]), lines[1], ("doubts", marks[1])]
+    lines.append(("differ", "".join(".x"[left != right] for left, right in zip(*rows, strict=True))))
     blocks = max(1, (width - 7) // (BLOCK_BITS + 1))  # in a line
-    starts = range(0, found.bits, BLOCK_BITS)
+    starts = range(0, bits, BLOCK_BITS)
+    styles = {"differ": "bold red", "doubts": "dim"}
     return [
-        f"{label:8}" + " ".join(row[at : at + BLOCK_BITS] for at in starts[begin : begin + blocks])
+        Text(
+            f"{label:8}" + " ".join(row[at : at + BLOCK_BITS] for at in starts[begin : begin + blocks]),
+            style=styles.get(label, ""),
+        )
         for begin in range(0, len(starts), blocks)
-        for label, row in labelled
+        for label, row in lines
     ]
 
 

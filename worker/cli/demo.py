@@ -12,23 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 
 from worker.cli import app
 from worker.cli.cluster import await_cluster
-from worker.cli.verdicts import cells
+from worker.cli.demo_view import show_examples, show_next, show_summary, table
 from worker.errors import StopError
 from worker.settings import Settings
 
 if TYPE_CHECKING:
-    from worker.devkit.demo import Demo
     from worker.shell.files.crawl import CrawlFiles
 
 PARTITIONS_MIN = 6
-COLOURS = {"new": "green", "duplicate": "yellow", "skipped": "dim", "deleted": "red"}
 
 
 @app.command()
@@ -65,10 +61,15 @@ def demo(
         with console.status(f"waiting for {workers} workers to share the partitions (a first start compiles)"):
             run.wait_for(running)
         console.print(f"{workers} workers run, feeding at {f'{rate:g}/s' if rate else 'full speed'}")
-        with Live(console=console, refresh_per_second=8, transient=True) as live:
+        with Live(console=console, refresh_per_second=8) as live:
             for _ in run.run():
-                live.update(_table(run))
-        if not _summary(console, run):
+                live.update(table(run))
+        console.print()
+        is_whole = show_summary(console, run)
+        show_examples(console, run.examples())
+        made = None if input_file else f"neardup sample-crawl --documents {documents} --seed {seed}"
+        show_next(console, crawl_file if input_file or keep else Path("crawl.warc.gz"), None if keep else made, run)
+        if not is_whole:
             raise typer.Exit(1)
 
 
@@ -138,46 +139,3 @@ def _settings(stack: ExitStack, console: Console, folder: Path, nodes: int) -> S
         kafka = stack.enter_context(EmbeddedKafka(nodes, data=folder / "kafka", runtime=runtime))
     console.print(f"Apache Kafka serves at {kafka.bootstrap}")
     return Settings(bootstrap=kafka.bootstrap, partitions=PARTITIONS_MIN, replication_factor=nodes, threads=1)
-
-
-def _table(run: Demo) -> Group:
-    table = Table(expand=True, box=None, pad_edge=False)
-    for name, width in (("verdict", 10), ("bits", 5), ("url", None), ("duplicate of", None)):
-        table.add_column(name, width=width, no_wrap=True, overflow="ellipsis", ratio=None if width else 1)
-    for verdict in run.latest:
-        outcome, *rest = cells(verdict)
-        table.add_row(Text(outcome, style=COLOURS[outcome]), *map(Text, rest))
-    counts = ", ".join(f"{count:,} {name}" for name, count in sorted(run.outcomes.items()))
-    rate = len(run.answers) / run.seconds
-    return Group(table, Text(f"{len(run.sent_ms):,} fed, {len(run.answers):,} answered, {rate:,.0f}/s: {counts}"))
-
-
-def _summary(console: Console, run: Demo) -> bool:
-    """Print what came of it; return whether every document was answered exactly once."""
-    across, pairs = run.pairs_across_workers()
-    outcomes = run.outcomes
-    rows = [
-        ("documents", f"{len(run.sent_ms):,}"),
-        ("new", f"{outcomes['new']:,}"),
-        ("exact duplicates", f"{outcomes['exact duplicates']:,}"),
-        ("near duplicates", f"{outcomes['near duplicates']:,}"),
-        ("skipped", f"{outcomes['skipped']:,}"),
-        ("dead letters", f"{outcomes['dead letters']:,}"),
-        ("damaged records in the crawl", f"{run.crawl.tally.damaged:,}"),
-        ("unanswered", f"{run.unanswered:,}"),
-        ("answered twice", f"{run.repeated:,}"),
-        ("duplicates found across workers", f"{across:,} of {pairs:,}"),
-    ]
-    if run.truth:
-        found, missed, false = run.found_missed_false()
-        share = found / max(found + missed, 1)
-        rows.append(("against the truth", f"{found:,} found, {missed:,} missed ({share:.1%}), {false:,} false"))
-    rows.append(("latency p50, p99", f"{run.percentile_ms(0.5):,} ms, {run.percentile_ms(0.99):,} ms"))
-    rows.append(("documents/s", f"{len(run.answers) / run.seconds:,.0f}"))
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(justify="left")
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
-    return run.unanswered == 0 and run.repeated == 0 and bool(run.sent_ms)

@@ -77,4 +77,4 @@ def _read(documents: list[str], largest: list[Cluster], count: int, settings: Se
 
     wanted = {doc_id for one in largest for doc_id in (one.original.doc_id, one.farthest.doc_id)}
     crawl = CrawlFiles(documents, report_damage)
-    return read_texts(tracked(crawl, "reading texts"), wanted, count, settings)
+    return read_texts(tracked(crawl, "reading texts"), wanted, settings, count)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -35,7 +35,19 @@ class Only(StrEnum):
 
 
 FollowOption = Annotated[bool, typer.Option("--follow", help="Go on after the present end, until Ctrl-C.")]
+SinceOption = Annotated[
+    str | None, typer.Option(help="Only what was published since: 2026-01-31T12:00:00Z, or 90s, 15m, 2h, 7d ago.")
+]
+LimitOption = Annotated[int | None, typer.Option(help="At most so many.", min=1)]
 FormatOption = Annotated[Format, typer.Option("--format", help="A table for people, or JSON Lines.")]
+
+
+class Part(NamedTuple):
+    """Which part of a topic is printed."""
+
+    follow: bool
+    since: str | None
+    limit: int | None
 
 
 @app.command()
@@ -45,23 +57,34 @@ def verdicts(
     follow: FollowOption = False,
     output: FormatOption = Format.TABLE,
     only: Annotated[Only | None, typer.Option("--only", help="Only these verdicts.")] = None,
+    doc_id: Annotated[str | None, typer.Option(help="Only those of this doc_id or URL.")] = None,
+    since: SinceOption = None,
+    limit: LimitOption = None,
 ) -> None:
     """Print the committed verdicts, from the beginning of the topic."""
     from worker.core.verdict import Verdict  # noqa: PLC0415
 
     def row(seen: Seen) -> tuple[bytes, list[str]] | None:
         answer = seen.answer
-        if isinstance(answer, Verdict) and only in (None, answer.outcome.value):
+        if not isinstance(answer, Verdict) or only not in (None, answer.outcome.value):
+            return None
+        if doc_id in (None, answer.doc_id, answer.url):
             return seen.value, cells(answer)
         return None
 
     columns = Columns(Column("verdict", 9), Column("bits", 4, is_right=True), Column("url"), Column("duplicate of"))
-    _print(settings, settings.topic_verdicts, columns, row, output, follow)
+    _print(settings, settings.topic_verdicts, columns, row, output, Part(follow, since, limit))
 
 
 @app.command("dead-letters")
 @with_cluster("group", "topic_dead_letter")
-def dead_letters(settings: Settings, follow: FollowOption = False, output: FormatOption = Format.TABLE) -> None:
+def dead_letters(
+    settings: Settings,
+    follow: FollowOption = False,
+    output: FormatOption = Format.TABLE,
+    since: SinceOption = None,
+    limit: LimitOption = None,
+) -> None:
     """Print what could not be judged, with class, source, doc_id and reason."""
     from worker.shell.messages import DeadLetter  # noqa: PLC0415
 
@@ -73,7 +96,7 @@ def dead_letters(settings: Settings, follow: FollowOption = False, output: Forma
         return letter.line(), [letter.code, source, letter.doc_id or "", letter.text]
 
     columns = Columns(Column("class", 19), Column("source", 15, is_right=True), Column("doc_id"), Column("reason"))
-    _print(settings, settings.topic_dead_letter, columns, row, output, follow)
+    _print(settings, settings.topic_dead_letter, columns, row, output, Part(follow, since, limit))
 
 
 def _print(
@@ -82,20 +105,25 @@ def _print(
     columns: Columns,
     row: Callable[[Seen], tuple[bytes, list[str]] | None],
     output: Format,
-    follow: bool,
+    part: Part,
 ) -> None:
     """Print each message for which `row` gives a JSON line and cells; Ctrl-C is the end that `follow` waits for."""
-    from worker.shell.admin.watch import watch  # noqa: PLC0415
+    from worker.shell.admin.watch import time_ms, watch  # noqa: PLC0415
 
+    since_ms = None if part.since is None else time_ms(part.since)
+    count = 0
     if output is Format.TABLE:
         typer.echo(columns.head())
     try:
-        for seen in watch(settings, [topic], follow=follow):
+        for seen in watch(settings, [topic], follow=part.follow, since_ms=since_ms):
             found = None if seen is None else row(seen)
             if found is not None:
                 typer.echo(found[0] if output is Format.JSONL else columns.line(found[1]))
+                count += 1
+                if count == part.limit:
+                    return
     except KeyboardInterrupt:
-        if not follow:
+        if not part.follow:
             raise
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import orjson
 
 from schemas.timestamp import parse_timestamp
-from worker.core.verdict import Verdict
+from worker.core.verdict import MatchKind, Verdict
 from worker.errors import NeardupError, RecordError, StopError
 from worker.log.record import decode
 from worker.settings import Settings
@@ -213,6 +213,23 @@ class Demo:
     def repeated(self) -> int:
         """Documents with more than one answer."""
         return sum(count > 1 for count in self.answers.values())
+
+    def examples(self) -> dict[str, Verdict]:
+        """Return a duplicate of each kind, by its name: of copies that differ the farthest, else the first."""
+        found: dict[str, Verdict] = {}
+        for verdict in self._verdicts.values():
+            match = verdict.duplicate_of
+            if match is None:
+                continue
+            if match.same_url:
+                found.setdefault("the same page later", verdict)
+            elif match.kind is MatchKind.EXACT:
+                found.setdefault("the same text on another page", verdict)
+            else:
+                before = found.get("nearly the same text on another page")
+                if before is None or before.duplicate_of is None or before.duplicate_of.distance < match.distance:
+                    found["nearly the same text on another page"] = verdict
+        return dict(sorted(found.items()))
 
     def percentile_ms(self, share: float) -> int:
         """Return the latency that this share of the documents stayed below, from feeding to verdict."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from schemas.timestamp import TimestampError, parse_timestamp
 from worker.core.verdict import Verdict
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.kafka import Admin, TopicReader
+from worker.shell.kafka import Admin, TopicMessage, TopicReader
 from worker.shell.kafka import config as kafka_config
 from worker.shell.messages import DeadLetter, decode_dead_letter, decode_verdict
 
-__all__ = ["Seen", "watch"]
+__all__ = ["Seen", "message_at", "time_ms", "watch"]
+
+_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class Seen(NamedTuple):
@@ -23,7 +28,9 @@ class Seen(NamedTuple):
     answer: Verdict | DeadLetter
 
 
-def watch(settings: Settings, names: Sequence[str], *, follow: bool, wait_s: float = 0.2) -> Iterator[Seen | None]:
+def watch(
+    settings: Settings, names: Sequence[str], *, follow: bool, wait_s: float = 0.2, since_ms: int | None = None
+) -> Iterator[Seen | None]:
     """
     Return the committed answers, those of one partition in order; None when nothing has come for a while.
 
@@ -31,19 +38,23 @@ def watch(settings: Settings, names: Sequence[str], *, follow: bool, wait_s: flo
         names: of the topics: that of verdicts, of dead letters, or both.
         follow: go on after the present end; else stop there.
         wait_s: how long to wait for something before None.
+        since_ms: only what was published at this time or later; else from the beginning.
 
     Raises:
         StopError: a topic is missing or unreadable.
     """
-    found = Admin(kafka_config.admin(settings), settings.call_timeout_s).describe(names)
+    admin = Admin(kafka_config.admin(settings), settings.call_timeout_s)
+    found = admin.describe(names)
     missing = [name for name in names if name not in found]
     if missing:
         raise StopError(f"topic {', '.join(missing)} does not exist at {settings.bootstrap}: neardup topics create")
+    partitions = {name: topic.partitions for name, topic in found.items()}
     reader = TopicReader(
         kafka_config.reader(settings),
-        {name: topic.partitions for name, topic in found.items()},
+        partitions,
         settings.call_timeout_s,
         from_beginning=True,
+        starts=None if since_ms is None else admin.offsets_since(partitions, since_ms),
     )
     try:
         while follow or not reader.at_end():
@@ -52,6 +63,46 @@ def watch(settings: Settings, names: Sequence[str], *, follow: bool, wait_s: flo
                 yield Seen(message.timestamp_ms, message.value or b"", _decode(message.topic, settings, *message[4:]))
             if not messages:
                 yield None
+    finally:
+        reader.close()
+
+
+def time_ms(text: str, now_ms: int | None = None) -> int:
+    """
+    Return a time as Unix milliseconds: a date and time, or how long ago it is.
+
+    Raises:
+        StopError: it is neither.
+
+    >>> time_ms("2h", 7_200_500), time_ms("1970-01-01T00:00:01Z")
+    (500, 1000)
+    """
+    ago = re.fullmatch(r"([0-9]{1,9})([smhd])", text.strip())
+    if ago is not None:
+        now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+        return max(now_ms - int(ago[1]) * _UNITS_MS[ago[2]], 0)
+    try:
+        return max(parse_timestamp(text), 0)
+    except TimestampError as error:
+        raise StopError(f"a time is like 2026-01-31T12:00:00Z, or 90s, 15m, 2h, 7d ago, got {text!r}") from error
+
+
+def message_at(settings: Settings, topic: str, partition: int, offset: int) -> TopicMessage | None:
+    """
+    Return one committed message; None when it is not there any more.
+
+    Raises:
+        StopError: the topic or the partition is unknown.
+    """
+    place = topic, partition
+    reader = TopicReader(
+        kafka_config.reader(settings), {}, settings.call_timeout_s, starts={place: offset}, ends={place: offset + 1}
+    )
+    try:
+        while not reader.at_end():
+            for message in reader.read(1.0, 1):
+                return message if message.offset == offset else None
+        return None
     finally:
         reader.close()
 

@@ -17,6 +17,7 @@ from worker.shell.kafka.retry import retry
 __all__ = ["Admin", "Topic"]
 
 LATE_S = 2.0
+OFFSET_MAX = 2**63 - 1
 
 Answer = TypeVar("Answer")
 
@@ -141,6 +142,18 @@ class Admin:
 
         starts, stops = self._asked(ask, f"asking where {', '.join(topics)} start and end")
         return {place: (start, stops[place]) for place, start in starts.items()}
+
+    def offsets_since(self, topics: Mapping[str, int], timestamp_ms: int) -> dict[tuple[str, int], int]:
+        """Return of each partition the first offset whose message is of this time or later; its end if none is."""
+        parts = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
+        spec = OffsetSpec.for_timestamp(timestamp_ms)
+
+        def ask(timeout_s: float) -> dict[tuple[str, int], int]:
+            asked = self._client.list_offsets(dict.fromkeys(parts, spec), request_timeout=timeout_s)
+            return {(part.topic, part.partition): int(_result(asked[part], timeout_s).offset) for part in parts}
+
+        found = self._asked(ask, f"asking for the offsets of a time in {', '.join(topics)}")
+        return {place: OFFSET_MAX if offset < 0 else offset for place, offset in found.items()}
 
     def create(self, name: str, partitions: int, replicas: int, config: Mapping[str, str]) -> bool:
         """Create a topic; return whether it was missing."""

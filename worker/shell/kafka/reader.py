@@ -77,6 +77,7 @@ class TopicReader:
     Committed messages of some topics, from their beginning or from now on, outside any group.
 
     Args:
+        starts: (topic, partition) -> first offset to read, of those that are to be read; else all of `topics`.
         ends: (topic, partition) -> offset at which `at_end` has come; else where the committed messages end now.
         step_over: batches that cannot be read; else they are a StopError.
     """
@@ -87,14 +88,16 @@ class TopicReader:
         topics: Mapping[str, int],
         call_timeout_s: float,
         *,
-        from_beginning: bool,
+        from_beginning: bool = False,
+        starts: Mapping[tuple[str, int], int] | None = None,
         ends: Mapping[tuple[str, int], int] | None = None,
         step_over: bool = False,
     ) -> None:
         self._config, self._call_timeout_s, self._step_over = config, call_timeout_s, step_over
         self._events = ErrorEvents(call_timeout_s)
         self._consumer = Consumer(logged(config))
-        parts = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
+        places = [(topic, number) for topic, count in topics.items() for number in range(count)]
+        parts = [TopicPartition(*place) for place in (places if starts is None else starts)]
         self._ends: dict[tuple[str, int], int] = {}
         for part in parts:
             try:
@@ -102,7 +105,10 @@ class TopicReader:
             except NeardupError:
                 self._consumer.close()
                 raise
-            part.offset = low if from_beginning else high
+            if starts is None:
+                part.offset = low if from_beginning else high
+            else:
+                part.offset = min(max(starts[part.topic, part.partition], low), high)
             end = high if ends is None else ends[part.topic, part.partition]
             if end > part.offset:
                 self._ends[part.topic, part.partition] = end

@@ -1,0 +1,66 @@
+"""`neardup verdicts` and `neardup dead-letters`: which part of the topic they print."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+from typer.testing import CliRunner
+
+from tests.conftest import Kafka
+from tests.report.made import copy, verdict
+from worker.cli import app
+from worker.errors import StopError
+from worker.settings import Settings
+from worker.settings.load import env_name
+from worker.shell.admin.watch import time_ms
+from worker.shell.kafka import Admin
+from worker.shell.kafka import config as kafka_config
+from worker.shell.messages import encode_verdict
+
+
+@pytest.fixture
+def between_ms(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Three verdicts on a topic, and a time after the second and before the third."""
+    topic = f"verdicts-{uuid.uuid4().hex}"
+    monkeypatch.setenv(env_name("bootstrap"), kafka.bootstrap)
+    monkeypatch.setenv(env_name("topic_verdicts"), topic)
+    Admin(kafka_config.admin(Settings(bootstrap=kafka.bootstrap)), 30).create(topic, 2, 1, {})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    now_ms = time.time_ns() // 1_000_000
+    for at_ms, partition, answer in (
+        (now_ms - 7_200_000, 0, verdict(1)),
+        (now_ms - 7_100_000, 1, copy(2, 1)),
+        (now_ms - 60_000, 0, copy(3, 1)),
+    ):
+        producer.produce(topic, encode_verdict(answer)[1], partition=partition, timestamp=at_ms)
+    assert producer.flush(30) == 0
+    yield now_ms - 3_600_000
+
+
+def printed(*arguments: str) -> set[str]:
+    """The doc_ids that are printed."""
+    result = CliRunner().invoke(app, ["verdicts", "--format", "jsonl", *arguments])
+    assert result.exit_code == 0, (result.output, result.exception)
+    return {line.split('"')[3] for line in result.stdout.splitlines()}
+
+
+def test_a_part_of_the_verdicts_can_be_asked_for(between_ms: int) -> None:
+    """One document, by doc_id or URL; what came since; so many."""
+    assert printed() == {"d1", "d2", "d3"}
+    assert printed("--doc-id", "d2") == {"d2"}
+    assert printed("--doc-id", "https://host0.example/3") == {"d3"}
+    assert printed("--since", "1h") == {"d3"}
+    assert printed("--since", "3h", "--only", "duplicate") == {"d2", "d3"}
+    assert printed("--since", "1s") == set()
+    assert len(printed("--limit", "2")) == 2
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2h ago", "", "1w", "-5m"])
+def test_what_is_no_time_is_named(text: str) -> None:
+    """With both forms that there are."""
+    with pytest.raises(StopError, match=r"2026-01-31T12:00:00Z, or 90s, 15m"):
+        time_ms(text)
