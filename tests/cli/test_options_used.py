@@ -41,6 +41,7 @@ ON_A_CLUSTER = {  # in the order in which they can run
     "verify": [],
     "report": ["--documents", "{file}", "--output", "{page}"],
     "explain": ["a", "--documents", "{file}"],
+    "top": ["--once", "--interval", "0.2"],
 }
 ALL_SETTINGS = {"worker", "rebuild", "settings"}
 

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 PANELS = {
     "A group of workers": ("worker", "topics", "feed", "verdicts", "dead-letters", "verify", "rebuild"),
     "Files": ("dedup", "fingerprint", "compare", "nearest", "find-all", "find-clusters"),
-    "To see what came of it": ("report", "explain"),
+    "To see what came of it": ("report", "explain", "top"),
     "To choose settings, to try": (
         "settings", "plan", "tune", "evaluate", "demo", "broker", "sample-crawl", "warm-up",
     ),

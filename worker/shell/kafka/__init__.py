@@ -15,7 +15,7 @@ Kafka: the one package that talks to the client library. Its errors leave here a
 
 from __future__ import annotations
 
-from worker.shell.kafka.admin import Admin, Topic
+from worker.shell.kafka.admin import Admin, Member, Topic
 from worker.shell.kafka.clearing import Scope
 from worker.shell.kafka.consumer import GroupConsumer
 from worker.shell.kafka.errors import translate
@@ -31,6 +31,7 @@ __all__ = [
     "GroupOffsets",
     "LogAppender",
     "LogConsumer",
+    "Member",
     "Scope",
     "Topic",
     "TopicMessage",

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
-from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, TopicCollection, TopicPartition, Uuid
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition, Uuid
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from worker.errors import RetryError, StopError
 from worker.shell.kafka.errors import REFUSED, is_silence, logged, note, translate, translated
 from worker.shell.kafka.retry import retry
 
-__all__ = ["Admin", "Topic"]
+__all__ = ["Admin", "Member", "Topic"]
 
 LATE_S = 2.0
 OFFSET_MAX = 2**63 - 1
@@ -30,6 +30,15 @@ class Topic(NamedTuple):
     partitions: int
     replicas: int
     config: dict[str, str]
+
+
+class Member(NamedTuple):
+    """A member of a group: its id there, the worker that it is, from where, and what it owns of the source."""
+
+    member_id: str
+    worker_id: str
+    host: str
+    partitions: tuple[int, ...]
 
 
 class Admin:
@@ -175,11 +184,11 @@ class Admin:
 
         return self._asked(ask, f"creating topic {name}")
 
-    def assigned(self, group: str) -> dict[str, int]:
+    def members(self, group: str) -> tuple[str, list[Member]]:
         """
-        Return how many partitions each member of a group has now, by member id.
+        Return the state of a group ("stable", "empty", …) and its members, by worker id.
 
-        Empty while it rebalances, or its coordinator is loading, moves or does not answer: ask again.
+        Both are empty while its coordinator is loading, moves or does not answer: ask again.
 
         Raises:
             StopError: no answer will come.
@@ -191,13 +200,30 @@ class Admin:
             ours = translated(error, f"describing group {group}")
             if isinstance(ours, StopError):
                 raise ours from error
-            return {}
-        if description.state is not ConsumerGroupState.STABLE:
-            return {}
-        return {
-            member.member_id: len(member.assignment.topic_partitions) if member.assignment else 0
-            for member in description.members
-        }
+            return "", []
+        members = [
+            Member(
+                one.member_id,
+                one.client_id,
+                one.host.removeprefix("/"),
+                tuple(sorted(part.partition for part in one.assignment.topic_partitions) if one.assignment else ()),
+            )
+            for one in description.members
+        ]
+        state = description.state.name.lower().replace("_", " ")
+        return state, sorted(members, key=lambda one: (one.worker_id, one.member_id))
+
+    def assigned(self, group: str) -> dict[str, int]:
+        """
+        Return how many partitions each member of a group has now, by member id.
+
+        Empty while it rebalances, or its coordinator is loading, moves or does not answer: ask again.
+
+        Raises:
+            StopError: no answer will come.
+        """
+        state, members = self.members(group)
+        return {one.member_id: len(one.partitions) for one in members} if state == "stable" else {}
 
 
 def _result(future: Future[Answer], timeout_s: float) -> Answer:

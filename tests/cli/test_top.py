@@ -1,0 +1,177 @@
+"""`neardup top`: a group of workers, as Kafka and the workers tell it."""
+
+from __future__ import annotations
+
+import http.server
+import io
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from tests.busy import stretched
+from tests.conftest import Kafka
+from tests.report.made import copy
+from worker.cli import app
+from worker.cli.top_view import frame
+from worker.devkit.demo import workers_running
+from worker.devkit.sample_crawl import write_sample_crawl
+from worker.errors import StopError
+from worker.settings import Settings
+from worker.shell.admin.group import GroupWatch, Partition, Sample, WorkerStatus, rate, status_of
+from worker.shell.files.crawl import CrawlFiles
+from worker.shell.files.feed import feed_documents
+from worker.shell.kafka import Admin, Member, topics
+from worker.shell.kafka import config as kafka_config
+
+STATUS = {
+    "worker_id": "w1",
+    "last_minute": {"documents_per_s": 410.25, "latency_ms": 35.0},
+    "stages_ms": {"prepare": 1.0, "append": 2.5, "answer": None, "publish": 8.0},
+    "originals": 12_345,
+    "log": {"offset": 930, "lag": 0},
+}
+
+
+def sample(at_s: float = 0.0, answered: int = 0, *statuses: WorkerStatus, partitions: int = 2) -> Sample:
+    """A group of two workers; the second one owns the first partition, the first one the others."""
+    members = [
+        Member("m1", "w1", "10.0.0.1", tuple(range(1, partitions))),
+        Member("m2", "w2\x1b[31m", "10.0.0.2", (0,)),
+    ]
+    offsets = {number: Partition(1_000 + number, answered) for number in range(partitions)}
+    return Sample(at_s, "stable", members, offsets, 940, list(statuses), [copy(1, 0, 5), copy(2, 0, 0)])
+
+
+def text(before: Sample, now: Sample, width: int = 160) -> str:
+    """A frame as text."""
+    out = io.StringIO()
+    Console(file=out, width=width, highlight=False).print(frame(before, now, "g", "host:9092"))
+    return out.getvalue()
+
+
+def row(name: str, shown: str) -> list[str]:
+    """The cells of a row by its first one."""
+    return next(line.split() for line in shown.splitlines() if line.startswith(name))
+
+
+def test_a_frame_shows_workers_lag_rates_and_duplicates() -> None:
+    """Of a worker that answers its own figures, of another one what its offsets say."""
+    shown = text(sample(), sample(2.0, 500, WorkerStatus("10.0.0.1:9100", STATUS)))
+    assert "group g at host:9092: stable" in shown
+    assert "waiting 1,001   fed 0/s   answered 500/s   log 940 records" in shown
+    expected = "w1 10.0.0.1 1 501 410.2 35.0 1.0 2.5 – 8.0 12,345 930"
+    assert " ".join(row("w1", shown)) == expected
+    assert row("w2", shown)[1:6] == ["10.0.0.2", "1", "500", "250", "–"]
+    assert "\x1b" not in shown
+    assert shown.index("https://host2.example/2") < shown.index("https://host1.example/1")  # the latest first
+    assert row("same", shown.replace("   same", "same").replace(" same", "same"))[-1] == "https://host0.example/0"
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    """Whatever it shows."""
+    shown = text(sample(partitions=40), sample(1.0, 3, WorkerStatus("a", STATUS), partitions=40), width)
+    assert max(map(len, shown.splitlines())) <= width
+    assert "32 others" in shown
+
+
+def test_what_is_not_known_is_a_dash() -> None:
+    """No members, no coordinator, a worker that is no member, one that does not answer, strange answers."""
+    nothing = Sample(0.0, "", [], {}, 0, [], [])
+    assert "its coordinator does not answer" in text(nothing, nothing)
+    strange = {"worker_id": "w9", "last_minute": 3, "log": None, "stages_ms": [], "last_error": "disk \x07 full"}
+    now = nothing._replace(statuses=[WorkerStatus("a:1", strange), WorkerStatus("b:2", {}, "refused")])
+    shown = text(nothing, now)
+    assert row("w9", shown)[1:3] == ["no", "member"] and "disk � full" in shown and "b:2: refused" in shown
+    assert rate(nothing, nothing, lambda one: one.lag) is None
+
+
+@contextmanager
+def answering(body: bytes) -> Iterator[int]:
+    """A server that answers everything with these bytes; its port."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("body", "error"), [(b"<html>", "not as a worker"), (b"[]", "no worker"), (b'{"worker_id": 3}', "no worker")]
+)
+def test_whatever_answers_at_an_address_is_no_error(body: bytes, error: str) -> None:
+    """A proxy, another program; and nobody at all."""
+    with answering(body) as port:
+        assert error in status_of("x", "127.0.0.1", port).error
+    assert "refused" in status_of("x", "127.0.0.1", port).error.lower()
+    with answering(b'{"worker_id": "w1"}') as port:
+        assert status_of("x", "127.0.0.1", port) == WorkerStatus("x", {"worker_id": "w1"}, "")
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.slow
+def test_a_running_group_is_seen(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its worker by Kafka and by /status, everything answered, the last duplicates; as text."""
+    name, port = f"top-{uuid.uuid4().hex}", free_port()
+    settings = Settings(
+        bootstrap=kafka.bootstrap, group=name, topic_documents=f"{name}.documents",
+        topic_fingerprints=f"{name}.fingerprints", topic_verdicts=f"{name}.verdicts",
+        topic_dead_letter=f"{name}.dead", metrics_port=port, partitions=3, replication_factor=1, threads=1,
+    )  # fmt: skip
+    topics.create(Admin(kafka_config.admin(settings), 30), settings)
+    write_sample_crawl(tmp_path / "crawl.warc.gz", 100, 5)
+    feed_documents(settings, CrawlFiles([str(tmp_path / "crawl.warc.gz")]))
+    with workers_running(settings, ["w1"], tmp_path), GroupWatch(settings, [f"127.0.0.1:{port}"]) as watch:
+        deadline = time.monotonic() + stretched(120)
+        while (found := watch.sample()).lag or not found.duplicates or not found.members:
+            assert time.monotonic() < deadline, found
+            time.sleep(0.5)
+        for variable in ("bootstrap", "group", "topic_documents", "topic_fingerprints", "topic_verdicts"):
+            monkeypatch.setenv(f"NEARDUP_{variable.upper()}", str(getattr(settings, variable)))
+        result = CliRunner(env={"COLUMNS": "160"}).invoke(
+            app, ["top", "--once", "--interval", "0.2", "--worker", f"127.0.0.1:{port}", "--worker", "127.0.0.1:1"]
+        )
+    assert result.exit_code == 0, (result.output, result.exception)
+    shown = result.output
+    assert f"group {name} at {kafka.bootstrap}: stable" in shown and "waiting 0" in shown
+    cells = row("w1", shown)
+    assert cells[2:4] == ["3", "0"] and int(cells[-2]) > 10 and int(cells[-1]) > 0
+    assert len({one.doc_id for one in found.duplicates}) == len(found.duplicates) > 1
+    assert shown.count("http://") == 2 * len(found.duplicates) and "127.0.0.1:1: " in shown
+
+
+@pytest.mark.kafka
+def test_what_cannot_be_watched_is_named(kafka: Kafka) -> None:
+    """A topic that is missing, an address without a port."""
+    settings = Settings(bootstrap=kafka.bootstrap, topic_documents=f"none-{uuid.uuid4().hex}")
+    with pytest.raises(StopError, match=r"does not exist at .*neardup topics create"):
+        GroupWatch(settings)
+    for address in ("host", ":80", "host:", "host:99999", "host:x"):
+        with pytest.raises(StopError, match="host:port"):
+            GroupWatch(settings, [address])
