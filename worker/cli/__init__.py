@@ -13,9 +13,8 @@ from typer.core import TyperGroup
 
 # Each command, in the panels and the order of the help.
 PANELS = {
-    "A group of workers": ("worker", "topics", "feed", "verdicts", "dead-letters", "verify", "rebuild"),
-    "Files": ("dedup", "fingerprint", "compare", "nearest", "find-all", "find-clusters"),
-    "To see what came of it": ("report", "explain", "top"),
+    "A group of workers": ("worker", "topics", "feed", "verdicts", "dead-letters", "verify", "rebuild", "top"),
+    "Files": ("dedup", "report", "explain", "fingerprint", "compare", "nearest", "find-all", "find-clusters"),
     "To choose settings, to try": (
         "settings", "plan", "tune", "evaluate", "demo", "broker", "sample-crawl", "warm-up",
     ),

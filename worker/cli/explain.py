@@ -40,7 +40,7 @@ def explain_command(
     as_json: Annotated[bool, typer.Option("--json", help="Everything as one JSON object.")] = False,
 ) -> None:
     """
-    Say why a document got its verdict: the original, the bits, the search, shingles, a diff.
+    Say why a document got its verdict: bits, search, shingles, diff.
 
     For a new document the nearest original before it takes the original's place. The settings must be those of the
     worker: bars and blocks are theirs.

@@ -28,7 +28,7 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="One frame as text, with the rates of one interval.")] = False,
 ) -> None:
     """
-    Show what a group of workers does now: members, lag, rates, last duplicates.
+    Show a running group live: members, lag, rates, duplicates.
 
     Kafka knows members, partitions, lag and rates; stage times, originals and log offsets come from the workers whose
     addresses are given. Ctrl-C ends it.
