@@ -114,4 +114,4 @@ def plot(measured: Measured, labelled: Pairs, max_distance: int, path: Path) -> 
         for axis in (left, right):
             axis.set_ylabel("pairs")
             axis.spines[["top", "right"]].set_visible(False)
-        left.legend(frameon=False, loc="upper center")
+        left.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=3)

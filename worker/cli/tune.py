@@ -172,4 +172,4 @@ def _plot(tried: list[Trial], best: list[Trial], path: Path) -> None:
         axis.set_ylabel("recall")
         axis.set_ylim(0, 1.02)
         axis.spines[["top", "right"]].set_visible(False)
-        axis.legend(frameon=False, loc="lower right")
+        axis.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3)

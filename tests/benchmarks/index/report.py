@@ -151,7 +151,7 @@ def plot(found: Sequence[Trial], path: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt  # noqa: PLC0415
 
-    figure, axes = plt.subplots(1, 2, figsize=(10, 3.6))
+    figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
     titles = (("new_per_s", "documents a second; k = 3, directed 12"), ("bytes_each", "bytes each"))
     for axis, (wanted, title) in zip(axes, titles, strict=True):
         for name, color in COLORS.items():
@@ -169,8 +169,7 @@ def plot(found: Sequence[Trial], path: Path) -> None:
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)
         axis.tick_params(colors=INK, labelsize=8)
-    axes[0].legend(fontsize=8, frameon=False)
-    figure.tight_layout()
+    figure.legend(*axes[0].get_legend_handles_labels(), fontsize=8, frameon=False, loc="outside lower center", ncols=4)
     figure.savefig(path, dpi=90, facecolor="white")
     plt.close(figure)
 

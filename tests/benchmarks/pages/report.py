@@ -84,12 +84,13 @@ def plot(kept: Mapping[str, Any], path: Path) -> None:
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 3.6), layout="constrained")
     speed = dict(sorted(kept["speed"].items(), key=lambda item: item[1]["pages_s"]))
-    left.barh(
-        list(speed),
-        [row["pages_s"] for row in speed.values()],
-        color=[_OURS if name in (KERNEL, FUSED) else _OTHERS for name in speed],
-    )
+    speeds = [row["pages_s"] for row in speed.values()]
+    colors = [_OURS if name in (KERNEL, FUSED) else _OTHERS for name in speed]
+    left.scatter(speeds, list(speed), color=colors, s=60, zorder=2)  # dots: a bar on this scale would begin nowhere
+    for name, value in zip(speed, speeds, strict=True):
+        left.annotate(f"{value:,.0f}", (value, name), (8, -3), textcoords="offset points", fontsize=8)
     left.set_xscale("log")
+    left.set_xlim(right=max(speeds) * 3)
     left.set_xlabel("pages a second, one core")
     quality = kept["quality"]
     rows: dict[str, Callable[[Any], float]] = {
@@ -98,13 +99,18 @@ def plot(kept: Mapping[str, Any], path: Path) -> None:
         "other surroundings,\nwithin 3 bits": lambda found: mean(found["stability"].values()),
         "adswap renamed,\nk = 3": lambda found: found["pairs"]["adswap, classes renamed, k = 3"],
     }
-    height = 0.8 / len(quality)
     shades = (_OURS, "#54aeff", "#afb8c1", "#6e7781")
-    for number, (name, found) in enumerate(quality.items()):
-        places = [k + height * number for k in range(len(rows))]
-        right.barh(places, [row(found) for row in rows.values()], height, label=name, color=shades[number])
-    right.set_yticks([k + 0.3 for k in range(len(rows))], list(rows))
+    for (name, found), shade, marker in zip(quality.items(), shades, "oD^s", strict=True):
+        values = [row(found) for row in rows.values()]
+        right.scatter(
+            values, list(rows), label=name, color=shade, marker=marker, s=50, zorder=3 if shade == _OURS else 2
+        )
+    right.set_xlim(-0.02, 1.02)
     right.invert_yaxis()
-    right.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.4, -0.1), ncols=4)
+    for axis in (left, right):
+        axis.margins(y=0.1)
+        axis.grid(axis="y", alpha=0.3)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.legend(fontsize=8, frameon=False, loc="outside lower right", ncols=len(quality))
     figure.savefig(path, dpi=130)
     pyplot.close(figure)

@@ -62,18 +62,19 @@ def _plot(lines: Sequence[Line], path: Path) -> Path:
     mpl.use("Agg")
     from matplotlib import pyplot as plt  # noqa: PLC0415
 
-    rates = [line for line in lines if line.unit == "docs/s"]
-    workloads = list(dict.fromkeys(line.workload for line in rates))
-    heights = [sum(line.workload == workload for line in rates) for workload in workloads]
+    units = {"docs/s": "documents per second", "ms": "milliseconds"}
+    shown = [line for line in lines if line.unit in units]
+    workloads = list(dict.fromkeys(line.workload for line in shown))
+    heights = [sum(line.workload == workload for line in shown) for workload in workloads]
     figure, axes = plt.subplots(
-        len(workloads), 1, figsize=(8, 0.9 + 0.5 * len(rates)), height_ratios=heights, squeeze=False
+        len(workloads), 1, figsize=(8, 0.9 + 0.5 * len(shown)), height_ratios=heights, squeeze=False
     )
     for axis, workload in zip(axes[:, 0], workloads, strict=True):
-        mine = [line for line in rates if line.workload == workload][::-1]
+        mine = [line for line in shown if line.workload == workload][::-1]
         colors = [_OURS if line.contender.startswith("neardup") else _OTHERS for line in mine]
         bars = axis.barh([line.contender for line in mine], [line.value for line in mine], color=colors, height=0.6)
         axis.bar_label(bars, [f"{line.value:,.0f}" for line in mine], padding=4, color=_INK, fontsize=9)
-        axis.set_title(f"{workload}, documents per second", loc="left", fontsize=10, color=_INK)
+        axis.set_title(f"{workload}, {units[mine[0].unit]}", loc="left", fontsize=10, color=_INK)
         axis.margins(x=0.12)
         axis.xaxis.set_visible(False)
         axis.tick_params(length=0, colors=_INK, labelsize=9)

@@ -89,17 +89,17 @@ def time_ms(text: str, now_ms: int | None = None) -> int:
 
 def message_at(settings: Settings, topic: str, partition: int, offset: int) -> TopicMessage | None:
     """
-    Return one committed message; None when it is not there any more.
+    Return one committed message; None when it is not there any more, or does not come in time.
 
     Raises:
         StopError: the topic or the partition is unknown.
     """
-    place = topic, partition
     reader = TopicReader(
-        kafka_config.reader(settings), {}, settings.call_timeout_s, starts={place: offset}, ends={place: offset + 1}
+        kafka_config.reader(settings), {}, settings.call_timeout_s, starts={(topic, partition): offset}
     )
+    deadline = time.monotonic() + settings.call_timeout_s
     try:
-        while not reader.at_end():
+        while not reader.at_end() and time.monotonic() < deadline:
             for message in reader.read(1.0, 1):
                 return message if message.offset == offset else None
         return None
