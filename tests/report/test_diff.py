@@ -36,10 +36,26 @@ def test_long_equal_runs_are_left_out_and_counted() -> None:
                                                  " ".join(text[51 : 51 + CONTEXT]) + " "]  # fmt: skip
 
 
+def test_equal_texts_show_their_beginning() -> None:
+    """And how much follows."""
+    text = " ".join(f"w{number}" for number in range(100))
+    found = difference(text, text.replace(" ", "\n"))
+    assert found.is_equal and found.left_out == 100 - 2 * CONTEXT
+    assert found.rows[0].left[0].text.startswith("w0 w1") and found.rows[0].right[0].text.startswith("w0\nw1")
+
+
 def test_scripts_without_spaces_differ_by_the_character() -> None:
     """One character is changed, one is marked."""
     (row,) = difference("橋は古い。", "橋は新い。").rows
     assert [part.text for part in row.left + row.right if not part.is_shared] == ["古", "新"]
+
+
+def test_marks_stay_with_their_letters() -> None:
+    """A word of Hindi is one word; a tone of Thai is no sign of its own."""
+    (row,) = difference("पहले यह जंगली नाहा", "पहले वह जंगली नाहा").rows
+    assert [part.text for part in row.left + row.right if not part.is_shared] == ["यह ", "वह "]
+    (row,) = difference("ที่นี่", "ที่นั่").rows
+    assert [part.text for part in row.left + row.right if not part.is_shared] == ["นี่", "นั่"]
 
 
 def test_many_places_are_counted() -> None:

@@ -12,7 +12,6 @@ from worker.cli.columns import printable, terminal_width
 from worker.cli.compare_view import drawn_bits, show_texts
 from worker.core.search import SearchRules, block_of, look, patterns
 from worker.core.verdict import Verdict
-from worker.report.explanation import when
 
 if TYPE_CHECKING:
     from worker.core.compare import Comparison
@@ -57,6 +56,8 @@ def show(explanation: Explanation, compared: Comparison | None, search: SearchRu
 
 
 def _facts(explanation: Explanation) -> list[tuple[str, str]]:
+    from worker.report.explanation import when  # noqa: PLC0415
+
     last = explanation.last
     if not isinstance(last, Verdict):
         return [("doc_id", last.doc_id or ""), ("dead letter", last.code), ("source", _source(last))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
+from unicodedata import category
 
 from worker.core.subsequence import steps
 
@@ -14,9 +15,10 @@ PIECES_MAX = 6_000  # of each text that are compared
 ROWS_MAX = 12
 CONTEXT = 14  # pieces on either side of what differs
 
-# A word, one character of a script without spaces, or one sign; each with the white space behind it.
+# A word, one character of a script without spaces, or one sign; each with its marks and the white space behind it.
 _WIDE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
-_PIECE = re.compile(rf"(?:[{_WIDE}]|[^\W{_WIDE}]+|[^\w\s])\s*")
+_MARKS = "\u200c\u200d" + "".join(one for one in map(chr, range(0x300, 0x1_0000)) if category(one)[0] == "M")
+_PIECE = re.compile(rf"(?:[{_WIDE}][{_MARKS}]*|(?:[^\W{_WIDE}]|[{_MARKS}])+|[^\w\s])\s*")
 
 
 class Part(NamedTuple):
@@ -77,6 +79,9 @@ def _rows(left: list[str], right: list[str]) -> tuple[list[Row], int]:
             if rows[-1].left or rows[-1].right:
                 _add(((row, pieces[:CONTEXT]) for row, pieces in sides), is_shared=True)
                 rows.append(Row(len(here) - 2 * CONTEXT, [], []))
+            elif len(here) == len(left):  # nothing differs: the beginning
+                _add(((row, pieces[: 2 * CONTEXT]) for row, pieces in sides), is_shared=True)
+                return rows, len(here) - 2 * CONTEXT
             else:
                 rows[-1] = Row(len(here) - CONTEXT, [], [])
             _add(((rows[-1].left, here[-CONTEXT:]), (rows[-1].right, there[-CONTEXT:])), is_shared=True)
