@@ -150,7 +150,7 @@ def test_a_document_of_the_topics_is_explained(kafka: Kafka, monkeypatch: pytest
         copy(1, 0, 3, doc_id="b", original_id="a", fingerprint=prints["b"], **here),
     ]
     for answer in answers:
-        producer.produce(names["topic_verdicts"], encode_verdict(answer)[1])
+        producer.produce(names["topic_verdicts"], encode_verdict(answer)[1], partition=0)
     assert producer.flush(30) == 0
     result = CliRunner().invoke(app, ["explain", "b"])
     assert result.exit_code == 0, (result.output, result.exception)
