@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.benchmarks.machine import RESULTS
 
-__all__ = ["Line", "markdown", "save"]
+__all__ = ["Line", "markdown", "plot", "save"]
 
 _INK, _MUTED, _OURS, _OTHERS = "#1f2328", "#8c959f", "#0969da", "#afb8c1"
 
@@ -50,13 +50,14 @@ def save(lines: Sequence[Line], where: dict[str, Any], name: str = "stream") -> 
     paths[0].write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
     paths[1].write_text(markdown(lines, where))
     try:
-        paths.append(_plot(lines, RESULTS / f"{name}.png"))
+        paths.append(plot(lines, RESULTS / f"{name}.png"))
     except ImportError:
         print("no plot: pip install 'neardup[bench]' brings matplotlib")
     return paths
 
 
-def _plot(lines: Sequence[Line], path: Path) -> Path:
+def plot(lines: Sequence[Line], path: Path) -> Path:
+    """Documents a second and latency, a panel a workload."""
     import matplotlib as mpl  # noqa: PLC0415  # heavy, and only in the extra `bench`
 
     mpl.use("Agg")
