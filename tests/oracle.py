@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from worker.core.search import SearchRules, best, look
@@ -18,39 +19,24 @@ from worker.log.definition import Definition
 from worker.log.record import Row, RowKind, Section, Source, decode
 from worker.log.retention import Retention
 
-__all__ = ["Oracle", "Said", "said", "unpack"]
+__all__ = ["Oracle", "Said", "plain", "said", "unpack"]
 
 Said = tuple[str, str | None, int | None, str | None, int, float | None, str | None]
 """Outcome, doc_id of the original, distance, kind or reason, originals before, similarity, former version."""
 
 
 def unpack(data: bytes) -> list[Section]:
-    """Decode a record back into sections of plain rows."""
+    """Decode a record back into sections."""
     record = decode(data)
     return [
-        Section(
-            span.source,
-            span.first,
-            span.stop,
-            span.committed,
-            [
-                Row(
-                    int(record.offsets[i]),
-                    int(record.kinds[i]),
-                    record.doc_ids[i].decode(),
-                    record.urls[i].decode(),
-                    int(record.fetched_at_ms[i]),
-                    int(record.fingerprints[i]),
-                    int(record.digests[i]),
-                    int(record.features[i]),
-                    record.notes[i].decode(),
-                    int(record.doubts[i]),
-                )
-                for i in range(span.row_first, span.row_stop)
-            ],
-        )
+        Section(span.source, span.first, span.stop, span.committed, record.between(span.row_first, span.row_stop))
         for span in record.spans
     ]
+
+
+def plain(sections: Iterable[Section]) -> list[tuple[object, ...]]:
+    """Return sections with rows that can be compared."""
+    return [(*section[:4], list(section.rows)) for section in sections]
 
 
 def said(answer: Verdict | DocumentError) -> Said:

@@ -8,7 +8,7 @@ from tests.faults import cluster
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment, WorkerProcess
-from worker.log.record import FORMAT_VERSION, Section, Source, encode
+from worker.log.record import FORMAT_VERSION, Rows, Section, Source, encode
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 
@@ -18,7 +18,7 @@ MESSAGES = 200
 def _strays(deployment: Deployment) -> list[bytes | None]:
     """A null, a console producer's text, rows of another definition, and of a newer format."""
     definition = deployment.settings.definition
-    section = Section(Source(bytes(16), 0), 0, MESSAGES, MESSAGES, [])
+    section = Section(Source(bytes(16), 0), 0, MESSAGES, MESSAGES, Rows.of([]))
     [rows] = encode(definition.author("stray"), [section], 10_000)
     [others] = encode(definition.author("stray")._replace(parameters_hash=1), [section], 10_000)
     return [None, b"hello", others, rows[:4] + b"\xff\xff" + rows[6:]]

@@ -18,7 +18,7 @@ from worker.errors import DefinitionError, StopError
 from worker.log import acceptance
 from worker.log.acceptance import Acceptance, Ignored
 from worker.log.definition import Definition, is_declaration
-from worker.log.record import FORMAT_VERSION, Row, RowKind, Section, Source, encode
+from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, encode
 from worker.log.replica import Replica
 from worker.log.retention import Retention
 from worker.log.snapshot import LogIdentity, capture, restore
@@ -35,7 +35,7 @@ LOG = LogIdentity("cluster", b"l" * 16)
 def of(definition: Definition, record_format: int = FORMAT_VERSION, **fields: object) -> bytes:
     """A record with one row."""
     row = ROW._replace(**fields)  # type: ignore[arg-type]
-    section = Section(Source(TOPIC, 0), row.offset, row.offset + 1, -1, [row])
+    section = Section(Source(TOPIC, 0), row.offset, row.offset + 1, -1, Rows.of([row]))
     return next(encode(definition.author("w"), [section], 10_000, record_format))
 
 
@@ -188,7 +188,9 @@ def worker(
 
 def part(offset: int) -> Section:
     """One document."""
-    return Section(Source(TOPIC, 0), offset, offset + 1, -1, [ROW._replace(offset=offset, doc_id=f"d{offset}")])
+    return Section(
+        Source(TOPIC, 0), offset, offset + 1, -1, Rows.of([ROW._replace(offset=offset, doc_id=f"d{offset}")])
+    )
 
 
 def append(one: ReplicatedLog, offset: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.log.test_replica import DIRECTED, TOPIC
 from worker.core.verdict import Verdict
 from worker.log.definition import Definition
-from worker.log.record import Row, RowKind, Section, Source, decode, encode
+from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
 
 PAGE = 0x0123_4567_89AB_CDEF
@@ -31,7 +31,7 @@ def told(definition: Definition, records_of: int) -> list[tuple[str, str | None,
     replica = Replica(definition)
     for number, at in enumerate(range(0, len(rows), records_of)):
         part = rows[at : at + records_of]
-        [data] = encode(definition.author("w"), [Section(source, at, at + len(part), -1, part)], 1 << 20)
+        [data] = encode(definition.author("w"), [Section(source, at, at + len(part), -1, Rows.of(part))], 1 << 20)
         replica.apply(decode(data), number, 0)
         replica.check()
     answers = replica.answers(source, range(len(rows)), "documents")

@@ -11,7 +11,7 @@ from tests.log.test_replica import DEFINITION, DIRECTED, REPLACED, TOPIC
 from tests.oracle import Oracle, said
 from worker.core.verdict import Verdict
 from worker.log.definition import Definition
-from worker.log.record import Row, RowKind, Section, Source, decode, encode
+from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
 
 SOURCE = Source(TOPIC, 0)
@@ -115,7 +115,7 @@ def test_what_comes_again(history: list[tuple[Step, str]], records_of: int) -> N
     replica, oracle = Replica(DEFINITION), Oracle(DEFINITION.search)
     for number, first in enumerate(range(0, len(rows), records_of)):
         chosen = rows[first : first + records_of]
-        section = Section(SOURCE, first, first + len(chosen), -1, chosen)
+        section = Section(SOURCE, first, first + len(chosen), -1, Rows.of(chosen))
         [data] = encode(DEFINITION.author("w"), [section], 1 << 20)
         replica.apply(decode(data), number, 1_000)
         replica.check()
@@ -157,7 +157,7 @@ def _applied(of: Definition, rows: list[Row], rows_of: int) -> Replica:
     replica = Replica(of)
     for number, first in enumerate(range(0, len(rows), rows_of)):
         chosen = rows[first : first + rows_of]
-        section = Section(SOURCE, first, first + len(chosen), -1, chosen)
+        section = Section(SOURCE, first, first + len(chosen), -1, Rows.of(chosen))
         replica.apply(decode(next(encode(of.author("w"), [section], 1 << 24))), number, 0)
     replica.check()
     return replica
@@ -183,7 +183,7 @@ def test_a_site_that_is_crawled_again_costs_little_more_than_a_new_one() -> None
             Row(number * 2_000 + at, RowKind.FULL, f"page-{at}-{number == 0}", "", 0, chance.getrandbits(64), at, 9)
             for at in range(2_000)
         ]
-        section = Section(SOURCE, rows[0].offset, rows[-1].offset + 1, -1, rows)
+        section = Section(SOURCE, rows[0].offset, rows[-1].offset + 1, -1, Rows.of(rows))
         record = decode(next(encode(DEFINITION.author("w"), [section], 1 << 24)))
         before_s = time.process_time()
         replica.apply(record, number, 0)

@@ -14,7 +14,7 @@ from worker.core.search import SearchRules
 from worker.core.verdict import Verdict
 from worker.errors import RetryError
 from worker.log.definition import Definition
-from worker.log.record import Row, RowKind, Section, Source, decode, encode
+from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
 
 DEFINITION = Definition("nd1", "0" * 16, SearchRules("exact", 3))
@@ -57,7 +57,7 @@ def record(rows_of: dict[int, list[Row]], step: Step, definition: Definition = D
     """One record, as a worker that read [first, first + length) would write it."""
     stop = min(step.first + step.length, 40)
     chosen = rows_of[step.partition][step.first : stop]
-    section = Section(Source(TOPIC, step.partition), step.first, stop, step.committed, chosen)
+    section = Section(Source(TOPIC, step.partition), step.first, stop, step.committed, Rows.of(chosen))
     return next(encode(definition.author("w"), [section], 1 << 20))
 
 
@@ -100,7 +100,7 @@ def test_no_two_documents_are_each_a_duplicate_of_the_other(one: list[Row], take
 def one_row(offset: int, **fields: object) -> bytes:
     """A record with a single row."""
     row = Row(offset, RowKind.FULL, f"d{offset}", "https://example.org/", 5, 7, 7, 9)._replace(**fields)  # type: ignore[arg-type]
-    section = Section(Source(TOPIC, 0), offset, offset + 1, -1, [row])
+    section = Section(Source(TOPIC, 0), offset, offset + 1, -1, Rows.of([row]))
     return next(encode(DEFINITION.author("w"), [section], 1 << 20))
 
 
@@ -154,10 +154,10 @@ def test_item_3_what_nobody_will_ask_for_is_not_kept() -> None:
     rows = [Row(offset, RowKind.SHORT, f"d{offset}", "", 5, 7, offset, 9) for offset in range(4)]
     replica.serve(successor, {0: 3, 1: 9})
     for source, log_offset in ((Source(TOPIC, 0), 2), (Source(successor, 0), 3)):
-        section = Section(source, 2, 3, -1, rows[2:3])
+        section = Section(source, 2, 3, -1, Rows.of(rows[2:3]))
         replica.apply(decode(next(encode(DEFINITION.author("w"), [section], 1 << 20))), log_offset, 1_002)
     assert [len(pending) for pending in replica.pending.values()] == [0, 0]
-    section = Section(Source(successor, 0), 3, 4, -1, rows[3:])
+    section = Section(Source(successor, 0), 3, 4, -1, Rows.of(rows[3:]))
     replica.apply(decode(next(encode(DEFINITION.author("w"), [section], 1 << 20))), 4, 1_003)
     assert isinstance(replica.answer(Source(successor, 0), 3, "documents"), Verdict)
     replica.check()

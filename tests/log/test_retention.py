@@ -20,7 +20,7 @@ from worker.core.verdict import Verdict
 from worker.errors import DefinitionError, DocumentError
 from worker.log import columns, snapshot
 from worker.log.definition import Definition
-from worker.log.record import FORMAT_VERSION, Row, RowKind, Section, Source, decode, encode
+from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Applied, Replica
 from worker.log.retention import Retention
 from worker.log.snapshot import LogIdentity, adopt, restore
@@ -70,7 +70,7 @@ def definition(
 
 def record(of: Definition, chosen: list[Row], first: int, stop: int, committed: int = -1) -> bytes:
     """One record that covers [first, stop)."""
-    return next(encode(of.author("w"), [Section(SOURCE, first, stop, committed, chosen)], 1 << 26))
+    return next(encode(of.author("w"), [Section(SOURCE, first, stop, committed, Rows.of(chosen))], 1 << 26))
 
 
 def log_of(of: Definition, messages: list[Row], taken: list[Step]) -> list[tuple[bytes, int]]:
@@ -415,7 +415,7 @@ def test_item_3_a_partition_that_fell_silent_keeps_no_original() -> None:
     replica = Replica(of)
     replica.apply(decode(_many(of, 0, 20_000, 0)), 0, 0)
     first = int(np.random.default_rng(0).integers(0, 2**64, 1, np.uint64)[0])
-    copy = Section(Source(TOPIC, 1), 0, 1, 0, [Row(0, RowKind.FULL, "copy", "", 0, first, 1, 9)])
+    copy = Section(Source(TOPIC, 1), 0, 1, 0, Rows.of([Row(0, RowKind.FULL, "copy", "", 0, first, 1, 9)]))
     replica.apply(decode(next(encode(of.author("w"), [copy], 1 << 20))), 1, 0)
     for number in range(1, 8):
         replica.apply(decode(_many(of, number * 20_000, 20_000, number * 20_000)), 1 + number, number)

@@ -15,7 +15,7 @@ from worker.core.search import SearchRules
 from worker.errors import RestoreError, RetryError, StopError
 from worker.log import columns, snapshot
 from worker.log.definition import Definition
-from worker.log.record import Row, RowKind, Section, Source, decode, encode
+from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity, capture, restore
 from worker.log.snapshot_bytes import FORMAT_VERSION
@@ -163,7 +163,9 @@ def test_a_start_leaves_out_what_has_been_deleted(monkeypatch: pytest.MonkeyPatc
     whole = Replica(DEFINITION)
     for number, first in enumerate(range(0, len(rows), step)):
         whole.apply(decode(record_of(rows[first : first + step], first)), number, 0)
-    kept = Section(Source(TOPIC, 1), 0, 150, -1, [row._replace(offset=n) for n, row in enumerate(copies + gone)])
+    kept = Section(
+        Source(TOPIC, 1), 0, 150, -1, Rows.of([row._replace(offset=n) for n, row in enumerate(copies + gone)])
+    )
     whole.apply(decode(next(encode(DEFINITION.author("w"), [kept], 1 << 24))), 100, 0)
     small = restore(to_bytes(whole), DEFINITION, LOG)
     small.check()
@@ -179,5 +181,5 @@ def test_a_start_leaves_out_what_has_been_deleted(monkeypatch: pytest.MonkeyPatc
 
 
 def record_of(chosen: list[Row], first: int) -> bytes:
-    section = Section(Source(TOPIC, 0), first, first + len(chosen), first, chosen)
+    section = Section(Source(TOPIC, 0), first, first + len(chosen), first, Rows.of(chosen))
     return next(encode(DEFINITION.author("w"), [section], 1 << 24))

@@ -18,7 +18,7 @@ from tests.oracle import Oracle, Said, said
 from worker.core.search import SearchRules
 from worker.errors import DocumentError, FencedError, RetryError
 from worker.log.definition import Definition, is_declaration
-from worker.log.record import FORMAT_VERSION, Row, RowKind, Section, Source, encode
+from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, encode
 from worker.log.replica import Replica
 from worker.log.retention import Retention
 from worker.settings import Settings
@@ -102,7 +102,7 @@ class World:
         """Let somebody else append a record that is none of the log's."""
         if self.chance(0.05):
             other = replace(self.definition, parameters="f" * 16)
-            row = [Section(Source(TOPIC_ID, 0), 0, 12, 12, [self.sources[0][0]])]
+            row = [Section(Source(TOPIC_ID, 0), 0, 12, 12, Rows.of([self.sources[0][0]]))]
             rows = next(encode(other.author("stray"), row, 10_000))
             kinds = [b"", b"{}", rows, rows[:-1], rows[:4] + b"\xff" + rows[5:]]
             if any(is_declaration(entry.value) for entry in self.log.entries):  # the first one rules
@@ -158,7 +158,7 @@ class RowLookup:
         """Return the next batch with its rows."""
         if self.is_slow or self._batches.head() is None or (batch := self._batches.take()) is None:
             return None
-        batch.rows = [self._world.sources[message.partition][message.offset] for message in batch.messages]
+        batch.rows = Rows.of(self._world.sources[message.partition][message.offset] for message in batch.messages)
         return batch
 
     def close(self, *, finish: bool = True) -> None:

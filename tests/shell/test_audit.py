@@ -10,7 +10,7 @@ from worker.core.search import SearchRules
 from worker.core.verdict import Outcome
 from worker.errors import StopError
 from worker.log.definition import Definition
-from worker.log.record import FORMAT_VERSION, Row, RowKind, Section, Source, decode, encode
+from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
 from worker.shell.admin.audit import Defect, Published, Report, check
 from worker.shell.messages import encode_verdict
@@ -137,7 +137,7 @@ def test_two_documents_that_duplicate_each_other_are_found() -> None:
     """What indexes that tell each other of their documents would do; here both verdicts are wrong, too."""
     rows = [Row(i, RowKind.FULL, name, "http://x/", 0, 0, i, 9) for i, name in enumerate("ab")]
     source = Source(TOPIC_ID, 0)
-    [data] = encode(DEFINITION.author("w"), [Section(source, 0, 2, -1, rows)], 10_000)
+    [data] = encode(DEFINITION.author("w"), [Section(source, 0, 2, -1, Rows.of(rows))], 10_000)
     replica = Replica(DEFINITION)
     replica.apply(decode(data), 1, 5)
     first, second = (replica.answer(source, offset, "documents") for offset in (0, 1))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from schemas.verdict import VerdictMessage
 from worker.core.verdict import Verdict
 from worker.errors import DocumentError
-from worker.log.record import Row, RowKind, Section, Source, decode, encode
+from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
 from worker.settings import Settings
 from worker.shell.messages import VerdictBytes, encode_answers, encode_verdict
@@ -65,7 +65,7 @@ def test_a_batch_of_verdicts_is_what_each_of_them_is(
     two = [row._replace(offset=row.offset + len(one)) for row in two]
     offset = 0
     for part in (one, two):
-        section = Section(SOURCE, part[0].offset, part[-1].offset + 1, -1, part)
+        section = Section(SOURCE, part[0].offset, part[-1].offset + 1, -1, Rows.of(part))
         for data in encode(replica.definition.author("w"), [section], 1 << 20):
             replica.apply(decode(data), offset, 1_700_000_000_000 + offset * 90_000_000)
             offset += 1
@@ -84,7 +84,7 @@ def test_some_of_a_records_rows_are_answered() -> None:
     """Answers are those of the offsets asked for, whatever else the log holds."""
     replica = Replica(DEFINITIONS[0])
     part = [Row(offset, RowKind.SKIPPED, f"d{offset}", "u", 0, note="empty-text") for offset in range(5)]
-    for data in encode(replica.definition.author("w"), [Section(SOURCE, 0, 5, -1, part)], 1 << 20):
+    for data in encode(replica.definition.author("w"), [Section(SOURCE, 0, 5, -1, Rows.of(part))], 1 << 20):
         replica.apply(decode(data), 0, 0)
     _, messages = answers(replica, [1, 3], "documents")
     assert [message.key for message in messages if isinstance(message, VerdictBytes)] == [b"d1", b"d3"]

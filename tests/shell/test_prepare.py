@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from worker.core.fingerprint import Fingerprinter
+from worker.core.kernels.batch import Texts
 from worker.log.record import Row, RowKind
 from worker.settings import Settings
 from worker.shell.pipeline.batch import Batch, cut
@@ -46,7 +47,7 @@ def prepared(preparer: Preparer, messages: list[SourceMessage]) -> Sequence[Row]
     assert preparer.submit(Batch(messages))
     batch = preparer.poll(None)
     assert batch is not None
-    return batch.rows
+    return list(batch.rows)
 
 
 def test_every_kind_of_message_gets_its_row_in_order(preparer: Preparer, fingerprinter: Fingerprinter) -> None:
@@ -84,14 +85,15 @@ class Allergic:
 
     def __init__(self, real: Fingerprinter) -> None:
         self._real = real
+        self.parameters = real.parameters
         self.calls = 0
 
-    def batch(self, texts: Sequence[str], languages: Sequence[str | None] | None = None) -> Any:
+    def packed(self, texts: Texts, languages: Sequence[str | None] | None = None) -> Any:
         """Fail, or do it."""
         self.calls += 1
-        if any("nuts" in text for text in texts):
+        if any(b"nuts" in texts.narrow[start:end].tobytes() for start, end in texts.spans[:, :2].tolist()):
             raise RuntimeError("no nuts please")
-        return self._real.batch(texts, languages)
+        return self._real.packed(texts, languages)
 
 
 @pytest.mark.parametrize("culprits", [{0}, {99}, {13, 14, 77}])

@@ -67,7 +67,7 @@ def prepared(preparer: Preparer, messages: list[SourceMessage]) -> Sequence[Row]
     assert preparer.submit(Batch(messages))
     batch = preparer.poll(None)
     assert batch is not None
-    return batch.rows
+    return list(batch.rows)
 
 
 @pytest.fixture(scope="module")

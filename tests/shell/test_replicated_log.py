@@ -9,7 +9,7 @@ from worker.core.chance import chance
 from worker.core.search import SearchRules
 from worker.errors import StopError
 from worker.log.definition import Definition
-from worker.log.record import Row, RowKind, Section, Source
+from worker.log.record import Row, RowKind, Rows, Section, Source
 from worker.log.replica import Replica
 from worker.shell.pipeline import replicated_log
 from worker.shell.pipeline.replicated_log import ReplicatedLog
@@ -50,6 +50,6 @@ def test_a_warning_says_when_originals_outgrow_the_rules(monkeypatch: pytest.Mon
         rows = [Row(n, RowKind.FULL, f"d{n}", "https://example.org/", 5, n << 40, 0, n) for n in range(2)]
         with capture_logs() as said:
             for row in rows:
-                follower.append([Section(Source(b"t" * 16, 0), row.offset, row.offset + 1, -1, [row])])
+                follower.append([Section(Source(b"t" * 16, 0), row.offset, row.offset + 1, -1, Rows.of([row]))])
         assert [line["event"] for line in said].count("index.chance") == is_warned
         assert metrics.FALSE_MATCHES._value.get() == follower.replica.documents * chance(definition.search) > 0

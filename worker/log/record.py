@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.errors import RecordError
-from worker.log.rows import Author, Record, Row, RowKind, Section, SectionRows, Source
+from worker.log.rows import Author, Record, Row, RowKind, Rows, Section, SectionRows, Source
 from worker.log.texts import Texts
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "Record",
     "Row",
     "RowKind",
+    "Rows",
     "Section",
     "SectionRows",
     "Source",
@@ -59,6 +60,7 @@ _COLUMNS: tuple[tuple[str, str], ...] = (
     ("note_lengths", "<u2"),
     ("kinds", "u1"),
 )
+_TEXTS = ("doc_id", "url", "note")
 ROW_BYTES = sum(np.dtype(kind).itemsize for _, kind in _COLUMNS)
 
 
@@ -75,73 +77,68 @@ def encode(
         record_format: 1 leaves the doubts out.
     Raises:
         ValueError: a text is longer than 65,535 bytes: the shell must have refused such a document before.
-    Cost: O(rows).
+    Cost: O(rows), some 0.2 µs each.
     """
     fixed = _HEADER.size + len(author.name.encode()) + 8
     pending: list[Section] = []
     size = fixed
-    for section in sections:
-        rows: list[Row] = []
-        first = section.first
+    for source, start, stop, committed, rows in sections:
         if pending and size + _SECTION.size > record_bytes_max:  # sections without rows fill a record, too
             yield _pack(author, pending, record_format)
             pending, size = [], fixed
         size += _SECTION.size
-        for row in section.rows:
-            cost = ROW_BYTES + len(row.doc_id) * 4 + len(row.url) * 4 + len(row.note) * 4  # UTF-8's worst case
-            if size + cost > record_bytes_max and (rows or pending):
-                if rows:
-                    pending.append(Section(section.source, first, row.offset, section.committed, rows))
-                yield _pack(author, pending, record_format)
-                pending, rows, first = [], [], row.offset if rows else first
-                size = fixed + _SECTION.size
-            rows.append(row)
-            size += cost
-        pending.append(Section(section.source, first, section.stop, section.committed, rows))
+        sums = np.concatenate([[0], np.cumsum(ROW_BYTES + sum(_lengths(texts) for texts in _texts_of(rows)))])
+        first, at = start, 0
+        while size + sums[-1] - sums[at] > record_bytes_max:
+            end = int(np.searchsorted(sums, sums[at] + record_bytes_max - size, "right")) - 1
+            end = max(end, at if pending else at + 1)
+            if end >= len(rows):
+                break
+            if end > at:
+                cut = int(rows.offsets[end])
+                pending.append(Section(source, first, cut, committed, rows.between(at, end)))
+                first = cut
+            yield _pack(author, pending, record_format)
+            pending, size, at = [], fixed + _SECTION.size, end
+        pending.append(Section(source, first, stop, committed, rows.between(at, len(rows))))
+        size += int(sums[-1] - sums[at])
     if pending:
         yield _pack(author, pending, record_format)
 
 
+def _texts_of(rows: Rows) -> tuple[Texts, Texts, Texts]:
+    return rows.doc_ids, rows.urls, rows.notes
+
+
+def _lengths(texts: Texts) -> NDArray[np.int64]:
+    lengths = np.diff(texts.ends, prepend=0)
+    if len(lengths) and lengths.max() > TEXT_BYTES_MAX:
+        raise ValueError(f"a text in the log has at most {TEXT_BYTES_MAX} bytes of UTF-8, got {lengths.max()}")
+    return lengths
+
+
 def _pack(author: Author, sections: Sequence[Section], record_format: int) -> bytes:
-    rows = [row for section in sections for row in section.rows]
-    deltas = [row.offset - section.first for section in sections for row in section.rows]
-    doc_ids, urls, notes = (
-        [_text(row.doc_id) for row in rows],
-        [_text(row.url) for row in rows],
-        [_text(row.note) for row in rows],
-    )
     name = _text(author.name)
+    count = sum(len(section.rows) for section in sections)
     header = _HEADER.pack(
-        _MAGIC,
-        record_format,
-        len(sections),
-        len(rows),
-        author.parameters_hash,
-        _scheme(author.scheme),
-        len(name),
+        _MAGIC, record_format, len(sections), count, author.parameters_hash, _scheme(author.scheme), len(name)
     )
-    kinds = _columns(record_format)
-    columns = (
-        [row.fingerprint for row in rows],
-        *([[row.doubts for row in rows]] if record_format > 1 else []),
-        [row.digest for row in rows],
-        [row.fetched_at_ms for row in rows],
-        [row.features for row in rows],
-        deltas,
-        [len(text) for text in doc_ids],
-        [len(text) for text in urls],
-        [len(text) for text in notes],
-        [row.kind for row in rows],
-    )
+    texts = list(zip(*(_texts_of(section.rows) for section in sections), strict=True))
+    columns: dict[str, list[NDArray[Any]]] = {
+        "deltas": [section.rows.offsets - section.first for section in sections],
+        **{f"{kind}_lengths": list(map(_lengths, column)) for kind, column in zip(_TEXTS, texts, strict=True)},
+    }
     return b"".join(
         [
             header,
             *(_SECTION.pack(*s.source, len(s.rows), s.first, s.stop, s.committed) for s in sections),
-            *(np.array(column, kind).tobytes() for column, (_, kind) in zip(columns, kinds, strict=True)),
+            *(
+                part.astype(kind).tobytes()
+                for column, kind in _columns(record_format)
+                for part in columns.get(column) or [getattr(section.rows, column) for section in sections]
+            ),
             name,
-            *doc_ids,
-            *urls,
-            *notes,
+            *(part.data[: part.ends[-1]].tobytes() for column in texts for part in column if len(part)),
         ]
     )
 
@@ -186,7 +183,7 @@ def decode(data: bytes) -> Record:
         columns[name] = np.frombuffer(data, dtype=kind, count=row_count, offset=at)
         at += columns[name].nbytes
     author_name = data[at : at + name_length]
-    texts = _texts(data, at + name_length, [columns[f"{name}_lengths"] for name in ("doc_id", "url", "note")])
+    texts = _texts(data, at + name_length, [columns[f"{name}_lengths"] for name in _TEXTS])
     spans = tuple(_spans(data, section_count, row_count))
     firsts = np.repeat(
         np.array([span.first for span in spans], np.int64), [span.row_stop - span.row_first for span in spans]

@@ -31,7 +31,7 @@ from worker.log.definition import Declared, Definition
 from worker.log.judge import Judge
 from worker.log.original_store import OriginalStore
 from worker.log.pending import Pending
-from worker.log.record import Record, Row, RowKind, Section, Source, decode, encode
+from worker.log.record import Record, Row, RowKind, Rows, Section, Source, decode, encode
 
 __all__ = ["Answer", "Applied", "Replica", "Verdict", "Writer", "Written"]
 
@@ -268,7 +268,7 @@ class Replica:
         ]
         idle = Replica(self.definition)
         for log_offset, data in enumerate(
-            encode(self.definition.author(""), [Section(source, 0, len(rows), -1, rows)], 1 << 20)
+            encode(self.definition.author(""), [Section(source, 0, len(rows), -1, Rows.of(rows))], 1 << 20)
         ):
             idle.apply(decode(data), log_offset, 0)
         idle.answers(source, range(4), "")

@@ -1,18 +1,18 @@
-"""What a record of the log is made of: rows in sections, one a source partition; going in, and decoded as columns."""
+"""What a record of the log is made of: rows as columns, in sections, one a source partition."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from worker.log.texts import Texts
 
-__all__ = ["Author", "Record", "Row", "RowKind", "Section", "SectionRows", "Source"]
+__all__ = ["Author", "Record", "Row", "RowKind", "Rows", "Section", "SectionRows", "Source"]
 
 
 class RowKind(IntEnum):
@@ -34,7 +34,7 @@ class Source(NamedTuple):
 
 class Row(NamedTuple):
     """
-    One source message as it goes into the log.
+    One source message as it goes into the log: a line of `Rows`, for people and tests.
 
     `offset` is absolute; `note` is empty but for SKIPPED and DEAD; bit i of `doubts` says that bit i of the fingerprint
     nearly was the other one.
@@ -52,6 +52,71 @@ class Row(NamedTuple):
     doubts: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """
+    Source messages as they go into the log: columns of one length, named and meant as in `Row`.
+
+    >>> rows = Rows.of([Row(7, RowKind.SKIPPED, "a", "https://example.org/", 0, note="empty-text")])
+    >>> len(rows), rows.between(0, 1).doc_ids[0]
+    (1, b'a')
+    """
+
+    offsets: NDArray[np.int64]
+    kinds: NDArray[np.uint8]
+    doc_ids: Texts
+    urls: Texts
+    fetched_at_ms: NDArray[np.int64]
+    fingerprints: NDArray[np.uint64]
+    digests: NDArray[np.uint64]
+    features: NDArray[np.uint32]
+    notes: Texts
+    doubts: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def __iter__(self) -> Iterator[Row]:
+        """Yield each row as an object. Cost: 2 µs each."""
+        columns = (
+            [text.decode("utf-8", "surrogatepass") for text in column.between(0, len(self))]
+            if isinstance(column, Texts)
+            else column.tolist()
+            for column in self._columns()
+        )
+        return map(Row, *columns)
+
+    def _columns(self) -> list[NDArray[Any] | Texts]:
+        return [getattr(self, field.name) for field in fields(Rows)]
+
+    def between(self, first: int, stop: int) -> Rows:
+        """Return the rows [first, stop). Copies nothing."""
+        return Rows(*(column[first:stop] for column in self._columns()))  # type: ignore[arg-type]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Rows]) -> Rows:
+        """Return the rows of all parts, in order."""
+        columns = zip(*(part._columns() for part in parts), strict=True)
+        each: Any = (Texts.joined(c) if isinstance(c[0], Texts) else np.concatenate(c) for c in columns)
+        return cls(*each)
+
+    @classmethod
+    def of(cls, rows: Iterable[Row]) -> Rows:
+        """Return rows as columns."""
+        offsets, kinds, doc_ids, urls, times, fingerprints, digests, features, notes, doubts = (
+            zip(*rows, strict=True) if (rows := list(rows)) else [()] * len(Row._fields)
+        )
+        return cls(
+            np.array(offsets, np.int64), np.array(kinds, np.uint8), _texts(doc_ids), _texts(urls),
+            np.array(times, np.int64), np.array(fingerprints, np.uint64), np.array(digests, np.uint64),
+            np.array(features, np.uint32), _texts(notes), np.array(doubts, np.uint64),
+        )  # fmt: skip
+
+
+def _texts(texts: Iterable[str]) -> Texts:
+    return Texts.of([text.encode("utf-8", "surrogatepass") for text in texts])
+
+
 class Section(NamedTuple):
     """The covered range [first, stop) of one source, its rows, and the author's committed offset (-1: not known)."""
 
@@ -59,7 +124,7 @@ class Section(NamedTuple):
     first: int
     stop: int
     committed: int
-    rows: Sequence[Row]
+    rows: Rows
 
 
 class Author(NamedTuple):
@@ -83,23 +148,10 @@ class SectionRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """A decoded record: columns of one length over all its sections. The arrays are views of the record's bytes."""
+class Record(Rows):
+    """A decoded record: the rows of all its sections. The arrays are views of the record's bytes."""
 
     author: Author
     format: int
     spans: tuple[SectionRows, ...]
-    offsets: NDArray[np.int64]
-    kinds: NDArray[np.uint8]
-    fingerprints: NDArray[np.uint64]
-    doubts: NDArray[np.uint64]
-    digests: NDArray[np.uint64]
-    fetched_at_ms: NDArray[np.int64]
-    features: NDArray[np.uint32]
-    doc_ids: Texts
-    urls: Texts
-    notes: Texts
     data: bytes  # the record as it stands in the log
-
-    def __len__(self) -> int:
-        return len(self.kinds)

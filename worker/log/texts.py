@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,10 +41,30 @@ class Texts:
         ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
         return cls(np.frombuffer(b"".join(texts), np.uint8), ends)
 
+    @classmethod
+    def joined(cls, parts: Sequence[Texts]) -> Texts:
+        """Return the texts of all parts, in order. Cost: O(bytes)."""
+        sizes = [int(part.ends[-1]) if len(part) else 0 for part in parts]
+        starts = np.cumsum([0, *sizes[:-1]])
+        return cls(
+            np.concatenate([part.data[:size] for part, size in zip(parts, sizes, strict=True)]),
+            np.concatenate([part.ends + start for part, start in zip(parts, starts, strict=True)]),
+        )
+
     def __len__(self) -> int:
         return len(self.ends)
 
-    def __getitem__(self, row: int) -> bytes:
+    @overload
+    def __getitem__(self, row: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> Texts: ...
+
+    def __getitem__(self, row: int | slice) -> bytes | Texts:
+        if isinstance(row, slice):
+            ends = self.ends[row]
+            begin = self.ends[row.start - 1] if row.start and len(ends) else 0
+            return Texts(self.data[begin : ends[-1] if len(ends) else begin], ends - begin)
         begin = self.ends[row - 1] if row else 0
         return self.data[begin : self.ends[row]].tobytes()
 
@@ -63,9 +84,8 @@ class Texts:
         low, high = int(rows.min()), int(rows.max())
         if low < 0 or high >= len(self):
             raise IndexError(f"rows must lie in [0, {len(self)}), got {low} to {high}")
-        begin = int(self.ends[low - 1]) if low else 0
         if high - low + 1 == len(rows) and bool((np.diff(rows) == 1).all()):
-            return Texts(self.data[begin : self.ends[high]], self.ends[low : high + 1] - begin)
+            return self[low : high + 1]
         begins = np.where(rows > 0, self.ends[rows - 1], 0)
         ends = np.cumsum(self.ends[rows] - begins)
         from worker.core.kernels.texts import take_texts  # noqa: PLC0415  # numba: settings must load without it

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from worker.core.pages.batch import FIELDS, METHODS, PAGE_RULES, PackedPages, extract_pages
+from worker.core.pages.batch import FIELDS, METHODS, PAGE_RULES, PackedPages, extract_packed, extract_pages, pack_bodies
 
-__all__ = ["FIELDS", "METHODS", "PAGE_RULES", "PackedPages", "extract_pages"]
+__all__ = ["FIELDS", "METHODS", "PAGE_RULES", "PackedPages", "extract_packed", "extract_pages", "pack_bodies"]

@@ -44,7 +44,20 @@ from worker.core.pages.skeleton import (
     Skeleton,
 )
 
-__all__ = ["ALL", "FIELDS", "MAIN", "METHODS", "PAGE_RULES", "PLAIN", "PackedPages", "extract_pages", "skeleton"]
+__all__ = [
+    "ALL",
+    "FIELDS",
+    "MAIN",
+    "METHODS",
+    "PAGE_RULES",
+    "PLAIN",
+    "PackedPages",
+    "extract_packed",
+    "extract_pages",
+    "joined",
+    "pack_bodies",
+    "skeleton",
+]
 
 PAGE_RULES = "pages-1"  # the version of all rules of this package: another text, another name
 PLAIN, MAIN, ALL_TEXT = 0, 1, 2
@@ -97,21 +110,50 @@ def extract_pages(
     >>> extract_pages(["<nav><a href=/>Home</a></nav><p>The fox jumps over the lazy dog, and runs.</p>"]).text(0)
     'The fox jumps over the lazy dog, and runs.'
     """
-    if plain is not None and len(plain) != len(bodies):
-        raise ValueError(f"each body is plain or not, got {len(bodies)} bodies and {len(plain)} flags")
     unknown = [name for name in fields if name not in FIELDS]
     if unknown:
         raise ValueError(f"the fields of a page are {sorted(FIELDS)}, got {unknown}")
+    return extract_packed(*pack_bodies(bodies, plain), fields=fields, characters_max=characters_max)
+
+
+def pack_bodies(
+    bodies: Sequence[bytes | str], plain: Sequence[bool] | None = None
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """
+    Bodies as `extract_packed` reads them: in one buffer, and where each begins and ends, and whether it is plain.
+
+    Raises:
+        ValueError: not as many `plain` as bodies.
+
+    Cost: linear in the bodies.
+    """
+    if plain is not None and len(plain) != len(bodies):
+        raise ValueError(f"each body is plain or not, got {len(bodies)} bodies and {len(plain)} flags")
     raw = [body if isinstance(body, bytes) else _encoded(body) for body in bodies]
-    data, spans = _joined(raw, plain)
+    data, spans = joined(raw, plain)
     invalid = np.flatnonzero(find_invalid(data, spans)).tolist()
     if invalid:
         for number in invalid:
             raw[number] = raw[number].decode("utf-8", "replace").encode()
-        data, spans = _joined(raw, plain)
+        data, spans = joined(raw, plain)
+    return data, spans
+
+
+def extract_packed(
+    data: NDArray[np.uint8],
+    spans: NDArray[np.int64],
+    *,
+    fields: Sequence[str] = ("text",),
+    characters_max: int = CHARACTERS_MAX,
+) -> PackedPages:
+    """
+    The same of bodies that are packed already: well-formed UTF-8, SLACK zeros behind each.
+
+    Cost: that of `extract_pages`.
+    """
     wanted = np.array([FIELDS[name] for name in fields], np.int64)
-    found = np.zeros((len(raw) * wanted.size, 4), np.uint64)
-    methods = np.zeros(len(raw), np.uint8)
+    found = np.zeros((len(spans) * wanted.size, 4), np.uint64)
+    methods = np.zeros(len(spans), np.uint8)
     narrow, wide = extract_batch(data, spans, wanted, characters_max, REFERENCES, found, methods)
     narrow.flags.writeable = False  # as Python's bytes are: else the fingerprint kernel would be compiled twice
     return PackedPages(Texts(narrow, wide, found), methods)
@@ -124,7 +166,7 @@ def _encoded(text: str) -> bytes:
         return well_formed(text).encode()
 
 
-def _joined(bodies: Sequence[bytes], plain: Sequence[bool] | None) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def joined(bodies: Sequence[bytes], plain: Sequence[bool] | None) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """All bodies in one buffer, SLACK zeros behind each; where each begins and ends, and whether it is plain."""
     data = np.frombuffer(bytearray(_ZEROS).join([*bodies, b"", b""]), np.uint8)  # to be written: one type with texts
     lengths = np.array([len(body) for body in bodies], np.int64)
@@ -227,7 +269,7 @@ def skeleton(page: bytes | str) -> tuple[Skeleton, str]:
     Cost: linear in the page.
     """
     raw = page.decode("utf-8", "replace") if isinstance(page, bytes) else well_formed(page)
-    data, spans = _joined([raw.encode()], None)
+    data, spans = joined([raw.encode()], None)
     room, text, _ = _scan_one(data, spans[0, _END], REFERENCES)
     nodes, blocks, title = (int(room.state[k]) for k in (NODES, BLOCKS, TITLE_SIZE))
     cut = room._replace(blocks=room.blocks[:blocks], nodes=room.nodes[:nodes], title=room.title[:title])

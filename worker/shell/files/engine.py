@@ -98,7 +98,8 @@ class FileEngine:
 
     def row(self, key: bytes | None, value: bytes | None) -> Row:
         """Return a message as the row that the log would get, without judging it."""
-        return self._preparer.rows([SourceMessage(0, 0, key, value)])[0]
+        [row] = self._preparer.rows([SourceMessage(0, 0, key, value)])
+        return row
 
     def _answer(self, batch: Batch) -> Iterator[Answered]:
         stop = batch.messages[-1].offset + 1

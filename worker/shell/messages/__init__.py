@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from worker.shell.messages.answers import VerdictBytes, encode_answers
 from worker.shell.messages.dead_letter import DeadLetter, decode_dead_letter, encode_dead_letter
-from worker.shell.messages.document import VALUE_BYTES_MAX, carries_page, decode_document
+from worker.shell.messages.document import VALUE_BYTES_MAX, decode_document
+from worker.shell.messages.documents import decode_documents
 from worker.shell.messages.verdict import decode_verdict, encode_verdict
 
 __all__ = [
     "VALUE_BYTES_MAX",
     "DeadLetter",
     "VerdictBytes",
-    "carries_page",
     "decode_dead_letter",
     "decode_document",
+    "decode_documents",
     "decode_verdict",
     "encode_answers",
     "encode_dead_letter",

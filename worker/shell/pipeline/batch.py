@@ -18,12 +18,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from worker.errors import DocumentError, RetryError
-from worker.log.record import Row
+from worker.log.record import Rows
 from worker.shell.messages import VerdictBytes
 from worker.shell.pipeline.partitions import Claim
 from worker.shell.ports import Outgoing, SourceMessage
 
 __all__ = ["Batch", "Share", "cut"]
+
+_NO_ROWS = Rows.of([])
 
 
 class Share(NamedTuple):
@@ -51,7 +53,7 @@ class Batch:
     messages: Sequence[SourceMessage]
     shares: Sequence[Share] = ()
     read_at_s: float = 0.0
-    rows: Sequence[Row] = ()
+    rows: Rows = _NO_ROWS
     answers: Sequence[VerdictBytes | DocumentError | None] = ()
     failure: RetryError | None = None
     commit_metadata: str = ""

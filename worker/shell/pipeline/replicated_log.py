@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import bisect
 import threading
 import time
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 
+import numpy as np
 import structlog
 
 from worker.core.chance import CHANCE_MAX, chance, documents_supported
 from worker.errors import StopError
 from worker.log.acceptance import Ignored
-from worker.log.record import FORMAT_VERSION, Author, Row, Section, encode
+from worker.log.record import FORMAT_VERSION, Author, Rows, Section, encode
 from worker.log.replica import Replica
 from worker.shell.kafka.commit_metadata import CommitMetadata, digest
 from worker.shell.ports import LogEntry, LogReader, LogWriter
@@ -180,6 +179,5 @@ class ReplicatedLog:
         )
 
 
-def _between(rows: Sequence[Row], first: int, stop: int) -> Sequence[Row]:
-    begin = bisect.bisect_left(rows, first, key=attrgetter("offset"))
-    return rows[begin : bisect.bisect_left(rows, stop, begin, key=attrgetter("offset"))]
+def _between(rows: Rows, first: int, stop: int) -> Rows:
+    return rows.between(*np.searchsorted(rows.offsets, [first, stop]).tolist())

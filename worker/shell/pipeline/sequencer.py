@@ -147,7 +147,7 @@ class Sequencer:
     def _lacking(self, batch: Batch) -> Iterator[Section]:
         published = self._partitions.published()
         for share in batch.shares:
-            partition, rows = share.claim.partition, batch.rows[share.begin : share.end]
+            partition, rows = share.claim.partition, batch.rows.between(share.begin, share.end)
             committed = published.get(partition, -1)
             yield from self._replicated.missing(
                 Section(self._source(partition), share.first, share.stop, committed, rows)
@@ -157,7 +157,7 @@ class Sequencer:
         """Return the log's answer to each message, None where it is not ours any more."""
         answers: list[VerdictBytes | DocumentError | None] = [None] * len(batch.messages)
         for share in batch.shares:
-            offsets = [row.offset for row in batch.rows[share.begin : share.end]]
+            offsets = batch.rows.offsets[share.begin : share.end].tolist()
             source = self._source(share.claim.partition)
             answers[share.begin : share.end] = self._replicated.replica.written(
                 source, offsets, self._settings.topic_documents, encode_answers

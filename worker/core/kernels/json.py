@@ -1,0 +1,264 @@
+"""
+JSON as bytes: where a string or another value ends, and strings without their escapes.
+
+As RFC 8259, and stricter where a slower reader may look again: lone surrogates, numbers with an exponent or of many
+digits, and nesting beyond 60 levels count as errors. Positions beyond the end may be read, as SLACK allows.
+"""
+
+# ruff: noqa: PLR0911, PLR0912, PLR1714, SIM109  # kernels return where they find out; "in (…)" compiles a function each
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+
+from worker.core.compiled import apart, fused
+from worker.core.kernels.machine import intrinsic, pointer, store, vector
+from worker.core.pages.machine import LANES, byte_at, lanes_before, set_byte
+
+__all__ = ["put_string", "skip_blank", "string_end", "value_end"]
+
+QUOTE, COMMA, MINUS, POINT, COLON, BACKSLASH = 0x22, 0x2C, 0x2D, 0x2E, 0x3A, 0x5C
+OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT = 0x5B, 0x5D, 0x7B, 0x7D
+LETTER_U = 0x75
+DEPTH_MAX = 60
+DIGITS_MAX = 15
+VALUE, FIRST_VALUE, NAME, FIRST_NAME, AFTER = 0, 1, 2, 3, 4  # what may come next
+LITERALS = np.frombuffer(b"truefalsenull", np.uint8)
+ESCAPES = np.zeros(256, np.uint8)  # what an escape stands for; 0: no escape
+ESCAPES[list(b'"\\/bfnrt')] = list(b'"\\/\b\f\n\r\t')
+
+
+def _same(block: Any, byte: int) -> Any:
+    return ir.Constant(block.type, [byte] * LANES)
+
+
+def _bits(builder: Any, condition: Any) -> Any:
+    return builder.zext(builder.bitcast(condition, ir.IntType(LANES)), ir.IntType(64))
+
+
+@intrinsic
+def _where_string_stops(_context: Any, array: Any, position: Any) -> Any:
+    """Bit i is set when byte `position + i` is a quote, a backslash or a control; 32 bytes."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        block = vector(builder, pointer(context, builder, signature.args[0], *arguments), 8, LANES)
+        found = builder.icmp_unsigned("<", block, _same(block, 0x20))
+        for byte in (QUOTE, BACKSLASH):
+            found = builder.or_(found, builder.icmp_unsigned("==", block, _same(block, byte)))
+        return _bits(builder, found)
+
+    return types.uint64(array, position), generate
+
+
+@intrinsic
+def _copy_to_escape(_context: Any, array: Any, position: Any, out: Any, at: Any) -> Any:
+    """Copy 32 bytes; bit i is set when byte `position + i` is a backslash."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        block = vector(builder, pointer(context, builder, signature.args[0], *arguments[:2]), 8, LANES)
+        store(builder, block, pointer(context, builder, signature.args[2], *arguments[2:]))
+        return _bits(builder, builder.icmp_unsigned("==", block, _same(block, BACKSLASH)))
+
+    return types.uint64(array, position, out, at), generate
+
+
+@fused
+def skip_blank(page: Any, i: Any, end: Any) -> Any:
+    """The next position that is no white space, `end` at most."""
+    while i < end and (byte_at(page, i) == 0x20 or 9 <= byte_at(page, i) <= 10 or byte_at(page, i) == 13):
+        i += 1
+    return i
+
+
+@fused
+def _hex(page: Any, i: Any) -> Any:
+    """The number of four hexadecimal digits; negative when they are not."""
+    value = np.int64(0)
+    for k in range(i, i + 4):
+        byte = byte_at(page, k)
+        letter = byte | 0x20
+        if 0x30 <= byte <= 0x39:
+            value = value << 4 | (byte - 0x30)
+        elif 0x61 <= letter <= 0x66:
+            value = value << 4 | (letter - 0x57)
+        else:
+            return np.int64(-1)
+    return value
+
+
+@apart
+def string_end(page: Any, i: Any, end: Any) -> Any:
+    """Where the string that begins at `i`, behind its quote, has the other (-1: nowhere); whether it has escapes."""
+    escaped = False
+    while i < end:
+        found = _where_string_stops(page, i)
+        if not found:
+            i += LANES
+            continue
+        i += lanes_before(found)
+        if i >= end:
+            break
+        byte = byte_at(page, i)
+        if byte == QUOTE:
+            return i, escaped
+        if byte != BACKSLASH:
+            break
+        escaped = True
+        if byte_at(page, i + 1) != LETTER_U:
+            if ESCAPES[byte_at(page, i + 1)] == 0:
+                break
+            i += 2
+            continue
+        code = _hex(page, i + 2)
+        if code < 0 or 0xDC00 <= code < 0xE000:
+            break
+        i += 6
+        if 0xD800 <= code < 0xDC00:
+            if byte_at(page, i) != BACKSLASH or byte_at(page, i + 1) != LETTER_U:
+                break
+            low = _hex(page, i + 2)
+            if not 0xDC00 <= low < 0xE000:
+                break
+            i += 6
+    return np.int64(-1), escaped
+
+
+@fused
+def _put(out: Any, at: Any, code: Any) -> Any:
+    """Write a code point as UTF-8; returns where it ends."""
+    if code < 0x80:
+        set_byte(out, at, code)
+        return at + 1
+    if code < 0x800:
+        set_byte(out, at, 0xC0 | code >> 6)
+        set_byte(out, at + 1, 0x80 | (code & 63))
+        return at + 2
+    if code < 0x10000:
+        set_byte(out, at, 0xE0 | code >> 12)
+        set_byte(out, at + 1, 0x80 | (code >> 6 & 63))
+        set_byte(out, at + 2, 0x80 | (code & 63))
+        return at + 3
+    set_byte(out, at, 0xF0 | code >> 18)
+    set_byte(out, at + 1, 0x80 | (code >> 12 & 63))
+    set_byte(out, at + 2, 0x80 | (code >> 6 & 63))
+    set_byte(out, at + 3, 0x80 | (code & 63))
+    return at + 4
+
+
+@apart
+def put_string(page: Any, i: Any, end: Any, out: Any, at: Any) -> Any:
+    """Write the string that stands at [i, end), which `string_end` has found; returns where it ends in `out`."""
+    while i < end:
+        found = _copy_to_escape(page, i, out, at)
+        size = min(lanes_before(found), end - i) if found else min(np.int64(LANES), end - i)
+        i += size
+        at += size
+        if i < end and byte_at(page, i) == BACKSLASH:
+            if byte_at(page, i + 1) != LETTER_U:
+                set_byte(out, at, np.int64(ESCAPES[byte_at(page, i + 1)]))
+                at += 1
+                i += 2
+                continue
+            code = _hex(page, i + 2)
+            i += 6
+            if 0xD800 <= code < 0xDC00:
+                code = 0x10000 + ((code - 0xD800) << 10) + _hex(page, i + 2) - 0xDC00
+                i += 6
+            at = _put(out, at, code)
+    return at
+
+
+@fused
+def _literal_end(page: Any, i: Any, first: Any, stop: Any) -> Any:
+    for k in range(first, stop):
+        if byte_at(page, i + k - first) != LITERALS[k]:
+            return np.int64(-1)
+    return i + stop - first
+
+
+@fused
+def _digits_end(page: Any, i: Any) -> Any:
+    while 0x30 <= byte_at(page, i) <= 0x39:
+        i += 1
+    return i
+
+
+@fused
+def _scalar_end(page: Any, i: Any) -> Any:
+    """Where a number or a literal ends; -1 for what is none."""
+    byte = byte_at(page, i)
+    if byte == 0x74:
+        return _literal_end(page, i, 0, 4)
+    if byte == 0x66:
+        return _literal_end(page, i, 4, 9)
+    if byte == 0x6E:
+        return _literal_end(page, i, 9, 13)
+    i += byte == MINUS
+    stop = _digits_end(page, i)
+    if stop == i or stop - i > DIGITS_MAX or (byte_at(page, i) == 0x30 and stop > i + 1):
+        return np.int64(-1)
+    if byte_at(page, stop) == POINT:
+        i = stop + 1
+        stop = _digits_end(page, i)
+        if stop == i or stop - i > DIGITS_MAX:
+            return np.int64(-1)
+    return stop
+
+
+@apart
+def value_end(page: Any, i: Any, end: Any) -> Any:
+    """Where the value that begins at `i` ends; -1 for what is none, or ends behind `end`."""
+    objects, depth, wanted = np.int64(0), np.int64(0), VALUE  # bit k of objects: level k is an object, not an array
+    while True:
+        i = skip_blank(page, i, end)
+        byte = byte_at(page, i)
+        closes = (
+            byte == CLOSE_ARRAY and (wanted == FIRST_VALUE or (wanted == AFTER and not objects >> depth & 1))
+        ) or (byte == CLOSE_OBJECT and (wanted == FIRST_NAME or (wanted == AFTER and objects >> depth & 1)))
+        if closes:
+            i += 1
+            depth -= 1
+            wanted = AFTER
+        elif wanted == AFTER:
+            if byte != COMMA:
+                return np.int64(-1)
+            i += 1
+            wanted = NAME if objects >> depth & 1 else VALUE
+            continue
+        elif wanted == NAME or wanted == FIRST_NAME:
+            if byte != QUOTE:
+                return np.int64(-1)
+            i = string_end(page, i + 1, end)[0]
+            if i < 0:
+                return i
+            i = skip_blank(page, i + 1, end)
+            if byte_at(page, i) != COLON:
+                return np.int64(-1)
+            i += 1
+            wanted = VALUE
+            continue
+        elif byte == OPEN_ARRAY or byte == OPEN_OBJECT:
+            depth += 1
+            if depth > DEPTH_MAX:
+                return np.int64(-1)
+            is_object = byte == OPEN_OBJECT
+            objects = (objects & ~(1 << depth)) | np.int64(is_object) << depth
+            i += 1
+            wanted = FIRST_NAME if is_object else FIRST_VALUE
+            continue
+        elif byte == QUOTE:
+            i = string_end(page, i + 1, end)[0]
+            if i < 0:
+                return i
+            i += 1
+            wanted = AFTER
+        else:
+            i = _scalar_end(page, i)
+            if i < 0:
+                return i
+            wanted = AFTER
+        if depth == 0:
+            return i if i <= end else np.int64(-1)
