@@ -188,9 +188,8 @@ def worker(
 
 def part(offset: int) -> Section:
     """One document."""
-    return Section(
-        Source(TOPIC, 0), offset, offset + 1, -1, Rows.of([ROW._replace(offset=offset, doc_id=f"d{offset}")])
-    )
+    row = ROW._replace(offset=offset, doc_id=f"d{offset}")
+    return Section(Source(TOPIC, 0), offset, offset + 1, -1, Rows.of([row]))
 
 
 def append(one: ReplicatedLog, offset: int) -> None:

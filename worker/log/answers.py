@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,14 +101,14 @@ class JudgedRows(NamedTuple):
     log_offset: int
     timestamp_ms: int
 
-    def columns(self) -> Iterator[tuple[int, bytes, bytes, int, int, int, int, int, int, bytes]]:
+    def columns(self) -> tuple[list[Any], ...]:
         """
-        Yield of each row kind, doc_id, URL, time, fingerprint, features, offset, reason, originals and note.
+        Return kinds, doc_ids, URLs, times, fingerprints, features, offsets, reasons, originals and notes as lists.
 
-        Cost: columns become lists once, because a number taken out of an array costs 0.1 µs.
+        Cost: 0.3 µs a row; a number taken out of an array one by one costs 0.1 µs.
         """
         record, first, stop, judged = self.record, self.first, self.stop, self.judged
-        return zip(
+        return (
             record.kinds[first:stop].tolist(),
             record.doc_ids.between(first, stop),
             record.urls.between(first, stop),
@@ -119,7 +119,6 @@ class JudgedRows(NamedTuple):
             judged.remarks.tolist(),
             judged.documents.tolist(),
             record.notes.between(first, stop),
-            strict=True,
         )
 
     def offsets(self) -> list[int]:
@@ -177,7 +176,7 @@ def write_answers(
         for place, row, changed, parts in formers(rows, held, definition.search)
     }
     for row, (kind, id_bytes, url_bytes, fetched_at_ms, value, features, offset, remark, documents, note) in enumerate(
-        rows.columns()
+        zip(*rows.columns(), strict=True)
     ):
         if kind == RowKind.DEAD:
             yield DocumentError.parse(note.decode("utf-8", "surrogatepass"))

@@ -73,6 +73,8 @@ class Texts:
         if first >= stop:
             return []
         begin = int(self.ends[first - 1]) if first else 0
+        if self.ends[stop - 1] == begin:
+            return [b""] * (stop - first)
         whole = self.data[begin : self.ends[stop - 1]].tobytes()
         edges = [0, *(self.ends[first:stop] - begin).tolist()]
         return [whole[edges[i] : edges[i + 1]] for i in range(stop - first)]

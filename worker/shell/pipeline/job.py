@@ -70,7 +70,7 @@ class _Draft:
 
     def reject(self, place: int, error: DocumentError) -> None:
         """Enter a message that cannot be judged."""
-        self.kinds[place], self.notes[place] = RowKind.DEAD, _utf8(f"{error.code}: {error.text}")
+        self.kinds[place], self.notes[place] = RowKind.DEAD, _utf8(str(error))
         self.doc_ids[place], self.urls[place], self.times_ms[place] = b"", b"", 0
 
     def fail(self, place: int, error: Exception) -> None:
