@@ -10,11 +10,13 @@ from worker.core.compiled import cache_directory, is_kept
 from worker.core.fingerprint import Fingerprinter
 from worker.core.index import PermutedIndex
 from worker.core.kernels.batch import fingerprint_batch
+from worker.core.kernels.documents import read_documents
 from worker.core.pages import extract_pages
 from worker.core.pages.batch import extract_batch
+from worker.core.pages.machine import SLACK
 from worker.core.pairs import all_pairs, clusters
 
-__all__ = ["are_pages_kept", "exact_index", "fingerprints", "kept_in", "pages", "pairs"]
+__all__ = ["are_pages_kept", "exact_index", "fingerprints", "kept_in", "messages", "pages", "pairs"]
 
 DISTANCE = 3  # the kernels are the same at any other
 TABLES_FROM = 4_096  # a smaller index is a flat list, and its tables' kernels would not run
@@ -23,6 +25,12 @@ TABLES_FROM = 4_096  # a smaller index is a flat list, and its tables' kernels w
 def pages() -> None:
     """Pages to texts: half of what a first start waits for."""
     extract_pages(["<p>warm"])
+
+
+def messages() -> None:
+    """Messages to documents."""
+    data, none = np.zeros(SLACK, np.uint8), np.empty((0, 3), np.int64)
+    read_documents(data, none, data.copy(), none.copy(), np.empty(0, np.int64), data.copy(), none.copy())
 
 
 def fingerprints() -> None:

@@ -1,7 +1,7 @@
 """
 Between messages and values: bytes of Kafka in, documents out; verdicts and dead letters in, bytes out.
 
-One file a topic, as in `schemas`, which defines the format.
+One file a topic, as in `schemas`, which defines the format; `documents` and `answers` do the same for batches.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def ready(settings: Settings, *more: Callable[[], None]) -> None:
 
     Cost: 0.5 s when the cache has it, else some seconds.
     """
-    steps = (warm.pages, warm.fingerprints, *more)
+    steps = (warm.pages, warm.messages, warm.fingerprints, *more)
     with nullcontext() if warm.are_pages_kept() else _beside(steps):
         Fingerprinter(settings.parameters).batch(["warm"])
         Replica(settings.definition).warm_up()
