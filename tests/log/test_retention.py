@@ -349,7 +349,7 @@ def test_memory_is_given_back_without_retention(monkeypatch: pytest.MonkeyPatch)
     for number in range(60):
         prints = random.integers(0, 2**64, 500, np.uint64).tolist()
         offsets = range(number * 500, number * 500 + 500)
-        rows = [Row(o, RowKind.FULL, f"doc-{o % 500}", "", 0, prints[o % 500], o, 9) for o in offsets]
+        rows = Rows.of(Row(o, RowKind.FULL, f"doc-{o % 500}", "", 0, prints[o % 500], o, 9) for o in offsets)
         (data,) = encode(of.author(""), [Section(SOURCE, offsets[0], offsets[-1] + 1, offsets[0], rows)], 1 << 26)
         for each in (replica, plain):
             monkeypatch.setattr("worker.log.replica.LEFT_MIN", 5_000 if each is replica else 1 << 40)
