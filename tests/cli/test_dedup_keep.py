@@ -250,10 +250,15 @@ def test_files_elsewhere_are_read_and_written(tmp_path: Path, server: tuple[str,
     dedup(f"{url}/in.jsonl.gz", "--keep", "new", "--output", "memory://bucket/kept.jsonl.gz")
     data = gzip.decompress(MemoryFileSystem().cat_file("/bucket/kept.jsonl.gz"))
     assert [json.loads(line) for line in data.splitlines()] == [given[0], given[2]]
-    parquet.write_table(pyarrow.table(TABLE), folder / "in.parquet")
+    with MemoryFileSystem().open("/bucket/in.parquet", "wb") as stream:
+        parquet.write_table(pyarrow.table(TABLE), stream)
+    options = ("--text-column", "content", "--keep", "new", "--output", "memory://bucket/kept.parquet")
+    dedup("memory://bucket/in.parquet", *options)
+    with MemoryFileSystem().open("/bucket/kept.parquet") as stream:
+        assert parquet.read_table(stream).equals(pyarrow.table(TABLE).take([0, 2]))
     dedup("memory://bucket/kept.jsonl.gz", "--output", tmp_path / "verdicts")
     assert len((tmp_path / "verdicts").read_text().splitlines()) == 2
-    assert f"cannot read {url}/none.jsonl" in dedup(f"{url}/none.jsonl", code=1)
+    assert f"cannot read {url}/none.jsonl: no such file" in dedup(f"{url}/none.jsonl", code=1)
     assert "cannot read nowhere://x" in dedup("nowhere://x", code=1)
     assert "cannot write http://" in dedup(f"{url}/in.jsonl.gz", "--output", f"{url}/out", code=1)
 

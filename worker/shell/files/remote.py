@@ -32,13 +32,17 @@ def _file_system(url: str) -> tuple[Any, str]:
     return found
 
 
+def _reason(error: Exception) -> str:
+    return "no such file" if isinstance(error, FileNotFoundError) else str(error) or type(error).__name__
+
+
 def open_remote(url: str) -> BinaryIO:
     """Open a file for reading. Raises StopError with the system's reason."""
     system, path = _file_system(url)
     try:
         return cast("BinaryIO", system.open(path, "rb"))
     except Exception as error:  # each system has errors of its own
-        raise StopError(f"cannot read {url}: {error or type(error).__name__}") from error
+        raise StopError(f"cannot read {url}: {_reason(error)}") from error
 
 
 def size_remote(url: str) -> int | None:
@@ -47,7 +51,7 @@ def size_remote(url: str) -> int | None:
     try:
         size = system.info(path).get("size")
     except Exception as error:  # each system has errors of its own
-        raise StopError(f"cannot read {url}: {error or type(error).__name__}") from error
+        raise StopError(f"cannot read {url}: {_reason(error)}") from error
     return size if isinstance(size, int) else None
 
 
@@ -57,4 +61,4 @@ def put_remote(file: Path, url: str) -> None:
     try:
         system.put_file(str(file), path)
     except Exception as error:  # each system has errors of its own
-        raise StopError(f"cannot write {url}: {error or type(error).__name__}") from error
+        raise StopError(f"cannot write {url}: {_reason(error)}") from error
