@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import builtins
+import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
+from confluent_kafka import Producer
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from tests.conftest import Kafka
+from tests.faults.harness import Deployment
 from tests.shell.simulation import Scripted
 from worker.core.verdict import Outcome
 from worker.errors import DocumentError, RetryError, StopError
@@ -107,6 +113,43 @@ def test_without_tracing_nothing_is_added() -> None:
     traced = Traced(publisher, on=False)
     traced.publish(NEW)
     assert publisher.messages[0].headers == () and not traced.exporter.get_finished_spans()
+
+
+class _Collector(BaseHTTPRequestHandler):
+    """Takes what a worker sends to a collector."""
+
+    received: ClassVar[list[tuple[str, bytes]]] = []
+
+    def do_POST(self) -> None:
+        """Keep it."""
+        self.received.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_a_worker_on_kafka_passes_a_trace_on(kafka: Kafka, tmp_path: Path) -> None:
+    """From the header of the document to that of its verdict, and the span to the collector."""
+    document = b'{"doc_id": "a", "url": "https://a.example/", "fetched_at": "2026-01-02T03:04:05Z", "text": "a b c"}'
+    with (
+        ThreadingHTTPServer(("127.0.0.1", 0), _Collector) as collector,
+        Deployment(kafka.bootstrap, tmp_path, partitions=1, tracing=True) as deployment,
+    ):
+        threading.Thread(target=collector.serve_forever, daemon=True).start()
+        producer = Producer({"bootstrap.servers": kafka.bootstrap})
+        producer.produce(deployment.settings.topic_documents, document, b"a", headers=[*HEADERS])
+        assert producer.flush(60) == 0
+        url = f"http://127.0.0.1:{collector.server_port}"
+        worker = deployment.start("one", environment={"OTEL_EXPORTER_OTLP_ENDPOINT": url})
+        deployment.until_committed(1)
+        assert worker.stop() == 0
+        (verdict,) = deployment.read(deployment.settings.topic_verdicts)
+        collector.shutdown()
+    assert dict(verdict.headers)["traceparent"].decode().split("-")[1] == TRACE
+    ((path, sent),) = _Collector.received
+    assert path == "/v1/traces" and bytes.fromhex(TRACE) in sent
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
