@@ -30,7 +30,7 @@ from worker.shell.pipeline.partitions import Partitions
 from worker.shell.pipeline.publishing import Publishing
 from worker.shell.pipeline.replicated_log import ReplicatedLog
 from worker.shell.pipeline.sequencer import Sequencer
-from worker.shell.pipeline.stage import BatchQueue
+from worker.shell.pipeline.stage import Stage
 from worker.shell.ports import LogEntry, Outgoing, Publisher, SourceMessage
 from worker.shell.runtime.fault_hooks import Point
 from worker.shell.runtime.watchdog import Watchdog
@@ -136,38 +136,24 @@ class World:
         self.owners, self.generation = dict(owners), self.generation + 1
 
 
-class RowLookup:
+class RowLookup(Stage):
     """Stands for the fingerprinting: finds the row that belongs to a message."""
 
     def __init__(self, world: World, batches_max: int) -> None:
+        super().__init__(batches_max)
         self._world = world
         self.is_slow = False  # nothing is ever found
-        self._batches: BatchQueue[Batch] = BatchQueue(batches_max)
 
-    def __len__(self) -> int:
-        return len(self._batches)
-
-    def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:  # time does not exist
-        """Take a batch where there is room."""
-        if not self._batches.has_room():
-            return False
-        self._batches.put(batch)
-        return True
+    def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
+        """Take a batch; time does not exist."""
+        return super().submit(batch)
 
     def poll(self, wait_s: float = 0.0) -> Batch | None:
         """Return the next batch with its rows."""
-        if self.is_slow or self._batches.head() is None or (batch := self._batches.take()) is None:
+        if self.is_slow or (batch := super().poll()) is None:
             return None
         batch.rows = Rows.of(self._world.sources[message.partition][message.offset] for message in batch.messages)
         return batch
-
-    def close(self, *, finish: bool = True) -> None:
-        """End."""
-        self._batches.close(finish=finish)
-
-    def join(self, wait_s: float) -> bool:
-        """Return whether all are given back."""
-        return self._batches.join(wait_s)
 
 
 class Scripted:

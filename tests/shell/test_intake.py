@@ -16,7 +16,7 @@ from worker.settings import Settings
 from worker.shell.pipeline.batch import Batch
 from worker.shell.pipeline.intake import Intake
 from worker.shell.pipeline.partitions import Partitions
-from worker.shell.pipeline.stage import BatchQueue
+from worker.shell.pipeline.stage import Stage
 from worker.shell.ports import SourceMessage
 from worker.shell.runtime.watchdog import Watchdog
 
@@ -24,21 +24,6 @@ BYTES_MAX = 65_536
 FULL = Settings().batch_documents_max
 
 Poll = list[SourceMessage] | Callable[[], list[SourceMessage]]
-
-
-class Next(BatchQueue[Batch]):
-    """Stands for the stage behind: takes batches, and prepares nothing."""
-
-    def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
-        """Take it where there is room."""
-        if not self.has_room():
-            return False
-        self.put(batch)
-        return True
-
-    def poll(self, wait_s: float = 0.0) -> Batch | None:
-        """Give it back."""
-        return self.take()
 
 
 class Polls(GroupMember):
@@ -76,7 +61,7 @@ def messages(partition: int, first: int, stop: int) -> list[SourceMessage]:
 
 
 def intake(
-    source: GroupMember, batches: Next, settings: Settings | None = None, watchdog: Watchdog = WATCHDOG
+    source: GroupMember, batches: Stage, settings: Settings | None = None, watchdog: Watchdog = WATCHDOG
 ) -> tuple[Intake, Partitions]:
     """One with four partitions, read from offset 0."""
     partitions = Partitions()
@@ -104,7 +89,7 @@ def test_no_batch_is_larger_than_its_limit(sizes: list[tuple[int, int, int]]) ->
     for partition, key_size, size in sizes:
         given.append(SourceMessage(partition, counts[partition], bytes(key_size), bytes(size)))
         counts[partition] += 1
-    batches = Next(1_000)
+    batches = Stage(1_000)
     settings = Settings(batch_bytes_max=BYTES_MAX, document_bytes_max=BYTES_MAX)
     intake(Polls(given), batches, settings)[0].step()
     found = []
@@ -166,7 +151,7 @@ def test_a_source_that_never_returns_is_the_watchdogs() -> None:
         return Watched(messages(0, 0, 1))
 
     partitions = Partitions()
-    reading = Intake(Settings(), connect, Next(9), partitions, watchdog)
+    reading = Intake(Settings(), connect, Stage(9), partitions, watchdog)
     reading.step()
     partitions.assign({0: 0})
     partitions.rewind()
@@ -184,7 +169,7 @@ def test_a_source_that_never_returns_is_the_watchdogs() -> None:
 
 def test_what_comes_while_the_source_is_paused_is_read_again() -> None:
     """A partition that comes in while there is no room brings messages: they are dropped, and read once more."""
-    batches = Next(1)
+    batches = Stage(1)
 
     def late() -> list[SourceMessage]:
         partitions.assign({1: 4})
@@ -204,7 +189,7 @@ def test_what_comes_while_the_source_is_paused_is_read_again() -> None:
 
 def test_while_there_is_no_room_the_source_is_read_slowly_before_it_is_paused() -> None:
     """A resumed consumer may stand still for a second: as long as a batch can grow it gets a message a poll instead."""
-    batches = Next(1)
+    batches = Stage(1)
 
     def third() -> list[SourceMessage]:
         publish(partitions, batches.poll())
@@ -224,7 +209,7 @@ def test_while_there_is_no_room_the_source_is_read_slowly_before_it_is_paused() 
 
 def test_while_a_batch_is_in_flight_the_next_one_grows() -> None:
     """The first goes at once; what comes before it has ended goes together, with nothing left out; a full one goes."""
-    batches = Next(9)
+    batches = Stage(9)
     source = Polls(
         messages(0, 0, 2), messages(1, 0, 3), messages(0, 2, 4), [], [], messages(0, 4, 4 + FULL), messages(1, 3, 5)
     )
@@ -247,7 +232,7 @@ def test_while_a_batch_is_in_flight_the_next_one_grows() -> None:
 
 def test_offsets_without_a_message_are_covered_and_messages_from_before_a_seek_are_not_taken() -> None:
     """A batch covers from the position on, whatever gap the topic has there; what lies below was read before."""
-    batches = Next(9)
+    batches = Stage(9)
     source = Polls(messages(0, 0, 5), [*messages(0, 7, 8), *messages(0, 3, 4)])
     reading, partitions = intake(source, batches)
     reading.step()
@@ -260,7 +245,7 @@ def test_offsets_without_a_message_are_covered_and_messages_from_before_a_seek_a
 
 def test_what_was_gathered_of_a_partition_that_moves_is_void() -> None:
     """A partition that goes, or goes and comes back, starts where its owner says; the others keep what they have."""
-    batches = Next(9)
+    batches = Stage(9)
 
     def back() -> list[SourceMessage]:
         partitions.revoke([0, 1])
@@ -283,7 +268,7 @@ def test_what_was_gathered_of_a_partition_that_moves_is_void() -> None:
 
 def test_what_was_gathered_before_reading_again_is_void() -> None:
     """Everything since the committed offsets comes again; what a poll gives while the rewind comes in is void, too."""
-    batches = Next(9)
+    batches = Stage(9)
 
     def meanwhile() -> list[SourceMessage]:
         partitions.rewind()
@@ -302,7 +287,7 @@ def test_what_was_gathered_before_reading_again_is_void() -> None:
 
 def test_a_batch_of_a_partition_that_goes_while_it_waits_for_room_is_taken_once() -> None:
     """All that was gathered is taken at once: a partition that comes back meanwhile is read again, from its start."""
-    batches = Next(1)
+    batches = Stage(1)
     settings = Settings(batch_bytes_max=BYTES_MAX, document_bytes_max=BYTES_MAX)
     large = [SourceMessage(0, offset, b"k", bytes(60_000)) for offset in range(2)]
 

@@ -45,7 +45,7 @@ def preparer(fingerprinter: Fingerprinter) -> Iterator[Preparer]:
 def prepared(preparer: Preparer, messages: list[SourceMessage]) -> Sequence[Row]:
     """The rows of these messages."""
     assert preparer.submit(Batch(messages))
-    batch = preparer.poll(None)
+    batch = preparer.poll(600)
     assert batch is not None
     return list(batch.rows)
 

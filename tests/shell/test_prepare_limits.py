@@ -65,7 +65,7 @@ WORST: dict[str, Callable[[], bytes]] = {
 def prepared(preparer: Preparer, messages: list[SourceMessage]) -> Sequence[Row]:
     """The rows of these messages."""
     assert preparer.submit(Batch(messages))
-    batch = preparer.poll(None)
+    batch = preparer.poll(600)
     assert batch is not None
     return list(batch.rows)
 
@@ -100,7 +100,7 @@ from worker.shell.pipeline.prepare import Preparer
 
 def prepare(values):
     preparer.submit(Batch([SourceMessage(0, 0, None, value) for value in values]))
-    preparer.poll(None)
+    preparer.poll(600)
 
 def held(name):
     lines = Path("/proc/self/status").read_text().splitlines()

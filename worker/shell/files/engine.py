@@ -36,6 +36,7 @@ __all__ = ["LOG", "TOPIC", "Answered", "FileEngine", "file_engine", "line_of", "
 
 TOPIC = "files"
 _SOURCE = Source(b"neardup:files".ljust(16, b"\0"), 0)
+_WAIT_S = 60.0
 LOG = LogIdentity("files", _SOURCE.topic_id)
 
 
@@ -119,17 +120,18 @@ def _prepared(
         for piece in cut(numbered, *limits):
             batch = Batch(piece)
             while not preparer.submit(batch):
-                yield from _next(preparer)
+                yield _next(preparer)
         while len(preparer):
-            yield from _next(preparer)
+            yield _next(preparer)
     finally:  # whoever stops in between wants none of those that are on their way
         while len(preparer):
-            preparer.poll(None)
+            _next(preparer)
 
 
-def _next(preparer: Preparer) -> Iterator[Batch]:
-    if batch := preparer.poll(None):
-        yield batch
+def _next(preparer: Preparer) -> Batch:
+    while (batch := preparer.poll(_WAIT_S)) is None:
+        pass
+    return batch
 
 
 def prepared_rows(messages: Iterable[tuple[bytes | None, bytes | None]], settings: Settings) -> Iterator[Row]:

@@ -14,6 +14,7 @@ the later columns have None.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -46,6 +47,7 @@ class Batch:
     Args:
         shares: by partition; a stage drops those whose claims have become void.
         read_at_s: monotonic, of the first message.
+        jobs: the rows while they are made.
         failure: why the log gives no answers: everything must be read again.
         commit_metadata: kept beside the offsets: the log, and how much of it had been applied.
     """
@@ -53,6 +55,7 @@ class Batch:
     messages: Sequence[SourceMessage]
     shares: Sequence[Share] = ()
     read_at_s: float = 0.0
+    jobs: Sequence[Future[Rows]] = ()
     rows: Rows = _NO_ROWS
     answers: Sequence[VerdictBytes | DocumentError | None] = ()
     failure: RetryError | None = None

@@ -28,7 +28,7 @@ from worker.shell.messages import VerdictBytes, encode_dead_letter
 from worker.shell.pipeline.batch import Batch
 from worker.shell.pipeline.dead_letter_log import DeadLetterLog
 from worker.shell.pipeline.partitions import Partitions
-from worker.shell.pipeline.stage import BatchQueue, StageThread
+from worker.shell.pipeline.stage import Stage, StageThread
 from worker.shell.ports import Outgoing, Publisher, SourceMessage
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
@@ -41,8 +41,8 @@ _IDLE_S = 1.0
 _log = structlog.get_logger(__name__)
 
 
-class Publishing:
-    """The last stage. Once it has failed, `submit` and `poll` raise what it failed with."""
+class Publishing(Stage):
+    """The last stage: `poll` gives back each batch of which something is committed; its shares say what."""
 
     def __init__(
         self,
@@ -54,6 +54,7 @@ class Publishing:
         batches_max: int = 1,
         traced: Callable[[Batch], AbstractContextManager[None]] = untraced,
     ) -> None:
+        super().__init__(batches_max)
         self._settings = settings
         self._publisher = publisher
         self._partitions = partitions
@@ -61,7 +62,6 @@ class Publishing:
         self._sleep = sleep
         self._traced = traced
         self._rewinds_in_a_row = 0
-        self._batches: BatchQueue[Batch] = BatchQueue(batches_max)
         self._committed: deque[Batch] = deque()
         self._dead_letters = DeadLetterLog()
         self._thread = StageThread("publish", self._run)
@@ -71,32 +71,21 @@ class Publishing:
         self._thread.start()
 
     def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
-        """Take a batch; False: there was no room for it within `wait_s`."""
+        """Take a batch; False: there was no room for it within `wait_s`. Raises what publishing has failed with."""
         self._thread.check()
-        if not self._batches.has_room(wait_s):
-            return False
-        self._batches.put(batch)
-        return True
+        return super().submit(batch, wait_s)
 
     def poll(self, wait_s: float = 0.0) -> Batch | None:  # noqa: ARG002  # nobody waits for it
-        """Return the next batch of which something is committed; its shares say what."""
+        """Return the next batch of which something is committed. Raises what publishing has failed with."""
         self._thread.check()
         return self._committed.popleft() if self._committed else None
 
-    def __len__(self) -> int:
-        """Return the number of batches that wait."""
-        return len(self._batches)
-
-    def close(self, *, finish: bool = True) -> None:
-        """Take no more batches; unless `finish`, drop those that wait behind the transaction that runs."""
-        self._batches.close(finish=finish)
-
     def join(self, wait_s: float) -> bool:
-        """Wait for the end; False: it has not come within `wait_s`."""
+        """Return whether the thread has ended within `wait_s`."""
         return self._thread.join(wait_s)
 
     def _run(self) -> None:
-        while not self._batches.join(0):
+        while not super().join(0):
             self.step(_IDLE_S)
 
     def step(self, wait_s: float = 0.0) -> None:
@@ -107,7 +96,7 @@ class Publishing:
             StopError: that happened too many times in a row.
         """
         self._dead_letters.tick()
-        if self._batches.head(wait_s) is None or (batch := self._batches.take()) is None:
+        if (batch := super().poll(wait_s)) is None:
             return
         self._drop_void(batch)
         if not batch.shares:
