@@ -22,6 +22,7 @@ from worker.core.verdict import (
     similarity_at,
 )
 from worker.errors import DocumentError
+from worker.log.coverage import Span
 from worker.log.definition import Definition
 from worker.log.original_store import OriginalStore
 from worker.log.record import Record, RowKind
@@ -94,12 +95,20 @@ JUDGED_COLUMNS = Judged._fields[:-1]
 class JudgedRows(NamedTuple):
     """Rows [first, stop) of a record with what was found for them: enough to write their verdicts at any time."""
 
+    span: Span  # source offsets that they answer
     record: Record
     first: int
     stop: int
     judged: Judged
     log_offset: int
     timestamp_ms: int
+
+    def between(self, first: int, stop: int) -> JudgedRows:
+        """Return the rows of the source offsets [first, stop)."""
+        offsets = self.record.offsets[self.first : self.stop]
+        begin, end = np.searchsorted(offsets, [first, stop]).tolist()
+        judged = self.judged.between(begin, end)
+        return self._replace(first=self.first + begin, stop=self.first + end, judged=judged)
 
     def columns(self) -> tuple[list[Any], ...]:
         """
@@ -163,7 +172,7 @@ def write_answers(
 
     Cost: 10 µs a row; `messages.encode_answers` writes messages at once.
     """
-    record, first, _, judged, log_offset, timestamp_ms = rows
+    _, record, first, _, judged, log_offset, timestamp_ms = rows
     duplicates = {
         place: duplicate_of(
             held.originals.get(row), record.urls[first + place].decode("utf-8", "surrogatepass"), distance, thousandths,
@@ -201,7 +210,7 @@ def write_answers(
 
 def matches(rows: JudgedRows, held: OriginalStore, search: SearchRules) -> Iterator[Match]:
     """Yield what each duplicate is a duplicate of."""
-    record, first, stop, judged, _, _ = rows
+    _, record, first, stop, judged, _, _ = rows
     kinds = record.kinds[first:stop]
     found = judged.originals
     places = np.flatnonzero(((kinds == RowKind.FULL) | (kinds == RowKind.SHORT)) & (found >= 0))
@@ -227,7 +236,7 @@ def matches(rows: JudgedRows, held: OriginalStore, search: SearchRules) -> Itera
 
 def formers(rows: JudgedRows, held: OriginalStore, search: SearchRules) -> Iterator[Former]:
     """Yield the former version of each row that has one."""
-    record, first, _, judged, _, _ = rows
+    _, record, first, _, judged, _, _ = rows
     places = np.flatnonzero(judged.formers >= 0)
     if not len(places):
         return iter(())

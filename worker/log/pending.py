@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sortedcontainers import SortedDict
 
-from worker.log.answers import Judged, JudgedRows
-from worker.log.coverage import Coverage, Span
-from worker.log.record import Record
+from worker.log.answers import JudgedRows
+from worker.log.coverage import Coverage
 
-__all__ = ["Pending", "PendingBatch"]
-
-
-class PendingBatch(NamedTuple):
-    """The answers to [first, stop) of one source: `judged` of the rows `rows` ([first, stop)) of a record."""
-
-    first: int
-    stop: int
-    record: Record
-    judged: Judged
-    rows: tuple[int, int]
-    log_offset: int
-    timestamp_ms: int
+__all__ = ["Pending"]
 
 
 class Pending:
@@ -38,30 +24,20 @@ class Pending:
     __slots__ = ("_batches", "pruned")
 
     def __init__(self) -> None:
-        self._batches: SortedDict = SortedDict()  # first offset -> PendingBatch
+        self._batches: SortedDict = SortedDict()  # first offset -> JudgedRows
         self.pruned = 0  # offsets below are committed
 
     def __len__(self) -> int:
         """Return the number of batches."""
         return len(self._batches)
 
-    def __iter__(self) -> Iterator[PendingBatch]:
+    def __iter__(self) -> Iterator[JudgedRows]:
         return iter(self._batches.values())
 
-    def add(
-        self,
-        span: Span,
-        record: Record,
-        judged: Judged,
-        rows: tuple[int, int],
-        log_offset: int,
-        timestamp_ms: int,
-    ) -> None:
-        """Keep the answers of `rows` ([first, stop) of the record), which cover `span`; `judged` is of these rows."""
-        if span.stop > self.pruned:
-            self._batches[span.first] = PendingBatch(
-                span.first, span.stop, record, judged, rows, log_offset, timestamp_ms
-            )
+    def add(self, rows: JudgedRows) -> None:
+        """Keep the answers of these rows."""
+        if rows.span.stop > self.pruned:
+            self._batches[rows.span.first] = rows
 
     def between(self, first: int, stop: int) -> list[JudgedRows]:
         """Return the rows of the source offsets [first, stop) that are kept, in order."""
@@ -69,16 +45,9 @@ class Pending:
         for start in self._batches.islice(max(self._batches.bisect_right(first) - 1, 0)):
             if start >= stop:
                 break
-            batch: PendingBatch = self._batches[start]
-            row_first, row_stop = batch.rows
-            begin, end = np.searchsorted(batch.record.offsets[row_first:row_stop], [first, stop]).tolist()
-            if begin < end:
-                found.append(
-                    JudgedRows(
-                        batch.record, row_first + begin, row_first + end, batch.judged.between(begin, end),
-                        batch.log_offset, batch.timestamp_ms,
-                    )
-                )  # fmt: skip
+            rows = self._batches[start].between(first, stop)
+            if rows.first < rows.stop:
+                found.append(rows)
         return found
 
     def named(self) -> NDArray[np.int64]:
@@ -98,13 +67,13 @@ class Pending:
     def prune(self, committed: int) -> None:
         """Drop the batches that lie wholly below the committed offset."""
         self.pruned = max(self.pruned, committed)
-        while self._batches and self._batches.peekitem(0)[1].stop <= committed:
+        while self._batches and self._batches.peekitem(0)[1].span.stop <= committed:
             self._batches.popitem(0)
 
     def check(self, coverage: Coverage) -> None:
         """Assert that batches are disjoint and covered."""
         before = 0
         for first, batch in self._batches.items():
-            assert before <= first < batch.stop, (before, first, batch.stop)
-            assert not coverage.missing(first, batch.stop)
-            before = batch.stop
+            assert before <= first < batch.span.stop, (before, first, batch.span)
+            assert not coverage.missing(*batch.span)
+            before = batch.span.stop

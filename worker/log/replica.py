@@ -119,8 +119,9 @@ class Replica:
         for source, span, row_first, row_stop in spans:
             if self._topic_id not in (None, source.topic_id):
                 continue
+            mine = judged.between(row_first, row_stop)
             self.pending.setdefault(source, Pending()).add(
-                span, record, judged.between(row_first, row_stop), (row_first, row_stop), log_offset, timestamp_ms
+                JudgedRows(span, record, row_first, row_stop, mine, log_offset, timestamp_ms)
             )
         for section in record.spans:
             if section.committed > 0 and section.source in self.pending and not keep:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.errors import StopError
-from worker.log.answers import JUDGED_COLUMNS, Judged
+from worker.log.answers import JUDGED_COLUMNS, Judged, JudgedRows
 from worker.log.coverage import Coverage, Span
 from worker.log.definition import Declared, Definition
 from worker.log.original_store import BY_ROW
@@ -111,10 +111,10 @@ def _pending_of(replica: Replica) -> dict[str, Pieces]:
         "records.horizons": [_NEVER if (at := batch.judged.horizon_ms) is None else at for batch in held],
         "batches.sources": [at for at, _ in batches],
         "batches.records": [position[batch.log_offset] for _, batch in batches],
-        "batches.firsts": [batch.first for _, batch in batches],
-        "batches.stops": [batch.stop for _, batch in batches],
-        "batches.row_firsts": [batch.rows[0] for _, batch in batches],
-        "batches.row_stops": [batch.rows[1] for _, batch in batches],
+        "batches.firsts": [batch.span.first for _, batch in batches],
+        "batches.stops": [batch.span.stop for _, batch in batches],
+        "batches.row_firsts": [batch.first for _, batch in batches],
+        "batches.row_stops": [batch.stop for _, batch in batches],
     }
     arrays: dict[str, Pieces] = {name: _column(name, values) for name, values in columns.items()}
     arrays["records.bytes"] = [np.frombuffer(batch.record.data, np.uint8) for batch in held]
@@ -208,7 +208,7 @@ def _restore_sources(replica: Replica, arrays: Columns) -> None:
         columns = {field: arrays[f"judged.{field}"][begin:row] for field in JUDGED_COLUMNS}
         judged = Judged(**columns, horizon_ms=horizon_ms)
         replica.pending[sources[source_at]].add(
-            Span(first, stop), record, judged, (row_first, row_stop), log_offset, timestamp_ms
+            JudgedRows(Span(first, stop), record, row_first, row_stop, judged, log_offset, timestamp_ms)
         )
 
 

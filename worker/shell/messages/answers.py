@@ -50,7 +50,7 @@ def encode_answers(
 
     Cost: 2 µs a row.
     """
-    record, first, stop, judged, log_offset, timestamp_ms = rows
+    _, record, first, stop, judged, log_offset, timestamp_ms = rows
     layout = Layout(
         definition.scheme, definition.parameters, log_offset, judged.horizon_ms, topic, partition, timestamp_ms
     )
