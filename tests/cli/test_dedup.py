@@ -20,7 +20,8 @@ from worker.core.document import derive_doc_id
 from worker.errors import StopError
 from worker.log.record import Source
 from worker.settings import Settings
-from worker.shell.files.engine import FileEngine, file_engine
+from worker.shell.files.engine import file_engine
+from worker.shell.storage.memory_log import MemoryLog
 
 ARTICLE = " ".join(
     f"The committee of the town met in hall {n} and heard that the river had risen by {n * 7} centimetres since "
@@ -86,40 +87,33 @@ def test_a_line_that_is_no_json_is_named_and_counted(tmp_path: Path) -> None:
     assert "1 damaged" in said_of_run
 
 
-def test_answers_do_not_depend_on_the_batches(tmp_path: Path) -> None:
+def test_answers_do_not_depend_on_the_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same messages in batches of any size get the answers of the oracle."""
     documents = [
         page(n, text=ARTICLE.replace("hall 3", f"hall {n % 5}") if n % 3 else f"Note {n % 4}") for n in range(60)
     ]
     messages = [(None, json.dumps(document).encode()) for document in documents]
-    answers = [_judge(messages, batch_documents_max=size) for size in (1, 7, 60)]
+    answers = [_judge(messages, size, monkeypatch) for size in (1, 7, 60)]
     assert answers[0] == answers[1] == answers[2]
     assert {answer[0] for answer in answers[0]} == {"new", "duplicate"}
 
 
-def _judge(messages: list[tuple[None, bytes]], batch_documents_max: int) -> list[Any]:
+def _judge(messages: list[tuple[None, bytes]], batch_documents_max: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Judge with the oracle beside it, which reads every record that is appended."""
     settings = Settings(threads=1, batch_documents_max=batch_documents_max)
-    oracle = Oracle.of(settings.definition)
-    with file_engine(settings) as engine:
-        given = [said(answered.answer) for answered in _recording(engine, oracle).judge(iter(messages))]
+    oracle, append = Oracle.of(settings.definition), MemoryLog.append
+
+    def both(log: MemoryLog, record: bytes) -> int:
+        oracle.apply(record)
+        return append(log, record)
+
+    with monkeypatch.context() as patch, file_engine(settings) as engine:
+        patch.setattr(MemoryLog, "append", both)
+        given = [said(answered.answer) for answered in engine.judge(iter(messages))]
     source = next(iter(engine.replica.coverage))
     assert isinstance(source, Source)
     assert given == [oracle.answers[source, offset] for offset in range(len(messages))]
     return given
-
-
-def _recording(engine: FileEngine, oracle: Oracle) -> FileEngine:
-    """Let the oracle read every record that the engine appends."""
-    writer = engine._log._writer
-    append = writer.append
-
-    def both(records: Any) -> int:
-        for record in records:
-            oracle.apply(record)
-        return append(records)
-
-    writer.append = both  # type: ignore[method-assign]
-    return engine
 
 
 def test_with_a_state_the_next_run_goes_on_where_the_last_ended(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ ends with the faults switched off and the workers running to the end of the sour
 from __future__ import annotations
 
 import random
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -366,8 +367,9 @@ class SimulatedWorker:
         self.partitions = Partitions()
         callbacks = self.partitions.assign, self.partitions.revoke, self.partitions.lose
         self.source = GroupMember(world, self.member, callbacks)
+        self.stop = threading.Event()
         self.preparer = RowLookup(world, QUEUED_MAX)
-        self.intake = Intake(settings, lambda: self.source, self.preparer, self.partitions, WATCHDOG)
+        self.intake = Intake(settings, lambda: self.source, self.preparer, self.partitions, WATCHDOG, self.stop)
         self.publishing = SteppedPublishing(
             settings, publisher or Transactions(world, worker_id, self._meanwhile), self.partitions, self._reach,
             self._sleep, batches_max=2,

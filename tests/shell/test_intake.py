@@ -66,7 +66,7 @@ def intake(
     """One with four partitions, read from offset 0."""
     partitions = Partitions()
     partitions.assign(dict.fromkeys(range(4), 0))
-    return Intake(settings or Settings(), lambda: source, batches, partitions, watchdog), partitions
+    return Intake(settings or Settings(), lambda: source, batches, partitions, watchdog, threading.Event()), partitions
 
 
 def spans(batch: Batch | None) -> list[tuple[int, int, int]]:
@@ -150,13 +150,13 @@ def test_a_source_that_never_returns_is_the_watchdogs() -> None:
         note()
         return Watched(messages(0, 0, 1))
 
-    partitions = Partitions()
-    reading = Intake(Settings(), connect, Stage(9), partitions, watchdog)
+    partitions, stop = Partitions(), threading.Event()
+    reading = Intake(Settings(), connect, Stage(9), partitions, watchdog, stop)
     reading.step()
     partitions.assign({0: 0})
     partitions.rewind()
     reading.step()
-    reading.close()
+    stop.set()
     reading.start()
     assert stays.wait(60) and not left.is_set()
     assert reading.join(60) and left.is_set()

@@ -48,7 +48,7 @@ def test_what_has_been_read_is_published_before_the_worker_leaves_the_group() ->
     worker.source.close = leave  # type: ignore[method-assign]
     worker.fill()
     read = dict(worker.source.owned)
-    worker.intake.close()
+    worker.stop.set()
     worker.intake.start()
     worker.sequencer.run(lambda: None)
     assert worker.world.committed == {partition: stop for partition, stop in read.items() if stop}

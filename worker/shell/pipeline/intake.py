@@ -38,7 +38,7 @@ _log = structlog.get_logger(__name__)
 
 class Intake:
     """
-    The first stage. `close` ends the reading, `join` the membership: what has been read only a member can publish.
+    The first stage. It reads until `stop` is set, and is a member until `join`: what has been read a member publishes.
 
     Args:
         connect: makes the source consumer, whose rebalance callbacks are `partitions`' own.
@@ -51,6 +51,7 @@ class Intake:
         preparer: Stage,
         partitions: Partitions,
         watchdog: Watchdog,
+        stop: threading.Event,
         reach: FaultHook = never,
     ) -> None:
         self._settings = settings
@@ -65,7 +66,7 @@ class Intake:
         self._gathered_documents = self._gathered_bytes = 0  # of claims that have become void, too
         self._gathered_since_s = 0.0
         self._bytes_mean = 4_096.0  # of a message, a moving average
-        self._is_closed, self._is_leaving = threading.Event(), threading.Event()
+        self._stop, self._is_leaving = stop, threading.Event()
         self._thread = StageThread("intake", self._run)
 
     def start(self) -> None:
@@ -76,19 +77,14 @@ class Intake:
         """Raise what the thread has failed with."""
         self._thread.check()
 
-    def close(self) -> None:
-        """Read no more, and stay in the group."""
-        self._is_closed.set()
-
     def join(self, wait_s: float) -> bool:
         """Leave the group; False: that has not been possible within `wait_s`."""
-        self._is_closed.set()
         self._is_leaving.set()
         return self._thread.join(wait_s)
 
     def _run(self) -> None:
         try:
-            while not self._is_closed.is_set():
+            while not (self._stop.is_set() or self._is_leaving.is_set()):
                 self.step()
             self._preparer.close()
             while not self._is_leaving.wait(SLICE_S):

@@ -214,7 +214,7 @@ def _serve(
             readiness.needs("member of the group", lambda: partitions.membership() is not None and source.is_member())
             return source
 
-        intake = Intake(settings, connect, preparer, partitions, watchdog, reach)
+        intake = Intake(settings, connect, preparer, partitions, watchdog, stop, reach)
         traced: Callable[[Batch], AbstractContextManager[None]] = untraced
         if settings.tracing:
             tracing = Tracing()
@@ -226,7 +226,6 @@ def _serve(
 
         def between_batches() -> None:
             if stop.is_set():
-                intake.close()
                 sequencer.close()
             incarnation.check()
             on_idle()
