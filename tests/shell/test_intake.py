@@ -304,4 +304,4 @@ def test_a_batch_of_a_partition_that_goes_while_it_waits_for_room_is_taken_once(
     second = batches.poll()
     assert [spans(batch) for batch in (*first, second)] == [[(0, 0, 1)], [(0, 1, 2)]]
     assert second is not None and not partitions.holds(second.shares[0].claim)
-    assert not partitions.are_in_flight() and partitions.position(0) == 0
+    assert not partitions.are_in_flight() and partitions.known()[0].position == 0

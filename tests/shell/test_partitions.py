@@ -23,6 +23,17 @@ def test_the_table_at_the_files_head_is_the_one_that_rules() -> None:
     assert {Event(event) for event in head[1:]} == set(Event)
 
 
+def state(mine: Partitions, partition: int) -> State:
+    """The state of a partition, ours or not."""
+    known = mine.known().get(partition)
+    return State.AWAY if known is None else known.state
+
+
+def published(mine: Partitions) -> dict[int, int]:
+    """The committed offsets as far as they are known."""
+    return {partition: known.published for partition, known in mine.known().items()}
+
+
 def owned(start: int | None = 5) -> tuple[Partitions, Claim]:
     """Partition 0, committed up to 5."""
     mine = Partitions(transaction_wait_s=0.0)
@@ -33,18 +44,18 @@ def owned(start: int | None = 5) -> tuple[Partitions, Claim]:
 def test_a_claim_holds_while_the_partition_is_ours() -> None:
     """And not for partitions that never were."""
     mine, claim = owned()
-    assert mine.holds(claim) and mine.state(0) is State.READY
-    assert 1 not in mine.claims() and mine.state(1) is State.AWAY
+    assert mine.holds(claim) and state(mine, 0) is State.READY
+    assert 1 not in mine.claims() and state(mine, 1) is State.AWAY
     mine.revoke([0])
-    assert not mine.holds(claim) and mine.state(0) is State.AWAY
+    assert not mine.holds(claim) and state(mine, 0) is State.AWAY
 
 
 def test_a_range_begins_at_the_position() -> None:
     """Offsets without a message are covered; without a committed offset the first message is the beginning."""
     mine, claim = owned()
-    assert mine.read(claim, 7, 8) == 5 and mine.position(0) == 8
+    assert mine.read(claim, 7, 8) == 5 and mine.known()[0].position == 8
     mine, claim = owned(None)
-    assert mine.read(claim, 7, 8) == 7 and mine.position(0) == 8
+    assert mine.read(claim, 7, 8) == 7 and mine.known()[0].position == 8
 
 
 def test_a_partition_is_in_flight_until_all_that_was_read_is_published() -> None:
@@ -54,9 +65,9 @@ def test_a_partition_is_in_flight_until_all_that_was_read_is_published() -> None
     mine.read(claim, 5, 8)
     mine.read(claim, 8, 9)
     mine.publish({claim: 8})
-    assert mine.are_in_flight() and mine.published() == {0: 8}
+    assert mine.are_in_flight() and published(mine) == {0: 8}
     mine.publish({claim: 9})
-    assert not mine.are_in_flight() and mine.state(0) is State.READY
+    assert not mine.are_in_flight() and state(mine, 0) is State.READY
 
 
 def test_a_partition_that_went_and_came_back_has_another_claim() -> None:
@@ -67,7 +78,7 @@ def test_a_partition_that_went_and_came_back_has_another_claim() -> None:
     mine.assign({0: 9})
     assert not mine.holds(claim) and mine.read(claim, 7, 8) is None
     mine.publish({claim: 7, Claim(3, 1): 8})
-    assert mine.published() == {0: 9} and mine.position(0) == 9
+    assert published(mine) == {0: 9} and mine.known()[0].position == 9
     assert mine.holds(mine.claims()[0])
 
 
@@ -76,13 +87,13 @@ def test_a_rewind_voids_what_was_read_before_it() -> None:
     mine, claim = owned()
     mine.read(claim, 5, 7)
     mine.rewind()
-    assert not mine.holds(claim) and not mine.claims() and mine.state(0) is State.REWINDING
+    assert not mine.holds(claim) and not mine.claims() and state(mine, 0) is State.REWINDING
     first = mine.rewinding()
     mine.rewind()
     mine.restart(dict.fromkeys(first, 6))
-    assert mine.state(0) is State.REWINDING
+    assert state(mine, 0) is State.REWINDING
     mine.restart(dict.fromkeys(mine.rewinding(), 6))
-    assert mine.state(0) is State.READY and mine.position(0) == 6 and mine.published() == {0: 6}
+    assert state(mine, 0) is State.READY and mine.known()[0].position == 6 and published(mine) == {0: 6}
 
 
 def test_a_revocation_waits_for_the_transaction_that_runs() -> None:
@@ -108,7 +119,7 @@ def test_a_revocation_waits_for_the_transaction_that_runs() -> None:
     threads[0].start()
     assert inside.wait(60)
     threads[1].start()
-    while mine.state(0) is not State.AWAY:  # given up at once, whatever it waits for
+    while state(mine, 0) is not State.AWAY:  # given up at once, whatever it waits for
         pass
     leave.set()
     assert gone.wait(60)
@@ -141,7 +152,7 @@ def test_what_is_published_was_read_once_under_a_claim_that_holds(steps: list[tu
         _act(mine, event, part, committed)
         claim = mine.claims().get(part)
         if event is Event.READ and claim is not None:
-            position = mine.position(part)
+            position = mine.known()[part].position
             assert position == (read.get(claim) or [committed[part]])[-1]
             assert mine.read(claim, 99, position + size + 1) == position
             read.setdefault(claim, []).append(position + size + 1)
@@ -150,12 +161,12 @@ def test_what_is_published_was_read_once_under_a_claim_that_holds(steps: list[tu
             if stop >= committed[part]:
                 mine.publish({claim: stop})
                 committed[part] = stop
-            assert (mine.state(part) is State.READY) == (committed[part] == read[claim][-1])
+            assert (state(mine, part) is State.READY) == (committed[part] == read[claim][-1])
         for one in read:
             assert mine.holds(one) == (mine.claims().get(one.partition) == one)
             assert mine.holds(one) or mine.read(one, 0, 99) is None
-        assert mine.are_in_flight() == any(mine.state(number) is State.IN_FLIGHT for number in range(3))
-    assert all(mine.published()[number] == committed[number] for number in mine.claims())
+        assert mine.are_in_flight() == any(state(mine, number) is State.IN_FLIGHT for number in range(3))
+    assert all(published(mine)[number] == committed[number] for number in mine.claims())
 
 
 @pytest.mark.parametrize("state", list(State))

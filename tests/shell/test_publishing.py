@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.shell.simulation import Scripted, SimulatedWorker
+from tests.shell.test_partitions import published, state
 from tests.shell.test_sequencer import one_worker
 from worker.errors import FencedError, RetryError, StopError
 from worker.settings import Settings
@@ -52,14 +53,14 @@ def test_the_next_batch_is_in_the_log_while_the_one_before_is_being_committed() 
     before = worker.world.log.stop
     worker.sequencer.step()
     assert worker.world.log.stop > before
-    assert set(worker.partitions.published().values()) == {-1}
+    assert set(published(worker.partitions).values()) == {-1}
     publisher.may_end.set()
     publishing.close()
     assert publishing.join(60)
     first, second, nothing = (publishing.poll() for _ in range(3))
     assert first is not None and second is not None and nothing is None
     stops = {share.claim.partition: share.stop for batch in (first, second) for share in batch.shares}
-    assert worker.partitions.published() == {**dict.fromkeys(range(3), -1), **stops}
+    assert published(worker.partitions) == {**dict.fromkeys(range(3), -1), **stops}
     assert all(share.first >= 0 and share.stop <= stops[share.claim.partition] for share in first.shares)
 
 
@@ -116,7 +117,7 @@ def test_a_settled_failure_is_tried_again_with_what_is_still_ours() -> None:
     assert publishing.submit(empty_batch(mine))
     publishing.step()
     assert publisher.diary == [{0, 1}, {0}]
-    assert mine.published() == {0: 1} and mine.state(0) is State.READY
+    assert published(mine) == {0: 1} and state(mine, 0) is State.READY
 
 
 def empty_batch(mine: Partitions, failure: RetryError | None = None) -> Batch:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.shell.simulation import TOPIC_ID, History, Scripted, SimulatedWorker
+from tests.shell.test_partitions import state
 from worker.errors import FencedError, RetryError, StopError
 from worker.log.record import Source, decode
 from worker.settings import Settings
@@ -86,7 +87,7 @@ def test_a_worker_that_stops_waits_ten_seconds_for_each_batch() -> None:
         now_s += STOP_GRACE_S
         sequencer.step()
     sequencer.run(lambda: None)
-    assert all(worker.partitions.state(part) is not State.IN_FLIGHT for part in range(3)) and worker.world.committed
+    assert all(state(worker.partitions, part) is not State.IN_FLIGHT for part in range(3)) and worker.world.committed
 
 
 def test_the_next_record_says_what_has_been_committed() -> None:

@@ -5,11 +5,11 @@ what is read of it would be taken for what was there before.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 
 from worker.errors import NeardupError, StopError
 from worker.shell.kafka import Admin
+from worker.shell.pipeline.periodic import Periodic
 
 __all__ = ["Incarnation"]
 
@@ -18,7 +18,7 @@ EVERY_S = 5.0
 
 class Incarnation:
     """
-    Looks at the topics' ids every few seconds, on a thread of its own.
+    Looks at the topics' ids every few seconds.
 
     Args:
         topics: name -> id, as found at the start.
@@ -27,42 +27,36 @@ class Incarnation:
     def __init__(self, admin: Admin, topics: Mapping[str, bytes], every_s: float = EVERY_S) -> None:
         self._admin = admin
         self.topics = topics
-        self._every_s = every_s
-        self._failure: StopError | None = None
-        self._closed = threading.Event()
-        threading.Thread(target=self._run, name="incarnation", daemon=True).start()
+        self._found = Periodic("incarnation", self._ask, every_s)  # without an answer, readers and writers learn of it
 
-    def _run(self) -> None:
-        while self._failure is None and not self._closed.wait(self._every_s):
-            self._look()
-
-    def _look(self) -> None:
-        try:
-            found = self._admin.topic_ids(list(self.topics))
-        except NeardupError:  # whoever reads and writes the topics learns of it
-            return
-        for name, topic_id in found.items():
-            if topic_id != self.topics[name]:
-                self._failure = StopError(
-                    f"topic {name} was deleted and created again while this worker ran (its id was "
-                    f"{self.topics[name].hex()}, now {topic_id.hex()}): start the worker again"
-                )
+    def _ask(self) -> Mapping[str, bytes]:
+        return self._admin.topic_ids(list(self.topics))
 
     def check(self) -> None:
         """
-        Raise what the last look has found.
+        Compare what has been found.
 
         Raises:
             StopError: a topic is another one.
         """
-        if self._failure is not None:
-            raise self._failure
+        self._compare(self._found.take() or {})
 
     def look(self) -> None:
-        """Look now, and raise what was found. Cost: a request."""
-        self._look()
-        self.check()
+        """Look now, and compare. Cost: a request."""
+        try:
+            found = self._ask()
+        except NeardupError:
+            return
+        self._compare(found)
+
+    def _compare(self, found: Mapping[str, bytes]) -> None:
+        for name, topic_id in found.items():
+            if topic_id != self.topics[name]:
+                raise StopError(
+                    f"topic {name} was deleted and created again while this worker ran (its id was "
+                    f"{self.topics[name].hex()}, now {topic_id.hex()}): start the worker again"
+                )
 
     def close(self) -> None:
         """Look no more."""
-        self._closed.set()
+        self._found.close()

@@ -148,10 +148,10 @@ class Intake:
 
     def _go_back(self, partitions: Iterable[int]) -> None:
         """Read these partitions again from where no batch has anything of them, if they are ours."""
-        claims = self._partitions.claims()
-        starts = {part: self._partitions.position(part) for part in partitions if part in claims}
-        for part in starts:
-            self._gathered.pop(claims[part], None)
+        known, claims = self._partitions.known(), self._partitions.claims()
+        starts = {number: known[number].position for number in partitions if number in claims}
+        for number in starts:
+            self._gathered.pop(claims[number], None)
         if starts:
             with self._limit("going back in the source"):
                 self._member().seek(starts)
@@ -199,7 +199,10 @@ class Intake:
         gathered, since_s = self._gathered, self._gathered_since_s
         self._gathered, self._gathered_documents, self._gathered_bytes = {}, 0, 0
         claims = {claim.partition: claim for claim in sorted(gathered) if self._partitions.holds(claim)}
-        messages = [message for claim in claims.values() for message in self._unread(claim, gathered[claim])]
+        known = self._partitions.known()
+        messages = [
+            message for number, claim in claims.items() for message in _unread(known[number].position, gathered[claim])
+        ]
         for piece in cut(messages, len(messages), self._settings.batch_bytes_max):
             shares: list[Share] = []
             kept: list[SourceMessage] = []
@@ -213,13 +216,13 @@ class Intake:
             if shares:
                 yield Batch(kept, shares, since_s)
 
-    def _unread(self, claim: Claim, messages: list[SourceMessage]) -> Iterable[SourceMessage]:
-        """Return messages in order, without those from before a seek."""
-        position = self._partitions.position(claim.partition)
-        messages.sort(key=_by_offset)
-        if position is None or messages[0].offset >= position:
-            return messages
-        return [message for message in messages if message.offset >= position]
+
+def _unread(position: int | None, messages: list[SourceMessage]) -> Iterable[SourceMessage]:
+    """Return messages in order, without those from before a seek."""
+    messages.sort(key=_by_offset)
+    if position is None or messages[0].offset >= position:
+        return messages
+    return [message for message in messages if message.offset >= position]
 
 
 def _bytes(messages: Iterable[SourceMessage]) -> int:

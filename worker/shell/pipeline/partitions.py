@@ -18,14 +18,14 @@ a "-" cannot happen: whoever would cause it holds a void claim.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 import structlog
 
-__all__ = ["TRANSITIONS", "Claim", "Event", "Partitions", "State"]
+__all__ = ["TRANSITIONS", "Claim", "Event", "Partition", "Partitions", "State"]
 
 _log = structlog.get_logger(__name__)
 
@@ -75,20 +75,19 @@ class Claim(NamedTuple):
     number: int  # no two claims have the same
 
 
-class _Partition:
-    __slots__ = ("claim", "position", "published", "state")
+class Partition(NamedTuple):
+    """What is known of one partition."""
 
-    def __init__(self) -> None:
-        self.state = State.AWAY
-        self.claim = Claim(-1, -1)
-        self.position: int | None = None  # the next offset to read; None: the beginning
-        self.published = -1  # the committed offset as far as it is known; -1: it is not
+    claim: Claim
+    state: State = State.AWAY
+    position: int | None = None  # the next offset to read; None: the beginning
+    published: int = -1  # the committed offset as far as it is known; -1: it is not
 
-    def on(self, event: Event) -> None:
-        self.state = TRANSITIONS[self.state][event]
+    def after(self, event: Event) -> Partition:
+        return self._replace(state=TRANSITIONS[self.state][event])
 
-    def begin_at(self, start: int | None) -> None:
-        self.position, self.published = start, -1 if start is None else start
+    def at(self, start: int | None) -> Partition:
+        return self._replace(position=start, published=-1 if start is None else start)
 
 
 class Partitions:
@@ -101,73 +100,63 @@ class Partitions:
 
     def __init__(self, transaction_wait_s: float = 60.0) -> None:
         self._transaction_wait_s = transaction_wait_s
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # held while `_known` is replaced
         self._transaction = threading.Lock()
-        self._partitions: dict[int, _Partition] = {}  # ours
-        self._claims: Mapping[int, Claim] = {}  # of those that may be read; replaced, never changed
+        self._known: Mapping[int, Partition] = {}  # ours; never changed
         self._last_number = 0
         self._membership: Any = None
+
+    def known(self) -> Mapping[int, Partition]:
+        """Return what is known now of each partition that is ours."""
+        return self._known
+
+    def claims(self) -> dict[int, Claim]:
+        """Return the claim on each partition that may be read."""
+        return {number: ours.claim for number, ours in self._known.items() if ours.state is not State.REWINDING}
+
+    def holds(self, claim: Claim) -> bool:
+        """Return whether what was read under this claim may still be published."""
+        ours = self._known.get(claim.partition)
+        return ours is not None and ours.claim == claim and ours.state is not State.REWINDING
+
+    def are_in_flight(self) -> bool:
+        """Return whether anything that was read is not published yet."""
+        return any(ours.state is State.IN_FLIGHT for ours in self._known.values())
+
+    def _new_claim(self, partition: int) -> Claim:
+        self._last_number += 1
+        return Claim(partition, self._last_number)
 
     def assign(self, starts: Mapping[int, int | None]) -> None:
         """Take partitions over, with their committed offsets (None: none)."""
         with self._lock:
-            for partition, start in starts.items():
-                ours = self._partitions.setdefault(partition, _Partition())
-                ours.on(Event.ASSIGN)
-                ours.begin_at(start)
-                self._renew(partition, ours)
-            self._publish_claims()
+            came = {}
+            for number, start in starts.items():
+                claim = self._new_claim(number)
+                before = self._known.get(number, Partition(claim))
+                came[number] = before.after(Event.ASSIGN).at(start)._replace(claim=claim)
+            self._known = {**self._known, **came}
         _log.info("partitions assigned", offsets=dict(starts))
 
-    def revoke(self, partitions: Iterable[int]) -> None:
+    def revoke(self, partitions: Collection[int]) -> None:
         """Let partitions go at once, and wait for the end of a transaction that may hold offsets of them."""
         self._leave(partitions)
         if ended := self._transaction.acquire(timeout=self._transaction_wait_s):
             self._transaction.release()
         _log.info("partitions revoked", partitions=partitions, transaction_ended=ended)
 
-    def lose(self, partitions: Iterable[int]) -> None:
+    def lose(self, partitions: Collection[int]) -> None:
         """Let partitions go that another member may have already: the group refuses what we still commit of them."""
         self._leave(partitions)
         _log.warning("partitions lost", partitions=partitions)
 
-    def _leave(self, partitions: Iterable[int]) -> None:
+    def _leave(self, partitions: Collection[int]) -> None:
         with self._lock:
-            for partition in partitions:
-                if ours := self._partitions.pop(partition, None):
-                    ours.on(Event.LEAVE)
-            self._publish_claims()
-
-    def _renew(self, partition: int, ours: _Partition) -> None:
-        self._last_number += 1
-        ours.claim = Claim(partition, self._last_number)
-
-    def _publish_claims(self) -> None:
-        self._claims = {
-            partition: ours.claim
-            for partition, ours in self._partitions.items()
-            if ours.state is not State.REWINDING
-        }  # fmt: skip
-
-    def claims(self) -> Mapping[int, Claim]:
-        """Return the claim on each partition that may be read; the same object while none has changed."""
-        return self._claims
-
-    def holds(self, claim: Claim) -> bool:
-        """Return whether what was read under this claim may still be published."""
-        return self._claims.get(claim.partition) == claim
-
-    def state(self, partition: int) -> State:
-        """Return the state of a partition."""
-        with self._lock:
-            ours = self._partitions.get(partition)
-            return State.AWAY if ours is None else ours.state
-
-    def position(self, partition: int) -> int | None:
-        """Return the next offset to read; None is the beginning."""
-        with self._lock:
-            ours = self._partitions.get(partition)
-            return None if ours is None else ours.position
+            after = {
+                number: ours.after(Event.LEAVE) if number in partitions else ours
+                for number, ours in self._known.items()
+            }
+            self._known = {number: ours for number, ours in after.items() if ours.state is not State.AWAY}
 
     def read(self, claim: Claim, first: int, stop: int) -> int | None:
         """
@@ -179,12 +168,12 @@ class Partitions:
             where the range begins: at the position, whatever gap the topic has there. None: the claim is void.
         """
         with self._lock:
-            ours = self._partitions.get(claim.partition)
-            if ours is None or ours.claim != claim:
+            if not self.holds(claim):
                 return None
-            ours.on(Event.READ)
-            begin, ours.position = first if ours.position is None else ours.position, stop
-            return begin
+            ours = self._known[claim.partition]
+            after = ours.after(Event.READ)._replace(position=stop)
+            self._known = {**self._known, claim.partition: after}
+            return first if ours.position is None else ours.position
 
     def rewind(self) -> None:
         """
@@ -193,25 +182,24 @@ class Partitions:
         Publishing asks for it, between two transactions: nothing that is on its way can move these offsets any more.
         """
         with self._lock:
-            for partition, ours in self._partitions.items():
-                ours.on(Event.REWIND)
-                self._renew(partition, ours)
-            self._publish_claims()
+            self._known = {
+                number: ours.after(Event.REWIND)._replace(claim=self._new_claim(number))
+                for number, ours in self._known.items()
+            }
 
     def rewinding(self) -> list[Claim]:
         """Return the claims to come of the partitions that are to be read again."""
-        with self._lock:
-            return [ours.claim for ours in self._partitions.values() if ours.state is State.REWINDING]
+        return [ours.claim for ours in self._known.values() if ours.state is State.REWINDING]
 
     def restart(self, starts: Mapping[Claim, int | None]) -> None:
         """Read on from these committed offsets; what has been rewound since they were asked for waits on."""
         with self._lock:
-            for claim, start in starts.items():
-                ours = self._partitions.get(claim.partition)
-                if ours is not None and ours.claim == claim:
-                    ours.on(Event.RESTART)
-                    ours.begin_at(start)
-            self._publish_claims()
+            again = {
+                claim.partition: self._known[claim.partition].after(Event.RESTART).at(start)
+                for claim, start in starts.items()
+                if claim in self.rewinding()
+            }
+            self._known = {**self._known, **again}
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -222,21 +210,13 @@ class Partitions:
     def publish(self, stops: Mapping[Claim, int]) -> None:
         """Remember what has been committed; of a claim that is void by now another one knows the offset."""
         with self._lock:
+            known = dict(self._known)
             for claim, stop in stops.items():
-                ours = self._partitions.get(claim.partition)
-                if ours is not None and ours.claim == claim:
-                    ours.on(Event.FINISH if stop == ours.position else Event.PUBLISH)
-                    ours.published = stop
-
-    def published(self) -> dict[int, int]:
-        """Return the committed offset of each partition as far as it is known; -1: it is not."""
-        with self._lock:
-            return {partition: ours.published for partition, ours in self._partitions.items()}
-
-    def are_in_flight(self) -> bool:
-        """Return whether anything that was read is not published yet."""
-        with self._lock:
-            return any(ours.state is State.IN_FLIGHT for ours in self._partitions.values())
+                if self.holds(claim):
+                    ours = known[claim.partition]
+                    event = Event.FINISH if stop == ours.position else Event.PUBLISH
+                    known[claim.partition] = ours.after(event)._replace(published=stop)
+            self._known = known
 
     def set_membership(self, membership: Any) -> None:
         """Keep the proof that the group has us; it changes with every rebalance."""

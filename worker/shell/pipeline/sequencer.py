@@ -145,10 +145,10 @@ class Sequencer:
         self._reach(Point.AFTER_APPEND)
 
     def _lacking(self, batch: Batch) -> Iterator[Section]:
-        published = self._partitions.published()
+        known = self._partitions.known()
         for share in batch.shares:
             partition, rows = share.claim.partition, batch.rows.between(share.begin, share.end)
-            committed = published.get(partition, -1)
+            committed = known[partition].published if partition in known else -1
             yield from self._replicated.missing(
                 Section(self._source(partition), share.first, share.stop, committed, rows)
             )

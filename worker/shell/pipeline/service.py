@@ -43,10 +43,10 @@ from worker.shell.kafka import (
 from worker.shell.kafka import config as kafka_config
 from worker.shell.pipeline import admission
 from worker.shell.pipeline.batch import Batch
-from worker.shell.pipeline.commits import Commits
 from worker.shell.pipeline.incarnation import Incarnation
 from worker.shell.pipeline.intake import Intake
 from worker.shell.pipeline.partitions import Partitions
+from worker.shell.pipeline.periodic import Periodic
 from worker.shell.pipeline.prepare import Preparer
 from worker.shell.pipeline.publishing import Publishing
 from worker.shell.pipeline.replicated_log import ReplicatedLog
@@ -96,7 +96,10 @@ def run(settings: Settings, stop: threading.Event, on_serving: Callable[[], None
         ask = partial(admission.committed, settings, documents.partitions)
         committed = ask()
         replica.serve(documents.topic_id, admission.offsets(committed))
-        commits = Commits(lambda: admission.offsets(ask()), settings.snapshot_interval_s)
+        commits = Periodic(  # no record of the log tells the last commit of a partition that falls silent
+            "commits", lambda: admission.offsets(ask()), settings.snapshot_interval_s,
+            "committed offsets are not known, verdicts wait until they are",
+        )  # fmt: skip
         stack.callback(commits.close)
 
         def on_idle() -> None:
@@ -210,7 +213,7 @@ def _serve(
                 partitions.assign, partitions.revoke, partitions.lose, incarnation.look,
                 with_headers=settings.tracing,
             )  # fmt: skip
-            metrics.watch_source(lambda: _lags(partitions.published(), source))
+            metrics.watch_source(lambda: _lags(partitions, source))
             readiness.needs("member of the group", lambda: partitions.membership() is not None and source.is_member())
             return source
 
@@ -267,6 +270,7 @@ def _observe(settings: Settings, log: ReplicatedLog, preparer: Preparer) -> None
     metrics.LOG_LAG.set_function(log.behind)
 
 
-def _lags(published: Mapping[int, int], source: GroupConsumer) -> dict[int, int]:
-    ends = source.ends(list(published))
-    return {partition: max(end - max(published[partition], 0), 0) for partition, end in ends.items()}
+def _lags(partitions: Partitions, source: GroupConsumer) -> dict[int, int]:
+    known = partitions.known()
+    ends = source.ends(list(known))
+    return {number: max(end - max(known[number].published, 0), 0) for number, end in ends.items()}
