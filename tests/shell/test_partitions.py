@@ -158,7 +158,7 @@ def test_what_is_published_was_read_once_under_a_claim_that_holds(steps: list[tu
             read.setdefault(claim, []).append(position + size + 1)
         elif event in (Event.PUBLISH, Event.FINISH) and claim in read:
             stop = read[claim][-1 if event is Event.FINISH else 0]
-            if stop >= committed[part]:
+            if stop > committed[part]:
                 mine.publish({claim: stop})
                 committed[part] = stop
             assert (state(mine, part) is State.READY) == (committed[part] == read[claim][-1])
