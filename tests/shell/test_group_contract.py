@@ -107,7 +107,8 @@ class KafkaGroup:
 
     def join(self, assigned: Callable[..., None], gone: Callable[..., None]) -> GroupSource:
         """Subscribe."""
-        config = kafka_config.group_consumer(self._settings)
+        settings = self._settings.model_copy(update={"worker_id": f"w{len(self._open)}"})
+        config = kafka_config.group_consumer(settings)
         self._open.append(GroupConsumer(config, self._settings.topic_documents, 30, assigned, gone, gone))
         return self._open[-1]  # type: ignore[no-any-return]
 
