@@ -4,11 +4,12 @@ The worker: puts the stages together, runs them, and takes them apart again in t
     thread       reads and writes                does                                 hands on by
     intake       source consumer                 poll, gather                         a queue of queue_batches_max
     prepare …    nothing                         decode, extract, fingerprint         the same: a batch keeps its place
-    sequencer    log, replica                    append, apply, answer                a queue of 1
-    publish      transactional producer          encode, commit                       a list back to the sequencer
+    sequencer    log, replica                    append, apply, write verdicts        a queue of 1
+    publish      transactional producer          write dead letters, commit           a list back to the sequencer
 
     watchdog     ends the process when a call outlives its limit
-    incarnation  asks for the topics' ids; commits for the group's offsets; health answers /metrics and /readyz
+    incarnation  asks for the topics' ids; commits asks for the group's offsets; snapshot writes one
+    health       answers /metrics, /status and /readyz; status takes its samples
 
 The sequencer is the thread that calls `run`. Intake, sequencer and publish share `Partitions`, and nothing else.
 """
