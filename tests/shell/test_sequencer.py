@@ -90,6 +90,20 @@ def test_a_worker_that_stops_waits_ten_seconds_for_each_batch() -> None:
     assert all(state(worker.partitions, part) is not State.IN_FLIGHT for part in range(3)) and worker.world.committed
 
 
+def test_a_batch_that_is_handed_on_late_has_its_ten_seconds() -> None:
+    """An intake that waits for the end of a transaction hands on what it has when the worker has long been stopping."""
+    worker = one_worker()
+    now_s = 0.0
+    sequencer = worker.make_sequencer(clock=lambda: now_s)
+    sequencer.close()
+    now_s = 5 * STOP_GRACE_S
+    sequencer.step()
+    worker.preparer.is_slow = True
+    worker.fill()
+    sequencer.step()
+    assert len(worker.preparer) == 3
+
+
 def test_the_next_record_says_what_has_been_committed() -> None:
     """By that the other replicas forget verdicts; without it they would keep all of them."""
     worker = one_worker()

@@ -64,8 +64,8 @@ class Sequencer:
         self._watchdog = watchdog
         self._reach = reach
         self._clock = clock
-        self._give_up_at_s = math.inf
-        self._is_closed = False
+        self._awaited_since_s = 0.0
+        self._closed_at_s = math.inf
 
     def run(self, on_idle: Callable[[], None]) -> None:
         """
@@ -89,18 +89,17 @@ class Sequencer:
 
     def close(self) -> None:
         """Wait for no batch longer than ten seconds from now on."""
-        if not self._is_closed:
-            self._is_closed = True
-            self._give_up_at_s = self._clock() + STOP_GRACE_S
+        self._closed_at_s = min(self._closed_at_s, self._clock())
 
     def step(self, wait_s: float = 0.0) -> None:
         """Sequence the next batch; without one follow the log."""
         if batch := self._preparer.poll(wait_s):
-            self._give_up_at_s = self._clock() + STOP_GRACE_S if self._is_closed else math.inf
             self._sequence(batch)
-            return
-        self.follow()
-        if len(self._preparer) and self._clock() > self._give_up_at_s:
+        else:
+            self.follow()
+        if batch or not len(self._preparer):
+            self._awaited_since_s = self._clock()
+        elif self._clock() > max(self._awaited_since_s, self._closed_at_s) + STOP_GRACE_S:
             _log.warning("stopping without the last batch: its documents stay uncommitted")
             self._preparer.close(finish=False)  # and without the ones behind it
 
