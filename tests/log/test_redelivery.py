@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.log.test_replica import DEFINITION, DIRECTED, REPLACED, TOPIC
 from tests.oracle import Oracle, said
 from worker.core.verdict import Verdict
 from worker.log.definition import Definition
+from worker.log.original_store import OriginalStore
 from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
+from worker.log.texts import Texts
 
 SOURCE = Source(TOPIC, 0)
 STORY, OTHER = 0x1234_5678_9ABC_DEF0, 0x0F0F_0F0F_F0F0_F0F0
@@ -171,6 +176,58 @@ def test_rows_of_one_record_are_judged_one_after_the_other(of: Definition) -> No
     for offset in range(len(rows)):
         told = [said(replica.answer(SOURCE, offset, "documents")) for replica in (together, alone)]
         assert told[0] == told[1]
+
+
+_FLOODS: dict[str, Callable[[int, random.Random], Row]] = {
+    "ids in turn": lambda at, chance: _flooding(at, f"page-{at % 100}", f"u{at}", chance.getrandbits(64)),
+    "one id, again": lambda at, _: _flooding(at, "page", "u", STORY),
+    "one id, again and changed": lambda at, _: _flooding(at, "page", "u", (STORY, OTHER)[at // 25 % 2]),
+    "a copy, again": lambda at, _: _flooding(at, ("first", "page")[at > 0], "u", STORY),
+    "two copies in turn": lambda at, _: _flooding(at, f"page-{at % 2}", f"u{at % 3 == 0}", STORY),
+    "one URL": lambda at, chance: _flooding(at, f"page-{at}", "u", chance.getrandbits(64)),
+    "URLs change hands": lambda at, chance: _flooding(
+        at, f"page-{at % 60 - at // 60}", f"u{at % 60}", chance.getrandbits(64)
+    ),
+    "deletions": lambda at, _: _row(at, (f"page-{at // 2 % 50}", at if at % 100 < 50 else None)),
+}
+
+
+def _flooding(offset: int, doc_id: str, url: str, value: int) -> Row:
+    return Row(offset, RowKind.FULL, doc_id, url, 0, value, value, 9)
+
+
+@pytest.mark.parametrize("of", [DEFINITION, DIRECTED, REPLACED], ids=["exact", "directed", "replaced"])
+@pytest.mark.parametrize("flood", _FLOODS.values(), ids=_FLOODS.keys())
+def test_what_repeats_in_a_record_is_judged_as_if_each_row_came_alone(
+    of: Definition, flood: Callable[[int, random.Random], Row]
+) -> None:
+    """Rows with chosen doc_ids and URLs: 300 in a record, or one in each, is the same."""
+    chance = random.Random(1)
+    rows = [flood(at, chance) for at in range(300)]
+    together, alone = _applied(of, rows, 300), _applied(of, rows, 1)
+    for offset in range(len(rows)):
+        told = [said(replica.answer(SOURCE, offset, "documents")) for replica in (together, alone)]
+        assert told[0] == told[1]
+
+
+@pytest.mark.parametrize(
+    ("flood", "batches_max"), [("ids in turn", 9), ("one id, again", 2), ("one id, again and changed", 72)]
+)
+def test_what_repeats_in_a_record_is_judged_in_batches(
+    flood: str, batches_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every row with a doc_id that had come before in the record was judged by itself, at a hundred times the cost."""
+    sizes = []
+    find_many = OriginalStore.find_many
+
+    def counted(held: OriginalStore, hashes: NDArray[np.uint64], doc_ids: Texts) -> NDArray[np.int64]:
+        sizes.append(len(doc_ids))
+        return find_many(held, hashes, doc_ids)
+
+    monkeypatch.setattr(OriginalStore, "find_many", counted)
+    chance = random.Random(1)
+    _applied(DEFINITION, [_FLOODS[flood](at, chance) for at in range(900)], 900)
+    assert 0 < len(sizes) <= batches_max
 
 
 def test_a_site_that_is_crawled_again_costs_little_more_than_a_new_one() -> None:

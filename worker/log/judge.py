@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from worker.core.exact import ExactTable
 from worker.core.search import SearchRules
 from worker.log.answers import Judged, ReasonCode
+from worker.log.batches import batches, copies
 from worker.log.original_store import OriginalStore, repeated
 from worker.log.record import Record, RowKind
 from worker.log.retention import ENDLESS, Retention
@@ -66,8 +67,8 @@ class Judge:
         Args:
             timestamp_ms: the log's time stamp of the record.
 
-        Cost: an index operation a row, in batches between the rows that need a look at their doc_id; and one for each
-        original that leaves.
+        Cost: an index operation a row, in batches between the rows whose doc_id has come since the batch began; and one
+        for each original that leaves.
         """
         self.clock_ms = max(self.clock_ms, timestamp_ms)
         self._expire()
@@ -90,22 +91,26 @@ class Judge:
         before = held.documents
         changes = np.zeros(count, np.int64)  # of the number of originals, by each row
         hashes = held.hashes(record.doc_ids)
-        text = fresh & ((record.kinds == RowKind.FULL) | (record.kinds == RowKind.SHORT))
-        deletions = fresh & (record.kinds == RowKind.DELETED)
-        at = 0
-        singles = deletions.copy()
-        singles[text] |= _repeats(hashes[text])
+        rows = np.flatnonzero(fresh & np.isin(record.kinds, (RowKind.FULL, RowKind.SHORT, RowKind.DELETED)))
+        names, addresses = hashes[rows], held.hashes(record.urls)[rows]
+        is_copy = copies(record, rows, (names, addresses))
+        taken = np.flatnonzero(~is_copy)
+        deletions = record.kinds[rows[taken]] == RowKind.DELETED
+        keys = [names[taken]]
         if self._replaces:
-            singles[text] |= _repeats(held.hashes(record.urls)[text])
-        for single in [*np.flatnonzero(singles).tolist(), count]:
-            batch = at + np.flatnonzero(text[at:single])
-            for begin in range(0, len(batch), _COMPARED_MAX):
-                self._judge_batch(record, hashes, batch[begin : begin + _COMPARED_MAX], judged, changes)
-            if single < count and deletions[single]:
-                self._delete(record, hashes, single, judged, changes)
-            elif single < count:
-                self._judge_batch(record, hashes, np.array([single]), judged, changes)
-            at = single + 1
+            keys.append(np.where(deletions, keys[0], addresses[taken]))  # a deletion has no URL
+        for batch in batches(rows[taken], deletions, keys):
+            if record.kinds[batch[0]] == RowKind.DELETED:
+                self._delete(record, hashes, batch, judged, changes)
+                continue
+            begin, size = 0, _COMPARED_MAX
+            while begin < len(batch):
+                count = self._judge_batch(record, hashes, batch[begin : begin + size], judged, changes)
+                begin, size = begin + count, min(2 * count, _COMPARED_MAX)
+        if is_copy.any():
+            models = np.maximum.accumulate(np.where(is_copy, 0, np.arange(len(rows))))[is_copy]
+            for column in (judged.originals, judged.formers, judged.distances, judged.looks, judged.remarks):
+                column[rows[is_copy]] = column[rows[models]]
         judged.documents[:] = before + np.cumsum(changes) - changes
         return judged
 
@@ -155,17 +160,21 @@ class Judge:
         rows: NDArray[np.int64],
         judged: Judged,
         changes: NDArray[np.int64],
-    ) -> None:
-        """Judge rows whose doc_ids differ: originals that have come again, new versions, and the others."""
+    ) -> int:
+        """
+        Judge rows whose doc_ids differ: originals that have come again, new versions, and the others.
+
+        Returns:
+            How many it has judged: up to the first that concerns the same original as one before it, for what is right
+            for that row depends on what became of the other.
+        """
         held = self.held
         formers = held.find_many(hashes[rows], record.doc_ids.take(rows))
         is_again = self._is_same(formers, record, rows)
         others = self._replaced(record, rows, formers)  # those of the same URL
-        claimed = np.concatenate([formers[formers >= 0], others[others >= 0]])
-        if len(np.unique(claimed)) < len(claimed):  # what is right for a row depends on what became of one before it
-            for row in rows:
-                self._judge_batch(record, hashes, np.array([row]), judged, changes)
-            return
+        if self._replaces and (count := _claimed_once(formers, others)) < len(rows):
+            rows, formers, others, is_again = rows[:count], formers[:count], others[:count], is_again[:count]
+        count = len(rows)
         judged.remarks[rows[is_again]] = ReasonCode.REDELIVERED
         self._seen_again += formers[is_again].tolist()
         rows, formers, others = rows[~is_again], formers[~is_again], others[~is_again]
@@ -180,6 +189,7 @@ class Judge:
             begin = end
         told = np.where(formers >= 0, formers, others)
         judged.formers[rows[told >= 0]] = told[told >= 0]
+        return count
 
     def _is_same(self, formers: NDArray[np.int64], record: Record, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which rows have a former version of the same content."""
@@ -261,7 +271,8 @@ class Judge:
         judged.originals[full] = found
         judged.distances[full] = matches.distances
         judged.looks[full] = matches.looks
-        is_new = np.isin(rows, new)
+        is_new = np.zeros(len(rows), np.bool_)
+        is_new[np.searchsorted(rows, new)] = True
         judged.formers[rows] = _formers(urls, repeated(url_hashes), before, is_new, first)
         self._take_originals(record, hashes, new, before[is_new])
         changes[new] += 1
@@ -281,14 +292,20 @@ class Judge:
         )
 
     def _delete(
-        self, record: Record, hashes: NDArray[np.uint64], row: int, judged: Judged, changes: NDArray[np.int64]
+        self,
+        record: Record,
+        hashes: NDArray[np.uint64],
+        rows: NDArray[np.int64],
+        judged: Judged,
+        changes: NDArray[np.int64],
     ) -> None:
-        """Take the original of this row's doc_id out of the index."""
-        [original] = self.held.find_many(hashes[row : row + 1], record.doc_ids.take(np.array([row]))).tolist()
-        judged.remarks[row] = ReasonCode.NOT_AN_ORIGINAL if original < 0 else ReasonCode.REMOVED
-        if original >= 0:
-            self.held.remove(np.array([original]))
-            changes[row] -= 1
+        """Take the originals of these rows' doc_ids, which differ, out of the index."""
+        originals = self.held.find_many(hashes[rows], record.doc_ids.take(rows))
+        is_there = originals >= 0
+        judged.remarks[rows] = np.where(is_there, ReasonCode.REMOVED, ReasonCode.NOT_AN_ORIGINAL)
+        if is_there.any():
+            self.held.remove(np.sort(originals[is_there]))
+            changes[rows[is_there]] -= 1
 
 
 class _Groups:
@@ -311,15 +328,13 @@ class _Groups:
         return self._matches
 
 
-def _repeats(hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Mark each entry that equals an earlier one."""
-    ordered = np.sort(hashes)
-    if not (ordered[1:] == ordered[:-1]).any():  # nearly always
-        return np.zeros(len(hashes), np.bool_)
-    _, firsts = np.unique(hashes, return_index=True)
-    repeats = np.ones(len(hashes), np.bool_)
-    repeats[firsts] = False
-    return repeats
+def _claimed_once(formers: NDArray[np.int64], others: NDArray[np.int64]) -> int:
+    """Return how many rows there are before the first that has an original of one before it, at least one."""
+    claimed = np.stack([formers, others], axis=1).ravel()
+    places = np.flatnonzero(claimed >= 0)
+    _, firsts = np.unique(claimed[places], return_index=True)
+    again = np.delete(places, firsts)
+    return int(again[0]) // 2 if len(again) else len(formers)
 
 
 def _formers(

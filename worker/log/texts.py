@@ -31,7 +31,7 @@ class Texts:
     __slots__ = ("data", "ends")
 
     def __init__(self, data: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
-        if len(ends) and not (int(ends[0]) >= 0 and int(ends[-1]) <= len(data) and bool((np.diff(ends) >= 0).all())):
+        if len(ends) and not (int(ends[0]) >= 0 and int(ends[-1]) <= len(data) and bool((ends[1:] >= ends[:-1]).all())):
             raise ValueError(f"texts must end within their {len(data)} bytes and in order, got {ends[:3]} … {ends[-1]}")
         self.data, self.ends = data, ends
 
@@ -86,7 +86,7 @@ class Texts:
         low, high = int(rows.min()), int(rows.max())
         if low < 0 or high >= len(self):
             raise IndexError(f"rows must lie in [0, {len(self)}), got {low} to {high}")
-        if high - low + 1 == len(rows) and bool((np.diff(rows) == 1).all()):
+        if high - low + 1 == len(rows) and bool((rows[1:] - rows[:-1] == 1).all()):
             return self[low : high + 1]
         begins = np.where(rows > 0, self.ends[rows - 1], 0)
         ends = np.cumsum(self.ends[rows] - begins)
