@@ -75,6 +75,45 @@ def spans(batch: Batch | None) -> list[tuple[int, int, int]]:
     return [(share.claim.partition, share.first, share.stop) for share in batch.shares]
 
 
+def test_a_rewind_voids_nothing_that_came_behind_it() -> None:
+    """A partition assigned while a batch waits for room, after a rewind, loses none of its messages."""
+
+    class Full(Stage):
+        """Has no room until the source has given everything; the first refusal is a doubtful transaction."""
+
+        def __init__(self) -> None:
+            self.taken: list[Batch] = []
+            self.is_rewound = False
+
+        def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
+            """Take a batch when nothing more comes."""
+            if not self.is_rewound:
+                partitions.rewind()
+                self.is_rewound = True
+            if source.polls:
+                return False
+            self.taken.append(batch)
+            return True
+
+    def arrives() -> list[SourceMessage]:
+        partitions.assign({9: 100})
+        return []
+
+    source = Polls(messages(0, 0, 1), arrives, messages(9, 100, 102))
+    full = Full()
+    reading, partitions = intake(source, full)
+    reading.step()
+    source.polls = [messages(9, 102, 103)]
+    reading.step()
+    found = [
+        (share.first, [message.offset for message in batch.messages[share.begin : share.end]])
+        for batch in full.taken
+        for share in batch.shares
+        if share.claim.partition == 9
+    ]
+    assert found == [(100, [100, 101, 102])]
+
+
 def publish(partitions: Partitions, batch: Batch | None) -> None:
     """Say that a batch has been committed."""
     assert batch is not None

@@ -144,7 +144,7 @@ def _stamp(function: Callable[..., Any]) -> str:
             reachable = getattr(value, "py_func", None) or getattr(value, "_defn", None)
             if inspect.isfunction(reachable) and reachable.__module__.startswith("worker."):
                 pending.append(reachable)
-    digest = xxhash.xxh3_64()
+    digest = xxhash.xxh3_64(f"bounds checked: {getattr(config, 'BOUNDSCHECK', None)}".encode())
     for path, module_globals in sorted(seen.items()):
         digest.update(Path(path).read_bytes())
         for name, value in sorted(module_globals.items()):

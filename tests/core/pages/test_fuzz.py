@@ -19,7 +19,7 @@ def test_every_index_is_within_its_array(tmp_path: Path) -> None:
     """With numba's checks of bounds compiled in, no random page reads or writes beyond an array's end."""
     environment = os.environ | {
         "NUMBA_BOUNDSCHECK": "1",
-        "NUMBA_CACHE_DIR": "",
+        "NUMBA_CACHE_DIR": str(tmp_path),
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
     script = "from tests.core.pages.fuzz import fuzz; fuzz(400, seed=2)"

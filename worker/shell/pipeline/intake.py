@@ -88,7 +88,8 @@ class Intake:
                 self.step()
             self._preparer.close()
             while not self._is_leaving.wait(SLICE_S):
-                self._stay()
+                if self._source is not None:
+                    self._stay()
         finally:
             self._preparer.close()
             if self._source is not None:
@@ -157,8 +158,8 @@ class Intake:
                 self._member().seek(starts)
 
     def _read_again(self, rewinding: Sequence[Claim]) -> None:
-        """Go back to the committed offsets: what was read since then is void."""
-        self._gathered, self._gathered_documents, self._gathered_bytes = {}, 0, 0
+        """Go back to the committed offsets of these partitions: what was read of them since then is void."""
+        self._gathered = {claim: found for claim, found in self._gathered.items() if self._partitions.holds(claim)}
         with self._limit("going back in the source"):
             starts = self._member().committed([claim.partition for claim in rewinding])
             self._member().seek(starts)

@@ -107,7 +107,10 @@ class JobReader:
         """Enter the messages that a kernel can read."""
         bytes_max = self._document_bytes_max
         found = decode_documents(
-            [value if value is not None and len(value) <= bytes_max else b"" for _, _, _, value, *_ in messages]
+            [
+                value if value is not None and not defect and len(value) <= bytes_max else b""
+                for _, _, _, value, defect, *_ in messages
+            ]
         )
         draft.doc_ids, draft.urls = found.doc_ids, found.urls
         draft.kinds[found.is_read] = RowKind.FULL

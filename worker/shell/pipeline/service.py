@@ -245,7 +245,9 @@ def _serve(
             sequencer.run(between_batches)
         finally:
             preparer.close(finish=False)  # after a failure: the intake may be waiting for room
-            intake.join(settings.call_timeout_s)
+            # Leaving may wait for a transaction and for the group, each for as long as a call may take.
+            if not intake.join(3 * settings.call_timeout_s):
+                _log.warning("the group was not left in time: its partitions move when the session ends")
         try:
             intake.poll()
         except NeardupError:
