@@ -48,8 +48,8 @@ class SearchRules:
         block_bits: of each block, 16 to 32; pairs share the 64 bits: 10 blocks have at most 26 (some one less).
         patterns: prefixes that are looked up in each block, 1 to 128.
         look_min: second look in thousandths, 0 to 1000, that a duplicate must reach.
-        prefix_max: originals with one prefix that are looked at, the earliest ones; it bounds what a query costs when
-            many share one.
+        prefix_max: originals with one prefix that are looked at, the earliest ones. It bounds what a query costs when
+            many share one of 16 bits; with wider blocks it bounds what is found, and the cost grows with their number.
     Raises:
         ValueError: a value is out of its bounds, or the blocks don't fit into 64 bits.
 

@@ -33,6 +33,7 @@ from worker.core.tables.words import (
     DISTANCE_MAX,
     DOUBTS,
     FINGERPRINTS,
+    LAST_ROW,
     LOOK_MIN,
     PREFIX_MAX,
     READ,
@@ -51,7 +52,6 @@ LOOK_SHIFT = signed(40)
 UNRANKED = signed((int(LOOK_MAX) + 1) << int(LOOK_SHIFT))
 IDENTICAL = signed(1 << 32)  # look 1000, distance 0: a rank below it is not beaten in another bucket
 SURE = signed(6)
-ROWS_MAX = signed(1 << 32)
 
 
 @inner
@@ -125,11 +125,25 @@ def scan_shared(
     doubts: np.uint64,
     best: int,
 ) -> int:
-    """The same of a long bucket that several prefixes share: of the one that is looked up, the earliest only."""
+    """
+    The same of a long bucket that several prefixes share: of the one that is looked up, the earliest only.
+
+    Nearly always it has no more than PREFIX_MAX rows; else the row that is the last of these is searched for first.
+    """
     words[READ] += count
     below, wanted, left = below_block(probe), probe & FILTER_MASK, np.uint64(left_of(probe))
-    low, high = signed(0), ROWS_MAX  # the smallest limit below which PREFIX_MAX rows lie, or all
+    rows, found = signed(0), best
+    for place in range(start, start + count):
+        difference = filter_at(words, place) ^ wanted
+        if difference >> below == np.uint64(0):
+            rows += 1
+            if rows <= words[PREFIX_MAX] and popcount(difference) <= left:
+                found = min(found, rank_of(words, signed(read32(words[BASE + REFS], place)), fingerprint, doubts))
+    if rows <= words[PREFIX_MAX]:
+        return signed(found)
+    low, high = signed(0), words[LAST_ROW]  # the smallest limit below which PREFIX_MAX rows lie
     while low < high:
+        words[READ] += count
         limit = (low + high) >> 1
         earlier = signed(0)
         for place in range(start, start + count):
@@ -139,6 +153,7 @@ def scan_shared(
             low = limit + 1
         else:
             high = limit
+    words[READ] += count
     for place in range(start, start + count):
         difference = filter_at(words, place) ^ wanted
         if difference >> below == np.uint64(0) and popcount(difference) <= left and row_of(words, place) < low:
