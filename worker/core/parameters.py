@@ -114,7 +114,8 @@ def _hash(parameters: Parameters) -> str:
     values["stopwords"] = lists.version() if own is None else lists.digest(own)
     values["scheme"] = parameters.scheme
     values["table"] = TABLE_DIGEST
-    values["votes"] = (language.TOKENS_MAX, language.POINTS_MIN, sorted(language.VOTELESS))
+    points = language.POINTS_MIN, language.POINTS_ALONE, language.POINTS_SHARED
+    values["votes"] = (language.TOKENS_MAX, *points, sorted(language.VOTELESS))
     return xxhash.xxh64_hexdigest(orjson.dumps(values, option=orjson.OPT_SORT_KEYS))
 
 
