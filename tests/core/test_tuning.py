@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 
 import numpy as np
 
@@ -47,6 +48,20 @@ def test_sampled_pairs_are_judged_exactly() -> None:
     same = {pair for pair, is_same in zip(sorted(found), pairs.same.tolist(), strict=True) if is_same}
     assert same == {(number, number + 1) for number in range(0, 120, 2)}
     assert (~pairs.same).sum() > 500
+
+
+def test_pairs_of_one_page_many_times_are_sampled_without_holding_them_all() -> None:
+    """4,000 equal texts make 8 M pairs, 128 MB: no more are held than those of one block of rows with the others."""
+    texts = made_texts(1)[:1] * 4_000
+    batch = Fingerprinter().batch(texts)
+    sample_pairs(texts[:2], Fingerprinter().batch(texts[:2]), 10)
+    tracemalloc.start()
+    pairs = sample_pairs(texts, batch, 100)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 50 <= len(pairs.first) <= 100
+    assert len(np.unique(pairs.first // 512)) == 8
+    assert most < 150e6
 
 
 def test_the_best_is_within_the_bounds() -> None:

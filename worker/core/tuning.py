@@ -133,9 +133,7 @@ def sample_pairs(texts: Sequence[str], batch: FingerprintBatch, pairs_max: int, 
     """
     generator = np.random.default_rng(seed)
     full = np.flatnonzero(batch.kinds == Kind.FULL)
-    near = _near(batch.fingerprints[full])
-    if len(near) > pairs_max // 2:
-        near = near[np.sort(generator.choice(len(near), pairs_max // 2, replace=False))]
+    near = _near(batch.fingerprints[full], pairs_max // 2, generator)
     drawn = generator.integers(0, max(1, len(full)), (pairs_max // 2 if len(full) > 1 else 0, 2))
     chosen = np.unique(np.sort(np.concatenate([near, drawn]), axis=1), axis=0)
     chosen = full[chosen[chosen[:, 0] != chosen[:, 1]]]
@@ -146,11 +144,16 @@ def sample_pairs(texts: Sequence[str], batch: FingerprintBatch, pairs_max: int, 
     return Pairs(first, second, likeness[kept] >= SAME_FROM, ["sampled"] * len(first))
 
 
-def _near(fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """All pairs within NEAR_BITS, by comparing every two."""
-    parts = [np.empty((0, 2), np.int64)]
+def _near(fingerprints: NDArray[np.uint64], pairs_max: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Pairs within NEAR_BITS, by comparing every two; of more than `pairs_max` a sample, each pair equally likely."""
+    pairs, lots = np.empty((0, 2), np.int64), np.empty(0)
     for begin in range(0, len(fingerprints), BLOCK):
         rows = fingerprints[begin : begin + BLOCK]
         one, other = np.nonzero(np.bitwise_count(rows[:, np.newaxis] ^ fingerprints[begin:]) <= NEAR_BITS)
-        parts.append(np.stack([one[one < other], other[one < other]], axis=1) + begin)
-    return np.concatenate(parts)
+        is_first = one < other
+        pairs = np.concatenate([pairs, np.stack([one[is_first], other[is_first]], axis=1) + begin])
+        lots = np.concatenate([lots, generator.random(len(pairs) - len(lots))])
+        if len(lots) > pairs_max:
+            kept = np.argpartition(lots, pairs_max)[:pairs_max]
+            pairs, lots = pairs[kept], lots[kept]
+    return pairs
