@@ -223,7 +223,8 @@ def fill(words: Words, slot: int, last: int) -> None:
         for table in range(words[TABLES]):
             bucket = bucket_of(words, table, arranged(words, table, fingerprint))
             place = place_of(words, signed(BASE), bucket, np.uint32(last))
-            write32(words[BASE + REFS], place, np.uint32(slot))
+            if place >= 0:
+                write32(words[BASE + REFS], place, np.uint32(slot))
     write64(words[FINGERPRINTS], slot, fingerprint)
     write64(words[DOUBTS], slot, read64(words[DOUBTS], last))
     write32(words[ROWS], slot, read32(words[ROWS], last))

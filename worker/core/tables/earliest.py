@@ -79,8 +79,13 @@ def sink(words: Words, heap: int, end: int, position: int) -> None:
 
 @inner
 def enter(words: Words, bucket: int, filter_: np.uint64, slot: int) -> None:
-    """Add an entry. The caller has made sure of the room, and that LAST_ROW is not smaller than the slot's row."""
-    append(words, signed(BASE), bucket, filter_, np.uint32(slot), UNLIMITED)
+    """
+    Add an entry. The caller has made sure of the room, and that LAST_ROW is not smaller than the slot's row.
+
+    A bucket of COUNT_MAX entries, 33 million, takes no more: the latest are beyond PREFIX_MAX anyway.
+    """
+    if not append(words, signed(BASE), bucket, filter_, np.uint32(slot), UNLIMITED):
+        return
     head = head_of(words, signed(BASE), bucket)
     if count_of(head) <= words[PREFIX_MAX]:
         return
@@ -99,7 +104,9 @@ def enter(words: Words, bucket: int, filter_: np.uint64, slot: int) -> None:
 
 @inner
 def take_out(words: Words, bucket: int, position: int) -> None:
-    """Remove the entry at a position."""
+    """Remove the entry at a position; -1: it was never added."""
+    if position < 0:
+        return
     head = head_of(words, signed(BASE), bucket)
     start = start_of(head)
     heap, last = start + words[PREFIX_MAX], start + count_of(head) - 1
