@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-JOBS   ?= 3
+JOBS   ?= 2
 # Tests side by side, grouped by tests/conftest.py. Those on a broker wait more than they compute.
 BESIDE := --dist loadgroup --no-loadscope-reorder
 

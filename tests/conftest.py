@@ -56,7 +56,7 @@ def broker_runtime() -> Runtime:
         return prepare()
     except StopError as error:
         if KAFKA_REQUIRED:
-            pytest.fail(f"NEARDUP_REQUIRE_KAFKA is set, and {error}", pytrace=False)
+            pytest.fail(f"REQUIRE_KAFKA is set, and {error}", pytrace=False)
         pytest.skip(f"no Apache Kafka here: {error}")
 
 
@@ -87,9 +87,9 @@ def kafka3(cluster_of_three: EmbeddedKafka) -> Iterator[EmbeddedKafka]:
         cluster_of_three.up(state.node)
 
 
-# Tests on a broker are never silently absent: with NEARDUP_REQUIRE_KAFKA=1 the session fails unless some have passed
+# Tests on a broker are never silently absent: with REQUIRE_KAFKA=1 the session fails unless some have passed
 # and none was skipped.
-KAFKA_REQUIRED = os.environ.get("NEARDUP_REQUIRE_KAFKA", "") not in {"", "0"}
+KAFKA_REQUIRED = os.environ.get("REQUIRE_KAFKA", "") not in {"", "0"}
 BROKER_FIXTURES = {"kafka", "kafka3", "cluster_of_three", "broker_runtime"}
 ON_KAFKA = "on Apache Kafka"  # a property of a test's report, which reaches the process that counts
 
@@ -147,4 +147,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if sum(_broker_outcomes.values()):
         terminalreporter.write_line(f"tests on Apache Kafka: {counted}")
     if KAFKA_REQUIRED and _broker_tests_are_missing():
-        terminalreporter.write_line(f"FAILED: NEARDUP_REQUIRE_KAFKA asks for all tests on Apache Kafka, got {counted}")
+        terminalreporter.write_line(f"FAILED: REQUIRE_KAFKA asks for all tests on Apache Kafka, got {counted}")

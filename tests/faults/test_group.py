@@ -64,6 +64,7 @@ def test_three_workers_answer_everything_once_and_as_the_log_says(deploy: Deploy
     others.append(group.start("w4"))
     report = group.finish()
     assert report.documents == len(messages)
+    group.until(lambda: others[-1].said("worker runs"), "the fourth runs")
     assert {process.stop() for process in others} == {0}
 
 

@@ -40,7 +40,8 @@ def _action(name: str) -> Callable[[], None]:
     timed = _TIMED.fullmatch(name)
     if timed is None:
         number = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[name]
-        return lambda: os.kill(os.getpid(), number)
+        # To this thread, which then goes no step further; a signal to the process may reach another one first.
+        return lambda: signal.pthread_kill(threading.get_ident(), number)
     delay_s = int(timed[2]) / 1_000
     if timed[1] != "kill-in":
         return lambda: time.sleep(delay_s)
