@@ -101,8 +101,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     Whatever uses a broker is marked so, forgotten or not. The slow ones come first: the last to end is a quick one.
 
-    Side by side (`-n 3 --dist loadgroup`) each slow test without a group of its own goes to whoever is free; those on
-    three brokers share them; of the others a file stays together, with what its fixtures have prepared.
+    Side by side (`-n 2 --dist loadgroup`) those on a broker run one after the other: two clusters at once starve each
+    other. Of the others each slow one goes to whoever is free, and a file of quick ones stays together.
     """
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
@@ -110,8 +110,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("kafka")
         if item.get_closest_marker("kafka"):
             item.user_properties.append((ON_KAFKA, True))
-        if "cluster_of_three" in fixtures:
-            item.add_marker(pytest.mark.xdist_group("three brokers"))
+            item.add_marker(pytest.mark.xdist_group("brokers"))
         elif not item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     items.sort(key=_when)
