@@ -10,8 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from worker.core import directed_index, planner
+from worker.core.chance import LARGE
 from worker.core.directed_index import DirectedIndex
 from worker.core.search import SearchRules, best
+from worker.core.search_index import index_from_arrays, new_index
 
 RULES = (
     SearchRules(),
@@ -141,6 +143,18 @@ def test_a_prefix_that_very_many_share_costs_no_more_than_its_first_ones() -> No
         before = index.filters_read
         index.query(drawn[-1:], nothing[-1:])
         assert rules.prefix_max <= index.filters_read - before < rules.prefix_max + 200
+
+
+def test_wide_blocks_have_buckets_for_many_from_the_beginning() -> None:
+    """A query of ten wide blocks reads few entries, in an index that is new as in one that is restored."""
+    drawn = np.random.default_rng(1).integers(0, 2**64, 100_000, dtype=np.uint64)
+    nothing, read = np.zeros(len(drawn), np.uint64), []
+    for index in (new_index(LARGE), index_from_arrays(LARGE, DirectedIndex(LARGE).arrays())):
+        assert isinstance(index, DirectedIndex)
+        index.insert(drawn, nothing, np.arange(len(drawn), dtype=np.uint32))
+        index.query(drawn[:100] ^ np.uint64(0x5555), nothing[:100])
+        read.append(index.filters_read / 100)
+    assert max(read) < 200  # with as many buckets as 16 bits have it is 465
 
 
 def test_a_query_reads_a_bucket_of_several_prefixes_once() -> None:

@@ -7,11 +7,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.core.chance import SMALL
 from worker.core.directed_index import DirectedIndex
 from worker.core.index import Judgement, PermutedIndex
 from worker.core.search import SearchRules
 
 __all__ = ["SearchIndex", "index_from_arrays", "new_index"]
+
+WIDE_EXPECTED = 3_000_000  # the buckets of ten blocks take 21 MB when empty; beyond it queries read more, in proportion
 
 
 class SearchIndex(Protocol):
@@ -78,7 +81,7 @@ def new_index(rules: SearchRules, documents_expected: int = 0) -> SearchIndex:
     [1, 1]
     """
     if rules.mode == "directed":
-        return DirectedIndex(rules, documents_expected)
+        return DirectedIndex(rules, max(documents_expected, _least(rules)))
     return ExactIndex(PermutedIndex(rules.max_distance, documents_expected=documents_expected))
 
 
@@ -90,5 +93,10 @@ def index_from_arrays(rules: SearchRules, arrays: dict[str, NDArray[np.generic]]
         arrays: "fingerprints", "rows" and, for a directed search, "doubts", as its `arrays()` gave them.
     """
     if rules.mode == "directed":
-        return DirectedIndex.from_arrays(arrays, rules)
+        return DirectedIndex.from_arrays(arrays, rules, _least(rules))
     return ExactIndex(PermutedIndex.from_arrays(arrays, rules.max_distance))
+
+
+def _least(rules: SearchRules) -> int:
+    """Return what an index is sized for at least: its buckets stay as many, and wide blocks are for many originals."""
+    return WIDE_EXPECTED if rules.block_bits > SMALL.block_bits else 0

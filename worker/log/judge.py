@@ -41,7 +41,6 @@ class Judge:
     Args:
         search: how the original of a document is searched.
         retention: when originals leave.
-        documents_expected: for the index's first size; 0 when unknown.
         replaces: a new version of a URL takes the place of the former one, as one of a doc_id does.
     """
 
@@ -49,12 +48,11 @@ class Judge:
         self,
         search: SearchRules,
         retention: Retention = ENDLESS,
-        documents_expected: int = 0,
         *,
         replaces: bool = False,
     ) -> None:
         self._replaces = replaces
-        self.held = OriginalStore(search, has_times=not retention.is_endless, documents_expected=documents_expected)
+        self.held = OriginalStore(search, has_times=not retention.is_endless)
         self.clock_ms = 0  # the log's: the largest time stamp so far
         self.horizon_ms: int | None = None  # originals seen before it have left; None: none has
         self._retention = retention

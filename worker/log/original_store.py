@@ -41,12 +41,11 @@ class OriginalStore:
     Args:
         search: what the index by fingerprint finds.
         has_times: keep for each row the log's time at which it was seen; retention needs it.
-        documents_expected: for the index's first size; 0 when unknown.
     """
 
-    def __init__(self, search: SearchRules, *, has_times: bool = False, documents_expected: int = 0) -> None:
+    def __init__(self, search: SearchRules, *, has_times: bool = False) -> None:
         self.search = search
-        self.index = new_index(search, documents_expected)
+        self.index = new_index(search)
         self.short = ExactTable()  # digest -> row of a SHORT original
         self.names = ExactTable()  # hash of the doc_id -> row of an original that is in the index
         self.urls = ExactTable()  # hash of the URL -> row of its latest original, while that is in the index

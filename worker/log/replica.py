@@ -60,17 +60,14 @@ class Replica:
 
     Args:
         definition: how fingerprints are made and compared; the log must have the same.
-        documents_expected: for the index's first size; 0 when unknown.
         declared: the log's definition, where a snapshot knows it.
     """
 
-    def __init__(self, definition: Definition, documents_expected: int = 0, declared: Declared | None = None) -> None:
+    def __init__(self, definition: Definition, declared: Declared | None = None) -> None:
         self.definition = definition
         self.acceptance = Acceptance(definition, declared)
         self.next_offset = 0  # of the log: the record to apply next, or any later one (a log has gaps)
-        self.judge = Judge(
-            definition.search, definition.retention, documents_expected, replaces=definition.recrawls == "replace"
-        )
+        self.judge = Judge(definition.search, definition.retention, replaces=definition.recrawls == "replace")
         self.coverage: dict[Source, Coverage] = {}
         self.pending: dict[Source, Pending] = {}
         self.renumbered = 0  # times, since the start
