@@ -32,6 +32,13 @@ def test_the_drawn_pair_differs_where_the_drawing_says() -> None:
     assert ["x" in block for block in marks.split()] == [False, True, False, True]
 
 
+def test_no_paragraph_stands_twice() -> None:
+    """What was moved has left where it was."""
+    paragraphs = [paragraph for paragraph in README.split("\n\n") if len(paragraph) > 120]
+    assert len(paragraphs) > 100
+    assert not {paragraph for paragraph in paragraphs if paragraphs.count(paragraph) > 1}
+
+
 def test_every_command_in_the_readme_exists() -> None:
     """Those of the shell and those of make."""
     commands = set(get_command(app).commands)  # type: ignore[attr-defined]

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import pkgutil
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -19,6 +20,7 @@ PANELS = {
         "settings", "plan", "tune", "evaluate", "demo", "broker", "sample-crawl", "warm-up",
     ),
 }  # fmt: skip
+METAVARS: dict[Any, str] = {int: "INTEGER", float: "NUMBER", Path: "PATH", dict: "NAME=VALUE", tuple: "INTEGER,…"}
 _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
 
 
@@ -34,15 +36,33 @@ class Commands(TyperGroup):
             command.rich_help_panel = _PANEL_OF.get(name)
             paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
             command.help = "\n\n".join(_plain(" ".join(paragraph.split())) for paragraph in paragraphs)
-            for option in command.params:
-                option.help = _plain(option.help or "")
+            for parameter in command.params:
+                parameter.help = _plain(parameter.help or "")
+                _name_type(parameter)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options. Those that install completion work, but the help has no room for them."""
         found: list[Any] = super().get_params(ctx)
         for option in found:
             option.hidden = option.hidden or option.name in ("install_completion", "show_completion")
+            _name_type(option)
         return found
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command, `--help` among its options."""
+        if (command := super().get_command(ctx, cmd_name)) is not None:
+            _name_type(command.get_help_option(ctx))
+        return command
+
+
+def _name_type(parameter: Any) -> None:
+    """Have the help name what an option takes as the others do; a flag takes nothing, an argument's name says it."""
+    if parameter.param_type_name == "argument":
+        parameter.metavar = parameter.metavar or parameter.name.upper()
+        parameter.display_type_rich = lambda **_: None
+    elif parameter.metavar is None:
+        kind, choices = parameter.type_descriptor.annotation, parameter.type_descriptor.choices
+        parameter.metavar = "" if kind is bool else "|".join(choices or ()) or METAVARS.get(kind, "TEXT")
 
 
 def _plain(text: str) -> str:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import typer
 from pydantic.fields import FieldInfo
 
+from worker.cli import METAVARS
 from worker.cli.cluster import await_cluster
 from worker.core.parameters import Parameters
 from worker.errors import StopError
@@ -58,7 +59,6 @@ _CONFIG_OPTION = typer.Option(
     help="A TOML file of settings: see `neardup settings`.",
     show_default=False,
 )
-_METAVARS: dict[Any, str] = {int: "INTEGER", float: "NUMBER", Path: "PATH", dict: "NAME=VALUE", tuple: "INTEGER,…"}
 
 
 Command = Callable[..., Any]
@@ -156,7 +156,7 @@ def _option(name: str, field: FieldInfo) -> tuple[Any, Any]:
     if kind is bool:
         return bool | None, typer.Option(f"{flag}/--no-{flag[2:]}", **shown)
     metavar = (
-        "|".join(get_args(kind)) if get_origin(kind) is Literal else _METAVARS.get(get_origin(kind) or kind, "TEXT")
+        "|".join(get_args(kind)) if get_origin(kind) is Literal else METAVARS.get(get_origin(kind) or kind, "TEXT")
     )
     annotation: Any = list[str] | None if get_origin(kind) is dict else str | None
     return annotation, typer.Option(flag, metavar=metavar, **shown)
