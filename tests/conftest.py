@@ -15,12 +15,22 @@ from hypothesis import HealthCheck, settings
 from worker.devkit.broker import EmbeddedKafka, Runtime, prepare
 from worker.errors import StopError
 
-# No time limits: a busy machine is not a defect. Each failure prints its seed.
-settings.register_profile("neardup", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+# No time limits: a busy machine is not a defect. Each failure prints its seed. Examples are others in each run.
+EXAMPLES = int(os.environ.get("NEARDUP_EXAMPLES", "40"))  # of a property; some tests take a multiple of it
+settings.register_profile(
+    "neardup",
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    print_blob=True,
+)
 settings.load_profile("neardup")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # processes that tests interrupt inherit it
+
+# A broker lives for minutes here: Java's quick compiler alone starts it in 60 % of the processor time.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 EVENTUALLY_S = 300.0  # for what has to happen some time: only what hangs reaches it, whatever else the machine does

@@ -48,10 +48,7 @@ def test_tables_follow_the_terminals_width(tmp_path: Path, width: int, command: 
         assert len(blocks) == 64
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_a_terminal_without_utf8_gets_question_marks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
-) -> None:
+def test_a_terminal_without_utf8_gets_question_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No command ends in a traceback for a character that cannot be shown, its help least of all."""
     for name, word in (("a.txt", "Brücke…"), ("b.txt", "橋")):
         (tmp_path / name).write_text(f"{word} over the river was built by two brothers in the spring of that year.")
@@ -62,7 +59,7 @@ def test_a_terminal_without_utf8_gets_question_marks(
         ["settings"],
     ]
     for arguments in calls:
-        out, err = (io.TextIOWrapper(io.BytesIO(), encoding) for _ in range(2))
+        out, err = (io.TextIOWrapper(io.BytesIO(), "ascii") for _ in range(2))
         monkeypatch.setattr(sys, "stdout", out)
         monkeypatch.setattr(sys, "stderr", err)
         monkeypatch.setattr(sys, "argv", ["neardup", *arguments])

@@ -50,44 +50,28 @@ def ran(script: Path, cache: Path) -> tuple[int, int]:
     return misses, hits
 
 
-@pytest.fixture
-def kept(tmp_path: Path) -> tuple[Path, Path]:
-    """A script whose kernel has been compiled, and the folder that holds its code."""
-    script = tmp_path / "script.py"
+def test_code_that_others_could_have_written_is_not_loaded(tmp_path: Path) -> None:
+    """In a folder of the group, of the world or of another user; a file that others may write is removed unread."""
+    script, folder = tmp_path / "script.py", tmp_path / "cache" / "neardup"
     script.write_text(MODULE)
-    assert ran(script, tmp_path / "cache") == (1, 0)
-    return script, tmp_path / "cache" / "neardup"
-
-
-@pytest.mark.parametrize("mode", [0o775, 0o757])
-def test_code_in_a_folder_that_others_may_write_to_is_not_loaded(kept: tuple[Path, Path], mode: int) -> None:
-    """Group or world: each process compiles for itself, until the folder is its owner's again."""
-    script, folder = kept
-    folder.chmod(mode)
-    assert [ran(script, folder.parent) for _ in range(2)] == [(1, 0)] * 2
+    compiled_anew, loaded = (1, 0), (0, 1)
+    assert ran(script, folder.parent) == compiled_anew
+    for mode in (0o775, 0o757):
+        folder.chmod(mode)
+        assert ran(script, folder.parent) == compiled_anew
     folder.chmod(0o755)
-    assert ran(script, folder.parent) == (0, 1)
-
-
-@pytest.mark.parametrize("pattern", ["*.nbi", "*.nbc"])
-def test_code_that_others_may_write_to_is_removed_unread(kept: tuple[Path, Path], pattern: str) -> None:
-    """A pickle that would harm: never loaded, and replaced by what is compiled."""
-    script, folder = kept
-    [path] = folder.glob(pattern)
-    path.write_bytes(b"cos\nsystem\n(S'touch " + bytes(folder / "harm") + b"'\ntR.")
-    path.chmod(0o666)
-    assert ran(script, folder.parent) == (1, 0)
-    assert not (folder / "harm").exists()
-    assert not path.stat().st_mode & 0o022
-    assert ran(script, folder.parent) == (0, 1)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_code_of_another_user_is_not_loaded(kept: tuple[Path, Path]) -> None:
-    """What belongs to somebody else, who is not root, is theirs to change."""
-    script, folder = kept
-    os.chown(folder, 12_345, 12_345)
-    assert ran(script, folder.parent) == (1, 0)
+    assert ran(script, folder.parent) == loaded
+    for pattern in ("*.nbi", "*.nbc"):
+        [path] = folder.glob(pattern)
+        path.write_bytes(b"cos\nsystem\n(S'touch " + bytes(folder / "harm") + b"'\ntR.")  # a pickle that would harm
+        path.chmod(0o666)
+        assert ran(script, folder.parent) == compiled_anew
+        assert not (folder / "harm").exists()
+        assert not path.stat().st_mode & 0o022
+    assert ran(script, folder.parent) == loaded
+    if os.geteuid() == 0:  # only root gives files away
+        os.chown(folder, 12_345, 12_345)
+        assert ran(script, folder.parent) == compiled_anew
 
 
 def test_code_is_its_owners_whatever_the_umask(tmp_path: Path) -> None:

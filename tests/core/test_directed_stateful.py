@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.conftest import EXAMPLES
 from tests.core.test_directed_index import RULES, columns, crawl
 from worker.core.directed_index import DirectedIndex
 from worker.core.search import SearchRules, best
@@ -102,6 +103,6 @@ class DirectedMachine(RuleBasedStateMachine):
 
 
 DirectedMachine.TestCase.settings = settings(
-    max_examples=8, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=EXAMPLES // 5, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestDirectedMachine = pytest.mark.timeout(580)(DirectedMachine.TestCase)

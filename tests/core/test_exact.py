@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from numpy.typing import NDArray
 
+from tests.conftest import EXAMPLES
 from worker.core.exact import ExactTable
 
 
@@ -123,7 +124,7 @@ class ExactMachine(RuleBasedStateMachine):
 
 
 TestExactMachine = ExactMachine.TestCase
-TestExactMachine.settings = settings(max_examples=60, stateful_step_count=12, deadline=None)
+TestExactMachine.settings = settings(max_examples=EXAMPLES, stateful_step_count=12, deadline=None)
 
 
 def test_memory_follows_the_content() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.conftest import EXAMPLES
 from worker.core.definition import Kind, define, define_fields, explain_fields
 from worker.core.fingerprint import Fingerprinter
 from worker.core.parameters import Parameters
@@ -39,7 +40,7 @@ some_parameters = st.builds(
 
 
 @given(st.lists(some_fields, min_size=1, max_size=4), some_parameters, st.sampled_from([None, "ru"]))
-@settings(max_examples=150)
+@settings(max_examples=2 * EXAMPLES)
 def test_fields_equal_their_definition(
     documents: list[dict[str, str]], parameters: Parameters, language: str | None
 ) -> None:

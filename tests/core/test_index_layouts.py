@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.conftest import EXAMPLES
 from worker.core.index import PermutedIndex
 from worker.core.permutation import BITS, Layout, permuted, probed
 from worker.core.tables.store import DIRECTION, ENTRIES, UNSWEPT
@@ -40,7 +41,7 @@ def near(numbers: NDArray[np.uint64], flips_max: int, dice: np.random.Generator)
     return numbers
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(layouts(), st.integers(0, 2**32 - 1))
 def test_any_blocks_of_any_widths_miss_nothing_and_invent_nothing(layout: Layout, seed: int) -> None:
     """The best match is that of a scan, whatever the widths."""

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.conftest import EXAMPLES
 from worker.core.index import NO_MATCH, PermutedIndex
 from worker.core.tables import content
 
@@ -119,6 +120,6 @@ class IndexMachine(RuleBasedStateMachine):
 
 
 IndexMachine.TestCase.settings = settings(
-    max_examples=25, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=EXAMPLES // 3, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestIndexMachine = pytest.mark.timeout(580)(IndexMachine.TestCase)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.conftest import EXAMPLES
 from worker.core.compiled import kernel
 from worker.core.definition import define
 from worker.core.fingerprint import Fingerprinter
@@ -80,14 +81,14 @@ def _assert_equal(texts: list[str], parameters: Parameters, languages: list[str 
 
 
 @given(st.lists(some_text, min_size=1, max_size=4))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=3 * EXAMPLES)
 def test_any_text_by_default(texts: list[str]) -> None:
     """Arbitrary Unicode, composed or not, lone surrogates included: the default parameters."""
     _assert_equal(texts, Parameters())
 
 
 @given(st.lists(some_text, min_size=1, max_size=3), some_parameters, st.sampled_from([None, "en", "ru", "xx"]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=2 * EXAMPLES)
 def test_any_text_under_any_parameters(texts: list[str], parameters: Parameters, language: str | None) -> None:
     """Arbitrary text under arbitrary parameters, with a language and without."""
     _assert_equal(texts, parameters, [language] * len(texts))

@@ -6,8 +6,6 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 ROWS = range(1, 28)
 
 
@@ -24,17 +22,12 @@ def _rows(name: str) -> range:
     return range(int(found[1]), int(found[2] or found[1]) + 1) if found else range(0)
 
 
-@pytest.mark.parametrize("row", ROWS)
-def test_every_row_has_a_test(row: int) -> None:
-    """Named by its number, as in the table."""
-    assert [name for name in _tests() if row in _rows(name)]
-
-
-def test_every_test_names_a_row() -> None:
-    """A number of the table; and its first line says what goes wrong."""
-    for name, function in _tests().items():
-        assert _rows(name) and set(_rows(name)) <= set(ROWS), name
-        assert ast.get_docstring(function), name
+def test_every_row_has_a_test_and_every_test_names_a_row() -> None:
+    """By its number in the table; and a test's first line says what goes wrong."""
+    tests = _tests()
+    assert {row for name in tests for row in _rows(name)} == set(ROWS)
+    for name, function in tests.items():
+        assert _rows(name) and ast.get_docstring(function), name
 
 
 def test_every_file_of_rows_counts_as_faults() -> None:

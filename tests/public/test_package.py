@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from tests.conftest import REPOSITORY
 
 PUBLIC = REPOSITORY / "worker" / "public"
+UNSHIPPED = {".md", ".png"}
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -82,7 +83,7 @@ def test_a_workers_module_beside_a_notebook_shadows_nothing(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_a_wheel_holds_the_library_with_its_types(tmp_path: Path) -> None:
-    """Built from a copy and installed elsewhere, it imports, it runs beside a `worker.py`, and mypy knows its types."""
+    """Whole, from a copy, installed elsewhere: it imports, it runs beside a `worker.py`, and mypy knows its types."""
     source, user = tmp_path / "source", tmp_path / "user"
     source.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
@@ -98,12 +99,15 @@ def test_a_wheel_holds_the_library_with_its_types(tmp_path: Path) -> None:
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     subprocess.run([*pip, "install", "--no-deps", "--target", str(site), str(wheel)], check=True)
     assert not (site / "worker" / "public").exists()
+    for name in ("worker", "schemas"):
+        whole = (path.relative_to(source) for path in (source / name).rglob("*.*") if path.suffix not in UNSHIPPED)
+        assert not [path for path in whole if "public" not in path.parts and not (site / path).is_file()]
     user.mkdir()
     (user / "worker.py").write_text("print('the wrong one')\n")
     (user / "mine.py").write_text(
         "import neardup\n"
         "print(neardup.__file__)\n"
-        "verdict: neardup.Verdict = neardup.Deduplicator().add('a text')\n"
+        "def judged() -> neardup.Verdict: return neardup.Deduplicator().add('a text')\n"
         "wrong: int = neardup.derive_doc_id('https://example.org/', 0)\n"
     )
     ran = subprocess.run([python, "mine.py"], cwd=user, capture_output=True, text=True, check=False)

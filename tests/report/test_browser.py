@@ -47,8 +47,7 @@ def dom(folder: Path, text: str, *, is_dark: bool = False) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_dark", [False, True])
-@pytest.mark.parametrize("width", [400, 1_400])
+@pytest.mark.parametrize(("width", "is_dark"), [(400, False), (1_400, True)])
 def test_nothing_stands_out_of_the_page(tmp_path: Path, width: int, is_dark: bool) -> None:
     """Whatever the width, nothing is wider than the window; the colours follow the reader's."""
     page = html.escape(drawn(a_crawl(), texts())[0])

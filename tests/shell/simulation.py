@@ -13,6 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple
 
 from tests.oracle import Oracle, Said, said
@@ -350,6 +351,11 @@ class SteppedPublishing(Publishing):
         return not len(self)
 
 
+@cache
+def _settings(worker_id: str) -> Settings:
+    return Settings(worker_id=worker_id, retries_max=4, batch_documents_max=5)
+
+
 class SimulatedWorker:
     """The real stages on the world's parts, one step at a time."""
 
@@ -358,7 +364,7 @@ class SimulatedWorker:
         self.worker_id = worker_id
         world.members += 1
         self.member = world.members
-        settings = Settings(worker_id=worker_id, retries_max=4, batch_documents_max=5)
+        settings = _settings(worker_id)
         self.replica = Replica(world.definition)
         self.log = ReplicatedLog(
             self.replica, SlowReader(world), DyingWriter(world), world.definition.author(worker_id), 1_000

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.conftest import EXAMPLES
 from tests.shell.test_message_document import BAD, TIME, URL
 from worker.core.document import Document
 from worker.core.pages import extract_packed
@@ -84,7 +85,7 @@ def messages(draw: st.DrawFn) -> bytes:
     )
 
 
-@settings(max_examples=1_000)
+@settings(max_examples=5 * EXAMPLES)
 @given(st.lists(messages(), min_size=1, max_size=8))
 def test_a_batch_is_read_as_each_message_is(values: list[bytes]) -> None:
     """What is read is what is read alone; what is refused alone is not read."""

@@ -1,4 +1,4 @@
-"""Hundreds of histories of a failing group, or NEARDUP_HISTORIES: each source offset gets one answer, the log's."""
+"""Histories of a failing group, NEARDUP_HISTORIES of them: each source offset gets one answer, the log's."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from tests.shell.simulation import History
 
-HISTORIES = int(os.environ.get("NEARDUP_HISTORIES", "300"))
-CHUNK = 100
+HISTORIES = int(os.environ.get("NEARDUP_HISTORIES", "150"))
+CHUNK = 50
 
 
 @pytest.mark.parametrize("first", range(0, HISTORIES, CHUNK))

@@ -15,6 +15,7 @@ to 4 GHz server with 32 MB of cache, fitted to what `make bench-index` measures:
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from math import ceil, log2
 from typing import NamedTuple
 
@@ -178,9 +179,12 @@ def plan(documents: int, max_distance: int, memory_bytes: float | None = None) -
 def choose(max_distance: int, documents_expected: int = 0, layout: Layout | None = None) -> Choice:
     """The choice for an index that is told no more than this."""
     documents = documents_expected or EXPECTED_DEFAULT
-    if layout is not None:
-        return estimate(layout, documents).choice
-    return plan(documents, max_distance)[0].choice
+    return estimate(layout or _fastest(documents, max_distance), documents).choice
+
+
+@cache
+def _fastest(documents: int, max_distance: int) -> Layout:
+    return plan(documents, max_distance)[0].layout
 
 
 def _filter_passes(max_distance: int) -> float:

@@ -23,6 +23,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.conftest import EXAMPLES
 from tests.core.pages.reference import End, Start, Text, Tokenizer, pieces
 from tests.core.pages.test_scan import assert_same
 from worker.core.pages.batch import skeleton
@@ -121,7 +122,7 @@ trees = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=300)
+@settings(max_examples=4 * EXAMPLES)
 @example("<table><tr>word1.<td>word2.<table>word3.</td>word4.</table><p><b>word5.<div></b>word6.</p>word7.")
 @given(trees)
 def test_the_words_of_any_tree_are_lexbors(page: str) -> None:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.core.pages.fuzz import fuzz
 
 
@@ -15,6 +17,7 @@ def test_no_page_writes_outside_its_arrays() -> None:
     fuzz(1_500, seed=1)
 
 
+@pytest.mark.slow
 def test_every_index_is_within_its_array(tmp_path: Path) -> None:
     """With numba's checks of bounds compiled in, no random page reads or writes beyond an array's end."""
     environment = os.environ | {

@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.conftest import EXAMPLES
 from tests.core.pages.reference import read
 from worker.core.pages import names
 from worker.core.pages.batch import skeleton
@@ -69,7 +70,7 @@ def assert_same(page: str) -> None:
     assert found.nodes[:, [N_PARENT, N_TAG, N_OWN, N_ABOVE, N_FIRST, N_END]].tolist() == expected.nodes
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=5 * EXAMPLES)
 @example("<p>a<br><br>b<br> <br>c")
 @example("<table><td>a<tr>b<table>c</table>d</table>e")
 @example("<svg><desc><div>a</svg>b</desc>c</div></svg>d<p>e")
@@ -87,14 +88,14 @@ def test_the_scanner_equals_the_reference_on_any_markup(page: str) -> None:
     assert_same(page)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=5 * EXAMPLES)
 @given(nests)
 def test_the_scanner_equals_the_reference_on_misnested_elements(page: str) -> None:
     """Elements opened and closed in any order give the same blocks and containers."""
     assert_same(page)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=3 * EXAMPLES)
 @given(st.text() | st.text(alphabet="<>/!-=&#;'\"abA \n\u00a0\0", max_size=80))
 def test_the_scanner_equals_the_reference_on_any_text(page: str) -> None:
     """Any text at all gives the same blocks and containers."""
