@@ -197,7 +197,7 @@ def test_row_23_restores_and_compactions_at_any_moment_change_nothing(
     """Versions, deletions, duplicates, every retention: every later verdict and snapshot is as without them."""
     of, chance = definition(retention, search, recrawls), random.Random(seed)
     with small_chunks(rows_bits=3) as patch:
-        patch.setattr(snapshot, "_LEFT_MIN", 1)
+        patch.setattr(snapshot, "LEFT_MIN_AT_START", 1)
         patch.setattr("worker.log.retention._RENEWALS", 2)  # a queue of few has places between its ends, too
         plain, other = Replica(of), Replica(of)
         for offset in range(80):

@@ -151,7 +151,7 @@ def test_more_rows_than_a_chunk_come_back() -> None:
 
 def test_a_start_leaves_out_what_has_been_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Most of 6,000 documents are deleted: the restored replica is small, and says and will say the same."""
-    monkeypatch.setattr(snapshot, "_LEFT_MIN", 1_000)
+    monkeypatch.setattr(snapshot, "LEFT_MIN_AT_START", 1_000)
     monkeypatch.setattr(columns, "ROWS_BITS", 8)  # many chunks, as of millions
     monkeypatch.setattr(columns, "BYTES_BITS", 11)
     count, step = 6_000, 500

@@ -77,16 +77,7 @@ class Judged(NamedTuple):
 
     def between(self, first: int, stop: int) -> Judged:
         """Return what was found for the rows [first, stop)."""
-        rows = slice(first, stop)
-        return Judged(
-            self.originals[rows],
-            self.formers[rows],
-            self.distances[rows],
-            self.looks[rows],
-            self.remarks[rows],
-            self.documents[rows],
-            self.horizon_ms,
-        )
+        return self._replace(**{name: getattr(self, name)[first:stop] for name in JUDGED_COLUMNS})
 
 
 JUDGED_COLUMNS = Judged._fields[:-1]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from worker.log.original_store import repeated
 from worker.log.record import Record
 
-__all__ = ["batches", "copies"]
+__all__ = ["batches", "claimed_once", "copies"]
 
 
 def batches(
@@ -59,3 +59,12 @@ def copies(record: Record, rows: NDArray[np.int64], hashes: Sequence[NDArray[np.
         one, *others = ((record.doc_ids[row], record.urls[row]) for row in rows[at - 2 : at + 1].tolist())
         same[at] = others == [one, one]
     return same
+
+
+def claimed_once(formers: NDArray[np.int64], others: NDArray[np.int64]) -> int:
+    """Return how many rows there are before the first that has an original of one before it, at least one."""
+    claimed = np.stack([formers, others], axis=1).ravel()
+    places = np.flatnonzero(claimed >= 0)
+    _, firsts = np.unique(claimed[places], return_index=True)
+    again = np.delete(places, firsts)
+    return int(again[0]) // 2 if len(again) else len(formers)

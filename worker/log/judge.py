@@ -10,7 +10,7 @@ The judge: says of each row, in the log's order, which original it duplicates, i
 
 A document never duplicates itself. The same doc_id with the same content is answered as before; with other content it
 is a new version: the former one leaves the index first. The verdict on a page whose URL has been seen names the latest
-original of that URL; where versions are replaced it leaves the index, too. Retention acts before and after each record.
+original of that URL; where versions are replaced it leaves the index, too. Retention acts before and after a record.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from worker.core.exact import ExactTable
 from worker.core.search import SearchRules
 from worker.log.answers import Judged, ReasonCode
-from worker.log.batches import batches, copies
+from worker.log.batches import batches, claimed_once, copies
+from worker.log.leaving import Leaving
 from worker.log.original_store import OriginalStore, repeated
 from worker.log.record import Record, RowKind
 from worker.log.retention import ENDLESS, Retention
@@ -44,19 +45,10 @@ class Judge:
         replaces: a new version of a URL takes the place of the former one, as one of a doc_id does.
     """
 
-    def __init__(
-        self,
-        search: SearchRules,
-        retention: Retention = ENDLESS,
-        *,
-        replaces: bool = False,
-    ) -> None:
-        self._replaces = replaces
+    def __init__(self, search: SearchRules, retention: Retention = ENDLESS, *, replaces: bool = False) -> None:
         self.held = OriginalStore(search, has_times=not retention.is_endless)
-        self.clock_ms = 0  # the log's: the largest time stamp so far
-        self.horizon_ms: int | None = None  # originals seen before it have left; None: none has
-        self._retention = retention
-        self._seen_again: list[int] = []  # originals that this record has brought again
+        self.leaving = Leaving(self.held, retention)
+        self._replaces = replaces
 
     def judge(self, record: Record, fresh: NDArray[np.bool_], timestamp_ms: int = 0) -> Judged:
         """
@@ -68,29 +60,37 @@ class Judge:
         Cost: an index operation a row, in batches between the rows whose doc_id has come since the batch began; and one
         for each original that leaves.
         """
-        self.clock_ms = max(self.clock_ms, timestamp_ms)
-        self._expire()
-        judged = self._judge(record, fresh)
-        self._renew(judged)
-        self._evict()
+        self.leaving.before_record(timestamp_ms)
+        one = _RecordJudge(record, self.held, self.leaving, replaces=self._replaces)
+        judged = one.judge(fresh)
+        self.leaving.after_record(judged.originals, one.seen_again)
         return judged
 
-    def _judge(self, record: Record, fresh: NDArray[np.bool_]) -> Judged:
-        count, held = len(record), self.held
-        judged = Judged(
+
+class _RecordJudge:
+    """The judge of one record."""
+
+    def __init__(self, record: Record, held: OriginalStore, leaving: Leaving, *, replaces: bool) -> None:
+        count = len(record)
+        self._record, self._held, self._replaces = record, held, replaces
+        self._clock_ms = leaving.clock_ms
+        self._hashes = held.hashes(record.doc_ids)
+        self._changes = np.zeros(count, np.int64)  # of the number of originals, by each row
+        self._judged = Judged(
             np.full(count, -1, np.int64),
             np.full(count, -1, np.int64),
             np.zeros(count, np.uint8),
             np.zeros(count, np.uint16),
             np.zeros(count, np.uint8),
-            np.empty(count, np.int64),
-            self.horizon_ms,
+            np.full(count, held.documents, np.int64),
+            leaving.horizon_ms,
         )
-        before = held.documents
-        changes = np.zeros(count, np.int64)  # of the number of originals, by each row
-        hashes = held.hashes(record.doc_ids)
+        self.seen_again: list[int] = []  # originals that this record has brought again
+
+    def judge(self, fresh: NDArray[np.bool_]) -> Judged:
+        record, judged = self._record, self._judged
         rows = np.flatnonzero(fresh & np.isin(record.kinds, (RowKind.FULL, RowKind.SHORT, RowKind.DELETED)))
-        names, addresses = hashes[rows], held.hashes(record.urls)[rows]
+        names, addresses = self._hashes[rows], self._held.hashes(record.urls)[rows]
         is_copy = copies(record, rows, (names, addresses))
         taken = np.flatnonzero(~is_copy)
         deletions = record.kinds[rows[taken]] == RowKind.DELETED
@@ -99,66 +99,20 @@ class Judge:
             keys.append(np.where(deletions, keys[0], addresses[taken]))  # a deletion has no URL
         for batch in batches(rows[taken], deletions, keys):
             if record.kinds[batch[0]] == RowKind.DELETED:
-                self._delete(record, hashes, batch, judged, changes)
+                self._delete(batch)
                 continue
             begin, size = 0, _COMPARED_MAX
             while begin < len(batch):
-                count = self._judge_batch(record, hashes, batch[begin : begin + size], judged, changes)
+                count = self._judge_batch(batch[begin : begin + size])
                 begin, size = begin + count, min(2 * count, _COMPARED_MAX)
         if is_copy.any():
             models = np.maximum.accumulate(np.where(is_copy, 0, np.arange(len(rows))))[is_copy]
             for column in (judged.originals, judged.formers, judged.distances, judged.looks, judged.remarks):
                 column[rows[is_copy]] = column[rows[models]]
-        judged.documents[:] = before + np.cumsum(changes) - changes
+        judged.documents[:] += np.cumsum(self._changes) - self._changes
         return judged
 
-    def _expire(self) -> None:
-        """Let the originals leave that have not been seen for too long."""
-        if not self._retention.expire_after_ms:
-            return
-        horizon_ms = self.clock_ms - self._retention.expire_after_ms
-        rows = self.held.seen_before(horizon_ms)
-        if len(rows):
-            self.held.remove(rows)
-            self.held.pass_over(int(rows[-1]) + 1)
-        if len(rows) or self.horizon_ms is not None:
-            self.horizon_ms = max(horizon_ms, self.horizon_ms or 0)
-
-    def _renew(self, judged: Judged) -> None:
-        """Move the originals that this record has brought again to the end of the queue, unless they stand near it."""
-        held, retention = self.held, self._retention
-        met, self._seen_again = self._seen_again, []
-        if not retention.renews or held.seen is None:
-            return
-        rows = np.unique(np.concatenate([judged.originals[judged.originals >= 0], np.array(met, np.int64)]))
-        rows = rows[held.live.take(rows) == 1]
-        is_due = np.zeros(len(rows), np.bool_)
-        if retention.renewed_after_ms is not None:
-            is_due |= self.clock_ms - held.seen.take(rows) >= retention.renewed_after_ms
-        if retention.renewed_after_originals is not None:
-            is_due |= rows <= held.live_from_end(retention.renewed_after_originals)
-        if is_due.any():
-            held.renew(rows[is_due], self.clock_ms)
-
-    def _evict(self) -> None:
-        """Let the first of the queue leave when there are too many."""
-        excess = self.held.documents - self._retention.documents_max
-        if not self._retention.documents_max or excess <= 0 or self.held.seen is None:
-            return
-        rows = self.held.first_live(excess)
-        last = int(rows[-1])
-        self.horizon_ms = max(self.held.seen[last], self.horizon_ms or 0)
-        self.held.remove(rows)
-        self.held.pass_over(last + 1)
-
-    def _judge_batch(
-        self,
-        record: Record,
-        hashes: NDArray[np.uint64],
-        rows: NDArray[np.int64],
-        judged: Judged,
-        changes: NDArray[np.int64],
-    ) -> int:
+    def _judge_batch(self, rows: NDArray[np.int64]) -> int:
         """
         Judge rows whose doc_ids differ: originals that have come again, new versions, and the others.
 
@@ -166,58 +120,56 @@ class Judge:
             How many it has judged: up to the first that concerns the same original as one before it, for what is right
             for that row depends on what became of the other.
         """
-        held = self.held
-        formers = held.find_many(hashes[rows], record.doc_ids.take(rows))
-        is_again = self._is_same(formers, record, rows)
-        others = self._replaced(record, rows, formers)  # those of the same URL
-        if self._replaces and (count := _claimed_once(formers, others)) < len(rows):
+        held, judged = self._held, self._judged
+        formers = held.find_many(self._hashes[rows], self._record.doc_ids.take(rows))
+        is_again = self._is_same(formers, rows)
+        others = self._replaced(rows, formers)  # those of the same URL
+        if self._replaces and (count := claimed_once(formers, others)) < len(rows):
             rows, formers, others, is_again = rows[:count], formers[:count], others[:count], is_again[:count]
         count = len(rows)
         judged.remarks[rows[is_again]] = ReasonCode.REDELIVERED
-        self._seen_again += formers[is_again].tolist()
+        self.seen_again += formers[is_again].tolist()
         rows, formers, others = rows[~is_again], formers[~is_again], others[~is_again]
         begin = 0
-        for end in [*self._cuts(record, rows, formers, others), len(rows)]:
+        for end in [*self._cuts(rows, formers, others), len(rows)]:
             leaving = np.concatenate([formers[begin:end], others[begin:end]])
             if (leaving >= 0).any():
                 held.remove(np.sort(leaving[leaving >= 0]))
-                changes[rows[begin:end]] -= (formers[begin:end] >= 0).astype(np.int64) + (others[begin:end] >= 0)
+                self._changes[rows[begin:end]] -= (formers[begin:end] >= 0).astype(np.int64) + (others[begin:end] >= 0)
             if begin < end:
-                self._judge_strangers(record, hashes, rows[begin:end], judged, changes)
+                self._judge_strangers(rows[begin:end])
             begin = end
         told = np.where(formers >= 0, formers, others)
         judged.formers[rows[told >= 0]] = told[told >= 0]
         return count
 
-    def _is_same(self, formers: NDArray[np.int64], record: Record, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _is_same(self, formers: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which rows have a former version of the same content."""
         is_same = formers >= 0
         known = np.flatnonzero(is_same)
-        is_same[known] = self.held.is_content(formers[known], record, rows[known])
+        is_same[known] = self._held.is_content(formers[known], self._record, rows[known])
         return is_same
 
-    def _replaced(self, record: Record, rows: NDArray[np.int64], formers: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _replaced(self, rows: NDArray[np.int64], formers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the original of other content that leaves because a row has its URL, beside the one of its doc_id."""
         if not self._replaces:
             return np.full(len(rows), -1)
-        latest = self._latest(record, rows)
-        stays = (latest == formers) | self._is_same(latest, record, rows) | self._is_same(formers, record, rows)
+        latest = self._latest(rows)
+        stays = (latest == formers) | self._is_same(latest, rows) | self._is_same(formers, rows)
         return np.where(stays, -1, latest)
 
-    def _latest(self, record: Record, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        urls = record.urls.take(rows)
-        return self.held.latest_of(urls, self.held.hashes(urls))
+    def _latest(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        urls = self._record.urls.take(rows)
+        return self._held.latest_of(urls, self._held.hashes(urls))
 
-    def _cuts(
-        self, record: Record, rows: NDArray[np.int64], formers: NDArray[np.int64], others: NDArray[np.int64]
-    ) -> Iterator[int]:
+    def _cuts(self, rows: NDArray[np.int64], formers: NDArray[np.int64], others: NDArray[np.int64]) -> Iterator[int]:
         """
         Yield where to cut rows, so that those between two cuts may be judged when all that leaves for them has left.
 
         An original leaves right before its successor. Gone earlier, it could be missed by a row that would have matched
         it or named it; such a row ends before that cut. Cost: a comparison of each row with each that leaves.
         """
-        held = self.held
+        record, held = self._record, self._held
         places = np.concatenate([np.flatnonzero(formers >= 0), np.flatnonzero(others >= 0)])
         if not places.any():  # nothing leaves, or for the first row alone
             return
@@ -228,7 +180,7 @@ class Judge:
         is_near &= np.bitwise_count(differ) <= held.search.max_distance
         is_same = (kinds == RowKind.SHORT) & (held.kinds.take(old) == RowKind.SHORT)
         is_near |= is_same & (record.digests[rows][:, None] == held.digests.take(old))
-        is_near |= self._latest(record, rows)[:, None] == old
+        is_near |= self._latest(rows)[:, None] == old
         is_near &= np.arange(len(rows))[:, None] < places
         found = np.flatnonzero(is_near.any(axis=0))
         begin = 0
@@ -237,16 +189,10 @@ class Judge:
                 begin = int(places[at])
                 yield begin
 
-    def _judge_strangers(
-        self,
-        record: Record,
-        hashes: NDArray[np.uint64],
-        rows: NDArray[np.int64],
-        judged: Judged,
-        changes: NDArray[np.int64],
-    ) -> None:
+    def _judge_strangers(self, rows: NDArray[np.int64]) -> None:
         """Judge rows whose doc_ids are new and differ, and take those without a match as originals."""
-        held, first = self.held, len(self.held)
+        record, held, judged = self._record, self._held, self._judged
+        first = len(held)
         urls = record.urls.take(rows)
         url_hashes = held.hashes(urls)
         before = held.latest_of(urls, url_hashes)
@@ -272,38 +218,25 @@ class Judge:
         is_new = np.zeros(len(rows), np.bool_)
         is_new[np.searchsorted(rows, new)] = True
         judged.formers[rows] = _formers(urls, repeated(url_hashes), before, is_new, first)
-        self._take_originals(record, hashes, new, before[is_new])
-        changes[new] += 1
+        self._changes[new] += 1
+        if len(new):
+            held.add(
+                record.fetched_at_ms[new],
+                (record.doc_ids.take(new), urls.take(np.flatnonzero(is_new))),
+                self._hashes[new],
+                (record.kinds[new], record.fingerprints[new], record.doubts[new], record.digests[new]),
+                self._clock_ms,
+                before=before[is_new],
+            )
 
-    def _take_originals(
-        self, record: Record, hashes: NDArray[np.uint64], rows: NDArray[np.int64], before: NDArray[np.int64]
-    ) -> None:
-        if not len(rows):
-            return
-        self.held.add(
-            record.fetched_at_ms[rows],
-            (record.doc_ids.take(rows), record.urls.take(rows)),
-            hashes[rows],
-            (record.kinds[rows], record.fingerprints[rows], record.doubts[rows], record.digests[rows]),
-            self.clock_ms,
-            before=before,
-        )
-
-    def _delete(
-        self,
-        record: Record,
-        hashes: NDArray[np.uint64],
-        rows: NDArray[np.int64],
-        judged: Judged,
-        changes: NDArray[np.int64],
-    ) -> None:
+    def _delete(self, rows: NDArray[np.int64]) -> None:
         """Take the originals of these rows' doc_ids, which differ, out of the index."""
-        originals = self.held.find_many(hashes[rows], record.doc_ids.take(rows))
+        originals = self._held.find_many(self._hashes[rows], self._record.doc_ids.take(rows))
         is_there = originals >= 0
-        judged.remarks[rows] = np.where(is_there, ReasonCode.REMOVED, ReasonCode.NOT_AN_ORIGINAL)
+        self._judged.remarks[rows] = np.where(is_there, ReasonCode.REMOVED, ReasonCode.NOT_AN_ORIGINAL)
         if is_there.any():
-            self.held.remove(np.sort(originals[is_there]))
-            changes[rows[is_there]] -= 1
+            self._held.remove(np.sort(originals[is_there]))
+            self._changes[rows[is_there]] -= 1
 
 
 class _Groups:
@@ -324,15 +257,6 @@ class _Groups:
             self._matches[self._unknown] = by_group[self._groups]
             self._matches[self.new] = -1
         return self._matches
-
-
-def _claimed_once(formers: NDArray[np.int64], others: NDArray[np.int64]) -> int:
-    """Return how many rows there are before the first that has an original of one before it, at least one."""
-    claimed = np.stack([formers, others], axis=1).ravel()
-    places = np.flatnonzero(claimed >= 0)
-    _, firsts = np.unique(claimed[places], return_index=True)
-    again = np.delete(places, firsts)
-    return int(again[0]) // 2 if len(again) else len(formers)
 
 
 def _formers(

@@ -327,6 +327,7 @@ class OriginalStore:
         self.originals = Originals.from_arrays(arrays, firsts)
         for name, column in self.columns().items():
             setattr(self, name, Column.from_array(column.dtype.type, arrays[name], firsts[0]))
+        self.documents = int(arrays["live"].sum())
 
     def adopt(self, arrays: Mapping[str, NDArray[Any]], firsts: Sequence[int]) -> list[NDArray[Any]]:
         """

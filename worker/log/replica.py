@@ -36,7 +36,8 @@ from worker.log.record import Record, Row, RowKind, Rows, Section, Source, decod
 __all__ = ["Answer", "Applied", "Replica", "Verdict", "Writer", "Written"]
 
 
-LEFT_MIN = 1 << 20  # rows of originals that have left: fewer are not worth a compaction
+LEFT_MIN = 1 << 20  # rows of originals that have left: fewer are not worth the pause of a compaction
+LEFT_MIN_AT_START = 1 << 16  # the same where nobody waits yet
 RENUMBERED_FROM = 3 << 30  # rows are 32 bits in the tables; a record adds a million at most
 _WARM_ROWS = 2_200  # more than an index without tables has
 _SPREAD = 0x9E37_79B9_7F4A_7C15  # multiples of it differ in many bits
@@ -133,14 +134,20 @@ class Replica:
         held = self.judge.held
         if held.has_forgettable:
             held.forget(min([held.oldest, *(int(rows.min()) for rows in self._named() if len(rows))]))
-        if len(held) >= RENUMBERED_FROM or self._left >= max(LEFT_MIN, self.documents, 2 * self._left_kept):
+        if len(held) >= RENUMBERED_FROM:
             self.compact()
-            self.renumbered += 1
-            self._left_kept = self._left
+        else:
+            self.compact_if_due(LEFT_MIN)
 
-    @property
+    def compact_if_due(self, left_min: int) -> bool:
+        """Compact when as many rows have left as are live, and no fewer than `left_min`; return whether they had."""
+        is_due = self._left() >= max(left_min, self.documents, 2 * self._left_kept)
+        if is_due:
+            self.compact()
+        return is_due
+
     def _left(self) -> int:
-        """Rows of originals that have left and still take memory."""
+        """Return how many rows of originals have left and still take memory."""
         held = self.judge.held
         return len(held) - held.originals.first - held.documents
 
@@ -161,6 +168,8 @@ class Replica:
         numbers = held.compact(np.concatenate([np.empty(0, np.int64), *self._named()]))
         for pending in self.pending.values():
             pending.renumber(numbers, first)
+        self.renumbered += 1
+        self._left_kept = self._left()
 
     def _cover(self, record: Record) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], list[_Fresh]]:
         """Mark the rows whose offsets the log did not hold before, and cover them."""

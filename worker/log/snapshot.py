@@ -21,13 +21,12 @@ from worker.log.definition import Declared, Definition
 from worker.log.original_store import BY_ROW
 from worker.log.pending import Pending
 from worker.log.record import Record, Source, decode
-from worker.log.replica import Replica
+from worker.log.replica import LEFT_MIN_AT_START, Replica
 from worker.log.snapshot_bytes import ARRAYS, Columns, Pieces, Snapshot, unpack
 
 __all__ = ["LogIdentity", "adopt", "capture", "restore"]
 
 _TOPIC_ID_BYTES = 16
-_LEFT_MIN = 1 << 16  # originals that have left; fewer are not worth a copy of the others
 _NEVER = -(2**63)  # stands for a horizon that is not there
 
 
@@ -63,8 +62,8 @@ def capture(replica: Replica, log: LogIdentity, beside: Mapping[str, Any] = Mapp
         "definition": replica.acceptance.declared or Declared.of(definition, 0),
         "next_offset": replica.next_offset,
         "documents": replica.documents,
-        "clock_ms": judge.clock_ms,
-        "horizon_ms": judge.horizon_ms,
+        "clock_ms": judge.leaving.clock_ms,
+        "horizon_ms": judge.leaving.horizon_ms,
         "oldest": held.oldest,
         "firsts": held.originals.firsts,
         "renumbered": replica.renumbered,
@@ -143,13 +142,10 @@ def restore(data: bytes | memoryview, definition: Definition, log: LogIdentity) 
     replica = Replica(definition, declared=declared if declared.record_format else None)
     judge, held = replica.judge, replica.judge.held
     replica.next_offset = int(header["next_offset"])
-    judge.clock_ms, judge.horizon_ms = header["clock_ms"], header["horizon_ms"]
+    judge.leaving.clock_ms, judge.leaving.horizon_ms = header["clock_ms"], header["horizon_ms"]
     _restore_sources(replica, arrays)
     held.load(_of_originals(arrays), header["firsts"])
-    live = int(arrays["originals.live"].sum())
-    if len(arrays["originals.live"]) - live >= max(_LEFT_MIN, live):
-        replica.compact()  # nobody waits yet
-    else:
+    if not replica.compact_if_due(LEFT_MIN_AT_START):
         held.build()
         held.oldest = int(header["oldest"])
     return replica

@@ -217,7 +217,7 @@ class Deduplicator:
         self._at_rest()
         row = self._engine.row(*message_of(document, self._engine.next_offset))
         if row.kind == RowKind.DEAD:
-            raise DocumentError(*_error_of(row.note))
+            raise DocumentError.parse(row.note)
         held = self._engine.replica.judge.held
         stop = len(held)
         is_asked = (held.live.slice(held.oldest, stop) == 1) & (held.kinds.slice(held.oldest, stop) == row.kind)
@@ -293,8 +293,3 @@ class Deduplicator:
         except (OSError, RestoreError, StopError) as error:
             raise StopError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
         return made
-
-
-def _error_of(note: str) -> tuple[str, str]:
-    code, _, text = note.partition(": ")
-    return code, text
