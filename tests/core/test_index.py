@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from worker.core import planner
-from worker.core.index import NO_MATCH, PermutedIndex
+from worker.core.index import PermutedIndex
 from worker.core.nearest import nearest
 from worker.core.permutation import Layout, nested, permuted, probed
+from worker.core.search import NO_MATCH
 from worker.core.tables import content
 
 

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.conftest import EXAMPLES
-from worker.core.index import NO_MATCH, PermutedIndex
+from worker.core.index import PermutedIndex
+from worker.core.search import NO_MATCH
 from worker.core.tables import content
 
 MASKS = (2**64 - 1, 0xFFFF, 0xFFFF_0000_0000_00FF, 0xFFFFF)  # skewed: few live bits, shared prefixes

@@ -97,7 +97,7 @@ def up(node: NodeArgument, data: DataOption = None) -> None:
 
 
 def _attach(data: Path | None, node: int = 1) -> EmbeddedKafka:
-    """The cluster in this folder, which must have this node."""
+    """Return the cluster in this folder, which must have this node."""
     from worker.devkit.broker import EmbeddedKafka, default_data  # noqa: PLC0415  # for these commands only
 
     cluster = EmbeddedKafka.attach((data or default_data()).absolute())

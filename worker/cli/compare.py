@@ -51,7 +51,7 @@ def compare_command(
 
 
 def _text(name: str, settings: Settings) -> str:
-    """The text of a document, as the worker would see it."""
+    """Return the text of a document, as the worker would see it."""
     from worker.core.document import BodyKind, Document  # noqa: PLC0415
     from worker.core.extract import Skipped, extract  # noqa: PLC0415
 

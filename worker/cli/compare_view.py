@@ -117,7 +117,7 @@ def _shingles(found: Comparison, count: int) -> Table:
 
 
 def _diff(found: Comparison) -> Text:
-    """What A has alone struck out in red, what B has alone in green; long equal runs shortened."""
+    """Strike out in red what A has alone, show in green what B has alone, and shorten long equal runs."""
     if all(step.kind == "equal" for step in found.steps):
         return Text("token for token the same", style="green")
     return Text(" ").join(_pieces(found))

@@ -65,7 +65,7 @@ def read(
 
 
 def holds_documents(path: Path) -> bool:
-    """Whether a file begins as documents do, or lines with doc_ids, and not as decimal numbers."""
+    """Return whether a file begins as documents do, or lines with doc_ids, and not as decimal numbers."""
     return _start(path).lstrip().startswith(_STARTS)
 
 
@@ -75,7 +75,7 @@ def _has_fingerprints(path: Path) -> bool:
 
 
 def _start(path: Path) -> bytes:
-    """The first bytes; nothing is read away from stdin."""
+    """Return the first bytes; nothing is read away from stdin."""
     if path == STDIN:
         peek = getattr(sys.stdin.buffer, "peek", None)
         return b"" if peek is None else bytes(peek(_LOOK_BYTES))

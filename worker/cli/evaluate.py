@@ -112,7 +112,7 @@ def _stream(batch: FingerprintBatch, labelled: Pairs, corpus: Corpus, settings: 
 
 
 def _wrong(measured: Measured, judged: Judged, labelled: Pairs, corpus: Corpus) -> list[Wrong]:
-    """The pairs that were missed, then those found wrongly, the likest and the least like by exact Jaccard first."""
+    """Return the pairs that were missed, the most similar first; then those found wrongly, the least similar first."""
     from worker.core.evaluation import exact_jaccard, shingle_set  # noqa: PLC0415
 
     found = []

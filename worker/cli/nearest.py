@@ -68,7 +68,7 @@ def nearest(
 
 
 def _wanted(to: str, ids: dict[int, list[str]] | None) -> int:
-    """The fingerprint that is meant by a doc_id, or by a number."""
+    """Return the fingerprint that is meant by a doc_id, or by a number."""
     if ids is not None:
         for fingerprint, group in ids.items():
             if to in group:

@@ -138,7 +138,7 @@ def _cost(best: Trial, documents: int) -> str:
 
 
 def _flags(best: Trial, settings: Settings) -> str:
-    """The settings that differ from those given, as flags; nothing when they are the best."""
+    """Return the settings that differ from those given, as flags; nothing when they are the best."""
     from worker.settings.load import flag_name  # noqa: PLC0415
 
     rules, parameters = best.rules, best.parameters

@@ -23,7 +23,7 @@ MOVES_MAX = 500  # words moved for one to find its place, before other bits are 
 
 def anchor_table(parameters: Parameters) -> Anchors:
     """
-    The function words of these parameters, and which lists each is in.
+    Return the function words of these parameters, and which lists each is in.
 
     Cost: about 0.1 s for all languages, once a process.
     """

@@ -43,7 +43,7 @@ def documents_supported(rules: SearchRules) -> int:
 
 def rules_for(documents: int) -> SearchRules:
     """
-    The directed rules for so many originals: the default ones, or more blocks, and a look that chance rarely reaches.
+    Return directed rules for so many originals: the default ones, or more blocks, and a look that few reach by chance.
 
     Raises:
         ValueError: no second look suffices.
@@ -61,7 +61,7 @@ def rules_for(documents: int) -> SearchRules:
 @lru_cache(maxsize=256)
 def chance(rules: SearchRules) -> float:
     """
-    How likely a query takes one given unrelated original for its own.
+    Return how likely a query takes one given unrelated original for its own.
 
     Times the originals it is the expected number of false matches a query.
     """
@@ -120,7 +120,7 @@ def _taken(width: int, patterns: int) -> list[NDArray[np.float64]]:
 
 
 def _seen(look_min: int, doubtful: int, flipped: int, sure: int) -> float:
-    """How likely the second look suffices, over the doubts of the other document."""
+    """Return how likely the second look suffices, over the doubts of the other document."""
     same = doubtful - flipped, BITS - doubtful - sure
     weights, gains, counts = np.ones(()), np.full((), (SURE * same[0] - SURE * flipped)), np.zeros((), np.int64)
     gains = gains + SURE * SURE * (same[1] - sure)
@@ -142,7 +142,7 @@ def _seen(look_min: int, doubtful: int, flipped: int, sure: int) -> float:
 
 @lru_cache(maxsize=BITS + 1)
 def _binomial(size: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The terms that count, and their numbers."""
+    """Return the terms that count, and their numbers."""
     terms = np.array([comb(size, n) * DOUBTFUL**n * (1 - DOUBTFUL) ** (size - n) for n in range(size + 1)])
     numbers = np.flatnonzero(terms > NEGLIGIBLE)
     return terms[numbers], numbers

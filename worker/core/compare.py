@@ -112,7 +112,7 @@ def compare(first: str, second: str, parameters: Parameters, languages: tuple[st
 
 def jaccard(first: set[str] | set[int], second: set[str] | set[int]) -> float:
     """
-    The share of what is in both sets of all that is in either; 1 for two empty sets.
+    Return the share of what is in both sets of all that is in either; 1 for two empty sets.
 
     >>> jaccard({1, 2, 3}, {2, 3, 4})
     0.5
@@ -123,7 +123,7 @@ def jaccard(first: set[str] | set[int], second: set[str] | set[int]) -> float:
 
 def minhash_estimate(first: Sequence[int], second: Sequence[int]) -> float:
     """
-    The Jaccard index of two sets of 64-bit hashes, estimated: the share of MINHASHES hash functions whose minima agree.
+    Estimate the Jaccard index of two sets of 64-bit hashes: the share of MINHASHES hash functions whose minima agree.
 
     Cost: MINHASHES · hashes · 3 ns.  Source: Broder, 1997.
 
@@ -157,7 +157,7 @@ def _only(mine: dict[int, Feature], others: dict[int, Feature]) -> list[Feature]
 
 def _seen(first: list[str], second: list[str]) -> tuple[list[str], list[str]]:
     """
-    The texts as the subsequence sees them: what lies between their equal ends is cut to TOKENS_MAX.
+    Return the texts as the subsequence sees them: what lies between their equal ends is cut to TOKENS_MAX.
 
     Where nothing lies between in one of them, there is nothing to search.
     """

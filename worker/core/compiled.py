@@ -80,7 +80,7 @@ def kernel(function: Callable[..., Any], *, counted: bool = True) -> Any:
 
 def cache_directory(function: Callable[..., Any] | None = None) -> Path | None:
     """
-    Where machine code is kept: of one kernel, or of kernels in this package; None when nothing can be written.
+    Return where machine code is kept: of one kernel, or of kernels in this package; None when nothing can be written.
 
     Cost: one file is created and removed.
     """

@@ -62,7 +62,7 @@ def digest(words: list[str]) -> int:
 
 def anchor_words(words: Sequence[str], parameters: Parameters, language: str | None) -> frozenset[str]:
     """
-    The function words that anchor a text of these tokens.
+    Return the function words that anchor a text of these tokens.
 
     Where the unit is a character, only the words of scripts without spaces anchor, and no language is elected.
     """
@@ -85,7 +85,7 @@ def folded_words(words: frozenset[str], unit: Literal["word", "character"]) -> f
 
 
 def explain(text: str, parameters: Parameters, language: str | None = None) -> list[Feature]:
-    """The features of a text in order of first occurrence; a SHORT text is one feature, an EMPTY one has none."""
+    """Return a text's features in order of first occurrence; a SHORT text is one feature, an EMPTY one has none."""
     words = tokens(text, parameters.token_unit)
     if not words:
         return []
@@ -96,7 +96,7 @@ def explain(text: str, parameters: Parameters, language: str | None = None) -> l
 
 def define(text: str, parameters: Parameters, language: str | None = None) -> Fingerprint:
     """
-    The fingerprint of a text.
+    Return the fingerprint of a text.
 
     Args:
         text: any string.
@@ -118,7 +118,7 @@ def define(text: str, parameters: Parameters, language: str | None = None) -> Fi
 
 def explain_fields(fields: Mapping[str, str], parameters: Parameters, language: str | None = None) -> list[Feature]:
     """
-    The features of a document in fields: those of each field's own text, their weights times that of the field.
+    Return the features of a document in fields: those of each field's own text, their weights times that of the field.
 
     A shingle in two fields is two features. An EMPTY or SHORT document has none.
     """
@@ -134,7 +134,7 @@ def explain_fields(fields: Mapping[str, str], parameters: Parameters, language: 
 
 def define_fields(fields: Mapping[str, str], parameters: Parameters, language: str | None = None) -> Fingerprint:
     """
-    The fingerprint of a document in fields, as `parameters.fields` weighs them; a field that it lacks is empty.
+    Return the fingerprint of a document in fields, as `parameters.fields` weighs them; a field that it lacks is empty.
 
     `tokens_min` counts the tokens of all fields. A document without any shingle (a word in each field) is SHORT too.
     The digest is the XXH64 of the fields' digests in the order of `parameters.fields`.

@@ -6,11 +6,13 @@ Rows are the caller's numbers for what it has indexed, never reused.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.index import DELETIONS_MAX, ROWS_MAX, Judgement, column_of, rows_of
 from worker.core.planner import bucket_bits
+from worker.core.row_index import ROWS_MAX, Judgement, RowIndex, column_of, rows_of
 from worker.core.search import LOOK_MAX, NO_MATCH, SearchRules
 from worker.core.tables.directed import LOOK_SHIFT, ROW_BITS, UNRANKED
 from worker.core.tables.directed_content import DirectedTables
@@ -23,7 +25,7 @@ __all__ = ["DirectedIndex"]
 FLAT_BELOW = 2_048  # fingerprints below which a scan is faster than the tables
 
 
-class DirectedIndex:
+class DirectedIndex(RowIndex):
     """
     Fingerprints with their doubts, by row, searched as `rules` say.
 
@@ -41,19 +43,13 @@ class DirectedIndex:
     [-1, 0]
     """
 
+    tables: DirectedTables
+
     def __init__(self, rules: SearchRules, documents_expected: int = 0) -> None:
         if rules.mode != "directed":
             raise ValueError(f"rules must be directed, got {rules.text}: PermutedIndex searches exactly")
         self.rules = rules
         self.tables = DirectedTables(rules, bucket_bits(rules, documents_expected), FLAT_BELOW)
-
-    def __len__(self) -> int:
-        return len(self.tables)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory held."""
-        return self.tables.nbytes
 
     @property
     def filters_read(self) -> int:
@@ -70,7 +66,7 @@ class DirectedIndex:
         return self._judge(fingerprints, doubts, first_row, INSERT_NEW)
 
     def query(self, fingerprints: NDArray[np.uint64], doubts: NDArray[np.uint64]) -> Judgement:
-        """The best match of each fingerprint among what is indexed. Changes nothing."""
+        """Return the best match of each fingerprint among what is indexed. Changes nothing."""
         return self._judge(fingerprints, doubts, 0, QUERY)
 
     def query_then_insert(
@@ -87,55 +83,33 @@ class DirectedIndex:
         self.tables.insert((fingerprints, doubts), rows)
 
     def renumber(self, rows: NDArray[np.uint32]) -> None:
-        """
-        Return the fingerprints that were indexed last, with nothing deleted since, these rows instead of their own.
-
-        Raises:
-            ValueError: the rows do not ascend beyond those of the others: the earliest match would be another one.
-        """
-        mine = self.tables.rows[len(self) - len(rows) :]
-        if len(rows) > len(self) or not ((rows[1:] > rows[:-1]).all() and (rows >= mine).all()):
-            raise ValueError(f"rows must ascend from {mine[:1]} on, at most {len(self)} of them, got {rows[:3]} …")
-        mine[:] = rows
+        """As for every index; the last row is known to the kernels."""
+        super().renumber(rows)
         words = self.tables.words
         words[LAST_ROW] = max(int(words[LAST_ROW]), *rows[-1:].tolist(), -1)
 
-    def delete_many(self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """Take rows out; tells for each whether it was indexed under its fingerprint. Memory is given back."""
-        fingerprints = column_of(fingerprints)
-        rows = rows_of(rows, len(fingerprints))
-        done = np.zeros(len(rows), np.bool_)
-        for begin in range(0, len(rows), DELETIONS_MAX):
-            part = slice(begin, begin + DELETIONS_MAX)
-            self.tables.maintain()
-            delete_directed(self.tables.words, fingerprints[part], rows[part], done[part])
-        self.tables.maintain()
-        return done
+    def _delete(self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], done: NDArray[np.bool_]) -> None:
+        delete_directed(self.tables.words, fingerprints, rows, done)
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """The content as columns in row order: all that a snapshot needs. Copies."""
-        order = np.argsort(self.tables.rows, kind="stable")
+        """Return the content as columns in row order: all that a snapshot needs. Copies."""
         tables = self.tables
-        return {
-            "fingerprints": tables.fingerprints[order],
-            "doubts": tables.doubts[order],
-            "rows": tables.rows[order],
+        order = np.argsort(tables.rows, kind="stable")
+        columns: dict[str, NDArray[Any]] = {
+            "fingerprints": tables.fingerprints,
+            "doubts": tables.doubts,
+            "rows": tables.rows,
         }
+        return {name: column[order] for name, column in columns.items()}
 
     @classmethod
-    def from_arrays(
-        cls, arrays: dict[str, NDArray[np.generic]], rules: SearchRules, documents_expected: int = 0
-    ) -> DirectedIndex:
-        """The index whose content is `arrays`, as `arrays()` gave it."""
+    def from_arrays(cls, arrays: dict[str, NDArray[np.generic]], rules: SearchRules) -> DirectedIndex:
+        """Return the index whose content is `arrays`, as `arrays()` gave it."""
         held = _columns(arrays["fingerprints"], arrays["doubts"])
         rows = rows_of(arrays["rows"], len(held[0]))
-        index = cls(rules, max(documents_expected, len(rows)))
+        index = cls(rules, len(rows))
         index.tables.load(held, rows)
         return index
-
-    def check(self) -> None:
-        """Assert the invariants: each fingerprint stands where each table looks for it, and nothing else does."""
-        self.tables.check()
 
     def warm_up(self) -> None:
         """Compile, or load from the cache, what `judge` runs. Some seconds the first time, else a fraction of one."""

@@ -58,7 +58,7 @@ class Deletion(NamedTuple):
 
 def derive_doc_id(url: str, fetched_at_ms: int) -> str:
     """
-    The doc_id of a capture that brings none: 32 hex digits of XXH3-128 over the URL and the time.
+    Return the doc_id of a capture that brings none: 32 hex digits of XXH3-128 over the URL and the time.
 
     Cost: O(len(url)).
 

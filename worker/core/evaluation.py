@@ -133,7 +133,7 @@ def measure(batch: FingerprintBatch, pairs: Pairs, rules: SearchRules) -> Measur
 
 
 def _rank(differ: int, doubts: int, rules: SearchRules) -> int:
-    """The place of the first pattern that one of the blocks differs by."""
+    """Return the place of the first pattern that one of the blocks differs by."""
     ranks = [NO_RANK]
     for runs in rules.runs:
         found = patterns(block_of(doubts, runs), sum(width for _, width in runs), PATTERNS_MAX)
@@ -178,7 +178,7 @@ def looks(differ: NDArray[np.uint64], one: NDArray[np.uint64], other: NDArray[np
 
 def groups(pairs: Pairs, documents: int) -> NDArray[np.int64]:
     """
-    The group of each pair: documents joined by pairs that are the same are one group; a pair is of its first one's.
+    Return the group of each pair, that of its first document. Pairs that are the same join documents to groups.
 
     Pairs of one group are not independent: a page in ten versions makes 45 pairs, and one answer.
 
@@ -232,7 +232,7 @@ def _measures(cells: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def shingle_set(text: str) -> frozenset[int]:
-    """The hashes of the distinct shingles of three tokens; of a shorter text, of all its tokens as one."""
+    """Return the hashes of the distinct shingles of three tokens; of a shorter text, of all its tokens as one."""
     words = [token_hash(token) for token in tokens(text)]
     if len(words) < SHINGLE_WIDTH:
         return frozenset([shingle_hash(words)] if words else [])
@@ -241,7 +241,7 @@ def shingle_set(text: str) -> frozenset[int]:
 
 def exact_jaccard(one: frozenset[int], other: frozenset[int]) -> float:
     """
-    The share of shingles that both texts have; of two empty texts 0.
+    Return the share of shingles that both texts have; of two empty texts 0.
 
     >>> exact_jaccard(shingle_set("a b c d"), shingle_set("a b c e"))
     0.3333333333333333

@@ -33,11 +33,11 @@ from worker.core.kernels.exact import (
     set_rows,
     split,
 )
+from worker.core.row_index import column_of, rows_of
 from worker.core.tables.columns import MappedColumn
 
 __all__ = ["ExactTable"]
 
-ROW_MAX = 2**32 - 1
 _DEPTH_MAX = 28
 _LOADED = LIMIT * 3 // 4  # keys a segment when a whole table is loaded: chance makes some fuller
 _POOR = LIMIT // 4  # below it a segment looks for a neighbour to join
@@ -84,14 +84,14 @@ class ExactTable:
         return segments + sum(column.nbytes for column in columns) + 200 * self._more_rows
 
     def find(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The smallest row of each key, or -1."""
-        keys = _keys(keys)
+        """Return the smallest row of each key, or -1."""
+        keys = column_of(keys, "key")
         found = np.empty(len(keys), np.int64)
         find(self._memory(), self._way(), keys, found)
         return found
 
     def find_all(self, key: int) -> list[int]:
-        """Every row of the key, ascending."""
+        """Return every row of the key, ascending."""
         smallest = int(self.find(np.array([key], np.uint64))[0])
         return [] if smallest < 0 else [smallest, *self._more.get(key, ())]
 
@@ -103,7 +103,7 @@ class ExactTable:
             ValueError: columns of different lengths, keys of another type, or a row that 32 bits do not hold.
         Cost: O(new), and a segment cut in two (some 50 µs) every 1,000 keys; O(log n) for the n-th row of one key.
         """
-        keys, rows = _keys(keys), _rows(rows, len(keys))
+        keys, rows = column_of(keys, "key"), rows_of(rows, len(keys), "key")
         met = np.zeros(len(keys), np.bool_)
         at = 0
         while True:
@@ -130,8 +130,8 @@ class ExactTable:
         return bool(self.delete_many(np.array([key], np.uint64), np.array([row], np.uint32))[0])
 
     def delete_many(self, keys: NDArray[np.uint64], rows: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """Take rows out; tells for each whether it was there under its key. Memory is given back."""
-        keys, rows = _keys(keys), _rows(rows, len(keys))
+        """Take rows out; return for each whether it was there under its key. Memory is given back."""
+        keys, rows = column_of(keys, "key"), rows_of(rows, len(keys), "key")
         done = np.zeros(len(keys), np.bool_)
         plain = np.ones(len(keys), np.bool_)
         if self._more:
@@ -193,7 +193,7 @@ class ExactTable:
         return copy, copy.view(np.uint32)
 
     def _entries(self, segment: int) -> slice:
-        """The entries of the directory that lead to a segment."""
+        """Return the entries of the directory that lead to a segment."""
         shift = self._depth - int(self._depths[segment])
         first = int(self._prefixes[segment]) << shift
         return slice(first, first + (1 << shift))
@@ -232,7 +232,7 @@ class ExactTable:
             self._directory[self._entries(high)] = high
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """The content as two columns, by row, then key. Cost: O(n), and the sort."""
+        """Return the content as two columns, by row, then key. Cost: O(n), and the sort."""
         count = len(self) - self._more_rows
         keys, rows = np.empty(count, np.uint64), np.empty(count, np.uint32)
         gather(self._memory(), self._segments, keys, rows)
@@ -245,7 +245,7 @@ class ExactTable:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], seed: int | None = None) -> ExactTable:
-        """The table whose content is `arrays`, as `arrays()` gave it. Cost: that of one insertion of all."""
+        """Return the table whose content is `arrays`, as `arrays()` gave it. Cost: that of one insertion of all."""
         table = cls(len(arrays["keys"]), seed)
         table.insert(arrays["keys"].astype(np.uint64, copy=False), arrays["rows"].astype(np.uint32, copy=False))
         return table
@@ -267,17 +267,3 @@ class ExactTable:
         assert (self.find(content["keys"]) >= 0).all()
         for key, further in self._more.items():
             assert further and self.find_all(key) == sorted(self.find_all(key))
-
-
-def _keys(keys: NDArray[np.generic]) -> NDArray[np.uint64]:
-    if keys.ndim != 1 or (len(keys) and keys.dtype != np.uint64):
-        raise ValueError(f"keys are one column of uint64, got {keys.dtype} of shape {keys.shape}: bits would be lost")
-    return np.ascontiguousarray(keys, np.uint64)
-
-
-def _rows(rows: NDArray[np.generic], count: int) -> NDArray[np.uint32]:
-    if len(rows) != count:
-        raise ValueError(f"one row for each key, got {count} keys and {len(rows)} rows")
-    if rows.dtype != np.uint32 and len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) <= ROW_MAX:
-        raise ValueError(f"rows must be 0 to {ROW_MAX}, got {rows.min()} to {rows.max()}")
-    return np.ascontiguousarray(rows, np.uint32)

@@ -99,7 +99,7 @@ def extract(document: Document, text_characters_max: int = TEXT_CHARACTERS_MAX) 
 
 
 def _content_of_bytes(body: bytes, document: Document) -> Content | Skipped:
-    """The content type says what bytes are, the content where that says nothing."""
+    """Read bytes as what the content type says, or else their beginning."""
     from resiliparse.parse.encoding import detect_mime  # noqa: PLC0415
 
     declared = _media_type(document.content_type)

@@ -80,7 +80,7 @@ class Fingerprinter:
 
     def one(self, text: str, language: str | None = None) -> int:
         """
-        The fingerprint of one text, an integer in [0, 2**bits). 0 is a fingerprint too; of an empty text it is 0.
+        Return the fingerprint of one text, an integer in [0, 2**bits). 0 is one, too; that of an empty text is 0.
 
         Cost: O(len(text)).
         """
@@ -95,7 +95,7 @@ class Fingerprinter:
 
     def many(self, texts: Sequence[str], languages: Sequence[str | None] | None = None) -> NDArray[np.uint64]:
         """
-        The fingerprints of many texts.
+        Return the fingerprints of many texts.
 
         Args:
             languages: of each text, or None.
@@ -110,7 +110,7 @@ class Fingerprinter:
 
     def batch(self, texts: Sequence[str], languages: Sequence[str | None] | None = None) -> FingerprintBatch:
         """
-        The fingerprints of many texts, with features, digests and kinds.
+        Return the fingerprints of many texts, with features, digests and kinds.
 
         Raises:
             ValueError: not as many languages as texts.
@@ -123,7 +123,7 @@ class Fingerprinter:
         self, documents: Sequence[Mapping[str, str]], languages: Sequence[str | None] | None = None
     ) -> FingerprintBatch:
         """
-        The fingerprints of documents in fields: title, headings, body; `parameters.fields` names and weighs them.
+        Return the fingerprints of documents in fields (title, headings, body), which `parameters.fields` weighs.
 
         Args:
             documents: field -> text; a field that one lacks is empty.
@@ -167,7 +167,7 @@ class Fingerprinter:
 
     def packed(self, texts: Texts, languages: Sequence[str | None] | None = None) -> FingerprintBatch:
         """
-        The fingerprints of texts that are packed already, as `pages.extract_pages` packs them.
+        Return the fingerprints of texts that are packed already, as `pages.extract_pages` packs them.
 
         Args:
             texts: with `parameters.fields` the fields of each document side by side, in their order; its spans' LIST
@@ -190,7 +190,7 @@ class Fingerprinter:
 
     def of_features(self, features: Mapping[str, int] | Mapping[int, int]) -> int:
         """
-        The fingerprint of weighted features of one's own, in place of shingles.
+        Return the fingerprint of weighted features of one's own, in place of shingles.
 
         Args:
             features: feature -> weight (a whole number, 1 or more). A feature is a 64-bit hash, or text, whose hash is
@@ -209,7 +209,7 @@ class Fingerprinter:
 
     def features(self, text: str, language: str | None = None) -> list[Feature]:
         """
-        What the fingerprint of a text is made of: each distinct shingle with its hash, weight and occurrences.
+        Return what the fingerprint of a text is made of: each distinct shingle with its hash, weight and occurrences.
 
         Cost: about 1 µs a character; for people, not for the pipeline.
         """

@@ -33,7 +33,7 @@ Vote = tuple[int, int]  # bits over `languages()`, points for each
 
 def detect(text: str) -> str | None:
     """
-    The ISO 639-1 code of a text's language, or None when its beginning has too few function words to tell.
+    Return the ISO 639-1 code of a text's language, or None when its beginning has too few function words to tell.
 
     Cost: about 1 µs a character of the first 32,768. The fingerprint has the tokens already and calls `elect`.
 
@@ -49,7 +49,7 @@ def detect(text: str) -> str | None:
 
 def elect(words: Iterable[str]) -> str | None:
     """
-    The language for which these tokens vote, the first `TOKENS_MAX` of them, or None when none has `POINTS_MIN`.
+    Return the language for which these tokens vote, the first `TOKENS_MAX` of them, or None when none has `POINTS_MIN`.
 
     Args:
         words: tokens as `tokens.tokens` gives them.

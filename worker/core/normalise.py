@@ -19,7 +19,7 @@ _S_COUNT = _L_COUNT * _V_COUNT * _T_COUNT
 
 def nfc(text: str) -> str:
     """
-    The text in normalisation form C of the table's Unicode version.
+    Return the text in normalisation form C of the table's Unicode version.
 
     Code points that the table does not know stand as they are.
 
@@ -33,7 +33,7 @@ def nfc(text: str) -> str:
 
 
 def decompose(codes: map[int] | list[int], table: UnicodeTable) -> list[int]:
-    """Every code point replaced by its full canonical decomposition."""
+    """Replace every code point by its full canonical decomposition."""
     out: list[int] = []
     for code in codes:
         if 0 <= code - _S < _S_COUNT:
@@ -63,7 +63,7 @@ def canonical_order(codes: list[int], table: UnicodeTable) -> list[int]:
 
 
 def compose(codes: list[int], table: UnicodeTable) -> list[int]:
-    """Every starter joined with the marks that it composes with, unless another mark of equal class stands between."""
+    """Join every starter with the marks that it composes with, unless another mark of equal class stands between."""
     out: list[int] = []
     starter = -1  # place in `out` of the last starter
     blocking = 0  # combining class of what stands between the starter and the next code point
@@ -83,7 +83,7 @@ def compose(codes: list[int], table: UnicodeTable) -> list[int]:
 
 
 def _pair(first: int, second: int, table: UnicodeTable) -> int | None:
-    """The one code point that two compose to, or None."""
+    """Return the one code point that two compose to, or None."""
     if 0 <= first - _L < _L_COUNT and 0 <= second - _V < _V_COUNT:
         return _S + ((first - _L) * _V_COUNT + second - _V) * _T_COUNT
     if 0 <= first - _S < _S_COUNT and (first - _S) % _T_COUNT == 0 and 0 < second - _T < _T_COUNT:

@@ -84,13 +84,13 @@ class Permutation:
         return "".join(labels[: self.leading]) + "|" + "".join(labels[self.leading :])
 
     def flips(self) -> list[int]:
-        """What to xor a fingerprint with for each prefix to probe: fewest bits first, 0 is the first."""
+        """Return what to xor a fingerprint with for each prefix to probe: fewest bits first, 0 is the first."""
         bits = [1 << bit for bit in range(BITS) if self.mask >> bit & 1]
         return [sum(chosen) for count in range(self.radius + 1) for chosen in combinations(bits, count)]
 
     def apply(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """
-        The fingerprints with their bits in this order of blocks, the leading ones most significant.
+        Return the fingerprints with their bits in this order of blocks, the leading ones most significant.
 
         >>> hex(permuted(3, 4).permutations[1].apply(np.array([0x1111222233334444], dtype=np.uint64))[0])
         '0x2222111133334444'
@@ -102,7 +102,7 @@ class Permutation:
         return permuted_
 
     def draw(self) -> str:
-        """The 64 bits, most significant first: a letter where the bit keys the table, a dot where it does not."""
+        """Draw the 64 bits, most significant first: a letter where the bit keys the table, a dot where it does not."""
         return _draw(self.blocks[: self.leading])
 
 
@@ -120,13 +120,13 @@ class Layout:
         return sum(permutation.probes for permutation in self.permutations)
 
     def covers(self, difference: int) -> bool:
-        """Whether two fingerprints whose xor is `difference` meet in a probed prefix of some table."""
+        """Return whether two fingerprints whose xor is `difference` meet in a probed prefix of some table."""
         return any((difference & table.mask).bit_count() <= table.radius for table in self.permutations)
 
 
 def split_bits(blocks: int, bits: int = BITS) -> tuple[int, ...]:
     """
-    The widths of so many blocks, as even as they can be, the wider ones first.
+    Return the widths of so many blocks, as even as they can be, the wider ones first.
 
     >>> split_bits(6)
     (11, 11, 11, 11, 10, 10)

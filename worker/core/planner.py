@@ -107,7 +107,7 @@ class DirectedPlan(NamedTuple):
 
 
 def layouts(max_distance: int) -> list[Layout]:
-    """The layouts worth considering for a distance: Manku's, and few tables with neighbouring prefixes."""
+    """Return the layouts worth considering for a distance: Manku's, and few tables with neighbouring prefixes."""
     found = [permuted(max_distance, blocks) for blocks in range(max_distance + 1, BLOCKS_MAX + 1)]
     found += [probed(max_distance, blocks) for blocks in range(2, max_distance + 1)]
     if 1 <= max_distance <= 3:
@@ -117,7 +117,7 @@ def layouts(max_distance: int) -> list[Layout]:
 
 def estimate(layout: Layout, documents: int, machine_bytes: float | None = None) -> Plan:
     """
-    What a layout costs for so many documents, random fingerprints assumed.
+    Return what a layout costs for so many documents, random fingerprints assumed.
 
     Over as many machines as it takes when one may give no more than `machine_bytes`.
 
@@ -155,7 +155,7 @@ def _estimate(layout: Layout, documents: int, machines: int) -> Plan:
 
 def plan(documents: int, max_distance: int, memory_bytes: float | None = None) -> list[Plan]:
     """
-    Every layout worth considering with its cost, the one to take first.
+    Return every layout worth considering with its cost, the one to take first.
 
     That is the fastest one of those that take the fewest machines.
 
@@ -177,7 +177,7 @@ def plan(documents: int, max_distance: int, memory_bytes: float | None = None) -
 
 
 def choose(max_distance: int, documents_expected: int = 0, layout: Layout | None = None) -> Choice:
-    """The choice for an index that is told no more than this."""
+    """Return the choice for an index that is told no more than this."""
     documents = documents_expected or EXPECTED_DEFAULT
     return estimate(layout or _fastest(documents, max_distance), documents).choice
 
@@ -188,7 +188,7 @@ def _fastest(documents: int, max_distance: int) -> Layout:
 
 
 def _filter_passes(max_distance: int) -> float:
-    """The share of unrelated fingerprints whose 32-bit filters differ in at most `max_distance` bits."""
+    """Return the share of unrelated fingerprints whose 32-bit filters differ in at most `max_distance` bits."""
     ways, total = 1, 1
     for bits in range(1, max_distance + 1):
         ways = ways * (32 - bits + 1) // bits
@@ -206,7 +206,7 @@ def bucket_bits(rules: SearchRules, documents_expected: int) -> int:
 
 def plan_directed(documents: int, memory_bytes: float | None = None) -> list[DirectedPlan]:
     """
-    The rules worth considering with their costs, the ones to take first.
+    Return the rules worth considering with their costs, the ones to take first.
 
     Raises:
         ValueError: documents or memory out of bounds.
@@ -223,7 +223,7 @@ def plan_directed(documents: int, memory_bytes: float | None = None) -> list[Dir
 
 def estimate_directed(rules: SearchRules, documents: int, machine_bytes: float | None = None) -> DirectedPlan:
     """
-    What directed search costs for so many documents; a machine may hold a share of them.
+    Return what directed search costs for so many documents; a machine may hold a share of them.
 
     >>> round(estimate_directed(SearchRules(), 10_000_000).scanned)
     9766

@@ -128,7 +128,7 @@ def _between(name: str, value: int, low: int, high: int) -> None:
 
 def block_of(fingerprint: int, runs: Iterable[tuple[int, int]]) -> int:
     """
-    The bits of one block side by side, its lowest run lowest.
+    Return the bits of one block side by side, its lowest run lowest.
 
     >>> hex(block_of(0x5432_1000_0000_8765, ((0, 16), (52, 12))))
     '0x5438765'
@@ -142,7 +142,7 @@ def block_of(fingerprint: int, runs: Iterable[tuple[int, int]]) -> int:
 
 def patterns(doubts: int, width: int, count: int) -> list[int]:
     """
-    The `count` likeliest differences of a block of `width` bits from those of its duplicates; fewer if there are fewer.
+    Return the `count` likeliest differences, at most, of a block of `width` bits from those of its duplicates.
 
     None, then the doubtful bits one, two, three at a time, each sure bit, four doubtful ones, a sure and a doubtful
     one (measured on labelled web documents); of one kind by the number that their sure bits make, then their doubtful.
@@ -161,7 +161,7 @@ def patterns(doubts: int, width: int, count: int) -> list[int]:
 
 def look(fingerprint: int, doubts: int, other: int, other_doubts: int) -> int:
     """
-    How alike two documents' tallies are, in thousandths, as far as signs and doubts tell: floor(1000 * cosine).
+    Return how alike two documents' tallies are, in thousandths, as far as signs and doubts tell: floor(1000 * cosine).
 
     A sure position counts +6 or -6, by its sign, a doubtful one +1 or -1. 0 where the cosine is negative.
 
@@ -180,7 +180,7 @@ def look(fingerprint: int, doubts: int, other: int, other_doubts: int) -> int:
 
 def best(rules: SearchRules, fingerprint: int, doubts: int, originals: Sequence[Original]) -> tuple[int, int, int]:
     """
-    The original that a document duplicates, as (row, distance, look); (-1, 255, 0) for none. Exact rules: look 0.
+    Return the original of a document, as (row, distance, look); (-1, 255, 0) for none. Exact rules: look 0.
 
     Args:
         originals: (row, fingerprint, doubts) of each, in any order.
@@ -204,7 +204,7 @@ def best(rules: SearchRules, fingerprint: int, doubts: int, originals: Sequence[
 
 
 def _found(rules: SearchRules, fingerprint: int, doubts: int, originals: Sequence[Original]) -> set[Original]:
-    """The originals that stand among the first of a prefix that is looked up."""
+    """Return the originals that stand among the first of a prefix that is looked up."""
     found: set[Original] = set()
     for runs in rules.runs:
         own, width = block_of(fingerprint, runs), sum(width for _, width in runs)

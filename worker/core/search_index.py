@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from worker.core.chance import SMALL
 from worker.core.directed_index import DirectedIndex
-from worker.core.index import Judgement, PermutedIndex
+from worker.core.index import PermutedIndex
+from worker.core.row_index import Judgement
 from worker.core.search import SearchRules
 
 __all__ = ["SearchIndex", "index_from_arrays", "new_index"]
@@ -36,7 +37,7 @@ class SearchIndex(Protocol):
         """Take rows out."""
 
     def renumber(self, rows: NDArray[np.uint32]) -> None:
-        """Return those that were indexed last these rows."""
+        """Put these rows in place of those that were indexed last."""
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Copy the content as columns in row order."""

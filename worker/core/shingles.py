@@ -43,7 +43,7 @@ def token_hash(token: str) -> int:
 
 def finish(value: int) -> int:
     """
-    The finishing mix of MurmurHash3: every bit of the value moves every bit of the result.
+    Return the finishing mix of MurmurHash3: every bit of the value moves every bit of the result.
 
     >>> finish(0), hex(finish(1))
     (0, '0xb456bcfc34c2cb2c')
@@ -70,7 +70,7 @@ def shingle_hash(hashes: Sequence[int]) -> int:
 
 def occurrences_weight(occurrences: int, term_frequency: str) -> int:
     """
-    What n occurrences of a shingle count: "one" 1, "tf" n, "log" 1 + floor(log2 n).
+    Return what n occurrences of a shingle count: "one" 1, "tf" n, "log" 1 + floor(log2 n).
 
     The logarithm is a whole number, so that every machine agrees on it.
 
@@ -84,7 +84,7 @@ def occurrences_weight(occurrences: int, term_frequency: str) -> int:
 
 def features(tokens: Sequence[str], parameters: Parameters, stopwords: Collection[str]) -> list[Feature]:
     """
-    The features of a text of `tokens_min` tokens or more, in order of first occurrence; those of weight 0 are left out.
+    Return the features of a text of `tokens_min` tokens or more, those of weight 0 left out, by first occurrence.
 
     With unanchored weight 0 and fewer anchored shingles than `shingles_min`, every shingle counts as anchored: a
     fingerprint of three phrases would say nothing of the rest.

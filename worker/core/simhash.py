@@ -68,7 +68,7 @@ def fold(features: Iterable[tuple[int, int]], bits: int = 64) -> int:
 
 def tally(features: Iterable[tuple[int, int]], bits: int = 64) -> list[int]:
     """
-    The sums whose signs are the fingerprint: for each bit the weights of features that have it, less all others.
+    Return the sums whose signs are the fingerprint: for each bit the weights of features that have it, less all others.
 
     Args and errors are those of `fold`.
 
@@ -91,7 +91,7 @@ def tally(features: Iterable[tuple[int, int]], bits: int = 64) -> list[int]:
 
 def signs(sums: Sequence[int]) -> int:
     """
-    The fingerprint of a tally: bit i is 1 where sum i is above 0.
+    Return the fingerprint of a tally: bit i is 1 where sum i is above 0.
 
     >>> signs([5, 0, -5, 1])
     9
@@ -101,7 +101,7 @@ def signs(sums: Sequence[int]) -> int:
 
 def doubts(sums: Sequence[int]) -> int:
     """
-    The doubt bits of a tally: bit i is 1 when sum i is so near zero that a small edit may change its sign.
+    Return the doubt bits of a tally: bit i is 1 when sum i is so near zero that a small edit may change its sign.
 
     Near is below 0.35 of the root mean square of all sums, in whole numbers: 400 n s_i^2 < 49 (s_1^2 + ... + s_n^2),
     where each s is its absolute value without the low bits that the largest has beyond 24. A tie is no doubt.
@@ -150,7 +150,7 @@ def fold_columns(hashes: Sequence[int], weights: Sequence[int], bits: int = 64) 
 
 def packed_signs(tallies: NDArray[np.int64], bits: int) -> NDArray[np.uint64]:
     """
-    The fingerprints of sums: bit i is 1 where the sum of bit i is above 0.
+    Return the fingerprints of sums: bit i is 1 where the sum of bit i is above 0.
 
     Args:
         tallies: [n, bits or more].
@@ -180,7 +180,7 @@ def _packed(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
 
 def hamming_distance(a: int, b: int) -> int:
     """
-    The bits in which two fingerprints differ.
+    Return the bits in which two fingerprints differ.
 
     Cost: O(1).
 
@@ -192,7 +192,7 @@ def hamming_distance(a: int, b: int) -> int:
 
 def similarity(a: int, b: int, bits: int = 64) -> float:
     """
-    The share of equal bits: 1 for equal fingerprints, about 0.5 for unrelated texts.
+    Return the share of equal bits: 1 for equal fingerprints, about 0.5 for unrelated texts.
 
     Raises:
         ValueError: a fingerprint has more bits than `bits`.

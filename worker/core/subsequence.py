@@ -27,7 +27,7 @@ class Step(NamedTuple):
 
 def common_length(first: Sequence[str], second: Sequence[str]) -> int:
     """
-    The length of the longest common subsequence.
+    Return the length of the longest common subsequence.
 
     Cost: O(n · m / 64) time, O(n²) bits of memory for n tokens without their common beginning and end.
 
@@ -44,7 +44,7 @@ def common_length(first: Sequence[str], second: Sequence[str]) -> int:
 
 def steps(first: Sequence[str], second: Sequence[str]) -> Iterator[Step]:
     """
-    The runs that take one list to the other; the equal ones together are a longest common subsequence.
+    Yield the runs that take one list to the other; the equal ones together are a longest common subsequence.
 
     Cost: as `common_length`, and n · m bits.
 
@@ -68,12 +68,12 @@ def steps(first: Sequence[str], second: Sequence[str]) -> Iterator[Step]:
 
 
 def _runs(equal: list[str], removed: list[str], added: list[str]) -> Iterator[Step]:
-    """The steps that are not empty, what is removed before what is added."""
+    """Yield the steps that are not empty, what is removed before what is added."""
     yield from (one for one in (Step("equal", equal), Step("removed", removed), Step("added", added)) if one.tokens)
 
 
 def _ends(first: Sequence[str], second: Sequence[str]) -> tuple[int, int]:
-    """How many tokens are equal at the beginning, and of the rest at the end."""
+    """Return how many tokens are equal at the beginning, and of the rest at the end."""
     shorter = min(len(first), len(second))
     head = 0
     while head < shorter and first[head] == second[head]:
@@ -85,7 +85,7 @@ def _ends(first: Sequence[str], second: Sequence[str]) -> tuple[int, int]:
 
 
 def _rows(first: Sequence[str], second: Sequence[str]) -> Iterator[int]:
-    """The row after each token of the second list."""
+    """Yield the row after each token of the second list."""
     places: dict[str, int] = {}
     for position, token in enumerate(first):
         places[token] = places.get(token, 0) | 1 << position
@@ -98,7 +98,7 @@ def _rows(first: Sequence[str], second: Sequence[str]) -> Iterator[int]:
 
 
 def _backwards(first: Sequence[str], second: Sequence[str]) -> list[tuple[Literal["equal", "removed", "added"], str]]:
-    """The steps from the end to the beginning, a token each."""
+    """Return the steps from the end to the beginning, a token each."""
     rows = list(_rows(first, second))
     found: list[tuple[Literal["equal", "removed", "added"], str]] = []
     i, j = len(first), len(second)

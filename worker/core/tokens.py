@@ -34,7 +34,7 @@ IDENTIFIER_MIN = 16  # characters of a mixed token: longer than the words of mos
 
 def tokens(text: str, unit: Literal["word", "character"] = "word") -> list[str]:
     """
-    The tokens of a text, folded, in order.
+    Return the tokens of a text, folded, in order.
 
     Args:
         text: any string; lone surrogates and code points younger than the table separate.
@@ -71,7 +71,7 @@ def _columns(unit: Literal["word", "character"]) -> tuple[NDArray[np.uint8], NDA
 
 def masked(token: str, numbers: bool, identifiers: bool) -> str:
     """
-    The token, or MASK when it is volatile: changed by the clock or the visitor instead of by an author.
+    Return the token, or MASK when it is volatile: changed by the clock or the visitor instead of by an author.
 
     Args:
         numbers: mask a token of which half the characters or more are digits: numbers, and parts of dates and times.

@@ -44,7 +44,7 @@ class Trial(NamedTuple):
 
 
 def variants(base: Parameters) -> Iterator[tuple[str, Parameters]]:
-    """The parameters given, then each with one thing changed."""
+    """Yield the parameters given, then each with one thing changed."""
     yield "", base
     for weight in (1, 2, 6):
         yield f"anchored_weight {weight}", replace(base, anchored_weight=weight)
@@ -107,7 +107,7 @@ def trials(
 
 def frontier(tried: Sequence[Trial], false_positives_max: float, documents: int) -> list[Trial]:
     """
-    The trials within the bounds that no other beats: from the most recall down to the fewest false positives.
+    Return the trials within the bounds that no other beats: from the most recall down to the fewest false positives.
 
     Within the bounds are at most `false_positives_max` of the pairs that are not the same, and, with so many originals
     that are unrelated, CHANCE_MAX false matches a query. Of equal trials the cheapest search stands for

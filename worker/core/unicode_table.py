@@ -101,7 +101,7 @@ def unicode_table() -> UnicodeTable:
 
 def token_kinds(unit: Literal["word", "character"]) -> NDArray[np.uint8]:
     """
-    What each code point is to a token of this unit: SEPARATOR, WORD, CHARACTER, CHARACTER_MARK or IGNORED.
+    Return what each code point is to a token of this unit: SEPARATOR, WORD, CHARACTER, CHARACTER_MARK or IGNORED.
 
     In words the marks of scripts with spaces are letters like others; as characters those letters stand alone.
 

@@ -345,7 +345,7 @@ class OriginalStore:
         return old
 
     def columns(self) -> dict[str, Column[Any]]:
-        """The numbers kept by row, by their names in `BY_ROW`, beside the texts and times of `originals`."""
+        """Return the numbers kept by row, by their names in `BY_ROW`, beside the texts and times of `originals`."""
         return {name: column for name in BY_ROW if (column := getattr(self, name)) is not None}
 
     @property

@@ -115,30 +115,30 @@ class Originals:
         return self._doc_ids, self._urls
 
     def get(self, row: int) -> Original:
-        """The original of this row. Raises IndexError where there is none, or none any more."""
+        """Return the original of this row. Raises IndexError where there is none, or none any more."""
         if not self.first <= row < len(self):
             raise IndexError(f"row {row} of {len(self)} originals, of which the first {self.first} are forgotten")
         doc_id, url = (texts.get(row).decode("utf-8", "surrogatepass") for texts in self._texts())
         return Original(doc_id, url, self._times[row])
 
     def doc_id(self, row: int) -> bytes:
-        """The doc_id of this row, as UTF-8."""
+        """Return the doc_id of this row, as UTF-8."""
         return self._doc_ids.get(row)
 
     def url(self, row: int) -> bytes:
-        """The URL of this row, as UTF-8."""
+        """Return the URL of this row, as UTF-8."""
         return self._urls.get(row)
 
     def between(self, first: int, stop: int) -> tuple[NDArray[np.int64], Texts, Texts]:
-        """The fetch times, doc_ids and URLs of rows [first, stop)."""
+        """Return the fetch times, doc_ids and URLs of rows [first, stop)."""
         return self._times.slice(first, stop), self._doc_ids.between(first, stop), self._urls.between(first, stop)
 
     def times(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The fetch times of these rows."""
+        """Return the fetch times of these rows."""
         return self._times.take(rows)
 
     def texts(self, rows: NDArray[np.int64]) -> tuple[Texts, Texts]:
-        """The doc_ids and the URLs of these rows, as columns of their own. Cost: some 0.5 µs a row."""
+        """Return the doc_ids and the URLs of these rows, as columns of their own. Cost: some 0.5 µs a row."""
         return self._doc_ids.gather(rows), self._urls.gather(rows)
 
     def forget(self, row: int) -> None:
@@ -169,7 +169,7 @@ class Originals:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], firsts: Sequence[int] = (0, 0, 0)) -> Originals:
         """
-        The originals whose columns are `arrays` by the names of `pieces`, and begin at `firsts`.
+        Return the originals whose columns are `arrays` by the names of `pieces`, and begin at `firsts`.
 
         It refers to the arrays, and writes nowhere.
         """

@@ -25,7 +25,7 @@ def _split(value: Any) -> Any:
 
 @lru_cache(maxsize=8)
 def _own_words(path: Path) -> frozenset[str]:
-    """The words of a user's list, read once a process."""
+    """Return the words of a user's list, read once a process."""
     try:
         return stopwords.load_stopwords(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -41,7 +41,7 @@ _LETTERS = frozenset("bcdfghijklmnpqrstx")
 @cache
 def languages() -> tuple[str, ...]:
     """
-    The ISO 639-1 codes of the languages that have a list, sorted.
+    Return the ISO 639-1 codes of the languages that have a list, sorted.
 
     Cost: reads the names of the package's files once.
 
@@ -53,7 +53,7 @@ def languages() -> tuple[str, ...]:
 
 def language_code(language: str | None) -> str | None:
     """
-    The code under which `stopwords` has a list for this language tag, or None when it has none.
+    Return the code under which `stopwords` has a list for this language tag, or None when it has none.
 
     Case, region and script do not matter ("pt-BR", "zh_Hans"); three-letter codes, replaced codes and the languages
     that share a list are mapped ("deu", "iw", "nb").
@@ -71,7 +71,7 @@ def language_code(language: str | None) -> str | None:
 
 def stopwords(language: str | None) -> frozenset[str]:
     """
-    The function words of a language; when it is None or has no list, the union.
+    Return the function words of a language; when it is None or has no list, the union.
 
     The union is every list together, without the words that are advertising in any language and without single Latin
     letters: of the shingles of English advertisements it anchors 19 %, the English list 18 %, the plain union 42 %.
@@ -153,7 +153,7 @@ def digest(words: frozenset[str]) -> str:
 @cache
 def advertising(language: str | None = None) -> frozenset[str]:
     """
-    The words of menus and advertisements of a language, or of all languages; they anchor nothing.
+    Return the words of menus and advertisements of a language, or of all languages; they anchor nothing.
 
     Cost: O(1) after the first call.
 

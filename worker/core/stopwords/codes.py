@@ -26,7 +26,7 @@ _MAPPED = _pairs(_THREE_LETTERS) | _pairs(_SHARED)
 
 def primary_code(language: str) -> str:
     """
-    The two-letter code of a language tag's first subtag, or that subtag itself when no mapping is known.
+    Return the two-letter code of a language tag's first subtag, or that subtag itself when no mapping is known.
 
     Cost: O(1).
 

@@ -178,7 +178,7 @@ class Tables(Slots):
 
 def _factor(mask: int) -> int:
     """
-    What takes the masked bits to the top of a product: by shifting when they are a run, else by hashing.
+    Return what takes the masked bits to the top of a product: by shifting when they are a run, else by hashing.
 
     Shifted ones keep their differences: neighbouring prefixes are neighbouring buckets, as `FLIPPED` needs them.
     """

@@ -102,7 +102,7 @@ class DirectedTables(Slots):
 
 def _pieces(runs: tuple[tuple[int, int], ...]) -> list[tuple[int, int, int]]:
     """
-    What takes the runs of a block to the top, the last topmost, and the others below: (right, mask, left) of each.
+    Return what takes a block's runs to the top, the last topmost, and the other bits below: (right, mask, left) each.
 
     >>> _pieces(((16, 16),))
     [(16, 65535, 48), (32, 4294967295, 16), (0, 65535, 0)]

@@ -123,7 +123,7 @@ class Slots(ABC):
 
     @abstractmethod
     def _buckets(self, table: int, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The buckets of fingerprints within a table."""
+        """Return the buckets of fingerprints within a table."""
 
     def _on_growth(self, documents: int) -> None:  # noqa: B027  # most have nothing to do
         """Adapt to the number held."""

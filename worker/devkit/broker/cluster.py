@@ -44,7 +44,7 @@ def prepare(*, repository: str | None = None, advance: jar_files.Advance = lambd
 
 
 def default_data() -> Path:
-    """Where `neardup broker start` keeps its data."""
+    """Return where `neardup broker start` keeps its data."""
     return platformdirs.user_data_path("neardup") / "kafka"
 
 
@@ -122,7 +122,7 @@ class EmbeddedKafka:
         return self._layout.relayed_bootstrap if self._layout else ""
 
     def extra_bootstrap(self, listener: str) -> str:
-        """The addresses of one of the further listeners."""
+        """Return the addresses of one of the further listeners."""
         return self._layout.extra_bootstrap(listener) if self._layout else ""
 
     @property
@@ -212,7 +212,7 @@ class EmbeddedKafka:
         self._node(node).resume()
 
     def states(self) -> list[NodeState]:
-        """What each node does now."""
+        """Return what each node does now."""
         return [state_of(node) for node in self._nodes.values()]
 
     def _dismiss_guard(self) -> None:

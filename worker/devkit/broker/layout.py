@@ -79,7 +79,7 @@ class Layout:
 
     @classmethod
     def load(cls, path: Path) -> Layout | None:
-        """The saved layout, or None where there is none that can be read."""
+        """Return the saved layout, or None where there is none that can be read."""
         try:
             ports = json.loads(path.read_text(encoding="utf-8"))
             return cls(tuple(map(int, ports["client_ports"])), tuple(map(int, ports["controller_ports"])))
@@ -133,7 +133,7 @@ def lay_out(nodes: int, port: int, *, relayed: bool = False, extras: Extras = NO
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on this loopback port now."""
+    """Return whether a server could listen on this loopback port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(
             socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
@@ -161,7 +161,7 @@ def _free_ports(count: int, taken: Collection[int] = ()) -> list[int]:
 
 def server_properties(layout: Layout, node: int, log_directory: Path) -> str:
     """
-    The settings of one node: broker and controller in one process, small, loopback only, 8 MiB messages.
+    Return the settings of one node: broker and controller in one process, small, loopback only, 8 MiB messages.
 
     Internal topics and new topics have three replicas, two of them in sync, on three nodes; one on one.
 

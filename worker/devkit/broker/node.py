@@ -58,7 +58,7 @@ class Node:
         self.paused = False
 
     def pid(self) -> int | None:
-        """The number of the running process, None when the node does not run."""
+        """Return the number of the running process, None when the node does not run."""
         if self._process is not None:
             if self._process.poll() is None:
                 return self._process.pid  # whether or not an interrupted launch has noted it
@@ -171,7 +171,7 @@ class Node:
         return True
 
     def log_tail(self) -> str:
-        """The last lines of the log."""
+        """Return the last lines of the log."""
         try:
             with self.log_path.open("rb") as log:
                 log.seek(max(0, self.log_path.stat().st_size - LOG_BYTES_READ))

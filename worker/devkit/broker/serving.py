@@ -29,7 +29,7 @@ class NodeState:
 
 
 def state_of(node: Node) -> NodeState:
-    """What a node does now.  Cost: a request to it, at most a second."""
+    """Return what a node does now.  Cost: a request to it, at most a second."""
     pid = node.pid()
     answer = ask_metadata(node.port) if pid is not None else None
     return NodeState(node.id, node.port, pid, serves=answer is not None and node.id in answer.brokers)
@@ -75,7 +75,7 @@ def explain_end(node: Node) -> StopError:
 
 
 def _knows(node: Node, running: Collection[Node]) -> bool:
-    """Whether a node serves and lists every running one at its port."""
+    """Return whether a node serves and lists every running one at its port."""
     answer = ask_metadata(node.port)
     return (
         answer is not None

@@ -41,7 +41,7 @@ def ask_metadata(port: int, timeout_s: float = 1.0) -> Metadata | None:
 
 def encode_request() -> bytes:
     """
-    The Metadata request for no topic: size, then key, version, correlation id, client id, number of topics.
+    Return the Metadata request for no topic: size, then key, version, correlation id, client id, number of topics.
 
     >>> encode_request().hex(" ", -4)
     '00000015 00030001 00000001 00076e65 61726475 70000000 00'

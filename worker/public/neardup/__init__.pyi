@@ -16,13 +16,13 @@ from worker.core.fingerprint import Fingerprinter as Fingerprinter
 from worker.core.fingerprint import Kind as Kind
 from worker.core.fingerprint import hamming_distance as hamming_distance
 from worker.core.fingerprint import similarity as similarity
-from worker.core.index import Judgement as Judgement
 from worker.core.index import PermutedIndex as PermutedIndex
 from worker.core.pages import PackedPages as PackedPages
 from worker.core.pages import extract_pages as extract_pages
 from worker.core.pairs import all_pairs as all_pairs
 from worker.core.pairs import clusters as clusters
 from worker.core.parameters import Parameters as Parameters
+from worker.core.row_index import Judgement as Judgement
 from worker.core.search import SearchRules as SearchRules
 from worker.core.shingles import Feature as Feature
 from worker.core.stopwords import load_stopwords as load_stopwords

@@ -39,7 +39,7 @@ class DeadLetterLog:
         _log.warning("dead letter", code=code, partition=partition, offset=offset, remedy=remedy)
 
     def tick(self) -> None:
-        """Return how many more have come, when it is time to."""
+        """Log how many more have come, once a minute."""
         now_s = self._clock()
         if now_s >= self._due_s:
             self._due_s = now_s + INTERVAL_S
