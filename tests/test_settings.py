@@ -11,7 +11,7 @@ from pydantic import SecretStr, ValidationError
 from worker.core.parameters import Parameters
 from worker.errors import StopError
 from worker.log.retention import Retention
-from worker.settings import GROUPS, Settings
+from worker.settings import Settings
 from worker.settings.connection import KAFKA_OPTIONS_REFUSED
 from worker.settings.field import bounds_of, default_of, unit_of
 from worker.settings.load import env_name, flag_name, load_settings, unread_variables
@@ -45,12 +45,6 @@ def test_every_number_has_bounds_and_its_unit_in_its_name() -> None:
         if field.annotation in (int, float):
             assert bounds_of(field), name
             assert name.endswith(UNITS_IN_NAMES.get(unit_of(field), "")), name
-
-
-def test_the_groups_hold_every_setting() -> None:
-    """A command that takes all groups shows all settings, each once."""
-    names = [name for group in GROUPS for name in group.model_fields]
-    assert sorted(names) == sorted(Settings.model_fields)
 
 
 def test_settings_are_frozen() -> None:

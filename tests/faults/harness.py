@@ -30,7 +30,7 @@ from worker.core.verdict import Verdict
 from worker.errors import DocumentError, RetryError
 from worker.log.record import Source
 from worker.settings import Settings
-from worker.shell.admin.audit import Report
+from worker.shell.admin.findings import Report
 from worker.shell.admin.verify import verify
 from worker.shell.kafka import Admin, Feeder, GroupOffsets, TopicReader, topics
 from worker.shell.kafka import config as kafka_config

@@ -10,7 +10,7 @@ import pytest
 
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
-from worker.shell.admin.audit import Report
+from worker.shell.admin.findings import Report
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 

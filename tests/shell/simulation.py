@@ -24,7 +24,8 @@ from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Sourc
 from worker.log.replica import Replica
 from worker.log.retention import Retention
 from worker.settings import Settings
-from worker.shell.admin.audit import Published, check
+from worker.shell.admin.audit import check
+from worker.shell.admin.findings import Published
 from worker.shell.messages import decode_dead_letter, decode_verdict
 from worker.shell.pipeline.batch import Batch
 from worker.shell.pipeline.intake import Intake

@@ -12,7 +12,8 @@ from worker.errors import StopError
 from worker.log.definition import Definition
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
-from worker.shell.admin.audit import Defect, Published, Report, check
+from worker.shell.admin.audit import check
+from worker.shell.admin.findings import Defect, Published, Report
 from worker.shell.messages import encode_verdict
 from worker.shell.ports import LogEntry, SourceMessage
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from worker.cli import Commands, app
 
@@ -108,9 +110,6 @@ def _attach(data: Path | None, node: int = 1) -> EmbeddedKafka:
 
 def prepare_with_progress(repository: str | None) -> Runtime:
     """Find Java and fetch the jars, with a bar on stderr while something is missing."""
-    from rich.console import Console  # noqa: PLC0415  # 50 ms that `--help` does not need
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn  # noqa: PLC0415
-
     from worker.devkit.broker import prepare  # noqa: PLC0415
     from worker.devkit.broker.jars import listed  # noqa: PLC0415
 

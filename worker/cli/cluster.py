@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.console import Console
+
 if TYPE_CHECKING:
     from worker.settings import Settings
 
@@ -21,8 +23,6 @@ def await_cluster(settings: Settings) -> None:
 
     Cost: one request, some 20 ms.
     """
-    from rich.console import Console  # noqa: PLC0415
-
     from worker.shell.kafka import Admin  # noqa: PLC0415
     from worker.shell.kafka import config as kafka_config  # noqa: PLC0415
 

@@ -6,10 +6,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import orjson
 import typer
 
 from worker.cli import app
+from worker.cli.compare_view import show
 from worker.cli.options import FINGERPRINTS, SEARCH, with_settings
+from worker.core.document import BodyKind, Document
 from worker.errors import StopError
 from worker.settings import Settings
 
@@ -41,18 +44,13 @@ def compare_command(
         raise typer.BadParameter("stdin can be read once: one of A and B must be a file")
     found = compare(_text(first, settings), _text(second, settings), settings.parameters, (language, language))
     if as_json:
-        import orjson  # noqa: PLC0415
-
         sys.stdout.buffer.write(orjson.dumps(as_fields(found), option=orjson.OPT_APPEND_NEWLINE))
     else:
-        from worker.cli.compare_view import show  # noqa: PLC0415
-
         show(found, (first, second), shingles, settings.search)
 
 
 def _text(name: str, settings: Settings) -> str:
     """Return the text of a document, as the worker would see it."""
-    from worker.core.document import BodyKind, Document  # noqa: PLC0415
     from worker.core.extract import Skipped, extract  # noqa: PLC0415
 
     try:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import typer
 
+from worker.cli.lines import NO_TIME
+from worker.cli.progress import report_damage, summary, tracked
+from worker.core.document import Deletion
 from worker.errors import DocumentError, StopError
 
 if TYPE_CHECKING:
@@ -15,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Corpus", "read_corpus", "read_pairs"]
 
-_NO_TIME = "1970-01-01T00:00:00Z"  # of documents that bring none: their fetch time changes nothing here
 _LABELS = {"1": True, "0": False}
 _NOT_SCORED = "-1"
 
@@ -38,13 +41,11 @@ def read_corpus(path: Path, settings: Settings) -> Corpus:
         StopError: the file cannot be read, or no document in it has a text.
     Cost: that of extraction; all texts stay in memory.
     """
-    from worker.cli.progress import report_damage, summary, tracked  # noqa: PLC0415
-    from worker.core.document import Deletion  # noqa: PLC0415
     from worker.core.extract import Skipped, extract  # noqa: PLC0415
     from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
     from worker.shell.messages import decode_document  # noqa: PLC0415
 
-    crawl = CrawlFiles([str(path)], report_damage, fetched_at_default=_NO_TIME)
+    crawl = CrawlFiles([str(path)], report_damage, fetched_at_default=NO_TIME)
     held: dict[str, tuple[str, str | None]] = {}
     without = 0
     for record in tracked(crawl, "reading"):
@@ -78,8 +79,6 @@ def read_pairs(path: Path, corpus: Corpus) -> Pairs:
     Raises:
         StopError: a line is not of this form, or no pair is left.
     """
-    import numpy as np  # noqa: PLC0415
-
     from worker.core.evaluation import Pairs  # noqa: PLC0415
 
     number = {doc_id: row for row, doc_id in enumerate(corpus.doc_ids)}

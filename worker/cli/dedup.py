@@ -6,15 +6,16 @@ import json
 import time
 from collections import Counter
 from contextlib import ExitStack, closing
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from worker.cli import app
 from worker.cli.lines import FetchedAtOption, FilesArgument, QuietOption, opened_output
 from worker.cli.options import DOCUMENTS, ENGINE, with_settings
+from worker.cli.progress import report_damage, summary, tracked
+from worker.core.verdict import Verdict
 from worker.errors import StopError
 from worker.settings import Settings
 
@@ -22,21 +23,6 @@ if TYPE_CHECKING:
     from worker.shell.files.keeping import Choice
 
 _STDIO = "-"
-
-
-class Keep(StrEnum):
-    """Which records are written."""
-
-    NEW = "new"  # the documents that stay
-    REVISITS = "revisits"  # and a WARC revisit record for each duplicate
-
-
-class Prefer(StrEnum):
-    """Which of a cluster stays."""
-
-    FIRST = "first"
-    LONGEST = "longest"
-    NEWEST = "newest"
 
 
 def _file(text: str, metavar: str = "FILE") -> Any:
@@ -51,9 +37,13 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     fetched_at: FetchedAtOption = None,
     output: Annotated[str, _file("Verdicts, with --keep documents; - is stdout.")] = _STDIO,
     state: Annotated[Path | None, _file("Go on where the last run with it ended.", "DIR")] = None,
-    keep: Annotated[Keep | None, _file("Write the documents that stay, unchanged.", "new|revisits")] = None,
+    keep: Annotated[
+        Literal["new", "revisits"] | None, _file("Write the documents that stay, unchanged.", "new|revisits")
+    ] = None,
     duplicates: Annotated[str | None, _file("With --keep: all other documents.")] = None,
-    prefer: Annotated[Prefer, _file("With --keep: of each cluster.", "first|longest|newest")] = Prefer.FIRST,
+    prefer: Annotated[
+        Literal["first", "longest", "newest"], _file("With --keep: of each cluster.", "first|longest|newest")
+    ] = "first",
     id_column: Annotated[str | None, _file("Of Parquet, JSON Lines: the doc_id.", "NAME")] = None,
     text_column: Annotated[str | None, _file("Of Parquet, JSON Lines: the text.", "NAME")] = None,
     quiet: QuietOption = False,
@@ -66,16 +56,14 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     and no output is made. --keep writes documents in the format they came in, compressed as the name says; with
     "revisits" a WARC revisit record for each duplicate.
     """
-    from worker.cli.progress import report_damage, summary, tracked  # noqa: PLC0415
-    from worker.core.verdict import Verdict  # noqa: PLC0415
     from worker.shell.files.crawl import CrawlFiles, with_answers  # noqa: PLC0415
     from worker.shell.files.engine import file_engine, line_of  # noqa: PLC0415
     from worker.shell.files.keeping import Choice  # noqa: PLC0415
     from worker.shell.files.rows import Columns  # noqa: PLC0415
 
-    if keep is None and (duplicates or prefer is not Prefer.FIRST):
+    if keep is None and (duplicates or prefer != "first"):
         raise typer.BadParameter("--duplicates and --prefer want --keep new")
-    if keep is Keep.REVISITS and prefer is not Prefer.FIRST:
+    if keep == "revisits" and prefer != "first":
         raise typer.BadParameter("--keep revisits names originals, the first of their clusters: leave --prefer out")
     if keep is not None and _STDIO in files:
         raise typer.BadParameter("--keep reads its files twice, and stdin can be read once: name a file")
@@ -83,7 +71,7 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
         raise typer.BadParameter("--json writes its summary to stdout: name an --output")
     columns = Columns(id_column, text_column) if id_column or text_column else None
     crawl = CrawlFiles(files, report_damage, fetched_at_default=fetched_at, columns=columns)
-    choice = None if keep is None else Choice(prefer.value, originals=keep is Keep.REVISITS)
+    choice = None if keep is None else Choice(prefer, originals=keep == "revisits")
     outcomes: Counter[str] = Counter()
     dead = ""  # the first that could not be judged
     started = time.monotonic()

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.live import Live
 
 from worker.cli import app
+from worker.cli.broker import prepare_with_progress
 from worker.cli.cluster import await_cluster
 from worker.cli.demo_view import show_examples, show_next, show_summary, table
 from worker.errors import StopError
@@ -131,7 +132,6 @@ def _settings(stack: ExitStack, console: Console, folder: Path, nodes: int) -> S
         )
         await_cluster(settings)
         return settings
-    from worker.cli.broker import prepare_with_progress  # noqa: PLC0415
     from worker.devkit.broker import EmbeddedKafka  # noqa: PLC0415
 
     runtime = prepare_with_progress(None)

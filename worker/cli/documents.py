@@ -7,10 +7,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+import orjson
 import typer
 
-from worker.cli.lines import NUMBERS, STDIN, opened, read_fingerprints
+from worker.cli.lines import NO_TIME, NUMBERS, STDIN, opened, read_fingerprints
+from worker.cli.progress import report_damage, summary, tracked
 from worker.errors import StopError
+from worker.log.record import RowKind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,16 +26,8 @@ __all__ = ["holds_documents", "read"]
 
 _FINGERPRINT = re.compile(rb'"fingerprint"\s*:')
 _BODY = re.compile(rb'"(?:text|html|body_base64)"\s*:')
-_STARTS = (
-    b"{",
-    b"WARC/",
-    b"filedesc:",
-    b"PAR1",
-    b"\x1f\x8b",
-    b"\x28\xb5\x2f\xfd",
-)  # of all formats
+_STARTS = (b"{", b"WARC/", b"filedesc:", b"PAR1", b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # of all formats
 _LOOK_BYTES = 4_096
-_NO_TIME = "1970-01-01T00:00:00Z"  # of documents that bring none: their fetch time changes nothing here
 
 
 def read(
@@ -51,8 +47,6 @@ def read(
 
     Cost: that of fingerprinting; some 200 bytes a document.
     """
-    import numpy as np  # noqa: PLC0415
-
     if documents is None:
         return read_fingerprints(source), None
     held = _of_lines(documents) if _has_fingerprints(documents) else _of_documents(documents, settings, quiet)
@@ -93,12 +87,10 @@ def _of_lines(path: Path) -> dict[str, int]:
 
 
 def _of_documents(path: Path, settings: Settings, quiet: bool) -> dict[str, int]:
-    from worker.cli.progress import report_damage, summary, tracked  # noqa: PLC0415
-    from worker.log.record import RowKind  # noqa: PLC0415
     from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
     from worker.shell.files.engine import prepared_rows  # noqa: PLC0415
 
-    crawl = CrawlFiles([str(path)], report_damage, fetched_at_default=_NO_TIME)
+    crawl = CrawlFiles([str(path)], report_damage, fetched_at_default=NO_TIME)
     held: dict[str, int] = {}
     without = 0
     messages = ((record.key, record.value) for record in tracked(crawl, "fingerprinting", quiet=quiet))
@@ -120,8 +112,6 @@ def _hold(held: dict[str, int], doc_id: str, fingerprint: int) -> None:
 
 
 def _document(line: bytes, where: str) -> tuple[str, int]:
-    import orjson  # noqa: PLC0415
-
     try:
         fields = orjson.loads(line)
         doc_id, fingerprint = str(fields["doc_id"]), int(fields["fingerprint"], 16)

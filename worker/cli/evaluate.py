@@ -6,9 +6,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import numpy as np
+import orjson
 import typer
 
-from worker.cli import app
+from worker.cli import app, evaluate_view
+from worker.cli.corpus import read_corpus, read_pairs
 from worker.cli.options import FINGERPRINTS, SEARCH, with_settings
 from worker.settings import Settings
 
@@ -62,8 +65,6 @@ def evaluate(
     Recall, false positives, precision and F1 by kind of pair, with 95 % intervals (resampled by group of documents);
     the distances; wrong pairs with the reason. Then what a stream of all documents would report.
     """
-    from worker.cli import evaluate_view  # noqa: PLC0415
-    from worker.cli.corpus import read_corpus, read_pairs  # noqa: PLC0415
     from worker.core.evaluation import groups, judge, measure, score  # noqa: PLC0415
     from worker.core.fingerprint import Fingerprinter  # noqa: PLC0415
 
@@ -131,8 +132,6 @@ def _wrong(measured: Measured, judged: Judged, labelled: Pairs, corpus: Corpus) 
 def _write_json(
     table: dict[str, Scores], measured: Measured, labelled: Pairs, stream: Stream, explained: list[Wrong]
 ) -> None:
-    import orjson  # noqa: PLC0415
-
     fields: dict[str, Any] = {
         "scores": {
             kind: {"same": one.same, "other": one.other}
@@ -151,6 +150,4 @@ def _write_json(
 
 def _by_distance(distances: NDArray[Any]) -> NDArray[Any]:
     """Pairs by distance, 0 to 64; last those that cannot be compared by distance."""
-    import numpy as np  # noqa: PLC0415
-
     return np.bincount(np.minimum(distances, 65), minlength=66)

@@ -6,13 +6,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import orjson
 import typer
 
 from worker.cli import app
 from worker.cli.cluster import await_cluster
 from worker.cli.compare import as_fields
+from worker.cli.explain_view import show, why
 from worker.cli.lines import STDIN, opened
 from worker.cli.options import CLUSTER, FINGERPRINTS, SEARCH, with_settings
+from worker.cli.progress import report_damage, tracked
+from worker.core.verdict import Verdict
 from worker.settings import Settings
 
 if TYPE_CHECKING:
@@ -54,13 +58,9 @@ def explain_command(
     explanation = explain(lambda: _answers(verdicts, settings), doc_id)
     compared = _compared(explanation, _read(explanation, documents, verdicts is None, settings), settings)
     if as_json:
-        import orjson  # noqa: PLC0415
-
         fields = _fields(explanation, compared, settings)
         sys.stdout.buffer.write(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE))
     else:
-        from worker.cli.explain_view import show  # noqa: PLC0415
-
         show(explanation, compared, settings.search)
 
 
@@ -76,7 +76,6 @@ def _answers(verdicts: Path | None, settings: Settings) -> Iterator[Answer]:
 
 def _read(explanation: Explanation, documents: list[str] | None, from_topics: bool, settings: Settings) -> Read:
     """Return the texts of both documents: from files, or from where the verdicts say that they came."""
-    from worker.cli.progress import report_damage, tracked  # noqa: PLC0415
     from worker.report.texts import Read, read_texts, text_of  # noqa: PLC0415
     from worker.shell.admin.watch import message_at  # noqa: PLC0415
     from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
@@ -108,10 +107,6 @@ def _compared(explanation: Explanation, read: Read, settings: Settings) -> Compa
 
 
 def _fields(explanation: Explanation, compared: Comparison | None, settings: Settings) -> dict[str, Any]:
-    import orjson  # noqa: PLC0415
-
-    from worker.cli.explain_view import why  # noqa: PLC0415
-    from worker.core.verdict import Verdict  # noqa: PLC0415
     from worker.shell.messages import encode_verdict  # noqa: PLC0415
 
     def line(answer: Any) -> Any:

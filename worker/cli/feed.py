@@ -10,6 +10,7 @@ import typer
 from worker.cli import app
 from worker.cli.lines import FetchedAtOption, FilesArgument, QuietOption
 from worker.cli.options import with_cluster
+from worker.cli.progress import report_damage, summary, tracked
 from worker.settings import Settings
 
 
@@ -28,7 +29,6 @@ def feed(
     A damaged record is named and counted, and the rest goes on. Exit code 1 if a document could not be delivered, or if
     there was none.
     """
-    from worker.cli.progress import report_damage, summary, tracked  # noqa: PLC0415
     from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
     from worker.shell.files.feed import BODY_BYTES_MAX, feed_documents  # noqa: PLC0415
 

@@ -14,6 +14,7 @@ from worker.cli import app
 from worker.cli.documents import read
 from worker.cli.lines import STDIN, QuietOption, opened_output, write_arrays
 from worker.cli.options import DOCUMENTS, FINGERPRINTS, with_settings
+from worker.cli.progress import counted
 from worker.settings import Settings
 
 if TYPE_CHECKING:
@@ -81,8 +82,6 @@ def _add_command(name: str, find: Callable[..., Iterable[list[Any]]]) -> None:
         documents: DocumentsOption = None,
         quiet: QuietOption = False,
     ) -> None:
-        from worker.cli.progress import counted  # noqa: PLC0415
-
         if blocks is not None and blocks <= distance:
             raise typer.BadParameter(
                 f"must exceed --distance, got --blocks {blocks} --distance {distance}: no block would be left to match"

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
+import orjson
 import typer
 
 from worker.cli import app
 from worker.cli.lines import STDIN, FetchedAtOption, FilesArgument, QuietOption, opened_output
 from worker.cli.options import DOCUMENTS, FINGERPRINTS, with_settings
+from worker.cli.progress import report_damage, summary, tracked
 from worker.errors import StopError
+from worker.log.record import RowKind
 from worker.settings import Settings
 
 if TYPE_CHECKING:
     from worker.log.record import Row
 
 
-class Format(StrEnum):
-    """How a fingerprint is written."""
-
-    JSONL = "jsonl"
-    DECIMAL = "decimal"
-    HEX = "hex"
+Format = Literal["jsonl", "decimal", "hex"]
 
 
 @app.command()
@@ -36,7 +33,7 @@ def fingerprint(
     output: Annotated[Path, typer.Option(help="Where to write; - is stdout.")] = STDIN,
     written: Annotated[
         Format, typer.Option("--format", help="JSON Lines; or one number a line, as find-all reads them, or hex.")
-    ] = Format.JSONL,
+    ] = "jsonl",
     fetched_at: FetchedAtOption = None,
     quiet: QuietOption = False,
 ) -> None:
@@ -46,8 +43,6 @@ def fingerprint(
     A document without a fingerprint (nothing in it, or not to be read) is named on stderr and counted. When no document
     has one, the exit code is 1, and no output is made.
     """
-    from worker.cli.progress import report_damage, summary, tracked  # noqa: PLC0415
-    from worker.log.record import RowKind  # noqa: PLC0415
     from worker.shell.files.crawl import CrawlFiles, with_answers  # noqa: PLC0415
     from worker.shell.files.engine import prepared_rows  # noqa: PLC0415
 
@@ -69,11 +64,9 @@ def fingerprint(
 
 
 def _line(row: Row, written: Format) -> bytes:
-    import orjson  # noqa: PLC0415
-
-    if written is Format.DECIMAL:
+    if written == "decimal":
         return b"%d\n" % row.fingerprint
-    if written is Format.HEX:
+    if written == "hex":
         return b"%016x\n" % row.fingerprint
     fields = {"doc_id": row.doc_id, "fingerprint": f"{row.fingerprint:016x}", "features": row.features}
     return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)

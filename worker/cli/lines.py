@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
+import numpy as np
+import orjson
 import typer
 
 from worker.errors import StopError
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "NO_TIME",
     "NUMBERS",
     "STDIN",
     "FetchedAtOption",
@@ -33,6 +36,7 @@ STDIN = Path("-")
 FilesArgument = Annotated[list[str], typer.Argument(help="WARC, ARC, WET, JSON Lines, Parquet; URLs; - is stdin.")]
 FetchedAtOption = Annotated[str | None, typer.Option(help="Time of documents without one (ISO 8601).")]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")]
+NO_TIME = "1970-01-01T00:00:00Z"  # of documents that bring none, where their fetch time changes nothing
 NUMBERS = 2**64
 PART_BYTES = 1 << 24  # read at once: 16 MB of text are some 800,000 numbers
 
@@ -45,8 +49,6 @@ def read_fingerprints(source: Path) -> NDArray[np.uint64]:
 
 def _decimal(stream: BinaryIO, name: str) -> NDArray[np.uint64]:
     """Part by part: as Python objects ten million numbers would take more memory than finding their pairs."""
-    import numpy as np  # noqa: PLC0415
-
     parts = [np.empty(0, np.uint64)]
     while text := stream.read(PART_BYTES):
         parts.append(_numbers((text + stream.readline()).split(), sum(map(len, parts)), name))
@@ -54,8 +56,6 @@ def _decimal(stream: BinaryIO, name: str) -> NDArray[np.uint64]:
 
 
 def _numbers(lines: list[bytes], before: int, name: str) -> NDArray[np.uint64]:
-    import numpy as np  # noqa: PLC0415
-
     if not all(map(bytes.isdigit, lines)) or any(int(line) >= NUMBERS for line in lines):
         bad = next(i for i, line in enumerate(lines) if not line.isdigit() or int(line) >= NUMBERS)
         raise StopError(
@@ -66,8 +66,6 @@ def _numbers(lines: list[bytes], before: int, name: str) -> NDArray[np.uint64]:
 
 def write_arrays(stream: BinaryIO, arrays: Iterable[Any]) -> None:
     """One JSON array a line."""
-    import orjson  # noqa: PLC0415
-
     for array in arrays:
         stream.write(orjson.dumps(array, option=orjson.OPT_APPEND_NEWLINE))
 

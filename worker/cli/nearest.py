@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 
 from worker.cli import app
@@ -44,8 +45,6 @@ def nearest(
     A line is [doc_id or fingerprint, bits that differ]. Documents as far away as each other come in the order of the
     file. A doc_id does not name itself.
     """
-    import numpy as np  # noqa: PLC0415
-
     from worker.core.nearest import nearest as rank  # noqa: PLC0415
 
     if documents is None and holds_documents(source):

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from worker.cli import app
 from worker.cli.columns import Column, Columns
+from worker.core.search import SearchRules
 
 if TYPE_CHECKING:
     from worker.core.planner import DirectedPlan, Plan
 
 POWERS: dict[str, int] = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-COLUMNS = (
+LAYOUTS = (
     Column("", 1), Column("layout", 28), Column("tables", 6, True), Column("prefix bits", 11, True, rank=4),
     Column("probes", 6, True, rank=3), Column("bytes each", 10, True, rank=1), Column("memory", 8, True),
     Column("machines", 8, True, rank=2), Column("filters read", 12, True, rank=6),
     Column("candidates", 11, True, rank=5), Column("µs", 6, True),
 )  # fmt: skip
-DIRECTED_HEADER = (
-    ("", 1), ("blocks", 7), ("patterns", 8), ("look", 4), ("bytes each", 10), ("memory", 8), ("machines", 8),
-    ("entries read", 12), ("µs", 8), ("false matches", 13),
-)  # fmt: skip
-
-
 RULES = (
     Column("", 1), Column("blocks", 7), Column("patterns", 8, True), Column("look", 4, True),
     Column("bytes each", 10, True, rank=1), Column("memory", 8, True), Column("machines", 8, True, rank=2),
@@ -61,15 +57,19 @@ def plan(
         raise typer.BadParameter(str(error)) from error
 
 
+def _print(title: str, shown: Sequence[Column], plans: Iterable[list[str]]) -> None:
+    """Print a line a plan; the first is the chosen one."""
+    columns = Columns(*shown)
+    typer.echo(f"{title}; a query and its insertion, on one core:\n\n{columns.head()}")
+    for position, cells in enumerate(plans):
+        typer.echo(columns.line(["*" if position == 0 else "", *cells]))
+
+
 def _directed(count: int, limit: int | None) -> None:
     from worker.core.planner import plan_directed  # noqa: PLC0415
 
     plans = plan_directed(count, limit)
-    typer.echo(f"{count:,} documents, directed search; a query and its insertion, on one core:\n")
-    columns = Columns(*RULES)
-    typer.echo(columns.head())
-    for position, one in enumerate(plans):
-        typer.echo(columns.line(["*" if position == 0 else "", *_directed_cells(one)]))
+    _print(f"{count:,} documents, directed search", RULES, map(_directed_cells, plans))
     chosen = plans[0]
     machines = "one machine" if chosen.machines == 1 else f"{chosen.machines:,} machines, each with a share"
     typer.echo(f"\n* chosen: {chosen.rules.text}; {in_bytes(chosen.memory_bytes)} on {machines}")
@@ -93,14 +93,9 @@ def _directed_cells(one: DirectedPlan) -> list[str]:
 def _exact(count: int, distance: int, limit: int | None) -> None:
     from worker.core.chance import chance  # noqa: PLC0415
     from worker.core.planner import plan as plan_layouts  # noqa: PLC0415
-    from worker.core.search import SearchRules  # noqa: PLC0415
 
     plans = plan_layouts(count, distance, limit)
-    typer.echo(f"{count:,} documents, exact search at distance {distance}; a query and its insertion, on one core:\n")
-    columns = Columns(*COLUMNS)
-    typer.echo(columns.head())
-    for position, one in enumerate(plans):
-        typer.echo(columns.line(["*" if position == 0 else "", *_cells(one)]))
+    _print(f"{count:,} documents, exact search at distance {distance}", LAYOUTS, map(_cells, plans))
     chosen = plans[0]
     alone = "one machine" if chosen.machines == 1 else f"{chosen.machines:,} machines, each with a range of prefixes"
     typer.echo(f"\n* chosen: {chosen.layout.name}, {in_bytes(chosen.memory_bytes)} on {alone}")

@@ -12,6 +12,7 @@ from worker.cli import app
 from worker.cli.cluster import await_cluster
 from worker.cli.lines import STDIN, opened, opened_output
 from worker.cli.options import CLUSTER, with_settings
+from worker.cli.progress import report_damage, tracked
 from worker.errors import StopError
 from worker.settings import Settings
 
@@ -71,7 +72,6 @@ def _answers(verdicts: Path | None, settings: Settings) -> Iterator[Answer]:
 
 
 def _read(documents: list[str], largest: list[Cluster], count: int, settings: Settings) -> Read:
-    from worker.cli.progress import report_damage, tracked  # noqa: PLC0415
     from worker.report.texts import read_texts  # noqa: PLC0415
     from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
 

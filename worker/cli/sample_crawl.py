@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress
 
 from worker.cli import app
 
@@ -22,9 +24,6 @@ def sample_crawl(
     Sites with mirrors, syndicated copies, edits, re-crawls and damage.     OUT.truth.jsonl says of each document
     which article it is and how it came about.
     """
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import MofNCompleteColumn, Progress  # noqa: PLC0415
-
     from worker.devkit.sample_crawl import truth_path, write_sample_crawl  # noqa: PLC0415
 
     console = Console(stderr=True)

@@ -12,6 +12,7 @@ from rich.live import Live
 from worker.cli import app
 from worker.cli.columns import terminal_width
 from worker.cli.options import with_cluster
+from worker.cli.top_view import frame
 from worker.settings import Settings
 
 WIDTH_PIPE = 160  # of a frame that goes into a pipe
@@ -33,7 +34,6 @@ def top(
     Kafka knows members, partitions, lag and rates; stage times, originals and log offsets come from the workers whose
     addresses are given. Ctrl-C ends it.
     """
-    from worker.cli.top_view import frame  # noqa: PLC0415
     from worker.shell.admin.group import GroupWatch  # noqa: PLC0415
 
     width = terminal_width()

@@ -6,11 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from worker.cli import app
+from worker.cli.corpus import read_corpus, read_pairs
 from worker.cli.figure import drawn
 from worker.cli.options import FINGERPRINTS, SEARCH, with_settings
+from worker.cli.plan import in_bytes, number
 from worker.settings import Settings
+from worker.settings.load import flag
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -46,11 +53,6 @@ def tune(
     Without labels, pairs are sampled and judged by the exact Jaccard similarity of their shingles. False matches by
     chance, with unrelated documents, stay below one in 100,000 queries at the number of originals expected.
     """
-    from rich.console import Console  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    from worker.cli.corpus import read_corpus, read_pairs  # noqa: PLC0415
-    from worker.cli.plan import number  # noqa: PLC0415
     from worker.core.fingerprint import Fingerprinter  # noqa: PLC0415
     from worker.core.tuning import frontier, sample_pairs, trials  # noqa: PLC0415
 
@@ -107,9 +109,6 @@ def _warn(labelled: Pairs, corpus: Corpus) -> None:
 
 
 def _table(best: list[Trial], documents: int) -> Table:
-    from rich import box  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-
     from worker.core.chance import chance  # noqa: PLC0415
 
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -125,7 +124,6 @@ def _table(best: list[Trial], documents: int) -> Table:
 
 def _cost(best: Trial, documents: int) -> str:
     """Memory and time of the index, by the planner's model."""
-    from worker.cli.plan import in_bytes  # noqa: PLC0415
     from worker.core.planner import estimate_directed, plan  # noqa: PLC0415
 
     rules = best.rules
@@ -139,8 +137,6 @@ def _cost(best: Trial, documents: int) -> str:
 
 def _flags(best: Trial, settings: Settings) -> str:
     """Return the settings that differ from those given, as flags; nothing when they are the best."""
-    from worker.settings.load import flag_name  # noqa: PLC0415
-
     rules, parameters = best.rules, best.parameters
     searched = (rules.mode, rules.max_distance, rules.blocks, rules.block_bits, rules.patterns, rules.look_min)
     values: dict[str, object] = dict(zip(_SETTINGS, searched, strict=True))
@@ -149,14 +145,9 @@ def _flags(best: Trial, settings: Settings) -> str:
     for name in ("anchored_weight", "unanchored_weight", "term_frequency", "mask_numbers", "mask_identifiers"):
         values[name] = getattr(parameters, name)
     values["shingle_widths"] = parameters.shingle_widths
-    changed = {name: value for name, value in values.items() if value != getattr(settings, name)}
-    return " ".join(_flag(flag_name(name), value) for name, value in changed.items()) or "as given"
-
-
-def _flag(name: str, value: object) -> str:
-    if isinstance(value, bool):
-        return name if value else f"--no-{name[2:]}"
-    return f"{name} {','.join(map(str, value)) if isinstance(value, tuple) else value}"
+    changed = [name for name, value in values.items() if value != getattr(settings, name)]
+    new = settings.model_copy(update=values)
+    return " ".join(flag(new, name) for name in changed) or "as given"
 
 
 def _plot(tried: list[Trial], best: list[Trial], path: Path) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
 from worker.cli import app
 from worker.cli.columns import Column, Columns
 from worker.cli.options import with_cluster
+from worker.core.verdict import Verdict
 from worker.settings import Settings
 
 if TYPE_CHECKING:
@@ -18,22 +18,8 @@ if TYPE_CHECKING:
     from worker.shell.admin.watch import Seen
 
 
-class Format(StrEnum):
-    """How answers are printed."""
-
-    TABLE = "table"
-    JSONL = "jsonl"
-
-
-class Only(StrEnum):
-    """Which verdicts are printed."""
-
-    NEW = "new"
-    DUPLICATE = "duplicate"
-    SKIPPED = "skipped"
-    DELETED = "deleted"
-
-
+Format = Literal["table", "jsonl"]
+Only = Literal["new", "duplicate", "skipped", "deleted"]
 FollowOption = Annotated[bool, typer.Option("--follow", help="Go on after the present end, until Ctrl-C.")]
 SinceOption = Annotated[
     str | None, typer.Option(help="Only what was published since: 2026-01-31T12:00:00Z, or 90s, 15m, 2h, 7d ago.")
@@ -55,14 +41,13 @@ class Part(NamedTuple):
 def verdicts(
     settings: Settings,
     follow: FollowOption = False,
-    output: FormatOption = Format.TABLE,
+    output: FormatOption = "table",
     only: Annotated[Only | None, typer.Option("--only", help="Only these verdicts.")] = None,
     doc_id: Annotated[str | None, typer.Option(help="Only those of this doc_id or URL.")] = None,
     since: SinceOption = None,
     limit: LimitOption = None,
 ) -> None:
     """Print the committed verdicts, from the beginning of the topic."""
-    from worker.core.verdict import Verdict  # noqa: PLC0415
 
     def row(seen: Seen) -> tuple[bytes, list[str]] | None:
         answer = seen.answer
@@ -81,7 +66,7 @@ def verdicts(
 def dead_letters(
     settings: Settings,
     follow: FollowOption = False,
-    output: FormatOption = Format.TABLE,
+    output: FormatOption = "table",
     since: SinceOption = None,
     limit: LimitOption = None,
 ) -> None:
@@ -112,13 +97,13 @@ def _print(
 
     since_ms = None if part.since is None else time_ms(part.since)
     count = 0
-    if output is Format.TABLE:
+    if output == "table":
         typer.echo(columns.head())
     try:
         for seen in watch(settings, [topic], follow=part.follow, since_ms=since_ms):
             found = None if seen is None else row(seen)
             if found is not None:
-                typer.echo(found[0] if output is Format.JSONL else columns.line(found[1]))
+                typer.echo(found[0] if output == "jsonl" else columns.line(found[1]))
                 count += 1
                 if count == part.limit:
                     return

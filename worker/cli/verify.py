@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
+import orjson
 import typer
 
 from worker.cli import app
 from worker.cli.lines import QuietOption
 from worker.cli.options import TOPICS, with_cluster
+from worker.cli.progress import counted
 from worker.settings import DECIDING, Settings
 
 if TYPE_CHECKING:
-    from worker.shell.admin.audit import Report
-
-
-class Format(StrEnum):
-    """How the result is printed."""
-
-    TABLE = "table"
-    JSON = "json"
+    from worker.shell.admin.findings import Report
 
 
 @app.command()
 @with_cluster(*TOPICS, "group", *DECIDING)
 def verify(
     settings: Settings,
-    output: Annotated[Format, typer.Option("--format", help="A table for people, or one JSON object.")] = Format.TABLE,
+    output: Annotated[
+        Literal["table", "json"], typer.Option("--format", help="A table for people, or one JSON object.")
+    ] = "table",
     documents: Annotated[
         bool, typer.Option(help="Read the documents too; without, the log says which there are.")
     ] = True,
@@ -39,9 +35,6 @@ def verify(
     The workers may run or not. Documents that no worker has committed yet are unanswered, which is no defect. Exit
     code 1 if there is a defect.
     """
-    import orjson  # noqa: PLC0415
-
-    from worker.cli.progress import counted  # noqa: PLC0415
     from worker.shell.admin.verify import Progress  # noqa: PLC0415
     from worker.shell.admin.verify import verify as run  # noqa: PLC0415
 
@@ -51,7 +44,7 @@ def verify(
             told(progress.topic, progress.done, progress.total)
 
         report = run(settings, read_documents=documents, on_progress=tell)
-    if output is Format.JSON:
+    if output == "json":
         typer.echo(orjson.dumps(report.to_dict()))
     else:
         _print(report)

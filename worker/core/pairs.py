@@ -9,26 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.compiled import kernel
+from worker.core.kernels.machine import popcount
 from worker.core.permutation import Permutation, permuted
 
 __all__ = ["all_pairs", "clusters", "components"]
 
-_U1, _U2, _U4 = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
-_ONES = np.uint64(0x0101010101010101)
 _DIGIT_BITS = 13  # of a radix sort: 8,192 places to write to are as many as the address cache holds twice over
-
-
-@numba.njit(nogil=True, inline="always")
-def _popcount(value: np.uint64) -> np.uint64:
-    value -= (value >> np.uint64(1)) & _U1
-    value = (value & _U2) + ((value >> np.uint64(2)) & _U2)
-    value = (value + (value >> np.uint64(4))) & _U4
-    return (value * _ONES) >> np.uint64(56)
 
 
 @kernel
@@ -83,7 +73,7 @@ def _meet(
         j = i + 1
         while j < len(keys) and (keys[j] ^ key) >> shift == np.uint64(0):
             difference = keys[j] ^ key
-            if _popcount(difference) <= limit:
+            if popcount(difference) <= limit:
                 is_first = True
                 for mask in earlier:
                     is_first &= difference & mask != np.uint64(0)

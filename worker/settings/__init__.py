@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from pydantic import BaseModel, model_validator
+from pydantic import model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from worker.log.definition import Definition, Parts
@@ -21,18 +21,7 @@ from worker.settings.connection import ConnectionSettings
 from worker.settings.engine import EngineSettings
 from worker.settings.operation import OperationSettings
 
-__all__ = [
-    "DECIDING",
-    "GROUPS",
-    "BatchSettings",
-    "ConnectionSettings",
-    "EngineSettings",
-    "OperationSettings",
-    "Settings",
-]
-
-GROUPS: tuple[type[BaseModel], ...] = (ConnectionSettings, BatchSettings, EngineSettings, OperationSettings)
-
+__all__ = ["DECIDING", "EngineSettings", "Settings"]
 
 DECIDING = (*EngineSettings.model_fields, "text_characters_max")  # settings of the log's definition
 

@@ -15,7 +15,8 @@ from worker.core.search import SearchRules
 from worker.errors import DocumentError
 from worker.log.definition import Definition
 from worker.log.record import Source
-from worker.shell.admin.audit import Defect, Published, Report, check
+from worker.shell.admin.audit import check
+from worker.shell.admin.findings import Defect, Published, Report
 from worker.shell.messages import decode_dead_letter, decode_verdict
 from worker.shell.ports import LogEntry, SourceMessage
 

@@ -24,7 +24,7 @@ from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment, WorkerProcess
 from worker.devkit.broker import EmbeddedKafka
 from worker.errors import NeardupError
-from worker.shell.admin.audit import Published
+from worker.shell.admin.findings import Published
 from worker.shell.ports import LogEntry, SourceMessage
 
 __all__ = ["Chaos", "Outcome"]

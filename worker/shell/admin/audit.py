@@ -11,12 +11,10 @@ Fed in this order, one message at a time. Memory is 10 bytes a document, beside 
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import orjson
@@ -28,72 +26,17 @@ from worker.errors import DocumentError
 from worker.log.definition import Definition
 from worker.log.record import Record, Source
 from worker.log.replica import Replica
+from worker.shell.admin.findings import Defect, Finding, Published, Report
 from worker.shell.messages import decode_dead_letter, decode_verdict, encode_verdict
 from worker.shell.ports import LogEntry, SourceMessage
 
-__all__ = ["Defect", "Finding", "History", "Published", "Report", "check"]
+__all__ = ["History", "check"]
 
 FINDINGS_MAX = 20  # of each defect, told in full
 
 _PAGE_BITS = 12
 _PAGE = 1 << _PAGE_BITS
 _LOGGED, _DEAD, _PRESENT = 1, 2, 4
-
-
-class Defect(StrEnum):
-    """What can be wrong with the answer to a source offset."""
-
-    LOST = "lost"  # committed by the group, and never answered
-    REPEATED = "repeated"  # answered more than once
-    WRONG = "wrong"  # answered otherwise than the log says, or not to be answered at all
-    MUTUAL = "mutual"  # two documents that are each a duplicate of the other
-
-
-class Finding(NamedTuple):
-    """One defect. Partition and offset are the source's; -1 where a message names none."""
-
-    defect: Defect
-    partition: int
-    offset: int
-    text: str
-
-
-class Published(NamedTuple):
-    """One committed message of the verdicts' or the dead letters' topic."""
-
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes], ...]
-    is_dead_letter: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class Report:
-    """Counts over the whole history. `defects` has every defect's number, `findings` the first of each."""
-
-    documents: int  # source offsets that the topic or the log has
-    answered: int  # source offsets with at least one answer
-    outcomes: Mapping[str, int]  # new, duplicate, skipped, deleted, dead-letter
-    unanswered: int  # not committed yet: they wait for a worker
-    expired: int  # without an answer that is still kept, because answers so old have been deleted
-    defects: Mapping[str, int]
-    findings: tuple[Finding, ...]
-    log_records: int
-    log_rows: int
-    log_rows_repeated: int  # second appends, ignored by every replica
-
-    @property
-    def clean(self) -> bool:
-        """Return whether nothing is lost, repeated, wrong or mutual. What is unanswered only waits."""
-        return not any(self.defects.values())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, as for JSON."""
-        return {
-            **{name: value for name, value in dataclasses.asdict(self).items() if name != "findings"},
-            "clean": self.clean,
-            "findings": [finding._asdict() for finding in self.findings],
-        }
 
 
 class _Page:
@@ -256,10 +199,10 @@ class History:
             if source.partition == partition and page is not None:
                 yield source, page, offset & (_PAGE - 1)
 
-    def _find(self, defect: Defect, partition: int, offset: int, text: str, count: int = 1) -> None:
+    def _find(self, defect: Defect, partition: int, offset: int, text: str) -> None:
         if self._defects[defect] < FINDINGS_MAX:
             self._findings.append(Finding(defect, partition, offset, text))
-        self._defects[defect] += count
+        self._defects[defect] += 1
 
     def report(self, committed: Mapping[int, int | None]) -> Report:
         """
@@ -316,9 +259,10 @@ def check(
     documents: Iterable[SourceMessage],
     answers: Iterable[Published],
     committed: Mapping[int, int | None],
+    answers_since_ms: int = 0,
 ) -> Report:
     """Hold a whole history against the rules; see `History`."""
-    history = History(definition, topic, topic_id)
+    history = History(definition, topic, topic_id, answers_since_ms)
     for entry in log:
         history.take_record(entry)
     for message in documents:

@@ -93,11 +93,7 @@ class GroupWatch:
         self._addresses = [(address, *_host_and_port(address)) for address in addresses]
         self._admin = Admin(kafka_config.admin(settings), settings.call_timeout_s)
         topics = (settings.topic_documents, settings.topic_fingerprints, settings.topic_verdicts)
-        found = self._admin.describe(topics)
-        missing = [name for name in topics if name not in found]
-        if missing:
-            raise StopError(f"topic {', '.join(missing)} does not exist at {settings.bootstrap}: neardup topics create")
-        self._counts = {name: found[name].partitions for name in topics}
+        self._counts = {name: topic.partitions for name, topic in self._admin.existing(topics).items()}
         source = self._counts[settings.topic_documents]
         self._offsets = GroupOffsets(
             kafka_config.group_offsets(settings), settings.topic_documents, source, settings.call_timeout_s

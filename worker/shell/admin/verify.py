@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.admin.audit import History, Published, Report
+from worker.shell.admin.audit import check
+from worker.shell.admin.findings import Published, Report
 from worker.shell.kafka import Admin, GroupOffsets, Topic, TopicMessage, TopicReader
 from worker.shell.kafka import config as kafka_config
 from worker.shell.ports import LogEntry, SourceMessage
@@ -49,7 +50,7 @@ def verify(
     admin = Admin(kafka_config.admin(settings), settings.call_timeout_s)
     log, documents = settings.topic_fingerprints, settings.topic_documents
     published = [settings.topic_verdicts, settings.topic_dead_letter]
-    topics = _describe(admin, settings, [documents, log, *published])
+    topics = admin.existing([documents, log, *published])
     committed = _committed(settings, topics[documents].partitions)
     answer_ends, log_ends, document_ends = (
         admin.ends({name: topics[name].partitions for name in names}) for names in (published, [log], [documents])
@@ -59,35 +60,32 @@ def verify(
             f"the log starts at offset {log_ends[log, 0][0]}: what came before cannot be replayed. Set the topic's "
             f"retention to unlimited"
         )
-    history = History(
+
+    def messages(names: Sequence[str], ends: _Ends) -> Iterator[TopicMessage]:
+        return _read(settings, {name: topics[name].partitions for name in names}, ends, on_progress)
+
+    return check(
         settings.definition,
         documents,
         topics[documents].topic_id,
-        _oldest_kept_ms(settings, topics, answer_ends),
+        log=(LogEntry(one.offset, one.timestamp_ms, one.value or b"") for one in messages([log], log_ends)),
+        documents=(
+            SourceMessage(one.partition, one.offset, one.key, one.value)
+            for one in messages([documents] if read_documents else [], document_ends)
+        ),
+        answers=(
+            Published(one.key, one.value, one.headers, one.topic == settings.topic_dead_letter)
+            for one in messages(published, answer_ends)
+        ),
+        committed=committed,
+        answers_since_ms=_oldest_kept_ms(settings, topics, answer_ends),
     )
-    for message in _read(settings, {log: 1}, log_ends, on_progress):
-        history.take_record(LogEntry(message.offset, message.timestamp_ms, message.value or b""))
-    if read_documents:
-        for message in _read(settings, {documents: topics[documents].partitions}, document_ends, on_progress):
-            history.take_document(SourceMessage(message.partition, message.offset, message.key, message.value))
-    for message in _read(settings, {name: topics[name].partitions for name in published}, answer_ends, on_progress):
-        is_dead_letter = message.topic == settings.topic_dead_letter
-        history.take_answer(Published(message.key, message.value, message.headers, is_dead_letter))
-    return history.report(committed)
 
 
 def _committed(settings: Settings, partitions: int) -> dict[int, int | None]:
     config = kafka_config.group_offsets(settings)
     with closing(GroupOffsets(config, settings.topic_documents, partitions, settings.call_timeout_s)) as offsets:
         return {number: offset for number, (offset, _) in offsets.get().items()}
-
-
-def _describe(admin: Admin, settings: Settings, names: Sequence[str]) -> dict[str, Topic]:
-    topics = admin.describe(names)
-    missing = [name for name in names if name not in topics]
-    if missing:
-        raise StopError(f"topic {', '.join(missing)} does not exist at {settings.bootstrap}: neardup topics create")
-    return topics
 
 
 def _oldest_kept_ms(settings: Settings, topics: Mapping[str, Topic], ends: _Ends) -> int:
@@ -113,12 +111,14 @@ def _read(
         (name, part): ends.get((name, part), (0, 0))[1] for name, count in partitions.items() for part in range(count)
     }
     total = sum(stop - first for (name, _), (first, stop) in ends.items() if name in partitions)
-    reader = TopicReader(
-        kafka_config.reader(settings), partitions, settings.call_timeout_s, from_beginning=True, ends=stops,
-        step_over=settings.topic_documents in partitions,  # their answers are dead letters, as the log says
-    )  # fmt: skip
+    config, is_source = kafka_config.reader(settings), settings.topic_documents in partitions
     done, deadline = 0, time.monotonic() + STALL_S
-    try:
+    with closing(
+        TopicReader(
+            config, partitions, settings.call_timeout_s, from_beginning=True, ends=stops,
+            step_over=is_source,  # their answers are dead letters, as the log says
+        )
+    ) as reader:  # fmt: skip
         while not reader.at_end():
             messages = reader.read(0.2)
             done += len(messages)
@@ -133,5 +133,3 @@ def _read(
                 raise StopError(
                     f"nothing came from {behind} in {STALL_S:g} s: is a broker away, or a transaction open?"
                 )
-    finally:
-        reader.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 from schemas.timestamp import TimestampError, parse_timestamp
@@ -44,27 +45,18 @@ def watch(
         StopError: a topic is missing or unreadable.
     """
     admin = Admin(kafka_config.admin(settings), settings.call_timeout_s)
-    found = admin.describe(names)
-    missing = [name for name in names if name not in found]
-    if missing:
-        raise StopError(f"topic {', '.join(missing)} does not exist at {settings.bootstrap}: neardup topics create")
-    partitions = {name: topic.partitions for name, topic in found.items()}
-    reader = TopicReader(
-        kafka_config.reader(settings),
-        partitions,
-        settings.call_timeout_s,
-        from_beginning=True,
-        starts=None if since_ms is None else admin.offsets_since(partitions, since_ms),
-    )
-    try:
+    partitions = {name: topic.partitions for name, topic in admin.existing(names).items()}
+    starts = None if since_ms is None else admin.offsets_since(partitions, since_ms)
+    config = kafka_config.reader(settings)
+    with closing(
+        TopicReader(config, partitions, settings.call_timeout_s, from_beginning=True, starts=starts)
+    ) as reader:
         while follow or not reader.at_end():
             messages = reader.read(wait_s)
             for message in messages:
-                yield Seen(message.timestamp_ms, message.value or b"", _decode(message.topic, settings, *message[4:]))
+                yield Seen(message.timestamp_ms, message.value or b"", _decode(message, settings))
             if not messages:
                 yield None
-    finally:
-        reader.close()
 
 
 def time_ms(text: str, now_ms: int | None = None) -> int:
@@ -94,26 +86,16 @@ def message_at(settings: Settings, topic: str, partition: int, offset: int) -> T
     Raises:
         StopError: the topic or the partition is unknown.
     """
-    reader = TopicReader(
-        kafka_config.reader(settings), {}, settings.call_timeout_s, starts={(topic, partition): offset}
-    )
+    config, starts = kafka_config.reader(settings), {(topic, partition): offset}
     deadline = time.monotonic() + settings.call_timeout_s
-    try:
+    with closing(TopicReader(config, {}, settings.call_timeout_s, starts=starts)) as reader:
         while not reader.at_end() and time.monotonic() < deadline:
             for message in reader.read(1.0, 1):
                 return message if message.offset == offset else None
-        return None
-    finally:
-        reader.close()
+    return None
 
 
-def _decode(
-    topic: str,
-    settings: Settings,
-    key: bytes | None,
-    value: bytes | None,
-    headers: tuple[tuple[str, bytes], ...],
-) -> Verdict | DeadLetter:
-    return (
-        decode_dead_letter(key, value, headers) if topic == settings.topic_dead_letter else decode_verdict(value or b"")
-    )
+def _decode(message: TopicMessage, settings: Settings) -> Verdict | DeadLetter:
+    if message.topic == settings.topic_dead_letter:
+        return decode_dead_letter(message.key, message.value, message.headers)
+    return decode_verdict(message.value or b"")

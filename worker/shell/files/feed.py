@@ -34,11 +34,7 @@ def feed_documents(
     Raises:
         StopError: the topic does not exist.
     """
-    admin = Admin(kafka_config.admin(settings), settings.call_timeout_s)
-    if settings.topic_documents not in admin.describe([settings.topic_documents]):
-        raise StopError(
-            f"topic {settings.topic_documents} does not exist at {settings.bootstrap}: neardup topics create"
-        )
+    Admin(kafka_config.admin(settings), settings.call_timeout_s).existing([settings.topic_documents])
     feeder = Feeder(kafka_config.feeder(settings), settings.topic_documents, sent)
     started = time.monotonic()
     for count, record in enumerate(records):

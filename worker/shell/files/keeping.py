@@ -11,7 +11,6 @@ copied: what is none (requests, images, redirects) has no verdict.
 from __future__ import annotations
 
 import gzip
-import io
 import re
 import uuid
 from collections.abc import Mapping, Sequence
@@ -88,7 +87,7 @@ class Output:
         self._stream = stream
         self._name = name
         self._format = ""
-        self._writer: Any = None  # of lines, or of Parquet
+        self._writer: Any = None  # of compressed lines, or of Parquet; it leaves the stream open
 
     def write(self, record: Record) -> None:
         """Add a document as it stands in its file."""
@@ -97,7 +96,7 @@ class Output:
             self._stream.write(self._member(record.raw))
         elif record.raw:
             self._is("JSON Lines")
-            self._writer.write(record.raw + b"\n")
+            (self._writer or self._stream).write(record.raw + b"\n")
         else:
             raise StopError(f"{record.file} is ARC, which is not written: make WARC of it first")
         self.documents += 1
@@ -132,28 +131,15 @@ class Output:
 
     def _packed(self) -> Any:
         if self._name.endswith(".gz"):
-            return gzip.GzipFile("", "wb", _LEVEL, _Unclosed(self._stream), mtime=0)
+            return gzip.GzipFile("", "wb", _LEVEL, self._stream, mtime=0)
         if self._name.endswith(".zst"):
             return zstandard.ZstdCompressor().stream_writer(self._stream, closefd=False)
-        return _Unclosed(self._stream)
+        return None
 
     def _member(self, record: bytes) -> bytes:
         if self._name.endswith(".gz"):
             return gzip.compress(record, _LEVEL, mtime=0)
         return zstandard.ZstdCompressor().compress(record) if self._name.endswith(".zst") else record
-
-
-class _Unclosed(io.RawIOBase):
-    """A stream that somebody else closes."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-
-    def write(self, data: Any) -> int:
-        return self._stream.write(data)
-
-    def writable(self) -> bool:
-        return True
 
 
 def copy_documents(

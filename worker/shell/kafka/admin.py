@@ -106,6 +106,13 @@ class Admin:
             )
         return found
 
+    def existing(self, names: Sequence[str]) -> dict[str, Topic]:
+        """Return the named topics. Raises StopError if one does not exist."""
+        found = self.describe(names)
+        if missing := [name for name in names if name not in found]:
+            raise StopError(f"topic {', '.join(missing)} does not exist at {self._bootstrap}: neardup topics create")
+        return found
+
     def topic_ids(self, names: Sequence[str]) -> dict[str, bytes]:
         """Return the id of those of the named topics that exist."""
 

@@ -13,7 +13,7 @@ import io
 import zlib
 from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple
 
 import zstandard
 
@@ -57,15 +57,9 @@ class _Step(NamedTuple):
     is_end: bool
 
 
-class _Inflater(Protocol):
-    """Decompresses one member."""
-
-    def step(self, data: bytes) -> _Step:
-        """Take more input (or none, to go on with what is held back)."""
-        ...
-
-
 class _Gzip:
+    """Decompresses one member; `step` takes more input, or none, to go on with what is held back."""
+
     def __init__(self) -> None:
         self._object = zlib.decompressobj(31)
 
@@ -75,7 +69,7 @@ class _Gzip:
 
 
 class _Zstd:
-    """The library gives all output of its input at once, so it gets little input: 4 KiB are 128 MiB at the most."""
+    """The same. The library returns all output of its input at once, so it gets little: 4 KiB are 128 MiB at most."""
 
     _INPUT_BYTES = 4 << 10
 
@@ -186,7 +180,7 @@ def pieces(stream: BinaryIO, on_read: Callable[[int], None] = lambda _: None) ->
             return
 
 
-def _member(source: _Input, inflater: _Inflater, offset: int) -> Iterator[Piece]:
+def _member(source: _Input, inflater: _Gzip | _Zstd, offset: int) -> Iterator[Piece]:
     """Return the pieces of one member, a damaged one up to its damage."""
     while data := source.read():
         try:
