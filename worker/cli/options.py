@@ -54,10 +54,7 @@ PANELS = {
 _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
 
 _CONFIG_OPTION = typer.Option(
-    "--config",
-    metavar="FILE",
-    help="A TOML file of settings: see `neardup settings`.",
-    show_default=False,
+    "--config", metavar="FILE", help="A TOML file of settings: see `neardup settings`.", show_default=False
 )
 
 

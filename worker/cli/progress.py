@@ -25,17 +25,7 @@ def report_damage(damaged: Damaged) -> None:
 
 def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[Record]:
     """Return the files' documents, and show how far they have been read."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[documents]:,} documents, {task.fields[rate]:,.0f}/s"),
-        TimeRemainingColumn(),
-    )
-    with Progress(
-        *columns, console=console, disable=quiet or not console.is_terminal, refresh_per_second=5
-    ) as progress:
+    with _bar("{task.fields[documents]:,} documents", quiet=quiet) as progress:
         task = progress.add_task(doing, total=files.bytes_total, documents=0, rate=0.0)
         started = time.monotonic()
         for count, record in enumerate(files, start=1):
@@ -49,17 +39,8 @@ def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[R
 @contextmanager
 def counted(unit: str, *, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
     """Return what is told of each step: its name, how many of its things are done, and of how many."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn(f"{{task.completed:,.0f}} {unit}, {{task.fields[rate]:,.0f}}/s"),
-        TimeRemainingColumn(),
-    )
-    is_shown = console.is_terminal and not quiet
     tasks: dict[str, tuple[TaskID, float]] = {}
-    with Progress(*columns, console=console, disable=not is_shown, transient=True) as progress:
+    with _bar(f"{{task.completed:,.0f}} {unit}", quiet=quiet, transient=True) as progress:
 
         def tell(step: str, done: int, total: int) -> None:
             now_s = time.monotonic()
@@ -69,6 +50,15 @@ def counted(unit: str, *, quiet: bool = False) -> Iterator[Callable[[str, int, i
             progress.update(task, completed=done, total=total, rate=done / max(now_s - started_s, 1e-9))
 
         yield tell
+
+
+def _bar(done: str, *, quiet: bool, transient: bool = False) -> Progress:
+    """Return a bar with how much is done, the field `rate` and the time left; nothing of it in a pipe."""
+    console = Console(stderr=True)
+    words = TextColumn(f"{done}, {{task.fields[rate]:,.0f}}/s")
+    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), words, TimeRemainingColumn()
+    is_hidden = quiet or not console.is_terminal
+    return Progress(*columns, console=console, disable=is_hidden, refresh_per_second=5, transient=transient)
 
 
 def summary(files: CrawlFiles) -> str:

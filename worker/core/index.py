@@ -110,10 +110,7 @@ class PermutedIndex(RowIndex):
 
     @classmethod
     def from_arrays(
-        cls,
-        arrays: dict[str, NDArray[np.generic]],
-        max_distance: int = 3,
-        layout: Layout | None = None,
+        cls, arrays: dict[str, NDArray[np.generic]], max_distance: int = 3, layout: Layout | None = None
     ) -> PermutedIndex:
         """Return the index whose content is `arrays`, as `arrays()` gave it. Cost: 0.2 µs each."""
         fingerprints = column_of(arrays["fingerprints"])

@@ -15,15 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.normalise import nfc
-from worker.core.unicode_table import (
-    CHARACTER,
-    CHARACTER_MARK,
-    IGNORED,
-    SEPARATOR,
-    WORD,
-    token_kinds,
-    unicode_table,
-)
+from worker.core.unicode_table import CHARACTER, CHARACTER_MARK, IGNORED, SEPARATOR, WORD, token_kinds, unicode_table
 
 __all__ = ["MASK", "masked", "tokens"]
 

@@ -12,15 +12,7 @@ from numpy.typing import NDArray
 
 from worker.core.evaluation import looks
 from worker.core.search import SearchRules
-from worker.core.verdict import (
-    Changed,
-    FormerVersion,
-    FoundBy,
-    Outcome,
-    Verdict,
-    duplicate_of,
-    similarity_at,
-)
+from worker.core.verdict import Changed, FormerVersion, FoundBy, Outcome, Verdict, duplicate_of, similarity_at
 from worker.errors import DocumentError
 from worker.log.coverage import Span
 from worker.log.definition import Definition
@@ -148,11 +140,7 @@ class Former(NamedTuple):
 
 
 def write_answers(
-    rows: JudgedRows,
-    held: OriginalStore,
-    definition: Definition,
-    partition: int,
-    topic: str,
+    rows: JudgedRows, held: OriginalStore, definition: Definition, partition: int, topic: str
 ) -> Iterator[Answer]:
     """
     Write the answer to each row, as objects.

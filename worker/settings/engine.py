@@ -48,11 +48,7 @@ class EngineSettings(BaseModel):
         "finds everything within max_distance, which should then be 3 to 7.",
     )
     max_distance: int = setting(
-        _SEARCH.max_distance,
-        "bits",
-        "Bits in which duplicates may differ. Of the 64 of a fingerprint.",
-        low=0,
-        high=15,
+        _SEARCH.max_distance, "bits", "Bits in which duplicates may differ. Of the 64 of a fingerprint.", low=0, high=15
     )
     search_blocks: int = setting(
         _SEARCH.blocks, "blocks", "Directed: of the fingerprint, each of which may find an original.", low=1, high=15

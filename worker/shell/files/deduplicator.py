@@ -97,22 +97,13 @@ class Deduplicator:
         parts = Parts(parameters or Parameters(), search or SearchRules(), retention, recrawls, text_characters_max)
         self.definition = Definition.of(parts)
         # The defaults as they are: a library does not read its settings from the environment.
-        self._settings = Settings.model_construct(text_characters_max=text_characters_max)
-        if threads is not None:
-            self._settings = self._settings.model_copy(update={"threads": threads})
+        given: dict[str, Any] = {} if threads is None else {"threads": threads}
+        self._settings = Settings.model_construct(text_characters_max=text_characters_max, **given)
         self._preparer = Preparer(self._settings, Fingerprinter(parts.parameters))
         self._use(Replica(self.definition), {})
 
     def _use(self, replica: Replica, original_of: dict[str, str]) -> None:
-        settings = self._settings
-        self._engine = FileEngine(
-            self.definition,
-            self._preparer,
-            replica=replica,
-            batch_documents_max=settings.batch_documents_max,
-            batch_bytes_max=settings.batch_bytes_max,
-            record_bytes_max=settings.record_bytes_max,
-        )
+        self._engine = FileEngine(replica, self._preparer, self._settings)
         self._original_of = original_of
         self._reading = Reading()
         self._reading.is_over = True

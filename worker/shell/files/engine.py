@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +17,6 @@ import orjson
 
 from worker.core.verdict import Verdict
 from worker.errors import DefinitionError, DocumentError, StopError
-from worker.log.definition import Definition
 from worker.log.record import Row, Section, Source
 from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity
@@ -53,33 +52,18 @@ class FileEngine:
 
     Args:
         replica: empty, or restored from a state folder; then the stream goes on where that one ended.
-        clock_ms: the time stamp of each batch.
+        settings: limits of batches and records.
     """
 
-    def __init__(
-        self,
-        definition: Definition,
-        preparer: Preparer,
-        *,
-        replica: Replica | None = None,
-        batch_documents_max: int = 500,
-        batch_bytes_max: int = 8 << 20,
-        record_bytes_max: int = 900_000,
-        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-    ) -> None:
-        self.replica = replica if replica is not None else Replica(definition)
-        log = MemoryLog(clock_ms, keep=False)
-        log.first = self.replica.next_offset
-        self._log = ReplicatedLog(
-            self.replica,
-            MemoryReader(log, log.first),
-            MemoryWriter(log),
-            self.replica.definition.author("files"),
-            record_bytes_max,
-        )
+    def __init__(self, replica: Replica, preparer: Preparer, settings: Settings) -> None:
+        self.replica = replica
+        log = MemoryLog(lambda: time.time_ns() // 1_000_000, keep=False)
+        log.first = replica.next_offset
+        ends = MemoryReader(log, log.first), MemoryWriter(log)
+        self._log = ReplicatedLog(replica, *ends, replica.definition.author("files"), settings.record_bytes_max)
         self._preparer = preparer
-        self._limits = batch_documents_max, batch_bytes_max
-        covered = list(self.replica.coverage.get(_SOURCE, ()))
+        self._settings = settings
+        covered = list(replica.coverage.get(_SOURCE, ()))
         self._offset = covered[-1].stop if covered else 0
 
     def judge(self, messages: Iterable[tuple[bytes | None, bytes | None]]) -> Generator[Answered, None, None]:
@@ -89,7 +73,7 @@ class FileEngine:
         Args:
             messages: key and value, as they would stand in the topic `documents`.
         """
-        for batch in _prepared(self._preparer, messages, self._limits, self._offset):
+        for batch in _prepared(self._preparer, messages, self._settings, self._offset):
             yield from self._answer(batch)
 
     @property
@@ -112,12 +96,12 @@ class FileEngine:
 
 
 def _prepared(
-    preparer: Preparer, messages: Iterable[tuple[bytes | None, bytes | None]], limits: tuple[int, int], first: int = 0
+    preparer: Preparer, messages: Iterable[tuple[bytes | None, bytes | None]], settings: Settings, first: int = 0
 ) -> Iterator[Batch]:
     """Number messages from `first` on and yield them in batches with their rows, a few of which are prepared ahead."""
     numbered = (SourceMessage(0, offset, key, value) for offset, (key, value) in enumerate(messages, start=first))
     try:
-        for piece in cut(numbered, *limits):
+        for piece in cut(numbered, settings.batch_documents_max, settings.batch_bytes_max):
             batch = Batch(piece)
             while not preparer.submit(batch):
                 yield _next(preparer)
@@ -137,7 +121,7 @@ def _next(preparer: Preparer) -> Batch:
 def prepared_rows(messages: Iterable[tuple[bytes | None, bytes | None]], settings: Settings) -> Iterator[Row]:
     """Yield each message as the row that the log would get, in order, without judging it."""
     with Preparer(settings) as preparer:
-        for batch in _prepared(preparer, messages, (settings.batch_documents_max, settings.batch_bytes_max)):
+        for batch in _prepared(preparer, messages, settings):
             yield from batch.rows
 
 
@@ -156,7 +140,7 @@ def file_engine(settings: Settings, state: Path | None = None) -> Iterator[FileE
     kernels.compile_first(settings)
     with ExitStack() as stack:
         preparer = stack.enter_context(Preparer(settings))
-        checkpoint, replica = None, None
+        checkpoint, replica = None, Replica(settings.definition)
         if state is not None:
             stack.enter_context(locked(state))
             checkpoint = Checkpoint(state, settings.definition, LOG, "files", math.inf)
@@ -164,14 +148,7 @@ def file_engine(settings: Settings, state: Path | None = None) -> Iterator[FileE
                 replica = checkpoint.restore(has_log=False)
             except DefinitionError as error:
                 raise error.with_remedy("Judge with its settings, or name another folder with --state") from error
-        engine = FileEngine(
-            settings.definition,
-            preparer,
-            replica=replica,
-            batch_documents_max=settings.batch_documents_max,
-            batch_bytes_max=settings.batch_bytes_max,
-            record_bytes_max=settings.record_bytes_max,
-        )
+        engine = FileEngine(replica, preparer, settings)
         yield engine
         if checkpoint is not None and not checkpoint.save(engine.replica):
             raise StopError(f"the state could not be written to {state}: free some space and run this again")

@@ -19,10 +19,7 @@ BODY_BYTES_MAX = (MESSAGE_BYTES_MAX - OVERHEAD_BYTES_MAX) * 3 // 4
 
 
 def feed_documents(
-    settings: Settings,
-    records: Iterable[Record],
-    rate: float = 0,
-    sent: Callable[[int, int, int], None] | None = None,
+    settings: Settings, records: Iterable[Record], rate: float = 0, sent: Callable[[int, int, int], None] | None = None
 ) -> Feeder:
     """
     Send documents and wait until all are acknowledged; the feeder given back holds the counts.

@@ -143,11 +143,7 @@ class Output:
 
 
 def copy_documents(
-    files: Sequence[str],
-    choice: Choice,
-    output: Output,
-    others: Output | None,
-    fetched_at_default: str | None = None,
+    files: Sequence[str], choice: Choice, output: Output, others: Output | None, fetched_at_default: str | None = None
 ) -> None:
     """
     Read files again, which have been judged in this order, and copy their documents.

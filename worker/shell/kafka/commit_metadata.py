@@ -89,11 +89,7 @@ def check(
             )
         sleep(0.5)
         waited_s += 0.5
-    last = max(
-        (metadata for metadata in committed if metadata.digest),
-        key=lambda it: it.next_offset,
-        default=None,
-    )
+    last = max((metadata for metadata in committed if metadata.digest), key=lambda it: it.next_offset, default=None)
     if last is not None and digest_at(last.next_offset - 1) not in (None, last.digest):
         raise StopError(
             f"record {last.next_offset - 1} of the log {log_topic} is not the one with which verdicts were committed: "

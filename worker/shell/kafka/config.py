@@ -30,10 +30,7 @@ HEARTBEAT_MS_MAX = 500  # a member learns of a rebalance from the answer to its 
 
 def connection(settings: Settings) -> dict[str, Any]:
     """Return what every client needs: where the cluster is and how to prove who we are."""
-    secrets = {
-        "sasl.password": settings.sasl_password,
-        "ssl.key.password": settings.ssl_key_password,
-    }
+    secrets = {"sasl.password": settings.sasl_password, "ssl.key.password": settings.ssl_key_password}
     plain = {
         "security.protocol": settings.security_protocol,
         "sasl.mechanism": settings.sasl_mechanism,
