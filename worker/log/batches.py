@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.log.original_store import repeated
 from worker.log.record import Record
 
-__all__ = ["batches", "claimed_once", "copies"]
+__all__ = ["batches", "claimed_once", "copies", "repeated"]
 
 
 def batches(
@@ -68,3 +67,12 @@ def claimed_once(formers: NDArray[np.int64], others: NDArray[np.int64]) -> int:
     _, firsts = np.unique(claimed[places], return_index=True)
     again = np.delete(places, firsts)
     return int(again[0]) // 2 if len(again) else len(formers)
+
+
+def repeated(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the places of the hashes that come more than once, ascending."""
+    ordered = np.sort(hashes)
+    if not (ordered[1:] == ordered[:-1]).any():  # nearly always
+        return np.empty(0, np.int64)
+    _, inverse, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    return np.flatnonzero(counts[inverse] > 1)

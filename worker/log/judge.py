@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from worker.core.exact import ExactTable
 from worker.core.search import SearchRules
 from worker.log.answers import Judged, ReasonCode
-from worker.log.batches import batches, claimed_once, copies
+from worker.log.batches import batches, claimed_once, copies, repeated
 from worker.log.leaving import Leaving
-from worker.log.original_store import OriginalStore, repeated
+from worker.log.original_store import OriginalStore
 from worker.log.record import Record, RowKind
 from worker.log.retention import ENDLESS, Retention
 from worker.log.texts import Texts

@@ -12,7 +12,7 @@ rows is the order in which originals were seen, what expires is at the front, an
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 from worker.core.exact import ExactTable
 from worker.core.search import SearchRules
 from worker.core.search_index import index_from_arrays, new_index
+from worker.log.batches import repeated
 from worker.log.columns import Column
 from worker.log.originals import Originals
 from worker.log.record import Record, RowKind
 from worker.log.texts import Texts
 
-__all__ = ["BY_ROW", "OriginalStore", "repeated"]
+__all__ = ["BY_ROW", "OriginalStore"]
 
 BY_ROW = ("fingerprints", "doubts", "digests", "kinds", "live", "latest", "seen")
 _CHANGING = ("live", "latest")
@@ -116,37 +117,31 @@ class OriginalStore:
         return newest
 
     def latest_of(self, urls: Texts, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """
-        Return the row of each URL's latest original, -1 where that is not in the index.
-
-        Args:
-            hashes: of the URLs; equal hashes of other URLs are passed over.
-        Cost: 50 ns a URL, 1 µs one that is known.
-        """
-        found = self.urls.find(hashes)
-        known = np.flatnonzero(found >= 0).tolist()
-        if known:
-            texts, rows = urls.between(0, len(urls)), found[known].tolist()
-            url_of = {row: self.originals.url(row) for row in set(rows)}
-            for at, row in zip(known, rows, strict=True):
-                if url_of[row] != texts[at]:
-                    others = self.urls.find_all(int(hashes[at]))
-                    found[at] = next((other for other in others if self.originals.url(other) == texts[at]), -1)
-        return found
+        """Return the row of each URL's latest original, -1 where that is not in the index; see `_rows`."""
+        return self._rows(self.urls, self.originals.url, urls, hashes)
 
     def find_many(self, hashes: NDArray[np.uint64], doc_ids: Texts) -> NDArray[np.int64]:
+        """Return the row of the original with each doc_id, -1 where there is none; see `_rows`."""
+        return self._rows(self.names, self.originals.doc_id, doc_ids, hashes)
+
+    def _rows(
+        self, table: ExactTable, text_of: Callable[[int], bytes], texts: Texts, hashes: NDArray[np.uint64]
+    ) -> NDArray[np.int64]:
         """
-        Return the row of the original with each doc_id, -1 where there is none.
+        Return the row that a table has under each text, -1 where it has none.
 
         Args:
-            hashes: of the doc_ids; equal hashes of other doc_ids are passed over.
-        Cost: 50 ns a doc_id, 2 µs one that is known.
+            text_of: the text of a row; hashes: of the texts. Rows of other texts with an equal hash are passed over.
+        Cost: 50 ns a text, 1 to 2 µs one that is known.
         """
-        found = self.names.find(hashes)
-        for at in np.flatnonzero(found >= 0).tolist():
-            if self.originals.doc_id(int(found[at])) != doc_ids[at]:
-                rows = self.names.find_all(int(hashes[at]))
-                found[at] = next((row for row in rows if self.originals.doc_id(row) == doc_ids[at]), -1)
+        found = table.find(hashes)
+        known = np.flatnonzero(found >= 0)
+        rows, asked = found[known].tolist(), texts.take(known).between(0, len(known))
+        held = {row: text_of(row) for row in set(rows)}
+        for at, row, text in zip(known.tolist(), rows, asked, strict=True):
+            if held[row] != text:
+                others = table.find_all(int(hashes[at]))
+                found[at] = next((other for other in others if text_of(other) == text), -1)
         return found
 
     def is_content(self, formers: NDArray[np.int64], record: Record, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -222,65 +217,18 @@ class OriginalStore:
         self.documents = len(live)
         self.oldest = int(live[0]) if len(live) else length
         is_full = self.kinds.slice(first, length)[live - first] == RowKind.FULL
-        rows = live.astype(np.uint32)
-        full, short = live[is_full] - first, live[~is_full] - first
-        fingerprints, doubts = (column.slice(first, length)[full] for column in (self.fingerprints, self.doubts))
-        self.index = index_from_arrays(
-            self.search, {"fingerprints": fingerprints, "doubts": doubts, "rows": rows[is_full]}
-        )
-        digests = self.digests.slice(first, length)[short]
-        self.short = ExactTable.from_arrays({"keys": digests, "rows": rows[~is_full]})
-        self.names = ExactTable.from_arrays({"keys": self.row_hashes(live), "rows": rows})
+        full, short = live[is_full], live[~is_full]
+        held = self.columns()
+        content = {name: held[name].slice(first, length)[full - first] for name in ("fingerprints", "doubts")}
+        self.index = index_from_arrays(self.search, content | {"rows": full.astype(np.uint32)})
+        self.short = _table(self.digests.slice(first, length)[short - first], short)
+        self.names = _table(self.row_hashes(live), live)
         latest = live[self.latest.slice(first, length)[live - first] == 1]
-        self.urls = ExactTable.from_arrays(
-            {"keys": self.row_hashes(latest, of_urls=True), "rows": latest.astype(np.uint32)}
-        )
+        self.urls = _table(self.row_hashes(latest, of_urls=True), latest)
 
-    def seen_before(self, time_ms: int) -> NDArray[np.int64]:
-        """Return the live rows that were seen before a time, ascending."""
-        assert self.seen is not None, "only with retention"
-        row = self.oldest
-        while row < len(self):
-            stop = min((row | (self.live.size - 1)) + 1, len(self))
-            older = int(np.searchsorted(self.seen.slice(row, stop), time_ms))
-            row += older
-            if row < stop:
-                break
-        return self._live_between(self.oldest, row)
-
-    def first_live(self, count: int) -> NDArray[np.int64]:
-        """Return the `count` first live rows, ascending; there must be as many."""
-        parts, row = [], self.oldest
-        while count > 0:
-            stop = min((row | (self.live.size - 1)) + 1, len(self))
-            part = self._live_between(row, stop)[:count]
-            parts.append(part)
-            count -= len(part)
-            row = stop
-        return np.concatenate(parts)
-
-    def _live_between(self, first: int, stop: int) -> NDArray[np.int64]:
+    def live_between(self, first: int, stop: int) -> NDArray[np.int64]:
+        """Return the live rows of [first, stop)."""
         return first + np.flatnonzero(self.live.slice(first, stop))
-
-    def live_from_end(self, count: int) -> int:
-        """
-        Return the row of the live original that is number `count` from the end; -1: there are fewer.
-
-        Cost: some 3 µs a chunk of rows between.
-        """
-        stop = len(self)
-        while stop > self.oldest:
-            first = max((stop - 1) & -self.live.size, self.oldest)
-            live = int(np.count_nonzero(self.live.slice(first, stop)))
-            if count <= live:
-                return int(self._live_between(first, stop)[-count])
-            count -= live
-            stop = first
-        return -1
-
-    def pass_over(self, row: int) -> None:
-        """Note that no row before this one is live."""
-        self.oldest = max(self.oldest, row)
 
     @property
     def has_forgettable(self) -> bool:
@@ -365,16 +313,11 @@ class OriginalStore:
             int((live & latest).sum()) for live, latest in zip(self.live.pieces(), self.latest.pieces(), strict=True)
         )
         assert len(self.urls) == both
-        assert not len(self._live_between(self.originals.first, max(self.oldest, self.originals.first)))
+        assert not len(self.live_between(self.originals.first, max(self.oldest, self.originals.first)))
         if self.seen is not None:
             times = self.seen.slice(self.originals.first, len(self))
             assert (times[1:] >= times[:-1]).all()
 
 
-def repeated(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the places of the hashes that come more than once, ascending."""
-    ordered = np.sort(hashes)
-    if not (ordered[1:] == ordered[:-1]).any():  # nearly always
-        return np.empty(0, np.int64)
-    _, inverse, counts = np.unique(hashes, return_inverse=True, return_counts=True)
-    return np.flatnonzero(counts[inverse] > 1)
+def _table(keys: NDArray[np.uint64], rows: NDArray[np.int64]) -> ExactTable:
+    return ExactTable.from_arrays({"keys": keys, "rows": rows.astype(np.uint32)})
