@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -267,13 +267,8 @@ class Demo:
     def _authors(self) -> dict[tuple[int, int], str]:
         """Return who wrote each source offset into the log first."""
         authors: dict[tuple[int, int], str] = {}
-        reader = TopicReader(
-            kafka_config.reader(self.settings),
-            {self.settings.topic_fingerprints: 1},
-            self.settings.call_timeout_s,
-            from_beginning=True,
-        )
-        try:
+        config, log = kafka_config.reader(self.settings), {self.settings.topic_fingerprints: 1}
+        with closing(TopicReader(config, log, self.settings.call_timeout_s, from_beginning=True)) as reader:
             while not reader.at_end():
                 for message in reader.read(1.0):
                     try:
@@ -283,6 +278,4 @@ class Demo:
                     for span in record.spans:
                         for offset in record.offsets[span.row_first : span.row_stop].tolist():
                             authors.setdefault((span.source.partition, offset), record.author.name)
-        finally:
-            reader.close()
         return authors

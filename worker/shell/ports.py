@@ -1,5 +1,5 @@
 """
-What the pipeline asks of the world, as protocols: Kafka and the in-memory log of files both give it.
+What the pipeline asks of the world, as protocols; what their methods do is said here, for Kafka and for files.
 
 Offsets are, as everywhere in neardup, the next message to read.
 """

@@ -23,7 +23,7 @@ _log = structlog.get_logger(__name__)
 
 class GroupConsumer:
     """
-    The source topic as a member of the group.
+    The source topic as a member of the group: a `ports.GroupSource`.
 
     Assigned partitions start at the group's committed offsets, asked for by ourselves: while another member's
     transaction is pending, the client library would apply `auto.offset.reset` in their place. A partition without a
@@ -123,7 +123,6 @@ class GroupConsumer:
         return TopicPartition(self._topic, partition, OFFSET_BEGINNING if offset is None else offset)
 
     def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
-        """Return what has come, at most `messages_max`, after at most `wait_s`; runs the rebalance callbacks."""
         if self._waiting:
             self._take_waiting()
         messages = self._consumer.consume(messages_max, wait_s)
@@ -215,12 +214,10 @@ class GroupConsumer:
             self._damaged.pop(partition, None)
 
     def pause(self) -> None:
-        """Fetch nothing more for now, and stay in the group."""
         self._is_paused = True
         self._consumer.pause(self._consumer.assignment())
 
     def resume(self) -> None:
-        """Fetch again."""
         self._is_paused = False
         self._consumer.resume(self._consumer.assignment())
 

@@ -20,7 +20,7 @@ __all__ = ["LogAppender", "LogConsumer"]
 
 class LogConsumer:
     """
-    The ordered log: one partition, read from an explicit offset, by every worker.
+    The ordered log, as a `ports.LogReader`: one partition, read from an explicit offset, by every worker.
 
     Args:
         expires: originals expire by the records' time stamps, which must then be the broker's.
@@ -39,7 +39,6 @@ class LogConsumer:
         self._consumer.assign([self._part])
 
     def read(self, wait_s: float) -> list[LogEntry]:
-        """Return the records that are there, in order; wait up to `wait_s` for the first."""
         first = self._consumer.poll(wait_s)
         if first is None:
             return []
@@ -65,15 +64,12 @@ class LogConsumer:
         return entries
 
     def position(self) -> int:
-        """Return the offset below which everything has been read; the log's gaps count, unlike a record's offset."""
         return self._position
 
     def end(self) -> tuple[int, int]:
-        """Return the log's first offset and the offset behind its last record."""
         return span(self._consumer, self._part, f"the log {self._part.topic}", self._call_timeout_s)
 
     def end_seen(self) -> int:
-        """Return the offset behind the last record as the last fetch had it; 0 before the first."""
         return self._ends.of(self._part)
 
     def close(self) -> None:

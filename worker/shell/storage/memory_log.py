@@ -44,28 +44,24 @@ class MemoryLog:
 
 
 class MemoryReader:
-    """Reads a MemoryLog from an offset on; a `ports.LogReader`."""
+    """Reads a MemoryLog from an offset on: a `ports.LogReader`, which says what each method does."""
 
     def __init__(self, log: MemoryLog, offset: int = 0) -> None:
         self._log = log
         self._offset = offset
 
     def read(self, wait_s: float) -> list[LogEntry]:  # noqa: ARG002  # nothing comes while we wait
-        """Return the records that are there."""
         entries = self._log.since(self._offset)
         self._offset = self._log.stop
         return entries
 
     def position(self) -> int:
-        """Return the offset below which everything has been read."""
         return self._offset
 
     def end(self) -> tuple[int, int]:
-        """Return the log's first offset and the offset behind its last record."""
         return self._log.first, self._log.stop
 
     def end_seen(self) -> int:
-        """Return the offset behind the last record."""
         return self._log.stop
 
     def close(self) -> None:
@@ -79,7 +75,6 @@ class MemoryWriter:
         self._log = log
 
     def append(self, records: Sequence[bytes]) -> int:
-        """Append in order; return the offset of the last."""
         return [self._log.append(record) for record in records][-1]
 
     def close(self) -> None:
