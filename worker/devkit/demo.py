@@ -56,7 +56,7 @@ class Truth:
 @contextmanager
 def workers_running(settings: Settings, ids: Sequence[str], logs: Path) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
     """
-    Run workers of one group as processes of their own, until the block ends; give them by their ids.
+    Run workers of one group as processes of their own, until the block ends; yield them by their ids.
 
     They end with this process, however it ends: each waits for the end of its stdin. Each logs to `logs`/<id>.log.
     """

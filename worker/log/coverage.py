@@ -85,7 +85,7 @@ class Coverage:
         return gaps
 
     def add(self, first: int, stop: int) -> list[Span]:
-        """Cover [first, stop) and give the parts that were not covered before."""
+        """Cover [first, stop) and return the parts that were not covered before."""
         gaps = self.missing(first, stop)
         if not gaps:
             return gaps

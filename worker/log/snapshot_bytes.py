@@ -93,7 +93,7 @@ class Snapshot:
 
     def parts(self) -> Iterator[bytes | memoryview]:
         """
-        Return the bytes in parts, to be written one behind the other. The same replica gives the same bytes.
+        Yield the bytes in parts, to be written one behind the other. The same replica gives the same bytes.
 
         Cost: O(bytes), read twice: the checksum stands in front.
         """
@@ -118,7 +118,7 @@ class Snapshot:
 
 def unpack(data: bytes | memoryview) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """
-    Check a snapshot as a whole and give its header and arrays, which are views of `data`.
+    Check a snapshot as a whole and return its header and arrays, which are views of `data`.
 
     Raises:
         RestoreError: damaged, cut, or of an older format.

@@ -191,7 +191,7 @@ def _download(
 
 
 def _transfer(jar: Jar, directory: Path, open_remote: OpenRemote, advance: Advance, called_off: threading.Event) -> str:
-    """Download once into a temporary file and rename it when it is right; gives what was wrong, or ""."""
+    """Download once into a temporary file and rename it when it is right; return what was wrong, or ""."""
     path = directory / jar.file_name
     temporary = path.with_suffix(f".{os.getpid()}.part")
     digest, received_bytes, kept = hashlib.sha256(), 0, False

@@ -60,7 +60,7 @@ class _Dead(NamedTuple):
 
 class History:
     """
-    Takes a deployment's topics in the order log, documents, answers; `report` gives what is wrong.
+    Takes a deployment's topics in the order log, documents, answers; `report` says what is wrong.
 
     Args:
         definition: the log's; another one is refused as in a worker.

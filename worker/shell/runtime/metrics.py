@@ -1,4 +1,4 @@
-"""Every metric of neardup, by name, in one file. `health.serve` gives them to Prometheus."""
+"""Every metric of neardup, by name, in one file. `health.HealthServer` serves them to Prometheus."""
 
 from __future__ import annotations
 

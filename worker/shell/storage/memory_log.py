@@ -14,7 +14,7 @@ class MemoryLog:
     Records in order, with the time at which each was appended.
 
     Args:
-        clock_ms: gives the time stamp of a record.
+        clock_ms: returns the time stamp of a record.
         keep: False forgets records once the one reader has them, so that a long run stays small.
     """
 
@@ -30,7 +30,7 @@ class MemoryLog:
         return self.first + len(self.entries)
 
     def append(self, record: bytes) -> int:
-        """Add a record and give its offset."""
+        """Add a record and return its offset."""
         self.entries.append(LogEntry(self.stop, self._clock_ms(), record))
         return self.entries[-1].offset
 

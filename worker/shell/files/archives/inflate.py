@@ -218,7 +218,7 @@ def _format_of(start: bytes) -> Format:
 
 
 def _skippable_frame(source: _Input) -> bytes:
-    """Take a skippable zstd frame out of the input and give its content."""
+    """Take a skippable zstd frame out of the input and return its content."""
     header = source.peek(8)
     length = int.from_bytes(header[4:8], "little")
     content, wanted = b"", 8 + length
