@@ -59,7 +59,7 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     from worker.shell.files.crawl import CrawlFiles, with_answers  # noqa: PLC0415
     from worker.shell.files.engine import file_engine, line_of  # noqa: PLC0415
     from worker.shell.files.keeping import Choice  # noqa: PLC0415
-    from worker.shell.files.rows import Columns  # noqa: PLC0415
+    from worker.shell.files.rows import ColumnNames  # noqa: PLC0415
 
     if keep is None and (duplicates or prefer != "first"):
         raise typer.BadParameter("--duplicates and --prefer want --keep new")
@@ -69,7 +69,7 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
         raise typer.BadParameter("--keep reads its files twice, and stdin can be read once: name a file")
     if as_json and _STDIO in (output, duplicates):
         raise typer.BadParameter("--json writes its summary to stdout: name an --output")
-    columns = Columns(id_column, text_column) if id_column or text_column else None
+    columns = ColumnNames(id_column, text_column) if id_column or text_column else None
     crawl = CrawlFiles(files, report_damage, fetched_at_default=fetched_at, columns=columns)
     choice = None if keep is None else Choice(prefer, originals=keep == "revisits")
     outcomes: Counter[str] = Counter()

@@ -78,13 +78,13 @@ def kernel(function: Callable[..., Any], *, counted: bool = True) -> Any:
     return dispatcher
 
 
-def cache_directory(function: Callable[..., Any] | None = None) -> Path | None:
+def cache_directory(function: Callable[..., Any]) -> Path | None:
     """
-    Return where machine code is kept: of one kernel, or of kernels in this package; None when nothing can be written.
+    Return where the machine code of a kernel is kept; None when nothing can be written.
 
     Cost: one file is created and removed.
     """
-    source = Path(inspect.getfile(function)) if function is not None else Path(__file__)
+    source = Path(inspect.getfile(function))
     configured = str(vars(config).get("CACHE_DIR", ""))  # the environment's NUMBA_CACHE_DIR
     if configured:
         chosen = Path(configured) / "neardup"

@@ -34,15 +34,12 @@ from worker.shell.messages import DeadLetter
 
 __all__ = ["Demo", "Truth", "workers_running"]
 
-Capture = tuple[str, int]
-"""URL and fetch time (Unix ms): what the truth file knows a document by."""
-
 
 class Truth:
     """Which documents of a sample crawl tell the same article."""
 
     def __init__(self, path: Path | None) -> None:
-        self.groups: dict[Capture, str] = {}
+        self.groups: dict[tuple[str, int], str] = {}  # by URL and fetch time (Unix ms)
         if path is not None and path.exists():
             for line in path.read_bytes().splitlines():
                 entry = orjson.loads(line)

@@ -22,7 +22,7 @@ from worker.log.original_store import BY_ROW
 from worker.log.pending import Pending
 from worker.log.record import Record, Source, decode
 from worker.log.replica import LEFT_MIN_AT_START, Replica
-from worker.log.snapshot_bytes import ARRAYS, Columns, Pieces, Snapshot, unpack
+from worker.log.snapshot_bytes import ARRAYS, Arrays, Pieces, Snapshot, unpack
 
 __all__ = ["LogIdentity", "adopt", "capture", "restore"]
 
@@ -135,7 +135,7 @@ def restore(data: bytes | memoryview, definition: Definition, log: LogIdentity) 
     Cost: O(bytes) for the checksum, and inserting each live row into the index and the table of doc_ids.
     """
     header: Mapping[str, Any]
-    arrays: Columns
+    arrays: Arrays
     header, arrays = unpack(data)
     _check_identity(header, definition, log)
     declared = Declared(*header["definition"])
@@ -151,7 +151,7 @@ def restore(data: bytes | memoryview, definition: Definition, log: LogIdentity) 
     return replica
 
 
-def adopt(replica: Replica, header: Mapping[str, Any], arrays: Columns) -> list[NDArray[Any]]:
+def adopt(replica: Replica, header: Mapping[str, Any], arrays: Arrays) -> list[NDArray[Any]]:
     """
     Let a replica refer to a snapshot of it, in place of its own memory for what never changes.
 
@@ -166,7 +166,7 @@ def adopt(replica: Replica, header: Mapping[str, Any], arrays: Columns) -> list[
     return replica.judge.held.adopt(_of_originals(arrays), header["firsts"]) if is_same else []
 
 
-def _of_originals(arrays: Columns) -> Columns:
+def _of_originals(arrays: Arrays) -> Arrays:
     return {name.removeprefix("originals."): values for name, values in arrays.items() if name.startswith("originals.")}
 
 
@@ -181,7 +181,7 @@ def _check_identity(header: Mapping[str, Any], definition: Definition, log: LogI
     definition.check(Declared(*header["definition"]), "the snapshot")
 
 
-def _restore_sources(replica: Replica, arrays: Columns) -> None:
+def _restore_sources(replica: Replica, arrays: Arrays) -> None:
     """Put back coverage and pending verdicts."""
     ids = arrays["sources.topic_ids"].tobytes()
     sources = [
@@ -208,7 +208,7 @@ def _restore_sources(replica: Replica, arrays: Columns) -> None:
         )
 
 
-def _records_of(arrays: Columns) -> Iterator[tuple[Record, int | None, int, int]]:
+def _records_of(arrays: Arrays) -> Iterator[tuple[Record, int | None, int, int]]:
     """Return each record with pending verdicts, its horizon, its offset and its time stamp."""
     start = 0
     for end, log_offset, timestamp_ms, horizon_ms in _rows_of(
@@ -219,5 +219,5 @@ def _records_of(arrays: Columns) -> Iterator[tuple[Record, int | None, int, int]
         start = end
 
 
-def _rows_of(arrays: Columns, *names: str) -> Iterator[tuple[int, ...]]:
+def _rows_of(arrays: Arrays, *names: str) -> Iterator[tuple[int, ...]]:
     return zip(*(arrays[name].tolist() for name in names), strict=True)

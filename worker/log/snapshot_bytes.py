@@ -1,5 +1,5 @@
 """
-The container of a snapshot: a header and named columns as bytes, and back. Columns load as they stand, as views.
+The container of a snapshot: a header and named arrays as bytes, and back. They load as they stand, as views.
 
     preamble   magic "NDSNAP\\r\\n" | version u32 | header bytes u32 | total bytes u64 | checksum u64
     header     JSON: what the caller gives, and the length of each array
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from worker.errors import RestoreError, StopError
 
-__all__ = ["ARRAYS", "FORMAT_VERSION", "Columns", "Pieces", "Snapshot", "unpack"]
+__all__ = ["ARRAYS", "FORMAT_VERSION", "Arrays", "Pieces", "Snapshot", "unpack"]
 
 FORMAT_VERSION = 7
 
@@ -70,7 +70,7 @@ ARRAYS: dict[str, str] = {
 }
 
 Pieces = Sequence[NDArray[np.generic]]
-Columns = Mapping[str, NDArray[Any]]
+Arrays = Mapping[str, NDArray[Any]]
 
 
 class Snapshot:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from worker.core.document import BODY_BYTES_MAX
 from worker.shell.files.archives import ArchiveReader, Damaged, LeftOut, Record
-from worker.shell.files.rows import Columns
+from worker.shell.files.rows import ColumnNames
 
 __all__ = ["CrawlFiles", "Tally", "with_answers"]
 
@@ -55,7 +55,7 @@ class CrawlFiles:
         *,
         body_max: int = BODY_BYTES_MAX,
         fetched_at_default: str | None = None,
-        columns: Columns | None = None,
+        columns: ColumnNames | None = None,
         whole: bool = False,
     ) -> None:
         self._on_damage = on_damage

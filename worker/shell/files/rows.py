@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 from schemas.document import BODIES, OPTIONAL_CHARACTERS_MAX
 
-__all__ = ["FIELDS", "Columns", "fields_of", "filled", "is_missing", "plain", "remedy", "shown"]
+__all__ = ["FIELDS", "ColumnNames", "fields_of", "filled", "is_missing", "plain", "remedy", "shown"]
 
 FIELDS = ("doc_id", "url", "fetched_at", *OPTIONAL_CHARACTERS_MAX, *BODIES)
 _NO_TIME = "1970-01-01T00:00:00Z"  # of a document that brings none: its fetch time changes no verdict
 _SHOWN_CHARACTERS_MAX = 60
 
 
-class Columns(NamedTuple):
+class ColumnNames(NamedTuple):
     """The columns that hold the doc_id and the text; None: those of these names."""
 
     id: str | None = None
@@ -26,7 +26,7 @@ class Columns(NamedTuple):
         """
         Return a row with the fields' own names. A text column is the only body.
 
-        >>> Columns(text="content").renamed({"content": "The river rose.", "html": "<p>"})
+        >>> ColumnNames(text="content").renamed({"content": "The river rose.", "html": "<p>"})
         {'text': 'The river rose.'}
         """
         found = dict(row)

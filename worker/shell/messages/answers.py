@@ -14,7 +14,7 @@ from worker.log.answers import REASONS, JudgedRows, formers, matches
 from worker.log.definition import Definition
 from worker.log.original_store import OriginalStore
 from worker.log.record import RowKind
-from worker.shell.messages.verdict import DUPLICATE_OF, FORMER_VERSION, REASON, SIMILARITY, Layout, inside, insides
+from worker.shell.messages.verdict import DUPLICATE_OF, FORMER_VERSION, REASON, SIMILARITY, Templates, inside, insides
 
 __all__ = ["VerdictBytes", "encode_answers"]
 
@@ -51,7 +51,7 @@ def encode_answers(
     Cost: 2 µs a row.
     """
     _, record, first, stop, judged, log_offset, timestamp_ms = rows
-    layout = Layout(
+    templates = Templates(
         definition.scheme, definition.parameters, log_offset, judged.horizon_ms, topic, partition, timestamp_ms
     )
     duplicates, versions = _duplicates(rows, held, definition), _versions(rows, held, definition)
@@ -67,17 +67,17 @@ def encode_answers(
         if kind in _JUDGED:
             match = duplicates.get(place, b"")
             outcome = _DUPLICATE if match else _NEW
-            value = layout.judged % (
+            value = templates.judged % (
                 doc_id, url, time, _VALUES[outcome], _REASONS[remark], match, versions.get(place, b""),
                 fingerprint, features, documents, offset,
             )  # fmt: skip
             answers.append(VerdictBytes(key, value, outcome))
         elif kind == RowKind.SKIPPED:
             why = REASON % inside(note.decode("utf-8", "surrogatepass"))
-            value = layout.skipped % (doc_id, url, time, _VALUES[_SKIPPED], why, documents, offset)
+            value = templates.skipped % (doc_id, url, time, _VALUES[_SKIPPED], why, documents, offset)
             answers.append(VerdictBytes(key, value, _SKIPPED))
         elif kind == RowKind.DELETED:
-            value = layout.deleted % (doc_id, _REASONS[remark], documents, offset)
+            value = templates.deleted % (doc_id, _REASONS[remark], documents, offset)
             answers.append(VerdictBytes(key, value, _DELETED))
         else:
             answers.append(DocumentError.parse(note.decode("utf-8", "surrogatepass")))

@@ -23,7 +23,7 @@ __all__ = [
     "FORMER_VERSION",
     "REASON",
     "SIMILARITY",
-    "Layout",
+    "Templates",
     "decode_verdict",
     "encode_verdict",
     "inside",
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-class Layout:
+class Templates:
     """
     The verdicts of one record and partition as templates; what differs from row to row is filled in.
 
@@ -105,15 +105,15 @@ def encode_verdict(verdict: Verdict) -> tuple[bytes, bytes]:
         doc_id, url, fetched_at_ms, outcome, reason, match, fingerprint, features, scheme, parameters,
         documents, log_offset, horizon_ms, topic, partition, offset, decided_at_ms, former,
     ) = verdict  # fmt: skip
-    layout = Layout(scheme, parameters, log_offset, horizon_ms, topic, partition, decided_at_ms)
+    templates = Templates(scheme, parameters, log_offset, horizon_ms, topic, partition, decided_at_ms)
     key, why = doc_id.encode("utf-8", "replace"), b"" if reason is None else REASON % inside(reason)
     if url is None or fetched_at_ms is None:
-        return key, layout.deleted % (inside(doc_id), why, documents, offset)
+        return key, templates.deleted % (inside(doc_id), why, documents, offset)
     head = inside(doc_id), inside(url), format_timestamp(fetched_at_ms).encode(), outcome.encode(), why
     if fingerprint is None:
-        return key, layout.skipped % (*head, documents, offset)
+        return key, templates.skipped % (*head, documents, offset)
     links = _duplicate_json(match), _former_json(former)
-    return key, layout.judged % (*head, *links, fingerprint, features, documents, offset)
+    return key, templates.judged % (*head, *links, fingerprint, features, documents, offset)
 
 
 def _original_json(original: Original) -> tuple[bytes, bytes, bytes]:

@@ -31,7 +31,7 @@ from worker.errors import DefinitionError, RestoreError, StopError
 from worker.log.definition import Definition
 from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity, adopt, capture, restore
-from worker.log.snapshot_bytes import Columns, Snapshot, unpack
+from worker.log.snapshot_bytes import Arrays, Snapshot, unpack
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 
@@ -79,7 +79,7 @@ class Checkpoint:
         self._damaged: list[Path] = []
         self._on_disk_from = on_disk_from
         self._reach = reach
-        self._written: tuple[dict[str, Any], Columns] | None = None  # by the thread, to be mapped by the next tick
+        self._written: tuple[dict[str, Any], Arrays] | None = None  # by the thread, to be mapped by the next tick
         _make(folder)
 
     def restore(self, *, has_log: bool = True) -> Replica:

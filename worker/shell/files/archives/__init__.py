@@ -28,7 +28,7 @@ from worker.shell.files.archives.record import Damaged, Found, LeftOut, Record
 from worker.shell.files.archives.segment import segments
 from worker.shell.files.archives.warc import read_warc
 from worker.shell.files.remote import is_remote, open_remote, size_remote
-from worker.shell.files.rows import Columns
+from worker.shell.files.rows import ColumnNames
 
 __all__ = ["ArchiveReader", "Damaged", "Found", "LeftOut", "Record"]
 
@@ -63,7 +63,7 @@ class ArchiveReader:
         *,
         body_max: int = BODY_BYTES_MAX,
         fetched_at_default: str | None = None,
-        columns: Columns | None = None,
+        columns: ColumnNames | None = None,
         whole: bool = False,
     ) -> None:
         self.file = str(path)

@@ -12,7 +12,7 @@ from schemas.timestamp import TimestampError, parse_timestamp
 from worker.core.document import derive_doc_id
 from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.record import Damaged, Found, Record
-from worker.shell.files.rows import Columns, fields_of
+from worker.shell.files.rows import ColumnNames, fields_of
 
 __all__ = ["read_json_lines"]
 
@@ -22,7 +22,7 @@ def read_json_lines(
     pieces: Iterator[Piece],
     line_bytes_max: int,
     fetched_at_default: str | None,
-    columns: Columns | None = None,
+    columns: ColumnNames | None = None,
 ) -> Iterator[Found]:
     """
     Return a record for each line, byte for byte as it stands, and damage for what is no JSON object.
@@ -60,7 +60,7 @@ def read_json_lines(
 
 
 def _line(
-    file: str, position: int, number: int, line: bytes, fetched_at_default: str | None, columns: Columns | None
+    file: str, position: int, number: int, line: bytes, fetched_at_default: str | None, columns: ColumnNames | None
 ) -> Iterator[Found]:
     line = line.strip()
     if not line:

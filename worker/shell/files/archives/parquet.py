@@ -9,7 +9,7 @@ import orjson
 
 from worker.errors import StopError
 from worker.shell.files.archives.record import Record
-from worker.shell.files.rows import FIELDS, Columns, fields_of
+from worker.shell.files.rows import FIELDS, ColumnNames, fields_of
 
 __all__ = ["MAGIC", "batches_of", "parquet_module", "read_parquet"]
 
@@ -52,7 +52,7 @@ def read_parquet(
     file: str,
     stream: BinaryIO,
     fetched_at_default: str | None,
-    columns: Columns | None,
+    columns: ColumnNames | None,
     on_rows: Callable[[int, int], None],
 ) -> Iterator[Record]:
     """Return a record for each row: `line` is its number, from 1; the columns are the fields of `DocumentMessage`."""
@@ -66,7 +66,7 @@ def read_parquet(
             for name, value in row.items():
                 if isinstance(value, bytes):  # as some writers store text
                     row[name] = value.decode("utf-8", "replace")
-            fields = fields_of((columns or Columns()).renamed(row), f"{file}:{number}")
+            fields = fields_of((columns or ColumnNames()).renamed(row), f"{file}:{number}")
             doc_id = fields.get("doc_id")
             key = doc_id.encode("utf-8", "replace") if isinstance(doc_id, str) else None
             yield Record(file, number - 1, key, orjson.dumps(fields, default=str), number)
