@@ -28,7 +28,9 @@ def test_coverage_equals_a_set_of_integers(added: list[tuple[int, int]], asked: 
 
 def test_a_gap_below_the_maximum_stays_missing() -> None:
     """A failed batch followed by a good one leaves its offsets open, although a later offset is covered."""
-    coverage = Coverage([(0, 10), (20, 30)])
+    coverage = Coverage()
+    coverage.add(0, 10)
+    coverage.add(20, 30)
     assert coverage.missing(0, 30) == [Span(10, 20)]
     assert 15 not in coverage
     assert len(coverage) == 2

@@ -43,10 +43,8 @@ class Coverage:
 
     __slots__ = ("_stops",)
 
-    def __init__(self, spans: list[tuple[int, int]] | None = None) -> None:
+    def __init__(self) -> None:
         self._stops: SortedDict = SortedDict()  # first -> stop
-        for first, stop in spans or []:
-            self.add(first, stop)
 
     def __iter__(self) -> Iterator[Span]:
         return (Span(first, stop) for first, stop in self._stops.items())
