@@ -38,7 +38,7 @@ class PermutedIndex(RowIndex):
     >>> index.judge(np.array([0b0000, 0b0111, 0b1111], dtype=np.uint64), first_row=0).rows.tolist()
     [-1, 0, -1]
     >>> index.renumber(np.array([2], np.uint32))
-    >>> index.query(np.array([0], np.uint64)).rows.tolist()
+    >>> index.query(np.array([0b1111], np.uint64)).rows.tolist()
     [2]
     """
 

@@ -136,8 +136,9 @@ class Replica:
             held.forget(min([held.oldest, *(int(rows.min()) for rows in self._named() if len(rows))]))
         if len(held) >= RENUMBERED_FROM:
             self.compact()
-        else:
-            self.compact_if_due(LEFT_MIN)
+        elif not self.compact_if_due(LEFT_MIN):
+            return
+        self.renumbered += 1
 
     def compact_if_due(self, left_min: int) -> bool:
         """Compact when as many rows have left as are live, and no fewer than `left_min`; return whether they had."""
@@ -168,7 +169,6 @@ class Replica:
         numbers = held.compact(np.concatenate([np.empty(0, np.int64), *self._named()]))
         for pending in self.pending.values():
             pending.renumber(numbers, first)
-        self.renumbered += 1
         self._left_kept = self._left()
 
     def _cover(self, record: Record) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], list[_Fresh]]:
