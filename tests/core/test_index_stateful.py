@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.conftest import EXAMPLES
 from worker.core.index import PermutedIndex
 from worker.core.search import NO_MATCH
 from worker.core.tables import content

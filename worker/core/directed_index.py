@@ -103,11 +103,13 @@ class DirectedIndex(RowIndex):
         return {name: column[order] for name, column in columns.items()}
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[np.generic]], rules: SearchRules) -> DirectedIndex:
+    def from_arrays(
+        cls, arrays: dict[str, NDArray[np.generic]], rules: SearchRules, documents_expected: int = 0
+    ) -> DirectedIndex:
         """Return the index whose content is `arrays`, as `arrays()` gave it."""
         held = _columns(arrays["fingerprints"], arrays["doubts"])
         rows = rows_of(arrays["rows"], len(held[0]))
-        index = cls(rules, len(rows))
+        index = cls(rules, max(documents_expected, len(rows)))
         index.tables.load(held, rows)
         return index
 
