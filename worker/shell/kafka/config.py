@@ -125,6 +125,7 @@ def publisher(settings: Settings) -> dict[str, Any]:
         "compression.type": "lz4",
         "partitioner": "murmur2_random",  # where the Java client would put the key
         "linger.ms": 2,
+        "retry.backoff.ms": 5,  # offsets are refused, and sent again, until the transaction before is complete
         "queue.buffering.max.kbytes": 1 << 17,
         **settings.kafka_options,
     }
