@@ -25,7 +25,7 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "worker", "demo", "--documents", "300", "--keep", str(folder), *arguments],
         cwd=REPOSITORY,
-        env={**environment, "COLUMNS": "200", "PYTHONIOENCODING": "ascii"},  # which must not end it
+        env={**environment, "PATH": os.defpath, "COLUMNS": "200", "PYTHONIOENCODING": "ascii"},  # must not end it
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -71,8 +71,9 @@ def test_the_demo_answers_every_document_once(tmp_path: Path, broker_runtime: Ru
     assert re.search(r"^(new|duplicate) .*http", summary, re.MULTILINE)  # the last rows stay
     assert len(re.findall(r"bits? of 64 differ", summary)) == 3
     crawl = tmp_path / "demo" / "crawl.warc.gz"
-    assert summary.rstrip().splitlines()[-4:-1] == [
+    assert summary.rstrip().splitlines()[-5:-1] == [
         "Next",
+        f"  . {os.path.relpath(sys.prefix, REPOSITORY)}/bin/activate",  # `make demo` leaves a shell without `neardup`
         f"  neardup dedup {crawl} --output verdicts.jsonl",
         f"  neardup report verdicts.jsonl --documents {crawl}",
     ]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,7 +89,8 @@ def show_next(console: Console, crawl: Path, made: str | None, run: Demo) -> Non
     """
     file = shlex.quote(str(crawl))
     near = next((one.doc_id for one in run.examples().values()), "DOC_ID")
-    commands = [f"{made} {file}"] if made else []
+    commands = [] if shutil.which("neardup") else [f". {shlex.quote(os.path.relpath(f'{sys.prefix}/bin/activate'))}"]
+    commands += [f"{made} {file}"] if made else []
     commands += [
         f"neardup dedup {file} --output verdicts.jsonl",
         f"neardup report verdicts.jsonl --documents {file}",

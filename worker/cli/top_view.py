@@ -1,4 +1,4 @@
-"""One frame of `neardup top`: the group, its workers, its partitions, the last duplicates."""
+"""One frame of `neardup top`: the group, its workers as Kafka and they say, its partitions, the last duplicates."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ __all__ = ["frame"]
 
 PARTITIONS_SHOWN = 8  # those with the largest lag, where there are more
 NONE = "–"
+HINT = "latency, times by stage, originals: --worker HOST:PORT, of each worker's metrics"
 STAGES = ("prepare", "append", "answer", "publish")
 
 
 def frame(before: Sample, now: Sample, group: str, bootstrap: str) -> Group:
-    """Return what is shown; rates are those between two samples."""
+    """Return what is shown, of 80 columns or more; rates are those between two samples."""
+    own = [Text("what they say of their last minute, times in ms", style="dim"), _own(now)]
     return Group(
-        _head(before, now, group, bootstrap), Text(), _workers(before, now), Text(), _partitions(now), *_problems(now),
-        Text(), _duplicates(now),
+        _head(before, now, group, bootstrap), Text(), _workers(before, now), Text(),
+        *(own if now.statuses else [Text(HINT, style="dim")]), *_problems(now), Text(), _partitions(now), Text(),
+        _duplicates(now),
     )  # fmt: skip
 
 
@@ -55,37 +58,39 @@ def _table(*columns: tuple[str, bool]) -> Table:
 
 
 def _workers(before: Sample, now: Sample) -> Table:
-    table = _table(
-        ("worker", False), ("host", False), ("partitions", True), ("waiting", True), ("docs/s", True),
-        ("latency ms", True), *((f"{stage} ms", True) for stage in STAGES), ("originals", True), ("log at", True),
-    )  # fmt: skip
-    statuses = {one.fields["worker_id"]: one.fields for one in now.statuses if not one.error}
+    """Return what Kafka knows of the members."""
+    table = _table(("worker", False), ("host", False), ("partitions", True), ("waiting", True), ("docs/s", True))
+    seconds = now.at_s - before.at_s
     for member in now.members:
         own = [number for number in member.partitions if number in now.partitions]
-        fields = statuses.pop(member.worker_id, {})
-        told = _of_status(fields)
-        if not fields:  # what the committed offsets say, of partitions that it owned before, too
-            seconds = now.at_s - before.at_s
-            gone = sum(
-                now.partitions[at].answered - before.partitions[at].answered for at in own if at in before.partitions
-            )
-            told[0] = f"{gone / seconds:,.0f}" if seconds > 0 else NONE
         lag = sum(now.partitions[number].lag for number in own)
-        table.add_row(printable(member.worker_id), printable(member.host), f"{len(own):,}", f"{lag:,}", *told)
-    for worker_id, fields in statuses.items():
-        told = ["no member", NONE, NONE, *_of_status(fields)]
-        table.add_row(printable(worker_id), *told)
-    if not now.members and not statuses:
-        table.add_row("none", *[NONE] * 11)
+        answered = sum(  # of partitions that it owned before, too
+            now.partitions[at].answered - before.partitions[at].answered for at in own if at in before.partitions
+        )
+        per_s = _number(answered / seconds if seconds > 0 else None, 0)
+        table.add_row(printable(member.worker_id), printable(member.host), f"{len(own):,}", f"{lag:,}", per_s)
+    if not now.members:
+        table.add_row("none", *[NONE] * 4)
     return table
 
 
-def _of_status(fields: Mapping[str, Any]) -> list[str]:
-    """Return the cells from documents a second on."""
-    stages = _part(fields, "stages_ms")
-    minute, log = _part(fields, "last_minute"), _part(fields, "log")
-    cells = [minute.get("documents_per_s"), minute.get("latency_ms"), *(stages.get(stage) for stage in STAGES)]
-    return [_number(cell, 1) for cell in cells] + [_number(fields.get("originals"), 0), _number(log.get("offset"), 0)]
+def _own(now: Sample) -> Table:
+    """Return what workers say of their last minute."""
+    columns = ((name, True) for name in ("docs/s", "latency", *STAGES, "originals", "log at"))
+    table = _table(("worker", False), *columns)
+    members = {member.worker_id for member in now.members}
+    for fields in (one.fields for one in now.statuses if not one.error):
+        name, minute, log = printable(fields["worker_id"]), _part(fields, "last_minute"), _part(fields, "log")
+        stages = _part(fields, "stages_ms")
+        times = [minute.get("latency_ms"), *(stages.get(stage) for stage in STAGES)]
+        table.add_row(
+            name if fields["worker_id"] in members else f"{name}, no member",
+            _number(minute.get("documents_per_s"), 0),
+            *(_number(time_ms, 1) for time_ms in times),
+            _number(fields.get("originals"), 0),
+            _number(log.get("offset"), 0),
+        )
+    return table
 
 
 def _part(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
