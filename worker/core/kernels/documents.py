@@ -5,7 +5,7 @@ What reads as a document with a text or a page goes this way. All else (another 
 name with escapes or twice, numbers of many digits) is left to `messages.decode_document`, which says what is wrong.
 """
 
-# ruff: noqa: PLR0911, PLR0912  # kernels return where they find out; "in (…)" compiles a function each
+# ruff: noqa: PLR0911, PLR0912, PLR1714, SIM109  # kernels return where they find out; "in (…)" compiles a function each
 from __future__ import annotations
 
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 
 from worker.core.compiled import apart, fused, kernel
 from worker.core.document import DOC_ID_BYTES_MAX, URL_BYTES_MAX
-from worker.core.kernels.json import put_string, skip_blank, string_end, value_end
+from worker.core.kernels.json import read_string, skip_blank, value_end
 from worker.core.kernels.times import read_time
 from worker.core.pages.emit import valid_utf8
 from worker.core.pages.machine import SLACK, byte_at, set_byte
@@ -49,8 +49,12 @@ def _field_at(page: Any, begin: Any, end: Any) -> Any:
 
 
 @apart
-def find_fields(page: Any, begin: Any, end: Any, found: Any) -> Any:
-    """Fill `found` with where each field's text begins and ends, 0 where there is none; whether all is in order."""
+def find_fields(page: Any, begin: Any, end: Any, found: Any, room: Any, at: Any) -> Any:
+    """
+    Fill `found` with where each field's text begins and ends, 0 where there is none; whether all is in order.
+
+    TEXT or HTML is written to `room`, from `at` on, and END is where it ends there.
+    """
     found[:] = 0
     seen = np.int64(0)
     i = skip_blank(page, begin, end)
@@ -60,8 +64,8 @@ def find_fields(page: Any, begin: Any, end: Any, found: Any) -> Any:
         i = skip_blank(page, i + 1, end)
         if byte_at(page, i) != QUOTE:
             return False
-        stop, escaped = string_end(page, i + 1, end)
-        if stop < 0 or escaped:
+        stop, written = read_string(page, i + 1, end, room, at)
+        if written - at != stop - i - 1:  # nowhere, or escapes
             return False
         field = _field_at(page, i + 1, stop)
         i = skip_blank(page, stop + 1, end)
@@ -70,10 +74,13 @@ def find_fields(page: Any, begin: Any, end: Any, found: Any) -> Any:
         i = skip_blank(page, i + 1, end)
         first = byte_at(page, i)
         if first == QUOTE and field != ATTRS:
-            stop, escaped = string_end(page, i + 1, end)
+            stop, written = read_string(page, i + 1, end, room, at)
             if stop < 0:
                 return False
-            if field < FIELDS:
+            if field == TEXT or field == HTML:
+                found[field, BEGIN], found[field, END] = i + 1, written
+                at = written
+            elif field < FIELDS:
                 found[field, BEGIN], found[field, END] = i + 1, stop
                 if BYTES_MAX[field] >= 0 and stop - i - 1 > BYTES_MAX[field]:
                     return False
@@ -81,7 +88,7 @@ def find_fields(page: Any, begin: Any, end: Any, found: Any) -> Any:
         else:
             if field < FIELDS and first != LETTER_N and not (field == ATTRS and first == OPEN):
                 return False
-            i = value_end(page, i, end)
+            i = value_end(page, i, end, room, at)
             if i < 0:
                 return False
         if field < FIELDS:
@@ -110,7 +117,7 @@ def read_documents(data: Any, spans: Any, texts: Any, ends: Any, times: Any, bod
     at, body_at = np.int64(0), np.int64(0)
     for number in range(spans.shape[0]):
         begin, end, before = spans[number, BEGIN], spans[number, END], at
-        good = begin < end and valid_utf8(page, begin, end) and find_fields(page, begin, end, found)
+        good = begin < end and valid_utf8(page, begin, end) and find_fields(page, begin, end, found, room, body_at)
         good = good and found[URL, BEGIN] < found[URL, END] and found[BODY_BASE64, BEGIN] == 0
         good = good and (found[DOC_ID, BEGIN] == 0 or found[DOC_ID, BEGIN] < found[DOC_ID, END])
         good = good and (found[TEXT, BEGIN] == 0) != (found[HTML, BEGIN] == 0)
@@ -119,7 +126,8 @@ def read_documents(data: Any, spans: Any, texts: Any, ends: Any, times: Any, bod
             good = times[number] >= 0
         if good:
             for field in range(TEXTS):
-                at = put_string(page, found[field, BEGIN], found[field, END], out, at)
+                if found[field, BEGIN] > 0:
+                    at = read_string(page, found[field, BEGIN], end, out, at)[1]
                 ends[number, field] = at
         else:
             for field in range(TEXTS):
@@ -127,8 +135,7 @@ def read_documents(data: Any, spans: Any, texts: Any, ends: Any, times: Any, bod
         places[number, BEGIN] = body_at
         places[number, PLAIN] = not good or found[TEXT, BEGIN] > 0
         if good:
-            field = TEXT if found[TEXT, BEGIN] > 0 else HTML
-            body_at = put_string(page, found[field, BEGIN], found[field, END], room, body_at)
+            body_at = found[TEXT if found[TEXT, BEGIN] > 0 else HTML, END]
         places[number, END] = body_at
         for _ in range(SLACK):
             set_byte(room, body_at, np.int64(0))

@@ -18,7 +18,7 @@ from worker.core.compiled import apart, fused
 from worker.core.kernels.machine import intrinsic, pointer, store, vector
 from worker.core.pages.machine import LANES, byte_at, lanes_before, set_byte
 
-__all__ = ["put_string", "skip_blank", "string_end", "value_end"]
+__all__ = ["read_string", "skip_blank", "value_end"]
 
 QUOTE, COMMA, MINUS, POINT, COLON, BACKSLASH = 0x22, 0x2C, 0x2D, 0x2E, 0x3A, 0x5C
 OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT = 0x5B, 0x5D, 0x7B, 0x7D
@@ -35,32 +35,17 @@ def _same(block: Any, byte: int) -> Any:
     return ir.Constant(block.type, [byte] * LANES)
 
 
-def _bits(builder: Any, condition: Any) -> Any:
-    return builder.zext(builder.bitcast(condition, ir.IntType(LANES)), ir.IntType(64))
-
-
 @intrinsic
-def _where_string_stops(_context: Any, array: Any, position: Any) -> Any:
-    """Bit i is set when byte `position + i` is a quote, a backslash or a control; 32 bytes."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        block = vector(builder, pointer(context, builder, signature.args[0], *arguments), 8, LANES)
-        found = builder.icmp_unsigned("<", block, _same(block, 0x20))
-        for byte in (QUOTE, BACKSLASH):
-            found = builder.or_(found, builder.icmp_unsigned("==", block, _same(block, byte)))
-        return _bits(builder, found)
-
-    return types.uint64(array, position), generate
-
-
-@intrinsic
-def _copy_to_escape(_context: Any, array: Any, position: Any, out: Any, at: Any) -> Any:
-    """Copy 32 bytes; bit i is set when byte `position + i` is a backslash."""
+def _copy_to_stop(_context: Any, array: Any, position: Any, out: Any, at: Any) -> Any:
+    """Copy 32 bytes; bit i is set when byte `position + i` is a quote, a backslash or a control."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         block = vector(builder, pointer(context, builder, signature.args[0], *arguments[:2]), 8, LANES)
         store(builder, block, pointer(context, builder, signature.args[2], *arguments[2:]))
-        return _bits(builder, builder.icmp_unsigned("==", block, _same(block, BACKSLASH)))
+        found = builder.icmp_unsigned("<", block, _same(block, 0x20))
+        for byte in (QUOTE, BACKSLASH):
+            found = builder.or_(found, builder.icmp_unsigned("==", block, _same(block, byte)))
+        return builder.zext(builder.bitcast(found, ir.IntType(LANES)), ir.IntType(64))
 
     return types.uint64(array, position, out, at), generate
 
@@ -89,43 +74,6 @@ def _hex(page: Any, i: Any) -> Any:
     return value
 
 
-@apart
-def string_end(page: Any, i: Any, end: Any) -> Any:
-    """Where the string that begins at `i`, behind its quote, has the other (-1: nowhere); whether it has escapes."""
-    escaped = False
-    while i < end:
-        found = _where_string_stops(page, i)
-        if not found:
-            i += LANES
-            continue
-        i += lanes_before(found)
-        if i >= end:
-            break
-        byte = byte_at(page, i)
-        if byte == QUOTE:
-            return i, escaped
-        if byte != BACKSLASH:
-            break
-        escaped = True
-        if byte_at(page, i + 1) != LETTER_U:
-            if ESCAPES[byte_at(page, i + 1)] == 0:
-                break
-            i += 2
-            continue
-        code = _hex(page, i + 2)
-        if code < 0 or 0xDC00 <= code < 0xE000:
-            break
-        i += 6
-        if 0xD800 <= code < 0xDC00:
-            if byte_at(page, i) != BACKSLASH or byte_at(page, i + 1) != LETTER_U:
-                break
-            low = _hex(page, i + 2)
-            if not 0xDC00 <= low < 0xE000:
-                break
-            i += 6
-    return np.int64(-1), escaped
-
-
 @fused
 def _put(out: Any, at: Any, code: Any) -> Any:
     """Write a code point as UTF-8; returns where it ends."""
@@ -149,26 +97,50 @@ def _put(out: Any, at: Any, code: Any) -> Any:
 
 
 @apart
-def put_string(page: Any, i: Any, end: Any, out: Any, at: Any) -> Any:
-    """Write the string that stands at [i, end), which `string_end` has found; returns where it ends in `out`."""
+def read_string(page: Any, i: Any, end: Any, out: Any, at: Any) -> Any:
+    """
+    Write the string that begins at `i`, behind its quote, to `out`, without its escapes.
+
+    Returns where its other quote stands (-1: nowhere), and where it ends in `out`.
+    """
     while i < end:
-        found = _copy_to_escape(page, i, out, at)
-        size = min(lanes_before(found), end - i) if found else min(np.int64(LANES), end - i)
+        found = _copy_to_stop(page, i, out, at)
+        if not found:
+            i += LANES
+            at += LANES
+            continue
+        size = lanes_before(found)
         i += size
         at += size
-        if i < end and byte_at(page, i) == BACKSLASH:
-            if byte_at(page, i + 1) != LETTER_U:
-                set_byte(out, at, np.int64(ESCAPES[byte_at(page, i + 1)]))
-                at += 1
-                i += 2
-                continue
-            code = _hex(page, i + 2)
+        if i >= end:
+            break
+        byte = byte_at(page, i)
+        if byte == QUOTE:
+            return i, at
+        if byte != BACKSLASH:
+            break
+        if byte_at(page, i + 1) != LETTER_U:
+            plain = np.int64(ESCAPES[byte_at(page, i + 1)])
+            if plain == 0:
+                break
+            set_byte(out, at, plain)
+            at += 1
+            i += 2
+            continue
+        code = _hex(page, i + 2)
+        if code < 0 or 0xDC00 <= code < 0xE000:
+            break
+        i += 6
+        if 0xD800 <= code < 0xDC00:
+            if byte_at(page, i) != BACKSLASH or byte_at(page, i + 1) != LETTER_U:
+                break
+            low = _hex(page, i + 2)
+            if not 0xDC00 <= low < 0xE000:
+                break
+            code = 0x10000 + ((code - 0xD800) << 10) + low - 0xDC00
             i += 6
-            if 0xD800 <= code < 0xDC00:
-                code = 0x10000 + ((code - 0xD800) << 10) + _hex(page, i + 2) - 0xDC00
-                i += 6
-            at = _put(out, at, code)
-    return at
+        at = _put(out, at, code)
+    return np.int64(-1), at
 
 
 @fused
@@ -209,8 +181,8 @@ def _scalar_end(page: Any, i: Any) -> Any:
 
 
 @apart
-def value_end(page: Any, i: Any, end: Any) -> Any:
-    """Where the value that begins at `i` ends; -1 for what is none, or ends behind `end`."""
+def value_end(page: Any, i: Any, end: Any, out: Any, at: Any) -> Any:
+    """Where the value that begins at `i` ends; -1: it is none, or ends behind `end`. Strings go to `out` at `at`."""
     objects, depth, wanted = np.int64(0), np.int64(0), VALUE  # bit k of objects: level k is an object, not an array
     while True:
         i = skip_blank(page, i, end)
@@ -231,7 +203,7 @@ def value_end(page: Any, i: Any, end: Any) -> Any:
         elif wanted == NAME or wanted == FIRST_NAME:
             if byte != QUOTE:
                 return np.int64(-1)
-            i = string_end(page, i + 1, end)[0]
+            i = read_string(page, i + 1, end, out, at)[0]
             if i < 0:
                 return i
             i = skip_blank(page, i + 1, end)
@@ -250,7 +222,7 @@ def value_end(page: Any, i: Any, end: Any) -> Any:
             wanted = FIRST_NAME if is_object else FIRST_VALUE
             continue
         elif byte == QUOTE:
-            i = string_end(page, i + 1, end)[0]
+            i = read_string(page, i + 1, end, out, at)[0]
             if i < 0:
                 return i
             i += 1
