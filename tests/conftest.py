@@ -82,6 +82,13 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
 
 
 @pytest.fixture(scope="session")
+def kafka_to_break(broker_runtime: Runtime) -> Iterator[EmbeddedKafka]:
+    """One more node, which tests may kill, pause and start again; afterwards it serves. Name your topics uniquely."""
+    with EmbeddedKafka(runtime=broker_runtime) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
 def cluster_of_three(broker_runtime: Runtime) -> Iterator[EmbeddedKafka]:
     """Three nodes for the session, also behind relays; tests take `kafka3`."""
     with EmbeddedKafka(nodes=3, runtime=broker_runtime, relayed=True) as cluster:
@@ -100,7 +107,7 @@ def kafka3(cluster_of_three: EmbeddedKafka) -> Iterator[EmbeddedKafka]:
 # Tests on a broker are never silently absent: with REQUIRE_KAFKA=1 the session fails unless some have passed
 # and none was skipped.
 KAFKA_REQUIRED = os.environ.get("REQUIRE_KAFKA", "") not in {"", "0"}
-BROKER_FIXTURES = {"kafka", "kafka3", "cluster_of_three", "broker_runtime"}
+BROKER_FIXTURES = {"kafka", "kafka_to_break", "kafka3", "cluster_of_three", "broker_runtime"}
 ON_KAFKA = "on Apache Kafka"  # a property of a test's report, which reaches the process that counts
 
 _broker_outcomes = {"passed": 0, "failed": 0, "skipped": 0}

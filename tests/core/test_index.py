@@ -76,30 +76,11 @@ def test_judging_is_leader_clustering(max_distance: int) -> None:
     index.check()
 
 
-def test_no_two_leaders_are_near_each_other() -> None:
-    """What judging has indexed is pairwise further apart than max_distance."""
-    index = PermutedIndex(3)
-    index.judge(np.array(crawl(random.Random(1), 500, 6), np.uint64), 0)
-    held = [int(fingerprint) for fingerprint in index.arrays()["fingerprints"]]
-    assert min((one ^ other).bit_count() for one in held for other in held if one != other) > 3
-    assert len(set(held)) == len(held)
-
-
 def test_zero_is_a_fingerprint() -> None:
     """The fingerprint 0 is found like any other."""
     index = PermutedIndex(3)
     index.insert(np.array([0], np.uint64), np.array([9], np.uint32))
     assert index.query(np.array([0, 0b111, 0b1111], np.uint64)).rows.tolist() == [9, 9, -1]
-
-
-def test_query_then_insert_sees_the_earlier_ones_of_the_batch() -> None:
-    """Every fingerprint is indexed, and a later one in the batch matches an earlier one."""
-    stream = crawl(random.Random(2), 400, 5)
-    index = PermutedIndex(3)
-    judgement = index.query_then_insert(np.array(stream, np.uint64), 100)
-    for position, fingerprint in enumerate(stream):
-        earlier = [(held, 100 + row) for row, held in enumerate(stream[:position])]
-        assert (judgement.rows[position], judgement.distances[position]) == best(earlier, fingerprint, 3)
 
 
 def test_all_matches_are_ranked() -> None:
@@ -113,35 +94,6 @@ def test_all_matches_are_ranked() -> None:
         assert index.query_all(fingerprint) == [(row, distance) for distance, row in ranked if distance <= 5]
         near = nearest(index.tables.fingerprints, index.tables.rows, fingerprint, 10)
         assert near == [(row, distance) for distance, row in ranked[:10]]
-
-
-def test_a_deleted_row_is_found_no_more() -> None:
-    """Deleting leaves what a rebuilt index holds; a second time there is nothing to delete."""
-    stream = crawl(random.Random(4), 300, 5)
-    rows = np.arange(300, dtype=np.uint32)
-    index = PermutedIndex(3)
-    index.insert(np.array(stream, np.uint64), rows)
-    for row in range(0, 300, 3):
-        assert index.delete(stream[row], row)
-        assert not index.delete(stream[row], row)
-    kept = rows % 3 != 0
-    rebuilt = PermutedIndex(3)
-    rebuilt.insert(np.array(stream, np.uint64)[kept], rows[kept])
-    for fingerprint in stream:
-        assert index.query_all(fingerprint) == rebuilt.query_all(fingerprint)
-    for name, column in index.arrays().items():
-        assert (column == rebuilt.arrays()[name]).all()
-
-
-def test_arrays_restore_the_index() -> None:
-    """An index made from the arrays answers as the one that gave them."""
-    stream = crawl(random.Random(5), 300, 5)
-    index = PermutedIndex(3)
-    index.judge(np.array(stream, np.uint64), 0)
-    restored = PermutedIndex.from_arrays(index.arrays(), max_distance=3)
-    again = np.array(stream, np.uint64)
-    assert (restored.query(again).rows == index.query(again).rows).all()
-    assert len(restored) == len(index)
 
 
 @pytest.mark.parametrize(

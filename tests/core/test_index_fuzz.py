@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -12,63 +11,6 @@ import pytest
 
 from worker.core.index import PermutedIndex
 from worker.core.tables import content
-
-
-class Held:
-    """What the index should hold, and the slow answers."""
-
-    def __init__(self, max_distance: int) -> None:
-        self.max_distance = max_distance
-        self.rows: dict[int, int] = {}  # row -> fingerprint
-        self.next_row = 0
-
-    def matches(self, fingerprint: int) -> list[tuple[int, int]]:
-        """Every match as (row, distance), by distance, then row."""
-        found = [(row, (fingerprint ^ other).bit_count()) for row, other in self.rows.items()]
-        return sorted((match for match in found if match[1] <= self.max_distance), key=lambda match: match[::-1])
-
-    def judge(self, fingerprint: int) -> tuple[int, int]:
-        """Leader clustering, one fingerprint: the best match, or a new row."""
-        matches = self.matches(fingerprint)
-        if matches:
-            return matches[0]
-        self.rows[self.next_row] = fingerprint
-        self.next_row += 1
-        return -1, 255
-
-
-def near(dice: random.Random, bases: list[int], max_distance: int) -> int:
-    """A fingerprint that is often near a known one, sometimes equal, sometimes just too far."""
-    fingerprint = dice.choice(bases) if dice.random() < 0.7 else dice.getrandbits(64)
-    for _ in range(dice.randrange(max_distance + 3)):
-        fingerprint ^= 1 << dice.randrange(64)
-    return fingerprint
-
-
-@pytest.mark.parametrize("seed", range(32))
-def test_any_calls_in_any_order_are_exact(seed: int) -> None:
-    """Judging, deleting and asking, for every distance up to 7, from an empty index and from one sized for millions."""
-    dice = random.Random(seed)
-    max_distance = seed % 8
-    index = PermutedIndex(max_distance, documents_expected=dice.choice([0, 10, 100_000, 3_000_000]))
-    held = Held(max_distance)
-    bases = [dice.getrandbits(64) for _ in range(dice.choice([3, 50, 400]))]
-    for _ in range(dice.choice([3, 12])):
-        if dice.random() < 0.7:
-            asked = [near(dice, bases, max_distance) for _ in range(dice.choice([1, 10, 300]))]
-            judged = index.judge(np.array(asked, np.uint64), held.next_row)
-            expected = [held.judge(fingerprint) for fingerprint in asked]
-            assert list(zip(judged.rows.tolist(), judged.distances.tolist(), strict=True)) == expected
-            assert judged.new == sum(row < 0 for row, _ in expected)
-        elif held.rows:
-            for row in dice.sample(sorted(held.rows), min(len(held.rows), dice.choice([1, 20, 2_000]))):
-                assert index.delete(held.rows[row], row)
-                assert not index.delete(held.rows.pop(row), row)
-        if held.rows:
-            fingerprint = near(dice, list(held.rows.values()), max_distance)
-            assert index.query_all(fingerprint) == held.matches(fingerprint)
-        assert len(index) == len(held.rows)
-        index.check()
 
 
 def test_growth_from_nothing_loses_nothing() -> None:

@@ -21,14 +21,15 @@ class IndexMachine(RuleBasedStateMachine):
     """Batches of any size come, match and go; after each step the index holds what a plain list holds."""
 
     @initialize(
-        k=st.integers(0, 7), flat_below=st.sampled_from([0, 50, 300]), hot=st.sampled_from([4, 64]), seed=st.integers(0)
-    )
-    def start(self, k: int, flat_below: int, hot: int, seed: int) -> None:
-        """Begin empty."""
+        k=st.integers(0, 7), flat_below=st.sampled_from([0, 50, 300]), hot=st.sampled_from([4, 64]),
+        seed=st.integers(0), documents=st.sampled_from([0, 10, 3_000_000]),
+    )  # fmt: skip
+    def start(self, k: int, flat_below: int, hot: int, seed: int, documents: int) -> None:
+        """Begin empty, sized for few or for millions."""
         self.hot = content.HOT_MIN
         content.HOT_MIN = hot
         self.k = k
-        self.index = PermutedIndex(k)
+        self.index = PermutedIndex(k, documents_expected=documents)
         self.index.tables.flat_below = flat_below
         self.generator = np.random.default_rng(seed)
         self.fingerprints = np.empty(0, np.uint64)

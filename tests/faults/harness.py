@@ -6,17 +6,16 @@ What goes wrong leaves its traces in the folder: one log file a worker process.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 import urllib.request
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -24,7 +23,7 @@ from typing import Any, Self
 import orjson
 
 from tests.conftest import EVENTUALLY_S
-from tests.faults import cluster
+from tests.faults import cluster, forked
 from tests.oracle import Oracle, Said, said
 from worker.core.verdict import Verdict
 from worker.errors import DocumentError, RetryError
@@ -38,7 +37,6 @@ from worker.shell.messages import decode_dead_letter, decode_verdict
 
 __all__ = ["SETTLE_S", "Deployment", "WorkerProcess"]
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 LOG_S = 30.0  # for the end of a log, which a dying page process may hold open
 SESSION_TIMEOUT_MS = 6_000  # the least that Kafka allows by default
 TRANSACTION_TIMEOUT_MS = 4_000
@@ -54,13 +52,6 @@ SETTINGS: Mapping[str, Any] = {
     "threads": 1,
     "log_format": "json",
 }
-
-# When the tests are killed no worker stays behind: 1 is PR_SET_PDEATHSIG, 9 SIGKILL.
-_RUN = """
-import ctypes, runpy, sys
-ctypes.CDLL(None).prctl(1, 9)
-runpy.run_module(sys.argv.pop(1), None, '__main__', True)
-"""
 
 
 class WorkerProcess:
@@ -81,43 +72,38 @@ class WorkerProcess:
             f"NEARDUP_{name.upper()}": orjson.dumps(value).decode() if isinstance(value, dict) else str(value)
             for name, value in settings.items()
         }
-        self._process = subprocess.Popen(
-            [sys.executable, "-X", "faulthandler", "-c", _RUN, module, "worker", "--worker-id", worker_id],
-            cwd=REPOSITORY,
-            env={**own, **(environment or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            bufsize=0,
-        )
+        read, write = multiprocessing.Pipe(duplex=False)
+        self._process = forked.started(module, worker_id, {**own, **(environment or {})}, write)
         log_path.touch()
         # Not by the process itself: a test that forbids it to write files means its snapshots.
-        self._log = threading.Thread(target=self._keep_log, daemon=True)
+        self._log = threading.Thread(target=self._keep_log, args=(read,), daemon=True)
         self._log.start()
 
-    def _keep_log(self) -> None:
-        assert self._process.stdout is not None
-        with self._process.stdout as lines, self.log_path.open("wb", buffering=0) as log:
-            shutil.copyfileobj(lines, log)
+    def _keep_log(self, output: Connection) -> None:
+        with output, self.log_path.open("wb", buffering=0) as log:
+            while data := os.read(output.fileno(), 1 << 16):
+                log.write(data)
 
     @property
     def pid(self) -> int:
         """Return the process id."""
+        assert self._process.pid is not None
         return self._process.pid
 
     @property
     def exit_code(self) -> int | None:
         """Return the exit code, negative for a signal; None while it runs."""
-        return self._process.poll()
+        return self._process.exitcode
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal; nothing if it has ended."""
-        self._process.send_signal(number)
+        if self.exit_code is None:
+            os.kill(self.pid, number)
 
     def kill(self) -> None:
         """End it as a power cut would."""
         self._process.kill()
-        self._process.wait()
+        self._process.join()
         self._log.join(LOG_S)
 
     def stop(self, timeout_s: float = EVENTUALLY_S) -> int:
@@ -127,16 +113,15 @@ class WorkerProcess:
 
     def wait(self, timeout_s: float = EVENTUALLY_S) -> int:
         """Wait for its end and give the exit code."""
-        try:
-            code = self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"{self.worker_id} has not ended after {timeout_s:g} s\n{self.log_tail()}") from None
+        self._process.join(timeout_s)
+        if self._process.exitcode is None:
+            raise AssertionError(f"{self.worker_id} has not ended after {timeout_s:g} s\n{self.log_tail()}")
         self._log.join(LOG_S)
-        return code
+        return self._process.exitcode
 
     def is_stopped(self) -> bool:
         """Return whether a SIGSTOP holds it."""
-        stat = Path(f"/proc/{self._process.pid}/stat")
+        stat = Path(f"/proc/{self.pid}/stat")
         return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "T"
 
     def events(self) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from worker.shell.files.engine import file_engine
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-DOCUMENTS = 1_500
+DOCUMENTS = 1_000
 PENDING = "neardup_pending_batches"
 
 
@@ -85,15 +85,15 @@ def test_files_get_the_verdicts_of_the_group(deploy: Deploy, messages: list[Mess
     """The same documents in the same order: `dedup` says what a group of workers says."""
     group = deploy(partitions=1)
     group.start_all("w1")
-    group.feed(messages[:800])
+    group.feed(messages[:400])
     group.until_all_committed()
     by_group = {place[1]: answer for place, answer in group.answers()}
     with file_engine(Settings(threads=1)) as engine:
-        for answered in engine.judge(iter(messages[:800])):
+        for answered in engine.judge(iter(messages[:400])):
             offset = answered.message.offset
             outcome = getattr(answered.answer, "outcome", None)
             assert by_group[offset][0] == (outcome.value if outcome is not None else "dead")
             match = getattr(answered.answer, "duplicate_of", None)
             if match is not None:
                 assert by_group[offset][1:4] == (match.original.doc_id, match.distance, match.kind.value)
-    assert len(by_group) == 800
+    assert len(by_group) == 400

@@ -15,7 +15,8 @@ from tests.faults import cluster
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import SETTLE_S, Deployment
-from worker.devkit.broker import EmbeddedKafka, Runtime
+from worker.devkit.broker import EmbeddedKafka
+from worker.shell.admin.verify import Progress, verify
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow]
 
@@ -56,17 +57,34 @@ def _survived(deployment: Deployment) -> None:
     assert set(Counter(deployment.endings).values()) <= {1}
 
 
-def test_row_08_restart_of_the_only_broker(broker_runtime: Runtime, tmp_path: Path) -> None:
-    """Killed and started again twice while documents come: no worker hangs or ends."""
-    with EmbeddedKafka(runtime=broker_runtime) as kafka, Deployment(kafka.bootstrap, tmp_path) as deployment:
+def test_row_08_restart_of_the_only_broker(kafka_to_break: EmbeddedKafka, tmp_path: Path) -> None:
+    """
+    Killed and started again twice while documents come: no worker hangs or ends.
+
+    And `neardup verify` sees the same while the coordinator loads, and when it is gone again between two topics.
+    """
+
+    def restart(_: Progress | None = None) -> None:
+        if restarts:
+            restarts.pop()
+            kafka_to_break.kill(1)
+            kafka_to_break.up(1)
+
+    with Deployment(kafka_to_break.bootstrap, tmp_path) as deployment:
         deployment.supervise(*deployment.start_all("one", "two"))
         with _fed(deployment):
             for _ in range(2):
                 time.sleep(1.5)
-                kafka.kill(1)
+                kafka_to_break.kill(1)
                 time.sleep(1)
-                kafka.up(1)
+                kafka_to_break.up(1)
         _survived(deployment)
+        deployment.end()
+        restarts = [1, 2]
+        restart()
+        report = verify(deployment.settings, on_progress=restart)
+        assert not restarts
+        assert report.clean and (report.answered, report.unanswered) == (deployment.fed, 0)
 
 
 def test_row_08_each_of_three_brokers_dies_in_turn(deploy3: Deploy, kafka3: EmbeddedKafka) -> None:

@@ -80,7 +80,7 @@ def test_row_24_a_rolling_upgrade_of_the_format(deploy: Deploy) -> None:
     assert _formats(deployment) == {1}
     told = deployment.start("three", record_format=FORMAT_VERSION)
     deployment.until(lambda: told.said("worker runs"), "the third runs")
-    deployment.feed(crawl(seed=26, count=4 * MESSAGES))
+    deployment.feed(crawl(seed=26, count=2 * MESSAGES))
     deployment.finish()
     assert _formats(deployment) == {1, FORMAT_VERSION}
 

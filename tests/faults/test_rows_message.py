@@ -33,8 +33,9 @@ POISON = (b"p", b'{"url": "http://poison.example/", "fetched_at": "2024-05-01T12
 
 @pytest.fixture(scope="module")
 def lone(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    """One worker with one partition and the usual settings, for one kind of harm after the other."""
-    with Deployment(kafka.bootstrap, tmp_path_factory.mktemp("lone"), partitions=1) as deployment:
+    """One worker with one partition and large batches, for one kind of harm after the other."""
+    folder = tmp_path_factory.mktemp("lone")
+    with Deployment(kafka.bootstrap, folder, partitions=1, batch_documents_max=500) as deployment:
         deployment.start_all("one")
         yield deployment
 

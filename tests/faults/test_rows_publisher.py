@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.conftest import EVENTUALLY_S
-from worker.devkit.broker import EmbeddedKafka, Runtime
+from worker.devkit.broker import EmbeddedKafka
 from worker.errors import NeardupError, RetryError
 from worker.settings import Settings
 from worker.shell.kafka import Admin, Scope, TopicReader, TransactionalPublisher
@@ -148,7 +148,7 @@ def _answers(settings: Settings, reader: TopicReader) -> Counter[str]:
     return found
 
 
-def test_row_08_transactions_in_doubt_are_cleared_up(broker_runtime: Runtime) -> None:
+def test_row_08_transactions_in_doubt_are_cleared_up(kafka_to_break: EmbeddedKafka) -> None:
     """
     Nobody hangs, and each offset has one committed answer: Kafka 4.3.1 leaves transactions open here (KAFKA-20734).
 
@@ -156,34 +156,33 @@ def test_row_08_transactions_in_doubt_are_cleared_up(broker_runtime: Runtime) ->
     mend is a commit of which the broker had written some ends and not the others when it was killed: a few of those
     that were running then may be wrong, and nothing else.
     """
-    chance = random.Random(8)
-    with EmbeddedKafka(runtime=broker_runtime) as kafka:
-        name = uuid.uuid4().hex
-        base: dict[str, Any] = {
-            "bootstrap": kafka.bootstrap, "group": name, "topic_documents": f"{name}.d", "topic_verdicts": f"{name}.v",
-            "topic_fingerprints": f"{name}.f", "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
-            "call_timeout_s": CALL_TIMEOUT_S,
-        }  # fmt: skip
-        admin = Admin(kafka_config.admin(Settings(**base)), 60)
-        admin.create(f"{name}.d", SLOTS, 1, {})
-        admin.create(f"{name}.v", 4, 1, {})
-        admin.create(f"{name}.f", 1, 1, {})
-        slots = [Slot(number, Settings(**base, worker_id=f"slot{number}")) for number in range(SLOTS)]
+    chance, kafka = random.Random(8), kafka_to_break
+    name = uuid.uuid4().hex
+    base: dict[str, Any] = {
+        "bootstrap": kafka.bootstrap, "group": name, "topic_documents": f"{name}.d", "topic_verdicts": f"{name}.v",
+        "topic_fingerprints": f"{name}.f", "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
+        "call_timeout_s": CALL_TIMEOUT_S,
+    }  # fmt: skip
+    admin = Admin(kafka_config.admin(Settings(**base)), 60)
+    admin.create(f"{name}.d", SLOTS, 1, {})
+    admin.create(f"{name}.v", 4, 1, {})
+    admin.create(f"{name}.f", 1, 1, {})
+    slots = [Slot(number, Settings(**base, worker_id=f"slot{number}")) for number in range(SLOTS)]
+    _until_all_progress(slots)
+    for _ in range(RESTARTS):
+        _slow(kafka, chance, 5)
+        kafka.kill(1)
+        kafka.up(1)
+        _slow(kafka, chance, 2)
         _until_all_progress(slots)
-        for _ in range(RESTARTS):
-            _slow(kafka, chance, 5)
-            kafka.kill(1)
-            kafka.up(1)
-            _slow(kafka, chance, 2)
-            _until_all_progress(slots)
-        for slot in slots:
-            slot.stop()
-        settings = Settings(**base)
-        reader = TopicReader(
-            kafka_config.reader(settings), {settings.topic_verdicts: 4}, CALL_TIMEOUT_S, from_beginning=True
-        )
-        found = _answers(settings, reader)
-        reader.close()
+    for slot in slots:
+        slot.stop()
+    settings = Settings(**base)
+    reader = TopicReader(
+        kafka_config.reader(settings), {settings.topic_verdicts: 4}, CALL_TIMEOUT_S, from_beginning=True
+    )
+    found = _answers(settings, reader)
+    reader.close()
     expected = {f"{slot.number}-{offset}" for slot in slots for offset in range(slot.done)}
     assert len(expected) >= 3 * SLOTS
     wrong = {key for key in expected | found.keys() if key not in expected or found[key] != 1}

@@ -14,7 +14,7 @@ from worker.devkit.broker.layout import lay_out
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 
-MESSAGES = 400
+MESSAGES = 240
 FAILURES = "neardup_snapshot_failures_total"
 
 
@@ -86,10 +86,14 @@ def test_row_15_snapshots_of_a_log_that_was_recreated(deploy: Deploy, tmp_path: 
 
 
 def test_row_23_restores_at_any_moment(deploy: Deploy, tmp_path: Path) -> None:
-    """Originals leave and are seen again; a worker that starts from a snapshot again and again says the log's word."""
-    deployment, state = deploy(expire_from="last", documents_max=60), tmp_path / "state"
+    """
+    Originals leave, two seconds after their last sighting or beyond 60, and are seen again: a worker that starts from a
+    snapshot again and again, its originals on disk, and one that never stops say the log's word.
+    """
+    deployment, state = deploy(expire_after_s=2, expire_from="last", documents_max=60), tmp_path / "state"
+    deployment.start_all("two")
     for seed in (1, 2, 1):
-        (worker,) = deployment.start_all("one", state_dir=state, snapshot_interval_s=1)
+        (worker,) = deployment.start_all("one", state_dir=state, snapshot_interval_s=1, originals_on_disk_from=1)
         deployment.feed(crawl(seed=seed, count=MESSAGES))
         deployment.until_all_committed()
         deployment.until(lambda: _snapshots(state), "a snapshot")
@@ -97,4 +101,6 @@ def test_row_23_restores_at_any_moment(deploy: Deploy, tmp_path: Path) -> None:
         worker.kill()
     successor = deployment.start("one", state_dir=state)
     deployment.finish()
-    assert _restored(successor)
+    deployment.until(lambda: _restored(successor), "it has begun from a snapshot")
+    verdicts = deployment.read(deployment.settings.topic_verdicts)
+    assert any(b'"horizon"' in message.value for message in verdicts)

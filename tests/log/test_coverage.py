@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.log.coverage import Coverage, Span
+from worker.log.coverage import Coverage
 
 ranges = st.tuples(st.integers(0, 60), st.integers(0, 12)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 
@@ -24,24 +24,6 @@ def test_coverage_equals_a_set_of_integers(added: list[tuple[int, int]], asked: 
     assert all((offset in coverage) == (offset in oracle) for offset in range(80))
     gaps = {offset for span in coverage.missing(*asked) for offset in range(*span)}
     assert gaps == set(range(*asked)) - oracle
-
-
-def test_a_gap_below_the_maximum_stays_missing() -> None:
-    """A failed batch followed by a good one leaves its offsets open, although a later offset is covered."""
-    coverage = Coverage()
-    coverage.add(0, 10)
-    coverage.add(20, 30)
-    assert coverage.missing(0, 30) == [Span(10, 20)]
-    assert 15 not in coverage
-    assert len(coverage) == 2
-
-
-def test_adjacent_intervals_merge() -> None:
-    """A partition read in order costs one interval, however long it is."""
-    coverage = Coverage()
-    for first in range(0, 1000, 10):
-        coverage.add(first, first + 10)
-    assert list(coverage) == [Span(0, 1000)]
 
 
 def test_mixed_up_bounds_are_refused() -> None:

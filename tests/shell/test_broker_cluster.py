@@ -13,38 +13,14 @@ from pathlib import Path
 
 import psutil
 import pytest
+from typer.testing import CliRunner
 
-from tests.conftest import EVENTUALLY_S, REPOSITORY, Kafka
+from tests.conftest import EVENTUALLY_S, REPOSITORY
+from worker.cli import app
 from worker.devkit.broker import EmbeddedKafka, Runtime
 from worker.devkit.broker.layout import is_free
-from worker.devkit.broker.wire import ask_metadata
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
-
-
-def test_one_node_serves(kafka: Kafka) -> None:
-    """The session's broker answers a Metadata request and lists itself."""
-    port = int(kafka.bootstrap.split(",")[0].rpartition(":")[2])
-    answer = ask_metadata(port, timeout_s=30)
-    assert answer is not None
-    assert port in answer.brokers.values()
-
-
-def test_a_killed_node_comes_back(kafka3: EmbeddedKafka) -> None:
-    """Two of three nodes go on without the third, which is known again to all after `up`."""
-    kafka3.kill(2)
-    until_they_serve(kafka3, [True, False, True])
-    kafka3.up(2)
-    until_they_serve(kafka3, [True, True, True])
-
-
-def test_a_paused_node_stays_and_does_not_serve(kafka3: EmbeddedKafka) -> None:
-    """A frozen process keeps its port and answers nothing until it goes on."""
-    kafka3.pause(3)
-    state = kafka3.states()[2]
-    assert (state.pid is not None, state.serves) == (True, False)
-    kafka3.resume(3)
-    until_they_serve(kafka3, [True, True, True])
 
 
 def test_a_context_leaves_nothing_behind(broker_runtime: Runtime) -> None:
@@ -103,13 +79,17 @@ def test_the_commands_start_break_mend_and_end_a_broker(broker_runtime: Runtime,
     """start, status, kill, up, stop: the broker outlives each command, keeps its data, and stop ends it."""
     data = tmp_path / "données du courtier"  # a path that Java must be told how to read
 
-    def neardup(*arguments: str) -> tuple[int, str]:
+    def apart(*arguments: str) -> tuple[int, str]:
         command = [sys.executable, "-m", "worker", "broker", *arguments, "--data", str(data)]
         answer = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
         return answer.returncode, answer.stdout + answer.stderr
 
+    def neardup(*arguments: str) -> tuple[int, str]:
+        answer = CliRunner().invoke(app, ["broker", *arguments, "--data", str(data)])
+        return answer.exit_code, answer.stdout + str(answer.exception or "")
+
     try:
-        code, said = neardup("start", "--port", "0")
+        code, said = apart("start", "--port", "0")
         assert (code, said.split(" at ")[0]) == (0, "Apache Kafka serves")
         wait_until(lambda: neardup("status")[0] == 0)
         code, said = neardup("start", "--port", "0")
@@ -117,7 +97,7 @@ def test_the_commands_start_break_mend_and_end_a_broker(broker_runtime: Runtime,
         assert neardup("kill", "1") == (0, "node 1 killed\n")
         assert neardup("status")[0] == 1
         assert neardup("kill", "2")[0] == 2
-        assert neardup("up", "1") == (0, "node 1 serves\n")
+        assert apart("up", "1") == (0, "node 1 serves\n")
     finally:
         code, said = neardup("stop")
     assert (code, said.split(",")[0]) == (0, "1 node ended")
@@ -139,11 +119,6 @@ def processes_in(data: Path) -> list[int]:
             if process.status() != psutil.STATUS_ZOMBIE and str(data) in " ".join([process.cwd(), *process.cmdline()]):
                 found.append(process.pid)
     return found
-
-
-def until_they_serve(kafka: EmbeddedKafka, expected: list[bool]) -> None:
-    """Wait until these nodes answer, and no others: on a busy machine one is slow to answer, or to lead."""
-    wait_until(lambda: [state.serves for state in kafka.states()] == expected)
 
 
 def wait_until(happens: Callable[[], bool]) -> None:
