@@ -147,5 +147,9 @@ def feeder(settings: Settings) -> dict[str, Any]:
 
 
 def admin(settings: Settings) -> dict[str, Any]:
-    """Return the administrator's client."""
-    return connection(settings)
+    """
+    Return the administrator's client.
+
+    It connects to every broker: one that connects to those it needs takes a core and more while it waits for any.
+    """
+    return {**connection(settings), "enable.sparse.connections": False, **settings.kafka_options}
