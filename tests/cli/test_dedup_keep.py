@@ -6,10 +6,6 @@ import gzip
 import io
 import json
 import re
-import threading
-from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -226,41 +222,6 @@ def test_formats_are_not_mixed_and_arc_is_not_written(tmp_path: Path) -> None:
     )
     assert "is ARC, which is not written" in dedup(arc, *options, code=1)
     assert not kept.exists()
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """A folder, served on this machine."""
-    folder = tmp_path / "served"
-    folder.mkdir()
-    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as found:
-        threading.Thread(target=found.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{found.server_port}", folder
-        found.shutdown()
-
-
-def test_files_elsewhere_are_read_and_written(tmp_path: Path, server: tuple[str, Path]) -> None:
-    """Over HTTP in, and out into fsspec's own memory; what is not there is named."""
-    from fsspec.implementations.memory import MemoryFileSystem  # noqa: PLC0415
-
-    url, folder = server
-    given = [page(1, text=ARTICLE), page(2, text=ARTICLE), page(3, text=OTHER)]
-    (folder / "in.jsonl.gz").write_bytes(gzip.compress(lines(*given).encode()))
-    dedup(f"{url}/in.jsonl.gz", "--keep", "new", "--output", "memory://bucket/kept.jsonl.gz")
-    data = gzip.decompress(MemoryFileSystem().cat_file("/bucket/kept.jsonl.gz"))
-    assert [json.loads(line) for line in data.splitlines()] == [given[0], given[2]]
-    with MemoryFileSystem().open("/bucket/in.parquet", "wb") as stream:
-        parquet.write_table(pyarrow.table(TABLE), stream)
-    options = ("--text-column", "content", "--keep", "new", "--output", "memory://bucket/kept.parquet")
-    dedup("memory://bucket/in.parquet", *options)
-    with MemoryFileSystem().open("/bucket/kept.parquet") as stream:
-        assert parquet.read_table(stream).equals(pyarrow.table(TABLE).take([0, 2]))
-    dedup("memory://bucket/kept.jsonl.gz", "--output", tmp_path / "verdicts")
-    assert len((tmp_path / "verdicts").read_text().splitlines()) == 2
-    assert f"cannot read {url}/none.jsonl: no such file" in dedup(f"{url}/none.jsonl", code=1)
-    assert "cannot read nowhere://x" in dedup("nowhere://x", code=1)
-    assert "cannot write http://" in dedup(f"{url}/in.jsonl.gz", "--output", f"{url}/out", code=1)
 
 
 def test_the_summary_is_for_people_or_for_scripts(tmp_path: Path) -> None:

@@ -1,0 +1,97 @@
+"""Files elsewhere: s3:// on an S3 server of this machine, http:// on another; in and out by `dedup`, in by `feed`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+import uuid
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pyarrow
+import pytest
+from moto.server import ThreadedMotoServer
+from pyarrow import parquet
+from s3fs import S3FileSystem
+from typer.testing import CliRunner
+
+from tests.cli.test_dedup import ARTICLE, lines, page
+from tests.cli.test_dedup_keep import OTHER, TABLE, dedup
+from tests.conftest import Kafka
+from worker.cli import app
+from worker.settings.load import env_name
+
+GIVEN = [page(1, text=ARTICLE), page(2, text=ARTICLE), page(3, text=OTHER)]
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[S3FileSystem]:
+    """An empty bucket of this name, found as any other is: by the variables of AWS."""
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        patch.setenv("AWS_ACCESS_KEY_ID", "anyone")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "anything")
+        system = S3FileSystem()
+        system.mkdir("bucket")
+        system.pipe_file("bucket/in.jsonl.gz", gzip.compress(lines(*GIVEN).encode()))
+        yield system
+    server.stop()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A folder, served over HTTP."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", tmp_path
+        server.shutdown()
+
+
+def test_s3_is_read_and_written(bucket: S3FileSystem, tmp_path: Path) -> None:
+    """Lines and Parquet; the verdicts of what was kept; what is not there, or has no place, is named."""
+    dedup("s3://bucket/in.jsonl.gz", "--keep", "new", "--output", "s3://bucket/kept.jsonl.gz")
+    kept = gzip.decompress(bucket.cat_file("bucket/kept.jsonl.gz")).splitlines()
+    assert [json.loads(line) for line in kept] == [GIVEN[0], GIVEN[2]]
+    dedup("s3://bucket/kept.jsonl.gz", "--output", "s3://bucket/verdicts")
+    verdicts = bucket.cat_file("bucket/verdicts").splitlines()
+    assert [json.loads(line)["verdict"] for line in verdicts] == ["new", "new"]
+    with bucket.open("bucket/in.parquet", "wb") as stream:
+        parquet.write_table(pyarrow.table(TABLE), stream)
+    options = ("--text-column", "content", "--keep", "new", "--output", "s3://bucket/kept.parquet")
+    dedup("s3://bucket/in.parquet", *options)
+    with bucket.open("bucket/kept.parquet") as stream:
+        assert parquet.read_table(stream).equals(pyarrow.table(TABLE).take([0, 2]))
+    assert "cannot read s3://bucket/none.jsonl: no such file" in dedup("s3://bucket/none.jsonl", code=1)
+    assert "cannot write s3://none/out" in dedup("s3://bucket/in.jsonl.gz", "--output", "s3://none/out", code=1)
+
+
+@pytest.mark.kafka
+def test_s3_is_fed(bucket: S3FileSystem, kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Into the topic, like a file of this machine."""
+    for name in ("topic_documents", "topic_fingerprints", "topic_verdicts", "topic_dead_letter"):
+        monkeypatch.setenv(env_name(name), uuid.uuid4().hex)
+    monkeypatch.setenv(env_name("bootstrap"), kafka.bootstrap)
+    for arguments in (["topics", "create"], ["feed", "s3://bucket/in.jsonl.gz"]):
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.output
+    assert "3 delivered" in result.output
+
+
+def test_http_is_read_and_not_written(folder: tuple[str, Path], tmp_path: Path) -> None:
+    """What is not there is named, and so is a scheme that nobody knows."""
+    url, path = folder
+    (path / "in.jsonl.gz").write_bytes(gzip.compress(lines(*GIVEN).encode()))
+    dedup(f"{url}/in.jsonl.gz", "--keep", "new", "--output", tmp_path / "kept.jsonl")
+    kept = (tmp_path / "kept.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in kept] == [GIVEN[0], GIVEN[2]]
+    assert f"cannot read {url}/none.jsonl: no such file" in dedup(f"{url}/none.jsonl", code=1)
+    assert "cannot read nowhere://x" in dedup("nowhere://x", code=1)
+    assert "cannot write http://" in dedup(f"{url}/in.jsonl.gz", "--output", f"{url}/out", code=1)
