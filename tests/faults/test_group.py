@@ -8,11 +8,13 @@ import os
 import signal
 from pathlib import Path
 
+import neardup
 import pytest
 
 from tests.conftest import REPOSITORY
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import Message, crawl
+from tests.oracle import Oracle, said
 from worker.devkit.broker.layout import lay_out
 from worker.settings import Settings
 from worker.shell.files.engine import file_engine
@@ -81,19 +83,32 @@ def test_item_3_at_rest_no_replica_keeps_a_verdict(deploy: Deploy, messages: lis
     group.until(lambda: all(worker.metrics(port).get(PENDING) == 0 for worker, port in pairs), "nothing is pending")
 
 
-def test_files_get_the_verdicts_of_the_group(deploy: Deploy, messages: list[Message]) -> None:
-    """The same documents in the same order: `dedup` says what a group of workers says."""
-    group = deploy(partitions=1)
-    group.start_all("w1")
+def test_files_and_the_library_get_the_verdicts_of_the_group(deploy: Deploy, messages: list[Message]) -> None:
+    """The same documents in the log's order: `dedup` and `neardup.Deduplicator` say what a group of workers says."""
+    group = deploy(partitions=4)
+    group.start_all("w1", "w2")
     group.feed(messages[:400])
     group.until_all_committed()
-    by_group = {place[1]: answer for place, answer in group.answers()}
+    oracle = Oracle.of(group.settings.definition)
+    for record in group.log():
+        oracle.apply(record)
+    by_group = dict(group.answers())
+    documents = {(m.partition, m.offset): (m.key, m.value) for m in group.read(group.settings.topic_documents)}
+    order = [(source.partition, offset) for source, offset in oracle.answers]
+    assert len(order) == 400 and len({place[0] for place in order}) == 4
+    wanted = [by_group[place] for place in order]
     with file_engine(Settings(threads=1)) as engine:
-        for answered in engine.judge(iter(messages[:400])):
-            offset = answered.message.offset
-            outcome = getattr(answered.answer, "outcome", None)
-            assert by_group[offset][0] == (outcome.value if outcome is not None else "dead")
-            match = getattr(answered.answer, "duplicate_of", None)
-            if match is not None:
-                assert by_group[offset][1:4] == (match.original.doc_id, match.distance, match.kind.value)
-    assert len(by_group) == 400
+        assert [said(answered.answer) for answered in engine.judge(documents[place] for place in order)] == wanted
+    with neardup.Deduplicator(threads=1) as library:
+        verdicts = library.add_many(_given(*documents[place]) for place in order)
+        for place, answer in zip(order, wanted, strict=True):
+            if answer[0] == "dead":
+                with pytest.raises(neardup.DocumentError):
+                    next(verdicts)
+            else:
+                assert said(next(verdicts)) == answer, place
+
+
+def _given(key: bytes | None, value: bytes | None) -> neardup.Deletion | neardup.Record:
+    """Return what the library takes for a message."""
+    return neardup.Deletion((key or b"").decode()) if value is None else neardup.Record("documents", 0, key, value)
