@@ -152,6 +152,7 @@ def test_kafka_options_that_break_a_promise_are_refused(name: str) -> None:
     ("values", "says"),
     [
         ({"topic_verdicts": "documents"}, "must differ, got documents, fingerprints, documents"),
+        ({"topic_new": "verdicts"}, "documents.dead-letter, verdicts: a worker would read what it writes"),
         ({"security_protocol": "SASL_SSL"}, "sasl_mechanism is needed with security_protocol SASL_SSL"),
         ({"sasl_mechanism": "PLAIN"}, "security_protocol must be SASL_SSL or SASL_PLAINTEXT"),
         ({"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"}, "sasl_username and sasl_password are needed"),

@@ -25,7 +25,7 @@ import orjson
 from tests.conftest import EVENTUALLY_S
 from tests.faults import cluster, forked
 from tests.oracle import Oracle, Said, said
-from worker.core.verdict import Verdict
+from worker.core.verdict import Outcome, Verdict
 from worker.errors import DocumentError, RetryError
 from worker.log.record import Source
 from worker.settings import Settings
@@ -298,7 +298,7 @@ class Deployment:
         Hold the whole history against the rules, twice: by `neardup verify`, and by the plain oracle.
 
         Every message fed has exactly one committed answer, equal to a replay; no two documents duplicate each other;
-        dead letters carry their messages.
+        dead letters carry their messages. A topic of new documents has those, byte for byte, and no other.
         """
         report = verify(self.settings)
         assert report.clean, (report.defects, report.findings)
@@ -311,7 +311,20 @@ class Deployment:
         topic_id = self.admin.describe([self.settings.topic_documents])[self.settings.topic_documents].topic_id
         for (partition, offset), answer in answers:
             assert answer == oracle.answers[Source(topic_id, partition), offset], (partition, offset)
+        if self.settings.topic_new is not None:
+            self._check_new(self.settings.topic_new)
         return report
+
+    def _check_new(self, topic: str) -> None:
+        documents = {
+            (message.partition, message.offset): message for message in self.read(self.settings.topic_documents)
+        }
+        wanted = Counter[tuple[Any, ...]]()
+        for verdict in map(decode_verdict, (message.value for message in self.read(self.settings.topic_verdicts))):
+            if verdict.outcome in (Outcome.NEW, Outcome.DELETED):
+                document = documents[verdict.source_partition, verdict.source_offset]
+                wanted[verdict.doc_id.encode(), document.value, document.headers] += 1
+        assert Counter((m.key, m.value, m.headers) for m in self.read(topic)) == wanted
 
     def finish(self, timeout_s: float = EVENTUALLY_S) -> Report:
         """Wait until everything is committed, then check the whole history."""

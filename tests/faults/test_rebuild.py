@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tomllib
+import uuid
 from typing import Any
 
 import pytest
@@ -37,7 +38,7 @@ def _rebuild(deployment: Deployment, **changed: Any) -> subprocess.CompletedProc
 
 def test_a_new_log_beside_the_old_one_and_the_switch(deploy: Deploy) -> None:
     """The old workers go on meanwhile; again, nothing is done twice; switched to, new workers answer what comes."""
-    deployment = deploy()
+    deployment = deploy(topic_new=f"new-{uuid.uuid4().hex}")
     deployment.start_all("one")
     deployment.feed(crawl(seed=1, count=MESSAGES))
     deployment.until_all_committed()
@@ -49,9 +50,11 @@ def test_a_new_log_beside_the_old_one_and_the_switch(deploy: Deploy) -> None:
     assert "(created)" in first.stderr and "the old ones are not touched" in first.stderr
     switched = tomllib.loads(first.stdout)
     assert (switched["max_distance"], switched["shingle_widths"]) == (6, [3])
+    assert switched["topic_new"].startswith(f"{deployment.settings.topic_new}-")
     new = Settings(**{**deployment.values, **switched}, worker_id="check")
     report = verify(new)
     assert report.clean and (report.answered, report.unanswered) == (MESSAGES, 0)
+    assert report.new_documents == report.outcomes["new"] + report.outcomes["deleted"]
 
     again = _rebuild(deployment, max_distance=6, shingle_widths="3")
     assert again.returncode == 0 and again.stdout == first.stdout

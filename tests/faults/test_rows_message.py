@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import random
 import signal
+import uuid
 from collections.abc import Iterator
 
 import orjson
@@ -17,13 +18,14 @@ from rich.cells import cell_len
 from typer.testing import CliRunner
 
 from schemas.dead_letter import DeadLetterPointer
-from tests.conftest import Kafka
+from tests.conftest import EVENTUALLY_S, Kafka
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import Message, crawl, random_words
 from tests.faults.harness import Deployment
 from tests.floods import doc_ids_of_one_xxh64
 from worker.cli import app
 from worker.settings.load import env_name
+from worker.shell.kafka import config as kafka_config
 from worker.shell.messages import DeadLetter, decode_dead_letter
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
@@ -33,9 +35,9 @@ POISON = (b"p", b'{"url": "http://poison.example/", "fetched_at": "2024-05-01T12
 
 @pytest.fixture(scope="module")
 def lone(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    """One worker with one partition and large batches, for one kind of harm after the other."""
-    folder = tmp_path_factory.mktemp("lone")
-    with Deployment(kafka.bootstrap, folder, partitions=1, batch_documents_max=500) as deployment:
+    """One worker with one partition and large batches, which publishes new documents, too, for harm of many kinds."""
+    folder, new = tmp_path_factory.mktemp("lone"), f"new-{uuid.uuid4().hex}"
+    with Deployment(kafka.bootstrap, folder, partitions=1, batch_documents_max=500, topic_new=new) as deployment:
         deployment.start_all("one")
         yield deployment
 
@@ -118,9 +120,14 @@ def test_row_11_oversize_message(deploy: Deploy) -> None:
 
 
 def test_row_11_message_of_the_largest_size(lone: Deployment) -> None:
-    """What the topic takes at most is judged like everything else."""
+    """What the topic takes at most is judged like everything else, and published as it came where it is new."""
     room = 8 * 2**20 - 2_000
-    lone.feed([_page(1, "the largest page of all " * (room // 24), "text"), *_good(10)])
+    words = base64.b64encode(random.Random(11).randbytes(room // 4 * 3), b"  ").decode()  # lz4 makes it no smaller
+    producer = Producer(kafka_config.feeder(lone.settings))
+    producer.produce(lone.settings.topic_documents, _page(1, words, "text")[1], headers=[("a", b"\0"), ("a", None)])
+    assert producer.flush(EVENTUALLY_S) == 0
+    lone.fed += 1
+    lone.feed([_page(2, "the largest page of all " * (room // 24), "text"), *_good(10), (b"1", None)])
     assert "dead-letter" not in lone.finish().outcomes
 
 

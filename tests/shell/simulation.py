@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from tests.oracle import Oracle, Said, said
 from worker.core.search import SearchRules
+from worker.core.verdict import Outcome, Verdict
 from worker.errors import DocumentError, FencedError, RetryError
 from worker.log.definition import Definition, is_declaration
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, encode
@@ -25,6 +26,7 @@ from worker.log.replica import Replica
 from worker.log.retention import Retention
 from worker.settings import Settings
 from worker.shell.admin.audit import check
+from worker.shell.admin.audit_new import NewDocuments
 from worker.shell.admin.findings import Published
 from worker.shell.messages import decode_dead_letter, decode_verdict
 from worker.shell.pipeline.batch import Batch
@@ -49,6 +51,7 @@ RETENTIONS = (
     Retention(expire_after_ms=9, expire_from="last", documents_max=5),
 )
 TOPIC_ID = b"simulated-topic!"
+NEW = "documents.new"
 WATCHDOG = Watchdog()
 QUEUED_MAX = 3
 
@@ -79,6 +82,7 @@ class World:
         self.sources = [[self._row(part, offset) for offset in range(documents)] for part in range(partitions)]
         self.committed: dict[int, int] = {}
         self.messages: list[Published] = []  # as they stand in the topics of answers
+        self.new: list[Outgoing] = []  # as they stand in the topic of new documents
         self.generation = 0
         self.owners: dict[int, int] = {}  # partition -> member
         self.epochs: Counter[str] = Counter()  # of transactional ids
@@ -91,6 +95,11 @@ class World:
         doc_id = f"{partition}-{offset}" if self.random.random() < 0.8 else f"again-{self.random.randrange(4)}"
         digest, doubts = self.random.randrange(4), self.random.getrandbits(64) & self.random.getrandbits(64)
         return Row(offset, kind, doc_id, "https://example.org/", offset, fingerprint, digest, 3, note, doubts)
+
+    def message(self, partition: int, offset: int) -> SourceMessage:
+        """Return the message of a row."""
+        is_null = self.sources[partition][offset].kind is RowKind.DELETED
+        return SourceMessage(partition, offset, b"k", None if is_null else b"%d-%d" % (partition, offset))
 
     def chance(self, probability: float) -> bool:
         """Draw; never true once the faults are over."""
@@ -114,21 +123,34 @@ class World:
 
     def commit(self, messages: Sequence[Outgoing], offsets: Mapping[int, int]) -> None:
         """Make answers and offsets visible together."""
+        self.new += [message for message in messages if message.topic == NEW]
         self.messages += [
-            Published(message.key, message.value, message.headers, bool(message.headers)) for message in messages
+            Published(key, value, headers, bool(headers))  # type: ignore[arg-type]  # none of ours is null
+            for topic, key, value, headers in messages
+            if topic != NEW
         ]
         self.committed.update(offsets)
 
     def published(self) -> Iterator[tuple[int, int, Said]]:
         """Yield partition, offset and answer of each message."""
         for message in self.messages:
-            if message.headers:
+            if message.is_dead_letter:
                 letter = decode_dead_letter(message.key, message.value, message.headers)
                 error = DocumentError(letter.code, letter.text)
                 yield letter.source_partition, letter.source_offset, said(error)
-            else:
-                verdict = decode_verdict(message.value or b"")
-                yield verdict.source_partition, verdict.source_offset, said(verdict)
+        for verdict in self.verdicts():
+            yield verdict.source_partition, verdict.source_offset, said(verdict)
+
+    def verdicts(self) -> Iterator[Verdict]:
+        """Yield each verdict."""
+        return (decode_verdict(message.value or b"") for message in self.messages if not message.is_dead_letter)
+
+    def new_documents(self) -> NewDocuments:
+        """Return the topic of new documents as the audit takes it."""
+        found = NewDocuments()
+        for message in self.new:
+            found.take(message.key, message.value, 0)
+        return found
 
     def rebalance(self, owners: Mapping[int, int], members: Iterable[GroupMember]) -> None:
         """Give partitions to these members' numbers; the live members of a cooperative group give theirs up first."""
@@ -243,7 +265,7 @@ class GroupMember:
         for partition in self._world.random.sample(sorted(self.owned), len(self.owned)):
             first = self.owned[partition]
             stop = min(first + self._world.random.randint(0, 4), len(self._world.sources[partition]))
-            messages += [SourceMessage(partition, offset, b"k", b"v") for offset in range(first, stop)]
+            messages += [self._world.message(partition, offset) for offset in range(first, stop)]
             self.owned[partition] = stop
         return messages
 
@@ -354,7 +376,7 @@ class SteppedPublishing(Publishing):
 
 @cache
 def _settings(worker_id: str) -> Settings:
-    return Settings(worker_id=worker_id, retries_max=4, batch_documents_max=5)
+    return Settings(worker_id=worker_id, retries_max=4, batch_documents_max=5, topic_new=NEW)
 
 
 class SimulatedWorker:
@@ -532,8 +554,15 @@ class History:
             "documents",
             TOPIC_ID,
             log=world.log.entries,
-            documents=[SourceMessage(*place, b"k", b"v") for place in sorted(wanted)],
+            documents=[world.message(*place) for place in sorted(wanted)],
             answers=world.messages,
             committed=world.committed,
+            new=world.new_documents(),
         )
         assert report.clean and report.unanswered == 0 and report.answered == len(wanted), report
+        kept = Counter(
+            (verdict.doc_id.encode(), world.message(verdict.source_partition, verdict.source_offset).value)
+            for verdict in world.verdicts()
+            if verdict.outcome in (Outcome.NEW, Outcome.DELETED)
+        )
+        assert Counter((message.key, message.value) for message in world.new) == kept

@@ -13,9 +13,10 @@ from worker.log.definition import Definition
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
 from worker.shell.admin.audit import check
+from worker.shell.admin.audit_new import NewDocuments
 from worker.shell.admin.findings import Defect, Published, Report
 from worker.shell.messages import encode_verdict
-from worker.shell.ports import LogEntry, SourceMessage
+from worker.shell.ports import LogEntry, Outgoing, SourceMessage
 
 FEW = 12
 
@@ -29,10 +30,14 @@ def world() -> World:
     return history.world
 
 
-def _report(world: World, answers: list[Published], *, committed: dict[int, int] | None = None) -> Report:
-    documents = [
-        SourceMessage(row_part, row.offset, b"k", b"v") for row_part in range(3) for row in world.sources[row_part]
-    ]
+def _report(
+    world: World,
+    answers: list[Published],
+    *,
+    committed: dict[int, int] | None = None,
+    new: NewDocuments | None = None,
+) -> Report:
+    documents = [world.message(partition, row.offset) for partition in range(3) for row in world.sources[partition]]
     return check(
         DEFINITION,
         "documents",
@@ -41,6 +46,7 @@ def _report(world: World, answers: list[Published], *, committed: dict[int, int]
         documents=documents,
         answers=answers,
         committed=world.committed if committed is None else committed,
+        new=new,
     )
 
 
@@ -161,6 +167,35 @@ def test_two_documents_that_duplicate_each_other_are_found() -> None:
         committed={0: 2},
     )
     assert (report.defects["mutual"], report.defects["wrong"]) == (1, 1)
+
+
+def _new(world: World, messages: list[Outgoing], *, first_ms: int = 0, is_compacted: bool = False) -> Report:
+    """What is found of the topic of new documents with these messages."""
+    topic = NewDocuments(is_compacted=is_compacted)
+    for message in messages:
+        topic.take(message.key, message.value, first_ms)
+    return _report(world, world.messages, new=topic)
+
+
+def test_the_topic_of_new_documents_has_each_once(world: World) -> None:
+    """Whichever message is taken away is lost, whichever stands there twice is wrong; a null value counts, too."""
+    assert _new(world, world.new).clean and _new(world, world.new).new_documents == len(world.new) > 5
+    for at, message in enumerate(world.new):
+        without = [*world.new[:at], *world.new[at + 1 :]]
+        assert _only(_new(world, without), Defect.LOST)
+        assert _only(_new(world, [*world.new, message]), Defect.WRONG)
+        turned = message._replace(value=b"w" if message.value is None else None)
+        report = _new(world, [*without, turned])
+        assert (report.defects["lost"], report.defects["wrong"]) == (1, 1)
+        assert _new(world, without, is_compacted=True).clean
+
+
+def test_what_was_new_before_the_topic_began_is_not_missed(world: World) -> None:
+    """`topic_new` may be set in a deployment that runs; before any message nothing is missed either."""
+    assert _new(world, []).clean
+    last_ms = world.log.entries[-1].timestamp_ms
+    assert _new(world, world.new[-1:], first_ms=last_ms + 1).clean
+    assert _only(_new(world, world.new[-1:]), Defect.LOST, len(world.new) - 1)
 
 
 def test_a_log_of_other_parameters_is_refused(world: World) -> None:

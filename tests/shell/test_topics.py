@@ -64,6 +64,18 @@ def test_a_compacted_log_is_refused_and_a_short_retention_is_named(kafka: Kafka)
     assert any("retention.ms is 60000, should be -1" in text for text in texts)
 
 
+def test_a_topic_of_new_documents_takes_the_largest_one(kafka: Kafka) -> None:
+    """It is created with room for one; without room no worker starts."""
+    settings, admin = deployment(kafka, topic_new=uuid.uuid4().hex, document_bytes_max=1 << 20)
+    assert topics.create(admin, settings)[str(settings.topic_new)]
+    assert topics.check(admin, settings) == []
+    larger = settings.model_copy(update={"document_bytes_max": 9 << 20})
+    with pytest.raises(
+        StopError, match=r"a new document of document_bytes_max would stop.*max\.message\.bytes=9502720"
+    ):
+        topics.require(admin, larger)
+
+
 def test_a_cluster_that_is_not_there_is_named() -> None:
     """The address that was tried, and two ways out."""
     settings = Settings(bootstrap="127.0.0.1:9")

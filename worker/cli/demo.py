@@ -129,6 +129,7 @@ def _settings(stack: ExitStack, console: Console, folder: Path, nodes: int) -> S
             topic_fingerprints=f"{name}.fingerprints",
             topic_verdicts=f"{name}.verdicts",
             topic_dead_letter=f"{name}.dead-letter",
+            topic_new=None,
         )
         await_cluster(settings)
         return settings

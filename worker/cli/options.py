@@ -16,6 +16,7 @@ from worker.cli.cluster import await_cluster
 from worker.core.parameters import Parameters
 from worker.errors import StopError
 from worker.settings import EngineSettings, Settings
+from worker.settings.connection import TOPICS
 from worker.settings.field import default_of, unit_of
 from worker.settings.load import Loaded, flag_name, load_settings, unread_variables
 
@@ -36,7 +37,6 @@ CLUSTER = (
     "bootstrap", "security_protocol", "sasl_mechanism", "sasl_username", "ssl_ca_location", "ssl_certificate_location",
     "ssl_key_location", "kafka_options",
 )  # fmt: skip
-TOPICS = ("topic_documents", "topic_fingerprints", "topic_verdicts", "topic_dead_letter")
 ALL = tuple(Settings.model_fields)
 ENGINE = tuple(EngineSettings.model_fields)
 SEARCH = tuple(name for name in ENGINE if name == "max_distance" or name.startswith("search_"))

@@ -59,8 +59,9 @@ def _say_what(plan: Plan, settings: Settings) -> None:
             f"warning: {plan.missing:,} documents have been deleted by retention; originals among them stay unknown",
             err=True,
         )
+    names = (new.topic_fingerprints, new.topic_verdicts, new.topic_dead_letter, new.topic_new)
     typer.echo(
-        f"into {new.topic_fingerprints}, {new.topic_verdicts}, {new.topic_dead_letter} as group {new.group} "
+        f"into {', '.join(filter(None, names))} as group {new.group} "
         f"({'created' if plan.created else 'taken up again'}); the old ones are not touched",
         err=True,
     )

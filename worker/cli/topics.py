@@ -1,4 +1,4 @@
-"""`neardup topics create|check`: the four topics with the right settings."""
+"""`neardup topics create|check`: the topics with the right settings."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ app.add_typer(topics_app, name="topics")
 
 
 @topics_app.command()
-@with_cluster(*TOPICS, "partitions", "replication_factor")
+@with_cluster(*TOPICS, "partitions", "replication_factor", "document_bytes_max")
 def create(settings: Settings) -> None:
-    """Create the topics that are missing, with the right settings; then check all four."""
+    """Create the topics that are missing, with the right settings; then check all."""
     from worker.shell.kafka import Admin, config, topics  # noqa: PLC0415
 
     admin = Admin(config.admin(settings), settings.call_timeout_s)
@@ -27,7 +27,7 @@ def create(settings: Settings) -> None:
 
 
 @topics_app.command()
-@with_cluster(*TOPICS)
+@with_cluster(*TOPICS, "document_bytes_max")
 def check(settings: Settings) -> None:
     """Say what is wrong with the topics and how to mend it; exit code 1 if that stops a worker."""
     _check(settings)
@@ -40,6 +40,6 @@ def _check(settings: Settings) -> None:
     for problem in problems:
         typer.echo(f"{'error' if problem.fatal else 'warning'}: {problem}")
     if not problems:
-        typer.echo("all four topics are as they should be")
+        typer.echo("all topics are as they should be")
     if any(problem.fatal for problem in problems):
         raise typer.Exit(1)

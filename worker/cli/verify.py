@@ -59,6 +59,7 @@ def _print(report: Report) -> None:
         **{f"  {name}": count for name, count in report.outcomes.items()},
         "unanswered, not committed yet": report.unanswered,
         "answers deleted by retention": report.expired,
+        **({} if report.new_documents is None else {"topic of new documents: messages": report.new_documents}),
         "log: records": report.log_records,
         "log: rows": report.log_rows,
         "log: rows repeated, ignored": report.log_rows_repeated,

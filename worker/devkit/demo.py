@@ -88,7 +88,7 @@ def _environment(settings: Settings, worker_id: str) -> dict[str, str]:
     """Return the variables that make a worker's settings equal to these, but for its id."""
     changed = {name: getattr(settings, name) for name in settings.model_fields_set}
     return {
-        **{env_name(name): str(value) for name, value in changed.items() if value is not None},
+        **{env_name(name): "" if value is None else str(value) for name, value in changed.items()},
         env_name("worker_id"): worker_id,
         env_name("log_format"): "json",
     }

@@ -11,8 +11,9 @@ from pydantic import BaseModel, SecretStr, field_validator, model_validator
 
 from worker.settings.field import setting
 
-__all__ = ["KAFKA_OPTIONS_REFUSED", "ConnectionSettings"]
+__all__ = ["KAFKA_OPTIONS_REFUSED", "TOPICS", "ConnectionSettings"]
 
+TOPICS = ("topic_documents", "topic_fingerprints", "topic_verdicts", "topic_dead_letter", "topic_new")
 _TOPIC = r"^[A-Za-z0-9._-]+$"
 _SERVERS = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9a-fA-F:.]+\]):([0-9]{1,5})")
 
@@ -94,6 +95,14 @@ class ConnectionSettings(BaseModel):
         "documents.dead-letter",
         "text",
         "Topic of dead letters. What could not be judged, and why.",
+        low=1,
+        high=249,
+        pattern=_TOPIC,
+    )
+    topic_new: str | None = setting(
+        None,
+        "text",
+        "Topic of the documents that are new. In the transaction of their verdicts, for who wants nothing else.",
         low=1,
         high=249,
         pattern=_TOPIC,
@@ -186,11 +195,10 @@ class ConnectionSettings(BaseModel):
 
     @model_validator(mode="after")
     def _connection_agrees(self) -> Self:
-        topics = (self.topic_documents, self.topic_fingerprints, self.topic_verdicts, self.topic_dead_letter)
-        if len(set(topics)) != len(topics):
+        topics = {name: topic for name in TOPICS if (topic := getattr(self, name)) is not None}
+        if len(set(topics.values())) != len(topics):
             raise ValueError(
-                f"topic_documents, topic_fingerprints, topic_verdicts and topic_dead_letter must differ, got "
-                f"{', '.join(topics)}: a worker would read its own answers"
+                f"{', '.join(topics)} must differ, got {', '.join(topics.values())}: a worker would read what it writes"
             )
         if self.security_protocol.startswith("SASL") and self.sasl_mechanism is None:
             raise ValueError(f"sasl_mechanism is needed with security_protocol {self.security_protocol}, got none")

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-__all__ = ["GroupSource", "LogEntry", "LogReader", "LogWriter", "Outgoing", "Publisher", "SourceMessage"]
+__all__ = ["GroupSource", "Headers", "LogEntry", "LogReader", "LogWriter", "Outgoing", "Publisher", "SourceMessage"]
+
+Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class SourceMessage(NamedTuple):
@@ -20,12 +22,13 @@ class SourceMessage(NamedTuple):
     key: bytes | None
     value: bytes | None
     defect: str = ""
-    headers: tuple[tuple[str, bytes], ...] = ()  # read for traces alone
+    headers: Headers = ()  # read for traces and for `topic_new` alone
 
     @property
     def size_bytes(self) -> int:
-        """What it counts for in a batch: its key and its value."""
-        return len(self.key or b"") + len(self.value or b"")
+        """What it counts for in a batch: its key, its value and the headers that were read."""
+        size = len(self.key or b"") + len(self.value or b"")
+        return size + sum(len(name) + len(value or b"") for name, value in self.headers) if self.headers else size
 
 
 class LogEntry(NamedTuple):
@@ -42,7 +45,7 @@ class Outgoing(NamedTuple):
     topic: str
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: Headers = ()
 
 
 class GroupSource(Protocol):

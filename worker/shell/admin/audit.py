@@ -3,7 +3,7 @@ The whole history of a deployment held against the rules: each document one answ
 
     1 log        replayed through a fresh replica: what the answer to each source offset must be
     2 documents  which source offsets there are
-    3 answers    the committed verdicts and dead letters, each compared with the log's word
+    3 answers    the committed verdicts and dead letters, each compared with the log's word; see also `audit_new.py`
     4 report     below the group's committed offsets everything is answered, once, and nothing else is
 
 Fed in this order, one message at a time. Memory is 10 bytes a document, beside the replica and the dead letters.
@@ -26,6 +26,7 @@ from worker.errors import DocumentError
 from worker.log.definition import Definition
 from worker.log.record import Record, Source
 from worker.log.replica import Replica
+from worker.shell.admin.audit_new import NewDocuments
 from worker.shell.admin.findings import Defect, Finding, Published, Report
 from worker.shell.messages import decode_dead_letter, decode_verdict, encode_verdict
 from worker.shell.ports import LogEntry, SourceMessage
@@ -66,14 +67,23 @@ class History:
         definition: the log's; another one is refused as in a worker.
         topic: the source topic's name and id, as it is now. The log may know of former topics of this name.
         answers_since_ms: answers published before this time may have been deleted by retention; 0: all are there.
+        new: what stands in `topic_new`, to be held against the log, too.
 
     Cost: some 15 us a row of the log, 3 us a document, 5 us an answer.
     """
 
-    def __init__(self, definition: Definition, topic: str, topic_id: bytes, answers_since_ms: int = 0) -> None:
+    def __init__(
+        self,
+        definition: Definition,
+        topic: str,
+        topic_id: bytes,
+        answers_since_ms: int = 0,
+        new: NewDocuments | None = None,
+    ) -> None:
         self._topic = topic
         self._topic_id = topic_id
         self._answers_since_ms = answers_since_ms
+        self._new = new
         self._replica = Replica(definition)
         self._pages: dict[Source, dict[int, _Page]] = {}
         self._dead: dict[tuple[Source, int], _Dead] = {}
@@ -110,7 +120,10 @@ class History:
             page.flags[at] |= _DEAD
             self._dead[source, offset] = _Dead(answer.code, answer.text, None)
         else:
-            page.digests[at] = _digest(*encode_verdict(answer))
+            key, value = encode_verdict(answer)
+            page.digests[at] = _digest(key, value)
+            if self._new is not None:
+                self._new.expect(source, offset, answer, key)
 
     def take_document(self, message: SourceMessage) -> None:
         """Take a message of the source topic as it is now."""
@@ -230,10 +243,21 @@ class History:
                 expired += int(aged.sum())
                 unanswered += int(silent.sum() - aged.sum()) - len(lost)
         self._find_mutual()
+        self._hold_new(committed)
         return Report(
             documents, answered, dict(sorted(self._outcomes.items())), unanswered, expired, dict(self._defects),
             tuple(self._findings), self._records, self._rows, self._repeated,
+            None if self._new is None else len(self._new),
         )  # fmt: skip
+
+    def _hold_new(self, committed: Mapping[int, int | None]) -> None:
+        if self._new is None:
+            return
+        stops = {Source(self._topic_id, number): stop or 0 for number, stop in committed.items()}
+        for source, offset, text in self._new.missing(stops):
+            self._find(Defect.LOST, source.partition, offset, text)
+        for text in self._new.invented():
+            self._find(Defect.WRONG, -1, -1, text)
 
     def _find_mutual(self) -> None:
         """
@@ -260,9 +284,10 @@ def check(
     answers: Iterable[Published],
     committed: Mapping[int, int | None],
     answers_since_ms: int = 0,
+    new: NewDocuments | None = None,
 ) -> Report:
     """Hold a whole history against the rules; see `History`."""
-    history = History(definition, topic, topic_id, answers_since_ms)
+    history = History(definition, topic, topic_id, answers_since_ms, new)
     for entry in log:
         history.take_record(entry)
     for message in documents:

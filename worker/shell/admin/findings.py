@@ -51,6 +51,7 @@ class Report:
     log_records: int
     log_rows: int
     log_rows_repeated: int  # second appends, ignored by every replica
+    new_documents: int | None = None  # messages of `topic_new`; None: not asked for
 
     @property
     def clean(self) -> bool:

@@ -29,7 +29,7 @@ __all__ = ["Plan", "Progress", "plan", "rebuild"]
 
 LOOK_S = 1.0
 CALL_S = 20.0
-_NAMES = ("group", "topic_fingerprints", "topic_verdicts", "topic_dead_letter")
+_NAMES = ("group", "topic_fingerprints", "topic_verdicts", "topic_dead_letter", "topic_new")
 STALL_S = 60.0  # longer than a rebalance, a transaction's time-out and a broker's restart
 
 
@@ -69,7 +69,8 @@ def _toml(value: Any) -> str:
 
 def _beside(settings: Settings, suffix: str) -> dict[str, Any]:
     """Return the names of the new deployment; its snapshots stand in a folder of their own, too."""
-    names: dict[str, Any] = {name: f"{getattr(settings, name)}-{suffix}" for name in _NAMES}
+    former = {name: getattr(settings, name) for name in _NAMES}
+    names: dict[str, Any] = {name: f"{value}-{suffix}" for name, value in former.items() if value is not None}
     if settings.state_dir is not None:
         names["state_dir"] = settings.state_dir / suffix
     return names

@@ -1,5 +1,5 @@
 """
-The check that a user can run: reads all four topics of a live or stopped system and holds them against the rules.
+The check that a user can run: reads all topics of a live or stopped system and holds them against the rules.
 
 The ends are asked for in an order in which each covers the one before: the group's offsets, then the answers (up to
 the end of transactions that are open just now), then the log, then the documents.
@@ -15,6 +15,7 @@ from typing import NamedTuple
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.admin.audit import check
+from worker.shell.admin.audit_new import NewDocuments
 from worker.shell.admin.findings import Published, Report
 from worker.shell.kafka import Admin, GroupOffsets, Topic, TopicMessage, TopicReader
 from worker.shell.kafka import config as kafka_config
@@ -50,10 +51,12 @@ def verify(
     admin = Admin(kafka_config.admin(settings), settings.call_timeout_s)
     log, documents = settings.topic_fingerprints, settings.topic_documents
     published = [settings.topic_verdicts, settings.topic_dead_letter]
-    topics = admin.existing([documents, log, *published])
+    new = [] if settings.topic_new is None else [settings.topic_new]
+    topics = admin.existing([documents, log, *published, *new])
     committed = _committed(settings, topics[documents].partitions)
-    answer_ends, log_ends, document_ends = (
-        admin.ends({name: topics[name].partitions for name in names}) for names in (published, [log], [documents])
+    answer_ends, new_ends, log_ends, document_ends = (
+        admin.ends({name: topics[name].partitions for name in names}) if names else {}
+        for names in (published, new, [log], [documents])
     )
     if log_ends[log, 0][0] > 0:
         raise StopError(
@@ -79,7 +82,18 @@ def verify(
         ),
         committed=committed,
         answers_since_ms=_oldest_kept_ms(settings, topics, answer_ends),
+        new=_new_documents(settings, topics[new[0]], new_ends, messages(new, new_ends)) if new else None,
     )
+
+
+def _new_documents(settings: Settings, topic: Topic, ends: _Ends, messages: Iterator[TopicMessage]) -> NewDocuments:
+    """Take all that stands in the topic of new documents."""
+    found = NewDocuments(
+        _oldest_kept_ms(settings, {topic.name: topic}, ends), is_compacted="compact" in topic.config["cleanup.policy"]
+    )
+    for message in messages:
+        found.take(message.key, message.value, message.timestamp_ms)
+    return found
 
 
 def _committed(settings: Settings, partitions: int) -> dict[int, int | None]:

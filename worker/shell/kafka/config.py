@@ -24,6 +24,7 @@ __all__ = [
 ]
 
 FETCH_BYTES_MAX = 16 << 20
+CLIENT_BYTES_MAX = 1_000_000_000  # the most that the client takes
 QUEUE_KBYTES_MAX = 16 << 10
 HEARTBEAT_MS_MAX = 500  # a member learns of a rebalance from the answer to its next heartbeat: all wait for the last
 
@@ -119,6 +120,8 @@ def publisher(settings: Settings) -> dict[str, Any]:
     """Return the transactional producer; its id is this worker's slot, so that a successor fences it."""
     return {
         **connection(settings),
+        # A new document is published as it came, whatever its size: what may stand there `topic_new` says.
+        **({} if settings.topic_new is None else {"message.max.bytes": CLIENT_BYTES_MAX}),
         "transactional.id": f"{settings.group}.{settings.worker_id}",
         "transaction.timeout.ms": settings.transaction_timeout_ms,
         "acks": "all",

@@ -1,4 +1,4 @@
-"""The four topics: what they must be, what is wrong with those that exist, and how to mend it."""
+"""The topics: what they must be, what is wrong with those that exist, and how to mend it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.settings.batches import MESSAGE_BYTES_MAX
+from worker.settings.batches import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX
 from worker.shell.kafka import Admin, Topic
 
 __all__ = ["Problem", "Wanted", "check", "create", "require", "wanted"]
@@ -41,10 +41,10 @@ _FOREVER = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 
 def wanted(settings: Settings) -> list[Wanted]:
-    """Return the four topics, in the order of a document's way."""
+    """Return the topics, in the order of a document's way."""
     expires = settings.definition.retention.expire_after_ms > 0
     size = {"max.message.bytes": str(MESSAGE_BYTES_MAX)}
-    return [
+    wants = [
         Wanted(settings.topic_documents, settings.partitions, None, size, {}),
         Wanted(
             settings.topic_fingerprints,
@@ -63,6 +63,18 @@ def wanted(settings: Settings) -> list[Wanted]:
         Wanted(settings.topic_verdicts, settings.partitions, None, {}, {}),
         Wanted(settings.topic_dead_letter, 1, None, size, {}),
     ]
+    if settings.topic_new is not None:
+        wants.append(
+            Wanted(
+                settings.topic_new,
+                settings.partitions,
+                None,
+                {"max.message.bytes": str(max(MESSAGE_BYTES_MAX, settings.document_bytes_max) + OVERHEAD_BYTES_MAX)},
+                {"max.message.bytes": "a new document of document_bytes_max would stop every worker"},
+                frozenset({"max.message.bytes"}),
+            )
+        )
+    return wants
 
 
 def create(admin: Admin, settings: Settings) -> dict[str, bool]:

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from itertools import chain
 
 import structlog
 
+from worker.core.verdict import Outcome
 from worker.errors import DocumentError, RetryError, StopError
 from worker.settings import Settings
 from worker.shell.messages import VerdictBytes, encode_dead_letter
@@ -37,6 +38,7 @@ from worker.shell.runtime.tracing import untraced
 __all__ = ["Publishing"]
 
 _IDLE_S = 1.0
+_KEPT = frozenset({Outcome.NEW, Outcome.DELETED})
 
 _log = structlog.get_logger(__name__)
 
@@ -167,10 +169,19 @@ class Publishing(Stage):
         started_s = time.monotonic()
         ours = chain.from_iterable(batch.outgoing[share.begin : share.end] for share in batch.shares)
         offsets = {share.claim.partition: share.stop for share in batch.shares}
-        self._publisher.publish(
-            [message for message in ours if message], offsets, self._partitions.membership(), batch.commit_metadata
-        )
+        messages = [message for message in ours if message]
+        if self._settings.topic_new is not None:
+            messages += self._kept(batch, self._settings.topic_new)
+        self._publisher.publish(messages, offsets, self._partitions.membership(), batch.commit_metadata)
         metrics.TRANSACTION_S.observe(time.monotonic() - started_s)
+
+    def _kept(self, batch: Batch, topic: str) -> Iterator[Outgoing]:
+        """Yield each new document as it came, and a null value for each that was deleted, under the verdict's key."""
+        for share in batch.shares:
+            places = slice(share.begin, share.end)
+            for message, answer in zip(batch.messages[places], batch.answers[places], strict=True):
+                if isinstance(answer, VerdictBytes) and answer.outcome in _KEPT:
+                    yield Outgoing(topic, answer.key, message.value, message.headers)
 
     def _count(self, batch: Batch) -> None:
         outcomes: Counter[str] = Counter()

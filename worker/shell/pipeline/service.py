@@ -176,7 +176,7 @@ def _publisher(settings: Settings, watchdog: Watchdog, reach: FaultHook) -> Tran
         kafka_config.publisher(settings),
         Scope(
             settings.topic_documents,
-            (settings.topic_verdicts, settings.topic_dead_letter),
+            [name for name in (settings.topic_verdicts, settings.topic_dead_letter, settings.topic_new) if name],
             kafka_config.group_offsets(settings),
             settings.topic_fingerprints,
         ),
@@ -212,7 +212,7 @@ def _serve(
             source = GroupConsumer(
                 kafka_config.group_consumer(settings), settings.topic_documents, settings.call_timeout_s,
                 partitions.assign, partitions.revoke, partitions.lose, incarnation.look,
-                with_headers=settings.tracing,
+                with_headers=settings.tracing or settings.topic_new is not None,
             )  # fmt: skip
             metrics.watch_source(lambda: _lags(partitions, source))
             readiness.needs("member of the group", lambda: partitions.membership() is not None and source.is_member())
