@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from worker.errors import StopError
 from worker.settings import Settings
 from worker.settings.connection import KAFKA_OPTIONS_REFUSED
+from worker.shell.kafka import Admin
 from worker.shell.kafka import config as kafka_config
 
 Configure = Callable[[Settings], dict[str, Any]]
@@ -28,3 +31,16 @@ def test_an_option_of_the_users_wins_or_is_refused(configure: Configure, group_p
     assert {name: configured[name] for name in own.keys() - options.keys()} == {
         name: own[name] for name in own.keys() - options.keys()
     }
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"security_protocol": "SSL", "ssl_ca_location": Path("missing.pem")}, "ssl.ca.location failed"),
+        ({"kafka_options": {"nope": "1"}}, 'No such configuration property: "nope"'),
+    ],
+)
+def test_settings_that_the_client_refuses_are_named(wrong: dict[str, Any], named: str) -> None:
+    """In one line: nobody is asked."""
+    with pytest.raises(StopError, match=f"refuses its settings: {named}.* Check ssl_"):
+        Admin(kafka_config.admin(Settings(**wrong)), 1.0)

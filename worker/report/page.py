@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from schemas.timestamp import format_timestamp
 from worker.core.verdict import Verdict
-from worker.report.charts import GROUPS, HEIGHT, Chart, shares, stacked, times
+from worker.report.charts import HEIGHT, Chart, shares, stacked, times
 from worker.report.clusters import Cluster
 from worker.report.diff import Difference, difference
 from worker.report.tally import OTHER, Class, Tally
@@ -81,7 +81,6 @@ def page(
         total=len(tally),
         counts=counts,
         Class=Class,
-        groups=[(group, sum(counts[one] for one in group.classes)) for group in GROUPS],
         HEIGHT=HEIGHT,
         time_chart=times(tally.classes, tally.times_ms),
         span=_span(tally),

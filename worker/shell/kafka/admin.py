@@ -42,11 +42,22 @@ class Member(NamedTuple):
 
 
 class Admin:
-    """Topics and cluster, as they are and as they should be."""
+    """
+    Topics and cluster, as they are and as they should be.
+
+    Raises:
+        StopError: the client refuses its settings: a file that is missing, an option that it does not know.
+    """
 
     def __init__(self, config: dict[str, Any], call_timeout_s: float) -> None:
         self._refusal: KafkaError | None = None
-        self._client = AdminClient(logged(config, self._on_error))
+        try:
+            self._client = AdminClient(logged(config, self._on_error))
+        except KafkaException as error:
+            text = error.args[0].str().removeprefix("Failed to create admin client: ")
+            raise StopError(
+                f"the Kafka client refuses its settings: {text}. Check ssl_…, sasl_… and kafka_options"
+            ) from error
         self._bootstrap = config["bootstrap.servers"]
         self._timeout_s = call_timeout_s
 
