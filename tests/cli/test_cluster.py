@@ -29,5 +29,6 @@ def test_a_command_does_not_wait_long_and_says_so_at_once(
     arguments = [*command.split(), *(argument.format(**files) for argument in given)]
     result = CliRunner().invoke(app, arguments, env={"FORCE_COLOR": "1"})
     assert isinstance(result.exception, StopError)
-    assert f"no answer from {NOBODY} in 0.5 s. Start a broker" in str(result.exception)
+    assert f"no answer from {NOBODY} in 0.5 s (" in str(result.exception)
+    assert "refused" in str(result.exception) and "). Start a broker" in str(result.exception)
     assert f"asking {NOBODY}" in result.stderr

@@ -51,6 +51,7 @@ class Admin:
 
     def __init__(self, config: dict[str, Any], call_timeout_s: float) -> None:
         self._refusal: KafkaError | None = None
+        self._trouble = ""
         try:
             self._client = AdminClient(logged(config, self._on_error))
         except KafkaException as error:
@@ -81,14 +82,16 @@ class Admin:
         note(error)
         if error.code() in REFUSED:
             self._refusal = error
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._trouble = f" ({error.str().partition(' (after')[0]})"
 
     def _no_answer(self, doing: str) -> StopError:
         self._client.poll(0)  # runs `_on_error`
         if self._refusal is not None:
             return StopError(str(translate(self._refusal, doing)))
         return StopError(
-            f"{doing}: no answer from {self._bootstrap} in {self._timeout_s:g} s. Start a broker (neardup broker "
-            f"start), or name yours with --bootstrap or $NEARDUP_BOOTSTRAP"
+            f"{doing}: no answer from {self._bootstrap} in {self._timeout_s:g} s{self._trouble}. Start a broker "
+            f"(neardup broker start), or name yours with --bootstrap or $NEARDUP_BOOTSTRAP"
         )
 
     def cluster_id(self) -> str:
