@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,10 @@ import pytest
 import zstandard
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from pyarrow import parquet
-from rich.console import Console
 from typer.testing import CliRunner
 
 from tests.cli.test_dedup import ARTICLE, lines, page
-from worker.cli import app, progress
+from worker.cli import app
 from worker.devkit.sample_crawl import write_sample_crawl
 from worker.shell.files.archives.inflate import pieces
 
@@ -244,21 +242,3 @@ def test_the_summary_is_for_people_or_for_scripts(tmp_path: Path) -> None:
         assert result.exit_code == 0, result.output
         told_of = [line.split(":")[0] for line in result.output.splitlines()]
         assert told_of == (["damaged"] if options else ["damaged", "no fingerprint"])
-
-
-def test_progress_says_how_far_how_fast_and_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a terminal; each step has its line."""
-    screen = io.StringIO()
-    monkeypatch.setattr(progress, "Console", lambda **_: Console(file=screen, force_terminal=True, width=100))
-    with progress.counted("messages") as tell:
-        for done in (1, 500, 1_000):
-            tell("documents", done, 2_000)
-        tell("verdicts", 10, 10)
-    shown = screen.getvalue()
-    assert "documents" in shown
-    assert "verdicts" in shown
-    assert re.search(r"50%.* 1,000 messages, .*/s .*\d:\d\d:\d\d", shown)
-    screen.truncate(0)
-    with progress.counted("messages", quiet=True) as tell:
-        tell("documents", 1, 2)
-    assert "documents" not in screen.getvalue()

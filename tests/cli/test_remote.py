@@ -79,10 +79,12 @@ def test_s3_is_fed(bucket: S3FileSystem, kafka: Kafka, monkeypatch: pytest.Monke
     for name in ("topic_documents", "topic_fingerprints", "topic_verdicts", "topic_dead_letter"):
         monkeypatch.setenv(env_name(name), uuid.uuid4().hex)
     monkeypatch.setenv(env_name("bootstrap"), kafka.bootstrap)
-    for arguments in (["topics", "create"], ["feed", "s3://bucket/in.jsonl.gz"]):
+    for arguments in (["topics", "create"], ["feed", "s3://bucket/in.jsonl.gz", "--json"]):
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 0, result.output
-    assert "3 delivered" in result.output
+    told = json.loads(result.stdout)
+    assert told.pop("seconds") > 0
+    assert told == {"documents": 3, "damaged": 0, "left_out": {}, "delivered": 3, "failed": 0}
 
 
 def test_http_is_read_and_not_written(folder: tuple[str, Path], tmp_path: Path) -> None:

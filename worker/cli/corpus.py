@@ -31,7 +31,7 @@ class Corpus(NamedTuple):
     languages: list[str | None]  # as the messages name them
 
 
-def read_corpus(path: Path, settings: Settings) -> Corpus:
+def read_corpus(path: Path, settings: Settings, *, quiet: bool = False) -> Corpus:
     """
     Read the documents of a file and extract their texts, as a worker would.
 
@@ -48,7 +48,7 @@ def read_corpus(path: Path, settings: Settings) -> Corpus:
     crawl = CrawlFiles([str(path)], report_damage, fetched_at_default=NO_TIME)
     held: dict[str, tuple[str, str | None]] = {}
     without = 0
-    for record in tracked(crawl, "reading"):
+    for record in tracked(crawl, "reading", quiet=quiet):
         try:
             document = decode_document(record.key, record.value, value_bytes_max=settings.document_bytes_max)
             found = None if isinstance(document, Deletion) else extract(document, settings.text_characters_max)
@@ -63,7 +63,8 @@ def read_corpus(path: Path, settings: Settings) -> Corpus:
             without += 1
             continue
         held[document.doc_id] = found.text, document.language
-    typer.echo(f"{summary(crawl)}, {without} without a text", err=True)
+    if not quiet:
+        typer.echo(f"{summary(crawl)}, {without} without a text", err=True)
     if not held:
         raise StopError(f"no document of {path} has a text")
     texts, languages = zip(*held.values(), strict=True)

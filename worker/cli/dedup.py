@@ -14,7 +14,7 @@ import typer
 from worker.cli import app
 from worker.cli.lines import FetchedAtOption, FilesArgument, QuietOption, opened_output
 from worker.cli.options import DOCUMENTS, ENGINE, with_settings
-from worker.cli.progress import report_damage, summary, tracked
+from worker.cli.progress import counted, report_damage, summary, tally_of, tracked
 from worker.core.verdict import Verdict
 from worker.errors import StopError
 from worker.settings import Settings
@@ -89,23 +89,24 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
                 choice.take(answered.answer)
         if outcomes.total() == outcomes["dead-letter"]:
             raise StopError(f"nothing could be judged: {summary(crawl)}{dead}")
-        kept = None if choice is None else _copy(files, choice, output, duplicates, fetched_at)
+        kept = None if choice is None else _copy(files, choice, output, duplicates, fetched_at, quiet)
     seconds = time.monotonic() - started
     if as_json:
-        tally = crawl.tally
-        told = {"documents": tally.documents, "damaged": tally.damaged, "left_out": tally.left_out}
-        typer.echo(json.dumps(told | {"outcomes": outcomes, "kept": kept, "seconds": round(seconds, 3)}))
+        typer.echo(json.dumps(tally_of(crawl) | {"outcomes": outcomes, "kept": kept, "seconds": round(seconds, 3)}))
     elif not quiet:
         counts = ", ".join(f"{count:,} {name}" for name, count in sorted(outcomes.items()))
         copied = "" if kept is None else f"; {kept:,} kept in {output}"
         typer.echo(f"{summary(crawl)}; {counts}{copied}; {seconds:.1f} s", err=True)
 
 
-def _copy(files: list[str], choice: Choice, output: str, duplicates: str | None, fetched_at: str | None) -> int:
+def _copy(
+    files: list[str], choice: Choice, output: str, duplicates: str | None, fetched_at: str | None, quiet: bool
+) -> int:
     """Write the documents that stay, and the others; return how many stay."""
     from worker.shell.files.keeping import Output, copy_documents  # noqa: PLC0415
 
     with ExitStack() as stack:
+        tell = stack.enter_context(counted("documents", quiet=quiet))
         kept, others = (
             None
             if name is None
@@ -115,5 +116,5 @@ def _copy(files: list[str], choice: Choice, output: str, duplicates: str | None,
             for name in (output, duplicates)
         )
         assert kept is not None
-        copy_documents(files, choice, kept, others, fetched_at)
+        copy_documents(files, choice, kept, others, fetched_at, lambda done: tell("writing", done, len(choice.kept)))
     return kept.documents

@@ -12,6 +12,7 @@ import typer
 
 from worker.cli import app, evaluate_view
 from worker.cli.corpus import read_corpus, read_pairs
+from worker.cli.lines import QuietOption
 from worker.cli.options import FINGERPRINTS, SEARCH, with_settings
 from worker.settings import Settings
 
@@ -58,6 +59,7 @@ def evaluate(
     wrong: Annotated[int, typer.Option(help="Wrong pairs to explain, of each sort.", min=0)] = 5,
     plot: Annotated[Path | None, typer.Option(help="Write the distances as a plot: .png or .svg.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Everything as one JSON object.")] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """
     Measure how many labelled pairs are found, and how many wrong ones.
@@ -68,7 +70,7 @@ def evaluate(
     from worker.core.evaluation import groups, judge, measure, score  # noqa: PLC0415
     from worker.core.fingerprint import Fingerprinter  # noqa: PLC0415
 
-    corpus = read_corpus(documents, settings)
+    corpus = read_corpus(documents, settings, quiet=quiet)
     labelled = read_pairs(pairs, corpus)
     rules = settings.search
     batch = Fingerprinter(settings.parameters).batch(corpus.texts, corpus.languages)

@@ -10,20 +10,18 @@ import orjson
 import typer
 
 from worker.cli import app
+from worker.cli.answers import read_answers
 from worker.cli.cluster import await_cluster
 from worker.cli.compare import as_fields
 from worker.cli.explain_view import show, why
-from worker.cli.lines import STDIN, opened
+from worker.cli.lines import STDIN, QuietOption
 from worker.cli.options import CLUSTER, FINGERPRINTS, SEARCH, with_settings
 from worker.cli.progress import report_damage, tracked
 from worker.core.verdict import Verdict
 from worker.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from worker.core.compare import Comparison
-    from worker.report.answers import Answer
     from worker.report.explanation import Explanation
     from worker.report.texts import Read
 
@@ -42,6 +40,7 @@ def explain_command(
         list[str] | None, typer.Option(help="What was judged, for shingles and diff; of topics, their documents.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Everything as one JSON object.")] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """
     Say why a document got its verdict: bits, search, shingles, diff.
@@ -55,8 +54,9 @@ def explain_command(
         raise typer.BadParameter("the verdicts are read twice: stdin cannot be")
     if verdicts is None:
         await_cluster(settings)
-    explanation = explain(lambda: _answers(verdicts, settings), doc_id)
-    compared = _compared(explanation, _read(explanation, documents, verdicts is None, settings), settings)
+    explanation = explain(lambda: read_answers(verdicts, settings, quiet=quiet), doc_id)
+    read = _read(explanation, documents, settings, from_topics=verdicts is None, quiet=quiet)
+    compared = _compared(explanation, read, settings)
     if as_json:
         fields = _fields(explanation, compared, settings)
         sys.stdout.buffer.write(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE))
@@ -64,17 +64,9 @@ def explain_command(
         show(explanation, compared, settings.search)
 
 
-def _answers(verdicts: Path | None, settings: Settings) -> Iterator[Answer]:
-    from worker.report.answers import of_lines, of_topics  # noqa: PLC0415
-
-    if verdicts is None:
-        yield from of_topics(settings)
-        return
-    with opened(verdicts) as stream:
-        yield from of_lines(stream, str(verdicts))
-
-
-def _read(explanation: Explanation, documents: list[str] | None, from_topics: bool, settings: Settings) -> Read:
+def _read(
+    explanation: Explanation, documents: list[str] | None, settings: Settings, *, from_topics: bool, quiet: bool
+) -> Read:
     """Return the texts of both documents: from files, or from where the verdicts say that they came."""
     from worker.report.texts import Read, read_texts, text_of  # noqa: PLC0415
     from worker.shell.admin.watch import message_at  # noqa: PLC0415
@@ -83,7 +75,8 @@ def _read(explanation: Explanation, documents: list[str] | None, from_topics: bo
     pair = [one for one in (explanation.last, explanation.other) if one is not None]
     if documents:
         wanted = {one.doc_id for one in pair if one.doc_id is not None}
-        return read_texts(tracked(CrawlFiles(documents, report_damage), "reading texts"), wanted, settings)
+        records = tracked(CrawlFiles(documents, report_damage), "reading texts", quiet=quiet)
+        return read_texts(records, wanted, settings)
     found = Read()
     for one in pair if from_topics and explanation.other is not None else []:
         message = message_at(settings, one.source_topic, one.source_partition, one.source_offset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from worker.cli import app
 from worker.cli.lines import FetchedAtOption, FilesArgument, QuietOption
 from worker.cli.options import with_cluster
-from worker.cli.progress import report_damage, summary, tracked
+from worker.cli.progress import report_damage, summary, tally_of, tracked
 from worker.settings import Settings
 
 
@@ -20,6 +21,7 @@ def feed(
     settings: Settings,
     files: FilesArgument,
     fetched_at: FetchedAtOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON, on stdout.")] = False,
     quiet: QuietOption = False,
     rate: Annotated[float, typer.Option(help="At most so many documents a second; 0 is no limit.", min=0)] = 0,
 ) -> None:
@@ -36,7 +38,10 @@ def feed(
     started = time.monotonic()
     outcome = feed_documents(settings, tracked(crawl, "feeding", quiet=quiet), rate)
     seconds = max(time.monotonic() - started, 1e-9)
-    if not quiet:
+    if as_json:
+        told = tally_of(crawl) | {"delivered": outcome.delivered, "failed": outcome.failures}
+        typer.echo(json.dumps(told | {"seconds": round(seconds, 3)}))
+    elif not quiet:
         typer.echo(f"{summary(crawl)}; {outcome.delivered:,} delivered in {seconds:.1f} s", err=True)
     for reason in outcome.failed:
         typer.echo(f"not delivered: {reason}", err=True)

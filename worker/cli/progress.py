@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from worker.shell.files.archives import Damaged, Record
     from worker.shell.files.crawl import CrawlFiles
 
-__all__ = ["counted", "report_damage", "summary", "tracked"]
+__all__ = ["Tell", "counted", "passed", "report_damage", "summary", "tally_of", "tracked"]
+
+Item = TypeVar("Item")
+Tell = Callable[[str, int, int | None], None]
 
 
 def report_damage(damaged: Damaged) -> None:
@@ -37,12 +40,12 @@ def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[R
 
 
 @contextmanager
-def counted(unit: str, *, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
-    """Return what is told of each step: its name, how many of its things are done, and of how many."""
+def counted(unit: str, *, quiet: bool = False) -> Iterator[Tell]:
+    """Return what is told of each step: its name, how many of its things are done, and of how many if that is known."""
     tasks: dict[str, tuple[TaskID, float]] = {}
     with _bar(f"{{task.completed:,.0f}} {unit}", quiet=quiet, transient=True) as progress:
 
-        def tell(step: str, done: int, total: int) -> None:
+        def tell(step: str, done: int, total: int | None) -> None:
             now_s = time.monotonic()
             if step not in tasks:
                 tasks[step] = progress.add_task(step, total=total, rate=0.0), now_s
@@ -52,6 +55,17 @@ def counted(unit: str, *, quiet: bool = False) -> Iterator[Callable[[str, int, i
         yield tell
 
 
+def passed(
+    items: Iterable[Item], doing: str, unit: str, total: Callable[[int], int | None], *, quiet: bool = False
+) -> Iterator[Item]:
+    """Return the items, and show how many have passed; `total` says of how many, when asked after so many."""
+    with counted(unit, quiet=quiet) as tell:
+        for count, item in enumerate(items, start=1):
+            yield item
+            if count % 200 == 0:
+                tell(doing, count, total(count))
+
+
 def _bar(done: str, *, quiet: bool, transient: bool = False) -> Progress:
     """Return a bar with how much is done, the field `rate` and the time left; nothing of it in a pipe."""
     console = Console(stderr=True)
@@ -59,6 +73,11 @@ def _bar(done: str, *, quiet: bool, transient: bool = False) -> Progress:
     columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), words, TimeRemainingColumn()
     is_hidden = quiet or not console.is_terminal
     return Progress(*columns, console=console, disable=is_hidden, refresh_per_second=5, transient=transient)
+
+
+def tally_of(files: CrawlFiles) -> dict[str, Any]:
+    """Return what was in the files, as for JSON."""
+    return {name: getattr(files.tally, name) for name in ("documents", "damaged", "left_out")}
 
 
 def summary(files: CrawlFiles) -> str:

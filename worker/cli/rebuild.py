@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
 
 from worker.cli import app
+from worker.cli.lines import QuietOption
 from worker.cli.options import ALL, with_cluster
 from worker.cli.signals import stop_on_signals
 from worker.settings import Settings
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 @app.command()
 @with_cluster(*ALL)
-def rebuild(settings: Settings) -> None:
+def rebuild(settings: Settings, quiet: QuietOption = False) -> None:
     """
     Judge all documents anew with other parameters, beside the old log.
 
@@ -33,12 +35,18 @@ def rebuild(settings: Settings) -> None:
 
     plan = shell.plan(settings, Admin(kafka_config.admin(settings), settings.call_timeout_s))
     _say_what(plan, settings)
+    begun: list[tuple[float, int]] = []  # when the first was told, and how much of it had been answered before
 
     def tell(progress: Progress) -> None:
-        typer.echo(f"{progress.answered:,} of {progress.total:,} offsets answered", err=True)
+        answered, total, now_s = progress.answered, progress.total, time.monotonic()
+        since_s, before = (begun or [(now_s, answered)])[0]
+        begun[:] = [(since_s, before)]
+        rate = (answered - before) / max(now_s - since_s, 1e-9)
+        left = f", {rate:,.0f}/s, {(total - answered) / rate:,.0f} s left" if rate else ""
+        typer.echo(f"{answered:,} of {total:,} offsets answered{left}", err=True)
 
     stop = threading.Event()
-    if not shell.rebuild(plan, stop, tell, on_serving=partial(stop_on_signals, stop)):
+    if not shell.rebuild(plan, stop, (lambda _: None) if quiet else tell, on_serving=partial(stop_on_signals, stop)):
         typer.echo("ended before all documents were answered: the same command goes on from here", err=True)
         raise typer.Exit(1)
     typer.echo("# all documents of the start are answered; now, in this order:", err=True)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from worker.cli import app
+from worker.cli.answers import read_answers
 from worker.cli.cluster import await_cluster
-from worker.cli.lines import STDIN, opened, opened_output
+from worker.cli.lines import QuietOption, opened_output
 from worker.cli.options import CLUSTER, with_settings
 from worker.cli.progress import report_damage, tracked
 from worker.errors import StopError
 from worker.settings import Settings
 
 if TYPE_CHECKING:
-    from worker.report.answers import Answer
     from worker.report.clusters import Cluster
     from worker.report.texts import Read
 
@@ -36,6 +35,7 @@ def report(
     ] = None,
     title: Annotated[str | None, typer.Option(help="Of the page; the name of the file, or of the topic.")] = None,
     clusters: Annotated[int, typer.Option(help="Largest clusters that are shown.", min=0, max=100)] = 8,
+    quiet: QuietOption = False,
 ) -> None:
     """
     Draw the verdicts of a file, or of the topics, on one page of HTML.
@@ -46,35 +46,27 @@ def report(
     from worker.report.page import page  # noqa: PLC0415
     from worker.report.tally import Tally  # noqa: PLC0415
 
+    if verdicts is None:
+        await_cluster(settings)
     inputs = [] if verdicts is None else [str(verdicts)]
     with Tally() as tally, opened_output(output, [*inputs, *(documents or [])]) as stream:
-        for value, answer in _answers(verdicts, settings):
+        for value, answer in read_answers(verdicts, settings, quiet=quiet):
             tally.take(answer, value)
         if not len(tally):
             raise StopError(f"{verdicts or settings.topic_verdicts} has no verdict yet: nothing to report")
         largest = tally.clusters.largest(clusters)
-        read = _read(documents, largest, len(tally), settings) if documents else None
+        read = _read(documents, largest, len(tally), settings, quiet) if documents else None
         known = {settings.parameters.hash: settings.definition.settings}
         name = title or (settings.topic_verdicts if verdicts is None else verdicts.name)
         stream.write(page(tally, name, largest, read, known))
-    typer.echo(f"{output}: {len(tally):,} answers", err=True)
+    if not quiet:
+        typer.echo(f"{output}: {len(tally):,} answers", err=True)
 
 
-def _answers(verdicts: Path | None, settings: Settings) -> Iterator[Answer]:
-    from worker.report.answers import of_lines, of_topics  # noqa: PLC0415
-
-    if verdicts is None:
-        await_cluster(settings)
-        yield from of_topics(settings)
-        return
-    with opened(verdicts) as stream:
-        yield from of_lines(stream, "stdin" if verdicts == STDIN else str(verdicts))
-
-
-def _read(documents: list[str], largest: list[Cluster], count: int, settings: Settings) -> Read:
+def _read(documents: list[str], largest: list[Cluster], count: int, settings: Settings, quiet: bool) -> Read:
     from worker.report.texts import read_texts  # noqa: PLC0415
     from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
 
     wanted = {doc_id for one in largest for doc_id in (one.original.doc_id, one.farthest.doc_id)}
     crawl = CrawlFiles(documents, report_damage)
-    return read_texts(tracked(crawl, "reading texts"), wanted, settings, count)
+    return read_texts(tracked(crawl, "reading texts", quiet=quiet), wanted, settings, count)

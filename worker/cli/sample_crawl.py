@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress
 
 from worker.cli import app
+from worker.cli.lines import QuietOption
+from worker.cli.progress import counted
 
 
 @app.command()
@@ -17,25 +17,24 @@ def sample_crawl(
     out: Annotated[Path, typer.Argument(help="The archive to write, like crawl.warc.gz; the truth goes beside it.")],
     documents: Annotated[int, typer.Option(help="How many documents.", min=1, max=100_000_000)] = 10_000,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal bytes, on every machine.", min=0)] = 1,
+    quiet: QuietOption = False,
 ) -> None:
     """
     Write a synthetic crawl in eight languages, with its truth.
 
-    Sites with mirrors, syndicated copies, edits, re-crawls and damage.     OUT.truth.jsonl says of each document
+    Sites with mirrors, syndicated copies, edits, re-crawls and damage. OUT.truth.jsonl says of each document
     which article it is and how it came about.
     """
     from worker.devkit.sample_crawl import truth_path, write_sample_crawl  # noqa: PLC0415
 
-    console = Console(stderr=True)
-    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task("writing", total=documents)
+    with counted("documents", quiet=quiet) as tell:
 
         def show(number: int) -> None:
             if number % 200 == 0:
-                progress.update(task, completed=number)
+                tell("writing", number, documents)
 
         relations = write_sample_crawl(out, documents, seed, show)
-        progress.update(task, completed=documents)
+    if quiet:
+        return
     counts = ", ".join(f"{count:,} {relation}" for relation, count in relations.most_common())
     typer.echo(f"{out} and {truth_path(out)}: {counts}", err=True)

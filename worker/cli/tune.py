@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,8 +15,10 @@ from rich.text import Text
 from worker.cli import app
 from worker.cli.corpus import read_corpus, read_pairs
 from worker.cli.figure import drawn
+from worker.cli.lines import QuietOption
 from worker.cli.options import FINGERPRINTS, SEARCH, with_settings
 from worker.cli.plan import in_bytes, number
+from worker.cli.progress import passed
 from worker.settings import Settings
 from worker.settings.load import flag
 
@@ -44,6 +47,8 @@ def tune(
         float, typer.Option(help="Share of the pairs that are not the same that may be found.", min=0, max=1)
     ] = 0.001,
     plot: Annotated[Path | None, typer.Option(help="Write recall by false positives as a plot: .png or .svg.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The best settings as JSON Lines, the best first.")] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """
     Find the settings that find most copies of your documents.
@@ -54,27 +59,23 @@ def tune(
     chance, with unrelated documents, stay below one in 100,000 queries at the number of originals expected.
     """
     from worker.core.fingerprint import Fingerprinter  # noqa: PLC0415
-    from worker.core.tuning import frontier, sample_pairs, trials  # noqa: PLC0415
+    from worker.core.tuning import frontier, sample_pairs, searches, trials, variants  # noqa: PLC0415
 
     count = number(expected, "--expected")
-    corpus = read_corpus(documents, settings)
+    corpus = read_corpus(documents, settings, quiet=quiet)
     if pairs is None:
         batch = Fingerprinter(settings.parameters).batch(corpus.texts, corpus.languages)
         labelled = sample_pairs(corpus.texts, batch, PAIRS_MAX)
     else:
         labelled = read_pairs(pairs, corpus)
     _warn(labelled, corpus)
-    console = Console(highlight=False)
-    with Console(stderr=True).status("trying") as status:
-        tried = list(
-            trials(
-                corpus.texts,
-                corpus.languages,
-                labelled,
-                (settings.parameters, settings.search),
-                on_variant=lambda name: status.update(f"trying {name}"),
-            )
+    base = settings.parameters, settings.search
+    total = len({one.hash for _, one in variants(base[0])}) * sum(1 for _ in searches(base[1]))
+    tried = list(
+        passed(
+            trials(corpus.texts, corpus.languages, labelled, base), "trying", "settings", lambda _: total, quiet=quiet
         )
+    )
     best = frontier(tried, false_positives, count)
     if not best:
         typer.echo(
@@ -83,12 +84,24 @@ def tune(
             err=True,
         )
         raise typer.Exit(1)
-    console.print(Text(f"{int(labelled.same.sum()):,} pairs the same, {int((~labelled.same).sum()):,} not; best first"))
-    console.print(_table(best, count))
-    console.print(Text(f"settings: {_flags(best[0], settings)}"))
-    console.print(Text(_cost(best[0], count)))
+    if as_json:
+        for one in best:
+            scores = {name: getattr(one, name) for name in ("recall", "false_positives")}
+            typer.echo(json.dumps({**scores, "settings": _changed(one, settings)}))
+    else:
+        _print(best, labelled, count, settings)
     if plot is not None:
         _plot(tried, best, plot)
+
+
+def _print(best: list[Trial], labelled: Pairs, count: int, settings: Settings) -> None:
+    console = Console(highlight=False)
+    changed = _changed(best[0], settings)
+    flags = " ".join(flag(settings.model_copy(update=changed), name) for name in changed)
+    console.print(Text(f"{int(labelled.same.sum()):,} pairs the same, {int((~labelled.same).sum()):,} not; best first"))
+    console.print(_table(best, count))
+    console.print(Text(f"settings: {flags or 'as given'}"))
+    console.print(Text(_cost(best[0], count)))
 
 
 def _warn(labelled: Pairs, corpus: Corpus) -> None:
@@ -135,8 +148,8 @@ def _cost(best: Trial, documents: int) -> str:
     )
 
 
-def _flags(best: Trial, settings: Settings) -> str:
-    """Return the settings that differ from those given, as flags; nothing when they are the best."""
+def _changed(best: Trial, settings: Settings) -> dict[str, object]:
+    """Return the settings that differ from those given; none when they are the best."""
     rules, parameters = best.rules, best.parameters
     searched = (rules.mode, rules.max_distance, rules.blocks, rules.block_bits, rules.patterns, rules.look_min)
     values: dict[str, object] = dict(zip(_SETTINGS, searched, strict=True))
@@ -145,9 +158,7 @@ def _flags(best: Trial, settings: Settings) -> str:
     for name in ("anchored_weight", "unanchored_weight", "term_frequency", "mask_numbers", "mask_identifiers"):
         values[name] = getattr(parameters, name)
     values["shingle_widths"] = parameters.shingle_widths
-    changed = [name for name, value in values.items() if value != getattr(settings, name)]
-    new = settings.model_copy(update=values)
-    return " ".join(flag(new, name) for name in changed) or "as given"
+    return {name: value for name, value in values.items() if value != getattr(settings, name)}
 
 
 def _plot(tried: list[Trial], best: list[Trial], path: Path) -> None:

@@ -7,7 +7,7 @@ through what was measured. The best has the most recall of those that keep false
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -74,14 +74,12 @@ def trials(
     languages: Sequence[str | None],
     pairs: Pairs,
     base: tuple[Parameters, SearchRules],
-    on_variant: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Trial]:
     """
     Try every variant of the fingerprint with every search.
 
     Args:
         base: the settings given.
-        on_variant: told the name of each variant before it is tried.
 
     Cost: a fingerprint of each text a variant, 13 of them, and some 0.1 ms a pair.
     """
@@ -92,7 +90,6 @@ def trials(
         if parameters.hash in tried:
             continue
         tried.add(parameters.hash)
-        on_variant(name or "as given")
         measured = measure(Fingerprinter(parameters).batch(texts, languages), pairs, ranked)
         for one in rules:
             found = judge(measured, one).found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import orjson
@@ -69,8 +69,9 @@ def _verdict(line: bytes, where: str) -> Verdict:
         raise StopError(f"{where}: {error.text}: {_REMEDY}") from error
 
 
-def of_topics(settings: Settings) -> Iterator[Answer]:
-    """Return the committed answers of the topics, verdicts and dead letters, up to their present end."""
-    for seen in watch(settings, [settings.topic_verdicts, settings.topic_dead_letter], follow=False):
+def of_topics(settings: Settings, on_start: Callable[[int], None] = lambda _: None) -> Iterator[Answer]:
+    """Return the committed answers of the topics, verdicts and dead letters, up to their present end; see `watch`."""
+    names = [settings.topic_verdicts, settings.topic_dead_letter]
+    for seen in watch(settings, names, follow=False, on_start=on_start):
         if seen is not None:
             yield Answer(seen.value, seen.answer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
@@ -30,7 +30,13 @@ class Seen(NamedTuple):
 
 
 def watch(
-    settings: Settings, names: Sequence[str], *, follow: bool, wait_s: float = 0.2, since_ms: int | None = None
+    settings: Settings,
+    names: Sequence[str],
+    *,
+    follow: bool,
+    wait_s: float = 0.2,
+    since_ms: int | None = None,
+    on_start: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Seen | None]:
     """
     Return the committed answers, those of one partition in order; None when nothing has come for a while.
@@ -40,6 +46,7 @@ def watch(
         follow: go on after the present end; else stop there.
         wait_s: how long to wait for something before None.
         since_ms: only what was published at this time or later; else from the beginning.
+        on_start: told how many offsets there are to read up to the present end; some have no answer.
 
     Raises:
         StopError: a topic is missing or unreadable.
@@ -51,6 +58,7 @@ def watch(
     with closing(
         TopicReader(config, partitions, settings.call_timeout_s, from_beginning=True, starts=starts)
     ) as reader:
+        on_start(reader.offsets)
         while follow or not reader.at_end():
             messages = reader.read(wait_s)
             for message in messages:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import gzip
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
@@ -143,7 +143,12 @@ class Output:
 
 
 def copy_documents(
-    files: Sequence[str], choice: Choice, output: Output, others: Output | None, fetched_at_default: str | None = None
+    files: Sequence[str],
+    choice: Choice,
+    output: Output,
+    others: Output | None,
+    fetched_at_default: str | None = None,
+    on_progress: Callable[[int], None] = lambda _: None,
 ) -> None:
     """
     Read files again, which have been judged in this order, and copy their documents.
@@ -151,6 +156,7 @@ def copy_documents(
     Args:
         choice: where it has originals, a duplicate leaves a revisit record in the output.
         others: gets the documents that do not stay.
+        on_progress: told how many documents have been copied.
 
     Raises:
         StopError: the files have several formats, one is ARC, or one has changed meanwhile.
@@ -161,6 +167,7 @@ def copy_documents(
             if stream.read(len(MAGIC)) == MAGIC:
                 stream.seek(0)
                 place = _copy_rows(file, stream, choice, output, others, place)
+                on_progress(place)
                 continue
         for record in CrawlFiles([file], fetched_at_default=fetched_at_default, whole=True):
             if place == len(choice.kept):
@@ -172,6 +179,8 @@ def copy_documents(
             if place in choice.originals:
                 output.write_revisit(revisit_of(record.raw, choice.originals[place]))
             place += 1
+            if place % 200 == 0:
+                on_progress(place)
     if place != len(choice.kept):
         raise StopError(f"the files have {place:,} documents now, {len(choice.kept):,} were judged: run this again")
 

@@ -80,6 +80,8 @@ class TopicReader:
         starts: (topic, partition) -> first offset to read, of those that are to be read; else all of `topics`.
         ends: (topic, partition) -> offset at which `at_end` has come; else where the committed messages end now.
         step_over: batches that cannot be read; else they are a StopError.
+
+    `offsets` says how many there were to read at the start, markers and aborted messages among them.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class TopicReader:
         places = [(topic, number) for topic, count in topics.items() for number in range(count)]
         parts = [TopicPartition(*place) for place in (places if starts is None else starts)]
         self._ends: dict[tuple[str, int], int] = {}
+        self.offsets = 0
         for part in parts:
             try:
                 low, high = span(self._consumer, part, f"{part.topic}[{part.partition}]", call_timeout_s)
@@ -112,6 +115,7 @@ class TopicReader:
             end = high if ends is None else ends[part.topic, part.partition]
             if end > part.offset:
                 self._ends[part.topic, part.partition] = end
+                self.offsets += end - part.offset
         self._consumer.assign(parts)
 
     def read(self, wait_s: float, messages_max: int = 1_000) -> list[TopicMessage]:
