@@ -17,7 +17,6 @@ from tests.faults.chaos.relay import Relay, client_id
 from tests.faults.chaos.schedule import EVERYBODY, FAULTS_SPAN_S, NODES, SLOW_MS, Kind, plan
 from tests.shell.simulation import TOPIC_ID, History
 from worker.shell.admin.findings import Published
-from worker.shell.ports import SourceMessage
 from worker.shell.runtime.fault_hooks import from_setting
 
 SEEDS = range(400)
@@ -30,7 +29,7 @@ def topics() -> Topics:
     history.world.faults = False
     history._finish()
     world = history.world
-    documents = [SourceMessage(part, row.offset, b"k", b"v") for part in range(3) for row in world.sources[part]]
+    documents = [world.message(part, row.offset) for part in range(3) for row in world.sources[part]]
     return Topics(
         world.definition,
         "documents",
@@ -40,6 +39,7 @@ def topics() -> Topics:
         world.messages,
         world.committed,
         len(documents),
+        [(message.key, message.value, 0) for message in world.new],
     )
 
 
@@ -128,6 +128,12 @@ def test_another_verdict_than_the_logs_is_wrong(topics: Topics, field: str, valu
 def test_what_is_no_verdict_is_wrong(topics: Topics) -> None:
     """It is counted, and the check goes on."""
     assert _counts(topics._replace(answers=[*topics.answers, Published(b"k", b"{}", (), False)])) == (0, 0, 1)
+
+
+def test_a_new_document_that_is_missing_is_lost_and_one_too_many_is_wrong(topics: Topics) -> None:
+    """The topic of new documents is held against the log, too."""
+    assert _counts(topics._replace(new=topics.new[1:])) == (1, 0, 0)
+    assert _counts(topics._replace(new=[*topics.new, topics.new[0]])) == (0, 0, 1)
 
 
 def test_saved_topics_are_judged_alike(topics: Topics, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from worker.errors import DocumentError
 from worker.log.definition import Definition
 from worker.log.record import Source
 from worker.shell.admin.audit import check
+from worker.shell.admin.audit_new import NewDocuments
 from worker.shell.admin.findings import Defect, Published, Report
 from worker.shell.messages import decode_dead_letter, decode_verdict
 from worker.shell.ports import LogEntry, SourceMessage
@@ -36,6 +37,7 @@ class Topics(NamedTuple):
     answers: Sequence[Published]
     committed: Mapping[int, int | None]
     fed: int
+    new: Sequence[tuple[bytes | None, bytes | None, int]]  # key, value, time of the new documents
 
 
 class Finding(NamedTuple):
@@ -67,6 +69,9 @@ def judge(topics: Topics) -> Result:
     Lost is what was fed and has no committed answer, for whatever reason; two documents that duplicate each other are
     wrong, and so is a dead letter that lacks its message.
     """
+    new = NewDocuments()
+    for message in topics.new:
+        new.take(*message)
     report = check(
         topics.definition,
         topics.topic,
@@ -75,6 +80,7 @@ def judge(topics: Topics) -> Result:
         documents=topics.documents,
         answers=topics.answers,
         committed=topics.committed,
+        new=new,
     )
     findings = [Finding(found.defect.value, f"[{found.partition}] {found.offset}: {found.text}")
                 for found in report.findings]  # fmt: skip
@@ -140,6 +146,7 @@ def save(topics: Topics, path: Path) -> None:
                     a.is_dead_letter]}
         for a in topics.answers
     ]  # fmt: skip
+    lines += [{"new": [_text(key), _text(value), time_ms]} for key, value, time_ms in topics.new]
     path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
 
 
@@ -158,4 +165,5 @@ def load(path: Path) -> Topics:
          for line in lines if "answer" in line for k, v, h, d in [line["answer"]]],
         {int(part): offset for part, offset in head["committed"].items()},
         head["fed"],
+        [(_bytes(k), _bytes(v), t) for line in lines if "new" in line for k, v, t in [line["new"]]],
     )  # fmt: skip

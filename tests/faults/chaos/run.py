@@ -10,6 +10,7 @@ import shutil
 import signal
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment, WorkerProcess
 from worker.devkit.broker import EmbeddedKafka
 from worker.errors import NeardupError
+from worker.settings.connection import TOPICS
 from worker.shell.admin.findings import Published
 from worker.shell.ports import LogEntry, SourceMessage
 
@@ -124,6 +126,7 @@ class Chaos:
             replication_factor=3,
             static_membership=schedule.static_membership,
             batch_documents_max=schedule.batch_documents_max,
+            topic_new=f"new-{uuid.uuid4().hex}",
             **SETTINGS,
         ) as deployment:
             self._deployment = deployment
@@ -283,15 +286,15 @@ class Chaos:
             answers,
             committed,
             deployment.fed,
+            [(m.key, m.value, m.timestamp_ms) for m in deployment.read(str(settings.topic_new))],
         )
 
     def _clear(self) -> None:
         """Leave nothing of a clean run behind."""
         settings = self._deployment.settings
-        for name in (settings.topic_documents, settings.topic_fingerprints, settings.topic_verdicts,
-                     settings.topic_dead_letter):  # fmt: skip
+        for name in TOPICS:
             with contextlib.suppress(Exception):
-                cluster.delete_topic(settings.bootstrap, name)
+                cluster.delete_topic(settings.bootstrap, getattr(settings, name))
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _keep(self, topics: Topics, result: Result) -> None:
