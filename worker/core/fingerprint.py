@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -82,8 +82,13 @@ class Fingerprinter:
         """
         Return the fingerprint of one text, an integer in [0, 2**bits). 0 is one, too; that of an empty text is 0.
 
+        Raises:
+            TypeError: it is no text.
+
         Cost: O(len(text)).
         """
+        if not isinstance(text, str):
+            raise _no_text(text)
         number = self._unnamed if language is None else list_number(self.parameters, language)
         batch = pack_one(text, self.parameters.token_unit == "word", number)
         columns = empty_columns(1, self.parameters)
@@ -102,7 +107,7 @@ class Fingerprinter:
         Returns:
             uint64[n]; for 128 bits uint64[n, 2], low half first.
         Raises:
-            ValueError: not as many languages as texts.
+            TypeError: one is no text, or it is one text; ValueError: not as many languages as texts.
 
         Cost: O(characters).
         """
@@ -113,7 +118,7 @@ class Fingerprinter:
         Return the fingerprints of many texts, with features, digests and kinds.
 
         Raises:
-            ValueError: not as many languages as texts.
+            TypeError, ValueError: as `many`.
 
         Cost: O(characters).
         """
@@ -220,6 +225,12 @@ class Fingerprinter:
         self.batch(["warm", "e\u0301"])  # the second is composed first, by a kernel of its own
 
     def _run(self, texts: Sequence[str], languages: Sequence[str | None] | None, tallies: bool = False) -> Columns:
+        if isinstance(texts, str) or not isinstance(texts, Sized):
+            raise TypeError(f"wanted a list of texts, got {texts!r:.50}: `one` takes one")
+        if not set(map(type, texts)) <= {str}:
+            for text in texts:
+                if not isinstance(text, str):
+                    raise _no_text(text)
         if languages is not None and len(languages) != len(texts):
             raise ValueError(f"each text has a language or None, got {len(texts)} texts, {len(languages)} languages")
         columns = empty_columns(len(texts), self.parameters, tallies)
@@ -275,3 +286,7 @@ def _rules(parameters: Parameters) -> Rules:
         mask_identifiers=parameters.mask_identifiers,
         mask_hash=np.uint64(token_hash(MASK)),
     )
+
+
+def _no_text(given: object) -> TypeError:
+    return TypeError(f"a text is a str, got {type(given).__name__} {given!r:.50}: decode it, or leave it out")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from worker.core.compiled import kernel
 from worker.core.kernels.machine import popcount
 from worker.core.permutation import Permutation, permuted
+from worker.core.row_index import column_of
 
 __all__ = ["all_pairs", "clusters", "components"]
 
@@ -123,7 +124,7 @@ def all_pairs(
         Arrays uint64[pairs, 2], the smaller fingerprint first; every pair stands in one of them, once.
 
     Raises:
-        ValueError: no block would be left to match on.
+        TypeError, ValueError: the fingerprints are no column of uint64, or no block would be left to match on.
 
     Cost: two passes of a radix sort a table, C(m, k) tables; 16 bytes a fingerprint. Fingerprints that
     share all leading blocks are compared with each other: quadratic in their number.
@@ -190,7 +191,7 @@ def components(parent: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 
 def _sorted_unique(fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Sort and drop repetitions; ten times the speed of np.unique, which hashes."""
-    ordered = np.sort(np.ascontiguousarray(fingerprints, np.uint64))
+    ordered = np.sort(column_of(fingerprints))
     is_first = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
     return ordered if is_first.all() else ordered[is_first]

@@ -79,7 +79,9 @@ class RowIndex(ABC):
 
 
 def column_of(values: NDArray[np.generic], name: str = "fingerprint") -> NDArray[np.uint64]:
-    """Return 64-bit numbers as kernels take them. Raises ValueError for another type or shape."""
+    """Return 64-bit numbers as kernels take them. Raises TypeError, ValueError for another type or shape."""
+    if not isinstance(values, np.ndarray):
+        raise TypeError(f"{name}s are one column of uint64, got {values!r:.50}: np.array([…], np.uint64)")
     if values.ndim != 1 or (len(values) and values.dtype != np.uint64):
         raise ValueError(
             f"{name}s are one column of uint64, got {values.dtype} of shape {values.shape}: another type would lose or "

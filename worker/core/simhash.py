@@ -182,11 +182,16 @@ def hamming_distance(a: int, b: int) -> int:
     """
     Return the bits in which two fingerprints differ.
 
+    Raises:
+        ValueError: one is negative, as numbers of a signed column are.
+
     Cost: O(1).
 
     >>> hamming_distance(0b1010, 0b0110)
     2
     """
+    if a < 0 or b < 0:
+        raise ValueError(f"a fingerprint is 0 or more, got {a} and {b}: an int64 column is .view(np.uint64)")
     return (a ^ b).bit_count()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar
 
 from worker.core.document import BODY_BYTES_MAX
@@ -38,7 +39,7 @@ class CrawlFiles:
         columns: the names that doc_id and text have in JSON Lines and Parquet.
         whole: have each record's `raw`, too.
     Raises:
-        StopError: a file cannot be opened.
+        StopError: a file cannot be opened; TypeError: it is one file, not a list.
 
     >>> from pathlib import Path; from tempfile import mkdtemp
     >>> file = Path(mkdtemp()) / "documents.jsonl"
@@ -58,6 +59,8 @@ class CrawlFiles:
         columns: ColumnNames | None = None,
         whole: bool = False,
     ) -> None:
+        if isinstance(paths, str | Path):
+            raise TypeError(f"wanted a list of files, got {str(paths)!r}: give a list of it")
         self._on_damage = on_damage
         self._readers = [
             ArchiveReader(path, body_max=body_max, fetched_at_default=fetched_at_default, columns=columns, whole=whole)

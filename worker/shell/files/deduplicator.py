@@ -29,7 +29,7 @@ from worker.log.snapshot import LogIdentity, capture, restore
 from worker.log.snapshot_bytes import unpack
 from worker.settings import Settings
 from worker.shell.files.engine import LOG, FileEngine
-from worker.shell.files.given import Given, documents_of, message_of
+from worker.shell.files.given import Given, check_arguments, documents_of, message_of
 from worker.shell.files.judging import Reading, Verdicts
 from worker.shell.files.outputs import written
 from worker.shell.pipeline.prepare import Preparer
@@ -70,7 +70,7 @@ class Deduplicator:
         threads: that extract and fingerprint; the machine's cores less one by default.
 
     Raises:
-        ValueError: parameters with fields, or not of 64 bits.
+        TypeError, ValueError: an argument of another type or out of bounds; parameters with fields, or not of 64 bits.
 
     Cost: a worker's memory for an original, and two doc_ids as `str` with their entry in a dict for a duplicate.
 
@@ -94,6 +94,9 @@ class Deduplicator:
         text_characters_max: int = TEXT_CHARACTERS_MAX,
         threads: int | None = None,
     ) -> None:
+        check_arguments(
+            {Parameters: parameters, SearchRules: search, Retention: retention}, recrawls, text_characters_max, threads
+        )
         parts = Parts(parameters or Parameters(), search or SearchRules(), retention, recrawls, text_characters_max)
         self.definition = Definition.of(parts)
         # The defaults as they are: a library does not read its settings from the environment.

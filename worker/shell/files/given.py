@@ -14,17 +14,18 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import orjson
 
 from schemas.document import BODIES, DocumentMessage
 from schemas.timestamp import format_timestamp
 from worker.core.document import BodyKind, Deletion, Document
+from worker.log.definition import Recrawls
 from worker.shell.files.archives import Record
 from worker.shell.files.rows import FIELDS, fields_of, filled, plain, remedy, shown
 
-__all__ = ["Given", "Message", "documents_of", "message_of"]
+__all__ = ["Given", "Message", "check_arguments", "documents_of", "message_of"]
 
 Given: TypeAlias = str | Mapping[str, Any] | Document | Deletion | DocumentMessage | Record
 Message: TypeAlias = tuple[bytes | None, bytes | None]
@@ -98,3 +99,17 @@ def _fields_of(document: Document) -> dict[str, Any]:
     kept = {name: fields[name] for name in ("doc_id", "url", "content_type", "charset", "language") if fields[name]}
     kept[names[document.kind]] = base64.b64encode(body).decode() if isinstance(body, bytes) else body
     return kept | {"fetched_at": format_timestamp(document.fetched_at_ms)}
+
+
+def check_arguments(
+    parts: Mapping[type, object], recrawls: object, text_characters_max: object, threads: object
+) -> None:
+    """Raise TypeError or ValueError for what a Deduplicator cannot be made of, with the value and what it must be."""
+    for kind, given in parts.items():
+        if given is not None and not isinstance(given, kind):
+            raise TypeError(f"wanted neardup.{kind.__name__}(…), got {given!r:.50}")
+    if recrawls not in get_args(Recrawls):
+        raise ValueError(f"recrawls must be one of {', '.join(get_args(Recrawls))}, got {recrawls!r}")
+    for name, number in (("text_characters_max", text_characters_max), ("threads", 1 if threads is None else threads)):
+        if not isinstance(number, int) or number < 1:
+            raise ValueError(f"{name} must be a whole number, 1 or more, got {number!r}")
