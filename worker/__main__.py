@@ -17,10 +17,13 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without UTF-8 shows "?"
-    from worker.cli import app  # noqa: PLC0415  # `python -c 'import worker.__main__'` stays cheap
-
     try:
+        from worker.cli import app  # noqa: PLC0415  # `python -c 'import worker.__main__'` stays cheap
+
         app()
+    except KeyboardInterrupt:  # before the command line has begun, which takes a second
+        sys.stderr.write("neardup: interrupted\n")
+        sys.exit(INTERRUPTED)
     except NeardupError as error:
         sys.stderr.write(f"neardup: {error}\n")
         sys.exit(1)

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from tests.cli.test_dedup import ARTICLE, lines, page
 from tests.conftest import EVENTUALLY_S
+from worker.__main__ import main
 from worker.cli import app
 from worker.errors import StopError
 
@@ -44,6 +45,20 @@ def _until_written(process: subprocess.Popen[bytes], folder: Path, parts: int) -
     while sum(path.stat().st_size > 0 for path in folder.glob("*.part")) < parts:
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.05)
+
+
+def test_an_interrupt_at_the_start_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A second goes by before the command line has begun, and can see to it."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("worker.cli.app", interrupted)
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert (end.value.code, capsys.readouterr().err) == (130, "neardup: interrupted\n")
 
 
 def _interrupt(process: subprocess.Popen[bytes]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -24,11 +24,12 @@ STAGES = ("prepare", "append", "answer", "publish")
 
 def frame(before: Sample, now: Sample, group: str, bootstrap: str) -> Group:
     """Return what is shown, of 80 columns or more; rates are those between two samples."""
-    own = [Text("what they say of their last minute, times in ms", style="dim"), _own(now)]
+    own: list[RenderableType] = [Text("what they say of their last minute, times in ms", style="dim"), _own(now)]
+    if all(one.error for one in now.statuses):
+        own = [] if now.statuses else [Text(HINT, style="dim")]
     return Group(
         _head(before, now, group, bootstrap), Text(), _workers(before, now), Text(),
-        *(own if now.statuses else [Text(HINT, style="dim")]), *_problems(now), Text(), _partitions(now), Text(),
-        _duplicates(now),
+        *own, *_problems(now), Text(), _partitions(now), Text(), _duplicates(now),
     )  # fmt: skip
 
 
