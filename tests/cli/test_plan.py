@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from typer.testing import CliRunner, Result
 
 from worker.cli import app
+from worker.settings import Settings
 
 
 def run(*arguments: str) -> Result:
@@ -32,6 +35,16 @@ def test_directed_search_is_planned_so_that_chance_stays_rare() -> None:
     marked = next(line for line in result.output.splitlines() if line.startswith("*"))
     assert "4 x 16" in marked
     assert float(marked.split()[-1]) <= 1e-5
+
+
+def test_plans_are_for_people_or_for_scripts() -> None:
+    """A JSON object a line, the chosen one first, with the same figures."""
+    directed, *_ = map(json.loads, run("--documents", "20M", "--json").output.splitlines())
+    assert (directed["search_blocks"], directed["search_block_bits"]) == (4, 16) and directed["false_matches"] <= 1e-5
+    assert {name for name in directed if name.startswith("search_")} <= set(Settings.model_fields)
+    exact = [json.loads(line) for line in run("--documents", "10M", "--distance", "3", "--json").output.splitlines()]
+    assert (exact[0]["layout"], exact[0]["tables"], exact[0]["machines"]) == ("4 blocks / 4 tables", 4, 1)
+    assert round(exact[0]["memory_bytes"] / 1e6) == 521 and len(exact) > 2
 
 
 @pytest.mark.parametrize("documents", ["2^34", "17179869184", "17,179,869,184", "17.179869184G", "17179869184e0"])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +17,7 @@ from worker.core.search import SearchRules
 if TYPE_CHECKING:
     from worker.core.planner import DirectedPlan, Plan
 
+COSTS = ("documents", "bytes_per_document", "memory_bytes", "machines", "scanned", "query_insert_ns")
 POWERS: dict[str, int] = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 LAYOUTS = (
     Column("", 1), Column("layout", 28), Column("tables", 6, True), Column("prefix bits", 11, True, rank=4),
@@ -38,6 +41,7 @@ def plan(
     memory: Annotated[
         str | None, typer.Option(help="What one machine may give to the index, like 8G. [default: no limit]")
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON Lines, the chosen one first.")] = False,
 ) -> None:
     """
     Print how so many documents can be searched, and what each way costs.
@@ -49,7 +53,9 @@ def plan(
     count = number(documents, "--documents")
     limit = None if memory is None else number(memory, "--memory")
     try:
-        if distance is None:
+        if as_json:
+            _write_json(count, distance, limit)
+        elif distance is None:
             _directed(count, limit)
         else:
             _exact(count, distance, limit)
@@ -63,6 +69,28 @@ def _print(title: str, shown: Sequence[Column], plans: Iterable[list[str]]) -> N
     typer.echo(f"{title}; a query and its insertion, on one core:\n\n{columns.head()}")
     for position, cells in enumerate(plans):
         typer.echo(columns.line(["*" if position == 0 else "", *cells]))
+
+
+def _write_json(count: int, distance: int | None, limit: int | None) -> None:
+    from worker.core.planner import plan as plan_layouts  # noqa: PLC0415
+    from worker.core.planner import plan_directed  # noqa: PLC0415
+
+    if distance is None:
+        found: list[tuple[dict[str, Any], Any]] = [
+            (_settings(one.rules) | {"false_matches": one.false_matches}, one) for one in plan_directed(count, limit)
+        ]
+    else:
+        found = [
+            ({"layout": one.layout.name, "tables": len(one.layout.permutations), "probes": one.layout.probes}, one)
+            for one in plan_layouts(count, distance, limit)
+        ]
+    for fields, one in found:
+        typer.echo(json.dumps(fields | {name: getattr(one, name) for name in COSTS}))
+
+
+def _settings(rules: SearchRules) -> dict[str, Any]:
+    """Return rules by the names of the settings."""
+    return {name if name == "max_distance" else f"search_{name}": value for name, value in asdict(rules).items()}
 
 
 def _directed(count: int, limit: int | None) -> None:
