@@ -16,7 +16,7 @@ from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import SETTLE_S, Deployment
 from worker.devkit.broker import EmbeddedKafka
-from worker.shell.admin.verify import Progress, verify
+from worker.shell.admin.verify import verify
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow]
 
@@ -64,7 +64,7 @@ def test_row_08_restart_of_the_only_broker(kafka_to_break: EmbeddedKafka, tmp_pa
     And `neardup verify` sees the same while the coordinator loads, and when it is gone again between two topics.
     """
 
-    def restart(_: Progress | None = None) -> None:
+    def restart(*_: object) -> None:
         if restarts:
             restarts.pop()
             kafka_to_break.kill(1)

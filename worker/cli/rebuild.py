@@ -16,7 +16,7 @@ from worker.cli.signals import stop_on_signals
 from worker.settings import Settings
 
 if TYPE_CHECKING:
-    from worker.shell.admin.rebuild import Plan, Progress
+    from worker.shell.admin.rebuild import Plan
 
 
 @app.command()
@@ -37,8 +37,8 @@ def rebuild(settings: Settings, quiet: QuietOption = False) -> None:
     _say_what(plan, settings)
     begun: list[tuple[float, int]] = []  # when the first was told, and how much of it had been answered before
 
-    def tell(progress: Progress) -> None:
-        answered, total, now_s = progress.answered, progress.total, time.monotonic()
+    def tell(answered: int, total: int) -> None:
+        now_s = time.monotonic()
         since_s, before = (begun or [(now_s, answered)])[0]
         begun[:] = [(since_s, before)]
         rate = (answered - before) / max(now_s - since_s, 1e-9)
@@ -46,7 +46,7 @@ def rebuild(settings: Settings, quiet: QuietOption = False) -> None:
         typer.echo(f"{answered:,} of {total:,} offsets answered{left}", err=True)
 
     stop = threading.Event()
-    if not shell.rebuild(plan, stop, (lambda _: None) if quiet else tell, on_serving=partial(stop_on_signals, stop)):
+    if not shell.rebuild(plan, stop, (lambda *_: None) if quiet else tell, on_serving=partial(stop_on_signals, stop)):
         typer.echo("ended before all documents were answered: the same command goes on from here", err=True)
         raise typer.Exit(1)
     typer.echo("# all documents of the start are answered; now, in this order:", err=True)

@@ -35,14 +35,9 @@ def verify(
     The workers may run or not. Documents that no worker has committed yet are unanswered, which is no defect. Exit
     code 1 if there is a defect.
     """
-    from worker.shell.admin.verify import Progress  # noqa: PLC0415
     from worker.shell.admin.verify import verify as run  # noqa: PLC0415
 
-    with counted("messages", quiet=quiet) as told:
-
-        def tell(progress: Progress) -> None:
-            told(progress.topic, progress.done, progress.total)
-
+    with counted("messages", quiet=quiet) as tell:
         report = run(settings, read_documents=documents, on_progress=tell)
     if output == "json":
         typer.echo(orjson.dumps(report.to_dict()))

@@ -25,7 +25,7 @@ from worker.shell.kafka import Admin, GroupOffsets, LogConsumer, topics
 from worker.shell.kafka import config as kafka_config
 from worker.shell.pipeline import service
 
-__all__ = ["Plan", "Progress", "plan", "rebuild"]
+__all__ = ["Plan", "plan", "rebuild"]
 
 LOOK_S = 1.0
 CALL_S = 20.0
@@ -48,13 +48,6 @@ class Plan(NamedTuple):
             names.append("state_dir")
         values = {name: getattr(self.settings, name) for name in names}
         return [f"{name} = {_toml(value)}" for name, value in values.items() if value is not None]  # TOML has no null
-
-
-class Progress(NamedTuple):
-    """How many of the documents have been answered."""
-
-    answered: int
-    total: int
 
 
 def _toml(value: Any) -> str:
@@ -135,7 +128,7 @@ def _has_these_parameters(settings: Settings) -> bool:
 def rebuild(
     plan: Plan,
     stop: threading.Event,
-    on_progress: Callable[[Progress], None] = lambda _: None,
+    on_progress: Callable[[int, int], None] = lambda _answered, _total: None,
     on_serving: Callable[[], None] = lambda: None,
 ) -> bool:
     """
@@ -173,7 +166,7 @@ class _Watch:
     """Looks at the group's offsets, and ends the worker of this process when there is nothing left to do."""
 
     def __init__(
-        self, plan: Plan, offsets: GroupOffsets, stop: threading.Event, on_progress: Callable[[Progress], None]
+        self, plan: Plan, offsets: GroupOffsets, stop: threading.Event, on_progress: Callable[[int, int], None]
     ) -> None:
         self._stop = stop
         self._stops = plan.stops
@@ -194,7 +187,7 @@ class _Watch:
         answered = sum(min(committed.get(number, 0), stop) for number, stop in self._stops.items())
         if answered > self._answered:
             self._answered, self._since_s = answered, time.monotonic()
-            self._on_progress(Progress(answered, sum(self._stops.values())))
+            self._on_progress(answered, sum(self._stops.values()))
         left = {number: stop - committed.get(number, 0) for number, stop in self._stops.items()}
         self._left = {number: count for number, count in left.items() if count > 0}
         self.done = not self._left

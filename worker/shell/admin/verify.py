@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import NamedTuple
 
 from worker.errors import StopError
 from worker.settings import Settings
@@ -21,29 +20,22 @@ from worker.shell.kafka import Admin, GroupOffsets, Topic, TopicMessage, TopicRe
 from worker.shell.kafka import config as kafka_config
 from worker.shell.ports import LogEntry, SourceMessage
 
-__all__ = ["Progress", "verify"]
+__all__ = ["verify"]
 
 _Ends = Mapping[tuple[str, int], tuple[int, int]]
 STALL_S = 60.0  # nothing at all came for so long: longer than a dead worker's transaction stays open
 
 
-class Progress(NamedTuple):
-    """What is being read, and how far: messages done, and offsets to go through in total."""
-
-    topic: str
-    done: int
-    total: int
+Tell = Callable[[str, int, int], None]  # topics, messages done, offsets in total
 
 
-def verify(
-    settings: Settings, *, read_documents: bool = True, on_progress: Callable[[Progress], None] = lambda _: None
-) -> Report:
+def verify(settings: Settings, *, read_documents: bool = True, on_progress: Tell = lambda *_: None) -> Report:
     """
     Read everything, replay the log, compare.
 
     Args:
         read_documents: also read the source topic, bodies included; else the log says which documents there are.
-        on_progress: told after each portion.
+        on_progress: told after each portion how far it is.
 
     Raises:
         StopError: a topic is missing, the log does not start at 0, or cannot be replayed with these settings.
@@ -118,7 +110,7 @@ def _read(
     settings: Settings,
     partitions: Mapping[str, int],
     ends: _Ends,
-    on_progress: Callable[[Progress], None] = lambda _: None,
+    on_progress: Tell = lambda *_: None,
 ) -> Iterator[TopicMessage]:
     """Return the committed messages of these topics up to `ends`."""
     stops = {
@@ -141,7 +133,7 @@ def _read(
                     yield message
             if messages:
                 deadline = time.monotonic() + STALL_S
-                on_progress(Progress(", ".join(partitions), done, total))
+                on_progress(", ".join(partitions), done, total)
             elif time.monotonic() > deadline:
                 behind = ", ".join(f"{name}[{part}]" for name, part in reader.awaited())
                 raise StopError(
