@@ -17,8 +17,6 @@ from worker.cli.options import FINGERPRINTS, SEARCH, with_settings
 from worker.settings import Settings
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from worker.cli.corpus import Corpus
     from worker.core.evaluation import Judged, Measured, Pairs, Scores
     from worker.core.fingerprint import FingerprintBatch
@@ -141,15 +139,10 @@ def _write_json(
             for kind, one in table.items()
         },
         "distances": {
-            name: _by_distance(measured.distances[chosen]).tolist()
+            name: np.bincount(np.minimum(measured.distances[chosen], 65), minlength=66).tolist()  # last: no distance
             for name, chosen in (("same", labelled.same), ("other", ~labelled.same))
         },
         "stream": stream._asdict(),
         "wrong": [one._asdict() for one in explained],
     }
     sys.stdout.buffer.write(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE))
-
-
-def _by_distance(distances: NDArray[Any]) -> NDArray[Any]:
-    """Pairs by distance, 0 to 64; last those that cannot be compared by distance."""
-    return np.bincount(np.minimum(distances, 65), minlength=66)

@@ -27,15 +27,12 @@ class Cluster(NamedTuple):
     @property
     def farthest(self) -> Verdict:
         """The member that is least like the original."""
-        return min(self.members, key=lambda one: (_similarity(one), -_distance(one)))
+        return min(self.members, key=_likeness)
 
 
-def _similarity(verdict: Verdict) -> float:
-    return verdict.duplicate_of.similarity if verdict.duplicate_of else 1.0
-
-
-def _distance(verdict: Verdict) -> int:
-    return verdict.duplicate_of.distance if verdict.duplicate_of else 0
+def _likeness(verdict: Verdict) -> tuple[float, int]:
+    match = verdict.duplicate_of
+    return (match.similarity, -match.distance) if match else (1.0, 0)
 
 
 class Clusters:

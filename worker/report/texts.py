@@ -46,7 +46,9 @@ def read_texts(records: Iterable[Record], wanted: Set[str], settings: Settings, 
     found = Read()
     for record in records:
         doc_id = "" if record.key is None else record.key.decode("utf-8", "replace")
-        is_sampled = sample_of is not None and _hash(record.key) % max(sample_of, 1) < LANGUAGES_SAMPLE
+        is_sampled = (
+            sample_of is not None and xxhash.xxh3_64_intdigest(record.key or b"") % max(sample_of, 1) < LANGUAGES_SAMPLE
+        )
         if doc_id not in wanted and not is_sampled:
             continue
         text, language = text_of(record.key, record.value, settings)
@@ -58,10 +60,6 @@ def read_texts(records: Iterable[Record], wanted: Set[str], settings: Settings, 
         if is_sampled:
             found.languages[_primary(language) or detect(text[:_CHARACTERS_READ]) or ""] += 1
     return found
-
-
-def _hash(key: bytes | None) -> int:
-    return xxhash.xxh3_64_intdigest(key or b"")
 
 
 def text_of(key: bytes | None, value: bytes | None, settings: Settings) -> tuple[str | None, str | None]:

@@ -16,8 +16,9 @@ from worker.settings import Settings
 from worker.shell.admin.audit import check
 from worker.shell.admin.audit_new import NewDocuments
 from worker.shell.admin.findings import Published, Report
-from worker.shell.kafka import Admin, GroupOffsets, Topic, TopicMessage, TopicReader
+from worker.shell.kafka import Admin, Topic, TopicMessage, TopicReader
 from worker.shell.kafka import config as kafka_config
+from worker.shell.pipeline import admission
 from worker.shell.ports import LogEntry, SourceMessage
 
 __all__ = ["verify"]
@@ -45,7 +46,9 @@ def verify(settings: Settings, *, read_documents: bool = True, on_progress: Tell
     published = [settings.topic_verdicts, settings.topic_dead_letter]
     new = [] if settings.topic_new is None else [settings.topic_new]
     topics = admin.existing([documents, log, *published, *new])
-    committed = _committed(settings, topics[documents].partitions)
+    committed = {
+        number: offset for number, (offset, _) in admission.committed(settings, topics[documents].partitions).items()
+    }
     answer_ends, new_ends, log_ends, document_ends = (
         admin.ends({name: topics[name].partitions for name in names}) if names else {}
         for names in (published, new, [log], [documents])
@@ -86,12 +89,6 @@ def _new_documents(settings: Settings, topic: Topic, ends: _Ends, messages: Iter
     for message in messages:
         found.take(message.key, message.value, message.timestamp_ms)
     return found
-
-
-def _committed(settings: Settings, partitions: int) -> dict[int, int | None]:
-    config = kafka_config.group_offsets(settings)
-    with closing(GroupOffsets(config, settings.topic_documents, partitions, settings.call_timeout_s)) as offsets:
-        return {number: offset for number, (offset, _) in offsets.get().items()}
 
 
 def _oldest_kept_ms(settings: Settings, topics: Mapping[str, Topic], ends: _Ends) -> int:
