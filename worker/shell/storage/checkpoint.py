@@ -164,12 +164,11 @@ class Checkpoint:
         return not self.is_writing
 
     def _write_and_map(self, snapshot: Snapshot) -> None:
-        own: list[bytes | memoryview] = []
-        if not self.write(snapshot, own):
+        if (data := self.write(snapshot)) is None:
             return
         try:
-            self._written = unpack(own[0])
-            _release(own[0])
+            self._written = unpack(data)
+            _release(data)
         except RestoreError as error:
             _log.warning("snapshot cannot be read back, memory is kept", offset=snapshot.next_offset, cause=str(error))
             metrics.SNAPSHOT_FAILURES.inc()
@@ -179,36 +178,35 @@ class Checkpoint:
         if not self.join():
             _log.warning("stopping while a snapshot is being written: the ones before it stay")
             return False
-        return replica.next_offset <= self._saved_offset or self.write(capture(replica, self._log))
+        return replica.next_offset <= self._saved_offset or self.write(capture(replica, self._log)) is not None
 
-    def write(self, snapshot: Snapshot, own: list[bytes | memoryview] | None = None) -> bool:
+    def write(self, snapshot: Snapshot) -> bytes | memoryview | None:
         """
         Put a snapshot into the folder, whole or not at all.
 
-        Args:
-            own: gets the file's bytes, mapped; another worker's of the same name may number its rows in another way.
-
-        Returns False, with a warning and a metric, when the disk does not take it.
+        Returns:
+            This very file, mapped: another worker's of the same name may number its rows in another way. None, with a
+            warning and a metric, when the disk does not take it.
         """
         started = time.monotonic()
         path = self.folder / f"snapshot-{snapshot.next_offset:020}{SUFFIX}"
         try:
-            self._write(snapshot, path, own)
+            data = self._write(snapshot, path)
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._temporary.unlink(missing_ok=True)
             _log.warning("snapshot not written, the ones before it stay", path=str(path), cause=str(error))
             metrics.SNAPSHOT_FAILURES.inc()
-            return False
+            return None
         self._saved_offset = snapshot.next_offset
         seconds = time.monotonic() - started
         _log.info("snapshot written", path=str(path), bytes=snapshot.nbytes, seconds=round(seconds, 2))
         metrics.SNAPSHOT_TIME.set_to_current_time()
         metrics.SNAPSHOT_BYTES.set(snapshot.nbytes)
         metrics.SNAPSHOT_S.observe(seconds)
-        return True
+        return data
 
-    def _write(self, snapshot: Snapshot, path: Path, own: list[bytes | memoryview] | None) -> None:
+    def _write(self, snapshot: Snapshot, path: Path) -> bytes | memoryview:
         self._temporary.unlink(missing_ok=True)  # a predecessor that still writes keeps its own file
         with self._temporary.open("xb") as file:
             for part in snapshot.parts():
@@ -216,8 +214,7 @@ class Checkpoint:
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())
-        if own is not None:
-            own.append(map_file(self._temporary))
+        data = map_file(self._temporary)
         self._temporary.rename(path)
         _sync_folder(self.folder)
         for old in set(self._damaged) - {path}:  # now there is a better one
@@ -225,6 +222,7 @@ class Checkpoint:
         self._damaged.clear()
         for old in self._snapshots()[KEPT:]:
             old.unlink(missing_ok=True)
+        return data
 
 
 def map_file(path: Path) -> bytes | memoryview:
