@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,34 +14,6 @@ from worker.core.search import SearchRules
 __all__ = ["SearchIndex", "index_from_arrays", "new_index"]
 
 WIDE_EXPECTED = 3_000_000  # the buckets of ten blocks take 21 MB when empty; beyond it queries read more, in proportion
-
-
-class SearchIndex(Protocol):
-    """What the judge needs of an index; `DirectedIndex` says what each of them does."""
-
-    def __len__(self) -> int: ...
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory held."""
-
-    def judge(self, fingerprints: NDArray[np.uint64], doubts: NDArray[np.uint64], first_row: int) -> Judgement:
-        """Find the best match of each, or index it as a new row."""
-
-    def insert(self, fingerprints: NDArray[np.uint64], doubts: NDArray[np.uint64], rows: NDArray[np.uint32]) -> None:
-        """Index rows as they are."""
-
-    def delete_many(self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """Take rows out."""
-
-    def renumber(self, rows: NDArray[np.uint32]) -> None:
-        """Put these rows in place of those that were indexed last."""
-
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Copy the content as columns in row order."""
-
-    def check(self) -> None:
-        """Assert the invariants."""
 
 
 class ExactIndex:
@@ -71,6 +41,9 @@ class ExactIndex:
     def insert(self, fingerprints: NDArray[np.uint64], _doubts: NDArray[np.uint64], rows: NDArray[np.uint32]) -> None:
         """As `PermutedIndex.insert`."""
         self._index.insert(fingerprints, rows)
+
+
+SearchIndex = DirectedIndex | ExactIndex
 
 
 def new_index(rules: SearchRules, documents_expected: int = 0) -> SearchIndex:
