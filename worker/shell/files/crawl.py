@@ -10,12 +10,12 @@ from typing import TypeVar
 
 from worker.core.document import BODY_BYTES_MAX
 from worker.shell.files.archives import ArchiveReader, Damaged, LeftOut, Record
+from worker.shell.files.archives.record import Message
 from worker.shell.files.rows import ColumnNames
 
 __all__ = ["CrawlFiles", "Tally", "with_answers"]
 
 Answer = TypeVar("Answer")
-Message = tuple[bytes | None, bytes | None]
 
 
 @dataclass

@@ -22,6 +22,7 @@ from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
 from worker.shell.files.archives import Record
+from worker.shell.files.archives.record import Message
 from worker.shell.messages import encode_verdict
 from worker.shell.pipeline.batch import Batch, cut
 from worker.shell.pipeline.prepare import Preparer
@@ -66,7 +67,7 @@ class FileEngine:
         covered = list(replica.coverage.get(_SOURCE, ()))
         self._offset = covered[-1].stop if covered else 0
 
-    def judge(self, messages: Iterable[tuple[bytes | None, bytes | None]]) -> Generator[Answered, None, None]:
+    def judge(self, messages: Iterable[Message]) -> Generator[Answered, None, None]:
         """
         Return each message with its answer, in order; a few batches are prepared ahead.
 
@@ -95,9 +96,7 @@ class FileEngine:
         return map(Answered, batch.messages, answers)
 
 
-def _prepared(
-    preparer: Preparer, messages: Iterable[tuple[bytes | None, bytes | None]], settings: Settings, first: int = 0
-) -> Iterator[Batch]:
+def _prepared(preparer: Preparer, messages: Iterable[Message], settings: Settings, first: int = 0) -> Iterator[Batch]:
     """Number messages from `first` on and yield them in batches with their rows, a few of which are prepared ahead."""
     numbered = (SourceMessage(0, offset, key, value) for offset, (key, value) in enumerate(messages, start=first))
     try:
@@ -118,7 +117,7 @@ def _next(preparer: Preparer) -> Batch:
     return batch
 
 
-def prepared_rows(messages: Iterable[tuple[bytes | None, bytes | None]], settings: Settings) -> Iterator[Row]:
+def prepared_rows(messages: Iterable[Message], settings: Settings) -> Iterator[Row]:
     """Yield each message as the row that the log would get, in order, without judging it."""
     with Preparer(settings) as preparer:
         for batch in _prepared(preparer, messages, settings):

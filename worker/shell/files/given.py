@@ -23,12 +23,12 @@ from schemas.timestamp import format_timestamp
 from worker.core.document import BodyKind, Deletion, Document
 from worker.log.definition import Recrawls
 from worker.shell.files.archives import Record
+from worker.shell.files.archives.record import Message
 from worker.shell.files.rows import FIELDS, fields_of, filled, plain, remedy, shown
 
-__all__ = ["Given", "Message", "check_arguments", "documents_of", "message_of"]
+__all__ = ["Given", "check_arguments", "documents_of", "message_of"]
 
 Given: TypeAlias = str | Mapping[str, Any] | Document | Deletion | DocumentMessage | Record
-Message: TypeAlias = tuple[bytes | None, bytes | None]
 
 
 def documents_of(documents: Any) -> Iterator[Any]:

@@ -8,8 +8,9 @@ from typing import Any
 
 from worker.core.verdict import Verdict
 from worker.errors import DocumentError
+from worker.shell.files.archives.record import Message
 from worker.shell.files.engine import Answered
-from worker.shell.files.given import Message, message_of
+from worker.shell.files.given import message_of
 
 __all__ = ["Reading", "Verdicts"]
 

@@ -11,7 +11,9 @@ from schemas.document import OPTIONAL_CHARACTERS_MAX
 from schemas.timestamp import format_timestamp
 from worker.core.document import derive_doc_id
 
-__all__ = ["Capture", "Damaged", "Found", "LeftOut", "Record", "message_of"]
+__all__ = ["Capture", "Damaged", "Found", "LeftOut", "Message", "Record", "message_of"]
+
+Message: TypeAlias = tuple[bytes | None, bytes | None]  # key and value, as in the topic `documents`
 
 
 class Record(NamedTuple):
