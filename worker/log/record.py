@@ -177,22 +177,21 @@ def decode(data: bytes) -> Record:
     row_bytes = ROW_BYTES if version > 1 else ROW_BYTES - 8
     if row_count > ROWS_MAX or len(data) < at + row_count * row_bytes + name_length:
         raise RecordError(f"a record of {len(data)} bytes cannot hold {section_count} sections and {row_count} rows")
-    columns: dict[str, NDArray[np.generic]] = {"doubts": np.zeros(row_count if version == 1 else 0, np.uint64)}
+    columns: dict[str, Any] = {"doubts": np.zeros(row_count if version == 1 else 0, np.uint64)}
     for name, kind in _columns(version):
         columns[name] = np.frombuffer(data, dtype=kind, count=row_count, offset=at)
         at += columns[name].nbytes
         columns[name] = columns[name].astype(columns[name].dtype.newbyteorder("="), copy=False)
     author_name = data[at : at + name_length]
-    texts = _texts(data, at + name_length, [columns[f"{name}_lengths"] for name in _TEXTS])
+    texts = _texts(data, at + name_length, [columns.pop(f"{name}_lengths") for name in _TEXTS])
     spans = tuple(_spans(data, section_count, row_count))
     firsts = np.repeat(
         np.array([span.first for span in spans], np.int64), [span.row_stop - span.row_first for span in spans]
     )
     author = author_name.decode("utf-8", "replace"), scheme.rstrip(b"\0").decode("ascii", "replace"), parameters_hash
     offsets = _checked(firsts + columns.pop("deltas").astype(np.int64), spans, columns)
-    own = {name: column for name, column in columns.items() if not name.endswith("_lengths")}
-    given: dict[str, Any] = {**own, **dict(zip(("doc_ids", "urls", "notes"), texts, strict=True))}
-    return Record(author=Author(*author), format=version, spans=spans, offsets=offsets, data=data, **given)
+    columns |= zip(("doc_ids", "urls", "notes"), texts, strict=True)
+    return Record(author=Author(*author), format=version, spans=spans, offsets=offsets, data=data, **columns)
 
 
 def _columns(record_format: int) -> tuple[tuple[str, str], ...]:
