@@ -6,6 +6,7 @@ A verdict is stored before its offset is committed, and storing it twice changes
 
 import sqlite3
 import sys
+from contextlib import closing, suppress
 
 import neardup
 from confluent_kafka import Consumer
@@ -18,7 +19,7 @@ consumer = Consumer(
     | {"enable.auto.commit": False, "isolation.level": "read_committed"}  # what was aborted is no verdict
 )
 consumer.subscribe([topic])
-try:
+with suppress(KeyboardInterrupt), closing(consumer):
     while True:
         messages = consumer.consume(1_000, timeout=1.0)
         for message in messages:
@@ -34,5 +35,3 @@ try:
             kept.commit()
             consumer.commit(asynchronous=False)
             print(kept.execute("SELECT count(*) FROM pages").fetchone()[0], "pages kept", flush=True)
-finally:
-    consumer.close()
