@@ -14,8 +14,10 @@ from worker.log.record import Source, decode
 from worker.settings import Settings
 from worker.shell.kafka import GroupConsumer
 from worker.shell.kafka import config as kafka_config
+from worker.shell.pipeline.batch import Batch
 from worker.shell.pipeline.partitions import State
 from worker.shell.pipeline.sequencer import STOP_GRACE_S
+from worker.shell.pipeline.stage import Stage
 
 
 def one_worker(publisher: Any = None) -> SimulatedWorker:
@@ -23,6 +25,32 @@ def one_worker(publisher: Any = None) -> SimulatedWorker:
     history = History(seed=1, workers=0)
     history.world.faults = False
     return history.start("w0", publisher)
+
+
+class Counting(Stage):
+    """A stage as worker/README.md says one is added: it stands behind another and has its verbs."""
+
+    def __init__(self, before: Stage) -> None:
+        self.before, self.messages = before, 0
+        self.submit, self.close, self.join = before.submit, before.close, before.join  # type: ignore[method-assign]
+
+    def __len__(self) -> int:
+        return len(self.before)
+
+    def poll(self, wait_s: float = 0.0) -> Batch | None:
+        if batch := self.before.poll(wait_s):
+            self.messages += len(batch.messages)
+        return batch
+
+
+def test_a_stage_is_added_behind_another() -> None:
+    """The sequencer takes what it is given; every batch comes by once."""
+    worker = one_worker()
+    worker.preparer = counting = Counting(worker.preparer)  # type: ignore[assignment]
+    worker.fill()
+    worker.preparer.close()
+    worker.make_sequencer().run(lambda: None)
+    assert counting.messages == sum(worker.world.committed.values()) > 0
 
 
 def test_reading_again_has_a_limit_however_many_batches_are_on_their_way() -> None:
