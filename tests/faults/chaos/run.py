@@ -24,7 +24,7 @@ from tests.faults.chaos.schedule import FEED_S, WORKERS, Fault, Kind, Schedule
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment, WorkerProcess
 from worker.devkit.broker import EmbeddedKafka
-from worker.errors import NeardupError
+from worker.errors import NeardupError, StopError
 from worker.settings.connection import TOPICS
 from worker.shell.admin.findings import Published
 from worker.shell.ports import LogEntry, SourceMessage
@@ -213,7 +213,7 @@ class Chaos:
         match fault.kind:
             case Kind.BROKER_KILL:
                 self._kafka.kill(int(fault.target))
-                return lambda: self._in_thread(lambda: self._kafka.up(int(fault.target)))
+                return lambda: self._in_thread(lambda: self._up(int(fault.target)))
             case Kind.BROKER_FREEZE:
                 self._kafka.pause(int(fault.target))
                 return lambda: self._kafka.resume(int(fault.target))
@@ -228,6 +228,10 @@ class Chaos:
                 return lambda: _dismiss(guest)
         assert slot is not None
         return _begin_at_worker(fault, slot)
+
+    def _up(self, node: int) -> None:
+        with contextlib.suppress(StopError):  # killed again while it starts: the end of that fault starts it
+            self._kafka.up(node)
 
     def _in_thread(self, function: Callable[[], object]) -> None:
         thread = threading.Thread(target=function)
