@@ -103,7 +103,7 @@ def test_row_12_longer_than_the_poll_interval(deploy: Deploy) -> None:
 
     Not polling past it: partitions are lost, their batches dropped; the member rejoins.
     """
-    deployment, port = deploy(max_poll_interval_ms=10_000, call_timeout_s=9), lay_out(1, 0).client_ports[0]
+    deployment, port = deploy(max_poll_interval_ms=10_000, call_timeout_s=9.9), lay_out(1, 0).client_ports[0]
     slow = deployment.start("slow", fault="before-append:sleep-13000-ms:3")
     silent = deployment.start("silent", fault="read:sleep-13000-ms:3", metrics_port=port)
     deployment.start_all("other")

@@ -21,7 +21,7 @@ from worker.shell.admin.findings import Defect, Published, Report
 from worker.shell.messages import decode_dead_letter, decode_verdict
 from worker.shell.ports import LogEntry, SourceMessage
 
-__all__ = ["Finding", "Result", "Topics", "judge", "load", "save"]
+__all__ = ["Finding", "Result", "Topics", "judge", "load", "read_answer", "save"]
 
 FINDINGS_MAX = 50
 
@@ -62,12 +62,15 @@ class Result(NamedTuple):
         return not (self.lost or self.repeated or self.wrong)
 
 
-def judge(topics: Topics) -> Result:
+def judge(topics: Topics, *, has_new: bool = True) -> Result:
     """
     Hold a whole history against the rules, twice: by the check of `neardup verify`, and by the plain oracle.
 
     Lost is what was fed and has no committed answer, for whatever reason; two documents that duplicate each other are
     wrong, and so is a dead letter that lacks its message.
+
+    Args:
+        has_new: the deployment has a topic of new documents.
     """
     new = NewDocuments()
     for message in topics.new:
@@ -80,7 +83,7 @@ def judge(topics: Topics) -> Result:
         documents=topics.documents,
         answers=topics.answers,
         committed=topics.committed,
-        new=new,
+        new=new if has_new else None,
     )
     findings = [Finding(found.defect.value, f"[{found.partition}] {found.offset}: {found.text}")
                 for found in report.findings]  # fmt: skip
@@ -100,11 +103,11 @@ def _disagreements(topics: Topics) -> list[str]:
     """Return the answers that the oracle does not give."""
     oracle = Oracle.of(topics.definition)
     for entry in topics.log:
-        oracle.apply(entry.value)
+        oracle.apply(entry.value, entry.timestamp_ms)
     found = []
     for published in topics.answers:
         try:
-            place, answer = _read(published)
+            place, answer = read_answer(published)
         except DocumentError as error:
             found.append(f"neither verdict nor dead letter: {error}")
             continue
@@ -114,7 +117,7 @@ def _disagreements(topics: Topics) -> list[str]:
     return found
 
 
-def _read(published: Published) -> tuple[tuple[int, int], Said]:
+def read_answer(published: Published) -> tuple[tuple[int, int], Said]:
     """Return which source offset an answer is for, and what it says."""
     if published.is_dead_letter:
         letter = decode_dead_letter(published.key, published.value, published.headers)

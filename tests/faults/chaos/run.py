@@ -26,8 +26,6 @@ from tests.faults.harness import Deployment, WorkerProcess
 from worker.devkit.broker import EmbeddedKafka
 from worker.errors import NeardupError, StopError
 from worker.settings.connection import TOPICS
-from worker.shell.admin.findings import Published
-from worker.shell.ports import LogEntry, SourceMessage
 
 __all__ = ["Chaos", "Outcome"]
 
@@ -136,7 +134,7 @@ class Chaos:
                 self._break()
             settled_s, unconsumed = self._settle()
             hung = self._stop()
-            topics = self._topics()
+            topics = deployment.written()
             result = judge(topics)
             outcome = Outcome(
                 schedule, result, settled_s, unconsumed, tuple(self._endings), hung, self._crashed(), None
@@ -270,28 +268,6 @@ class Chaos:
     def _crashed(self) -> tuple[str, ...]:
         logs = sorted(self._folder.glob("*.log"))
         return tuple(log.stem for log in logs if b"Traceback (most recent call last)" in log.read_bytes())
-
-    def _topics(self) -> Topics:
-        deployment, settings = self._deployment, self._deployment.settings
-        committed = {number: offset for number, (offset, _) in deployment.group_offsets().items()}
-        answers = [
-            Published(m.key, m.value, m.headers, name == settings.topic_dead_letter)
-            for name in (settings.topic_verdicts, settings.topic_dead_letter)
-            for m in deployment.read(name)
-        ]
-        log = [LogEntry(m.offset, m.timestamp_ms, m.value or b"") for m in deployment.read(settings.topic_fingerprints)]
-        documents = deployment.read(settings.topic_documents)
-        return Topics(
-            settings.definition,
-            settings.topic_documents,
-            deployment.admin.describe([settings.topic_documents])[settings.topic_documents].topic_id,
-            log,
-            [SourceMessage(m.partition, m.offset, m.key, m.value) for m in documents],
-            answers,
-            committed,
-            deployment.fed,
-            [(m.key, m.value, m.timestamp_ms) for m in deployment.read(str(settings.topic_new))],
-        )
 
     def _clear(self) -> None:
         """Leave nothing of a clean run behind."""
