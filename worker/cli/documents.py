@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,20 +88,22 @@ def _of_lines(path: Path) -> dict[str, int]:
 
 
 def _of_documents(path: Path, settings: Settings, quiet: bool) -> dict[str, int]:
-    from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
+    from worker.shell.files.crawl import CrawlFiles, with_answers  # noqa: PLC0415
     from worker.shell.files.engine import prepared_rows  # noqa: PLC0415
 
     crawl = CrawlFiles([str(path)], report_damage, fetched_at_default=NO_TIME)
     held: dict[str, int] = {}
     without = 0
-    messages = ((record.key, record.value) for record in tracked(crawl, "fingerprinting", quiet=quiet))
-    for row in prepared_rows(messages, settings):
+    rows = partial(prepared_rows, settings=settings)
+    for record, row in with_answers(tracked(crawl, "fingerprinting", quiet=quiet), rows):
         if row.kind in (RowKind.FULL, RowKind.SHORT):
             _hold(held, row.doc_id, row.fingerprint)
         elif row.kind == RowKind.DELETED:
             held.pop(row.doc_id, None)
         else:
             without += 1
+            if row.kind == RowKind.DEAD:
+                typer.echo(f"no fingerprint: {record.place}: {row.note}", err=True)
     if not quiet:
         typer.echo(f"{summary(crawl)}, {without} without a fingerprint", err=True)
     return held

@@ -66,4 +66,13 @@ def _print(report: Report) -> None:
     for finding in report.findings:
         where = f"[{finding.partition}] offset {finding.offset}: " if finding.partition >= 0 else ""
         typer.echo(f"{finding.defect.value}: {where}{finding.text}")
-    typer.echo("every document is answered once, as the log says" if report.clean else "NOT CLEAN")
+    typer.echo(conclusion(report))
+
+
+def conclusion(report: Report) -> str:
+    """Return in a line what the counts mean."""
+    if not report.clean:
+        return "NOT CLEAN"
+    if report.unanswered:
+        return f"what is answered is answered once, as the log says; {report.unanswered:,} documents wait for a worker"
+    return "every document is answered once, as the log says"
