@@ -84,7 +84,8 @@ def summary(files: CrawlFiles) -> str:
     """Say in one line what was in the files."""
     tally = files.tally
     left_out = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.left_out.items()))
-    return (
-        f"{tally.documents:,} documents, {tally.damaged} damaged records, {sum(tally.left_out.values())} left out"
-        + (f" ({left_out})" if left_out else "")
+    documents, damaged = (
+        f"{count:,} {noun}{'' if count == 1 else 's'}"
+        for count, noun in ((tally.documents, "document"), (tally.damaged, "damaged record"))
     )
+    return f"{documents}, {damaged}, {sum(tally.left_out.values())} left out" + (f" ({left_out})" if left_out else "")
