@@ -93,7 +93,9 @@ class Texts:
         from worker.core.kernels.texts import take_texts  # noqa: PLC0415  # numba: settings must load without it
 
         taken = np.empty(int(ends[-1]), np.uint8)
-        take_texts(self.data, self.ends, rows, taken)
+        data = self.data.view()
+        data.flags.writeable = False  # the kernel is compiled for this alone, whoever made the texts
+        take_texts(data, self.ends, rows, taken)
         return Texts(taken, ends)
 
     def hashes(self, key: int) -> NDArray[np.uint64]:
