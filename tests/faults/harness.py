@@ -305,7 +305,7 @@ class Deployment:
             self.published(),
             {number: offset for number, (offset, _) in self.group_offsets().items()},
             self.fed,
-            [(m.key, m.value, m.timestamp_ms) for m in (self.read(settings.topic_new) if settings.topic_new else [])],
+            [(m.key, m.value) for m in (self.read(settings.topic_new) if settings.topic_new else [])],
         )
 
     def check(self) -> Report:

@@ -39,7 +39,7 @@ def topics() -> Topics:
         world.messages,
         world.committed,
         len(documents),
-        [(message.key, message.value, 0) for message in world.new],
+        [(message.key, message.value) for message in world.new],
     )
 
 

@@ -125,7 +125,7 @@ class World:
         """Make answers and offsets visible together."""
         self.new += [message for message in messages if message.topic == NEW]
         self.messages += [
-            Published(key, value, headers, bool(headers))  # type: ignore[arg-type]  # none of ours is null
+            Published(key, value, headers, bool(headers))  # none of ours is null
             for topic, key, value, headers in messages
             if topic != NEW
         ]
@@ -147,9 +147,9 @@ class World:
 
     def new_documents(self) -> NewDocuments:
         """Return the topic of new documents as the audit takes it."""
-        found = NewDocuments()
+        found = NewDocuments(is_whole=True)
         for message in self.new:
-            found.take(message.key, message.value, 0)
+            found.take(message.key, message.value)
         return found
 
     def rebalance(self, owners: Mapping[int, int], members: Iterable[GroupMember]) -> None:

@@ -169,11 +169,11 @@ def test_two_documents_that_duplicate_each_other_are_found() -> None:
     assert (report.defects["mutual"], report.defects["wrong"]) == (1, 1)
 
 
-def _new(world: World, messages: list[Outgoing], *, first_ms: int = 0, is_compacted: bool = False) -> Report:
+def _new(world: World, messages: list[Outgoing], *, is_whole: bool = True, is_compacted: bool = False) -> Report:
     """What is found of the topic of new documents with these messages."""
-    topic = NewDocuments(is_compacted=is_compacted)
+    topic = NewDocuments(is_whole=is_whole, is_compacted=is_compacted)
     for message in messages:
-        topic.take(message.key, message.value, first_ms)
+        topic.take(message.key, message.value)
     return _report(world, world.messages, new=topic)
 
 
@@ -191,11 +191,13 @@ def test_the_topic_of_new_documents_has_each_once(world: World) -> None:
 
 
 def test_what_was_new_before_the_topic_began_is_not_missed(world: World) -> None:
-    """`topic_new` may be set in a deployment that runs; before any message nothing is missed either."""
-    assert _new(world, []).clean
-    last_ms = world.log.entries[-1].timestamp_ms
-    assert _new(world, world.new[-1:], first_ms=last_ms + 1).clean
-    assert _only(_new(world, world.new[-1:]), Defect.LOST, len(world.new) - 1)
+    """`topic_new` may be set in a deployment that runs: each partition begins with its first document there."""
+    assert _new(world, [], is_whole=False).clean
+    assert _only(_new(world, []), Defect.LOST, len(world.new))
+    for count in range(1, len(world.new)):
+        assert _new(world, world.new[-count:], is_whole=False).clean
+    late = [world.new[0], *world.new[2:]]
+    assert _only(_new(world, late, is_whole=False), Defect.LOST)
 
 
 def test_a_log_of_other_parameters_is_refused(world: World) -> None:

@@ -75,6 +75,8 @@ def test_a_foreign_message_is_refused(headers: list[tuple[str, bytes]] | None) -
     full = encode_dead_letter("documents", 3, 7, b"k", b"{}", ERROR)[2]
     with pytest.raises(DocumentError, match="invalid-dead-letter"):
         decode_dead_letter(None, None, [*full, ("neardup.source.offset", b"x")])
+    with pytest.raises(DocumentError, match="not a dead letter"):
+        decode_dead_letter(None, None, [*full, ("neardup.source.offset", None)])
 
 
 COPIED = [

@@ -18,7 +18,6 @@ from worker.errors import StopError
 from worker.log.record import RowKind
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from worker.settings import Settings

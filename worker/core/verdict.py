@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 __all__ = [
+    "FORWARDED",
     "Changed",
     "DuplicateOf",
     "FormerVersion",
@@ -32,6 +33,9 @@ class Outcome(StrEnum):
     DUPLICATE = "duplicate"  # of the original that `duplicate_of` names
     SKIPPED = "skipped"  # nothing in it to compare; `reason` says why
     DELETED = "deleted"  # the answer to a deletion
+
+
+FORWARDED = frozenset({Outcome.NEW, Outcome.DELETED})  # of these `topic_new` gets a message
 
 
 class MatchKind(StrEnum):

@@ -75,7 +75,7 @@ class BatchSettings(BaseModel):
     dead_letter_bytes_max: int = setting(
         900_000,
         "bytes",
-        "A message that is copied to the dead letters; a larger one becomes a pointer with size and digest. The client "
+        "A message that is copied to the dead letters; a larger one becomes a pointer with size and digest. The topic "
         "refuses messages over 8 MiB.",
         low=1_024,
         high=MESSAGE_BYTES_MAX - OVERHEAD_BYTES_MAX,

@@ -37,7 +37,7 @@ class Topics(NamedTuple):
     answers: Sequence[Published]
     committed: Mapping[int, int | None]
     fed: int
-    new: Sequence[tuple[bytes | None, bytes | None, int]]  # key, value, time of the new documents
+    new: Sequence[tuple[bytes | None, bytes | None]]  # key, value of the new documents
 
 
 class Finding(NamedTuple):
@@ -72,7 +72,7 @@ def judge(topics: Topics, *, has_new: bool = True) -> Result:
     Args:
         has_new: the deployment has a topic of new documents.
     """
-    new = NewDocuments()
+    new = NewDocuments(is_whole=True)
     for message in topics.new:
         new.take(*message)
     report = check(
@@ -149,7 +149,7 @@ def save(topics: Topics, path: Path) -> None:
                     a.is_dead_letter]}
         for a in topics.answers
     ]  # fmt: skip
-    lines += [{"new": [_text(key), _text(value), time_ms]} for key, value, time_ms in topics.new]
+    lines += [{"new": [_text(key), _text(value)]} for key, value in topics.new]
     path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
 
 
@@ -168,5 +168,5 @@ def load(path: Path) -> Topics:
          for line in lines if "answer" in line for k, v, h, d in [line["answer"]]],
         {int(part): offset for part, offset in head["committed"].items()},
         head["fed"],
-        [(_bytes(k), _bytes(v), t) for line in lines if "new" in line for k, v, t in [line["new"]]],
+        [(_bytes(k), _bytes(v)) for line in lines if "new" in line for k, v in [line["new"]]],
     )  # fmt: skip

@@ -92,7 +92,7 @@ def fetch(
     open_remote: OpenRemote | None = None,
 ) -> tuple[Path, ...]:
     """
-    Make sure that every jar is in `directory` and unaltered; give their paths.
+    Return the paths of all jars, which are in `directory` and unaltered from then on.
 
     Files that are there and right stay, so a broken fetch goes on where it stopped. A file appears under its name
     only when it is complete and right. Several processes may fetch into one directory: the first does the work.

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from worker.shell.ports import Headers
+
 __all__ = ["Defect", "Finding", "Published", "Report"]
 
 
@@ -33,7 +35,7 @@ class Published(NamedTuple):
 
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes], ...]
+    headers: Headers
     is_dead_letter: bool
 
 

@@ -87,7 +87,7 @@ def _new_documents(settings: Settings, topic: Topic, ends: _Ends, messages: Iter
         _oldest_kept_ms(settings, {topic.name: topic}, ends), is_compacted="compact" in topic.config["cleanup.policy"]
     )
     for message in messages:
-        found.take(message.key, message.value, message.timestamp_ms)
+        found.take(message.key, message.value)
     return found
 
 

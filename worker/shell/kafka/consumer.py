@@ -14,6 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message,
 from worker.errors import NeardupError, RetryError, StopError
 from worker.shell.kafka.damage import Damage, ErrorEvents, end_of_batch
 from worker.shell.kafka.errors import Ends, logged, translate, translated
+from worker.shell.kafka.headers import headers_of
 from worker.shell.ports import SourceMessage
 
 __all__ = ["GroupConsumer"]
@@ -135,7 +136,7 @@ class GroupConsumer:
         ]
         if self._with_headers:
             pairs = zip(found, messages, strict=True)
-            found = [one._replace(headers=tuple(message.headers() or ())) for one, message in pairs]  # type: ignore[arg-type]
+            found = [one._replace(headers=headers_of(message)) for one, message in pairs]
         return found if self._is_paused else found + self._unreadable(messages_max - len(found))
 
     def _is_message(self, message: Message) -> bool:

@@ -10,7 +10,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from worker.errors import NeardupError, StopError
 from worker.shell.kafka.damage import Damage, ErrorEvents, end_of_batch
 from worker.shell.kafka.errors import logged
+from worker.shell.kafka.headers import headers_of
 from worker.shell.kafka.retry import retry, span
+from worker.shell.ports import Headers
 
 __all__ = ["GroupOffsets", "TopicMessage", "TopicReader"]
 
@@ -69,7 +71,7 @@ class TopicMessage(NamedTuple):
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes], ...]
+    headers: Headers
 
 
 class TopicReader:
@@ -130,7 +132,7 @@ class TopicReader:
             if error is None:
                 found.append(
                     TopicMessage(topic, partition, offset, message.timestamp()[1], message.key(), message.value(),
-                                 tuple(message.headers() or ()))  # type: ignore[arg-type]
+                                 headers_of(message))
                 )  # fmt: skip
                 self._reached(topic, partition, offset + 1)
             elif error.code() == KafkaError._PARTITION_EOF:

@@ -172,7 +172,7 @@ def _is_larger(name: str, actual: str | None, value: str) -> bool:
 
 def require(admin: Admin, settings: Settings) -> tuple[dict[str, Topic], list[Problem]]:
     """
-    Make sure that a worker can run on these topics; give them, with what is wrong but not fatal.
+    Return the topics that a worker can run on, with what is wrong but not fatal.
 
     Raises:
         StopError: a topic is missing or cannot carry the guarantees.

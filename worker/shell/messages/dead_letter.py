@@ -94,7 +94,9 @@ def encode_dead_letter(
     return key, orjson.dumps(pointer), headers
 
 
-def decode_dead_letter(key: bytes | None, value: bytes | None, headers: Sequence[Header] | None) -> DeadLetter:
+def decode_dead_letter(
+    key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] | None
+) -> DeadLetter:
     """
     Read a message of the topic `documents.dead-letter`.
 
@@ -103,7 +105,7 @@ def decode_dead_letter(key: bytes | None, value: bytes | None, headers: Sequence
 
     Cost: O(headers).
     """
-    found = dict(headers or ())
+    found = {name: value or b"" for name, value in headers or ()}
     try:
         return DeadLetter(
             source_topic=found["neardup.source.topic"].decode(),

@@ -22,7 +22,7 @@ from itertools import chain
 
 import structlog
 
-from worker.core.verdict import Outcome
+from worker.core.verdict import FORWARDED
 from worker.errors import DocumentError, RetryError, StopError
 from worker.settings import Settings
 from worker.shell.messages import VerdictBytes, encode_dead_letter
@@ -38,7 +38,6 @@ from worker.shell.runtime.tracing import untraced
 __all__ = ["Publishing"]
 
 _IDLE_S = 1.0
-_KEPT = frozenset({Outcome.NEW, Outcome.DELETED})
 
 _log = structlog.get_logger(__name__)
 
@@ -171,16 +170,16 @@ class Publishing(Stage):
         offsets = {share.claim.partition: share.stop for share in batch.shares}
         messages = [message for message in ours if message]
         if self._settings.topic_new is not None:
-            messages += self._kept(batch, self._settings.topic_new)
+            messages += self._forwarded(batch, self._settings.topic_new)
         self._publisher.publish(messages, offsets, self._partitions.membership(), batch.commit_metadata)
         metrics.TRANSACTION_S.observe(time.monotonic() - started_s)
 
-    def _kept(self, batch: Batch, topic: str) -> Iterator[Outgoing]:
+    def _forwarded(self, batch: Batch, topic: str) -> Iterator[Outgoing]:
         """Yield each new document as it came, and a null value for each that was deleted, under the verdict's key."""
         for share in batch.shares:
             places = slice(share.begin, share.end)
             for message, answer in zip(batch.messages[places], batch.answers[places], strict=True):
-                if isinstance(answer, VerdictBytes) and answer.outcome in _KEPT:
+                if isinstance(answer, VerdictBytes) and answer.outcome in FORWARDED:
                     yield Outgoing(topic, answer.key, message.value, message.headers)
 
     def _count(self, batch: Batch) -> None:
