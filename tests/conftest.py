@@ -17,6 +17,13 @@ from worker.errors import StopError
 
 # No time limits: a busy machine is not a defect. Each failure prints its seed. Examples are others in each run.
 EXAMPLES = int(os.environ.get("NEARDUP_EXAMPLES", "40"))  # of a property; some tests take a multiple of it
+
+
+def one_in(parts: int) -> int:
+    """Return a part of the examples, at least one: for properties whose examples are slow."""
+    return max(1, EXAMPLES // parts)
+
+
 settings.register_profile(
     "neardup",
     max_examples=EXAMPLES,

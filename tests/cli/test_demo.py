@@ -39,7 +39,7 @@ def descendants(process: subprocess.Popen[str]) -> list[psutil.Process]:
 
 
 def in_the_midst(process: subprocess.Popen[str], folder: Path) -> list[psutil.Process]:
-    """Wait until broker and worker have been started and are at it; give all processes."""
+    """Wait until broker and worker have been started and are at it. Return all processes."""
     deadline = time.monotonic() + EVENTUALLY_S
     while not (folder / "worker-1.log").exists() or len(descendants(process)) < 2:  # broker and worker
         assert time.monotonic() < deadline

@@ -134,7 +134,7 @@ def _tell(begun_s: float, deployment: Deployment, workers: dict[str, WorkerProce
 
 
 def soak(deployment: Deployment, folder: Path, data: Path, count: int, minutes: float, kill_every_s: float) -> int:
-    """Run; give the exit code."""
+    """Run. Return the exit code."""
 
     ports = dict(zip(WORKERS, lay_out(3, 0).client_ports, strict=True))
 
@@ -181,7 +181,7 @@ def soak(deployment: Deployment, folder: Path, data: Path, count: int, minutes: 
 
 
 def _judge(deployment: Deployment, samples: list[Sample], empty_mb: int) -> int:
-    """Check the whole history and the memory; say what was found, and give the exit code."""
+    """Check the whole history and the memory; say what was found. Return the exit code."""
     report = verify(deployment.settings)
     print(f"{report.documents:,} documents, {dict(report.outcomes)}, "
           f"log rows repeated {report.log_rows_repeated}, records {report.log_records}")  # fmt: skip

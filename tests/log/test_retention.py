@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import EXAMPLES
+from tests.conftest import one_in
 from tests.log.test_replica import TOPIC, rows
 from tests.log.test_snapshot import to_bytes
 from tests.oracle import Oracle, said
@@ -180,7 +180,7 @@ def crawled(chance: random.Random, offset: int) -> Row:
     )
 
 
-@settings(max_examples=EXAMPLES // 4)
+@settings(max_examples=one_in(4))
 @example(Retention(0, "last", 9), 5, EXACT, "compare")
 @example(Retention(0, "last", 9), 8, EXACT, "compare")
 @given(

@@ -28,7 +28,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Run; give the exit code."""
+    """Run. Return the exit code."""
     options = _arguments()
     if options.check is not None:
         result = judge(load(options.check))

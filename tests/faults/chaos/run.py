@@ -85,7 +85,7 @@ class _Slot:
         self.next_fault = ""
 
     def look_after(self, now_s: float) -> int | None:
-        """Start the process again when it is gone and may be; give the exit code of one that ended by itself."""
+        """Start the process again when it is gone and may be. Return the exit code of one that ended by itself."""
         if not self.wanted or self.process.exit_code is None or now_s < self.empty_until_s:
             return None
         if self.empty_until_s:  # we ended it
@@ -206,7 +206,7 @@ class Chaos:
                 self._endings.append((worker_id, code))
 
     def _begin(self, fault: Fault) -> Callable[[], object] | None:
-        """Begin a fault; give what ends it."""
+        """Begin a fault. Return what ends it."""
         slot = self._slots.get(fault.target)
         match fault.kind:
             case Kind.BROKER_KILL:
@@ -237,7 +237,7 @@ class Chaos:
         self._threads.append(thread)
 
     def _settle(self) -> tuple[float, int]:
-        """Wait until everything is committed; give the seconds that it took and what was not."""
+        """Wait until everything is committed. Return the seconds that it took and what was not."""
         begun = time.monotonic()
         committed = 0
         while time.monotonic() - begun < SETTLE_S_MAX:
@@ -250,7 +250,7 @@ class Chaos:
         return time.monotonic() - begun, self._deployment.fed - committed
 
     def _stop(self) -> tuple[str, ...]:
-        """Ask every worker to end; give those that did not."""
+        """Ask every worker to end. Return those that did not."""
         running = {name: slot.process for name, slot in self._slots.items() if slot.process.exit_code is None}
         for process in running.values():
             process.signal(signal.SIGTERM)
@@ -288,7 +288,7 @@ class Chaos:
 
 
 def _begin_at_worker(fault: Fault, slot: _Slot) -> Callable[[], object] | None:
-    """Begin a fault of one worker's process; give what ends it."""
+    """Begin a fault of one worker's process. Return what ends it."""
     process = slot.process
     if process.exit_code is not None:  # it is away already, by a fault of its own
         return None
