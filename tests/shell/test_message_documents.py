@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 from hypothesis import example, given, settings
@@ -15,7 +17,9 @@ from hypothesis import strategies as st
 from tests.conftest import EXAMPLES
 from tests.shell.test_message_document import BAD, TIME, URL
 from worker.core.document import Document
+from worker.core.kernels.documents import TEXTS, read_documents
 from worker.core.pages import extract_packed
+from worker.core.pages.batch import joined
 from worker.errors import DocumentError
 from worker.shell.messages import decode_document, decode_documents
 
@@ -85,7 +89,7 @@ def messages(draw: st.DrawFn) -> bytes:
     )
 
 
-@settings(max_examples=5 * EXAMPLES)
+@settings(max_examples=25 * EXAMPLES)
 @given(st.lists(messages(), min_size=1, max_size=8))
 def test_a_batch_is_read_as_each_message_is(values: list[bytes]) -> None:
     """What is read is what is read alone; what is refused alone is not read."""
@@ -142,3 +146,35 @@ def test_bodies_are_ready_for_the_pages_kernel() -> None:
     found = decode_documents(pages)
     texts = extract_packed(found.bodies, found.spans)
     assert [texts.text(n) for n in range(100)] == [f"{'x' * n} é" if n else "é" for n in range(100)]
+
+
+PIECES = ("", "a", "é", "\\n", "\\u4e2d", "\\ud83d\\ude00", '\\"', "\\\\", "x" * 31, "x" * 32, "x" * 33, "中" * 11)
+NAMES = ("url", "text", "html", "doc_id", "language", "title", "attrs")
+GUARD = 256
+
+
+def damaged(chance: random.Random) -> bytes:
+    """A message of any strings, often a document; some are cut off or have another byte."""
+    fields = ["url", chance.choice(["text", "html"]), *chance.choices(NAMES, k=chance.randrange(3))]
+    members = [f'"{name}": "{"".join(chance.choices(PIECES, k=chance.randrange(8)))}"' for name in fields]
+    members.append(f'"fetched_at": "{TIME}"')
+    chance.shuffle(members)
+    value = f"{{{', '.join(members)}}}".encode()
+    at = chance.randrange(len(value))
+    return chance.choice([value, value, value[:at], value[:at] + bytes([chance.randrange(256)]) + value[at + 1 :]])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_is_written_beside_the_texts_and_bodies(seed: int) -> None:
+    """The bytes around what the kernel fills stay as they are, whatever it reads."""
+    chance, read = random.Random(seed), 0
+    for _ in range(1_000):
+        values = [damaged(chance) for _ in range(chance.randrange(1, 6))]
+        data, spans = joined(values, None)
+        rooms = np.full((2, GUARD + data.size + GUARD), 0xAA, np.uint8)
+        ends, places = np.empty((len(values), TEXTS), np.int64), np.empty((len(values), 3), np.int64)
+        times_ms, (texts, bodies) = np.empty(len(values), np.int64), rooms[:, GUARD:-GUARD]
+        read_documents(data, spans, texts, ends, times_ms, bodies, places)
+        assert (rooms[:, :GUARD] == 0xAA).all() and (rooms[:, -GUARD:] == 0xAA).all(), values
+        read += sum(check(values))
+    assert read > 500
