@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from tests.conftest import EXAMPLES
+from tests.conftest import one_in
 from tests.core.test_directed_index import RULES, columns, crawl
 from worker.core.directed_index import DirectedIndex
 from worker.core.search import SearchRules, best
@@ -22,14 +22,16 @@ QUERIES = 6  # of a batch that are compared with the definition
 class DirectedMachine(RuleBasedStateMachine):
     """Batches of any size come, match and go; after each step the index holds what a plain list holds."""
 
-    @initialize(rules=st.sampled_from(RULES), flat_below=st.sampled_from([0, 50, 300]), seed=st.integers(0))
-    def start(self, rules: SearchRules, flat_below: int, seed: int) -> None:
+    search: SearchRules
+
+    @initialize(flat_below=st.sampled_from([0, 50, 300]), seed=st.integers(0))
+    def start(self, flat_below: int, seed: int) -> None:
         """Begin empty."""
         self.flat_below = flat_below
         self.generator = random.Random(seed)
         self.held: list[tuple[int, int, int]] = []
         self.next_row = 0
-        self.adopt(DirectedIndex(rules))
+        self.adopt(DirectedIndex(self.search))
 
     def adopt(self, index: DirectedIndex) -> None:
         """Go on with this index."""
@@ -102,7 +104,15 @@ class DirectedMachine(RuleBasedStateMachine):
             self.index.check()
 
 
-DirectedMachine.TestCase.settings = settings(
-    max_examples=EXAMPLES // 5, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
-)
-TestDirectedMachine = pytest.mark.timeout(580)(DirectedMachine.TestCase)
+@pytest.mark.timeout(580)
+@pytest.mark.parametrize("rules", RULES, ids=lambda rules: rules.text)
+def test_any_calls_in_any_order_follow_the_definition(rules: SearchRules) -> None:
+    """For rules of every kind."""
+
+    class Machine(DirectedMachine):
+        search = rules
+
+    checks = list(HealthCheck)
+    run_state_machine_as_test(
+        Machine, settings=settings(max_examples=one_in(10), stateful_step_count=12, suppress_health_check=checks)
+    )

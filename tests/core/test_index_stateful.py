@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from tests.conftest import EXAMPLES
+from tests.conftest import one_in
 from worker.core.index import PermutedIndex
 from worker.core.search import NO_MATCH
 from worker.core.tables import content
@@ -20,16 +20,17 @@ SIZES = st.one_of(st.integers(0, 40), st.integers(0, 700))
 class IndexMachine(RuleBasedStateMachine):
     """Batches of any size come, match and go; after each step the index holds what a plain list holds."""
 
+    k: int
+
     @initialize(
-        k=st.integers(0, 7), flat_below=st.sampled_from([0, 50, 300]), hot=st.sampled_from([4, 64]),
+        flat_below=st.sampled_from([0, 50, 300]), hot=st.sampled_from([4, 64]),
         seed=st.integers(0), documents=st.sampled_from([0, 10, 3_000_000]),
     )  # fmt: skip
-    def start(self, k: int, flat_below: int, hot: int, seed: int, documents: int) -> None:
+    def start(self, flat_below: int, hot: int, seed: int, documents: int) -> None:
         """Begin empty, sized for few or for millions."""
         self.hot = content.HOT_MIN
         content.HOT_MIN = hot
-        self.k = k
-        self.index = PermutedIndex(k, documents_expected=documents)
+        self.index = PermutedIndex(self.k, documents_expected=documents)
         self.index.tables.flat_below = flat_below
         self.generator = np.random.default_rng(seed)
         self.fingerprints = np.empty(0, np.uint64)
@@ -121,7 +122,15 @@ class IndexMachine(RuleBasedStateMachine):
             self.index.check()
 
 
-IndexMachine.TestCase.settings = settings(
-    max_examples=EXAMPLES // 3, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
-)
-TestIndexMachine = pytest.mark.timeout(580)(IndexMachine.TestCase)
+@pytest.mark.timeout(580)
+@pytest.mark.parametrize("max_distance", range(8))
+def test_any_calls_in_any_order_are_exact(max_distance: int) -> None:
+    """For every distance up to 7."""
+
+    class Machine(IndexMachine):
+        k = max_distance
+
+    checks = list(HealthCheck)
+    run_state_machine_as_test(
+        Machine, settings=settings(max_examples=one_in(10), stateful_step_count=20, suppress_health_check=checks)
+    )
