@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from tests.faults.crawl import Message, random_words
 from tests.oracle import Oracle, said
 from worker.cli import app
 from worker.core.document import derive_doc_id
@@ -28,6 +30,8 @@ ARTICLE = " ".join(
     f"the day before, which the engineer of the dam called a matter for the council and not for the press."
     for n in range(8)
 )
+
+OTHER = " ".join(random_words(random.Random(2), 120))
 
 FETCHED_MS = 1_767_323_045_000
 
@@ -92,13 +96,13 @@ def test_answers_do_not_depend_on_the_batches(monkeypatch: pytest.MonkeyPatch) -
     documents = [
         page(n, text=ARTICLE.replace("hall 3", f"hall {n % 5}") if n % 3 else f"Note {n % 4}") for n in range(60)
     ]
-    messages = [(None, json.dumps(document).encode()) for document in documents]
+    messages: list[Message] = [(None, json.dumps(document).encode()) for document in documents]
     answers = [_judge(messages, size, monkeypatch) for size in (1, 7, 60)]
     assert answers[0] == answers[1] == answers[2]
     assert {answer[0] for answer in answers[0]} == {"new", "duplicate"}
 
 
-def _judge(messages: list[tuple[None, bytes]], batch_documents_max: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def _judge(messages: list[Message], batch_documents_max: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Judge with the oracle beside it, which reads every record that is appended."""
     settings = Settings(threads=1, batch_documents_max=batch_documents_max)
     oracle, append = Oracle.of(settings.definition), MemoryLog.append
@@ -114,6 +118,35 @@ def _judge(messages: list[tuple[None, bytes]], batch_documents_max: int, monkeyp
     assert isinstance(source, Source)
     assert given == [oracle.answers[source, offset] for offset in range(len(messages))]
     return given
+
+
+COMES_AGAIN = [  # doc_id, text (None deletes), answer
+    ("a", ARTICLE, "new"),
+    ("a", ARTICLE, "new: redelivered"),
+    ("b", ARTICLE, "duplicate of a"),
+    ("b", ARTICLE, "duplicate of a"),
+    ("a", None, "deleted: removed"),  # the original of b
+    ("b", ARTICLE, "new"),
+    ("a", ARTICLE, "duplicate of b"),
+    ("b", OTHER, "new"),  # with other content
+    ("c", ARTICLE, "new"),
+    ("c", None, "deleted: removed"),
+    ("c", None, "deleted: not-an-original"),
+    ("c", OTHER, "duplicate of b"),
+    ("b", OTHER, "new: redelivered"),
+]
+
+
+@pytest.mark.parametrize("batch_documents_max", [1, 2, 13])
+def test_what_comes_again(batch_documents_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages of the topic: re-deliveries, new versions, deletions, and the document after them."""
+    messages: list[Message] = [
+        (doc_id.encode(), json.dumps(page(ord(doc_id), doc_id=doc_id, text=text)).encode() if text else None)
+        for doc_id, text, _ in COMES_AGAIN
+    ]
+    answers = _judge(messages, batch_documents_max, monkeypatch)
+    told = [f"duplicate of {of}" if of else f"{is_}: {why}" if why else is_ for is_, of, _, why, *_ in answers]
+    assert told == [answer for *_, answer in COMES_AGAIN]
 
 
 def test_with_a_state_the_next_run_goes_on_where_the_last_ended(tmp_path: Path) -> None:

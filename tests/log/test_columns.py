@@ -72,6 +72,16 @@ def test_originals_that_are_kept_read_the_same_after_others_were_forgotten() -> 
             held.get(2 * CHUNK - 1)
 
 
+def test_an_original_that_is_not_there_is_an_error() -> None:
+    """Neither a negative row nor one past the end is an original."""
+    originals = Originals()
+    for row in (-1, 0):
+        with pytest.raises(IndexError, match=f"row {row} of 0 originals"):
+            originals.get(row)
+    with pytest.raises(ValueError, match="columns of one length"):
+        originals.append(np.array([1], np.int64), Texts.of([]), Texts.of([]))
+
+
 def test_what_is_adopted_is_read_and_never_written_and_frees_the_own_memory() -> None:
     """Whole chunks that the other array covers; the rest stays, and what is forgotten is not looked for."""
     growing = column(3 * CHUNK + 9)
