@@ -37,7 +37,7 @@ from worker.shell.ports import LogEntry, SourceMessage
 
 __all__ = ["SETTLE_S", "Deployment", "WorkerProcess"]
 
-LOG_S = 30.0  # for the end of a log, which a dying page process may hold open
+LOG_S = 30.0  # for the end of a log, which a process that has ended leaves in the pipe
 SESSION_TIMEOUT_MS = 6_000  # the least that Kafka allows by default
 TRANSACTION_TIMEOUT_MS = 4_000
 SETTLE_S = 120.0  # what a fault may cost: some ten seconds of time-outs, and what a busy machine adds
@@ -64,6 +64,7 @@ class WorkerProcess:
         log_path: Path,
         module: str = "worker",
         environment: Mapping[str, str] | None = None,
+        is_forked: bool = True,
     ) -> None:
         self.worker_id = worker_id
         self.log_path = log_path
@@ -73,7 +74,8 @@ class WorkerProcess:
             for name, value in settings.items()
         }
         read, write = multiprocessing.Pipe(duplex=False)
-        self._process = forked.started(module, worker_id, {**own, **(environment or {})}, write)
+        start = forked.started if is_forked else forked.Executed
+        self._process = start(module, worker_id, {**own, **(environment or {})}, write)
         log_path.touch()
         # Not by the process itself: a test that forbids it to write files means its snapshots.
         self._log = threading.Thread(target=self._keep_log, args=(read,), daemon=True)
@@ -107,12 +109,12 @@ class WorkerProcess:
         self._log.join(LOG_S)
 
     def stop(self, timeout_s: float = EVENTUALLY_S) -> int:
-        """Ask it to end (SIGTERM) and give the exit code."""
+        """Ask it to end (SIGTERM). Return the exit code."""
         self._process.terminate()
         return self.wait(timeout_s)
 
     def wait(self, timeout_s: float = EVENTUALLY_S) -> int:
-        """Wait for its end and give the exit code."""
+        """Wait for its end. Return the exit code."""
         self._process.join(timeout_s)
         if self._process.exitcode is None:
             raise AssertionError(f"{self.worker_id} has not ended after {timeout_s:g} s\n{self.log_tail()}")
@@ -163,7 +165,7 @@ class WorkerProcess:
 
 class Deployment:
     """
-    Four topics, a group, and workers.
+    Topics, a group, and workers.
 
     Args:
         folder: where the workers' logs go.
@@ -216,7 +218,7 @@ class Deployment:
             process.kill()
 
     def feed(self, messages: Iterable[tuple[bytes | None, bytes | None]], wait_s: float = EVENTUALLY_S) -> int:
-        """Write messages into the source topic and wait until all stand there; give their number."""
+        """Write messages into the source topic and wait until all stand there. Return their number."""
         feeder = Feeder(kafka_config.feeder(self.settings), self.settings.topic_documents)
         before = feeder.delivered
         for key, value in messages:
@@ -226,11 +228,17 @@ class Deployment:
         return feeder.delivered - before
 
     def start(
-        self, worker_id: str, *, module: str = "worker", environment: Mapping[str, str] | None = None, **settings: Any
+        self,
+        worker_id: str,
+        *,
+        module: str = "worker",
+        environment: Mapping[str, str] | None = None,
+        is_forked: bool = True,
+        **settings: Any,
     ) -> WorkerProcess:
         """Start a worker; `settings` are its own, `fault` among them. `module` stands in for the package's main."""
         log_path = self.folder / f"{self.settings.group}-{len(self.processes):02}-{worker_id}.log"
-        process = WorkerProcess(worker_id, {**self.values, **settings}, log_path, module, environment)
+        process = WorkerProcess(worker_id, {**self.values, **settings}, log_path, module, environment, is_forked)
         self.processes.append(process)
         return process
 
@@ -262,7 +270,7 @@ class Deployment:
                 self._supervised[worker_id] = self.start(worker_id)
 
     def until(self, condition: Callable[[], object], what: str, timeout_s: float = EVENTUALLY_S) -> float:
-        """Wait for something to become true; give the seconds that it took. No answer from the cluster: not yet."""
+        """Wait for something to become true. Return the seconds that it took. No answer from the cluster: not yet."""
         started = time.monotonic()
         while True:
             silence = ""
@@ -286,11 +294,11 @@ class Deployment:
         return self._offsets.get()
 
     def until_committed(self, at_least: int, timeout_s: float = EVENTUALLY_S) -> float:
-        """Wait until so many source offsets are committed; give the seconds that it took."""
+        """Wait until so many source offsets are committed. Return the seconds that it took."""
         return self.until(lambda: self.committed() >= at_least, f"{at_least} offsets committed", timeout_s)
 
     def until_all_committed(self, timeout_s: float = EVENTUALLY_S) -> float:
-        """Wait until everything that was fed is committed; give the seconds that it took."""
+        """Wait until everything that was fed is committed. Return the seconds that it took."""
         return self.until_committed(self.fed, timeout_s)
 
     def written(self) -> Topics:

@@ -16,6 +16,7 @@ from worker.shell.admin.verify import verify
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 
 MESSAGES = 240
+APPEND_S = 'neardup_stage_seconds_sum{stage="append"}'
 LONG_SESSION_MS = 45_000  # only its leaving can move a member's partitions sooner
 
 
@@ -103,17 +104,18 @@ def test_row_12_longer_than_the_poll_interval(deploy: Deploy) -> None:
 
     Not polling past it: partitions are lost, their batches dropped; the member rejoins.
     """
-    deployment, port = deploy(max_poll_interval_ms=10_000, call_timeout_s=9.9), lay_out(1, 0).client_ports[0]
-    slow = deployment.start("slow", fault="before-append:sleep-13000-ms:3")
-    silent = deployment.start("silent", fault="read:sleep-13000-ms:3", metrics_port=port)
+    deployment, ports = deploy(max_poll_interval_ms=10_000, call_timeout_s=9.9), lay_out(3, 0).client_ports
+    slow = deployment.start("slow", fault="before-append:sleep-13000-ms:3", metrics_port=ports[1])
+    silent = deployment.start("silent", fault="read:sleep-13000-ms:3", metrics_port=ports[0])
     deployment.start_all("other")
     deployment.until_shared()
-    deployment.until(lambda: silent.metrics(port), "ready, as a member")
+    deployment.until(lambda: silent.metrics(ports[0]), "ready, as a member")
     deployment.feed(crawl(seed=12, count=MESSAGES))
-    deployment.until(lambda: not silent.metrics(port), "not ready, as expelled")
+    deployment.until(lambda: not silent.metrics(ports[0]), "not ready, as expelled")
     deployment.until(lambda: silent.said("partitions lost"), "the group has gone on without it")
-    deployment.until(lambda: silent.metrics(port), "ready again")
+    deployment.until(lambda: silent.metrics(ports[0]), "ready again")
     deployment.feed(crawl(seed=13, count=MESSAGES))
+    deployment.until(lambda: slow.metrics(ports[1]).get(APPEND_S, 0) > 13, "the ordered part was slow")
     deployment.finish()
     assert slow.exit_code is None and silent.exit_code is None
     assert not slow.said("partitions lost")
@@ -123,7 +125,7 @@ def test_row_12_longer_than_the_poll_interval(deploy: Deploy) -> None:
 def test_row_20_sigterm(deploy: Deploy, static: bool) -> None:
     """In the middle of work: what was begun ends or is aborted, the worker leaves, its exit code is 0."""
     deployment = deploy(static_membership=static, **({} if static else {"session_timeout_ms": LONG_SESSION_MS}))
-    leaving, other = deployment.start_all("one", "two")
+    [leaving], [other] = deployment.start_all("one", is_forked=not static), deployment.start_all("two")
     deployment.until_shared()  # who leaves while the group shares anew may be missed until its session ends
     deployment.feed(crawl(seed=20, count=MESSAGES))
     deployment.until_committed(30)

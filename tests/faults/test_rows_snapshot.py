@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import signal
 from pathlib import Path
 
 import pytest
@@ -92,9 +93,12 @@ def test_row_23_restores_at_any_moment(deploy: Deploy, tmp_path: Path) -> None:
     """
     deployment, state = deploy(expire_after_s=2, expire_from="last", documents_max=60), tmp_path / "state"
     deployment.start_all("two")
-    for seed in (1, 2, 1):
-        (worker,) = deployment.start_all("one", state_dir=state, snapshot_interval_s=1, originals_on_disk_from=1)
+    own = {"state_dir": state, "snapshot_interval_s": 1, "originals_on_disk_from": 1}
+    for seed, fault in ((1, ""), (2, "after-append:kill:4"), (1, "")):
+        (worker,) = deployment.start_all("one", **own, fault=fault)
         deployment.feed(crawl(seed=seed, count=MESSAGES))
+        if fault:
+            assert worker.wait() == -signal.SIGKILL
         deployment.until_all_committed()
         deployment.until(lambda: _snapshots(state), "a snapshot")
         deployment.feed(crawl(seed=seed + 10, count=MESSAGES))

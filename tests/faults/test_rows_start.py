@@ -44,7 +44,9 @@ def test_row_15_log_of_another_group_cut_or_recreated(deploy: Deploy) -> None:
     deployment = deploy()
     _worked(deployment)
     other = f"{deployment.settings.group}.other"
-    _refuses(deployment.start("one", group=other), f"begun by group {deployment.settings.group}", other)
+    _refuses(
+        deployment.start("one", is_forked=False, group=other), f"begun by group {deployment.settings.group}", other
+    )
     deployment.delete_records(deployment.settings.topic_fingerprints, {0: 3})
     _refuses(deployment.start("one"), "the log starts at offset 3", "retention")
     deployment.recreate(deployment.settings.topic_fingerprints)
