@@ -11,6 +11,7 @@ from typing import Protocol
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from worker.devkit.broker import EmbeddedKafka, Runtime, prepare
 from worker.errors import StopError
@@ -22,6 +23,14 @@ EXAMPLES = int(os.environ.get("NEARDUP_EXAMPLES", "40"))  # of a property; some 
 def one_in(parts: int) -> int:
     """Return a part of the examples, at least one: for properties whose examples are slow."""
     return max(1, EXAMPLES // parts)
+
+
+def run_machine(machine: type[RuleBasedStateMachine], steps: int) -> None:
+    """Run a state machine of which each example takes long."""
+    checks = list(HealthCheck)
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=one_in(10), stateful_step_count=steps, suppress_health_check=checks)
+    )
 
 
 settings.register_profile(

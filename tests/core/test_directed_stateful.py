@@ -6,11 +6,10 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.conftest import one_in
+from tests.conftest import run_machine
 from tests.core.test_directed_index import RULES, columns, crawl
 from worker.core.directed_index import DirectedIndex
 from worker.core.search import SearchRules, best
@@ -112,7 +111,4 @@ def test_any_calls_in_any_order_follow_the_definition(rules: SearchRules) -> Non
     class Machine(DirectedMachine):
         search = rules
 
-    checks = list(HealthCheck)
-    run_state_machine_as_test(
-        Machine, settings=settings(max_examples=one_in(10), stateful_step_count=12, suppress_health_check=checks)
-    )
+    run_machine(Machine, steps=12)

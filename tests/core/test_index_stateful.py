@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.conftest import one_in
+from tests.conftest import run_machine
 from worker.core.index import PermutedIndex
 from worker.core.search import NO_MATCH
 from worker.core.tables import content
@@ -130,7 +129,4 @@ def test_any_calls_in_any_order_are_exact(max_distance: int) -> None:
     class Machine(IndexMachine):
         k = max_distance
 
-    checks = list(HealthCheck)
-    run_state_machine_as_test(
-        Machine, settings=settings(max_examples=one_in(10), stateful_step_count=20, suppress_health_check=checks)
-    )
+    run_machine(Machine, steps=20)

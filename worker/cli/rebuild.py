@@ -39,8 +39,9 @@ def rebuild(settings: Settings, quiet: QuietOption = False) -> None:
 
     def tell(answered: int, total: int) -> None:
         now_s = time.monotonic()
-        since_s, before = (begun or [(now_s, answered)])[0]
-        begun[:] = [(since_s, before)]
+        if not begun:
+            begun.append((now_s, answered))
+        since_s, before = begun[0]
         rate = (answered - before) / max(now_s - since_s, 1e-9)
         left = f", {rate:,.0f}/s, {(total - answered) / rate:,.0f} s left" if rate else ""
         typer.echo(f"{answered:,} of {total:,} offsets answered{left}", err=True)
