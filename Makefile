@@ -21,6 +21,7 @@ $(VENV)/.ready: pyproject.toml deploy/constraints.txt
 	@touch $@
 
 setup: $(VENV)/.ready  ## the virtual environment with everything that demo and tests need
+	@[ "$(origin PYTHON)" = file ] || [ "$$($(BIN)/python -V)" = "$$($(PYTHON) -V)" ] || { echo "$(VENV) is of $$($(BIN)/python -V), PYTHON is $$($(PYTHON) -V): add VENV=.venv-other to the command, or make clean"; exit 1; }
 
 demo: setup  ## the main job: a sample crawl through Kafka and three workers, verdicts live
 	$(BIN)/neardup demo $(DEMO)

@@ -12,8 +12,6 @@ from schemas.dead_letter import DeadLetterHeaders, DeadLetterPointer
 from schemas.document import DocumentMessage
 from schemas.verdict import VerdictMessage
 
-__all__ = ["MODELS", "render"]
-
 FOLDER = Path(__file__).resolve().parent
 MODELS: dict[str, type[BaseModel]] = {
     "document": DocumentMessage,

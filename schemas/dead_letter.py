@@ -12,8 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.fields import OFFSET_MAX, WIRE, Offset, Partition, Topic
 
-__all__ = ["DeadLetterHeaders", "DeadLetterPointer"]
-
 Digits = Annotated[str, Field(pattern=r"^[0-9]{1,19}$", max_length=19)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", min_length=64, max_length=64)]
 

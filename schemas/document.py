@@ -13,8 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from schemas.fields import WIRE, DocId, Timestamp, Url
 
-__all__ = ["BODIES", "OPTIONAL_CHARACTERS_MAX", "DocumentMessage"]
-
 BODIES = ("text", "html", "body_base64")
 
 # What the worker reads of these fits; the bound keeps a hostile header from travelling on.

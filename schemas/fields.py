@@ -9,21 +9,6 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainSe
 
 from schemas.timestamp import TIMESTAMP_PATTERN, format_timestamp, parse_timestamp
 
-__all__ = [
-    "DOC_ID_BYTES_MAX",
-    "OFFSET_MAX",
-    "PARTITION_MAX",
-    "TOPIC_CHARACTERS_MAX",
-    "URL_BYTES_MAX",
-    "WIRE",
-    "DocId",
-    "Offset",
-    "Partition",
-    "Timestamp",
-    "Topic",
-    "Url",
-]
-
 DOC_ID_BYTES_MAX = 1_024
 URL_BYTES_MAX = 8_192
 TOPIC_CHARACTERS_MAX = 4_096  # Kafka's own limit is 249; a run over files writes the file's path here

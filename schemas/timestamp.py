@@ -6,15 +6,6 @@ import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-__all__ = [
-    "TIMESTAMP_MS_MAX",
-    "TIMESTAMP_MS_MIN",
-    "TIMESTAMP_PATTERN",
-    "TimestampError",
-    "format_timestamp",
-    "parse_timestamp",
-]
-
 TIMESTAMP_MS_MIN = 0  # 1970-01-01: before the web; what lies below comes from a clock that was never set
 TIMESTAMP_MS_MAX = 253_402_300_799_999  # the end of the year 9999: the last that ISO 8601 writes in four digits
 TIMESTAMP_PATTERN = (

@@ -12,15 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from schemas.fields import OFFSET_MAX, WIRE, DocId, Offset, Partition, Timestamp, Topic, Url
 
-__all__ = [
-    "DuplicateOfMessage",
-    "FingerprintMessage",
-    "FormerVersionMessage",
-    "IndexMessage",
-    "SourceMessage",
-    "VerdictMessage",
-]
-
 _HEX = r"^[0-9a-f]{16}$"
 Hex64 = Annotated[str, Field(pattern=_HEX, min_length=16, max_length=16)]
 
@@ -51,8 +42,9 @@ class DuplicateOfMessage(BaseModel):
             ge=0,
             le=1,
             allow_inf_nan=False,
-            description="Estimate of the cosine of the features, 0 to 1.",
-            examples=[0.987],
+            description="Estimate of the Jaccard index of both texts' shingles (two tokens), 0 to 1; its standard "
+            "error is about .035 at .75.",
+            examples=[0.921],
         ),
     ]
     same_url: Annotated[
@@ -62,7 +54,7 @@ class DuplicateOfMessage(BaseModel):
         Literal["text", "directed", "exact"],
         Field(
             description="text: short texts, by their digest; directed: by fingerprint and doubts, with a second "
-            "look, which is the similarity; exact: everything within max_distance, similarity by the distance.",
+            "look; exact: everything within max_distance. The similarity confirms what is found.",
             examples=["directed"],
         ),
     ]

@@ -6,10 +6,12 @@ import os
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
+from logging import getLogger
 from pathlib import Path
 from typing import Protocol
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
@@ -50,6 +52,14 @@ os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 EVENTUALLY_S = 300.0  # for what has to happen some time: only what hangs reaches it, whatever else the machine does
+
+
+@pytest.fixture
+def logging_as_before() -> Iterator[None]:
+    """Leave logging to the tests that come after as it was: else a line of it may go to stdout, into a doctest."""
+    yield
+    structlog.reset_defaults()
+    getLogger("neardup").handlers.clear()
 
 
 @pytest.fixture(scope="session")

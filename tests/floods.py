@@ -7,8 +7,6 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["doc_ids_of_one_xxh64"]
-
 _P1, _P2 = np.uint64(0x9E3779B185EBCA87), np.uint64(0xC2B2AE3D27D4EB4F)
 _SIZE = 1 << 64
 _PLAIN = np.frombuffer(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~/=&", np.uint8)

@@ -8,18 +8,17 @@ that there has been.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from worker.core.search import SearchRules, best, look
+from worker.core.search import Document, Original, SearchRules, best, look
+from worker.core.sketch import sketch_similarity
 from worker.core.verdict import Outcome, Verdict
 from worker.errors import DocumentError, RecordError
 from worker.log.definition import Definition
-from worker.log.record import Row, RowKind, Section, Source, decode
+from worker.log.record import decode
 from worker.log.retention import Retention
-
-__all__ = ["Oracle", "Said", "plain", "said", "unpack"]
+from worker.log.rows import Row, RowKind, Section, Source
 
 Said = tuple[str, str | None, int | None, str | None, int, float | None, str | None]
 """Outcome, doc_id of the original, distance, kind or reason, originals before, similarity, former version."""
@@ -194,8 +193,10 @@ class Oracle:
         if former.kind != row.kind or row.kind == RowKind.SHORT:
             return f"{former.doc_id} much"
         distance = (former.fingerprint ^ row.fingerprint).bit_count()
-        seen = look(row.fingerprint, row.doubts, former.fingerprint, former.doubts)
-        is_near = distance <= self.search.max_distance and seen >= self.search.look_min
+        is_near = distance <= self.search.max_distance
+        is_near &= sketch_similarity(row.sketch, former.sketch) >= self.search.similarity_min
+        if self.search.mode == "directed":
+            is_near &= look(row.fingerprint, row.doubts, former.fingerprint, former.doubts) >= self.search.look_min
         return f"{former.doc_id} {'little' if is_near else 'much'}"
 
     def _search(self, row: Row) -> tuple[int, int, float]:
@@ -209,12 +210,9 @@ class Oracle:
                 for at, one in alike
                 if (one.fingerprint ^ row.fingerprint).bit_count() <= self.search.max_distance
             ]
-        position, distance, look = best(
-            self.search, row.fingerprint, row.doubts, [(at, one.fingerprint, one.doubts) for at, one in alike]
-        )
-        if self.search.mode == "exact":
-            look = max(round(1_000 * math.cos(math.pi * distance / 64)), 0)
-        return position, distance, look / 1_000
+        originals = [Original(at, one.fingerprint, one.doubts, one.sketch) for at, one in alike]
+        found = best(self.search, Document(row.fingerprint, row.doubts, row.sketch), originals)
+        return (found.row, found.distance, found.similarity / 1_000) if found else (-1, 0, 0.0)
 
 
 def _content(row: Row) -> tuple[int, int, int]:

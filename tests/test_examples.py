@@ -23,8 +23,13 @@ from confluent_kafka import Consumer, Producer
 
 from tests.cli.test_dedup import ARTICLE
 from tests.conftest import REPOSITORY, Kafka
+from tests.report.made import copy, verdict
 from tests.shell.test_topics import deployment
+from worker.devkit.broker import Runtime, jars
+from worker.devkit.broker.jars import Jar
+from worker.shell.kafka import config as kafka_config
 from worker.shell.kafka import topics
+from worker.shell.messages import encode_verdict
 
 EXAMPLES = REPOSITORY / "deploy" / "examples"
 OTHER = "Nobody in the harbour has seen the ferry since the morning, and the office of the port says that it is late."
@@ -42,23 +47,25 @@ def run(folder: Path, name: str, *arguments: str) -> str:
 
 def test_an_example_is_short() -> None:
     """Each fits on a page."""
-    lengths = {path.name: len(path.read_text().splitlines()) for path in EXAMPLES.glob("*.py")}
-    assert len(lengths) == 4
+    lengths = {path.name: len(path.read_text().splitlines()) for path in EXAMPLES.iterdir() if path.is_file()}
+    assert len(lengths) == 8
     assert {name for name, length in lengths.items() if length > LINES_MAX} == set()
 
 
 def test_a_data_frame_keeps_its_columns_and_loses_its_copies(tmp_path: Path) -> None:
-    """The copy is named with its original; a row without a text is no document."""
+    """The copy is named with its original; a row without a text is no document; of rows wholly equal one is kept."""
     rows = {
-        "url": ["https://a.example/", "https://b.example/", "https://c.example/", "https://d.example/"],
-        "fetched_at": ["2026-01-02T03:04:05Z"] * 4,
-        "text": [ARTICLE, OTHER, ARTICLE.upper(), None],
-        "author": ["Ada", "Bo", "Cy", "Di"],
+        "url": [f"https://{host}.example/" for host in "abcda"],
+        "fetched_at": ["2026-01-02T03:04:05Z"] * 5,
+        "text": [ARTICLE, OTHER, ARTICLE.upper(), None, ARTICLE],
+        "author": ["Ada", "Bo", "Cy", "Di", "Ada"],
+        "kind": ["news"] * 5,
     }
     pandas.DataFrame(rows).to_csv(tmp_path / "articles.csv")
     said = run(tmp_path, "data_frame.py", "articles.csv")
     assert "https://c.example/ https://a.example/         1.0" in said
-    assert list(pandas.read_csv(tmp_path / "kept.csv").author) == ["Ada", "Bo"]
+    kept = pandas.read_csv(tmp_path / "kept.csv")
+    assert (kept.author.tolist(), kept.kind_given.tolist()) == (["Ada", "Bo"], ["news"] * 2)
     assert len(neardup.Deduplicator.load(tmp_path / "articles.ndsnap")) == 2
 
 
@@ -83,6 +90,7 @@ def test_common_crawls_texts_are_kept_once_over_two_runs(tmp_path: Path) -> None
     said = run(tmp_path, "common_crawl.py", "kept.jsonl", "two.warc.wet.gz")
     assert "damaged: two.warc.wet.gz" in said
     assert "3 originals known" in said
+    run(tmp_path, "common_crawl.py", "kept.jsonl", "one.warc.wet.gz")  # again: there is nothing to add
     kept = [json.loads(line)["text"] for line in (tmp_path / "kept.jsonl").read_text().splitlines()]
     assert kept == [ARTICLE, OTHER, "A third text that nobody has read before."]
 
@@ -93,11 +101,13 @@ def test_a_subscriber_keeps_what_is_new(kafka: Kafka, tmp_path: Path) -> None:
     settings, admin = deployment(kafka, partitions=1)
     topics.create(admin, settings)
     found = neardup.Deduplicator(threads=1)
-    given = [ARTICLE, OTHER, ARTICLE.upper(), {"doc_id": "c", "text": "A third text that nobody has read."}]
-    verdicts = list(found.add_many([*given, neardup.Deletion("c"), neardup.Deletion("1")]))
+    third = "A third text that nobody has read."
+    texts = zip("abcd", (ARTICLE, OTHER, third, ARTICLE.upper()), strict=True)
+    given = [{"doc_id": name, "text": text} for name, text in texts]
+    judged = list(found.add_many([*given, neardup.Deletion("c"), neardup.Deletion("b")]))
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
-    for verdict in verdicts:
-        key, value = neardup.encode_verdict(verdict)
+    for one in judged:
+        key, value = neardup.encode_verdict(one)
         producer.produce(settings.topic_verdicts, value, key)
     assert producer.flush(30) == 0
     arguments = [sys.executable, str(EXAMPLES / "subscriber.py"), kafka.bootstrap, "kept", settings.topic_verdicts]
@@ -110,7 +120,49 @@ def test_a_subscriber_keeps_what_is_new(kafka: Kafka, tmp_path: Path) -> None:
         finally:
             process.send_signal(signal.SIGINT)
     with sqlite3.connect(tmp_path / "kept") as kept:
-        assert kept.execute("SELECT doc_id, url FROM pages").fetchall() == [("0", "urn:neardup:0")]
+        assert kept.execute("SELECT doc_id, url FROM pages").fetchall() == [("a", "urn:neardup:a")]
+
+
+ECJ = Jar(  # javac is in no wheel
+    "org.eclipse.jdt", "ecj", "3.46.0", "d0d43f8e2d7003e5efed612e2cbb5f01870043397d8f1bbe536fd9128f4fcbf7", 3_370_586
+)
+CLIENT = ("kafka-clients-", "lz4-java-", "slf4j-api-", "jackson-")
+
+
+@pytest.fixture(params=["confluent_kafka", "aiokafka", "Java"])
+def subscriber(request: pytest.FixtureRequest, tmp_path: Path) -> list[str | Path]:
+    """The command of each, with nothing but what it names."""
+    if request.param != "Java":
+        return [sys.executable, EXAMPLES / f"subscriber_{request.param}.py"]
+    runtime: Runtime = request.getfixturevalue("broker_runtime")
+    path = os.pathsep.join(str(jar) for jar in runtime.jars if jar.name.startswith(CLIENT))
+    java: list[str | Path] = [runtime.java.executable]
+    [compiler] = jars.fetch(jars=[ECJ])
+    subprocess.run(
+        [*java, "-jar", compiler, "-17", "-cp", path, "-d", tmp_path, EXAMPLES / "Subscriber.java"], check=True
+    )
+    return [*java, "-cp", f"{tmp_path}{os.pathsep}{path}", "Subscriber"]
+
+
+@pytest.mark.kafka
+def test_any_client_reads_the_verdicts(kafka: Kafka, subscriber: list[str | Path]) -> None:
+    """As a worker's producer writes them: compressed, and nothing of a transaction that was aborted."""
+    settings, admin = deployment(kafka, partitions=1)
+    topics.create(admin, settings)
+    producer = Producer(kafka_config.publisher(settings))
+    producer.init_transactions()
+    for first, end in ((0, producer.abort_transaction), (100, producer.commit_transaction)):
+        producer.begin_transaction()
+        for number in range(first, first + 50):
+            producer.produce(settings.topic_verdicts, encode_verdict(verdict(number))[1])
+        end()
+    with subprocess.Popen([*subscriber, kafka.bootstrap, settings.topic_verdicts], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            said = [process.stdout.readline().decode() for _ in range(50)]
+        finally:
+            process.kill()
+    assert said == [f"new {verdict(number).url}\n" for number in range(100, 150)]
 
 
 @pytest.fixture
@@ -139,23 +191,56 @@ class Pages(scrapy.Spider):
 """
 
 
+def crawl(folder: Path, urls: list[str], **options: str) -> str:
+    """Run a spider over some pages, with a program of the examples; return its log."""
+    (folder / "spider.py").write_text(f"{SPIDER}\n    start_urls = {urls}\n")
+    command = [sys.executable, "-m", "scrapy", "runspider", "spider.py", *(f"-s{n}={v}" for n, v in options.items())]
+    environment = os.environ | {"PYTHONPATH": str(EXAMPLES)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False).stderr
+
+
+@pytest.mark.kafka
+def test_a_crawler_leaves_mirrors_alone(kafka: Kafka, tmp_path: Path, site: str) -> None:
+    """A host whose pages are copies of another's; of the other half are copies, too, and it is fetched."""
+    settings, admin = deployment(kafka, partitions=2)
+    topics.create(admin, settings)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for number in range(60):
+        host, other = ("localhost", "127.0.0.1") if number % 2 else ("127.0.0.1", "localhost")
+        answer = copy(number, 1_000, url=f"http://{host}/{number}")
+        assert answer.duplicate_of is not None
+        there = answer.duplicate_of.original._replace(url=f"http://{other}/")
+        answer = answer._replace(duplicate_of=answer.duplicate_of._replace(original=there))
+        if number % 4 == 1:
+            answer = verdict(number, url=answer.url)
+        producer.produce(settings.topic_verdicts, encode_verdict(answer)[1], partition=number % 2)
+    assert producer.flush(30) == 0
+    said = crawl(
+        tmp_path,
+        [site, site.replace("127.0.0.1", "localhost")],
+        DOWNLOADER_MIDDLEWARES=json.dumps({"scrapy_mirrors.MirrorMiddleware": 50}),
+        NEARDUP_BOOTSTRAP=kafka.bootstrap,
+        NEARDUP_TOPIC_VERDICTS=settings.topic_verdicts,
+    )
+    assert "'downloader/exception_type_count/scrapy.exceptions.IgnoreRequest': 1" in said, said
+    assert "'downloader/request_count': 1" in said
+
+
 @pytest.mark.kafka
 def test_scrapy_feeds_the_topic_of_documents(kafka: Kafka, tmp_path: Path, site: str) -> None:
     """A real spider with the pipeline: a page is a message that a worker can read; an item without one goes."""
     settings, admin = deployment(kafka, partitions=1)
     topics.create(admin, settings)
     urls = [f"{site}/0.html", f"{site}/1.html"]
-    (tmp_path / "spider.py").write_text(f"{SPIDER}\n    start_urls = {urls}\n")
-    options = {
-        "ITEM_PIPELINES": json.dumps({"scrapy_pipeline.NeardupPipeline": 800}),
-        "NEARDUP_BOOTSTRAP": kafka.bootstrap,
-        "NEARDUP_TOPIC": settings.topic_documents,
-    }
-    command = [sys.executable, "-m", "scrapy", "runspider", "spider.py", *(f"-s{n}={v}" for n, v in options.items())]
-    environment = os.environ | {"PYTHONPATH": str(EXAMPLES)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert "'item_scraped_count': 2" in done.stderr, done.stderr
-    assert "no document" in done.stderr
+    said = crawl(
+        tmp_path,
+        urls,
+        ITEM_PIPELINES=json.dumps({"scrapy_pipeline.NeardupPipeline": 800}),
+        NEARDUP_BOOTSTRAP=kafka.bootstrap,
+        NEARDUP_TOPIC=settings.topic_documents,
+    )
+    assert "'item_scraped_count': 2" in said, said
+    assert "no document" in said
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "t", "auto.offset.reset": "earliest"})
     consumer.subscribe([settings.topic_documents])
     found: dict[str, str | bytes] = {}

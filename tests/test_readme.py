@@ -59,6 +59,7 @@ def test_sizes_are_those_that_were_measured() -> None:
         f"{found['replica_on_disk_bytes_an_original']:.0f} bytes an original",
         f"{found['index_bytes_an_original']:.0f} bytes an original",
         f"{found['doc_id_table_bytes_an_original']:.0f} bytes an original",
+        f"{found['files_bytes_an_original']:.0f} bytes an original",
         f"{snapshot:.0f} bytes an original",
         f"{found['log_bytes_a_row']:.0f} bytes a row",
         f"{found['replay_s']:.0f} s",
@@ -66,6 +67,17 @@ def test_sizes_are_those_that_were_measured() -> None:
         f"{found['snapshot_s']:.1f} s, {found['snapshot_beside_replay_s']:.1f} s",
         f"{found['capture_ms']:.0f} ms",
     ]
+
+
+def test_accuracy_is_what_was_measured() -> None:
+    """The row of the defaults, as the last kept run of `make bench-accuracy` has it."""
+    found = json.loads((RESULTS / "accuracy.json").read_text())
+    recall, *_ = found["scores"]["all labelled sets"]["neardup, defaults"][2]
+    row = next(line for line in ROOT.splitlines() if line.startswith("| **defaults** |"))
+    assert f"| .{1000 * recall:.0f}, 0 |" in row
+    shares = [found["hard"][kind][1]["neardup, defaults"] for kind in ("product", "job", "figures", "legal")]
+    told = [float(share) for share in row.split("|")[-2].replace(";", ",").split(",")]
+    assert told == [pytest.approx(share, abs=0.002) for share in shares]
 
 
 def test_the_library_example_holds() -> None:

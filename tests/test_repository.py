@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 from tests.conftest import REPOSITORY
 
@@ -30,3 +33,27 @@ def test_importing_the_command_line_is_cheap() -> None:
     )
     printed = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert printed.stdout.strip() == "[]"
+
+
+def test_files_need_no_kafka_client(tmp_path: Path) -> None:
+    """The library and `neardup dedup` work where the Kafka client cannot be loaded."""
+    document = {"url": "https://a.example/", "fetched_at": "2026-01-01T00:00:00Z", "text": "One bridge over one river."}
+    (tmp_path / "documents.jsonl").write_text(json.dumps(document))
+    script = (
+        "import sys; sys.modules['confluent_kafka'] = None; import neardup; from worker.__main__ import main;"
+        "print(neardup.Deduplicator().add('One bridge over one river.').outcome.value, flush=True); main()"
+    )
+    command = [sys.executable, "-c", script, "dedup", "--quiet", "documents.jsonl"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    library, verdict = done.stdout.splitlines()
+    assert (library, json.loads(verdict)["verdict"]) == ("new", "new")
+
+
+def test_every_file_that_contributors_are_sent_to_is_there() -> None:
+    """The table of what to change for what names files below `worker/`, `tests/` or the root."""
+    page = (REPOSITORY / ".github" / "CONTRIBUTING.md").read_text()
+    named = set(re.findall(r"`([\w./]+\.(?:py|md))`", page))
+    roots = REPOSITORY / "worker", REPOSITORY / "tests", REPOSITORY
+    assert len(named) > 30
+    assert {name for name in named if not any((root / name).is_file() for root in roots)} == set()

@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
+from worker.core.pages import PAGE_RULES
 from worker.core.parameters import Parameters
+from worker.devkit.demo import _environment
 from worker.errors import StopError
 from worker.log.retention import Retention
 from worker.settings import Settings
 from worker.settings.connection import KAFKA_OPTIONS_REFUSED
 from worker.settings.field import bounds_of, default_of, unit_of
-from worker.settings.load import env_name, flag_name, load_settings, unread_variables
+from worker.settings.load import env_name, flag_name, load_settings
 from worker.shell.kafka import config as kafka_config
 from worker.shell.messages import VALUE_BYTES_MAX
 from worker.shell.messages.dead_letter import DEAD_LETTER_BYTES_MAX
@@ -124,6 +126,24 @@ def test_flags_win_over_environment_over_file(tmp_path: Path, monkeypatch: pytes
     }  # fmt: skip
 
 
+def test_a_worker_of_the_demo_has_the_settings_that_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Maps, tuples, secrets, paths and switches, by way of its environment."""
+    settings = Settings(
+        sasl_password="*\"real", kafka_options={"linger.ms": "5"}, shingle_widths=(1, 3), mask_numbers=True,
+        ssl_ca_location=Path("a b.pem"), topic_new="fresh", batch_wait_ms=7, security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="PLAIN", sasl_username="u",
+    )  # fmt: skip
+    for name, value in _environment(settings, "w1").items():
+        monkeypatch.setenv(name, value)
+    assert load_settings().settings == settings.model_copy(update={"worker_id": "w1", "log_format": "json"})
+
+
+def test_the_definition_names_no_package() -> None:
+    """A library that makes no text may be upgraded without a new log."""
+    settings = Settings()
+    assert settings.definition.pages == f"{PAGE_RULES}, {settings.text_characters_max} characters"
+
+
 def test_the_environment_may_name_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """NEARDUP_CONFIG stands for --config."""
     config = tmp_path / "neardup.toml"
@@ -165,6 +185,8 @@ def test_kafka_options_that_break_a_promise_are_refused(name: str) -> None:
         ({"call_timeout_s": 10}, "call_timeout_s must exceed transaction_timeout_ms, got 10 s and 10,000 ms"),
         ({"shingle_widths": (2, 1)}, "ascending"),
         ({"shingle_widths": (9,)}, "tokens_min must be at least the largest width"),
+        ({"record_format": 2}, "record_format must be 0 or at least 3, got 2: its records have no sketches"),
+        ({"record_format": 1, "similarity_min": 0}, "must be 0 or at least 2, got 1: its records have no doubts"),
     ],
 )
 def test_settings_that_do_not_agree_are_refused(values: dict[str, Any], says: str) -> None:
@@ -263,12 +285,13 @@ def test_a_map_in_the_environment_is_json(monkeypatch: pytest.MonkeyPatch) -> No
         load_settings()
 
 
-def test_misspelt_variables_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A variable that no setting reads is listed."""
+def test_a_misspelt_variable_is_refused_as_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would else be without effect and without a word."""
     monkeypatch.setenv("NEARDUP_BATCH_WAITS_MS", "1")
-    monkeypatch.setenv("NEARDUP_GROUP", "a")
-    assert "NEARDUP_BATCH_WAITS_MS" in unread_variables()
-    assert "NEARDUP_GROUP" not in unread_variables()
+    with pytest.raises(
+        StopError, match=r"NEARDUP_BATCH_WAITS_MS: there is no setting 'batch_waits_ms': did you mean batch_wait_ms\?"
+    ):
+        load_settings()
 
 
 def _settings(values: dict[str, Any]) -> Settings:

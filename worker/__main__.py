@@ -21,22 +21,35 @@ def main() -> None:
         from worker.cli import app  # noqa: PLC0415  # `python -c 'import worker.__main__'` stays cheap
 
         app()
-    except KeyboardInterrupt:  # before the command line has begun, which takes a second
-        sys.stderr.write("neardup: interrupted\n")
+    except (KeyboardInterrupt, SystemError) as error:  # before the command line has begun, which takes a second
+        if isinstance(error, SystemError) and not isinstance(error.__cause__, KeyboardInterrupt):
+            raise  # else Ctrl-C has come within a call of the Kafka client
+        _end("interrupted")
         sys.exit(INTERRUPTED)
     except NeardupError as error:
-        sys.stderr.write(f"neardup: {error}\n")
+        _end(str(error))
         sys.exit(1)
     except SystemExit as end:
         if end.code == INTERRUPTED:
-            sys.stderr.write("neardup: interrupted\n")
+            _end("interrupted")
         raise
     except OSError as error:
-        if error.errno not in _OF_A_FULL_DISK:
+        if error.errno in _OF_A_FULL_DISK:
+            _end(f"cannot write: {error.strerror}")
+            sys.stdout = None  # what it holds cannot be written at the end either
+        elif not _end("failed", error):
             raise
-        sys.stderr.write(f"neardup: cannot write: {error.strerror}\n")
-        sys.stdout = None  # what it holds cannot be written at the end either
         sys.exit(1)
+    except Exception as error:
+        if not _end("failed", error):
+            raise
+        sys.exit(1)
+
+
+def _end(text: str, error: Exception | None = None) -> bool:
+    from worker.shell.runtime import logging  # noqa: PLC0415  # the same
+
+    return logging.end(text, error)
 
 
 if __name__ == "__main__":

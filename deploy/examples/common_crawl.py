@@ -22,7 +22,7 @@ def main(target: Path, *files: str) -> None:
     with target.open("ab") as kept:
         for record, verdict in zip(records, found.add_many(judged), strict=True):
             counts[verdict.outcome.value] += 1
-            if verdict.outcome is neardup.Outcome.NEW:
+            if verdict.stays:
                 kept.write(record.value + b"\n")
     found.save(state)
     print(f"{counts}, {crawl.tally.damaged} damaged, {len(found):,} originals known")

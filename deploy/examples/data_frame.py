@@ -10,21 +10,17 @@ import sys
 import neardup
 import pandas as pd
 
-frame = pd.read_csv(sys.argv[1]).dropna(subset=["text"])
+frame = pd.read_csv(sys.argv[1])
 found = neardup.Deduplicator()
 
-# %% One verdict a row, in the order of the rows.
-verdicts = list(found.add_many(frame))
-frame["verdict"] = [verdict.outcome.value for verdict in verdicts]
-frame["doc_id"] = [verdict.doc_id for verdict in verdicts]
-frame["original"] = [verdict.duplicate_of and verdict.duplicate_of.original.url for verdict in verdicts]
-frame["similarity"] = [verdict.duplicate_of.similarity if verdict.duplicate_of else None for verdict in verdicts]
+# %% One verdict a row, in the order of the rows; "not-judged" where there is no text.
+frame = frame.join(found.verdicts_frame(frame), lsuffix="_given")  # where a column has the name of one of theirs
 print(frame.groupby("verdict").size())
 
 # %% What to keep, and who copied whom.
-kept = frame[frame.verdict != "duplicate"]
+kept = frame[frame.stays]
 kept.to_csv("kept.csv", index=False)
-print(frame[frame.verdict == "duplicate"][["url", "original", "similarity"]].to_string(index=False))
+print(frame[frame.verdict == "duplicate"][["url", "original_url", "similarity"]].to_string(index=False))
 
 # %% The articles most like one, however far.
 for near in found.nearest(frame.text.iloc[0], count=3):

@@ -26,8 +26,6 @@ from tests.benchmarks.fingerprint.texts import quality_texts, speed_texts
 from tests.benchmarks.machine import RESULTS, machine
 from tests.conftest import REPOSITORY
 
-__all__ = ["main", "trial"]
-
 TRIAL_S_MAX = 300.0
 
 
@@ -52,6 +50,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer texts and passes; nothing is kept")
     parser.add_argument("--contenders", type=lambda text: text.split(","), default=list(CONTENDERS))
     parser.add_argument("--peers-python", default=sys.executable, help="interpreter that has the peers")
+    parser.add_argument("--no-save", action="store_true", help="leave the kept results as they are")
     options = parser.parse_args()
     where = machine()
     folder = Path(os.environ.get("NEARDUP_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
@@ -68,7 +67,7 @@ def main() -> None:
     first_s, later_s = first_fingerprints_s(1 if options.quick else 3)
     text = f"{bars(found, first_s, later_s)}\n{markdown(found)}"
     print(f"\n{text}")
-    if options.quick:
+    if options.quick or options.no_save:
         return
     RESULTS.mkdir(exist_ok=True)
     kept = {"machine": where, "trials": found, "first_start_s": first_s, "later_start_s": later_s}

@@ -3,8 +3,8 @@ The index beside its peers: `make bench-index`.
 
 For each size, distance and kind of fingerprints: documents a second (each is asked for, then held), the share of a call
 that falls to one document (p50, p99), the longest call, bytes each, recall against a scan. Directed search at its
-defaults has trials of its own, and one that counts false matches by chance. Every trial has a process to itself and one
-core. Peers run in an environment of their own; one that cannot be installed there is told as absent.
+defaults has trials of its own, and one that counts the sketches that unrelated documents cost. Every trial has a
+process to itself and one core. Peers run in an environment of their own; one that cannot be installed is absent.
 Written to tests/benchmarks/results: index.json, index.md, index.png.
 """
 
@@ -24,17 +24,16 @@ from tests.benchmarks.index.report import Trial, bars, markdown, plot
 from tests.benchmarks.index.texts import kept_fingerprints
 from tests.benchmarks.machine import RESULTS, machine
 from tests.conftest import REPOSITORY
-
-__all__ = ["main"]
+from worker.core.search import SearchRules
 
 SIZES = (100_000, 1_000_000, 10_000_000)
-DIRECTED_DISTANCE = 12
+DIRECTED_DISTANCE = SearchRules().max_distance
 DISTANCES = (3, 6, 7, DIRECTED_DISTANCE)
-CHANCE_FROM = 10_000_000  # documents: fewer have no false match
+UNRELATED_FROM = 10_000_000  # documents: fewer have no candidate
 DATA = ("random", "texts")
 LOAD_S_MAX = 120.0
 REST_S_MAX = 120.0  # for the rest of a trial
-CHANCE_S_MAX = 1_800.0
+UNRELATED_S_MAX = 1_800.0
 MORE = 100_000  # fingerprints of texts beyond the residents: the new ones that are asked for
 KEPT = REPOSITORY / "out"  # fingerprints of texts, made once
 
@@ -45,11 +44,11 @@ def trials(options: argparse.Namespace) -> Iterator[tuple[str, int, int, str]]:
         for distance in options.distances:
             for data in options.data:
                 for name in options.contenders:
-                    if (name in (DIRECTED, "chance")) != (distance == DIRECTED_DISTANCE):
+                    if (name in (DIRECTED, "unrelated")) != (distance == DIRECTED_DISTANCE):
                         continue  # its distance is no choice but part of the rules
-                    if name in (DIRECTED, "chance") and data != "random":
+                    if name in (DIRECTED, "unrelated") and data != "random":
                         continue
-                    if name == "chance" and size < CHANCE_FROM:
+                    if name == "unrelated" and size < UNRELATED_FROM:
                         continue
                     if name == "growth" and (distance != 3 or data != "random"):
                         continue  # the bar is for these
@@ -63,7 +62,7 @@ def run(name: str, size: int, distance: int, data: str, options: argparse.Namesp
     python = options.peers_python if name in PACKAGES else sys.executable
     source = str(kept_fingerprints(size + MORE, KEPT)) if data == "texts" else data
     command = [python, "-m", "tests.benchmarks.index.trial", name, str(size), str(distance), source]
-    seconds = options.load_s_max + (CHANCE_S_MAX if name == "chance" else REST_S_MAX)
+    seconds = options.load_s_max + (UNRELATED_S_MAX if name == "unrelated" else REST_S_MAX)
     try:
         done = subprocess.run(
             [*command, str(options.load_s_max)],
@@ -105,12 +104,13 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--sizes", type=numbers, default=SIZES)
     parser.add_argument("--distances", type=numbers, default=DISTANCES)
     parser.add_argument("--data", type=names, default=DATA, help="random, texts")
-    parser.add_argument("--contenders", type=names, default=(DIRECTED, *CONTENDERS, "growth", "chance"))
+    parser.add_argument("--contenders", type=names, default=(DIRECTED, *CONTENDERS, "growth", "unrelated"))
     parser.add_argument(
         "--load-s-max", type=float, default=LOAD_S_MAX, help="a contender that loads longer is left out"
     )
     parser.add_argument("--peers-python", default=sys.executable, help="interpreter that has the peers")
     parser.add_argument("--add", action="store_true", help="to the trials that are kept, in their place where repeated")
+    parser.add_argument("--no-save", action="store_true", help="leave the kept results as they are")
     options = parser.parse_args()
     if options.quick:
         options.sizes, options.distances, options.data = SIZES[:1], (DISTANCES[0], DIRECTED_DISTANCE), DATA[:1]
@@ -134,7 +134,7 @@ def main() -> None:
         trial = run(*key, options)
         found[trial.key] = trial
         print(trial, flush=True)
-        if not options.quick:
+        if not (options.quick or options.no_save):
             save(sorted(found.values()), where)
     print(f"\n{markdown(sorted(found.values()))}\n{bars(sorted(found.values()))}")
 

@@ -38,8 +38,6 @@ from tests.core.pages.quality import (
 )
 from worker.core.pages import extract_pages
 
-__all__ = ["main"]
-
 PAGE_BYTES = (10_000, 200_000)
 MEAN_BYTES = 56_000
 SLOW_PAGES = 20  # what a slow contender reads in a round
@@ -156,9 +154,10 @@ def main() -> None:
     """Measure, print, keep."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer pages and rounds; nothing is kept")
+    parser.add_argument("--no-save", action="store_true", help="leave the kept results as they are")
     options = parser.parse_args()
     folder = Path(os.environ.get("NEARDUP_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
-    bodies, strings = reviewed_pages(folder, "benchmark"), reviewed_pages(folder, "strings")
+    bodies, portals, strings = (reviewed_pages(folder, name) for name in ("benchmark", "readability", "strings"))
     if not bodies:
         raise SystemExit(
             f"no reviewed pages at {folder}: set NEARDUP_CORPORA to a folder that has pages/articles.jsonl.gz"
@@ -175,6 +174,7 @@ def main() -> None:
         print(f"quality of {name}", flush=True)
         kept["quality"][name] = {
             "bodies": bodies_quality(bodies[:40] if options.quick else bodies, extract)._asdict(),
+            "portals": bodies_quality(portals[:40] if options.quick else portals, extract)._asdict(),
             "strings": strings_quality(strings[:40] if options.quick else strings, extract)._asdict(),
             "stability": stability(folder, extract, 20 if options.quick else 200),
             "pairs": pairs(folder, extract),
@@ -182,7 +182,7 @@ def main() -> None:
         }
     text = markdown(kept)
     print(f"\n{text}")
-    if options.quick:
+    if options.quick or options.no_save:
         return
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "pages.json").write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n")

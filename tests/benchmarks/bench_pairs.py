@@ -19,8 +19,6 @@ from tests.benchmarks.index.texts import kept_fingerprints
 from tests.benchmarks.machine import RESULTS, machine
 from tests.conftest import REPOSITORY
 
-__all__ = ["main"]
-
 MILLION = 1_000_000
 DISTANCE = 3
 TRIALS = (
@@ -76,6 +74,7 @@ def main() -> None:
     """Measure, print, keep."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a million, random; nothing is kept")
+    parser.add_argument("--no-save", action="store_true", help="leave the kept results as they are")
     options = parser.parse_args()
     where = machine()
     found = []
@@ -84,7 +83,7 @@ def main() -> None:
         print(found[-1], flush=True)
     text = markdown(found)
     print(f"\n{text}")
-    if not options.quick:
+    if not (options.quick or options.no_save):
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / "pairs.json").write_text(json.dumps({"machine": where, "trials": found}, indent=1) + "\n")
         told = ", ".join(f"{name} {value}" for name, value in where.items())

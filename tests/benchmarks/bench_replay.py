@@ -1,7 +1,8 @@
 """
-How long a start takes: the replica from its log, and from a snapshot; what it holds; what a snapshot costs the worker.
+How long a start takes: the replica from its log, and from a snapshot; what it holds, in memory and with a state
+directory; what a snapshot costs the worker.
 
-    python -m tests.benchmarks.bench_replay [--quick] [--rows N] [--folder DIR] [--parts log,replay,restore]
+    python -m tests.benchmarks.bench_replay [--quick] [--rows N] [--folder DIR] [--parts log,replay,disk,restore]
 
 Each part runs in a process of its own, so that its memory is its own. With --folder the log and the snapshot stay there
 for other parts.
@@ -10,12 +11,12 @@ for other parts.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -27,13 +28,16 @@ from tests.benchmarks.replay.log import DEFINITION, RECORD_ROWS, read_log, write
 from worker.log.record import decode
 from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity, capture
+from worker.shell.messages import encode_answers
 from worker.shell.storage.checkpoint import Checkpoint
 
 ROWS, QUICK_ROWS = 10_000_000, 500_000
 REPLAY_BAR_S, RESTORE_BAR_S = 60.0, 10.0  # at 10 M rows
 LOG = LogIdentity("bench", b"bench-replay-log")
-PARTS = ("log", "replay", "restore")
+PARTS = ("log", "replay", "disk", "restore")
 _MIB = 1 << 20
+_PAGEOUT = 21  # of madvise, on Linux
+COLD_RECORDS = 20
 
 Figures = dict[str, float]
 
@@ -46,6 +50,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--child", choices=PARTS, help=argparse.SUPPRESS)
+    parser.add_argument("--no-save", action="store_true", help="leave the kept results as they are")
     options = parser.parse_args()
     rows = options.rows or (QUICK_ROWS if options.quick else ROWS)
     if options.child:
@@ -63,7 +68,7 @@ def main() -> None:
             figures |= _in_a_child(part, folder, rows)
     table = _table(figures, rows)
     print(table)
-    if options.quick:
+    if options.quick or options.no_save:
         return
     RESULTS.mkdir(exist_ok=True)
     kept.write_text(json.dumps({"machine": where, "figures": figures}, indent=1) + "\n")
@@ -87,60 +92,103 @@ def _log(folder: Path, rows: int) -> Figures:
 
 
 def _replay(folder: Path, rows: int) -> Figures:
-    """From the log; then a snapshot is taken and written while the last tenth of the log comes in."""
+    """From the log, in memory."""
     replica = Replica(DEFINITION)
     replica.warm_up()
     base = _memory("RssAnon")
-    before = rows // RECORD_ROWS * 9 // 10
+    started = time.perf_counter()
+    times_s = _apply(replica, enumerate(read_log(folder / "log")))
+    seconds = time.perf_counter() - started
+    held = replica.judge.held
+    return {
+        "documents": replica.documents,
+        "replay_s": seconds,
+        "replay_record_p99_ms": sorted(times_s)[len(times_s) * 99 // 100] * 1_000,
+        "replay_worst_record_ms": max(times_s) * 1_000,
+        "replay_worst_record_at": times_s.index(max(times_s)) / len(times_s),
+        "replay_peak_mb": _memory("VmHWM") / _MIB,
+        "replica_bytes_an_original": (_memory("RssAnon") - base) / replica.documents,
+        "index_bytes_an_original": (held.index.nbytes + held.short.nbytes) / replica.documents,
+        "doc_id_table_bytes_an_original": held.names.nbytes / replica.documents,
+    }
+
+
+def _disk(folder: Path, rows: int) -> Figures:
+    """
+    With a state directory; a snapshot is taken and written while the last tenth of the log comes in.
+
+    The last records are judged and answered with what lies on disk in memory, and the very last with none of it.
+    """
+    now_s = 0.0
+    checkpoint = Checkpoint(folder / "state", DEFINITION, LOG, "bench", 1.0, clock=lambda: now_s)
+    replica = checkpoint.restore()
+    assert replica.next_offset == 0, f"remove {folder / 'state'}: it has a snapshot of another run"
+    replica.warm_up()
+    base = _memory("RssAnon")
     records = enumerate(read_log(folder / "log"))
     started = time.perf_counter()
-    times_s = _apply(replica, islice(records, before))
-    now_s = 0.0
-    checkpoint = Checkpoint(folder / "state", DEFINITION, LOG, "bench", 1.0, clock=lambda: now_s, on_disk_from=1)
+    _apply(replica, islice(records, rows // RECORD_ROWS * 9 // 10))
     now_s = 2.0
     paused_s = time.perf_counter()
     checkpoint.tick(replica)  # in a thread, as a worker does
     paused_s = time.perf_counter() - paused_s
     writing_s = time.perf_counter()
-    beside_s = _apply(replica, records, lambda: checkpoint.is_writing)
+    last = rows // RECORD_ROWS - replica.next_offset - 2 * COLD_RECORDS
+    beside_s = _apply(replica, islice(records, last), lambda: checkpoint.is_writing)
     seconds = time.perf_counter() - started
-    held = replica.judge.held
-    peak = _memory("VmHWM")
     assert checkpoint.join(600)
     writing_s = time.perf_counter() - writing_s
+    anonymous = _memory("RssAnon") - base
+    warm_us = _answer(replica, islice(records, COLD_RECORDS))
+    _evict(folder / "state")
+    cold_us = _answer(replica, records)
     snapshot = capture(replica, LOG)
     written_s = time.perf_counter()
     assert checkpoint.write(snapshot)
-    written_s = time.perf_counter() - written_s
-    snapshot_bytes = snapshot.nbytes
-    del snapshot  # it refers to the memory that is to be free
-    documents = replica.documents
-    in_memory = _memory("RssAnon") - base
-    mapped_s = time.perf_counter()
-    checkpoint.tick(replica)
-    mapped_s = time.perf_counter() - mapped_s
-    for thread in threading.enumerate():
-        if thread.name == "free":
-            thread.join()
     return {
-        "documents": documents,
-        "replay_s": seconds,
-        "replay_record_p99_ms": sorted(times_s)[len(times_s) * 99 // 100] * 1_000,
-        "replay_worst_record_ms": max(times_s) * 1_000,
-        "replay_worst_record_at": times_s.index(max(times_s)) / before,
-        "replay_peak_mb": peak / _MIB,
-        "replica_bytes_an_original": in_memory / documents,
-        "replica_on_disk_bytes_an_original": (_memory("RssAnon") - base) / documents,
-        "mapping_ms": mapped_s * 1_000,
-        "index_bytes_an_original": (held.index.nbytes + held.short.nbytes) / documents,
-        "doc_id_table_bytes_an_original": held.names.nbytes / documents,
-        "texts_bytes_an_original": held.originals.nbytes / documents,
+        "answered_warm_us_a_row": warm_us,
+        "answered_cold_us_a_row": cold_us,
+        "replay_on_disk_s": seconds,
+        "replica_on_disk_bytes_an_original": anonymous / replica.documents,
+        "files_bytes_an_original": _unnamed(folder / "state") / replica.documents,
         "capture_ms": paused_s * 1_000,
         "worst_record_beside_snapshot_ms": max(beside_s, default=0.0) * 1_000,
         "snapshot_beside_replay_s": writing_s,
-        "snapshot_s": written_s,
-        "snapshot_mb": snapshot_bytes / _MIB,
+        "snapshot_s": time.perf_counter() - written_s,
+        "snapshot_mb": snapshot.nbytes / _MIB,
     }
+
+
+def _answer(replica: Replica, records: Iterable[tuple[int, bytes]]) -> float:
+    """Judge records and write their verdicts; return the microseconds that a row took."""
+    rows, started = 0, time.perf_counter()
+    for offset, data in records:
+        record = decode(data)
+        replica.apply(record, offset, offset, keep=True)
+        for section in record.spans:
+            offsets = range(section.first, section.stop)
+            rows += len(replica.written(section.source, offsets, "documents", encode_answers))
+    return (time.perf_counter() - started) / rows * 1e6
+
+
+def _evict(folder: Path) -> None:
+    """Take what is mapped of a folder's files out of memory."""
+    os.sync()
+    libc = ctypes.CDLL(None, use_errno=True)
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        if str(folder.resolve()) in line:
+            first, stop = (int(edge, 16) for edge in line.split()[0].split("-"))
+            assert not libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(stop - first), _PAGEOUT)
+
+
+def _unnamed(folder: Path) -> int:
+    """Return what the files without a name that this process has in a folder take of its disk."""
+    files = {file.stat().st_ino: file for file in Path("/proc/self/fd").iterdir() if file.exists()}
+    return sum(
+        file.stat().st_blocks * 512
+        for file in files.values()
+        if (name := str(file.readlink())).startswith(str(folder.resolve())) and name.endswith("(deleted)")
+    )
 
 
 def _apply(
@@ -185,7 +233,7 @@ def _memory(name: str = "VmRSS") -> int:
     return next(int(line.split()[1]) * 1_024 for line in lines if line.startswith(name))
 
 
-_RUN = {"log": _log, "replay": _replay, "restore": _restore}
+_RUN = {"log": _log, "replay": _replay, "disk": _disk, "restore": _restore}
 _ROWS: tuple[tuple[str, str, str, float | None], ...] = (
     ("documents", "originals among the rows", "", None),
     ("replay_s", "start from the log", "s", REPLAY_BAR_S),
@@ -193,10 +241,13 @@ _ROWS: tuple[tuple[str, str, str, float | None], ...] = (
     ("replay_worst_record_ms", "the longest one", "ms", None),
     ("replay_peak_mb", "peak memory", "MiB", None),
     ("replica_bytes_an_original", "memory of the replica", "bytes an original", None),
-    ("replica_on_disk_bytes_an_original", "memory once a snapshot of nine tenths is mapped", "bytes an original", None),
+    ("replay_on_disk_s", "the same with a state directory", "s", None),
+    ("replica_on_disk_bytes_an_original", "memory of the replica", "bytes an original", None),
+    ("answered_warm_us_a_row", "judged and answered", "µs a row", None),
+    ("answered_cold_us_a_row", "the same when none of the disk is in memory", "µs a row", None),
+    ("files_bytes_an_original", "of the disk, beside snapshots", "bytes an original", None),
     ("index_bytes_an_original", "of both the index", "bytes an original", None),
     ("doc_id_table_bytes_an_original", "of both the table of doc_ids", "bytes an original", None),
-    ("texts_bytes_an_original", "doc_id, URL and time, in memory", "bytes an original", None),
     ("restore_cold_s", "start from a snapshot that is not in memory", "s", RESTORE_BAR_S),
     ("restore_warm_s", "start from a snapshot that is", "s", RESTORE_BAR_S),
     ("restore_peak_mb", "peak memory", "MiB", None),
@@ -205,7 +256,6 @@ _ROWS: tuple[tuple[str, str, str, float | None], ...] = (
     ("snapshot_s", "writing it", "s", None),
     ("snapshot_beside_replay_s", "writing one while records are applied", "s", None),
     ("capture_ms", "pause to take it", "ms", None),
-    ("mapping_ms", "pause to map it", "ms", None),
     ("worst_record_beside_snapshot_ms", "longest record while it is written", "ms", None),
 )
 

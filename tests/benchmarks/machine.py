@@ -8,8 +8,6 @@ import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
-__all__ = ["RESULTS", "machine"]
-
 RESULTS = Path(__file__).parent / "results"
 
 

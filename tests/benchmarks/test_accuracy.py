@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.benchmarks.accuracy.hard import merged, templates
 from tests.benchmarks.accuracy.pairs import Sample, crawl_samples
 from tests.benchmarks.accuracy.report import table
 from tests.benchmarks.bench_accuracy import OURS, ours
 from worker.cli.corpus import Corpus
 from worker.core.evaluation import Pairs, groups, score
+from worker.devkit.sample.language import LANGUAGES, TEMPLATES
 from worker.settings import Settings
 
 PROSE = "the bridge over the river was built by two brothers who had learned their trade in the mountains of the north"
@@ -32,3 +36,25 @@ def test_copies_of_a_crawl_come_after_their_originals() -> None:
     assert 20 < pairs.same.sum() < len(pairs.same)
     assert (pairs.first[pairs.same] < pairs.second[pairs.same]).all()
     assert set(pairs.kinds[pairs.same.sum() :]) == {"unrelated"}
+
+
+@given(st.integers(1, 9), st.lists(st.booleans(), min_size=36, max_size=36))
+def test_a_stream_calls_duplicate_what_is_like_an_original(count: int, found: list[bool]) -> None:
+    """A page is one exactly when an earlier page that is none was found to be like it."""
+    rows = [(one, other) for other in range(count) for one in range(other)]
+    first, second = (np.array([row[side] for row in rows], np.int64) for side in (0, 1))
+    alike = dict(zip(rows, found, strict=False))
+    pairs = Pairs(first, second, np.zeros(len(rows), np.bool_), [""] * len(rows))
+    duplicate = merged(pairs, np.array([alike[row] for row in rows], np.bool_), count)
+    for page in range(count):
+        assert duplicate[page] == any(alike[one, page] and not duplicate[one] for one in range(page))
+
+
+def test_pages_of_templates_are_streams_side_by_side() -> None:
+    """Every two pages of a stream are a pair, in the order that `merged` wants, and none of two streams are."""
+    stream = templates(pages=3)
+    firsts, seconds = stream.pairs.first, stream.pairs.second
+    assert len(stream.corpus.texts) == 3 * len(TEMPLATES) * len(LANGUAGES) == len(firsts)
+    assert (firsts // 3 == seconds // 3).all()
+    assert (firsts < seconds).all() and (np.diff(seconds) >= 0).all()
+    assert not any("<" in text or "{" in text for text in stream.corpus.texts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.benchmarks.bench_fingerprint import trial
 from tests.benchmarks.fingerprint.contenders import CONTENDERS, PACKAGES, Contender
 from tests.benchmarks.fingerprint.report import bars, markdown
 from tests.benchmarks.fingerprint.texts import CHANGES, quality_texts, speed_texts
+from tests.conftest import REPOSITORY
 
 
 class Numbers(Contender):
@@ -74,3 +76,11 @@ def test_an_absent_peer_is_told(tmp_path: Path) -> None:
 def test_every_contender_is_ours_or_has_a_package() -> None:
     """So that its version can be told."""
     assert set(CONTENDERS) - set(PACKAGES) == {"neardup", "neardup, one a call"}
+
+
+@pytest.mark.parametrize("name", [path.stem for path in sorted(Path(__file__).parent.glob("bench_*.py"))])
+def test_every_benchmark_can_leave_what_is_kept(name: str) -> None:
+    """A run on another machine must not write over figures by accident."""
+    command = [sys.executable, "-m", f"tests.benchmarks.{name}", "--help"]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert "--no-save" in done.stdout

@@ -41,8 +41,8 @@ def test_a_directed_trial_has_all_figures_and_finds_the_copies() -> None:
     found = directed_trial("neardup directed", 3_000, 60.0)
     assert found["recall"] > 0.95
     assert {"new_per_s", "new_p99_us", "new_worst_ms", "near_per_s", "bytes_each", "layout"} <= set(found)
-    by_chance = directed_trial("chance", 2_000, 60.0)
-    assert by_chance["false_matches"] == 0 < by_chance["false_matches_expected"] < 1e-5
+    unrelated = directed_trial("unrelated", 5_000, 60.0)
+    assert unrelated["false_matches"] == 0 <= unrelated["sketches_per_query_at_the_end"] < 0.01
 
 
 def test_bars_are_held_against_their_figures() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.benchmarks.accuracy import report as accuracy
 from tests.benchmarks.fingerprint import report as fingerprint
 from tests.benchmarks.index import report as index
 from tests.benchmarks.machine import RESULTS
@@ -24,6 +25,7 @@ def kept(name: str) -> Any:
 
 
 PLOTS: dict[str, Callable[[Path], object]] = {
+    "accuracy": lambda path: accuracy.plot_edits(kept("accuracy")["parts"], path),
     "fingerprint": lambda path: fingerprint.plot(kept("fingerprint")["trials"], path),
     "index": lambda path: index.plot([index.Trial(**one) for one in kept("index")["trials"]], path),
     "pages": lambda path: pages.plot(kept("pages"), path),

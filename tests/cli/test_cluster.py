@@ -25,7 +25,7 @@ def test_a_command_does_not_wait_long_and_says_so_at_once(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "in.jsonl").write_text("{}\n")
     given = {"demo": ["--documents", "10"]}.get(command) or ON_A_CLUSTER.get(command, [])
-    files = {"file": tmp_path / "in.jsonl", "page": tmp_path / "page"}
+    files = {"file": tmp_path / "in.jsonl", "page": tmp_path / "page", "topic": "t"}
     arguments = [*command.split(), *(argument.format(**files) for argument in given)]
     result = CliRunner().invoke(app, arguments, env={"FORCE_COLOR": "1"})
     assert isinstance(result.exception, StopError)

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 from typer.testing import CliRunner
 
@@ -20,7 +21,7 @@ from tests.oracle import Oracle, said
 from worker.cli import app
 from worker.core.document import derive_doc_id
 from worker.errors import StopError
-from worker.log.record import Source
+from worker.log.rows import Source
 from worker.settings import Settings
 from worker.shell.files.engine import file_engine
 from worker.shell.storage.memory_log import MemoryLog
@@ -253,7 +254,7 @@ def test_nothing_judged_is_a_failure(tmp_path: Path, content: bytes, command: st
 
 def test_error_rows_name_file_line_and_doc_id(tmp_path: Path) -> None:
     """Where to look, in JSON Lines and in an archive; and the document, where its name can be read."""
-    answers, _ = dedup(tmp_path, lines(page(1, text=ARTICLE), page(2), {"text": ARTICLE}))
+    answers, _ = dedup(tmp_path, lines(page(1, text=ARTICLE), page(2), page(3, text=ARTICLE, fetched_at="yesterday")))
     file = str(tmp_path / "in.jsonl")
     first = lines(page(1, text=ARTICLE))
     assert [answer.get("input") for answer in answers] == [
@@ -262,3 +263,37 @@ def test_error_rows_name_file_line_and_doc_id(tmp_path: Path) -> None:
         {"file": file, "line": 3, "offset": len(first + lines(page(2)))},
     ]
     assert [answer["doc_id"] for answer in answers[1:]] == [derive_doc_id("https://example.org/2", FETCHED_MS), None]
+
+
+def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
+    """Before anything is judged; of JSON Lines, where each line has fields of its own, a line is damaged."""
+    rows = {"name": ["a", "b"], "content": [ARTICLE, ARTICLE]}
+    pandas.DataFrame(rows).to_csv(tmp_path / "in.csv", index=False)
+    pandas.DataFrame(rows).to_parquet(tmp_path / "in.parquet")
+    pandas.DataFrame(rows).to_json(tmp_path / "in.jsonl", orient="records", lines=True)
+
+    def said(name: str, *options: str) -> str:
+        result = CliRunner().invoke(app, ["dedup", str(tmp_path / name), *options])
+        return f"{result.stderr}{result.exception or ''}"
+
+    for name in ("in.csv", "in.parquet"):
+        assert "has no column 'text', there are name, content" in said(name, "--text-column", "text")
+        assert "has no column 'id', there are name, content" in said(
+            name, "--id-column", "id", "--text-column", "content"
+        )
+        assert "has no column text, html or body_base64, there are name, content: --text-column names one" in said(name)
+        assert "1 duplicate, 1 new" in said(name, "--text-column", "content")
+    assert "line 1: no field 'text', there are name, content" in said("in.jsonl", "--text-column", "text")
+    assert "1 duplicate, 1 new" in said("in.jsonl", "--text-column", "content")
+
+
+def test_ids_that_are_none_are_told_of(tmp_path: Path) -> None:
+    """A column of seven values for many texts: each takes the place of the one before, and copies are not found."""
+    texts = [" ".join(random_words(random.Random(number), 60)) for number in range(40)]
+    given = [{"id": str(number % 7), "text": text} for number, text in enumerate(texts)]
+    source = tmp_path / "in.jsonl"
+    source.write_text(lines(*given))
+    said = CliRunner().invoke(app, ["dedup", str(source), "--id-column", "id", "--output", "/dev/null"]).stderr
+    [count] = re.findall(r"(\d+) documents have the doc_id of an earlier one, and another text: each took", said)
+    assert int(count) == 33 and "name another --id-column" in said
+    assert "doc_id of an earlier" not in CliRunner().invoke(app, ["dedup", str(source), "--output", "/dev/null"]).stderr

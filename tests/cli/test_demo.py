@@ -57,7 +57,7 @@ def number(name: str, summary: str) -> int:
 
 
 def test_the_demo_answers_every_document_once(tmp_path: Path, broker_runtime: Runtime) -> None:
-    """Exit code 0, nothing unanswered or repeated, no false pair, duplicates found across workers."""
+    """Exit code 0, nothing unanswered or repeated, no false pair or merged template, duplicates across workers."""
     process = start(tmp_path / "demo", "--rate", "0")
     summary, _ = process.communicate(timeout=EVENTUALLY_S)
     assert process.returncode == 0, summary
@@ -68,6 +68,9 @@ def test_the_demo_answers_every_document_once(tmp_path: Path, broker_runtime: Ru
     found, missed, false = map(int, re.findall(r"(\d+) (?:found|missed|false)", summary.replace(",", ""))[-3:])
     assert false == 0
     assert found > missed
+    merged = dict(re.findall(r"(\w+) (\d+) of \d+", summary[summary.index("pages of a template merged") :]))
+    assert {kind for kind, count in merged.items() if count != "0"} <= {"legal"}  # legal notices are borderline
+    assert len(merged) == 6
     assert re.search(r"^(new|duplicate) .*http", summary, re.MULTILINE)  # the last rows stay
     assert len(re.findall(r"bits? of 64 differ", summary)) == 3
     crawl = tmp_path / "demo" / "crawl.warc.gz"

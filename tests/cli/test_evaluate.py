@@ -57,8 +57,25 @@ def test_json_holds_the_same(labelled: list[str]) -> None:
     assert told["scores"]["edits"]["recall"]["value"] == 1
     assert told["scores"]["all"]["recall"]["value"] == told["scores"]["all"]["f1"]["value"] - 1 / 6 == 0.5
     assert sum(told["distances"]["same"]) == sum(told["distances"]["other"]) == 2
+    assert told["hard_negatives"] == {"topics": {"pairs": 2, "found": 0, "merged": 0}}
     assert told["stream"] == {"documents": 5, "true": 1, "grey": 0, "false": 0}
     assert [(one["first"], one["second"]) for one in told["wrong"]] == [("original", "other")]
+
+
+def test_hard_negatives_are_told_by_kind(labelled: list[str]) -> None:
+    """Of pairs called other, those found, and those that a stream makes one, even by a third document."""
+    documents = Path(labelled[0])
+    third = {"doc_id": "third", "url": "http://a/third", "fetched_at": "2026-01-01T00:00:00Z"}
+    documents.write_text(documents.read_text() + json.dumps(third | {"text": ORIGINAL.replace("sold", "left")}) + "\n")
+    Path(labelled[1]).write_text(
+        "original\tcopy\t0\tother bridge\nthird\tcopy\t0\tby a third\noriginal\tother\t0\tby far"
+    )
+    told = json.loads(CliRunner().invoke(app, ["evaluate", *labelled, "--json"]).stdout)["hard_negatives"]
+    assert told["other bridge"] == {"pairs": 1, "found": 1, "merged": 1}
+    assert told["by a third"]["merged"] == 1
+    assert told["by far"] == {"pairs": 1, "found": 0, "merged": 0}
+    shown = CliRunner().invoke(app, ["evaluate", *labelled]).output
+    assert "not the same, by kind" in shown
 
 
 def test_a_plot_is_written_or_refused(labelled: list[str], tmp_path: Path) -> None:

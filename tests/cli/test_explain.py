@@ -58,7 +58,7 @@ def test_a_duplicate_is_explained_with_its_original(judged: list[str]) -> None:
     result = CliRunner().invoke(app, ["explain", "b", *judged])
     assert result.exit_code == 0, result.output
     distance = (Fingerprinter().one(TEXT) ^ Fingerprinter().one(EDITED)).bit_count()
-    assert f"{distance} of 64 bits differ (at most 12). Second look 0." in result.output
+    assert f"{distance} of 64 bits differ (at most 15). Similarity 0." in result.output
     assert sum(line.count("x") for line in result.output.splitlines() if line.startswith("differ")) == distance
     assert "lead from B to A: block" in result.output and result.output.count("\ndoubts ") >= 2
     assert "[-two brothers-] {+three sisters+}" in result.output
@@ -73,7 +73,7 @@ def test_a_new_document_is_explained_with_its_nearest(judged: list[str]) -> None
     """And the first of all has none before it."""
     found = json.loads(CliRunner().invoke(app, ["explain", "c", *judged, "--json"]).stdout)
     assert found["other"]["doc_id"] == "a" and found["originals"] == 1
-    assert found["why"].startswith("Nothing before it is near enough (directed, distance 12")
+    assert found["why"].startswith("Nothing before it is near enough (directed, distance 15")
     assert found["comparison"]["distance"] == (Fingerprinter().one(OTHER) ^ Fingerprinter().one(TEXT)).bit_count()
     assert "No original was before it." in CliRunner().invoke(app, ["explain", "a", *judged]).output
 

@@ -6,9 +6,11 @@ import gzip
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner, Result
 
 from worker.cli import app
+from worker.devkit.sample.language import TEMPLATES
 from worker.devkit.sample_crawl import truth_path, write_sample_crawl
 
 NUMBERS = [0, 7, 63, 2**64 - 1, 2**64 - 2, 0, 1 << 40]
@@ -81,7 +83,7 @@ def test_documents_are_fingerprinted_first(tmp_path: Path) -> None:
 
 
 def test_an_archive_is_compared_by_derived_ids(tmp_path: Path) -> None:
-    """The copies of the sample crawl are found, by the doc_ids of its truth."""
+    """The copies of the sample crawl are found, by the doc_ids of its truth; distance joins pages of a template."""
     archive = tmp_path / "crawl.warc.gz"
     write_sample_crawl(archive, 120, 1)
     truth = {row["doc_id"]: row for row in map(json.loads, truth_path(archive).read_text().splitlines())}
@@ -89,7 +91,8 @@ def test_an_archive_is_compared_by_derived_ids(tmp_path: Path) -> None:
     clusters = [json.loads(line) for line in result.stdout.splitlines()]
     assert len(clusters) > 3
     for cluster in clusters:
-        assert len({truth[doc_id]["group"] for doc_id in cluster}) == 1
+        rows = [truth[doc_id] for doc_id in cluster]
+        assert len({row["relation" if row["relation"] in TEMPLATES else "group"] for row in rows}) == 1
 
 
 def test_a_line_that_is_no_fingerprint_is_named() -> None:
@@ -116,8 +119,12 @@ def test_two_inputs_are_refused(tmp_path: Path) -> None:
         assert result.exit_code == 2 and "name one of them" in result.output
 
 
-def test_blocks_within_the_distance_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("blocks", "reason"), [("3", "no block would be left"), ("64", "41664 tables"), ("9999", "each block needs a bit")]
+)
+def test_blocks_that_make_no_tables_are_refused(blocks: str, reason: str) -> None:
     """Exit code 2, both values, the reason."""
-    result = run("find-all", "1\n", "--blocks", "3")
+    result = run("find-all", "1\n", "--blocks", blocks)
     assert result.exit_code == 2
-    assert "--blocks 3 --distance 3" in result.output
+    said = " ".join(result.output.replace("│", "").split())
+    assert f"--blocks {blocks} --distance 3" in said and reason in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.conftest import Kafka
 from tests.report.made import copy, verdict
 from worker.cli import app, options
 from worker.settings import Settings
+from worker.settings.connection import TOPICS
 from worker.settings.load import Loaded, env_name, load_settings
 from worker.shell.messages import encode_verdict
 
@@ -35,6 +37,7 @@ ON_FILES = {
 ON_A_CLUSTER = {  # in the order in which they can run
     "topics create": [],
     "topics check": [],
+    "topics alter": ["{topic}", "retention.ms=-1"],
     "feed": ["{file}"],
     "verdicts": [],
     "dead-letters": [],
@@ -81,7 +84,9 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
         return found
 
     def invoke(name: str, arguments: list[str]) -> set[str]:
-        given = [argument.format(file=file, pairs=pairs, page=tmp_path / "page") for argument in arguments]
+        files = {"file": file, "pairs": pairs, "page": tmp_path / "page"}
+        topic = os.environ.get(env_name("topic_verdicts"))
+        given = [argument.format(**files, topic=topic) for argument in arguments]
         result = CliRunner().invoke(app, [*name.split(), *given])
         assert result.exit_code == 0, (result.output, result.exception)
         return read & set(Settings.model_fields)
@@ -112,7 +117,7 @@ def test_no_command_on_a_cluster_offers_a_setting_that_it_does_not_use(
     kafka: Kafka, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One after the other, on topics of their own."""
-    names = {name: f"{name}-{uuid.uuid4().hex}" for name in (*options.TOPICS, "group")}
+    names = {name: f"{name}-{uuid.uuid4().hex}" for name in (*TOPICS, "group")}
     for name, value in {**names, "bootstrap": kafka.bootstrap}.items():
         monkeypatch.setenv(env_name(name), value)
     for name, arguments in ON_A_CLUSTER.items():

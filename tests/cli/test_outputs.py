@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+import json
+import os
+import pty
+import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
+import pandas
 import pytest
 from typer.testing import CliRunner
 
 from tests.cli.test_dedup import ARTICLE, lines, page
+from tests.cli.test_dedup_keep import unpacked
 from tests.conftest import EVENTUALLY_S
+from tests.shell.test_deduplicator import OTHER
+from tests.shell.test_outputs import names_of
 from worker.__main__ import main
 from worker.cli import app
 from worker.errors import StopError
+from worker.shell.files.archives import Record
+from worker.shell.files.keeping import Output
 
 
 @pytest.mark.parametrize(
@@ -40,6 +54,74 @@ def test_no_command_writes_over_its_input(tmp_path: Path, command: list[str]) ->
     assert same.read_text() == content and list(tmp_path.iterdir()) == [same]
 
 
+ROLES: dict[str, tuple[str, ...]] = {  # {a} and {b} are one place
+    "input and output": ("{a}", "--output", "{b}"),
+    "input and kept": ("{a}", "--keep", "new", "--output", "{b}"),
+    "input and duplicates": ("{other}", "{a}", "--keep", "new", "--output", "{none}", "--duplicates", "{b}"),
+    "output and duplicates": ("{other}", "--keep", "new", "--output", "{a}", "--duplicates", "{b}"),
+    "output in the state": ("{other}", "--output", "{b}", "--state", "{state}"),
+    "duplicates in the state": (
+        "{other}",
+        "--keep",
+        "new",
+        "--output",
+        "{none}",
+        "--duplicates",
+        "{b}",
+        "--state",
+        "{state}",
+    ),
+}
+
+
+@pytest.mark.parametrize(("a", "b"), [("link", "URL"), ("hard link", "in a linked folder")])
+@pytest.mark.parametrize("role", ROLES)
+def test_no_two_roles_are_one_place(tmp_path: Path, role: str, a: str, b: str) -> None:
+    """Refused before anything is opened, and everything is as it was; `check_places` knows more names."""
+    place, other = tmp_path / "folder" / "place.jsonl", tmp_path / "other.jsonl"
+    place.parent.mkdir()
+    for path in (place, other):
+        path.write_text(lines(*(page(number, text=f"{ARTICLE} {number % 2}") for number in range(4))))
+    names = names_of(place)
+    before = {path: path.read_bytes() if path.is_file() else b"" for path in tmp_path.rglob("*")}
+    given = {"a": names[a], "b": names[b], "other": other, "none": tmp_path / "none", "state": tmp_path / "folder"}
+    result = CliRunner().invoke(app, ["dedup", *(part.format(**given) for part in ROLES[role])])
+    assert isinstance(result.exception, StopError), result.output
+    assert re.search("is an input and the output|are one place|lies in", str(result.exception))
+    assert {path: path.read_bytes() if path.is_file() else b"" for path in tmp_path.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ("place --output - >> place", "- is an input and the output"),
+        ("- --output place < place", "place is an input and the output"),
+        ("other --keep new --output - --duplicates - >> place", "- and - are one place"),
+        ("other --keep new --output - --duplicates /dev/stdout | cat", "- and /dev/stdout are one place"),
+        ("other --keep new --output place --duplicates - >> place", "place and - are one place"),
+    ],
+)
+def test_standard_streams_are_places(tmp_path: Path, arguments: str, text: str) -> None:
+    """What the shell has sent them to is read, and written, too."""
+    for name in ("place", "other"):
+        (tmp_path / name).write_text(lines(page(1, text=ARTICLE)))
+    command = f"{shlex.quote(sys.executable)} -m worker dedup {arguments}"
+    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert f"neardup: {text}" in done.stderr
+    assert (tmp_path / "place").read_text() == lines(page(1, text=ARTICLE))
+
+
+def test_outputs_that_destroy_nothing_are_written(tmp_path: Path) -> None:
+    """A device twice, and a place beside the input whose name begins as the input's does."""
+    source = tmp_path / "in.jsonl"
+    source.write_text(lines(page(1, text=ARTICLE), page(2, text=ARTICLE)))
+    for output, duplicates in (("/dev/null", "/dev/null"), (f"{source}.kept", f"file://{source}.others")):
+        command = ["dedup", str(source), "--keep", "new", "--output", output, "--duplicates", duplicates]
+        result = CliRunner().invoke(app, [*command, "--state", str(tmp_path / "in")])
+        assert result.exit_code == 0, result.output
+    assert {path.name for path in tmp_path.iterdir()} == {"in", "in.jsonl", "in.jsonl.kept", "in.jsonl.others"}
+
+
 def _until_written(process: subprocess.Popen[bytes], folder: Path, parts: int) -> None:
     deadline = time.monotonic() + EVENTUALLY_S
     while sum(path.stat().st_size > 0 for path in folder.glob("*.part")) < parts:
@@ -47,13 +129,14 @@ def _until_written(process: subprocess.Popen[bytes], folder: Path, parts: int) -
         time.sleep(0.05)
 
 
-def test_an_interrupt_at_the_start_is_no_traceback(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemError])
+def test_an_interrupt_is_no_traceback(
+    error: type[BaseException], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A second goes by before the command line has begun, and can see to it."""
+    """A second goes by before the command line has begun, and sees to it, but not within a call of the Kafka client."""
 
     def interrupted() -> None:
-        raise KeyboardInterrupt
+        raise error from KeyboardInterrupt()
 
     monkeypatch.setattr("worker.cli.app", interrupted)
     with pytest.raises(SystemExit) as end:
@@ -98,3 +181,83 @@ def test_an_interrupted_sample_crawl_leaves_no_half_of_a_file(tmp_path: Path) ->
         _until_written(process, tmp_path, 2)
         _interrupt(process)
     assert list(tmp_path.iterdir()) == []
+
+
+ROWS = [
+    {"doc_id": name, "text": text} for name, text in zip("abcd", [ARTICLE, ARTICLE.upper(), "", OTHER], strict=True)
+]
+
+
+def test_verdicts_are_what_their_outputs_name_says(tmp_path: Path) -> None:
+    """Lines, CSV and Parquet say the same, compressed or not; what is none of them is refused, and nothing is made."""
+    source = tmp_path / "in.jsonl"
+    source.write_text(lines(*ROWS) + '{"doc_id": "e", "url": "https://example.org/e"}\n')
+
+    def judged(name: str) -> pandas.DataFrame:
+        result = CliRunner().invoke(app, ["dedup", str(source), "--output", str(tmp_path / name)])
+        assert result.exit_code == 0, result.output
+        read = pandas.read_parquet if ".parquet" in name else partial(pandas.read_csv, dtype_backend="numpy_nullable")
+        return read(tmp_path / name)
+
+    for name in ("out.csv", "out.csv.gz", "out.csv.zst", "out.parquet"):
+        found = judged(name)
+        assert found.doc_id.tolist()[:4] == ["a", "b", "c", "d"]
+        assert found.verdict.tolist() == ["new", "duplicate", "skipped", "new", "not-judged"]
+        assert (found.duplicate_of[1], found.similarity[1], found.reason[4]) == ("a", 1.0, "missing-field")
+    assert CliRunner().invoke(app, ["dedup", str(source), "--output", str(tmp_path / "out.jsonl.gz")]).exit_code == 0
+    told = [
+        json.loads(line)["verdict"] for line in gzip.decompress((tmp_path / "out.jsonl.gz").read_bytes()).splitlines()
+    ]
+    assert told == ["new", "duplicate", "skipped", "new", "dead-letter"]
+    for command, wanted in (
+        (["dedup"], "would be JSON Lines, and its name says WARC: let it end in .jsonl"),
+        (["dedup", "--keep", "new"], "would be JSON Lines, and its name says WARC: let it end in .jsonl"),
+        (["fingerprint"], "would be JSON Lines, and its name says WARC"),
+    ):
+        result = CliRunner().invoke(app, [*command, str(source), "--output", str(tmp_path / "wrong.warc.gz")])
+        assert isinstance(result.exception, StopError) and wanted in str(result.exception)
+    assert not list(tmp_path.glob("wrong*"))
+
+
+def test_rows_of_csv_stay_with_all_their_columns(tmp_path: Path) -> None:
+    """Kept and others are the rows of the input, as CSV; files of other columns do not go into one."""
+    source, kept, others = (tmp_path / f"{name}.csv" for name in ("in", "kept", "others"))
+    frame = pandas.DataFrame(ROWS).assign(score=[1.5, 2.5, None, 4.0], said=['a "b", c', "d\ne", "f", "g"])
+    frame.to_csv(source, index=False)
+    given = ["dedup", str(source), "--keep", "new", "--output", str(kept), "--duplicates", str(others)]
+    result = CliRunner().invoke(app, given)
+    assert result.exit_code == 0, result.output
+    both = pandas.concat([pandas.read_csv(kept), pandas.read_csv(others)]).sort_values("doc_id", ignore_index=True)
+    pandas.testing.assert_frame_equal(both, pandas.read_csv(source))
+    assert pandas.read_csv(kept).doc_id.tolist() == ["a", "d"]
+    (tmp_path / "more.csv").write_text("text\nNobody has said more.\n")
+    result = CliRunner().invoke(app, [*given, str(tmp_path / "more.csv")])
+    assert "has other columns. Write one at a time" in str(result.exception)
+
+
+@pytest.mark.parametrize("name", ["in.csv", "in.jsonl"])
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_an_output_without_documents_is_a_file_of_its_kind(tmp_path: Path, name: str, suffix: str) -> None:
+    """The second day with nothing new: columns without rows, and what its name says of compression."""
+    source, kept = tmp_path / name, tmp_path / f"kept-{name}{suffix}"
+    source.write_text(lines(*ROWS) if "jsonl" in name else pandas.DataFrame(ROWS).to_csv(index=False))
+    for stay in (2, 0):
+        given = ["dedup", str(source), "--keep", "new", "--output", str(kept), "--state", str(tmp_path / "state")]
+        assert CliRunner().invoke(app, given).exit_code == 0
+        assert len(unpacked(kept).splitlines()) == stay + (name == "in.csv")
+        assert kept.read_bytes() or not suffix
+
+
+def test_nothing_binary_goes_to_a_terminal() -> None:
+    """Which it would garble; a pipe gets it."""
+    pages = b"WARC/1.0\r\n\r\n"
+    ours, theirs = pty.openpty()
+    with (
+        os.fdopen(theirs, "wb") as terminal,
+        pytest.raises(StopError, match="WARC is not for a terminal: name an --output"),
+    ):
+        Output(terminal, "stdout").write(Record("a.warc", 0, b"a", b"", raw=pages))
+    os.close(ours)
+    stream = io.BytesIO()
+    Output(stream, "stdout").write(Record("a.warc", 0, b"a", b"", raw=pages))
+    assert stream.getvalue() == pages

@@ -28,19 +28,20 @@ def test_the_chosen_layout_is_marked_and_named() -> None:
         assert any(layout in line for line in lines)
 
 
-def test_directed_search_is_planned_so_that_chance_stays_rare() -> None:
-    """Without a distance: the rules for so many, with their false matches a query."""
-    result = run("--documents", "20M")
-    assert result.exit_code == 0, result.output
-    marked = next(line for line in result.output.splitlines() if line.startswith("*"))
-    assert "4 x 16" in marked
-    assert float(marked.split()[-1]) <= 1e-5
+def test_directed_search_has_wider_blocks_for_more_documents() -> None:
+    """Without a distance: the blocks for so many, and what a query costs."""
+    for documents, blocks in (("20M", "4 x 16"), ("100M", "10 x 26")):
+        result = run("--documents", documents)
+        assert result.exit_code == 0, result.output
+        marked = next(line for line in result.output.splitlines() if line.startswith("*"))
+        assert blocks in marked
+        assert 5 < float(marked.split()[-1]) < 50
 
 
 def test_plans_are_for_people_or_for_scripts() -> None:
     """A JSON object a line, the chosen one first, with the same figures."""
     directed, *_ = map(json.loads, run("--documents", "20M", "--json").output.splitlines())
-    assert (directed["search_blocks"], directed["search_block_bits"]) == (4, 16) and directed["false_matches"] <= 1e-5
+    assert (directed["search_blocks"], directed["search_block_bits"]) == (4, 16)
     assert {name for name in directed if name.startswith("search_")} <= set(Settings.model_fields)
     exact = [json.loads(line) for line in run("--documents", "10M", "--distance", "3", "--json").output.splitlines()]
     assert (exact[0]["layout"], exact[0]["tables"], exact[0]["machines"]) == ("4 blocks / 4 tables", 4, 1)
@@ -59,7 +60,9 @@ def test_a_count_may_be_written_in_several_ways(documents: str) -> None:
     ("arguments", "said"),
     [
         (["--documents", "many"], "got 'many'"),
-        (["--documents", "2^99"], "must be 1 to 2^40"),
+        (["--documents", "2^99"], "1 to 2^40"),
+        (["--documents", "9999^999"], "got '9999^999'"),
+        (["--documents", "9" * 400], "got '999"),
         (["--documents", "10M", "--memory", "1M"], "got 1000000"),
     ],
 )

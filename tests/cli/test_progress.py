@@ -64,6 +64,20 @@ def test_answers_are_read_with_progress(screen: io.StringIO, tmp_path: Path) -> 
     assert re.search(r"reading answers .*100%.* 1,000 answers, .*/s", screen.getvalue())
 
 
+def test_damage_is_named_thrice_and_then_counted(tmp_path: Path) -> None:
+    """Not a line for each of a thousand; nothing of it with --quiet. Most of a sample's damaged records are read."""
+    source = tmp_path / "crawl.warc.gz"
+    said = CliRunner().invoke(app, ["sample-crawl", "--documents", "2000", str(source)]).stderr
+    [damaged] = re.findall(r"(\d+) damaged, .*; of what is damaged, three in five are read all the same$", said.strip())
+    command = ["dedup", str(source), "--output", str(tmp_path / "verdicts")]
+    told = CliRunner().invoke(app, command).stderr.splitlines()
+    unread = 2000 - int(told[-1].split()[0].replace(",", ""))
+    assert [line.partition(":")[0] for line in told] == ["damaged"] * 4 + [told[-1].partition(":")[0]]
+    assert (told[3], f"{unread} damaged records" in told[-1]) == (f"damaged: {unread - 3} more", True)
+    assert 2 * int(damaged) // 5 <= unread <= 2 * int(damaged) // 5 + 2
+    assert CliRunner().invoke(app, [*command, "--quiet"]).stderr == ""
+
+
 def test_the_best_settings_are_for_people_or_for_scripts(tmp_path: Path) -> None:
     """A JSON object a line, with the settings that differ from those given."""
     texts = [f"{ARTICLE} It was said again by the {number} of us who had been there." for number in range(40)]

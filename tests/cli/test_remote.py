@@ -70,6 +70,10 @@ def test_s3_is_read_and_written(bucket: S3FileSystem, tmp_path: Path) -> None:
     with bucket.open("bucket/kept.parquet") as stream:
         assert parquet.read_table(stream).equals(pyarrow.table(TABLE).take([0, 2]))
     assert "cannot read s3://bucket/none.jsonl: no such file" in dedup("s3://bucket/none.jsonl", code=1)
+    for output in ("s3://bucket/in.jsonl.gz", "s3a://bucket/in.jsonl.gz"):
+        assert "is an input and the output" in dedup("s3://bucket/in.jsonl.gz", "--output", output, code=1)
+    options = ("--keep", "new", "--output", "s3://bucket/new", "--duplicates", "simplecache::s3a://bucket/new")
+    assert "are one place" in dedup("s3://bucket/in.jsonl.gz", *options, code=1)
     assert "cannot write s3://none/out" in dedup("s3://bucket/in.jsonl.gz", "--output", "s3://none/out", code=1)
 
 

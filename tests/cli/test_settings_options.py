@@ -104,9 +104,3 @@ def test_the_output_of_settings_is_a_config_file(tmp_path: Path, monkeypatch: py
     monkeypatch.delenv("NEARDUP_STATE_DIR")
     second = RUNNER.invoke(app, ["settings", "--config", str(config)]).stdout
     assert tomllib.loads(second) == tomllib.loads(first)
-
-
-def test_a_misspelt_variable_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would else be without effect and without a word."""
-    monkeypatch.setenv("NEARDUP_BATCH_WAITS_MS", "1")
-    assert "no setting reads the variable NEARDUP_BATCH_WAITS_MS" in RUNNER.invoke(app, ["settings"]).stderr

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 from hypothesis import given
@@ -71,7 +74,7 @@ def test_a_terminal_without_utf8_gets_question_marks(tmp_path: Path, monkeypatch
 
 
 def plain() -> dict[str, str]:
-    """The environment without variables of neardup: one that no setting reads is told on stderr."""
+    """The environment without variables of neardup: one that no setting reads is refused."""
     return {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
 
 
@@ -94,3 +97,72 @@ def test_a_reader_that_has_seen_enough_is_no_traceback() -> None:
     )
     os.close(write)
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+Captured: TypeAlias = pytest.CaptureFixture[str]
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e[/][link=file:///etc/passwd]\r\nWARC/1.0\r\n<b>{{7*7}}"
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> dict[str, str]:
+    """Documents with a hostile string in every field, damaged ones and labelled pairs, in files named by it."""
+    town = "The council of the town has said that the bridge over the river will be open to all in May. " * 2
+    texts = (town, town, town + HOSTILE, "Quite another text about the ships of the north, and of them. " * 2, ".")
+    rows: list[dict[str, str | None]] = [
+        {
+            "doc_id": f"{number}{HOSTILE}",
+            "url": f"http://a/{HOSTILE}{number}",
+            "text": text,
+            "title": HOSTILE,
+            "language": HOSTILE[:60],
+            "content_type": HOSTILE,
+            "collection": HOSTILE,
+        }
+        for number, text in enumerate(texts)
+    ]
+    rows.append({**rows[0], "doc_id": f"5{HOSTILE}", "text": None, "body_base64": "", "charset": HOSTILE})
+    lines = [json.dumps({**row, "fetched_at": "2026-01-01T00:00:00Z"}) for row in rows]
+    lines += [json.dumps({**rows[0], "fetched_at": HOSTILE}), f"{{{HOSTILE[:20]}", ""]
+    flat = " ".join(HOSTILE.split())  # for a line of a table
+    pairs = [(0, 1, 1), (0, 3, 1), (0, 2, 0), (2, 3, 0), (0, 9, 1)]
+    files = {
+        "DOCUMENTS": "\n".join(lines),
+        "FLAT": "\n".join(lines[:5]).replace(json.dumps(HOSTILE)[1:-1], json.dumps(flat)[1:-1]),
+        "PAIRS": "".join(f"{first}{flat}\t{second}{flat}\t{same}\t{flat}\n" for first, second, same in pairs),
+        "WRONG": HOSTILE,
+    }
+    named = {name: str(tmp_path / f"{HOSTILE.replace('/', '|')}.{name}.jsonl") for name in (*files, "OUT")}
+    for name, text in files.items():
+        Path(named[name]).write_text(text)
+    return {**named, "ID": f"2{HOSTILE}", "ANY": HOSTILE}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "dedup DOCUMENTS", "dedup DOCUMENTS --output OUT", "dedup DOCUMENTS --output ANY",
+        "dedup DOCUMENTS --state ANY",
+        "dedup DOCUMENTS --keep new --output OUT", "dedup DOCUMENTS --keep new --output OUT --json", "dedup ANY",
+        "dedup --fetched-at ANY DOCUMENTS", "fingerprint DOCUMENTS", "fingerprint DOCUMENTS --output OUT",
+        "find-all --documents DOCUMENTS", "find-clusters --documents DOCUMENTS", "nearest --to ID DOCUMENTS",
+        "nearest --to ANY DOCUMENTS", "explain ID DOCUMENTS", "explain ANY DOCUMENTS", "compare DOCUMENTS FLAT",
+        "evaluate FLAT PAIRS", "evaluate FLAT WRONG", "tune FLAT PAIRS", "report DOCUMENTS --output OUT",
+        "settings --config ANY", "top --worker ANY",
+    ],
+)  # fmt: skip
+def test_no_text_of_others_works_on_the_terminal(
+    hostile: dict[str, str], command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: Captured
+) -> None:
+    """Escapes, markup, line ends and marks of direction, in any field or name, do nothing there."""
+    monkeypatch.chdir(tmp_path)
+    arguments = [re.sub("|".join(hostile), lambda found: hostile[found[0]], word) for word in command.split()]
+    monkeypatch.setattr(sys, "argv", ["neardup", *arguments])
+    with pytest.raises(SystemExit):
+        main()
+    out, err = capfd.readouterr()
+    assert "Traceback" not in err and "MarkupError" not in err
+    lines = out.split("\n")
+    programs = [line for line in lines if line.startswith(('{"', '["'))]  # JSON has the text, escaped
+    assert all(json.loads(line) and not re.search(r"[\x00-\x1f]", line) for line in programs)
+    people = [line for line in lines + err.split("\n") if line not in programs]
+    assert [line for line in people if not line.isprintable()] == []

@@ -43,7 +43,7 @@ def sample(at_s: float = 0.0, answered: int = 0, *statuses: WorkerStatus, partit
     """A group of two workers; the second one owns the first partition, the first one the others."""
     members = [
         Member("m1", "w1", "10.0.0.1", tuple(range(1, partitions))),
-        Member("m2", "w2\x1b[31m", "10.0.0.2", (0,)),
+        Member("m2", "w2\x1b[31m[/]", "10.0.0.2", (0,)),
     ]
     offsets = {number: Partition(1_000 + number, answered) for number in range(partitions)}
     return Sample(at_s, "stable", members, offsets, 940, list(statuses), [copy(1, 0, 5), copy(2, 0, 0)])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -12,12 +16,13 @@ from typer.testing import CliRunner
 
 from tests.conftest import Kafka
 from tests.report.made import copy, verdict
+from tests.shell.test_topics import deployment
 from worker.cli import app
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.settings.load import env_name
 from worker.shell.admin.watch import time_ms
-from worker.shell.kafka import Admin
+from worker.shell.kafka import Admin, topics
 from worker.shell.kafka import config as kafka_config
 from worker.shell.messages import encode_verdict
 
@@ -57,6 +62,24 @@ def test_a_part_of_the_verdicts_can_be_asked_for(between_ms: int) -> None:
     assert printed("--since", "3h", "--only", "duplicate") == {"d2", "d3"}
     assert printed("--since", "1s") == set()
     assert len(printed("--limit", "2")) == 2
+
+
+def test_ctrl_c_ends_who_follows_as_any_command(kafka: Kafka) -> None:
+    """In a line, with the exit code of what was interrupted."""
+    settings, admin = deployment(kafka, partitions=1)
+    topics.create(admin, settings)
+    names = {env_name(name): value for name, value in settings if name.startswith("topic_") and value}
+    with subprocess.Popen(
+        [sys.executable, "-m", "worker", "verdicts", "--follow", "--bootstrap", kafka.bootstrap],
+        env=os.environ | names,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None and process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+    assert (process.returncode, said) == (130, "neardup: interrupted\n"), said
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2h ago", "", "1w", "-5m"])

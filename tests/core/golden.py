@@ -17,8 +17,6 @@ from typing import Any
 from worker.core.definition import Fingerprint, Kind, define
 from worker.core.parameters import Parameters
 
-__all__ = ["PARAMETERS", "Golden", "golden_hashes", "goldens"]
-
 _FILE = Path(__file__).parent / "data" / "golden.jsonl"
 
 PARAMETERS: dict[str, Parameters] = {
@@ -77,8 +75,8 @@ def _lines() -> list[dict[str, Any]]:
 
 
 def _from_json(values: list[Any]) -> Fingerprint:
-    value, features, digest, kind, doubts = values
-    return Fingerprint(int(value, 16), features, int(digest, 16), Kind[kind], int(doubts, 16))
+    value, features, digest, kind, doubts, sketch = values
+    return Fingerprint(int(value, 16), features, int(digest, 16), Kind[kind], int(doubts, 16), int(sketch, 16))
 
 
 def _write() -> None:
@@ -89,7 +87,14 @@ def _write() -> None:
         for name, parameters in PARAMETERS.items():
             made = define(golden.text, parameters)
             value, doubts = (f"{word:0{parameters.bits // 4}x}" for word in (made.value, made.doubts))
-            expected[name] = [value, made.features, f"{made.digest:016x}", made.kind.name, doubts]
+            expected[name] = [
+                value,
+                made.features,
+                f"{made.digest:016x}",
+                made.kind.name,
+                doubts,
+                f"{made.sketch:0128x}",
+            ]
         lines.append({"name": golden.name, "text": golden.written, "expected": expected})
     texts = (json.dumps(line, ensure_ascii=not _survives(line.get("text", ""))) for line in lines)
     _FILE.write_text("\n".join(texts) + "\n", encoding="utf-8")

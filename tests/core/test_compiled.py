@@ -39,6 +39,7 @@ def started(script: Path, cache: Path) -> subprocess.Popen[str]:
         env=os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(Path(compiled.__file__).parents[2])},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
     )
 
@@ -82,7 +83,7 @@ def test_code_is_its_owners_whatever_the_umask(tmp_path: Path) -> None:
 
 
 def test_processes_that_start_together_compile_a_kernel_once(tmp_path: Path) -> None:
-    """One compiles, the others wait and load its code."""
+    """One compiles, and says so; the others wait and load its code."""
     script = tmp_path / "script.py"
     script.write_text(MODULE)
     processes = [started(script, tmp_path / "cache") for _ in range(4)]
@@ -90,7 +91,9 @@ def test_processes_that_start_together_compile_a_kernel_once(tmp_path: Path) -> 
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
-    counted = sorted(tuple(map(int, process.communicate(timeout=120)[0].split())) for process in processes)
+    said = [process.communicate(timeout=120) for process in processes]
+    counted = sorted(tuple(map(int, out.split())) for out, _ in said)
+    assert sum("`neardup warm-up` does it beforehand" in told for _, told in said) == 1
     assert [process.returncode for process in processes] == [0] * 4
     assert counted == [(0, 1), (0, 1), (0, 1), (1, 0)]
 

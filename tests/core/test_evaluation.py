@@ -10,9 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.core.definition import Kind
-from worker.core.evaluation import Pairs, Reason, groups, judge, leaders, looks, measure, score
+from worker.core.evaluation import (
+    SHINGLE_WIDTH,
+    Pairs,
+    Reason,
+    exact_jaccard,
+    found_by,
+    groups,
+    judge,
+    leaders,
+    looks,
+    measure,
+    score,
+    shingle_set,
+)
 from worker.core.fingerprint import FingerprintBatch, Fingerprinter
-from worker.core.search import SearchRules, best, look
+from worker.core.search import Document, Original, SearchRules, best, condition, look
+from worker.core.sketch import words_of
+from worker.core.tokens import tokens, tokens_quickly
 
 WORDS = st.integers(0, 2**64 - 1)
 FLIPS = st.lists(st.integers(0, 63), max_size=14).map(lambda bits: sum({1 << bit for bit in bits}))
@@ -24,27 +39,33 @@ RULES = st.builds(
     block_bits=st.just(16),
     patterns=st.sampled_from([1, 16, 128]),
     look_min=st.sampled_from([0, 800, 900]),
+    similarity_min=st.sampled_from([0, 500, 750]),
 )
+SKETCHES = st.lists(st.integers(0, 511), max_size=120).map(lambda bits: sum({1 << bit for bit in bits}))
 
 
-def _batch(fingerprints: list[int], doubts: list[int]) -> FingerprintBatch:
+def _batch(fingerprints: list[int], doubts: list[int], sketches: list[int]) -> FingerprintBatch:
     count = len(fingerprints)
     values = (np.array(fingerprints, np.uint64), np.ones(count, np.uint32), np.arange(count, dtype=np.uint64))
-    return FingerprintBatch(*values, np.full(count, Kind.FULL, np.uint8), np.array(doubts, np.uint64))
+    words = np.array([words_of(sketch) for sketch in sketches], np.uint64)
+    return FingerprintBatch(*values, np.full(count, Kind.FULL, np.uint8), np.array(doubts, np.uint64), words)
 
 
-@given(WORDS, FLIPS, WORDS, WORDS, WORDS, RULES)
+@given(WORDS, FLIPS, WORDS, WORDS, WORDS, st.tuples(st.integers(0, 2**512 - 1), SKETCHES), RULES)
 def test_a_pair_is_found_as_the_search_finds_it(
-    value: int, flips: int, first_doubts: int, doubts: int, mask: int, rules: SearchRules
+    value: int, flips: int, first_doubts: int, doubts: int, mask: int, sketches: tuple[int, int], rules: SearchRules
 ) -> None:
     """Alone in an index, the first document is found by the second exactly when the search's definition says so."""
     doubts &= mask  # about a quarter of the bits, as in texts
-    batch = _batch([value, value ^ flips], [first_doubts, doubts])
+    facts = sketches[0], sketches[0] ^ sketches[1]
+    batch = _batch([value, value ^ flips], [first_doubts, doubts], list(facts))
     pairs = Pairs(np.array([0]), np.array([1]), np.array([True]), ["made"])
     judged = judge(measure(batch, pairs, rules), rules)
-    expected = best(rules, value ^ flips, doubts, [(0, value, first_doubts)])
-    assert judged.found.tolist() == [expected[0] == 0]
-    assert (judged.reasons == [""]) == (expected[0] == 0)
+    document, original = Document(value ^ flips, doubts, facts[1]), Original(0, value, first_doubts, facts[0])
+    is_found = best(rules, document, [original]) is not None
+    assert judged.found.tolist() == found_by(measure(batch, pairs, rules), rules).tolist() == [is_found]
+    assert (judged.reasons == [""]) == is_found
+    assert ("wanted" in condition(rules, document, original)) == (judged.reasons[0] not in ("", Reason.PREFIX))
     assert looks(np.array([flips], np.uint64), batch.doubts[:1], batch.doubts[1:]) == [
         look(value, first_doubts, value ^ flips, doubts)
     ]
@@ -93,3 +114,24 @@ def test_leaders_are_what_a_log_would_say() -> None:
     of = leaders(Fingerprinter().batch(texts), SearchRules(look_min=0))
     assert of.tolist()[:3] == [-1, -1, 0]
     assert of.tolist()[4:] == [1, -1]
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cn"]), max_size=60)
+    | st.text("aB1 ,-\u00ad\u0301é東京กำ\ud800\U0001f600", max_size=60)
+)
+def test_tokens_are_quickly_what_they_are(text: str) -> None:
+    """The quick way cuts and folds as the definition does."""
+    assert tokens_quickly(text) == tokens(text)
+
+
+@given(st.text("abc ", max_size=30), st.text("abc ", max_size=30))
+def test_a_jaccard_index_is_that_of_the_shingles(one: str, other: str) -> None:
+    """As sets of tuples of tokens would say."""
+    sets = []
+    for text in (one, other):
+        words = tokens(text)
+        width = min(len(words), SHINGLE_WIDTH)
+        sets.append({tuple(words[at : at + width]) for at in range(len(words) - width + 1 if words else 0)})
+    expected = len(sets[0] & sets[1]) / max(1, len(sets[0] | sets[1]))
+    assert exact_jaccard(shingle_set(one), shingle_set(other)) == expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.core.test_directed_index import held
 from worker.core.directed_index import DirectedIndex
 from worker.core.index import PermutedIndex
 from worker.core.permutation import nested, permuted
@@ -70,13 +71,14 @@ def test_an_index_takes_the_memory_that_was_planned(max_distance: int) -> None:
 def test_a_directed_index_takes_the_memory_and_reads_the_entries_that_were_planned(rules: SearchRules) -> None:
     """Within a third at 200,000 documents, where free places and heads weigh most."""
     documents = 200_000
-    index = DirectedIndex(rules, documents)
+    sketches = np.zeros((documents, 8), np.uint64)
+    index = DirectedIndex(rules, documents, held(sketches, 16))
     drawn, doubts = np.random.default_rng(1).integers(0, 2**64, (2, documents), dtype=np.uint64)
     index.insert(drawn, doubts & (doubts >> np.uint64(7)), np.arange(documents, dtype=np.uint32))
     planned = estimate_directed(rules, documents)
     assert 0.67 * planned.memory_bytes < index.nbytes < 1.34 * planned.memory_bytes
     before = index.filters_read
-    index.query(doubts[:500], drawn[:500] & (drawn[:500] >> np.uint64(7)))
+    index.query(doubts[:500], drawn[:500] & (drawn[:500] >> np.uint64(7)), sketches[:500])
     assert 0.67 * planned.scanned < (index.filters_read - before) / 500 < 1.34 * planned.scanned
 
 

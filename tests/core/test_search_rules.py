@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from worker.core.search import PAIRED, SearchRules
+from worker.core.search import PAIRED, Document, Original, SearchRules, condition
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,8 @@ from worker.core.search import PAIRED, SearchRules
         {"patterns": 129},
         {"look_min": 1_001},
         {"prefix_max": 0},
+        {"similarity_min": 1_001},
+        {"similarity_min": 0.75},  # the setting's way to say it; here it would let everything through
     ],
 )
 def test_a_rule_out_of_bounds_is_refused_by_name(wrong: dict[str, object]) -> None:
@@ -38,13 +40,22 @@ def test_different_rules_have_different_texts() -> None:
         SearchRules(max_distance=11),
         SearchRules(blocks=3),
         SearchRules(blocks=3, block_bits=20),
-        SearchRules(patterns=32),
+        SearchRules(patterns=16),
         SearchRules(look_min=775),
+        SearchRules(similarity_min=0),
+        SearchRules(similarity_min=749),
+        SearchRules("exact", 3, similarity_min=750),
         SearchRules(prefix_max=4_095),
         SearchRules("exact", 12),
         SearchRules("exact", 3),
     ]
     assert len({one.text for one in rules}) == len(set(rules)) == len(rules)
+
+
+def test_what_falls_short_by_a_thousandth_is_told_as_less_than_what_is_wanted() -> None:
+    """Not "0.67, 0.67 wanted"."""
+    one, other = Document(0, 0, 0b11), Original(0, 0, 0, 0b111)
+    assert condition(SearchRules(similarity_min=667), one, other).endswith("similarity 0.666, 0.667 wanted")
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 4, *PAIRED])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import socket
 import subprocess
@@ -73,20 +72,21 @@ class Group:
 
     def query(self, expression: str) -> list[Any]:
         """Return what a panel would draw now; NaN is no data."""
-        filled = expression.replace("$__rate_interval", "1m").replace("$instance", ".*")
+        filled = expression.replace("$__rate_interval", "1m").replace("$instance", ".*").replace("$group", ".*")
         found = self.ask("/api/v1/query", query=filled)["result"]
         return [one for one in found if one["value"][1] != "NaN"]
 
     def firing(self) -> set[str]:
-        """Return the names of the alerts that fire."""
-        return {one["labels"]["alertname"] for one in self.ask("/api/v1/alerts")["alerts"] if one["state"] == "firing"}
+        """Return the names of the alerts that fire, and of those at one worker also with its port."""
+        fire = [one["labels"] for one in self.ask("/api/v1/alerts")["alerts"] if one["state"] == "firing"]
+        return {at + one["alertname"] for one in fire for at in ("", one.get("instance", "").rpartition(":")[2])}
 
 
 @pytest.fixture(scope="module")
 def group(kafka: Kafka, programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
     """A group under way; documents come all the time."""
     folder = tmp_path_factory.mktemp("scraped")
-    *ports, port = _free_ports(4)
+    *ports, port = _free_ports(5)
     state: dict[str, Any] = {"state_dir": folder / "a", "snapshot_interval_s": 1}
     with (
         Deployment(kafka.bootstrap, folder) as deployment,
@@ -159,26 +159,34 @@ def test_the_filter_by_worker_has_all_workers(group: Group) -> None:
 def test_workers_tell_their_status(group: Group) -> None:
     """Each shows its share of the partitions, which together are all, and what it has answered."""
     told = []
-    for port in group.ports:
+    for port in group.ports[:3]:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=30) as answer:
             told.append(json.load(answer))
     first, second, _ = told
     assert sorted([*first["partitions"], *second["partitions"]]) == ["0", "1", "2", "3"]
     assert sum(first["answered"].values()) + sum(second["answered"].values()) >= group.deployment.fed
+    assert 0 < first["last_minute"]["latency_ms"] < 60_000  # by the documents' time stamps, which the broker gives
     assert first["ready"] and first["log"]["lag"] == 0 and first["originals"] == second["originals"] > 0
 
 
 def test_alerts_fire_on_a_group_that_is_provoked(group: Group) -> None:
-    """A foreign record, too many dead letters, another definition, a worker that was killed."""
+    """A foreign record, dead letters, a worker with another definition, one that was killed; but not a second group."""
     deployment = group.deployment
+    assert (
+        len(group.query("count by (group) (neardup_build_info)")) == 2
+        and "NeardupDefinitionsDiffer" not in group.firing()
+    )
+    deployment.start("d", metrics_port=group.ports[3], tokens_min=9)
     cluster.append(deployment.settings.bootstrap, deployment.settings.topic_fingerprints, [b"a console's line"], 0)
     deployment.feed((None, b"{") for _ in range(500))
     _until(
         lambda: {"NeardupForeignRecords", "NeardupDeadLetters", "NeardupDefinitionsDiffer"} <= group.firing(), "quiet"
     )
-    assert "NeardupWorkerDown" not in group.firing()
     group.workers[1].kill()
-    _until(lambda: "NeardupWorkerDown" in group.firing(), "no word of the worker that was killed")
+    _until(lambda: f"{group.ports[1]}NeardupWorkerDown" in group.firing(), "no word of the worker that was killed")
+    assert "NeardupGroupGone" not in group.firing()
+    group.workers[0].kill()
+    _until(lambda: "NeardupGroupGone" in group.firing(), "no word of a group that is gone")
 
 
 def test_every_alert_fires_and_not_before(programs: Path) -> None:
@@ -194,4 +202,4 @@ def test_the_configuration_is_one_that_prometheus_takes(programs: Path) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert checked.returncode == 0, checked.stderr
-    assert re.search(r"15 rules found", checked.stdout)
+    assert f"{len(yaml.safe_load(RULES.read_text())['groups'][0]['rules'])} rules found" in checked.stdout

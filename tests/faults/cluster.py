@@ -16,8 +16,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from tests.conftest import EVENTUALLY_S
 
-__all__ = ["alter", "append", "create_on", "delete_records", "delete_topic", "has_leader", "until_in_sync"]
-
 ANSWER_S = 90.0  # of a broker on a busy machine
 
 

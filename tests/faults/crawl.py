@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 import orjson
 
-__all__ = ["Message", "crawl", "random_words"]
-
 Message = tuple[bytes | None, bytes | None]
 """Key and value."""
 

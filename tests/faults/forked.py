@@ -21,8 +21,6 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 
-__all__ = ["Executed", "started"]
-
 PR_SET_PDEATHSIG = 1
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload([__name__, "worker.cli", "worker.shell.pipeline.service"])

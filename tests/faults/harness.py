@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 import threading
 import time
@@ -34,8 +35,6 @@ from worker.shell.kafka import Admin, Feeder, GroupOffsets, TopicReader, topics
 from worker.shell.kafka import config as kafka_config
 from worker.shell.messages import decode_verdict
 from worker.shell.ports import LogEntry, SourceMessage
-
-__all__ = ["SETTLE_S", "Deployment", "WorkerProcess"]
 
 LOG_S = 30.0  # for the end of a log, which a process that has ended leaves in the pipe
 SESSION_TIMEOUT_MS = 6_000  # the least that Kafka allows by default
@@ -146,7 +145,7 @@ class WorkerProcess:
         return owned
 
     def metrics(self, port: int) -> dict[str, float]:
-        """Return what a scrape of its metrics has, by name and labels; nothing while it is not ready."""
+        """Return what a scrape of its metrics has, by name and labels but the group; nothing while it is not ready."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60):
                 pass
@@ -155,7 +154,7 @@ class WorkerProcess:
         except OSError:
             return {}
         pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
-        return {name: float(value) for name, value in pairs}
+        return {re.sub(r'group="[^"]*",?', "", name).replace("{}", ""): float(value) for name, value in pairs}
 
     def log_tail(self, lines_max: int = 30) -> str:
         """Return the end of its log."""

@@ -100,13 +100,12 @@ def test_files_and_the_library_get_the_verdicts_of_the_group(deploy: Deploy, mes
     with file_engine(Settings(threads=1)) as engine:
         assert [said(answered.answer) for answered in engine.judge(documents[place] for place in order)] == wanted
     with neardup.Deduplicator(threads=1) as library:
-        verdicts = library.add_many(_given(*documents[place]) for place in order)
-        for place, answer in zip(order, wanted, strict=True):
+        verdicts = library.add_many((_given(*documents[place]) for place in order), errors="return")
+        for place, answer, verdict in zip(order, wanted, verdicts, strict=True):
             if answer[0] == "dead":
-                with pytest.raises(neardup.DocumentError):
-                    next(verdicts)
+                assert isinstance(verdict, neardup.DocumentError), place
             else:
-                assert said(next(verdicts)) == answer, place
+                assert isinstance(verdict, neardup.Verdict) and said(verdict) == answer, place
 
 
 def _given(key: bytes | None, value: bytes | None) -> neardup.Deletion | neardup.Record:

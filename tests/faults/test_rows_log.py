@@ -8,7 +8,8 @@ from tests.faults import cluster
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment, WorkerProcess
-from worker.log.record import FORMAT_VERSION, Rows, Section, Source, encode
+from worker.log.record import FORMAT_VERSION, encode
+from worker.log.rows import Rows, Section, Source
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 
@@ -54,23 +55,23 @@ def test_row_24_two_definitions_on_an_empty_log(deploy: Deploy) -> None:
     """The first to append rules; the other refuses, names the setting with both values and the command to run."""
     deployment = deploy(partitions=2)
     usual = deployment.settings.max_distance
-    workers = [deployment.start(str(distance), max_distance=distance) for distance in (usual, usual + 1)]
+    workers = [deployment.start(str(distance), max_distance=distance) for distance in (usual, usual - 1)]
     for worker in workers:
         deployment.until(lambda worker=worker: worker.said("worker runs"), "both run")  # type: ignore[misc]
     deployment.feed(crawl(seed=24, count=MESSAGES))
     deployment.until(lambda: any(worker.exit_code is not None for worker in workers), "one of them refuses")
     refused = next(worker for worker in workers if worker.exit_code is not None)
-    own = usual + workers.index(refused)
+    own = usual - workers.index(refused)
     assert refused.wait() == 1
     said = refused.log_path.read_text()
-    assert f"max_distance is {2 * usual + 1 - own} there, {own} here" in said
+    assert f"max_distance is {2 * usual - 1 - own} there, {own} here" in said
     assert f"neardup rebuild --max-distance {own}" in said
     deployment.until_all_committed()
 
 
 def test_row_24_a_rolling_upgrade_of_the_format(deploy: Deploy) -> None:
     """Workers write the format that the log has, until one is told to raise it; then all do."""
-    deployment = deploy()
+    deployment = deploy(search_mode="exact", max_distance=3)  # format 1 has what exact search needs
     deployment.start("one", record_format=1)
     deployment.feed(crawl(seed=24, count=MESSAGES))
     deployment.until_all_committed()

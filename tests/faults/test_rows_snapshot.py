@@ -93,7 +93,7 @@ def test_row_23_restores_at_any_moment(deploy: Deploy, tmp_path: Path) -> None:
     """
     deployment, state = deploy(expire_after_s=2, expire_from="last", documents_max=60), tmp_path / "state"
     deployment.start_all("two")
-    own = {"state_dir": state, "snapshot_interval_s": 1, "originals_on_disk_from": 1}
+    own = {"state_dir": state, "snapshot_interval_s": 1}
     for seed, fault in ((1, ""), (2, "after-append:kill:4"), (1, "")):
         (worker,) = deployment.start_all("one", **own, fault=fault)
         deployment.feed(crawl(seed=seed, count=MESSAGES))

@@ -145,7 +145,7 @@ def test_row_17_log_of_its_writers_times_with_retention(deploy: Deploy) -> None:
     deployment = deploy()
     log = deployment.settings.topic_fingerprints
     deployment.recreate(log, {"message.timestamp.type": "CreateTime"})
-    _refuses(deployment.start("one", expire_after_s=60), "message.timestamp.type is CreateTime", "kafka-configs.sh")
+    _refuses(deployment.start("one", expire_after_s=60), "message.timestamp.type is CreateTime", "neardup topics alter")
     cluster.append(deployment.settings.bootstrap, log, [b"any"])
     cluster.alter(deployment.settings.bootstrap, log, {"message.timestamp.type": "LogAppendTime"})
     _refuses(deployment.start("one", expire_after_s=60), "record 0 of the log", "its writer's time", "neardup rebuild")
@@ -174,9 +174,10 @@ def test_row_19_changed_parameters(deploy: Deploy) -> None:
     """The error names what differs and the remedy; with the old ones it goes on."""
     deployment = deploy()
     _worked(deployment)
-    changed: tuple[dict[str, Any], ...] = ({"shingle_widths": "3"}, {"max_distance": 4})
-    for process in [deployment.start(f"changed-{n}", **values) for n, values in enumerate(changed)]:
-        _refuses(process, "has another definition", "Start it with the log's settings", "neardup rebuild")
+    changed: dict[str, Any] = {"shingle_widths": "3", "max_distance": 4}
+    for process, name in [(deployment.start(name, **{name: value}), name) for name, value in changed.items()]:
+        remedy = f'neardup rebuild --{name.replace("_", "-")} {changed[name]}"'  # no other flag
+        _refuses(process, f"has another definition: {name} is", "Start it with the log's settings", remedy)
     deployment.feed(crawl(seed=19, count=20))
     deployment.start("one")
     deployment.finish()

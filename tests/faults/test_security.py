@@ -131,7 +131,7 @@ def _names(deployment: Deployment) -> dict[str, str]:
     return {
         "documents": settings.topic_documents, "fingerprints": settings.topic_fingerprints, "neardup": settings.group,
         "verdicts": settings.topic_verdicts, "documents.dead-letter": settings.topic_dead_letter,
-        "neardup.*": f"{settings.group}.",
+        "neardup/*": f"{settings.group}/",
     }  # fmt: skip
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import struct
 from dataclasses import replace
+from itertools import combinations
+from typing import Any
 
 import orjson
 import pytest
@@ -18,10 +20,12 @@ from worker.errors import DefinitionError, StopError
 from worker.log import acceptance
 from worker.log.acceptance import Acceptance, Ignored
 from worker.log.definition import Definition, is_declaration
-from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, encode
+from worker.log.record import FORMAT_VERSION, encode
 from worker.log.replica import Replica
 from worker.log.retention import Retention
+from worker.log.rows import Row, RowKind, Rows, Section, Source
 from worker.log.snapshot import LogIdentity, capture, restore
+from worker.settings import Settings
 from worker.shell.pipeline.replicated_log import ReplicatedLog
 from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
 
@@ -263,8 +267,20 @@ def test_all_that_decides_a_verdict_is_in_the_hash() -> None:
 
 
 def test_only_what_differs_is_named() -> None:
-    """Values come back from JSON as they went in, lists for tuples; without readable rules the hashes are named."""
+    """
+    Values come back from JSON as they went in, lists for tuples; without readable rules the hashes are named. What
+    follows from another setting is not named: a hash of parameters, the search rules of a mode.
+    """
     one, two = (Definition("nd1", digit * 16, settings={"widths": (2, 3), "weight": int(digit)}) for digit in "12")
     with pytest.raises(DefinitionError) as refusal:
         Replica(one).read(two.declaration("w", FORMAT_VERSION), 0, 0)
     assert refusal.value.differences == {"parameters": ("2" * 16, "1" * 16), "weight": (2, 1)}
+    chosen: dict[str, tuple[Any, Any]] = {
+        "search_mode": ("exact", "directed"), "max_distance": (3, 15), "shingle_widths": ((3,), (2,)),
+        "text_characters_max": (5_000, 1_048_576), "search_patterns": (16, 32), "expire_after_s": (9, 0),
+    }  # fmt: skip
+    for names in (*combinations(chosen, 1), ("search_mode", "max_distance"), ("shingle_widths", "text_characters_max")):
+        other = Settings(**{name: chosen[name][0] for name in names}).definition
+        with pytest.raises(DefinitionError) as refusal:
+            Replica(Settings().definition).read(other.declaration("w", FORMAT_VERSION), 0, 0)
+        assert set(refusal.value.differences) == set(names)

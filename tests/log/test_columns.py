@@ -47,11 +47,11 @@ def test_a_column_loaded_from_a_row_on_goes_on_like_the_one_it_was_taken_from() 
     growing.forget(CHUNK)
     stored = np.concatenate(growing.pieces())
     stored.setflags(write=False)
-    loaded = Column.from_array(np.int64, stored, CHUNK)
+    loaded = Column(np.int64).like(stored, CHUNK)
     loaded.put(np.array([CHUNK, 3 * CHUNK - 6]), 5)
     assert (loaded[CHUNK], loaded[3 * CHUNK - 6], loaded[CHUNK + 1], len(loaded)) == (5, 5, CHUNK + 1, 3 * CHUNK - 5)
     with pytest.raises(ValueError, match="multiple of 65536, got 7"):
-        Column.from_array(np.int64, stored, 7)
+        Column(np.int64).like(stored, 7)
 
 
 def test_originals_that_are_kept_read_the_same_after_others_were_forgotten() -> None:
@@ -62,7 +62,7 @@ def test_originals_that_are_kept_read_the_same_after_others_were_forgotten() -> 
     before = originals.nbytes
     originals.forget(140_000)
     assert originals.first == 2 * CHUNK and originals.nbytes < before / 2
-    loaded = Originals.from_arrays(
+    loaded = Originals().like(
         {name: np.concatenate(list(pieces)) for name, pieces in originals.pieces().items()}, originals.firsts
     )
     for held in (originals, loaded):
@@ -80,18 +80,3 @@ def test_an_original_that_is_not_there_is_an_error() -> None:
             originals.get(row)
     with pytest.raises(ValueError, match="columns of one length"):
         originals.append(np.array([1], np.int64), Texts.of([]), Texts.of([]))
-
-
-def test_what_is_adopted_is_read_and_never_written_and_frees_the_own_memory() -> None:
-    """Whole chunks that the other array covers; the rest stays, and what is forgotten is not looked for."""
-    growing = column(3 * CHUNK + 9)
-    growing.forget(CHUNK)
-    stored = np.arange(3 * CHUNK + 5, dtype=np.int64)
-    stored.setflags(write=False)
-    before = growing.nbytes
-    growing.adopt(stored, 0)
-    assert (before, growing.nbytes) == (3 * CHUNK * 8, CHUNK * 8)
-    growing.put(np.array([CHUNK + 1]), -1)
-    growing.append(np.arange(CHUNK, dtype=np.int64))
-    assert (growing[CHUNK + 1], growing[3 * CHUNK - 1], growing[3 * CHUNK + 8]) == (-1, 3 * CHUNK - 1, 3 * CHUNK + 8)
-    assert stored[CHUNK + 1] == CHUNK + 1

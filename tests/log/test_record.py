@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 
 from tests.oracle import plain, unpack
 from worker.errors import RecordError
-from worker.log.record import TIME_MS_MAX, TIME_MS_MIN, Author, Row, RowKind, Rows, Section, Source, decode, encode
+from worker.log.record import TIME_MS_MAX, TIME_MS_MIN, decode, encode
+from worker.log.rows import Author, Row, RowKind, Rows, Section, Source
 
 AUTHOR = Author("worker-α", "nd1", 0xFEDCBA9876543210)
 TOPIC = bytes(range(16))
@@ -38,6 +40,7 @@ def sections(draw: st.DrawFn) -> list[Section]:
                 draw(st.integers(0, 2**32 - 1)),
                 draw(texts),
                 draw(u64),
+                draw(st.integers(0, 2**512 - 1)),
             )
             for offset in offsets
         ]
@@ -54,15 +57,19 @@ def test_a_record_gives_back_what_it_was_made_of(made: list[Section]) -> None:
     assert {decode(record).author for record in records} == {AUTHOR}
 
 
-@given(sections())
-def test_a_record_of_format_1_is_read_without_doubts(made: list[Section]) -> None:
-    """Format 1 is format 2 without the column of doubts."""
+@given(sections(), st.sampled_from([(1, {"doubts": 0, "sketch": 0}, 0, 72), (2, {"sketch": 0}, 8, 64)]))
+def test_a_record_of_an_older_format_is_read_without_its_columns(
+    made: list[Section], older: tuple[int, dict[str, Any], int, int]
+) -> None:
+    """Format 2 is format 3 without the column of sketches, format 1 also without the doubts before it."""
+    number, nothing, before, left_out = older
     record = next(encode(AUTHOR, made, 1 << 20))
     rows = sum(len(section.rows) for section in made)
-    at = 56 + 48 * len(made) + 8 * rows
-    old = record[:4] + b"\x01\x00" + record[6:at] + record[at + 8 * rows :]
-    sure = [section._replace(rows=Rows.of(row._replace(doubts=0) for row in section.rows)) for section in made]
-    assert plain(unpack(old)) == plain(sure)
+    at = 56 + 48 * len(made) + (8 + before) * rows
+    old = record[:4] + bytes([number, 0]) + record[6:at] + record[at + left_out * rows :]
+    plainer = [section._replace(rows=Rows.of(row._replace(**nothing) for row in section.rows)) for section in made]
+    assert plain(unpack(old)) == plain(plainer)
+    assert next(encode(AUTHOR, made, 1 << 20, number)) == old
 
 
 @given(sections(), st.integers(200, 1500))
@@ -103,7 +110,7 @@ def test_a_newer_format_names_the_remedy() -> None:
     """A record of a later version is refused with both versions and what to do."""
     record = bytearray(next(encode(AUTHOR, [Section(Source(TOPIC, 0), 0, 0, -1, Rows.of([]))], 1000)))
     record[4] = 9
-    with pytest.raises(RecordError, match=r"format 9, this version reads 1 to 2"):
+    with pytest.raises(RecordError, match=r"format 9, this version reads 1 to 3"):
         decode(bytes(record))
 
 
@@ -117,4 +124,4 @@ def test_other_topics_are_recognised() -> None:
 def test_any_bytes_are_a_record_or_a_stop(data: bytes) -> None:
     """Bytes from outside never raise anything but RecordError."""
     with pytest.raises(RecordError):
-        decode(b"NDLG\x02\x00" + data)
+        decode(b"NDLG\x03\x00" + data)

@@ -6,14 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from tests.log.test_replica import DIRECTED, TOPIC
+from tests.log.test_replica import DIRECTED, FACTS, TOPIC
 from worker.core.verdict import Verdict
 from worker.log.definition import Definition
-from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
+from worker.log.record import decode, encode
 from worker.log.replica import Replica
+from worker.log.rows import Row, RowKind, Rows, Section, Source
 
 PAGE = 0x0123_4567_89AB_CDEF
 EDITED, REWRITTEN = PAGE ^ 0b11, ~PAGE & (2**64 - 1)
+SKETCHES = {EDITED: FACTS[2], REWRITTEN: FACTS[1]}
 ROWS = [  # doc_id, URL, fingerprint
     ("a1", "https://example.org/a", PAGE),
     ("a2", "https://example.org/a", EDITED),
@@ -27,7 +29,10 @@ ROWS = [  # doc_id, URL, fingerprint
 def told(definition: Definition, records_of: int) -> list[tuple[str, str | None, str | None]]:
     """Outcome, doc_id of the original, and the former version with how much has changed, of each row."""
     source = Source(TOPIC, 0)
-    rows = [Row(at, RowKind.FULL, doc_id, url, at, value, value, 9) for at, (doc_id, url, value) in enumerate(ROWS)]
+    rows = [
+        Row(at, RowKind.FULL, doc_id, url, at, value, value, 9, sketch=SKETCHES.get(value, FACTS[0]))
+        for at, (doc_id, url, value) in enumerate(ROWS)
+    ]
     replica = Replica(definition)
     for number, at in enumerate(range(0, len(rows), records_of)):
         part = rows[at : at + records_of]
@@ -49,7 +54,7 @@ def test_a_recrawl_names_the_former_version_and_how_much_has_changed(records_of:
     """A version that changed little is a duplicate of the former one; else it is new; its doc_id's goes before."""
     assert told(DIRECTED, records_of) == [
         ("new", None, None),
-        ("duplicate", "a1", "a1 little 0.937"),
+        ("duplicate", "a1", "a1 little 0.895"),
         ("new", None, "a1 much 0.0"),
         ("duplicate", "a3", "a3 not 1.0"),
         ("duplicate", "a1", None),
@@ -62,7 +67,7 @@ def test_a_recrawl_takes_the_place_of_the_former_version_where_settings_say_so(r
     """A version with any change is new, and a copy of the former one finds nothing; one without is a duplicate."""
     assert told(replace(DIRECTED, recrawls="replace"), records_of) == [
         ("new", None, None),
-        ("new", None, "a1 little 0.937"),
+        ("new", None, "a1 little 0.895"),
         ("new", None, "a2 much 0.0"),
         ("duplicate", "a3", "a3 not 1.0"),
         ("new", None, None),

@@ -15,8 +15,9 @@ from tests.oracle import Oracle, said
 from worker.core.verdict import Verdict
 from worker.log.definition import Definition
 from worker.log.original_store import OriginalStore
-from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
+from worker.log.record import decode, encode
 from worker.log.replica import Replica
+from worker.log.rows import Row, RowKind, Rows, Section, Source
 from worker.log.texts import Texts
 
 SOURCE = Source(TOPIC, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,12 +15,16 @@ from worker.core.search import SearchRules
 from worker.core.verdict import Verdict
 from worker.errors import RetryError
 from worker.log.definition import Definition
-from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
+from worker.log.record import decode, encode
 from worker.log.replica import Replica
+from worker.log.rows import Row, RowKind, Rows, Section, Source
 
 DEFINITION = Definition("nd1", "0" * 16, SearchRules("exact", 3))
 DIRECTED = Definition("nd1", "0" * 16, SearchRules(look_min=700))
 REPLACED = replace(DIRECTED, recrawls="replace")
+CONFIRMED = Definition("nd1", "0" * 16, SearchRules("exact", 3, similarity_min=750))
+FACTS = [(_dice := random.Random(1)).getrandbits(512), _dice.getrandbits(512)]  # of two pages of one template
+FACTS.append(FACTS[0] ^ (1 << 15) - 1)  # a copy of the first
 TOPIC = b"t" * 16
 KINDS = [RowKind.FULL] * 6 + [RowKind.SHORT] * 3 + [RowKind.DELETED, RowKind.SKIPPED, RowKind.DEAD]
 
@@ -46,7 +51,8 @@ def rows(draw: st.DrawFn) -> list[Row]:
         note = "why: because" if kind in (RowKind.SKIPPED, RowKind.DEAD) else ""
         doubts = 0x0101_0000_8000_0001 << draw(st.integers(0, 7))
         url = f"https://example.org/{digest}"
-        made.append(Row(offset, kind, doc_id, url, offset, fingerprint, digest, 9, note, doubts))
+        facts = draw(st.sampled_from(FACTS))
+        made.append(Row(offset, kind, doc_id, url, offset, fingerprint, digest, 9, note, doubts, facts))
     return made
 
 
@@ -70,7 +76,7 @@ def replay(records: list[bytes], definition: Definition = DEFINITION) -> Replica
     return replica
 
 
-@given(rows(), rows(), steps, st.sampled_from([DEFINITION, DIRECTED, REPLACED]))
+@given(rows(), rows(), steps, st.sampled_from([DEFINITION, DIRECTED, REPLACED, CONFIRMED]))
 def test_every_answer_is_the_oracles(one: list[Row], two: list[Row], taken: list[Step], of: Definition) -> None:
     """Whatever is appended, repeated or appended out of order, the replica says of each offset what the rules say."""
     records = [record({0: one, 1: two}, step, of) for step in taken]

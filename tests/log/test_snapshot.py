@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import random
 import struct
 
@@ -15,8 +16,9 @@ from worker.core.search import SearchRules
 from worker.errors import RestoreError, RetryError, StopError
 from worker.log import columns, snapshot
 from worker.log.definition import Definition
-from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
+from worker.log.record import decode, encode
 from worker.log.replica import Replica
+from worker.log.rows import Row, RowKind, Rows, Section, Source
 from worker.log.snapshot import LogIdentity, capture, restore
 from worker.log.snapshot_bytes import FORMAT_VERSION
 
@@ -72,6 +74,17 @@ def test_a_snapshot_stays_what_it_was_while_its_replica_goes_on() -> None:
         replica.apply(decode(one_row(offset, fingerprint=random.Random(offset).getrandbits(64))), offset, 0)
     replica.committed(Source(TOPIC, 0), 100)
     assert b"".join(taken.parts()) == before
+
+
+def test_no_type_is_parsed_while_threads_write_and_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """numpy parses types like "(8,)<u8" as Python; CPython 3.11 fails when two threads do that at once (gh-106905)."""
+
+    def parse(*_args: object, **_settings: object) -> None:
+        raise AssertionError("a snapshot's thread may parse at the same time")
+
+    monkeypatch.setattr(ast, "parse", parse)
+    original = replay([one_row(0), one_row(1, fingerprint=2**40 - 1)])
+    assert answers(restore(to_bytes(original), DEFINITION, LOG)) == answers(original)
 
 
 def test_cut_anywhere_or_with_any_byte_changed_it_is_refused() -> None:

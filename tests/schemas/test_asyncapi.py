@@ -9,6 +9,7 @@ import yaml
 
 from schemas.__main__ import FOLDER, MODELS
 from worker.settings import Settings
+from worker.shell.kafka import config as kafka_config
 
 API: dict[str, Any] = yaml.safe_load((FOLDER / "asyncapi.yaml").read_text(encoding="utf-8"))
 
@@ -55,3 +56,9 @@ def test_the_log_is_internal_and_binary() -> None:
     batch = API["components"]["messages"]["batch"]
     assert batch["contentType"] == "application/octet-stream"
     assert batch["payload"] == {"type": "string", "format": "binary"}
+
+
+def test_it_says_how_messages_are_compressed() -> None:
+    """As the producers do it: a client without the codec reads nothing."""
+    for channel, producer in (("verdicts", kafka_config.publisher), ("documents", kafka_config.feeder)):
+        assert f"with {producer(Settings())['compression.type']}" in API["channels"][channel]["description"]

@@ -16,14 +16,18 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
+from tests.log.test_replica import FACTS
+from tests.log.test_retention import on_disk
 from tests.oracle import Oracle, Said, said
 from worker.core.search import SearchRules
 from worker.core.verdict import Outcome, Verdict
 from worker.errors import DocumentError, FencedError, RetryError
+from worker.log.columns import anonymous
 from worker.log.definition import Definition, is_declaration
-from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, encode
+from worker.log.record import FORMAT_VERSION, encode
 from worker.log.replica import Replica
 from worker.log.retention import Retention
+from worker.log.rows import Row, RowKind, Rows, Section, Source
 from worker.settings import Settings
 from worker.shell.admin.audit import check
 from worker.shell.admin.audit_new import NewDocuments
@@ -94,7 +98,8 @@ class World:
         note = "some-code: some text" if kind in (RowKind.DEAD, RowKind.SKIPPED) else ""
         doc_id = f"{partition}-{offset}" if self.random.random() < 0.8 else f"again-{self.random.randrange(4)}"
         digest, doubts = self.random.randrange(4), self.random.getrandbits(64) & self.random.getrandbits(64)
-        return Row(offset, kind, doc_id, "https://example.org/", offset, fingerprint, digest, 3, note, doubts)
+        facts = FACTS[(partition + offset) % len(FACTS)]
+        return Row(offset, kind, doc_id, "https://example.org/", offset, fingerprint, digest, 3, note, doubts, facts)
 
     def message(self, partition: int, offset: int) -> SourceMessage:
         """Return the message of a row."""
@@ -388,7 +393,8 @@ class SimulatedWorker:
         world.members += 1
         self.member = world.members
         settings = _settings(worker_id)
-        self.replica = Replica(world.definition)
+        memory = on_disk() if world.random.random() < 0.5 else anonymous
+        self.replica = Replica(world.definition, memory=memory)
         self.log = ReplicatedLog(
             self.replica, SlowReader(world), DyingWriter(world), world.definition.author(worker_id), 1_000
         )

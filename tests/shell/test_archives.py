@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import base64
+import errno
 import gzip
 import io
+import itertools
 import json
+import struct
 import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import orjson
+import pyarrow
 import pytest
 import zstandard
 from fastwarc.stream_io import BrotliWriter
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from worker.core.document import BodyKind, Document
-from worker.errors import StopError
+from worker.errors import DocumentError, StopError
 from worker.shell.files.archives import ArchiveReader, Damaged, Found, LeftOut, Record
-from worker.shell.files.archives.http_message import Response, decoded_body
+from worker.shell.files.archives.csv_rows import read_csv
+from worker.shell.files.archives.inflate import Piece
+from worker.shell.files.rows import ColumnNames
 from worker.shell.messages.document import decode_document
 
 PAGE = b"<html><body><p>The harbour master counted the boats twice.</p></body></html>"
@@ -213,16 +223,40 @@ def test_a_body_that_breaks_off_in_its_encoding_is_damaged(tmp_path: Path, encod
         assert urls(found) == ["1"]
 
 
-def test_a_body_of_many_small_members_takes_linear_time() -> None:
-    """A hostile body of 8 MiB of empty gzip members costs some seconds, not minutes."""
-    member = gzip.compress(b"")
-    times = []
-    for count in (10_000, 40_000):
-        response = Response(200, {"content-encoding": "gzip"}, member * count)
-        begun = time.process_time()
-        assert decoded_body(response, 1 << 20) == b""
-        times.append(time.process_time() - begun)
-    assert times[1] < 12 * times[0]
+def response(headers: str, body: bytes = b"") -> bytes:
+    """A record with these headers and no others."""
+    block = f"HTTP/1.1 200 OK\r\n{headers}\r\n\r\n".encode() + body
+    return _record("response", "http://example.org/", "application/http", block)
+
+
+HOSTILE: dict[str, Callable[[int], bytes]] = {
+    "gzip members": lambda size: response("Content-Encoding: gzip", gzip.compress(b"") * (size // 20)),
+    "codings br": lambda size: response("Content-Encoding: " + ",br" * (size // 8), b"<p>" + b"x" * size),
+    "codings deflate": lambda size: response("Content-Encoding: " + ",deflate" * (size // 8), b"<p>" + b"x" * size),
+    "chunks": lambda size: response("Transfer-Encoding: chunked", b"1\r\nx\r\n" * (size // 6)),
+    "headers": lambda size: response("A: b\r\n" * (size // 6)),
+    "line ends": lambda size: response("A: " + "\n\r" * (size // 2)),
+    "a date": lambda size: response("Date: " + "1 " * (size // 2)).replace(b"WARC-Date: 2024", b"WARC-Date: x"),
+    "a status": lambda size: response("").replace(b" 200", b" " * size),
+    "beginnings of WARC": lambda size: b"WARC/1.0\r\nx\r\n\r\n" * (size // 16),
+    "beginnings of ARC": lambda size: b"filedesc://x 0 0 0 0\n" + b"http://a 1 20200101000000 x y\n" * (size // 28),
+    "fields of ARC": lambda size: b"filedesc://x 0 0 0 0\n" + b"http://a" + b" 20200101000000" * (size // 15),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_an_archive_is_read_in_linear_time(tmp_path: Path, name: str) -> None:
+    """Whatever was chosen for it: twice the bytes, and twice again, take at most 2.5 times the time."""
+
+    def seconds(size: int) -> float:
+        times, archive = [], HOSTILE[name](size)
+        for _ in range(3):
+            begun = time.process_time()
+            read(tmp_path, archive)
+            times.append(time.process_time() - begun)
+        return min(times)
+
+    assert seconds(1 << 18) < 2.5**2 * seconds(1 << 16) + 0.01
 
 
 def test_a_decompression_bomb_is_left_out(tmp_path: Path) -> None:
@@ -339,10 +373,35 @@ def test_arc_files(tmp_path: Path, packing: str) -> None:
 
 
 def test_arc_version_2_has_ten_fields(tmp_path: Path) -> None:
-    """The header block names them."""
-    version = ARC_VERSION % (len(ARC2_FIELDS), ARC2_FIELDS)
+    """Whatever the header block calls them."""
     record = arc_record("http://example.org/1", "1.2.3.4 20240501120000 text/html 200 - - 0 test.arc")
-    assert urls(read(tmp_path, version + record, "crawl.arc")) == ["1"]
+    for fields in (ARC2_FIELDS, ARC_FIELDS, b"1 0 Test\nURL Archive-length\n", b""):
+        version = ARC_VERSION % (len(fields), fields)
+        assert urls(read(tmp_path, version + record, "crawl.arc")) == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("url", "fields"),
+    [
+        ("http://example.org/a b  c", "1.2.3.4 20240501120000 text/html"),
+        ("http://example.org/a 20240501120000 b", "1.2.3.4 20240501120000 text/html"),
+        ("http://example.org/a", "1.2.3.4 20240501120000 text/html; charset=utf-8"),
+        ("http://example.org/a", "1.2.3.4 20240501120000 "),
+        ("http://example.org/a", "- 20240501120000123 no-type"),
+    ],
+)
+def test_spaces_in_an_arc_line_are_no_damage(tmp_path: Path, url: str, fields: str) -> None:
+    """The URL is what stands before the address; the type may have a parameter, or be missing."""
+    found = read(tmp_path, arc_record(url, fields) + arc_record("http://example.org/b"), "crawl.arc")
+    assert urls(found) == [url.rpartition("/")[2], "b"] and not damage(found)
+
+
+def test_a_last_arc_record_that_lost_its_carriage_returns_is_whole(tmp_path: Path) -> None:
+    """If its response says so; else it is cut short."""
+    head = b"HTTP/1.1 200 OK\nContent-Type: text/html\nContent-Length: %d\n\n" % len(PAGE)
+    line = b"http://example.org/a 1.2.3.4 20240501120000 text/html %d\n" % (len(head + PAGE) + 12)
+    assert document(read(tmp_path, line + head + PAGE, "crawl.arc")[0]).body == PAGE
+    assert "cut short" in damage(read(tmp_path, line + head + PAGE[:-1], "crawl.arc"))[0].reason
 
 
 LINES = [
@@ -357,11 +416,15 @@ LINES = [
 
 @pytest.mark.parametrize("packing", PACKINGS)
 def test_json_lines_pass_as_they_are(tmp_path: Path, packing: str) -> None:
-    """Objects pass byte for byte, whatever is in them; other lines are damage with their offset."""
+    """Objects pass byte for byte, but that a text gets a URL; other lines are damage with their offset."""
     found = read(tmp_path, PACKINGS[packing]([line + b"\n" for line in LINES]), "crawl.jsonl")
     records = [item for item in found if isinstance(item, Record)]
-    assert [item.value for item in records] == [LINES[0], LINES[1], LINES[5]]
-    assert [item.key for item in records] == [document(found[0]).doc_id.encode(), b"mine", None]
+    assert [item.value for item in records[:2]] == LINES[:2] and [item.raw for item in records] == [
+        *LINES[:2],
+        LINES[5],
+    ]
+    assert [item.key for item in records[:2]] == [document(found[0]).doc_id.encode(), b"mine"]
+    assert document(records[2]).url == f"urn:neardup:{document(records[2]).doc_id}"
     assert [item.offset for item in damage(found)] == [len(b"\n".join(LINES[:3])) + 1, len(b"\n".join(LINES[:4])) + 1]
 
 
@@ -371,6 +434,111 @@ def test_json_lines_get_the_default_time_where_they_have_none(tmp_path: Path) ->
     path.write_bytes(b'{"url": "http://example.org/1", "text": "one"}\n' + LINES[0])
     found = list(ArchiveReader(path, fetched_at_default="1999-12-31T00:00:00Z"))
     assert [document(item).fetched_at_ms for item in found] == [946598400000, 1714564800000]
+
+
+DEEP = "[" * 990 + "]" * 990
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (f'{{"id": "x", "text": "x", "attrs": {{"a": {DEEP}}}}}', "nested too deep"),
+        (f'{{"id": "x", "content": {DEEP}}}', "nested too deep"),
+        (f'{{"id": {DEEP}, "content": "x"}}', "nested too deep"),
+        ('{"id": "x", "text": "\xff"}', "not JSON: "),
+        ("[" * 99_999, "nested too deep"),
+    ],
+)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"fetched_at_default": "2024-05-01T12:00:00Z"},
+        {"columns": ColumnNames(text="content"), "fetched_at_default": "2024-05-01T12:00:00Z"},
+        {"columns": ColumnNames("id", "content")},
+    ],
+    ids=["time", "text", "id and text"],
+)
+def test_a_line_costs_itself(tmp_path: Path, line: str, reason: str, options: dict[str, Any]) -> None:
+    """Whatever is in it and however lines are read: it is a document or damage, and the others are read."""
+    path = tmp_path / "a.jsonl"
+    given = [
+        f'{{"id": "{name}", "url": "http://example.org/{name}", "text": "{name}", "content": "{name}"}}'
+        for name in "ab"
+    ]
+    path.write_bytes("\n".join([given[0], line, given[1]]).encode("latin-1"))
+    found = list(ArchiveReader(path, **options))
+    assert [item.line for item in found if not isinstance(item, LeftOut)] == [1, 2, 3]
+    assert [document(found[at]).body for at in (0, 2)] == ["a", "b"]
+    assert isinstance(found[1], Record) or found[1].reason.startswith((reason, "no field 'content', there are "))
+
+
+MEMBERS = {
+    "warc": b"".join(RECORDS[:3]),
+    "arc": ARC_VERSION % (len(ARC_FIELDS), ARC_FIELDS)
+    + b"".join(arc_record(f"http://example.org/{number}") for number in range(3)),
+    "jsonl": b"".join(
+        b'{"url": "http://example.org/%d", "fetched_at": "2024-05-01T12:00:00Z", "text": "x"}\n' % at for at in range(3)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", MEMBERS)
+@pytest.mark.parametrize(
+    "error", [RecursionError("deep"), IndexError("place"), LookupError(), MemoryError(), KeyError(1)]
+)
+def test_any_error_of_a_record_costs_that_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, error: Exception
+) -> None:
+    """Also one that nobody has foreseen: it is named once, and its neighbours are read."""
+    times: list[None] = []
+
+    def at_the_second(*arguments: Any, original: Callable[..., Any]) -> Any:
+        times.append(None)
+        if len(times) == 2:
+            raise error
+        return original(*arguments)
+
+    module = f"worker.shell.files.archives.{'json_lines' if kind == 'jsonl' else kind}"
+    name = "derive_doc_id" if kind == "jsonl" else "message_of"
+    original = getattr(import_module(module), name)
+    monkeypatch.setattr(f"{module}.{name}", partial(at_the_second, original=original))
+    found = read(tmp_path, MEMBERS[kind], f"crawl.{kind}")
+    assert urls(found) == ["0", "2"]
+    assert [item.reason for item in damage(found)] == [
+        "nested too deep"
+        if kind == "jsonl" and isinstance(error, RecursionError)
+        else str(error) or type(error).__name__
+    ]
+
+
+def test_a_row_of_parquet_costs_itself(tmp_path: Path) -> None:
+    """Text that is no UTF-8, or a time beyond all calendars: a record that the worker answers, one for each row."""
+    path = tmp_path / "rows.parquet"
+    ends = pyarrow.py_buffer(struct.pack("<4i", 0, 1, 4, 5))
+    texts = pyarrow.Array.from_buffers(pyarrow.string(), 3, [None, ends, pyarrow.py_buffer(b"a\xff\xfe\xfdb")])
+    times = pyarrow.array([0, 0, 1 << 62], pyarrow.timestamp("ms", "UTC"))
+    parquet.write_table(pyarrow.table({"text": texts, "fetched_at": times}), path)
+    first, *others = list(ArchiveReader(path))
+    assert document(first).body == "a"
+    for found, reason in zip(others, ("can't decode", "too large"), strict=True):
+        assert isinstance(found, Record)
+        with pytest.raises(DocumentError, match=reason):
+            decode_document(found.key, found.value)
+    twice = pyarrow.Table.from_arrays([pyarrow.array(["a"]), pyarrow.array(["b"])], names=["text", "text"])
+    parquet.write_table(twice, path)
+    [found] = list(ArchiveReader(path))
+    assert isinstance(found, Record) and b"exists 2 times" in found.value
+
+
+def test_a_damaged_file_of_parquet_ends_no_run(tmp_path: Path) -> None:
+    """It is named; of one that breaks off in its midst the rows before that are read."""
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pyarrow.table({"text": ["a"] * 2_000}), path, row_group_size=1_000, compression="NONE")
+    whole = path.read_bytes()
+    place = parquet.read_metadata(path).row_group(1).column(0).data_page_offset
+    for data, rows in ((whole[:-20], 0), (b"PAR1", 0), (whole[:place] + b"\xff" * 9 + whole[place + 9 :], 1_000)):
+        found = read(tmp_path, data, "rows.parquet")
+        assert [type(item) for item in found] == [Record] * rows + [Damaged]
 
 
 def test_an_endless_line_is_damage_and_not_memory(tmp_path: Path) -> None:
@@ -391,6 +559,25 @@ def test_stdin_is_read_as_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reader.bytes_total is None
 
 
+@pytest.mark.parametrize("kind", MEMBERS)
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_a_disk_that_fails_is_no_damage(
+    monkeypatch: pytest.MonkeyPatch, kind: str, pack: Callable[[bytes], bytes]
+) -> None:
+    """It ends the run with its reason, wherever it fails: what stands behind has not been seen."""
+    data = pack(MEMBERS[kind])
+
+    class Failing(io.BytesIO):
+        def read(self, _: int | None = -1) -> bytes:
+            if self.tell() == len(data):
+                raise OSError(errno.EIO, "no disk")
+            return super().read(97)
+
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=Failing(data)))
+    with pytest.raises(StopError, match=r"cannot read a file to its end: .*no disk"):
+        list(ArchiveReader("-"))
+
+
 def test_progress_counts_the_bytes_of_the_file(tmp_path: Path) -> None:
     """At the end as many are read as there are."""
     path = tmp_path / "crawl.warc.gz"
@@ -404,7 +591,8 @@ def test_progress_counts_the_bytes_of_the_file(tmp_path: Path) -> None:
 def test_other_files_are_refused_with_a_reason(tmp_path: Path) -> None:
     """A file that is no archive is one piece of damage, an empty one is nothing, a missing one an error."""
     assert [item.reason for item in damage(read(tmp_path, b"\x7fELF" * 99, "a.bin"))] == [
-        "neither WARC nor ARC, JSON Lines nor Parquet: it begins with b'\\x7fELF\\x7fELF\\x7fELF\\x7fELF\\x7fELF'"
+        "neither WARC nor ARC, JSON Lines, CSV (by its name) nor Parquet: it begins with "
+        "b'\\x7fELF\\x7fELF\\x7fELF\\x7fELF\\x7fELF'"
     ]
     assert read(tmp_path, b"", "a.warc") == []
     with pytest.raises(StopError, match="no such file"):
@@ -420,7 +608,7 @@ EXPECTED = {  # records, damaged
     "warcio__example-iana.org-chunked.warc": (1, 0),
     "warcio__example-resource.warc.gz": (1, 0),
     "warcio__example-space-in-target-uri.warc.gz": (0, 0),
-    "warcio__example-space-in-url.arc": (0, 1),
+    "warcio__example-space-in-url.arc": (1, 0),
     "warcio__example-trunc.warc": (0, 1),
     "warcio__example-wget-bad-target-uri.warc.gz": (1, 0),
     "warcio__example-wrong-chunks.warc.gz": (1, 0),
@@ -449,3 +637,70 @@ def test_messages_are_valid_json_whatever_the_page(tmp_path: Path) -> None:
     found = read(tmp_path, record)
     assert isinstance(found[0], Record)
     assert json.loads(found[0].value)["url"].startswith("http://example.org/")
+
+
+CSV = """\ufeffid,"content, whole",url
+a,"He said: ""It is late.""
+And he went.",https://example.org/a
+
+b,,
+c,too,many,fields
+d,"The river, it rose.",
+"""
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_row_of_csv_is_a_document(tmp_path: Path, packing: str, end: str) -> None:
+    """Quotes, commas and line ends within a field; an empty one is missing; a row of another length costs itself."""
+    data = PACKINGS[packing]([CSV.replace("\n", end).encode()])
+    (tmp_path / "rows.csv.gz").write_bytes(data)
+    found = list(ArchiveReader(tmp_path / "rows.csv.gz", columns=ColumnNames("id", "content, whole")))
+    records = [item for item in found if isinstance(item, Record)]
+    assert [item.key for item in records] == [b"a", b"b", b"d"]
+    given = [orjson.loads(item.value) for item in records]
+    text = f'He said: "It is late."{end}And he went.'
+    assert [fields.get("text") for fields in given] == [text, None, "The river, it rose."]
+    assert [fields["url"] for fields in given] == ["https://example.org/a", "urn:neardup:b", "urn:neardup:d"]
+    assert [(item.line, item.reason) for item in damage(found)] == [(6, "4 fields, and the first line has 3")]
+    again = b"\n".join([records[0].head, *(record.raw for record in records)])
+    (tmp_path / "again.csv").write_bytes(again)
+    second = list(ArchiveReader(tmp_path / "again.csv", columns=ColumnNames("id", "content, whole")))
+    assert [(item.key, item.value) for item in second if isinstance(item, Record)] == [r[2:4] for r in records]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"text\ra\rb\r", "is not CSV: new-line character"),
+        (b"text,id,text\na,1,b\n", "has two columns 'text': rename one"),
+    ],
+)
+def test_a_table_that_could_be_misread_is_refused(tmp_path: Path, data: bytes, reason: str) -> None:
+    """In a line, before any row is judged."""
+    with pytest.raises(StopError, match=reason):
+        read(tmp_path, data, "a.csv")
+
+
+def test_no_rest_of_an_endless_line_is_a_row(tmp_path: Path) -> None:
+    """The line is told of once, and the rows around it are read."""
+    found = read(tmp_path, b"text\na\n" + b"x" * 5_000_000 + b"\nb\n" + b"y" * 2_000_000, "a.csv", body_max=1_000)
+    assert [document(item).body for item in found if isinstance(item, Record)] == ["a", "b"]
+    assert [item.reason for item in damage(found)] == ["a line of more than 1,000 bytes"] * 2
+
+
+@pytest.mark.parametrize("kind", MEMBERS)
+def test_what_a_file_holds_counts_more_than_csv_in_its_name(tmp_path: Path, kind: str) -> None:
+    """An export of lines, an archive of a site of tables."""
+    assert urls(read(tmp_path, MEMBERS[kind], "data.csv." + kind)) == ["0", "1", "2"]
+
+
+@given(st.binary(max_size=300).map(lambda data: b"text,id\n" + data), st.integers(1, 40))
+def test_any_bytes_are_csv_or_damage(data: bytes, size: int) -> None:
+    """Wherever the pieces of a file end: nothing is raised, and what is read does not depend on it."""
+    pieces = (Piece(at, data[at : at + size], None) for at in range(0, len(data), size))
+    found, whole = (
+        list(read_csv("a.csv", parts, 1 << 20, None, None, itertools.count().__next__))
+        for parts in (pieces, iter([Piece(0, data, None)]))
+    )
+    assert found == whole

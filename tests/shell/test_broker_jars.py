@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import ssl
+import subprocess
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -39,6 +41,12 @@ class Repository:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def sign(self, certificate: Path, key: Path) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self.url = self.url.replace("http:", "https:")
 
     def put(self, jar: Jar, content: bytes) -> None:
         folder = self.root / jar.group.replace(".", "/") / jar.artifact / jar.version
@@ -97,6 +105,22 @@ def test_fetch_gives_every_jar_and_tells_its_bytes(repository: Repository, tmp_p
     assert [path.read_bytes() for path in paths] == list(CONTENT.values())
     assert sum(told) == TOTAL_BYTES
     assert names_in(tmp_path / "jars") == {jar.file_name for jar in JARS}
+
+
+def test_fetch_trusts_the_systems_authorities(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy that signs its own certificates is among them; one that is not is named with the remedy."""
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    command += ["-subj", "/CN=proxy", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "ca.pem"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    repository.sign(tmp_path / "ca.pem", tmp_path / "key.pem")
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(StopError, match="SSL_CERT_FILE"):
+        fetch(tmp_path / "jars", repository=repository.url, jars=JARS)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    assert len(fetch(tmp_path / "jars", repository=repository.url, jars=JARS)) == len(JARS)
 
 
 def test_fetch_goes_on_where_an_earlier_one_stopped(repository: Repository, tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import struct
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +19,9 @@ from tests.log.test_replica import DEFINITION, TOPIC, one_row
 from worker.core.search import SearchRules
 from worker.errors import StopError
 from worker.log.definition import Definition
-from worker.log.record import FORMAT_VERSION, Source
+from worker.log.record import FORMAT_VERSION
 from worker.log.replica import Replica
+from worker.log.rows import Source
 from worker.log.snapshot import LogIdentity
 from worker.shell.pipeline.replicated_log import ReplicatedLog
 from worker.shell.runtime.fault_hooks import Point
@@ -75,6 +78,19 @@ def files_of_at_most(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_metrics_say_of_when_and_where_the_last_snapshot_is(tmp_path: Path) -> None:
+    """Of one that was restored, too: an old one of a log that stands still is as good as a new one."""
+    replica = applied(Replica(DEFINITION), 3)
+    assert checkpoint(tmp_path).save(replica)
+    [path] = tmp_path.iterdir()
+    os.utime(path, (5_000, 5_000))
+    assert checkpoint(tmp_path).restore().next_offset == 3
+    assert (counted("neardup_snapshot_timestamp_seconds"), counted("neardup_snapshot_offset")) == (5_000, 3)
+    assert checkpoint(tmp_path).save(applied(replica, 2))
+    assert time.time() - counted("neardup_snapshot_timestamp_seconds") < 600
+    assert counted("neardup_snapshot_offset") == 5
 
 
 def test_the_newest_comes_back_and_two_are_kept(tmp_path: Path) -> None:

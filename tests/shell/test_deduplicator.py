@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+import threading
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -42,9 +44,20 @@ from worker.shell.storage.memory_log import MemoryLog
 OTHER = "Nobody in the harbour has seen the ferry since the morning, and the office of the port says that it is late."
 
 
-def short(verdict: Verdict) -> tuple[str, str | None]:
+def short(verdict: Verdict | Exception) -> tuple[str, str | None]:
     """Outcome, and the original's doc_id."""
-    return verdict.outcome.value, verdict.duplicate_of and verdict.duplicate_of.original.doc_id
+    assert isinstance(verdict, Verdict), verdict
+    return verdict.outcome.value, verdict.duplicate_of and number(verdict.duplicate_of.original.doc_id)
+
+
+def number(doc_id: str) -> str:
+    """The number in a name that was made, or the doc_id that was given."""
+    return re.sub("^([0-9]+)-[0-9a-f]{16}$", r"\1", doc_id)
+
+
+def numbers(found: Deduplicator) -> list[list[str]]:
+    """Clusters, by number."""
+    return [[number(doc_id) for doc_id in cluster] for cluster in found.clusters()]
 
 
 def told(verdict: Verdict) -> dict[str, Any]:
@@ -144,11 +157,11 @@ def test_the_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     ids=lambda column: type(column).__name__,
 )
 def test_any_iterable_of_texts_is_taken(column: Any) -> None:
-    """Lists, generators, columns of frames: a document's name is its number."""
+    """Lists, generators, columns of frames: a document's number is in its name."""
     found = Deduplicator(threads=1)
     assert [short(verdict) for verdict in found.add_many(column)] == [("new", None), ("new", None), ("duplicate", "0")]
-    assert found.clusters() == [["0", "2"]]
-    assert found.add(ARTICLE).doc_id == "3"
+    assert numbers(found) == [["0", "2"]]
+    assert number(found.add(ARTICLE).doc_id) == "3"
 
 
 TIMES = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
@@ -173,6 +186,104 @@ def test_a_frame_gives_a_document_a_row(make: Any) -> None:
         Deduplicator(threads=1).add_many(make({"number": [1]}))
 
 
+@pytest.mark.parametrize(
+    "frame", [pandas.DataFrame, lambda rows, _, columns: pyarrow.table([*zip(*rows, strict=True)], columns)]
+)
+def test_a_frame_with_two_columns_of_a_name_is_refused(frame: Any) -> None:
+    """In pandas one of them is a frame, whose columns' names would be judged for texts."""
+    with pytest.raises(TypeError, match="a frame has one column of a name, got text, text: rename one"):
+        Deduplicator(threads=1).add_many(frame([[ARTICLE, OTHER]] * 2, None, ["text", "text"]))
+
+
+FRAMES: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "pandas": lambda columns: pandas.DataFrame(columns, index=[7, 7, 1, 0]),
+    "pandas column": lambda columns: pandas.Series(columns["text"], index=[7, 7, 1, 0]),
+    "pandas index": lambda columns: pandas.Index(columns["text"]),
+    "polars": polars.DataFrame,
+    "polars, lazy": polars.LazyFrame,
+    "Arrow": pyarrow.table,
+    "Arrow in batches": lambda columns: pyarrow.RecordBatchReader.from_batches(
+        pyarrow.table(columns).schema, pyarrow.table(columns).to_batches(2)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_verdicts_come_as_a_frame_of_the_kind_that_was_given(kind: str) -> None:
+    """A row each, in their order and with their index; what is missing is not judged, and costs itself alone."""
+    given = FRAMES[kind]({"text": [ARTICLE, None, OTHER, ARTICLE.upper()]})
+    found = Deduplicator(threads=1)
+    verdicts = found.verdicts_frame(given)
+    others = {"pandas column": pandas.DataFrame, "pandas index": pandas.DataFrame, "polars, lazy": polars.DataFrame}
+    assert type(verdicts) is others.get(kind, type(given))
+    if kind.startswith("pandas"):
+        assert list(verdicts.index) == ([0, 1, 2, 3] if kind == "pandas index" else [7, 7, 1, 0])
+        assert verdicts.distance.isna().tolist() == [True, True, True, False]
+    columns = (polars.from_pandas if kind.startswith("pandas") else polars.DataFrame)(verdicts).to_dict(as_series=False)
+    reason = columns.pop("reason")
+    for name in ("doc_id", "duplicate_of", "original_url"):
+        columns[name] = [value and number(value.removeprefix("urn:neardup:")) for value in columns[name]]
+    assert columns == {
+        "doc_id": ["0", None, "2", "3"], "verdict": ["new", "not-judged", "new", "duplicate"],
+        "stays": [True, False, True, False],
+        "duplicate_of": [None] * 3 + ["0"], "original_url": [None] * 3 + ["0"],
+        "kind": [None] * 3 + ["exact"], "distance": [None] * 3 + [0], "similarity": [None] * 3 + [1.0],
+    }  # fmt: skip
+    assert reason[1].startswith("document 1 is" if kind in {"pandas column", "pandas index"} else "no-body")
+    assert (len(found), numbers(found)) == (2, [["0", "3"]])
+    assert repr(found).startswith("<Deduplicator: 2 originals, 1 duplicates, SearchRules(")
+
+
+def test_an_error_that_nobody_has_foreseen_costs_one_document() -> None:
+    """The verdicts before it are given, and those behind it where errors are returned."""
+    deep: list[Any] = []
+    for _ in range(30_000):
+        deep = [deep]
+    given: list[Any] = [ARTICLE, {"text": deep}, Document("c", "u", 10**18, BodyKind.TEXT, OTHER), ARTICLE]
+    found = list(Deduplicator(threads=1).add_many(given, errors="return"))
+    assert [type(one).__name__ for one in found] == ["Verdict", "RecursionError", "OverflowError", "Verdict"]
+    verdicts = Deduplicator(threads=1).add_many(given)
+    assert short(next(verdicts)) == ("new", None)
+    with pytest.raises(RecursionError):
+        next(verdicts)
+
+
+def test_what_stays_is_new_and_has_not_come_before() -> None:
+    """Of each document that is no copy exactly one."""
+    found = Deduplicator(threads=1)
+    given = [
+        {"doc_id": name, "text": text} for name, text in (("a", ARTICLE), ("a", ARTICLE), ("b", ARTICLE), ("c", OTHER))
+    ]
+    verdicts = [*found.add_many([*given, {"doc_id": "d", "text": ""}]), found.add(Deletion("a"))]
+    assert [verdict.stays for verdict in verdicts] == [True, False, False, True, False, False]
+
+
+def test_a_lazy_frame_is_never_whole_in_memory() -> None:
+    """Batches are read as their verdicts are taken, one after the other."""
+    batches = pyarrow.table({"text": [f"{ARTICLE} {number}" for number in range(20_000)]}).to_batches(1_000)
+    read = []
+
+    def reading() -> Iterator[Any]:
+        for batch in batches:
+            read.append(batch)
+            yield batch
+
+    reader = pyarrow.RecordBatchReader.from_batches(batches[0].schema, reading())
+    verdicts = Deduplicator(threads=1).add_many(reader)
+    assert re.fullmatch("<Verdict '0-.{16}': new>", repr(next(verdicts)))
+    assert re.match("<Verdict '1-.{16}': duplicate \\(of '0-.{16}', near, ", repr(next(verdicts))) and len(read) < 10
+
+
+def test_what_is_no_frame_is_refused() -> None:
+    """Before anything is judged."""
+    found = Deduplicator(threads=1)
+    with pytest.raises(TypeError, match=r"wanted a frame or a column .*, got list \['x'\]: use `add_many`"):
+        found.verdicts_frame(["x"])
+    with pytest.raises(TypeError, match="a frame needs a column text, html or body_base64, got number"):
+        found.verdicts_frame(polars.LazyFrame({"number": [1]}))
+    assert len(found) == 0
+
+
 def test_every_kind_of_document_is_taken() -> None:
     """Dicts, values, messages: each with the name that the worker would give it."""
     found = Deduplicator(threads=1)
@@ -190,13 +301,13 @@ def test_every_kind_of_document_is_taken() -> None:
     ]
     verdicts = list(found.add_many(given))
     first, fifth = verdicts[0].doc_id, verdicts[5].doc_id
-    assert [verdict.doc_id for verdict in verdicts] == [first, "1", "b", "c", "d", fifth, "e", "f", "d"]
+    assert [number(verdict.doc_id) for verdict in verdicts] == [first, "1", "b", "c", "d", fifth, "e", "f", "d"]
     assert (len(first), len(fifth)) == (32, 32)
     assert [short(verdict) for verdict in verdicts[:6]] == [
         ("new", None), *[("duplicate", first)] * 3, ("new", None), ("duplicate", "d"),
     ]  # fmt: skip
     assert verdicts[-1].outcome is Outcome.DELETED
-    assert found.clusters() == [[first, "1", "b", "c"], ["d", fifth], ["e", "f"]]
+    assert numbers(found) == [[first, "1", "b", "c"], ["d", fifth], ["e", "f"]]
     assert len(found) == 2
 
 
@@ -205,12 +316,13 @@ def test_what_is_no_document_is_named_and_costs_itself_alone() -> None:
     found = Deduplicator(threads=1)
 
     def documents() -> Iterator[Any]:
-        yield from [ARTICLE, None, b"caf\xe9", float("nan"), pandas.NA, {"text": b"x"}, {"url": "a"}, 7, ARTICLE]
+        yield from [ARTICLE, None, b"caf\xe9", float("nan"), pandas.NA, {"text": b"x"}, {"url": "a"}, 7]
+        yield from [{"text": OTHER, "fetched_at": datetime(2026, 1, 2)}, ARTICLE]  # noqa: DTZ001
         raise OSError("the disk is gone")
 
-    verdicts = found.add_many(documents())
-    assert next(verdicts).outcome is Outcome.NEW
-    for error, text in (
+    verdicts = found.add_many(documents(), errors="return")
+    assert short(next(verdicts)) == ("new", None)
+    for kind, text in (
         (TypeError, r"document 1 is None: leave out what is missing .*dropna"),
         (TypeError, r"document 2 is bytes b'caf\\xe9': decode it, or give a Document of BodyKind"),
         (TypeError, r"document 3 is float nan: leave out"),
@@ -218,28 +330,55 @@ def test_what_is_no_document_is_named_and_costs_itself_alone() -> None:
         (TypeError, r"text of document 5 is bytes b'x': decode it"),
         (DocumentError, r"no-body: document 6: needs exactly one of text, html"),
         (TypeError, r"document 7 is int 7: give a str, a dict"),
+        (TypeError, r"fetched_at of document 8 is 2026-01-02 00:00:00, without a time zone: .*dt\.tz_localize"),
     ):
-        with pytest.raises(error, match=text):
-            next(verdicts)
+        error = next(verdicts)
+        assert isinstance(error, kind) and re.search(text, str(error)), error
     assert short(next(verdicts)) == ("duplicate", "0")
     with pytest.raises(OSError, match="the disk is gone"):
         next(verdicts)
     assert list(verdicts) == []
+    assert [short(verdict) for verdict in found.add_many([None, OTHER, 7], errors="skip")] == [("new", None)]
     for wrong in (None, "one text", b"bytes", {"text": "x"}):
         with pytest.raises(TypeError, match=r"an iterable of documents, got .*: give a list of it, or"):
             found.add_many(wrong)
 
 
+@pytest.mark.parametrize("wrong", [None, b"bytes", {"url": "https://example.org/"}], ids=type)
+def test_an_error_ends_the_reading_and_nothing_behind_it_is_judged(wrong: Any) -> None:
+    """Whoever mends the rest and gives it again finds it as new as it is; no call is poisoned by the one before."""
+    found = Deduplicator(threads=1)
+    verdicts = found.add_many([ARTICLE, ARTICLE, wrong, OTHER, ARTICLE])
+    with pytest.raises((TypeError, DocumentError), match="document 2"):
+        list(verdicts)
+    assert list(verdicts) == [] and numbers(found) == [["0", "1"]]
+    assert [short(verdict) for verdict in found.add_many([OTHER, ARTICLE])] == [("new", None), ("duplicate", "0")]
+
+
+def test_a_closed_one_judges_no_more_and_can_be_asked(tmp_path: Path) -> None:
+    """Its threads have ended, also where verdicts were left."""
+    before = set(threading.enumerate())
+    with Deduplicator(threads=1) as found:
+        next(found.add_many([ARTICLE, OTHER]))
+    assert set(threading.enumerate()) <= before
+    with pytest.raises(RuntimeError, match="is closed: make another one"):
+        found.add(OTHER)
+    found.save(tmp_path / "kept.ndsnap")
+    assert (len(found), found.nearest(ARTICLE, 1)[0].distance) == (2, 0)
+    with pytest.raises(ValueError, match="errors must be one of raise, skip, return, got 'ignore'"):
+        found.add_many([], errors="ignore")  # type: ignore[call-overload]
+
+
 def test_verdicts_may_be_left_and_then_not_mixed() -> None:
-    """What was read ahead has its places in the log, so nothing else may come between."""
+    """What was read ahead has its places in the log: another call ends the reading, and says so to who goes on."""
     found = Deduplicator(threads=1)
     endless = (f"{ARTICLE} {number}" for number in iter(int, 1))
     verdicts = found.add_many(endless)
     assert [short(verdict)[0] for verdict in islice(verdicts, 3)] == ["new", "duplicate", "duplicate"]
-    with pytest.raises(RuntimeError, match="have not all been taken: take them, or close them"):
-        found.add(OTHER)
-    del verdicts
     assert found.add(OTHER).outcome is Outcome.NEW
+    with pytest.raises(RuntimeError, match="another call has ended this `add_many`"):
+        next(verdicts)
+    assert list(verdicts) == []
     assert found.add(ARTICLE).duplicate_of
 
 
@@ -255,7 +394,8 @@ def test_the_nearest_are_ranked_and_nothing_is_remembered() -> None:
     assert match is not None
     assert (match.distance, match.similarity) == near[0][1:]
     assert [neighbour.original.doc_id for neighbour in found.nearest({"doc_id": "a", "text": ARTICLE}, 1)] == ["b"]
-    assert [(neighbour.original.doc_id, neighbour.similarity) for neighbour in found.nearest("short!")] == [("2", 1.0)]
+    [(original, _, alike)] = found.nearest("short!")
+    assert (number(original.doc_id), alike) == ("2", 1.0)
     assert found.nearest("") == []
     with pytest.raises(DocumentError, match="invalid-base64"):
         found.nearest({"body_base64": "%"})
@@ -280,7 +420,21 @@ def test_a_saved_one_goes_on_as_if_it_had_never_stopped(tmp_path: Path) -> None:
     assert [short(verdict) for verdict in second.add_many(texts[4:])] == [
         short(verdict) for verdict in whole.add_many(texts[4:])
     ]
-    assert second.clusters() == whole.clusters() == [["0", "2", "6"], ["3", "4"], ["1", "5"]]
+    assert second.clusters() == whole.clusters()
+    assert numbers(whole) == [["0", "2", "6"], ["3", "4"], ["1", "5"]]
+
+
+def test_no_name_that_is_made_is_one_that_others_have() -> None:
+    """Not a number beside numbers, in whatever order they come: each original stays, and the nearest are all shown."""
+    found = Deduplicator(threads=1)
+    given = [{"doc_id": "1", "text": ARTICLE}, OTHER, {"text": ARTICLE}, {"doc_id": "4", "text": OTHER}, ARTICLE]
+    assert [short(verdict) for verdict in found.add_many(given)] == [
+        ("new", None), ("new", None), ("duplicate", "1"), ("duplicate", "1"), ("duplicate", "1"),
+    ]  # fmt: skip
+    assert len(found) == 2
+    alone = Deduplicator(threads=1)
+    alone.add({"doc_id": "1", "text": ARTICLE})
+    assert [near.distance for near in alone.nearest(ARTICLE)] == [0]
 
 
 def test_the_state_of_a_run_over_files_can_be_gone_on_from(tmp_path: Path) -> None:
@@ -290,7 +444,7 @@ def test_the_state_of_a_run_over_files_can_be_gone_on_from(tmp_path: Path) -> No
     assert len(found) == 2
     verdict = found.add(ARTICLE)
     assert verdict.duplicate_of
-    assert (verdict.doc_id, verdict.duplicate_of.original.url) == ("2", "https://example.org/1")
+    assert (number(verdict.doc_id), verdict.duplicate_of.original.url) == ("2", "https://example.org/1")
     found.save(tmp_path / "more.ndsnap")
     folder = tmp_path / "other"
     folder.mkdir()

@@ -13,8 +13,8 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Me
 from worker.errors import RetryError, StopError
 from worker.settings import Settings
 from worker.shell.kafka import Admin, Topic, topics
-from worker.shell.kafka.commit_metadata import CommitMetadata, check
 from worker.shell.kafka.log_time import LogTime
+from worker.shell.pipeline.commit_metadata import CommitMetadata, check
 from worker.shell.pipeline.incarnation import Incarnation
 
 

@@ -20,6 +20,7 @@ from worker.core.verdict import Outcome
 from worker.errors import StopError
 from worker.shell.runtime import health, metrics
 from worker.shell.runtime.health import HealthServer, Readiness
+from worker.shell.runtime.metrics import Lag
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def port(readiness: Readiness) -> Iterator[int]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         number = int(free.getsockname()[1])
-    with HealthServer("127.0.0.1", number, readiness):
+    with HealthServer("127.0.0.1", number, readiness, registry=metrics.of_group("night")):
         yield number
 
 
@@ -64,17 +65,21 @@ def test_ready_when_every_condition_holds(port: int, readiness: Readiness) -> No
 
 
 def test_metrics_are_in_prometheus_own_format(port: int) -> None:
-    """What is counted and what is asked at the scrape both come; a name is in the text under its own name."""
-    metrics.watch_source(lambda: {4: 7, 2: 0})
+    """What is counted and what is asked at the scrape both come, each with the worker's group."""
+    metrics.watch_source(lambda: {4: Lag(7, 1.5), 2: Lag(0)})
     try:
         status, text = _get(port, "/metrics")
     finally:
         metrics.watch_source(dict)
     assert status == 200
-    found = {sample.name for family in text_string_to_metric_families(text) for sample in family.samples}
-    assert "neardup_log_offset" in found
-    lags = [line for line in text.splitlines() if line.startswith(f"{metrics.SOURCE_LAG}{{")]
-    assert lags == ['neardup_source_lag{partition="2"} 0.0', 'neardup_source_lag{partition="4"} 7.0']
+    found = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    assert "neardup_log_offset" in {sample.name for sample in found}
+    assert {sample.labels["group"] for sample in found} == {"night"}
+    lags = {(one.name, one.labels["partition"]): one.value for one in found if "_source_lag" in one.name}
+    assert lags == {
+        ("neardup_source_lag", "2"): 0, ("neardup_source_lag", "4"): 7,
+        ("neardup_source_lag_seconds", "2"): 0, ("neardup_source_lag_seconds", "4"): 1.5,
+    }  # fmt: skip
 
 
 def test_counters_with_labels_stand_at_0_before_their_first_event() -> None:

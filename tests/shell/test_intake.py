@@ -121,8 +121,12 @@ def publish(partitions: Partitions, batch: Batch | None) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([1, 40_000]), st.integers(0, 100_000)), min_size=1))
-def test_no_batch_is_larger_than_its_limit(sizes: list[tuple[int, int, int]]) -> None:
-    """Each batch is within `batch_bytes_max`, keys included, or one message; together they cover every offset once."""
+def test_batches_are_as_large_as_their_limit_allows(sizes: list[tuple[int, int, int]]) -> None:
+    """
+    Each is within `batch_bytes_max`, keys included, or one message; together they cover every offset once.
+
+    None is handed on while another one is in flight with which it would be within the limit.
+    """
     counts = [0, 0, 0, 0]
     given = []
     for partition, key_size, size in sizes:
@@ -130,19 +134,42 @@ def test_no_batch_is_larger_than_its_limit(sizes: list[tuple[int, int, int]]) ->
         counts[partition] += 1
     batches = Stage(1_000)
     settings = Settings(batch_bytes_max=BYTES_MAX, document_bytes_max=BYTES_MAX)
-    intake(Polls(given), batches, settings)[0].step()
+    reading, partitions = intake(Polls(given), batches, settings)
+    reading.step()
     found = []
-    while batch := batches.poll():
+    while (batch := batches.poll()) or reading._gathered:
+        if batch is None:  # nothing is in flight any more
+            reading.step()
+            continue
+        publish(partitions, batch)
         found.append(batch)
         assert len(batch.messages) == 1 or sum(m.size_bytes for m in batch.messages) <= BYTES_MAX
         for share in batch.shares:
             mine = batch.messages[share.begin : share.end]
             assert {message.partition for message in mine} == {share.claim.partition}
             assert [message.offset for message in mine] == list(range(share.first, share.stop))
+    for before, after in pairwise(found):
+        assert sum(m.size_bytes for m in (*before.messages, *after.messages)) > BYTES_MAX
     for partition, count in enumerate(counts):
         covered = [span[1:] for batch in found for span in spans(batch) if span[0] == partition]
         assert all(before[1] == after[0] for before, after in pairwise(covered))
         assert (covered[0][0], covered[-1][1]) == (0, count) if covered else count == 0
+
+
+def test_a_backlog_goes_in_full_batches() -> None:
+    """Of pages that do not fill a batch exactly the last one does not go alone, and none waits for long."""
+    given = [SourceMessage(offset % 4, offset // 4, b"", bytes(14_000)) for offset in range(400)]
+    source, batches = Polls(*[given[first : first + 5] for first in range(0, 400, 5)]), Stage(1_000)
+    reading, partitions = intake(source, batches, Settings(batch_bytes_max=BYTES_MAX, document_bytes_max=BYTES_MAX))
+    partitions.read(partitions.claims()[3], 0, 0)  # something is in flight all the time
+    for _ in range(80):
+        reading.step()
+    found = []
+    while batch := batches.poll():
+        found.append(batch)
+    assert {len(batch.messages) for batch in found} == {4}
+    order = [given.index(message) for batch in found for message in batch.messages]
+    assert all(abs(index - place) < 8 for place, index in enumerate(order))
 
 
 class Noting(Watchdog):
@@ -223,7 +250,7 @@ def test_what_comes_while_the_source_is_paused_is_read_again() -> None:
     assert source.sought == [{1: 4}] and source.calls == ["pause"]
     assert all(partitions.holds(claim) for claim in partitions.claims().values())
     reading.step()
-    assert spans(batches.poll()) == [(1, 4, 5), (2, 0, FULL)] and source.calls == ["pause", "resume"]
+    assert spans(batches.poll()) == [(2, 0, FULL), (1, 4, 5)] and source.calls == ["pause", "resume"]
 
 
 def test_while_there_is_no_room_the_source_is_read_slowly_before_it_is_paused() -> None:
@@ -261,7 +288,7 @@ def test_while_a_batch_is_in_flight_the_next_one_grows() -> None:
     assert not len(batches)
     publish(partitions, first)
     reading.step()
-    assert spans(batches.poll()) == [(0, 2, 4), (1, 0, 3)]
+    assert spans(batches.poll()) == [(1, 0, 3), (0, 2, 4)]
     assert source.asked == [FULL, FULL, FULL - 3, FULL - 5, FULL - 5]
     reading.step()
     assert spans(batches.poll()) == [(0, 4, 4 + FULL)]
@@ -302,7 +329,7 @@ def test_what_was_gathered_of_a_partition_that_moves_is_void() -> None:
     assert source.sought == [{0: 1}]
     publish(partitions, first)
     reading.step()
-    assert spans(batches.poll()) == [(0, 1, 3), (2, 0, 2)]
+    assert spans(batches.poll()) == [(2, 0, 2), (0, 1, 3)]
 
 
 def test_what_was_gathered_before_reading_again_is_void() -> None:
@@ -325,10 +352,10 @@ def test_what_was_gathered_before_reading_again_is_void() -> None:
 
 
 def test_a_batch_of_a_partition_that_goes_while_it_waits_for_room_is_taken_once() -> None:
-    """All that was gathered is taken at once: a partition that comes back meanwhile is read again, from its start."""
+    """What is handed on is taken at once: a partition that comes back meanwhile is read again, from its start."""
     batches = Stage(1)
     settings = Settings(batch_bytes_max=BYTES_MAX, document_bytes_max=BYTES_MAX)
-    large = [SourceMessage(0, offset, b"k", bytes(60_000)) for offset in range(2)]
+    large = [SourceMessage(0, offset, b"k", bytes(60_000)) for offset in range(3)]
 
     def back() -> list[SourceMessage]:
         partitions.lose([0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import isfunction
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from worker.shell.kafka import Admin
 from worker.shell.kafka import config as kafka_config
 
 Configure = Callable[[Settings], dict[str, Any]]
-CLIENTS: list[Configure] = [getattr(kafka_config, name) for name in kafka_config.__all__]
+CLIENTS: list[Configure] = [
+    one for one in vars(kafka_config).values() if isfunction(one) and one.__module__ == kafka_config.__name__
+]
 
 
 @pytest.mark.parametrize("configure", CLIENTS)
@@ -44,3 +47,10 @@ def test_settings_that_the_client_refuses_are_named(wrong: dict[str, Any], named
     """In one line: nobody is asked."""
     with pytest.raises(StopError, match=f"refuses its settings: {named}.* Check ssl_"):
         Admin(kafka_config.admin(Settings(**wrong)), 1.0)
+
+
+def test_no_two_slots_share_a_transactional_id() -> None:
+    """Wherever the names of a group and of a worker have their dots: each would fence the other for ever."""
+    slots = [("neardup", "eu.w1"), ("neardup.eu", "w1"), ("neardup", "w1")]
+    ids = {kafka_config.publisher(Settings(group=group, worker_id=name))["transactional.id"] for group, name in slots}
+    assert len(ids) == len(slots)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from inspect import isfunction
+from logging import getLogger
 from typing import Any
 
 import pytest
 import structlog
 from typer.testing import CliRunner
 
+from worker.__main__ import main
 from worker.cli import app
 from worker.settings import Settings
 from worker.shell.kafka import config as kafka_config
@@ -17,14 +24,10 @@ from worker.shell.runtime import logging
 
 PASSWORD = "hunter2-of-the-broker"
 PAGE = "<p>what a page says of a person</p>"
-CLIENTS = [getattr(kafka_config, name) for name in kafka_config.__all__]
+CLIENTS = [one for one in vars(kafka_config).values() if isfunction(one) and one.__module__ == kafka_config.__name__]
 
 
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    """Leave logging to the tests that come after as it was."""
-    yield
-    structlog.reset_defaults()
+pytestmark = pytest.mark.usefixtures("logging_as_before")
 
 
 def _fail(config: dict[str, Any], page: str) -> None:
@@ -32,7 +35,7 @@ def _fail(config: dict[str, Any], page: str) -> None:
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
-@pytest.mark.parametrize("client", CLIENTS, ids=kafka_config.__all__)
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.__name__)
 def test_a_traceback_shows_neither_password_nor_page(
     client: Callable[[Settings], dict[str, Any]], log_format: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,3 +76,46 @@ def test_every_command_logs_to_stderr(capfd: pytest.CaptureFixture[str]) -> None
     assert CliRunner().invoke(app, ["settings", "--log-level", "error"]).exit_code == 0
     structlog.get_logger("test").warning("left out by the setting")
     assert capfd.readouterr() == ("", "")
+
+
+def test_what_the_core_says_is_a_line_as_all_others(capsys: pytest.CaptureFixture[str]) -> None:
+    """The core knows no structlog; where lines are JSON its lines are, too."""
+    logging.configure(log_format="json")
+    getLogger("neardup").warning("compiles")
+    line = json.loads(capsys.readouterr().err)
+    assert (line["event"], line["level"]) == ("compiles", "info")
+
+
+def test_a_worker_whose_brokers_are_not_there_says_so_soon_and_every_line_is_json() -> None:
+    """After three seconds whom it asks in vain; the last line is why it ends, with the remedy; so a wrong setting."""
+    given = ("--bootstrap", "127.0.0.1:1", "--call-timeout-s", "7", "--transaction-timeout-ms", "1000")
+    lines, code = _lines_of_a_worker(*given)
+    first, last = (next(line for line in lines if said in line["event"]) for said in (" yet", "Start a broker"))
+    assert (code, last["level"], lines.index(last)) == (1, "critical", len(lines) - 1)
+    assert first["event"].startswith("no answer from 127.0.0.1:1 yet (")
+    apart_s = datetime.fromisoformat(last["timestamp"]) - datetime.fromisoformat(first["timestamp"])
+    assert apart_s.total_seconds() > 2
+    [wrong], code = _lines_of_a_worker("--threads", "many")
+    assert code == 2 and "--threads many: must be a whole number" in wrong["event"]
+
+
+def _lines_of_a_worker(*options: str) -> tuple[list[dict[str, Any]], int]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
+    command = [sys.executable, "-m", "worker", "worker", *options]
+    done = subprocess.run(command, stderr=subprocess.PIPE, env=environment, check=False)
+    return [json.loads(line) for line in done.stderr.splitlines()], done.returncode
+
+
+def test_what_nobody_foresaw_is_a_line_of_the_log_where_those_are_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Elsewhere it is a traceback."""
+    monkeypatch.setattr("worker.cli.app", lambda: 1 / 0)
+    logging.configure("info", "json")
+    with pytest.raises(SystemExit, match="1"):
+        main()
+    line = json.loads(capsys.readouterr().err)
+    assert line["exception"][0]["exc_type"] == "ZeroDivisionError"
+    logging.configure("info", "console")
+    with pytest.raises(ZeroDivisionError):
+        main()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from worker.errors import StopError
-from worker.shell.files.outputs import written
+from worker.shell.files.outputs import check_places, written
 
 
 def test_an_output_takes_its_place_at_the_end(tmp_path: Path) -> None:
@@ -37,6 +38,48 @@ def test_what_is_broken_off_leaves_the_former_output(tmp_path: Path, ending: typ
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("out", b"former")]
 
 
+def names_of(place: Path) -> dict[str, str]:
+    """One place by all names that it can go by; what links to it is made."""
+    folder = place.parent.parent / "links"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "folder").symlink_to(place.parent)
+    (folder / "link").symlink_to(place)
+    found = {
+        "path": str(place),
+        "another way": f"{folder}/../{place.parent.name}/{place.name}",
+        "in a linked folder": f"{folder}/folder/{place.name}",
+        "link": str(folder / "link"),
+        "URL": f"file://{place}",
+        "odd URL": f"FILE://localhost{folder}/deep/../../{place.parent.name}/{place.name}",
+        "URL through a cache": f"simplecache::file://{place}",
+    }
+    if place.exists():
+        os.link(place, folder / "hard")
+        found["hard link"] = str(folder / "hard")
+    return found
+
+
+@pytest.mark.parametrize("exists", [True, False], ids=["a file", "nothing yet"])
+def test_a_place_is_one_by_all_its_names(tmp_path: Path, exists: bool) -> None:
+    """As input and output, as two outputs, and as an output within a state; and it is no other place."""
+    place = tmp_path / "folder" / "place"
+    place.parent.mkdir()
+    if exists:
+        place.write_bytes(b"read")
+    names, beside = names_of(place), f"{place}.more"
+    for a, b in product(names.values(), names.values()):
+        with pytest.raises(StopError, match="is an input and the output"):
+            check_places(["-", a], [beside, b])
+        with pytest.raises(StopError, match="are one place, and two outputs"):
+            check_places([beside], [a, b])
+    folders = [tmp_path / "folder", tmp_path / "links" / "folder"]
+    for name, state in product([name for kind, name in names.items() if kind != "hard link"], folders):
+        with pytest.raises(StopError, match="where the state is"):
+            check_places([], [name], state)
+    for name in names.values():
+        check_places([beside, "-"], [name, f"file://{place}2"], tmp_path / "fold")
+
+
 def test_an_output_that_is_an_input_is_refused(tmp_path: Path) -> None:
     """By whatever name it goes."""
     (tmp_path / "in").write_bytes(b"read")
@@ -44,6 +87,18 @@ def test_an_output_that_is_an_input_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StopError, match="is an input"), written(tmp_path / "other-name", ["-", tmp_path / "in"]):
         pass
     assert (tmp_path / "in").read_bytes() == b"read"
+
+
+def test_writers_of_one_place_do_not_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Containers that share a volume have one process id; the output is that of one of them, whole."""
+    monkeypatch.setattr("os.getpid", lambda: 1)
+    place = tmp_path / "out"
+    with written(place) as first, written(place) as second:
+        for letter in b"ab":
+            for stream in (first, second):
+                stream.write(bytes([letter]) * 100_000)
+    assert place.read_bytes() == b"a" * 100_000 + b"b" * 100_000
+    assert list(tmp_path.iterdir()) == [place]
 
 
 def test_an_output_that_cannot_be_written_is_named(tmp_path: Path) -> None:

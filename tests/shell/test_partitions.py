@@ -70,6 +70,23 @@ def test_a_partition_is_in_flight_until_all_that_was_read_is_published() -> None
     assert not mine.are_in_flight() and state(mine, 0) is State.READY
 
 
+def test_what_waits_is_known_by_its_time_until_it_is_published() -> None:
+    """The first that was read since nothing was in flight; behind a commit what came no earlier than its last."""
+    mine, claim = owned()
+    mine.read(claim, 5, 8, 1_000)
+    mine.read(claim, 8, 9, 3_000)
+    assert mine.known()[0].waits_since_ms == 1_000
+    mine.publish({claim: 8}, {claim: 2_500})
+    assert mine.known()[0].waits_since_ms == 2_500
+    mine.rewind()
+    assert mine.known()[0].waits_since_ms == 2_500
+    mine.restart(dict.fromkeys(mine.rewinding(), 8))
+    assert mine.known()[0].waits_since_ms == 0
+    mine.read(claim := mine.claims()[0], 8, 9, 3_000)
+    mine.publish({claim: 9}, {claim: 3_000})
+    assert mine.known()[0].waits_since_ms == 0
+
+
 def test_a_partition_that_went_and_came_back_has_another_claim() -> None:
     """Somebody else may have published in between; what ends late moves nothing."""
     mine, claim = owned()

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import base64
+import random
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
 import orjson
 import pytest
 
 from tests.conftest import REPOSITORY
 from worker.core.fingerprint import Fingerprinter
-from worker.log.record import Row, RowKind
+from worker.log.rows import Row, RowKind
 from worker.settings import Settings
 from worker.shell.pipeline.batch import Batch
 from worker.shell.pipeline.prepare import Preparer
@@ -21,44 +23,75 @@ from worker.shell.ports import SourceMessage
 
 SIZE = 1 << 20
 SECONDS_A_MIB = 0.6  # processor time; 0.16 was the most that was measured
+ORDINARY_PAGES_MAX = 15  # that chosen bytes may cost as much as; 11 was measured, of half pairs in UTF-16
 HEAD = b'{"url":"http://a.example/","fetched_at":"2024-05-01T12:00:00Z",'
+MULTIBYTE = ("big5", "euc-jp", "euc-kr", "gb18030", "hz-gb-2312", "iso-2022-jp", "shift_jis")
+Worst: TypeAlias = Callable[[int], bytes]  # a message of about so many bytes
 
 
-def _text(piece: str) -> bytes:
-    return HEAD + b'"text":' + orjson.dumps(piece * (SIZE // len(piece.encode()))) + b"}"
+def _filled(piece: bytes, size: int) -> bytes:
+    return (piece * (size // len(piece) + 1))[:size]
 
 
-def _page(piece: str, before: str = "") -> bytes:
-    return HEAD + b'"html":' + orjson.dumps(before + piece * (SIZE // len(piece.encode()))) + b"}"
+def _text(piece: str) -> Worst:
+    return lambda size: HEAD + b'"text":' + orjson.dumps(_filled(piece.encode(), size).decode("utf-8", "ignore")) + b"}"
 
 
-def _encoded(body: bytes, charset: str) -> bytes:
-    fields = {"content_type": "text/html", "charset": charset, "body_base64": base64.b64encode(body).decode()}
-    return HEAD + orjson.dumps(fields)[1:]
+def _escapes(piece: bytes, before: bytes = b"") -> Worst:
+    return lambda size: HEAD + b'"text":"' + before + piece * (size // len(piece)) + b'"}'
 
 
-WORST: dict[str, Callable[[], bytes]] = {
-    "one-letter tokens": lambda: _text("a b c d "),
-    "one token": lambda: _text("x"),
-    "a token a character": lambda: _text("".join(map(chr, range(0x4E00, 0x9E00)))),
-    "to be composed": lambda: _text("e\u0301\u0327\u0315 "),
-    "marks in the wrong order": lambda: _text("\u0315\u0301\u0327\u0334\u05b0\u0345"),
-    "lone surrogates": lambda: HEAD + b'"text":"' + rb"\ud800" * (SIZE // 6) + b'"}',
-    "a million values": lambda: HEAD + b'"text":"x","attrs":{"a":[' + b",".join([b"{}"] * (SIZE // 3)) + b"]}}",
-    "nested elements": lambda: _page("<div><p>x"),
-    "formatting elements": lambda: _page("<b><i><u><s><p>x"),
-    "formatting elements and their ends": lambda: _page("</b>", "<b a=1><div>" * 50_000),
-    "end tags of nothing": lambda: _page("<ol></blockquote>x "),
-    "attributes": lambda: _page(" a", "<p"),
-    "open brackets": lambda: _page("<"),
-    "open comments": lambda: _page("<!--", "<b>" * 5_000),
-    "scripts in scripts": lambda: _page("<!--<script>", "<script>"),
-    "character references": lambda: _page("&CounterClockwiseContourIntegra"),
-    "rows": lambda: _page("<tr><td>x", "<table>"),
-    "undefined in windows-1252": lambda: _encoded(b"\x81" * SIZE, "windows-1252"),
-    "undefined in windows-874": lambda: _encoded(b"\xff" * SIZE, "windows-874"),
-    "half pairs in UTF-16": lambda: _encoded(b"\x00\xd8" * (SIZE // 2), "utf-16"),
-    "not in Big5": lambda: _encoded(b"\xff" * SIZE, "big5"),
+def _page(piece: str, before: str = "") -> Worst:
+    return lambda size: HEAD + b'"html":' + orjson.dumps(before + _filled(piece.encode(), size).decode()) + b"}"
+
+
+def _bytes(piece: bytes, before: bytes = b"", content_type: str = "text/html") -> Worst:
+    """As archives are fed."""
+
+    def message(size: int) -> bytes:
+        body = base64.b64encode(before + _filled(piece, size)).decode()
+        return HEAD + orjson.dumps({"content_type": content_type, "body_base64": body})[1:]
+
+    return message
+
+
+ORDINARY = _bytes(b"<p>The council of the town has said that the bridge over the river will be open. ")
+WORST: dict[str, Worst] = {
+    "one-letter tokens": _text("a b c d "),
+    "one token": _text("x"),
+    "a token a character": _text("".join(map(chr, range(0x4E00, 0x9E00)))),
+    "to be composed": _text("e\u0301\u0327\u0315 "),
+    "marks in the wrong order": _text("\u0315\u0301\u0327\u0334\u05b0\u0345"),
+    "lone surrogates": _escapes(rb"\ud800"),
+    "escapes behind a lone surrogate": _escapes(rb"\n", rb"\ud800"),
+    "backslashes behind a lone surrogate": _escapes(rb"\\", rb"\ud800"),
+    "a million values": lambda size: HEAD + b'"text":"x","attrs":{"a":[' + b",".join([b"{}"] * (size // 3)) + b"]}}",
+    "nested elements": _page("<div><p>x"),
+    "formatting elements": _page("<b><i><u><s><p>x"),
+    "formatting elements and their ends": lambda size: _page("</b>", "<b a=1><div>" * (size // 20))(size),
+    "end tags of nothing": _page("<ol></blockquote>x "),
+    "attributes": _page(" a", "<p"),
+    "open brackets": _page("<"),
+    "open comments": lambda size: _page("<!--", "<b>" * (size // 200))(size),
+    "scripts in scripts": _page("<!--<script>", "<script>"),
+    "character references": _page("&CounterClockwiseContourIntegra"),
+    "rows": _page("<tr><td>x", "<table>"),
+    "undefined in windows-1252": _bytes(b"\x81", content_type="text/html; charset=windows-1252"),
+    "undefined in windows-874": _bytes(b"\xff", content_type="text/html; charset=windows-874"),
+    "half pairs in UTF-16": _bytes(b"\x00\xd8", content_type="text/html; charset=utf-16"),
+    "too large for UTF-32": _bytes(b"\xff", content_type="text/html; charset=utf-32"),
+    **{f"not in {name}": _bytes(b"\xff", content_type=f"text/html; charset={name}") for name in MULTIBYTE},
+    "Cyrillic without a charset": _bytes("Мост через реку будет открыт. ".encode("koi8-r")),
+    "any bytes without a charset": _bytes(random.Random(1).randbytes(SIZE)),
+    "escape sequences without a charset": _bytes(b"\x1b$B"),
+    "no type": _bytes(b"\x01<", content_type=""),
+    "comments without an end": _bytes(b"<!--x>", b"charset"),
+    "quotes without an end": _bytes(b"<a '\"", b"charset"),
+    "meta elements": _bytes(b"<meta a ", b"charset"),
+    "meta elements with unknown charsets": _bytes(b"<meta charset=x>"),
+    "meta elements that say charset in vain": _bytes(b"<meta http-equiv=content-type content='charset charset'>"),
+    "a declaration without an end": _bytes(b"encoding ", b"<?xml "),
+    "a header that says charset in vain": _bytes(b"<p>x", content_type="text/html; " + "charset " * 40),
 }
 
 
@@ -74,7 +107,7 @@ def prepared(preparer: Preparer, messages: list[SourceMessage]) -> Sequence[Row]
 def preparer() -> Iterator[Preparer]:
     """One thread, as a worker on two cores has it."""
     with Preparer(Settings(threads=1), Fingerprinter()) as preparer:
-        messages = [SourceMessage(0, 0, None, value) for value in (_text("e\u0301 "), _page("<p>x "))]
+        messages = [SourceMessage(0, 0, None, worst(1 << 10)) for worst in WORST.values()]
         prepared(preparer, messages)
         yield preparer
 
@@ -82,12 +115,31 @@ def preparer() -> Iterator[Preparer]:
 @pytest.mark.parametrize("name", WORST)
 def test_row_27_a_document_that_is_slow_to_judge_has_its_limit(preparer: Preparer, name: str) -> None:
     """A batch of the worst documents takes a second or two; nothing in it is tried twice, nothing waits for a limit."""
-    message = SourceMessage(0, 0, None, WORST[name]())
+    message = SourceMessage(0, 0, None, WORST[name](SIZE))
     began = time.process_time()
     [row] = prepared(preparer, [message])
     seconds = time.process_time() - began
     assert row.kind in (RowKind.FULL, RowKind.SHORT, RowKind.SKIPPED)
     assert seconds < SECONDS_A_MIB * message.size_bytes / SIZE
+
+
+@pytest.mark.parametrize("name", WORST)
+def test_chosen_bytes_cost_what_ordinary_ones_do(preparer: Preparer, name: str) -> None:
+    """Half a MiB of a few documents costs no more than of many small ones, and never more than the bound."""
+
+    def seconds(worst: Worst, size: int) -> float:
+        messages = [SourceMessage(0, number, None, worst(size)) for number in range(SIZE // 2 // size)]
+        times = []
+        for _ in range(3):
+            began = time.process_time()
+            prepared(preparer, messages)
+            times.append(time.process_time() - began)
+        return min(times)
+
+    small, middle, large = (seconds(WORST[name], size) for size in (1 << 14, 1 << 16, 1 << 18))
+    assert middle < 1.6 * small + 0.002, "four times the bytes cost at most 2.5 times 2.5 the time"
+    assert large < 1.6 * middle + 0.002
+    assert large < ORDINARY_PAGES_MAX * seconds(ORDINARY, 1 << 18)
 
 
 GROWTH = """
@@ -111,6 +163,7 @@ SIZE = 8_300_000
 BODIES = {
     "letters": lambda: b'"text":"' + b"a b c d " * (SIZE // 8) + "\U0001f600".encode() + b'"}',
     "tags": lambda: b'"html":"' + b"<p>x" * (SIZE // 4) + "\U0001f600".encode() + b'"}',
+    "escapes": lambda: b'"text":"' + b"\\\\ud800" + b"\\\\n" * (SIZE // 2) + b'"}',
     "values": lambda: b'"text":"x","attrs":{"a":[' + b",".join([b"{}"] * (SIZE // 3)) + b"]}}",
 }
 with Preparer(Settings(threads=int(sys.argv[2]))) as preparer:
@@ -127,7 +180,7 @@ with Preparer(Settings(threads=int(sys.argv[2]))) as preparer:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(
     ("kind", "threads", "mib_max"),
-    [("letters", 1, 100), ("tags", 1, 160), ("values", 3, 320)],
+    [("letters", 1, 100), ("tags", 1, 160), ("escapes", 1, 100), ("values", 3, 320)],
 )
 def test_a_document_needs_no_more_memory_than_the_readme_says(kind: str, threads: int, mib_max: int) -> None:
     """Of 8 MiB, one a thread: thirty times one message while it is decoded, then 100 to 160 MiB a thread."""

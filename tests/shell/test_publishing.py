@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from worker.shell.pipeline.batch import Batch, Share
 from worker.shell.pipeline.partitions import Claim, Partitions, State
 from worker.shell.pipeline.publishing import Publishing
 from worker.shell.ports import Outgoing, SourceMessage
+from worker.shell.runtime import metrics
 
 
 class Held(Scripted):
@@ -120,12 +122,110 @@ def test_a_settled_failure_is_tried_again_with_what_is_still_ours() -> None:
     assert published(mine) == {0: 1} and state(mine, 0) is State.READY
 
 
+class Interrupted(Partitions):
+    """Another thread comes in between before each question, one history after the other."""
+
+    def __init__(self, moment: int, event: Callable[[Partitions], None]) -> None:
+        super().__init__()
+        self.moment, self.event = moment, event
+
+    def _asked(self) -> None:
+        if self._lock.locked():
+            return  # nothing comes in between there
+        self.moment -= 1
+        if self.moment == 0:
+            self.event(self)
+
+    def holds(self, claim: Claim) -> bool:
+        """As ever."""
+        self._asked()
+        return super().holds(claim)
+
+    def membership(self) -> Any:
+        """As ever."""
+        self._asked()
+        return super().membership()
+
+
+def lose_one(mine: Partitions) -> None:
+    """The member was away for too long, and has joined again."""
+    mine.lose([0])
+    mine.set_membership({1})
+
+
+def lose_and_regain(mine: Partitions) -> None:
+    """The same, and another one has published the partition meanwhile."""
+    lose_one(mine)
+    mine.assign({0: 7})
+    mine.set_membership({0, 1})
+
+
+def rewind(mine: Partitions) -> None:
+    """Everything is to be read again."""
+    mine.rewind()
+
+
+class Group(Scripted):
+    """Takes what this worker may commit; under its first membership anything, which a group refuses later."""
+
+    FIRST = frozenset({0, 1})
+
+    def __init__(self, mine: Partitions) -> None:
+        super().__init__()
+        self.mine, self.claims = mine, list(mine.claims().values())
+
+    def publish(
+        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any, metadata: str = ""
+    ) -> None:
+        """Look at the claims as they are now."""
+        held = {claim.partition for claim in self.claims if Partitions.holds(self.mine, claim)}
+        assert membership is self.FIRST or set(offsets) <= held
+        super().publish(messages, offsets, membership, metadata)
+
+
+@pytest.mark.parametrize("event", [lose_one, lose_and_regain, rewind])
+def test_a_transaction_commits_what_its_membership_has(event: Callable[[Partitions], None]) -> None:
+    """Whenever the group changes its mind: old offsets go under the old membership, which it refuses, or not at all."""
+    moments = []
+    for moment in range(1, 16):
+        mine = Interrupted(moment, event)
+        mine.assign({0: 0, 1: 0})
+        mine.set_membership(Group.FIRST)
+        publishing = Publishing(Settings(), Group(mine), mine)
+        assert publishing.submit(empty_batch(mine))
+        publishing.step()
+        assert event is rewind or mine.known()[1].published == 1
+        moments.append(mine.moment)
+    assert moments[0] <= 0 < moments[-1]  # from before the first question to behind the last one
+
+
 def empty_batch(mine: Partitions, failure: RetryError | None = None) -> Batch:
     """One offset of each partition, without a message."""
     claims = list(mine.claims().values())
     for claim in claims:
         mine.read(claim, 0, 1)
     return Batch((), [Share(claim, 0, 1, 0, 0) for claim in claims], failure=failure)
+
+
+def test_latency_is_each_documents_own_from_its_time_in_the_topic() -> None:
+    """Documents that had waited 20 s before they were read show 20 s; one without a time shows none."""
+    mine, before = owned(), _latency()
+    claim = mine.claims()[0]
+    now_ms = int(time.time() * 1_000)
+    stamps = [now_ms - 20_000, now_ms - 20_000, now_ms + 60_000, 0]
+    messages = [SourceMessage(0, at, b"k", b"v", timestamp_ms=stamp) for at, stamp in enumerate(stamps)]
+    mine.read(claim, 0, 4, stamps[0])
+    publishing = Publishing(Settings(), Scripted(None), mine)
+    publishing.submit(Batch(messages, [Share(claim, 0, 4, 0, 4)], answers=[None] * 4))
+    publishing.step()
+    after = {name: value - before[name] for name, value in _latency().items()}
+    assert (after["15.0"], after["60.0"], after["+Inf"]) == (1, 3, 3)
+    assert 40 <= after["sum"] < 50
+
+
+def _latency() -> dict[str, float]:
+    [family] = metrics.LATENCY_S.collect()
+    return {one.labels.get("le", one.name.rpartition("_")[2]): one.value for one in family.samples}
 
 
 def owned() -> Partitions:

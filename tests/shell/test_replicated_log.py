@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from structlog.testing import capture_logs
 
-from worker.core.chance import chance
 from worker.core.search import SearchRules
 from worker.errors import StopError
+from worker.log.acceptance import Ignored
 from worker.log.definition import Definition
-from worker.log.record import Row, RowKind, Rows, Section, Source
 from worker.log.replica import Replica
 from worker.shell.pipeline import replicated_log
 from worker.shell.pipeline.replicated_log import ReplicatedLog
@@ -38,18 +36,15 @@ def test_a_log_that_gives_nothing_stops_the_start(monkeypatch: pytest.MonkeyPatc
         waiting.restore()
 
 
-def test_a_warning_says_when_originals_outgrow_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unrelated documents lie within 16 bits once in 20,000 pairs: one original is more than such rules serve."""
-    monkeypatch.setattr(replicated_log, "CHANCE_FROM", 1)
-    for max_distance, is_warned in ((16, True), (3, False)):
-        definition = Definition("nd1", "0" * 16, SearchRules("exact", max_distance))
-        log = MemoryLog(lambda: 0)
-        follower = ReplicatedLog(
-            Replica(definition), MemoryReader(log), MemoryWriter(log), definition.author("w"), 900_000
-        )
-        rows = [Row(n, RowKind.FULL, f"d{n}", "https://example.org/", 5, n << 40, 0, n) for n in range(2)]
-        with capture_logs() as said:
-            for row in rows:
-                follower.append([Section(Source(b"t" * 16, 0), row.offset, row.offset + 1, -1, Rows.of([row]))])
-        assert [line["event"] for line in said].count("index.chance") == is_warned
-        assert metrics.FALSE_MATCHES._value.get() == follower.replica.documents * chance(definition.search) > 0
+def test_records_are_counted_as_ignored_when_they_come_not_at_each_start() -> None:
+    """A foreign record of long ago says nothing of now: each start would raise the alarm again."""
+    counted = metrics.LOG_RECORDS_IGNORED.labels(Ignored.FOREIGN)._value
+    log = MemoryLog(lambda: 0)
+    log.append(b"a console's line")
+    follower = ReplicatedLog(Replica(DEFINITION), MemoryReader(log), MemoryWriter(log), DEFINITION.author("w"), 900_000)
+    before = counted.get()
+    follower.restore()
+    assert counted.get() == before
+    log.append(b"another")
+    follower.follow(0)
+    assert counted.get() == before + 1

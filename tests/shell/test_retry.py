@@ -110,7 +110,7 @@ def test_no_call_takes_all_the_time() -> None:
 def test_a_worker_asks_as_long_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its broker may start after it, and nobody waits for its answer."""
     waits: list[float] = []
-    monkeypatch.setattr("worker.shell.kafka.admin.retry", lambda _ask, _doing, wait_s: waits.append(wait_s))
+    monkeypatch.setattr("worker.shell.kafka.admin.retry", lambda _ask, _doing, wait_s, _on_wait: waits.append(wait_s))
     Admin(kafka_config.admin(NOWHERE), 90).create("t", 1, 1, {})
     assert waits == [90]
 

@@ -10,7 +10,8 @@ import pytest
 from tests.shell.simulation import TOPIC_ID, History, Scripted, SimulatedWorker
 from tests.shell.test_partitions import state
 from worker.errors import FencedError, RetryError, StopError
-from worker.log.record import Source, decode
+from worker.log.record import decode
+from worker.log.rows import Source
 from worker.settings import Settings
 from worker.shell.kafka import GroupConsumer
 from worker.shell.kafka import config as kafka_config
@@ -28,7 +29,7 @@ def one_worker(publisher: Any = None) -> SimulatedWorker:
 
 
 class Counting(Stage):
-    """A stage as worker/README.md says one is added: it stands behind another and has its verbs."""
+    """A stage as CONTRIBUTING.md says one is added: it stands behind another and has its verbs."""
 
     def __init__(self, before: Stage) -> None:
         self.before, self.messages = before, 0
@@ -81,7 +82,7 @@ def test_what_has_been_read_is_published_before_the_worker_leaves_the_group() ->
     worker.intake.start()
     worker.sequencer.run(lambda: None)
     assert worker.world.committed == {partition: stop for partition, stop in read.items() if stop}
-    assert not left.is_set() and not worker.intake.join(0)
+    assert not left.is_set()
     assert worker.intake.join(60) and left.is_set()
     worker.intake.poll()
 

@@ -24,12 +24,11 @@ class _Clock:
 
 
 @pytest.fixture
-def clock() -> Iterator[_Clock]:
+def clock(logging_as_before: None) -> Iterator[_Clock]:
     """A clock of our own; two partitions with 7 and 3 documents to do."""
-    metrics.watch_source(lambda: {4: 7, 2: 3})
+    metrics.watch_source(lambda: {4: metrics.Lag(7, 2.5), 2: metrics.Lag(3, 1.0)})
     yield _Clock()
     metrics.watch_source(dict)
-    structlog.reset_defaults()
 
 
 def _answered(new: int, duplicate: int, dead: int) -> None:
@@ -49,7 +48,7 @@ def test_a_line_a_minute_tells_rates_lag_index_duplicates_and_dead_letters(clock
     first, second = lines
     assert (first["event"], first["documents_per_s"]) == ("last minute", 16 / SAMPLE_S)
     assert (second["new"], second["duplicate"], second["dead_letter"]) == (120, 60, 12)
-    assert (second["lag"], second["originals"]) == (10, 500)
+    assert (second["lag"], second["lag_s"], second["originals"]) == (10, 2.5, 500)
 
 
 def test_stage_times_are_means_of_the_last_minute(clock: _Clock) -> None:

@@ -6,8 +6,10 @@ import uuid
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.conftest import Kafka
+from worker.cli import app
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.kafka import Admin, topics
@@ -38,10 +40,26 @@ def test_created_topics_are_as_they_should_be(kafka: Kafka) -> None:
 
 
 def test_a_missing_topic_stops_a_worker_with_the_remedy(kafka: Kafka) -> None:
-    """Its name, and the command that creates it."""
-    settings, admin = deployment(kafka)
-    with pytest.raises(StopError, match=rf"{settings.topic_verdicts}: the topic does not exist.*topics create"):
+    """Its name, and the command that creates it, with the options that name it."""
+    settings, admin = deployment(kafka, topic_documents="documents", topic_new="new")
+    creates = f"neardup topics create --topic-fingerprints {settings.topic_fingerprints} .* --topic-new new$"
+    with pytest.raises(StopError, match=rf"(?m)^new: the topic does not exist\. Create it: {creates}"):
         topics.require(admin, settings)
+
+
+def test_a_problem_is_mended_by_the_command_that_it_names(kafka: Kafka) -> None:
+    """As it stands; what the cluster refuses is told."""
+    settings, admin = deployment(kafka)
+    admin.create(settings.topic_fingerprints, 1, 1, {"cleanup.policy": "compact", "retention.ms": "60000"})
+    topics.create(admin, settings)
+    remedies = [problem.remedy.split() for problem in topics.check(admin, settings)]
+    assert len(remedies) == 3
+    for _, *command in remedies:
+        result = CliRunner().invoke(app, [*command, "--bootstrap", kafka.bootstrap])
+        assert result.exit_code == 0, (result.output, result.exception)
+    assert topics.check(admin, settings) == []
+    with pytest.raises(StopError, match=r"altering topic .*\.verdicts: .*retention"):
+        admin.alter(settings.topic_verdicts, {"retention.ms": "long"})
 
 
 def test_a_log_of_two_partitions_is_refused(kafka: Kafka) -> None:

@@ -13,8 +13,6 @@ from worker.settings import Settings
 if TYPE_CHECKING:
     from worker.report.answers import Answer
 
-__all__ = ["read_answers"]
-
 
 def read_answers(verdicts: Path | None, settings: Settings, *, quiet: bool) -> Iterator[Answer]:
     """Return the answers of a file, of stdin, or of the topics (None), and show how many have been read."""

@@ -31,7 +31,9 @@ RepositoryOption = Annotated[
     str | None,
     typer.Option("--repository", metavar="URL", help="A Maven repository of your own. [default: the public one]"),
 ]
-NodeArgument = Annotated[int, typer.Argument(metavar="NODE", help="1, 2 or 3.", min=1, max=3)]
+NodeArgument = Annotated[
+    int | None, typer.Argument(metavar="NODE", help="1, 2 or 3; needed where there are three.", min=1, max=3)
+]
 
 
 @broker.command()
@@ -85,27 +87,35 @@ def stop(data: DataOption = None) -> None:
 
 
 @broker.command()
-def kill(node: NodeArgument, data: DataOption = None) -> None:
+def kill(node: NodeArgument = None, data: DataOption = None) -> None:
     """End one node at once, as a power cut would (SIGKILL)."""
-    _attach(data, node).kill(node)
+    cluster, node = _node_of(data, node)
+    cluster.kill(node)
     typer.echo(f"node {node} killed")
 
 
 @broker.command()
-def up(node: NodeArgument, data: DataOption = None) -> None:
+def up(node: NodeArgument = None, data: DataOption = None) -> None:
     """Start one node again on its data; done when it serves."""
-    _attach(data, node).up(node)
+    cluster, node = _node_of(data, node)
+    cluster.up(node)
     typer.echo(f"node {node} serves")
 
 
-def _attach(data: Path | None, node: int = 1) -> EmbeddedKafka:
-    """Return the cluster in this folder, which must have this node."""
+def _node_of(data: Path | None, node: int | None) -> tuple[EmbeddedKafka, int]:
+    """Return the cluster in this folder and its node of this number, or its only one."""
+    cluster = _attach(data)
+    if node is None and cluster.nodes > 1:
+        raise typer.BadParameter(f"the cluster was started with --nodes {cluster.nodes}: say which", param_hint="NODE")
+    if node is not None and node > cluster.nodes:
+        raise typer.BadParameter(f"the cluster was started with --nodes {cluster.nodes}, got {node}", param_hint="NODE")
+    return cluster, node or 1
+
+
+def _attach(data: Path | None) -> EmbeddedKafka:
     from worker.devkit.broker import EmbeddedKafka, default_data  # noqa: PLC0415  # for these commands only
 
-    cluster = EmbeddedKafka.attach((data or default_data()).absolute())
-    if node > cluster.nodes:
-        raise typer.BadParameter(f"the cluster was started with --nodes {cluster.nodes}, got {node}", param_hint="NODE")
-    return cluster
+    return EmbeddedKafka.attach((data or default_data()).absolute())
 
 
 def prepare_with_progress(repository: str | None) -> Runtime:

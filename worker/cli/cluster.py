@@ -9,8 +9,6 @@ from rich.console import Console
 if TYPE_CHECKING:
     from worker.settings import Settings
 
-__all__ = ["WAIT_S", "await_cluster"]
-
 WAIT_S = 3.0  # a person waits; a worker waits `call_timeout_s`
 
 

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-__all__ = ["Column", "Columns", "printable", "terminal_width"]
-
 _GAP = "  "
 _SHARE_MIN = 12  # of a column that shares what the others leave, in a terminal
 _SHARE_PIPE = 40  # into a pipe, where longer texts stand out of their column

@@ -86,7 +86,6 @@ def as_fields(found: Comparison) -> dict[str, Any]:
         "similarity": found.similarity,
         "jaccard_words": found.jaccard_words,
         "jaccard_shingles": found.jaccard_shingles,
-        "minhash": found.minhash,
         "subsequence": found.subsequence,
         "subsequence_tokens": found.subsequence_tokens,
         "shared": [{"shingle": one.shingle, "weights": one.weights} for one in found.shared],

@@ -9,14 +9,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from worker.cli.columns import terminal_width
+from worker.cli.columns import printable, terminal_width
 from worker.core.definition import Kind
-from worker.core.search import SearchRules, best, look
+from worker.core.search import Document, Original, SearchRules, best, condition
 
 if TYPE_CHECKING:
     from worker.core.compare import Comparison
-
-__all__ = ["drawn_bits", "show", "show_texts"]
 
 BLOCK_BITS = 16
 CONTEXT_TOKENS = 6  # shown on either side of a change
@@ -28,12 +26,13 @@ def show(found: Comparison, names: tuple[str, str], shingles: int, search: Searc
     console = Console(highlight=False, soft_wrap=False, width=terminal_width())
     for label, name, made, count in zip("AB", names, found.fingerprints, found.tokens, strict=True):
         told = f"{count:,} tokens, {made.features:,} shingles, {made.kind.name}"
-        console.print(Text(f"{label}  {name}: {told}"))
+        console.print(Text(printable(f"{label}  {name}: {told}")))
     console.print()
     values = found.fingerprints[0].value, found.fingerprints[1].value
     for line in drawn_bits(values, found.bits, console.width):
         console.print(line)
-    console.print(Text(f"\n{found.distance} of {found.bits} bits differ: {_meaning(found, search)}\n"))
+    console.print(Text(f"\n{found.distance} of {found.bits} bits differ: {condition_of(found, search)}"))
+    console.print(Text(f"{search.text}\n"))
     show_texts(console, found, shingles)
 
 
@@ -48,18 +47,18 @@ def show_texts(console: Console, found: Comparison, shingles: int) -> None:
         console.print(Text(f"the diff saw {seen[0]:,} of {tokens[0]:,} and {seen[1]:,} of {tokens[1]:,} tokens"))
 
 
-def _meaning(found: Comparison, search: SearchRules) -> str:
-    """Say what a worker makes of B when A is an original."""
+def condition_of(found: Comparison, search: SearchRules) -> str:
+    """Say what a worker makes of B when A is an original, and which condition fails where one does."""
     kinds = {made.kind for made in found.fingerprints}
     if Kind.EMPTY in kinds:
         return "a worker skips what has nothing to compare"
     if Kind.SHORT in kinds:
-        return "so few tokens match only their equals" + (", as here" if found.distance == 0 else "")
+        return "so few tokens match only their equals" + (", as here" if found.similarity else "")
     original, copy = found.fingerprints
-    row, _, _ = best(search, copy.value, copy.doubts, [(0, original.value, original.doubts)])
-    seen = look(copy.value, copy.doubts, original.value, original.doubts)
-    told = f"second look {seen / 1_000:.3f}, " if search.mode == "directed" else ""
-    return f"{told}{'a duplicate' if row == 0 else 'no duplicate'} ({search.text})"
+    one = Document(copy.value, copy.doubts, copy.sketch)
+    other = Original(0, original.value, original.doubts, original.sketch)
+    told = "no duplicate" if best(search, one, [other]) is None else "a duplicate"
+    return f"{told}, {condition(search, one, other)}"
 
 
 def drawn_bits(values: tuple[int, int], bits: int, width: int, doubts: tuple[int, int] | None = None) -> list[Text]:
@@ -89,14 +88,11 @@ def drawn_bits(values: tuple[int, int], bits: int, width: int, doubts: tuple[int
 
 
 def _measures(found: Comparison) -> Table:
-    from worker.core.compare import MINHASHES  # noqa: PLC0415
-
     table = Table("measure", "value", box=None, pad_edge=False)
     for name, value in (
-        ("SimHash similarity (equal bits)", found.similarity),
+        ("similarity, estimated from the sketches", found.similarity),
         ("Jaccard of words", found.jaccard_words),
         ("Jaccard of shingles", found.jaccard_shingles),
-        (f"MinHash estimate of it ({MINHASHES} minima)", found.minhash),
     ):
         table.add_row(name, f"{value:.3f}")
     bound = "" if found.subsequence_tokens == found.tokens else "at least "

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import typer
 
+from worker.cli.columns import printable
 from worker.cli.lines import NO_TIME
-from worker.cli.progress import report_damage, summary, tracked
+from worker.cli.progress import summary, tracked
 from worker.core.document import Deletion
-from worker.errors import DocumentError, StopError
+from worker.errors import StopError
 
 if TYPE_CHECKING:
     from worker.core.evaluation import Pairs
     from worker.settings import Settings
-
-__all__ = ["Corpus", "read_corpus", "read_pairs"]
 
 _LABELS = {"1": True, "0": False}
 _NOT_SCORED = "-1"
@@ -45,15 +44,15 @@ def read_corpus(path: Path, settings: Settings, *, quiet: bool = False) -> Corpu
     from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
     from worker.shell.messages import decode_document  # noqa: PLC0415
 
-    crawl = CrawlFiles([str(path)], report_damage, fetched_at_default=NO_TIME)
+    crawl = CrawlFiles([str(path)], fetched_at_default=NO_TIME)
     held: dict[str, tuple[str, str | None]] = {}
     without = 0
     for record in tracked(crawl, "reading", quiet=quiet):
         try:
             document = decode_document(record.key, record.value, value_bytes_max=settings.document_bytes_max)
             found = None if isinstance(document, Deletion) else extract(document, settings.text_characters_max)
-        except DocumentError as error:
-            typer.echo(f"no text: {record.place}: {error}", err=True)
+        except Exception as error:  # whatever it is, it costs this document
+            typer.echo(printable(f"no text: {record.place}: {error}"), err=True)
             without += 1
             continue
         held.pop(document.doc_id, None)

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import json
 import time
+from array import array
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
 import typer
+import xxhash
 
 from worker.cli import app
+from worker.cli.columns import printable
 from worker.cli.lines import FetchedAtOption, FilesArgument, QuietOption, opened_output
 from worker.cli.options import DOCUMENTS, ENGINE, with_settings
-from worker.cli.progress import counted, report_damage, summary, tally_of, tracked
+from worker.cli.progress import counted, summary, tally_of, tracked
 from worker.core.verdict import Verdict
-from worker.errors import StopError
+from worker.errors import DocumentError, StopError
 from worker.settings import Settings
 
 if TYPE_CHECKING:
+    from worker.shell.files.crawl import CrawlFiles
     from worker.shell.files.keeping import Choice
 
 _STDIO = "-"
@@ -44,8 +51,8 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     prefer: Annotated[
         Literal["first", "longest", "newest"], _file("With --keep: of each cluster.", "first|longest|newest")
     ] = "first",
-    id_column: Annotated[str | None, _file("Of Parquet, JSON Lines: the doc_id.", "NAME")] = None,
-    text_column: Annotated[str | None, _file("Of Parquet, JSON Lines: the text.", "NAME")] = None,
+    id_column: Annotated[str | None, _file("Of Parquet, JSON Lines, CSV: the doc_id.", "NAME")] = None,
+    text_column: Annotated[str | None, _file("Of Parquet, JSON Lines, CSV: the text.", "NAME")] = None,
     quiet: QuietOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON, on stdout.")] = False,
 ) -> None:
@@ -58,7 +65,9 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     """
     from worker.shell.files.crawl import CrawlFiles, with_answers  # noqa: PLC0415
     from worker.shell.files.engine import file_engine, line_of  # noqa: PLC0415
+    from worker.shell.files.frames import verdict_writer  # noqa: PLC0415
     from worker.shell.files.keeping import Choice  # noqa: PLC0415
+    from worker.shell.files.outputs import check_places  # noqa: PLC0415
     from worker.shell.files.rows import ColumnNames  # noqa: PLC0415
 
     if keep is None and (duplicates or prefer != "first"):
@@ -69,38 +78,66 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
         raise typer.BadParameter("--keep reads its files twice, and stdin can be read once: name a file")
     if as_json and _STDIO in (output, duplicates):
         raise typer.BadParameter("--json writes its summary to stdout: name an --output")
+    check_places(files, [output] if duplicates is None else [output, duplicates], state)
     columns = ColumnNames(id_column, text_column) if id_column or text_column else None
-    crawl = CrawlFiles(files, report_damage, fetched_at_default=fetched_at, columns=columns)
+    reading = partial(CrawlFiles, fetched_at_default=fetched_at, columns=columns)
+    crawl = reading(files)
     choice = None if keep is None else Choice(prefer, originals=keep == "revisits")
     outcomes: Counter[str] = Counter()
     dead = ""  # the first that could not be judged
+    named = array("Q")
     started = time.monotonic()
     with ExitStack() as stack:
         engine = stack.enter_context(file_engine(settings, state))
-        stream = stack.enter_context(opened_output(output, files)) if choice is None else None
+        crawl.number_from = engine.next_offset
+        write: Callable[[bytes, Verdict | DocumentError], object]
+        if choice is None:
+            write = stack.enter_context(verdict_writer(stack.enter_context(opened_output(output, ())), output))
+        else:
+            write = partial(_choose, choice)
         for record, answered in with_answers(tracked(crawl, "judging", quiet=quiet), engine.judge):
             outcome, line = line_of(record, answered)
             if not isinstance(answered.answer, Verdict):
                 dead = dead or f"; {record.place}: {answered.answer.code}: {answered.answer.text}"
+            else:
+                named.extend(
+                    (xxhash.xxh3_64_intdigest(answered.answer.doc_id.encode()), answered.answer.fingerprint or 0)
+                )
             outcomes[outcome] += 1
-            if stream is not None:
-                stream.write(line + b"\n")
-            if choice is not None:
-                choice.take(answered.answer)
+            write(line, answered.answer)
         if outcomes.total() == outcomes["dead-letter"]:
             raise StopError(f"nothing could be judged: {summary(crawl)}{dead}")
-        kept = None if choice is None else _copy(files, choice, output, duplicates, fetched_at, quiet)
+        kept = None if choice is None else _copy(files, choice, output, duplicates, reading, quiet)
+    _tell_of_replaced(named, quiet)
     seconds = time.monotonic() - started
     if as_json:
         typer.echo(json.dumps(tally_of(crawl) | {"outcomes": outcomes, "kept": kept, "seconds": round(seconds, 3)}))
     elif not quiet:
         counts = ", ".join(f"{count:,} {name}" for name, count in sorted(outcomes.items()))
         copied = "" if kept is None else f"; {kept:,} kept in {output}"
-        typer.echo(f"{summary(crawl)}; {counts}{copied}; {seconds:.1f} s", err=True)
+        typer.echo(printable(f"{summary(crawl)}; {counts}{copied}; {seconds:.1f} s"), err=True)
+
+
+def _choose(choice: Choice, _line: bytes, answer: Verdict | DocumentError) -> None:
+    choice.take(answer)
+
+
+def _tell_of_replaced(named: array[int], quiet: bool) -> None:
+    """Say how many documents have the doc_id of another text; of each there are two hashes, of its doc_id and text."""
+    ids, texts = np.frombuffer(named, np.uint64).reshape(-1, 2).T
+    count = len(np.unique(ids * np.uint64(3) ^ texts)) - len(np.unique(ids))
+    if count and not quiet:
+        again = f"{count:,} documents have the doc_id of an earlier one, and another text"
+        typer.echo(f"{again}: each took its place. Where ids are not unique, name another --id-column", err=True)
 
 
 def _copy(
-    files: list[str], choice: Choice, output: str, duplicates: str | None, fetched_at: str | None, quiet: bool
+    files: list[str],
+    choice: Choice,
+    output: str,
+    duplicates: str | None,
+    reading: Callable[..., CrawlFiles],
+    quiet: bool,
 ) -> int:
     """Write the documents that stay, and the others; return how many stay."""
     from worker.shell.files.keeping import Output, copy_documents  # noqa: PLC0415
@@ -111,10 +148,10 @@ def _copy(
             None
             if name is None
             else stack.enter_context(
-                closing(Output(stack.enter_context(opened_output(name, files)), "stdout" if name == _STDIO else name))
+                closing(Output(stack.enter_context(opened_output(name, ())), "stdout" if name == _STDIO else name))
             )
             for name in (output, duplicates)
         )
         assert kept is not None
-        copy_documents(files, choice, kept, others, fetched_at, lambda done: tell("writing", done, len(choice.kept)))
+        copy_documents(files, choice, kept, others, reading, lambda done: tell("writing", done, len(choice.kept)))
     return kept.documents

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from worker.core.verdict import Verdict
     from worker.devkit.demo import Demo
 
-__all__ = ["show_examples", "show_next", "show_summary", "table"]
-
 COLOURS = {"new": "green", "duplicate": "yellow", "skipped": "dim", "deleted": "red"}
 
 
@@ -59,6 +57,8 @@ def show_summary(console: Console, run: Demo) -> bool:
         found, missed, false = run.found_missed_false()
         share = found / max(found + missed, 1)
         rows.append(("against the truth", f"{found:,} found, {missed:,} missed ({share:.1%}), {false:,} false"))
+        kinds = (f"{kind} {merged:,} of {pages:,}" for kind, (merged, pages) in run.templates_merged().items())
+        rows.append(("pages of a template merged", ", ".join(kinds)))
     rows.append(("latency p50, p99", f"{run.percentile_ms(0.5):,} ms, {run.percentile_ms(0.99):,} ms"))
     rows.append(("documents/s", f"{len(run.answers) / run.seconds:,.0f}"))
     facts = Table(box=None, show_header=False, pad_edge=False)

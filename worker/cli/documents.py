@@ -12,17 +12,16 @@ import numpy as np
 import orjson
 import typer
 
+from worker.cli.columns import printable
 from worker.cli.lines import NO_TIME, NUMBERS, STDIN, opened, read_fingerprints
-from worker.cli.progress import report_damage, summary, tracked
+from worker.cli.progress import summary, tracked
 from worker.errors import StopError
-from worker.log.record import RowKind
+from worker.log.rows import RowKind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from worker.settings import Settings
-
-__all__ = ["holds_documents", "read"]
 
 _FINGERPRINT = re.compile(rb'"fingerprint"\s*:')
 _BODY = re.compile(rb'"(?:text|html|body_base64)"\s*:')
@@ -90,7 +89,7 @@ def _of_documents(path: Path, settings: Settings, quiet: bool) -> dict[str, int]
     from worker.shell.files.crawl import CrawlFiles, with_answers  # noqa: PLC0415
     from worker.shell.files.engine import prepared_rows  # noqa: PLC0415
 
-    crawl = CrawlFiles([str(path)], report_damage, fetched_at_default=NO_TIME)
+    crawl = CrawlFiles([str(path)], fetched_at_default=NO_TIME)
     held: dict[str, int] = {}
     without = 0
     rows = partial(prepared_rows, settings=settings)
@@ -102,7 +101,7 @@ def _of_documents(path: Path, settings: Settings, quiet: bool) -> dict[str, int]
         else:
             without += 1
             if row.kind == RowKind.DEAD:
-                typer.echo(f"no fingerprint: {record.place}: {row.note}", err=True)
+                typer.echo(printable(f"no fingerprint: {record.place}: {row.note}"), err=True)
     if not quiet:
         typer.echo(f"{summary(crawl)}, {without} without a fingerprint", err=True)
     return held

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -17,9 +19,10 @@ from worker.cli.options import FINGERPRINTS, SEARCH, with_settings
 from worker.settings import Settings
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from worker.cli.corpus import Corpus
     from worker.core.evaluation import Judged, Measured, Pairs, Scores
-    from worker.core.fingerprint import FingerprintBatch
 
 
 class Stream(NamedTuple):
@@ -31,6 +34,14 @@ class Stream(NamedTuple):
     false: int
 
 
+class Hard(NamedTuple):
+    """Pairs of a kind that are not the same."""
+
+    pairs: int
+    found: int  # one is a duplicate of the other with nothing else held
+    merged: int  # one is a duplicate of the other, or both are of a third, in a stream of all documents
+
+
 class Wrong(NamedTuple):
     """A pair that was judged wrong."""
 
@@ -40,6 +51,7 @@ class Wrong(NamedTuple):
     kind: str
     distance: int
     look: int
+    similarity: int
     jaccard: float
     reason: str
 
@@ -63,9 +75,10 @@ def evaluate(
     Measure how many labelled pairs are found, and how many wrong ones.
 
     Recall, false positives, precision and F1 by kind of pair, with 95 % intervals (resampled by group of documents);
-    the distances; wrong pairs with the reason. Then what a stream of all documents would report.
+    the distances; wrong pairs with the reason. Then what a stream of all documents would report, and which pairs that
+    are not the same it makes one, by kind.
     """
-    from worker.core.evaluation import groups, judge, measure, score  # noqa: PLC0415
+    from worker.core.evaluation import groups, judge, leaders, measure, score  # noqa: PLC0415
     from worker.core.fingerprint import Fingerprinter  # noqa: PLC0415
 
     corpus = read_corpus(documents, settings, quiet=quiet)
@@ -79,22 +92,30 @@ def evaluate(
     for kind in [*sorted(set(labelled.kinds)), "all"]:
         mine = labelled.of_kind(kind) if kind != "all" else labelled.first >= 0
         table[kind] = score(judged.found[mine], labelled.same[mine], of_group[mine])
-    stream = _stream(batch, labelled, corpus, settings)
-    explained = _wrong(measured, judged, labelled, corpus)
+    of, likeness = leaders(batch, rules), _likeness(corpus)
+    stream = _stream(of, labelled, likeness)
+    hard = _hard_negatives(of, judged, labelled)
+    explained = _wrong(measured, judged, labelled, corpus, likeness)
     if as_json:
-        _write_json(table, measured, labelled, stream, explained)
+        _write_json(table, measured, labelled, stream, hard, explained)
     else:
-        evaluate_view.show(rules.text, table, (measured, judged, labelled), stream, explained, wrong)
+        evaluate_view.show(rules.text, table, (measured, judged, labelled), stream, hard, explained, wrong)
     if plot is not None:
         evaluate_view.plot(measured, labelled, rules.max_distance, plot)
 
 
-def _stream(batch: FingerprintBatch, labelled: Pairs, corpus: Corpus, settings: Settings) -> Stream:
-    """Judge all documents in their order, as a worker would, and look at what each duplicate is a duplicate of."""
-    from worker.core.evaluation import exact_jaccard, leaders, shingle_set  # noqa: PLC0415
+def _likeness(corpus: Corpus) -> Callable[[int, int], float]:
+    """Return what measures the exact Jaccard index of two documents; their shingles are made once, 8 bytes each."""
+    from worker.core.evaluation import exact_jaccard, shingle_set  # noqa: PLC0415
+
+    shingles = cache(lambda row: shingle_set(corpus.texts[row]))
+    return lambda one, other: exact_jaccard(shingles(one), shingles(other))
+
+
+def _stream(of: NDArray[np.int64], labelled: Pairs, likeness: Callable[[int, int], float]) -> Stream:
+    """Look at what each duplicate of a stream is a duplicate of."""
     from worker.core.tuning import OTHER_BELOW, SAME_FROM  # noqa: PLC0415
 
-    of = leaders(batch, settings.search)
     label = {
         frozenset(pair): same
         for *pair, same in zip(labelled.first.tolist(), labelled.second.tolist(), labelled.same.tolist(), strict=True)
@@ -105,32 +126,48 @@ def _stream(batch: FingerprintBatch, labelled: Pairs, corpus: Corpus, settings: 
             continue
         same = label.get(frozenset((row, original)))
         if same is None:
-            likeness = exact_jaccard(shingle_set(corpus.texts[row]), shingle_set(corpus.texts[original]))
-            counts["true" if likeness >= SAME_FROM else "grey" if likeness >= OTHER_BELOW else "false"] += 1
+            alike = likeness(row, original)
+            counts["true" if alike >= SAME_FROM else "grey" if alike >= OTHER_BELOW else "false"] += 1
         else:
             counts["true" if same else "false"] += 1
     return Stream(len(of), **counts)
 
 
-def _wrong(measured: Measured, judged: Judged, labelled: Pairs, corpus: Corpus) -> list[Wrong]:
-    """Return the pairs that were missed, the most similar first; then those found wrongly, the least similar first."""
-    from worker.core.evaluation import exact_jaccard, shingle_set  # noqa: PLC0415
+def _hard_negatives(of: NDArray[np.int64], judged: Judged, labelled: Pairs) -> dict[str, Hard]:
+    """Count the pairs that are not the same by kind: all, those found, those that a stream makes one."""
+    original = np.where(of < 0, np.arange(len(of)), of)
+    merged = original[labelled.first] == original[labelled.second]
+    found = {}
+    for kind in sorted({kind for kind, same in zip(labelled.kinds, labelled.same.tolist(), strict=True) if not same}):
+        other = labelled.of_kind(kind) & ~labelled.same
+        found[kind] = Hard(int(other.sum()), int((other & judged.found).sum()), int((other & merged).sum()))
+    return found
 
+
+def _wrong(
+    measured: Measured, judged: Judged, labelled: Pairs, corpus: Corpus, likeness: Callable[[int, int], float]
+) -> list[Wrong]:
+    """Return the pairs that were missed, the most similar first; then those found wrongly, the least similar first."""
     found = []
     for row in (judged.found != labelled.same).nonzero()[0].tolist():
         first, second = int(labelled.first[row]), int(labelled.second[row])
-        likeness = exact_jaccard(shingle_set(corpus.texts[first]), shingle_set(corpus.texts[second]))
         found.append(
             Wrong(
                 corpus.doc_ids[first], corpus.doc_ids[second], bool(labelled.same[row]), labelled.kinds[row],
-                int(measured.distances[row]), int(measured.looks[row]), likeness, judged.reasons[row] or "found",
+                int(measured.distances[row]), int(measured.looks[row]),
+                int(measured.similarities[row]), likeness(first, second), judged.reasons[row] or "found",
             )
         )  # fmt: skip
     return sorted(found, key=lambda one: (not one.same, -one.jaccard if one.same else one.jaccard, one.first))
 
 
 def _write_json(
-    table: dict[str, Scores], measured: Measured, labelled: Pairs, stream: Stream, explained: list[Wrong]
+    table: dict[str, Scores],
+    measured: Measured,
+    labelled: Pairs,
+    stream: Stream,
+    hard: dict[str, Hard],
+    explained: list[Wrong],
 ) -> None:
     fields: dict[str, Any] = {
         "scores": {
@@ -143,6 +180,7 @@ def _write_json(
             for name, chosen in (("same", labelled.same), ("other", ~labelled.same))
         },
         "stream": stream._asdict(),
+        "hard_negatives": {kind: one._asdict() for kind, one in hard.items()},
         "wrong": [one._asdict() for one in explained],
     }
     sys.stdout.buffer.write(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE))

@@ -11,14 +11,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from worker.cli.columns import printable
 from worker.cli.figure import drawn
 from worker.core.search import NO_MATCH
 
 if TYPE_CHECKING:
-    from worker.cli.evaluate import Stream, Wrong
+    from worker.cli.evaluate import Hard, Stream, Wrong
     from worker.core.evaluation import Judged, Measured, Pairs, Scores
-
-__all__ = ["plot", "show"]
 
 _BAR = 24  # characters of the longest bar
 
@@ -28,6 +27,7 @@ def show(
     table: dict[str, Scores],
     pairs: tuple[Measured, Judged, Pairs],
     stream: Stream,
+    hard: dict[str, Hard],
     explained: list[Wrong],
     wrong: int,
 ) -> None:
@@ -44,15 +44,20 @@ def show(
             "(by label, else by exact Jaccard of 3-shingles: .8 and more, .5 to .8, below)"
         )
     )
+    if any(one.found or one.merged for one in hard.values()):
+        console.print(_hard_negatives(hard))
     for same, title in ((True, "missed"), (False, "found, but not the same")):
         mine = [one for one in explained if one.same is same]
         if mine and wrong:
             console.print(Text(f"\n{title}: {len(mine):,}, shown {min(wrong, len(mine)):,}"))
         for one in mine[:wrong]:
-            measures = f"distance {one.distance}, look {one.look}, " if one.distance != NO_MATCH else ""
-            console.print(
-                Text(f"  {one.first} ~ {one.second} ({one.kind}): {one.reason}; {measures}Jaccard {one.jaccard:.2f}")
+            measures = (
+                f"distance {one.distance}, look {one.look}, similarity {one.similarity}, "
+                if one.distance != NO_MATCH
+                else ""
             )
+            line = f"  {one.first} ~ {one.second} ({one.kind}): {one.reason}; {measures}Jaccard {one.jaccard:.2f}"
+            console.print(Text(printable(line)))
 
 
 def _scores(table: dict[str, Scores]) -> Table:
@@ -65,7 +70,18 @@ def _scores(table: dict[str, Scores]) -> Table:
         false = f"{_share(one.false_positives.value, 4)} (to {_share(one.false_positives.high, 4)})"
         cells = (recall if one.same else "", false if one.other else "")
         shares = (_share(one.precision.value, 3), _share(one.f1.value, 3))
-        shown.add_row(kind, f"{one.same:,}", f"{one.other:,}", *cells, *shares)
+        shown.add_row(Text(printable(kind)), f"{one.same:,}", f"{one.other:,}", *cells, *shares)
+    return shown
+
+
+def _hard_negatives(hard: dict[str, Hard]) -> Table:
+    """Pairs that are not the same and yet found, or made one by the stream, by kind."""
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="not the same, by kind", title_justify="left")
+    shown.add_column("kind", overflow="fold")
+    for name in ("pairs", "found", "one in the stream"):
+        shown.add_column(name, justify="right", no_wrap=True)
+    for kind, one in hard.items():
+        shown.add_row(Text(printable(kind)), *(f"{count:,}" for count in one))
     return shown
 
 
@@ -95,7 +111,7 @@ def _distances(measured: Measured, judged: Judged, labelled: Pairs) -> Table:
 
 def plot(measured: Measured, labelled: Pairs, max_distance: int, path: Path) -> None:
     """
-    Draw the pairs by distance and by second look, those that are the same and those that are not.
+    Draw the pairs by distance and by similarity, those that are the same and those that are not.
 
     Raises:
         StopError: matplotlib is not installed, or the file cannot be written.
@@ -105,12 +121,12 @@ def plot(measured: Measured, labelled: Pairs, max_distance: int, path: Path) -> 
         chosen = ((labelled.same, "#0969da", "the same"), (~labelled.same, "#cf222e", "not the same"))
         for mine, color, name in chosen:
             left.hist(measured.distances[mine], bins=range(66), color=color, alpha=0.55, label=name)
-            right.hist(measured.looks[mine] / 1_000, bins=50, range=(0, 1), color=color, alpha=0.55, label=name)
+            right.hist(measured.similarities[mine] / 1_000, bins=50, range=(0, 1), color=color, alpha=0.55, label=name)
         left.axvline(
             max_distance + 1, color="#57606a", linewidth=1, linestyle="--", label=f"max_distance {max_distance}"
         )
         left.set_xlabel("bits that differ")
-        right.set_xlabel("second look")
+        right.set_xlabel("similarity")
         for axis in (left, right):
             axis.set_ylabel("pairs")
             axis.spines[["top", "right"]].set_visible(False)

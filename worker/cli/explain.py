@@ -16,7 +16,7 @@ from worker.cli.compare import as_fields
 from worker.cli.explain_view import show, why
 from worker.cli.lines import STDIN, QuietOption
 from worker.cli.options import CLUSTER, FINGERPRINTS, SEARCH, with_settings
-from worker.cli.progress import report_damage, tracked
+from worker.cli.progress import tracked
 from worker.core.verdict import Verdict
 from worker.settings import Settings
 
@@ -75,7 +75,7 @@ def _read(
     pair = [one for one in (explanation.last, explanation.other) if one is not None]
     if documents:
         wanted = {one.doc_id for one in pair if one.doc_id is not None}
-        records = tracked(CrawlFiles(documents, report_damage), "reading texts", quiet=quiet)
+        records = tracked(CrawlFiles(documents), "reading texts", quiet=quiet)
         return read_texts(records, wanted, settings)
     found = Read()
     for one in pair if from_topics and explanation.other is not None else []:

@@ -9,16 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from worker.cli.columns import printable, terminal_width
-from worker.cli.compare_view import drawn_bits, show_texts
-from worker.core.search import SearchRules, block_of, look, patterns
+from worker.cli.compare_view import condition_of, drawn_bits, show_texts
+from worker.core.search import SearchRules, block_of, patterns
 from worker.core.verdict import Verdict
 
 if TYPE_CHECKING:
     from worker.core.compare import Comparison
     from worker.report.explanation import Explanation
     from worker.shell.messages import DeadLetter
-
-__all__ = ["found_in", "show", "why"]
 
 SHINGLES = 8  # of each kind
 
@@ -50,8 +48,8 @@ def show(explanation: Explanation, compared: Comparison | None, search: SearchRu
         return
     if tuple(made.value for made in compared.fingerprints) != values:
         console.print(Text("The texts at hand have other fingerprints: other parameters, or another version.\n"))
-    elif doubts is not None and search.mode == "directed":
-        console.print(Text(f"{_search(values, doubts, search)}\n"))
+    else:
+        console.print(Text(f"{_search(compared, search)}\n"))
     show_texts(console, compared, SHINGLES)
 
 
@@ -118,9 +116,7 @@ def _why_duplicate(last: Verdict, search: SearchRules) -> str:
     told = f"Both have the same tokens in the same order; {match.distance} of 64 bits differ."
     if match.kind.value == "near":
         told = f"{match.distance} of 64 bits differ (at most {search.max_distance})."
-    if match.found_by.value == "directed":
-        told += f" Second look {match.similarity:.3f}, the bar is {search.look_min / 1_000:.3f}."
-    return told
+    return f"{told} Similarity {match.similarity:.3f}, {search.similarity_min / 1_000:.3f} wanted."
 
 
 def found_in(search: SearchRules, fingerprint: int, doubts: int, original: int) -> list[tuple[int, int]]:
@@ -138,15 +134,16 @@ def found_in(search: SearchRules, fingerprint: int, doubts: int, original: int) 
     return found
 
 
-def _search(values: tuple[int, int], doubts: tuple[int, int], search: SearchRules) -> str:
-    """Say how the search comes from B to A, or that it does not."""
-    original, own = values
-    ways = found_in(search, own, doubts[1], original)
+def _search(compared: Comparison, search: SearchRules) -> str:
+    """Say how the search comes from B to A, or which condition fails."""
+    original, own = compared.fingerprints
+    told = condition_of(compared, search)
+    if search.mode == "exact":
+        return told
+    ways = found_in(search, own.value, own.doubts, original.value)
     parts = [f"block {number + 1}" + (f", {bits} of its bits turned" if bits else " as it is") for number, bits in ways]
-    seen = look(own, doubts[1], original, doubts[0])
     return (
-        f"Of {len(search.runs)} blocks (the first is the lowest) {len(ways)} lead from B to A"
-        f"{': ' if parts else ''}{'; '.join(parts)}.\n"
-        f"{(doubts[0] | doubts[1]).bit_count()} bits are doubtful in one or both. Second look {seen / 1_000:.3f}, the "
-        f"bar is {search.look_min / 1_000:.3f}."
+        f"{told}\nOf {len(search.runs)} blocks (the first is the lowest) {len(ways)} lead from B to A"
+        f"{': ' if parts else ''}{'; '.join(parts)}. {(original.doubts | own.doubts).bit_count()} bits are doubtful in "
+        f"one or both."
     )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from typing import Annotated
 
 import typer
 
 from worker.cli import app
+from worker.cli.columns import printable
 from worker.cli.lines import FetchedAtOption, FilesArgument, QuietOption
 from worker.cli.options import with_cluster
-from worker.cli.progress import report_damage, summary, tally_of, tracked
+from worker.cli.progress import summary, tally_of, tracked
 from worker.settings import Settings
 
 
@@ -34,7 +36,12 @@ def feed(
     from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
     from worker.shell.files.feed import BODY_BYTES_MAX, feed_documents  # noqa: PLC0415
 
-    crawl = CrawlFiles(files, report_damage, body_max=BODY_BYTES_MAX, fetched_at_default=fetched_at)
+    crawl = CrawlFiles(
+        files,
+        body_max=BODY_BYTES_MAX,
+        fetched_at_default=fetched_at,
+        number_from=secrets.randbits(62),  # no other run has fed the numbers from there on
+    )
     started = time.monotonic()
     outcome = feed_documents(settings, tracked(crawl, "feeding", quiet=quiet), rate)
     seconds = max(time.monotonic() - started, 1e-9)
@@ -44,6 +51,6 @@ def feed(
     elif not quiet:
         typer.echo(f"{summary(crawl)}; {outcome.delivered:,} delivered in {seconds:.1f} s", err=True)
     for reason in outcome.failed:
-        typer.echo(f"not delivered: {reason}", err=True)
+        typer.echo(printable(f"not delivered: {reason}"), err=True)
     if outcome.failures or not outcome.delivered:
         raise typer.Exit(1)

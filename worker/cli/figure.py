@@ -10,8 +10,6 @@ from typing import Any
 from worker.errors import StopError
 from worker.shell.files.outputs import written
 
-__all__ = ["drawn"]
-
 
 @contextmanager
 def drawn(path: Path, size: tuple[float, float]) -> Iterator[Any]:

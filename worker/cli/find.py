@@ -12,7 +12,7 @@ import typer
 
 from worker.cli import app
 from worker.cli.documents import read
-from worker.cli.lines import STDIN, QuietOption, opened_output, write_arrays
+from worker.cli.lines import STDIN, QuietOption, opened_lines, write_arrays
 from worker.cli.options import DOCUMENTS, FINGERPRINTS, with_settings
 from worker.cli.progress import counted
 from worker.settings import Settings
@@ -82,14 +82,16 @@ def _add_command(name: str, find: Callable[..., Iterable[list[Any]]]) -> None:
         documents: DocumentsOption = None,
         quiet: QuietOption = False,
     ) -> None:
-        if blocks is not None and blocks <= distance:
-            raise typer.BadParameter(
-                f"must exceed --distance, got --blocks {blocks} --distance {distance}: no block would be left to match"
-            )
+        from worker.core.permutation import permuted  # noqa: PLC0415
+
+        try:
+            permuted(distance, distance + 2 if blocks is None else blocks)
+        except ValueError as error:
+            raise typer.BadParameter(f"--blocks {blocks} --distance {distance}: {error}") from None
         if documents is not None and source != STDIN:
             raise typer.BadParameter("--input and --documents: name one of them")
         fingerprints, ids = read(source, documents, settings, quiet=quiet)
-        with opened_output(target, [documents or source]) as stream, counted("tables", quiet=quiet) as tell:
+        with opened_lines(target, [documents or source]) as stream, counted("tables", quiet=quiet) as tell:
             write_arrays(stream, find(fingerprints, ids, distance, blocks, partial(tell, "finding")))
 
 

@@ -11,15 +11,16 @@ import orjson
 import typer
 
 from worker.cli import app
-from worker.cli.lines import STDIN, FetchedAtOption, FilesArgument, QuietOption, opened_output
+from worker.cli.columns import printable
+from worker.cli.lines import STDIN, FetchedAtOption, FilesArgument, QuietOption, opened_lines
 from worker.cli.options import DOCUMENTS, FINGERPRINTS, with_settings
-from worker.cli.progress import report_damage, summary, tracked
+from worker.cli.progress import summary, tracked
 from worker.errors import StopError
-from worker.log.record import RowKind
+from worker.log.rows import RowKind
 from worker.settings import Settings
 
 if TYPE_CHECKING:
-    from worker.log.record import Row
+    from worker.log.rows import Row
 
 
 Format = Literal["jsonl", "decimal", "hex"]
@@ -46,16 +47,16 @@ def fingerprint(
     from worker.shell.files.crawl import CrawlFiles, with_answers  # noqa: PLC0415
     from worker.shell.files.engine import prepared_rows  # noqa: PLC0415
 
-    crawl = CrawlFiles(files, report_damage, fetched_at_default=fetched_at)
+    crawl = CrawlFiles(files, fetched_at_default=fetched_at)
     without: Counter[str] = Counter()
-    with opened_output(output, files) as stream:
+    with opened_lines(output, files) as stream:
         rows = partial(prepared_rows, settings=settings)
         for record, row in with_answers(tracked(crawl, "fingerprinting", quiet=quiet), rows):
             if row.kind in (RowKind.FULL, RowKind.SHORT):
                 stream.write(_line(row, written))
             else:
                 without[RowKind(row.kind).name.lower()] += 1
-                typer.echo(f"no fingerprint: {record.place}: {row.doc_id}: {row.note}", err=True)
+                typer.echo(printable(f"no fingerprint: {record.place}: {row.doc_id}: {row.note}"), err=True)
         counts = "".join(f", {count:,} {name}" for name, count in sorted(without.items()))
         if crawl.tally.documents == without.total():
             raise StopError(f"nothing could be fingerprinted: {summary(crawl)}{counts}")

@@ -13,27 +13,14 @@ import orjson
 import typer
 
 from worker.errors import StopError
-from worker.shell.files.outputs import written
+from worker.shell.files.outputs import check_format, check_places, packed, written
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "NO_TIME",
-    "NUMBERS",
-    "STDIN",
-    "FetchedAtOption",
-    "FilesArgument",
-    "QuietOption",
-    "opened",
-    "opened_output",
-    "read_fingerprints",
-    "write_arrays",
-]
-
 STDIN = Path("-")
-FilesArgument = Annotated[list[str], typer.Argument(help="WARC, ARC, WET, JSON Lines, Parquet; URLs; - is stdin.")]
+FilesArgument = Annotated[list[str], typer.Argument(help="WARC, ARC, WET, JSON Lines, CSV, Parquet; URLs; - is stdin.")]
 FetchedAtOption = Annotated[str | None, typer.Option(help="Time of documents without one (ISO 8601).")]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")]
 NO_TIME = "1970-01-01T00:00:00Z"  # of documents that bring none, where their fetch time changes nothing
@@ -90,5 +77,14 @@ def opened_output(path: str | Path, inputs: Iterable[str | Path]) -> Iterator[Bi
         with written(path, inputs) as stream:
             yield stream
         return
+    check_places(inputs, [path])
     yield sys.stdout.buffer
     sys.stdout.buffer.flush()
+
+
+@contextmanager
+def opened_lines(path: str | Path, inputs: Iterable[str | Path]) -> Iterator[BinaryIO]:
+    """Write lines of JSON: as `opened_output`, compressed as the name says."""
+    check_format(path, "JSON Lines")
+    with opened_output(path, inputs) as stream, packed(stream, path) as lines:
+        yield lines

@@ -10,7 +10,7 @@ import typer
 
 from worker.cli import app
 from worker.cli.documents import holds_documents, read
-from worker.cli.lines import NUMBERS, STDIN, QuietOption, opened_output, write_arrays
+from worker.cli.lines import NUMBERS, STDIN, QuietOption, opened_lines, write_arrays
 from worker.cli.options import DOCUMENTS, FINGERPRINTS, with_settings
 from worker.errors import StopError
 from worker.settings import Settings
@@ -62,7 +62,7 @@ def nearest(
             named: list[str | int] = [fingerprint] if ids is None else [*ids[fingerprint]]
             yield from ((name, distance) for name in named if name != to)
 
-    with opened_output(target, [documents or source]) as stream:
+    with opened_lines(target, [documents or source]) as stream:
         write_arrays(stream, [line for line, _ in zip(lines(), range(count), strict=False)])
 
 

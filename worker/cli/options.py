@@ -16,21 +16,8 @@ from worker.cli.cluster import await_cluster
 from worker.core.parameters import Parameters
 from worker.errors import StopError
 from worker.settings import EngineSettings, Settings
-from worker.settings.connection import TOPICS
 from worker.settings.field import default_of, unit_of
-from worker.settings.load import Loaded, flag_name, load_settings, unread_variables
-
-__all__ = [
-    "ALL",
-    "DOCUMENTS",
-    "ENGINE",
-    "FINGERPRINTS",
-    "SEARCH",
-    "TOPICS",
-    "with_cluster",
-    "with_loaded_settings",
-    "with_settings",
-]
+from worker.settings.load import Loaded, flag_name, load_settings
 
 # The settings that commands use, and so offer.
 CLUSTER = (
@@ -105,7 +92,8 @@ def _with_options(command: Command, taken: str, run: Command, names: tuple[str, 
     def wrapper(**arguments: Any) -> Any:
         config = arguments.pop("config")
         flags = {name: arguments.pop(name) for name in fields}
-        loaded = _load({name: value for name, value in flags.items() if value not in (None, [])}, config)
+        given = {name: value for name, value in flags.items() if value not in (None, [])}
+        loaded = _load(given, config, is_worker=command.__name__ == "worker")
         return run(loaded=loaded, **arguments)
 
     options = [_parameter("config", Path | None, _CONFIG_OPTION)]
@@ -117,7 +105,7 @@ def _with_options(command: Command, taken: str, run: Command, names: tuple[str, 
     return wrapper
 
 
-def _load(flags: dict[str, Any], config: Path | None) -> Loaded:
+def _load(flags: dict[str, Any], config: Path | None, *, is_worker: bool) -> Loaded:
     from worker.shell.runtime import logging  # noqa: PLC0415
 
     try:
@@ -125,11 +113,10 @@ def _load(flags: dict[str, Any], config: Path | None) -> Loaded:
             flags["kafka_options"] = dict(_name_and_value(text) for text in flags["kafka_options"])
         loaded = load_settings(flags, config)
     except StopError as error:
-        typer.echo(f"neardup: {error}", err=True)
+        logging.configure(is_worker=is_worker)
+        logging.end(str(error))
         raise typer.Exit(2) from None
-    logging.configure(loaded.settings.log_level, loaded.settings.log_format)
-    for name in unread_variables():
-        typer.echo(f"neardup: no setting reads the variable {name}", err=True)
+    logging.configure(loaded.settings.log_level, loaded.settings.log_format, is_worker=is_worker)
     return loaded
 
 

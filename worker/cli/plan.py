@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from math import inf
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from worker.cli import app
 from worker.cli.columns import Column, Columns
-from worker.core.search import SearchRules
 
 if TYPE_CHECKING:
     from worker.core.planner import DirectedPlan, Plan
@@ -26,9 +25,9 @@ LAYOUTS = (
     Column("candidates", 11, True, rank=5), Column("µs", 6, True),
 )  # fmt: skip
 RULES = (
-    Column("", 1), Column("blocks", 7), Column("patterns", 8, True), Column("look", 4, True),
-    Column("bytes each", 10, True, rank=1), Column("memory", 8, True), Column("machines", 8, True, rank=2),
-    Column("entries read", 12, True, rank=3), Column("µs", 6, True), Column("false matches", 13, True),
+    Column("", 1), Column("blocks", 7), Column("patterns", 8, True), Column("bytes each", 10, True, rank=1),
+    Column("memory", 8, True), Column("machines", 8, True, rank=2), Column("entries read", 12, True, rank=3),
+    Column("µs", 6, True),
 )  # fmt: skip
 
 
@@ -46,12 +45,12 @@ def plan(
     """
     Print how so many documents can be searched, and what each way costs.
 
-    For directed search those are rules, and the second look that keeps false matches by chance below 1 in 100,000
-    queries; for exact search layouts of the index. Random fingerprints are assumed: real ones collide 2 to 2.5 times
-    as often. What one machine cannot hold is dealt to several, on paper. A narrow terminal shows fewer columns.
+    For directed search those are blocks, for exact search layouts of the index. Random fingerprints are assumed: real
+    ones collide 2 to 2.5 times as often. More documents than planned cost time, never a verdict. What one machine
+    cannot hold is dealt to several, on paper. A narrow terminal shows fewer columns.
     """
     count = number(documents, "--documents")
-    limit = None if memory is None else number(memory, "--memory")
+    limit = None if memory is None else number(memory, "--memory", 63)
     try:
         if as_json:
             _write_json(count, distance, limit)
@@ -76,9 +75,7 @@ def _write_json(count: int, distance: int | None, limit: int | None) -> None:
     from worker.core.planner import plan_directed  # noqa: PLC0415
 
     if distance is None:
-        found: list[tuple[dict[str, Any], Any]] = [
-            (_settings(one.rules) | {"false_matches": one.false_matches}, one) for one in plan_directed(count, limit)
-        ]
+        found: list[tuple[dict[str, Any], Any]] = [(one.rules.settings, one) for one in plan_directed(count, limit)]
     else:
         found = [
             ({"layout": one.layout.name, "tables": len(one.layout.permutations), "probes": one.layout.probes}, one)
@@ -86,11 +83,6 @@ def _write_json(count: int, distance: int | None, limit: int | None) -> None:
         ]
     for fields, one in found:
         typer.echo(json.dumps(fields | {name: getattr(one, name) for name in COSTS}))
-
-
-def _settings(rules: SearchRules) -> dict[str, Any]:
-    """Return rules by the names of the settings."""
-    return {name if name == "max_distance" else f"search_{name}": value for name, value in asdict(rules).items()}
 
 
 def _directed(count: int, limit: int | None) -> None:
@@ -101,25 +93,21 @@ def _directed(count: int, limit: int | None) -> None:
     chosen = plans[0]
     machines = "one machine" if chosen.machines == 1 else f"{chosen.machines:,} machines, each with a share"
     typer.echo(f"\n* chosen: {chosen.rules.text}; {in_bytes(chosen.memory_bytes)} on {machines}")
-    typer.echo("False matches by chance are a query's, at so many originals.")
 
 
 def _directed_cells(one: DirectedPlan) -> list[str]:
     return [
         f"{one.rules.blocks} x {one.rules.block_bits}",
         f"{one.rules.patterns}",
-        f"{one.rules.look_min}",
         f"{one.bytes_per_document:,.0f}",
         in_bytes(one.memory_bytes),
         f"{one.machines:,}",
         f"{one.scanned:,.0f}",
         f"{one.query_insert_ns / 1e3:,.1f}",
-        f"{one.false_matches:.1e}",
     ]
 
 
 def _exact(count: int, distance: int, limit: int | None) -> None:
-    from worker.core.chance import chance  # noqa: PLC0415
     from worker.core.planner import plan as plan_layouts  # noqa: PLC0415
 
     plans = plan_layouts(count, distance, limit)
@@ -127,7 +115,6 @@ def _exact(count: int, distance: int, limit: int | None) -> None:
     chosen = plans[0]
     alone = "one machine" if chosen.machines == 1 else f"{chosen.machines:,} machines, each with a range of prefixes"
     typer.echo(f"\n* chosen: {chosen.layout.name}, {in_bytes(chosen.memory_bytes)} on {alone}")
-    typer.echo(f"False matches a query by chance: {count * chance(SearchRules('exact', distance)):.1e}")
 
 
 def _cells(one: Plan) -> list[str]:
@@ -146,15 +133,14 @@ def _cells(one: Plan) -> list[str]:
     ]
 
 
-def number(text: str, option: str) -> int:
-    """Read a count: 250000, 10M, 8G, 1e9, 2^34."""
-    power = re.fullmatch(r"(\d{1,4})\^(\d{1,3})", text)
-    if power:
-        return int(pow(int(power[1]), int(power[2])))
-    scaled = re.fullmatch(r"(\d+(?:\.\d+)?(?:e\d{1,2})?)([kmgt]?)b?", text.replace(",", "").lower())
-    if not scaled:
-        raise typer.BadParameter(f"{option} must be a count like 250000, 10M, 8G or 2^34, got {text!r}")
-    return int(float(scaled[1]) * 1_000.0 ** POWERS[scaled[2]])
+def number(text: str, option: str, bits: int = 40) -> int:
+    """Read a count from 1 to 2^bits: 250000, 10M, 8G, 1e9, 2^34."""
+    power = re.fullmatch(r"(\d{1,4})\^(\d{1,2})", text)
+    scaled = re.fullmatch(r"(\d{1,19}(?:\.\d+)?(?:e\d{1,2})?)([kmgt]?)b?", text.replace(",", "").lower())
+    count = int(power[1]) ** int(power[2]) if power else float(scaled[1]) * 1e3 ** POWERS[scaled[2]] if scaled else inf
+    if not 1 <= count <= 2**bits:
+        raise typer.BadParameter(f"{option} must be a count like 250000, 10M or 2^34, 1 to 2^{bits}, got {text[:40]!r}")
+    return int(count)
 
 
 def in_bytes(count: float) -> str:

@@ -11,23 +11,25 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from worker.cli.columns import printable
+
 if TYPE_CHECKING:
     from worker.shell.files.archives import Damaged, Record
     from worker.shell.files.crawl import CrawlFiles
 
-__all__ = ["Tell", "counted", "passed", "report_damage", "summary", "tally_of", "tracked"]
-
+DAMAGED_TOLD_MAX = 3
 Item = TypeVar("Item")
 Tell = Callable[[str, int, int | None], None]
 
 
-def report_damage(damaged: Damaged) -> None:
-    """Name a damaged record on stderr."""
-    typer.echo(f"damaged: {damaged.place}: {damaged.reason}", err=True)
-
-
 def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[Record]:
-    """Return the files' documents, and show how far they have been read."""
+    """Return the files' documents, and show how far they have been read; the first damaged records, by name."""
+
+    def tell(damaged: Damaged) -> None:
+        if not quiet and files.tally.damaged <= DAMAGED_TOLD_MAX:
+            typer.echo(printable(f"damaged: {damaged.place}: {damaged.reason}"), err=True)
+
+    files.on_damage = tell
     with _bar("{task.fields[documents]:,} documents", quiet=quiet) as progress:
         task = progress.add_task(doing, total=files.bytes_total, documents=0, rate=0.0)
         started = time.monotonic()
@@ -37,6 +39,8 @@ def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[R
                 rate = count / max(time.monotonic() - started, 1e-9)
                 progress.update(task, completed=files.bytes_read, documents=count, rate=rate)
         progress.update(task, completed=files.bytes_read, documents=files.tally.documents)
+    if not quiet and files.tally.damaged > DAMAGED_TOLD_MAX:
+        typer.echo(f"damaged: {files.tally.damaged - DAMAGED_TOLD_MAX:,} more", err=True)
 
 
 @contextmanager

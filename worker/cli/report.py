@@ -10,11 +10,13 @@ import typer
 from worker.cli import app
 from worker.cli.answers import read_answers
 from worker.cli.cluster import await_cluster
+from worker.cli.columns import printable
 from worker.cli.lines import QuietOption, opened_output
 from worker.cli.options import CLUSTER, with_settings
-from worker.cli.progress import report_damage, tracked
+from worker.cli.progress import tracked
 from worker.errors import StopError
 from worker.settings import Settings
+from worker.shell.files.outputs import check_format
 
 if TYPE_CHECKING:
     from worker.report.clusters import Cluster
@@ -50,6 +52,7 @@ def report(
         await_cluster(settings)
     inputs = [] if verdicts is None else [str(verdicts)]
     with Tally() as tally, opened_output(output, [*inputs, *(documents or [])]) as stream:
+        check_format(output, "HTML")
         for value, answer in read_answers(verdicts, settings, quiet=quiet):
             tally.take(answer, value)
         if not len(tally):
@@ -60,7 +63,7 @@ def report(
         name = title or (settings.topic_verdicts if verdicts is None else verdicts.name)
         stream.write(page(tally, name, largest, read, known))
     if not quiet:
-        typer.echo(f"{output}: {len(tally):,} answers", err=True)
+        typer.echo(printable(f"{output}: {len(tally):,} answers"), err=True)
 
 
 def _read(documents: list[str], largest: list[Cluster], count: int, settings: Settings, quiet: bool) -> Read:
@@ -68,5 +71,5 @@ def _read(documents: list[str], largest: list[Cluster], count: int, settings: Se
     from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
 
     wanted = {doc_id for one in largest for doc_id in (one.original.doc_id, one.farthest.doc_id)}
-    crawl = CrawlFiles(documents, report_damage)
+    crawl = CrawlFiles(documents)
     return read_texts(tracked(crawl, "reading texts", quiet=quiet), wanted, settings, count)

@@ -22,10 +22,13 @@ def sample_crawl(
     """
     Write a synthetic crawl in eight languages, with its truth.
 
-    Sites with mirrors, syndicated copies, edits, re-crawls and damage. OUT.truth.jsonl says of each document
-    which article it is and how it came about.
+    Sites with mirrors, syndicated copies, edits, re-crawls, pages of one template with other facts, and damage.
+    OUT.truth.jsonl says of each document which article it is and how it came about.
     """
     from worker.devkit.sample_crawl import truth_path, write_sample_crawl  # noqa: PLC0415
+    from worker.shell.files.outputs import check_format  # noqa: PLC0415
+
+    check_format(out, "WARC")
 
     with counted("documents", quiet=quiet) as tell:
 
@@ -37,4 +40,5 @@ def sample_crawl(
     if quiet:
         return
     counts = ", ".join(f"{count:,} {relation}" for relation, count in relations.most_common())
-    typer.echo(f"{out} and {truth_path(out)}: {counts}", err=True)
+    readable = "; of what is damaged, three in five are read all the same" if relations["damaged"] else ""
+    typer.echo(f"{out} and {truth_path(out)}: {counts}{readable}", err=True)

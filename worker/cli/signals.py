@@ -7,8 +7,6 @@ import threading
 
 import structlog
 
-__all__ = ["stop_on_signals"]
-
 _log = structlog.get_logger(__name__)
 
 

@@ -14,8 +14,6 @@ from worker.cli.columns import printable
 if TYPE_CHECKING:
     from worker.shell.admin.group import Sample
 
-__all__ = ["frame"]
-
 PARTITIONS_SHOWN = 8  # those with the largest lag, where there are more
 NONE = "–"
 HINT = "latency, times by stage, originals: --worker HOST:PORT, of each worker's metrics"
@@ -69,7 +67,8 @@ def _workers(before: Sample, now: Sample) -> Table:
             now.partitions[at].answered - before.partitions[at].answered for at in own if at in before.partitions
         )
         per_s = _number(answered / seconds if seconds > 0 else None, 0)
-        table.add_row(printable(member.worker_id), printable(member.host), f"{len(own):,}", f"{lag:,}", per_s)
+        names = (Text(printable(name)) for name in (member.worker_id, member.host))
+        table.add_row(*names, f"{len(own):,}", f"{lag:,}", per_s)
     if not now.members:
         table.add_row("none", *[NONE] * 4)
     return table
@@ -85,7 +84,7 @@ def _own(now: Sample) -> Table:
         stages = _part(fields, "stages_ms")
         times = [minute.get("latency_ms"), *(stages.get(stage) for stage in STAGES)]
         table.add_row(
-            name if fields["worker_id"] in members else f"{name}, no member",
+            Text(name if fields["worker_id"] in members else f"{name}, no member"),
             _number(minute.get("documents_per_s"), 0),
             *(_number(time_ms, 1) for time_ms in times),
             _number(fields.get("originals"), 0),
@@ -108,7 +107,7 @@ def _partitions(now: Sample) -> Table:
     table = _table(("partition", True), ("worker", False), ("ends at", True), ("answered to", True), ("waiting", True))
     ordered = sorted(now.partitions.items(), key=lambda one: (-one[1].lag, one[0]))
     for number, part in sorted(ordered[:PARTITIONS_SHOWN]):
-        owner = printable(owners.get(number, "nobody"))
+        owner = Text(printable(owners.get(number, "nobody")))
         table.add_row(f"{number}", owner, f"{part.end:,}", f"{part.answered:,}", f"{part.lag:,}")
     if len(ordered) > PARTITIONS_SHOWN:
         rest = sum(part.lag for _, part in ordered[PARTITIONS_SHOWN:])

@@ -1,12 +1,15 @@
-"""`neardup topics create|check`: the topics with the right settings."""
+"""`neardup topics create|check|alter`: the topics with the right settings."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 import typer
 
 from worker.cli import Commands, app
-from worker.cli.options import TOPICS, with_cluster
+from worker.cli.options import with_cluster
 from worker.settings import Settings
+from worker.settings.connection import TOPICS
 
 topics_app = typer.Typer(
     cls=Commands, no_args_is_help=True, help="The topics: create them, or say what is wrong with them."
@@ -31,6 +34,23 @@ def create(settings: Settings) -> None:
 def check(settings: Settings) -> None:
     """Say what is wrong with the topics and how to mend it; exit code 1 if that stops a worker."""
     _check(settings)
+
+
+@topics_app.command()
+@with_cluster()
+def alter(
+    settings: Settings,
+    topic: Annotated[str, typer.Argument(help="Its name.")],
+    pairs: Annotated[list[str], typer.Argument(metavar="NAME=VALUE…", help="Settings, as Kafka names them.")],
+) -> None:
+    """Set some of a topic's settings, as `topics check` says; the others stay."""
+    from worker.shell.kafka import Admin, config  # noqa: PLC0415
+
+    for pair in pairs:
+        if not all(pair.partition("=")):
+            raise typer.BadParameter(f"must be NAME=VALUE, got {pair!r}", param_hint="NAME=VALUE")
+    Admin(config.admin(settings), settings.call_timeout_s).alter(topic, dict(pair.split("=", 1) for pair in pairs))
+    typer.echo(f"{topic}: {', '.join(pairs)}")
 
 
 def _check(settings: Settings) -> None:

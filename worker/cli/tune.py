@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 PAIRS_MAX = 20_000  # sampled where no labels are given
 GROUPS_MIN, OTHER_MIN = 100, 1_000  # below them a share is known to some percent only
-_SETTINGS = ("search_mode", "max_distance", "search_blocks", "search_block_bits", "search_patterns", "search_look_min")
 
 
 @app.command()
@@ -53,13 +52,13 @@ def tune(
     """
     Find the settings that find most copies of your documents.
 
-    Weights, widths, masks, distances and second looks are tried.
+    Weights, widths and masks are tried, and bits, second look and similarity together.
 
-    Without labels, pairs are sampled and judged by the exact Jaccard similarity of their shingles. False matches by
-    chance, with unrelated documents, stay below one in 100,000 queries at the number of originals expected.
+    Without labels, pairs are sampled and judged by the exact Jaccard similarity of their shingles. Give labelled pairs
+    where pages look alike and are not one, as products of a shop.
     """
     from worker.core.fingerprint import Fingerprinter  # noqa: PLC0415
-    from worker.core.tuning import frontier, sample_pairs, searches, trials, variants  # noqa: PLC0415
+    from worker.core.tuning import choices, frontier, sample_pairs, searches, trials, variants  # noqa: PLC0415
 
     count = number(expected, "--expected")
     corpus = read_corpus(documents, settings, quiet=quiet)
@@ -76,11 +75,11 @@ def tune(
             trials(corpus.texts, corpus.languages, labelled, base), "trying", "settings", lambda _: total, quiet=quiet
         )
     )
-    best = frontier(tried, false_positives, count)
+    best = frontier(tried, false_positives)
     if not best:
         typer.echo(
-            f"no settings keep false positives at {false_positives} or below on these pairs, and matches by chance "
-            f"below 1 in 100,000 queries at {count:,} originals: look at the pairs with `neardup evaluate`",
+            f"no settings keep false positives at {false_positives} or below on these pairs: look at them with "
+            f"`neardup evaluate`",
             err=True,
         )
         raise typer.Exit(1)
@@ -89,17 +88,19 @@ def tune(
             scores = {name: getattr(one, name) for name in ("recall", "false_positives")}
             typer.echo(json.dumps({**scores, "settings": _changed(one, settings)}))
     else:
-        _print(best, labelled, count, settings)
+        _print(best, choices(tried, best[0]), labelled, count, settings)
     if plot is not None:
         _plot(tried, best, plot)
 
 
-def _print(best: list[Trial], labelled: Pairs, count: int, settings: Settings) -> None:
+def _print(best: list[Trial], around: dict[str, list[Trial]], labelled: Pairs, count: int, settings: Settings) -> None:
     console = Console(highlight=False)
     changed = _changed(best[0], settings)
     flags = " ".join(flag(settings.model_copy(update=changed), name) for name in changed)
     console.print(Text(f"{int(labelled.same.sum()):,} pairs the same, {int((~labelled.same).sum()):,} not; best first"))
-    console.print(_table(best, count))
+    console.print(_table(best))
+    if around:
+        console.print(_choices(around, best[0]))
     console.print(Text(f"settings: {flags or 'as given'}"))
     console.print(Text(_cost(best[0], count)))
 
@@ -121,17 +122,29 @@ def _warn(labelled: Pairs, corpus: Corpus) -> None:
         raise typer.Exit(1)
 
 
-def _table(best: list[Trial], documents: int) -> Table:
-    from worker.core.chance import chance  # noqa: PLC0415
-
+def _table(best: list[Trial]) -> Table:
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("recall", "false positives", "by chance a query"):
+    for name in ("recall", "false positives"):
         shown.add_column(name, justify="right")
     shown.add_column("search", overflow="fold")
     shown.add_column("fingerprint", overflow="fold")
     for one in best:
-        cells = (f"{one.recall:.4f}", f"{one.false_positives:.5f}", f"{documents * chance(one.rules):.0e}")
+        cells = (f"{one.recall:.4f}", f"{one.false_positives:.5f}")
         shown.add_row(*cells, one.rules.text, one.name or "as given")
+    return shown
+
+
+def _choices(around: dict[str, list[Trial]], best: Trial) -> Table:
+    """What each rule does to both kinds of error, the others as the best has them."""
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="the best, with one rule changed", title_justify="left")
+    shown.add_column("rule")
+    for name in ("value", "recall", "false positives"):
+        shown.add_column(name, justify="right")
+    for name, alike in around.items():
+        for at, one in enumerate(alike):
+            mark = " *" if one.rules == best.rules else ""
+            value = f"{getattr(one.rules, name):,}{mark}"
+            shown.add_row("" if at else name, value, f"{one.recall:.4f}", f"{one.false_positives:.5f}")
     return shown
 
 
@@ -151,14 +164,13 @@ def _cost(best: Trial, documents: int) -> str:
 def _changed(best: Trial, settings: Settings) -> dict[str, object]:
     """Return the settings that differ from those given; none when they are the best."""
     rules, parameters = best.rules, best.parameters
-    searched = (rules.mode, rules.max_distance, rules.blocks, rules.block_bits, rules.patterns, rules.look_min)
-    values: dict[str, object] = dict(zip(_SETTINGS, searched, strict=True))
-    if rules.mode == "exact":
-        values = dict(list(values.items())[:2])
+    values: dict[str, object] = rules.settings
     for name in ("anchored_weight", "unanchored_weight", "term_frequency", "mask_numbers", "mask_identifiers"):
         values[name] = getattr(parameters, name)
     values["shingle_widths"] = parameters.shingle_widths
-    return {name: value for name, value in values.items() if value != getattr(settings, name)}
+    alike = settings.model_copy(update={"search_mode": rules.mode}).search.settings  # what is left out depends on it
+    given = alike | {"search_mode": settings.search_mode}
+    return {name: value for name, value in values.items() if value != given.get(name, getattr(settings, name))}
 
 
 def _plot(tried: list[Trial], best: list[Trial], path: Path) -> None:

@@ -92,24 +92,20 @@ def _print(
     output: Format,
     part: Part,
 ) -> None:
-    """Print each message for which `row` gives a JSON line and cells; Ctrl-C is the end that `follow` waits for."""
+    """Print each message for which `row` gives a JSON line and cells."""
     from worker.shell.admin.watch import time_ms, watch  # noqa: PLC0415
 
     since_ms = None if part.since is None else time_ms(part.since)
     count = 0
     if output == "table":
         typer.echo(columns.head())
-    try:
-        for seen in watch(settings, [topic], follow=part.follow, since_ms=since_ms):
-            found = None if seen is None else row(seen)
-            if found is not None:
-                typer.echo(found[0] if output == "jsonl" else columns.line(found[1]))
-                count += 1
-                if count == part.limit:
-                    return
-    except KeyboardInterrupt:
-        if not part.follow:
-            raise
+    for seen in watch(settings, [topic], follow=part.follow, since_ms=since_ms):
+        found = None if seen is None else row(seen)
+        if found is not None:
+            typer.echo(found[0] if output == "jsonl" else columns.line(found[1]))
+            count += 1
+            if count == part.limit:
+                return
 
 
 _CHANGED = {"not": "unchanged", "little": "changed a little", "much": "changed much"}

@@ -8,10 +8,12 @@ import orjson
 import typer
 
 from worker.cli import app
+from worker.cli.columns import printable
 from worker.cli.lines import QuietOption
-from worker.cli.options import TOPICS, with_cluster
+from worker.cli.options import with_cluster
 from worker.cli.progress import counted
 from worker.settings import DECIDING, Settings
+from worker.settings.connection import TOPICS
 
 if TYPE_CHECKING:
     from worker.shell.admin.findings import Report
@@ -65,7 +67,7 @@ def _print(report: Report) -> None:
         typer.echo(f"{name:<{width}}  {count:>12,}")
     for finding in report.findings:
         where = f"[{finding.partition}] offset {finding.offset}: " if finding.partition >= 0 else ""
-        typer.echo(f"{finding.defect.value}: {where}{finding.text}")
+        typer.echo(printable(f"{finding.defect.value}: {where}{finding.text}"))
     typer.echo(conclusion(report))
 
 

@@ -16,8 +16,6 @@ from worker.core.language import votes
 from worker.core.parameters import Parameters
 from worker.core.shingles import token_hash
 
-__all__ = ["anchor_table", "list_number"]
-
 MOVES_MAX = 500  # words moved for one to find its place, before other bits are tried
 
 

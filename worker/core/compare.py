@@ -1,30 +1,25 @@
 """
 Two texts side by side: their fingerprints, the shingles that they share, and the classical measures of likeness.
 
-    tokens ─┬─► features ─► fingerprints that differ in some bits; shared and unshared shingles; Jaccard; MinHash
+    tokens ─┬─► features ─► fingerprints that differ in some bits; shingles that both have; Jaccard, its estimate
             └─► longest common subsequence ─► its share of the longer text; the steps from one text to the other
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from worker.core.definition import Fingerprint, explain
+from worker.core.definition import Fingerprint, Kind, explain
 from worker.core.fingerprint import Fingerprinter
 from worker.core.parameters import Parameters
-from worker.core.shingles import Feature, finish
-from worker.core.simhash import hamming_distance, similarity
+from worker.core.shingles import Feature
+from worker.core.simhash import hamming_distance
+from worker.core.sketch import sketch_similarity
 from worker.core.subsequence import Step, common_length, steps
 from worker.core.tokens import tokens
 
-__all__ = ["MINHASHES", "TOKENS_MAX", "Comparison", "SharedShingle", "compare", "jaccard", "minhash_estimate"]
-
-MINHASHES = 256  # the estimate's standard error is at most 1 / (2 · sqrt(256)) = 0.03
 TOKENS_MAX = 20_000  # of each text that the subsequence sees, equal beginnings and endings apart: seconds, 110 MB
 
 
@@ -46,7 +41,6 @@ class Comparison:
     only: tuple[list[Feature], list[Feature]]  # shingles of one text alone, the heaviest first
     jaccard_words: float  # distinct tokens: shared / all
     jaccard_shingles: float  # distinct shingles that count: shared / all
-    minhash: float  # the same, estimated from MINHASHES minima
     subsequence: (
         float  # tokens of the longest common subsequence / tokens of the longer; at least, if not all were seen
     )
@@ -65,8 +59,11 @@ class Comparison:
 
     @property
     def similarity(self) -> float:
-        """The share of equal bits; of unrelated texts about 0.5."""
-        return similarity(self.fingerprints[0].value, self.fingerprints[1].value, self.bits)
+        """What a verdict calls similarity: `jaccard_shingles` as the sketches estimate it; of SHORT texts equality."""
+        one, other = self.fingerprints
+        if Kind.FULL in (one.kind, other.kind):
+            return sketch_similarity(one.sketch, other.sketch) / 1_000
+        return float(one.digest == other.digest)
 
 
 def compare(first: str, second: str, parameters: Parameters, languages: tuple[str | None, str | None]) -> Comparison:
@@ -103,7 +100,6 @@ def compare(first: str, second: str, parameters: Parameters, languages: tuple[st
         only=(_only(features[0], features[1]), _only(features[1], features[0])),
         jaccard_words=jaccard(set(words[0]), set(words[1])),
         jaccard_shingles=jaccard(set(features[0]), set(features[1])),
-        minhash=minhash_estimate(list(features[0]), list(features[1])),
         subsequence=common / longer if longer else 1.0,
         subsequence_tokens=(len(seen[0]), len(seen[1])),
         steps=list(steps(*seen)),
@@ -119,32 +115,6 @@ def jaccard(first: set[str] | set[int], second: set[str] | set[int]) -> float:
     """
     union = len(first | second)
     return len(first & second) / union if union else 1.0
-
-
-def minhash_estimate(first: Sequence[int], second: Sequence[int]) -> float:
-    """
-    Estimate the Jaccard index of two sets of 64-bit hashes: the share of MINHASHES hash functions whose minima agree.
-
-    Cost: MINHASHES · hashes · 3 ns.  Source: Broder, 1997.
-
-    >>> minhash_estimate([1, 2, 3], [3, 2, 1]), minhash_estimate([1], [2])
-    (1.0, 0.0)
-    """
-    if not first or not second:
-        return float(len(first) == len(second))
-    minima = [_minima(np.array(hashes, np.uint64)) for hashes in (first, second)]
-    return float(np.mean(minima[0] == minima[1]))
-
-
-def _minima(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    return np.array([_finished(hashes ^ np.uint64(finish(number + 1))).min() for number in range(MINHASHES)], np.uint64)
-
-
-def _finished(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """`shingles.finish` of each."""
-    values = (values ^ values >> np.uint64(33)) * np.uint64(0xFF51AFD7ED558CCD)
-    values = (values ^ values >> np.uint64(33)) * np.uint64(0xC4CEB9FE1A85EC53)
-    return values ^ values >> np.uint64(33)
 
 
 def _by_hash(features: list[Feature]) -> dict[int, Feature]:

@@ -22,11 +22,12 @@ from __future__ import annotations
 
 import fcntl
 import inspect
+import logging
 import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +40,8 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLoca
 
 from worker.core.linked import ApartCompiler, FusedCompiler, KernelCompiler, LinkedCompiler
 
-__all__ = ["allocating", "apart", "cache_directory", "fused", "fused_allocating", "inner", "is_kept", "kernel"]
-
 _OTHERS_WRITE = 0o022
+_log = logging.getLogger("neardup")
 TURN_S_MAX = 60.0  # a kernel compiles in 1 to 10 s alone
 
 
@@ -205,6 +205,8 @@ class _KernelCache(FunctionCache):
             found = super().load_overload(signature, target_context)  # type: ignore[no-untyped-call]
         if found is not None:
             self._turn.give()
+        else:
+            _tell()
         return found
 
     def save_overload(self, signature: Any, data: Any) -> None:
@@ -229,6 +231,12 @@ class _KernelCache(FunctionCache):
                     path.unlink(missing_ok=True)
         except OSError:
             self.disable()  # type: ignore[no-untyped-call]
+
+
+@cache
+def _tell() -> None:
+    """Say once what is waited for: on stderr, unless the program has its own mind about logging."""
+    _log.warning("neardup compiles on its first start, for half a minute; `neardup warm-up` does it beforehand")
 
 
 class _Turn:

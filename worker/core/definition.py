@@ -1,7 +1,8 @@
 """
 The definition of a fingerprint from end to end, in plain Python. The kernels must equal it bit for bit.
 
-    text ─normalise─► NFC ─tokens─► tokens ─shingles─► weighted features ─simhash─► fingerprint
+    text ─normalise─► NFC ─tokens─► tokens ─shingles─► weighted features ─┬simhash─► fingerprint, doubts
+                                                                          └sketch──► sketch
 
 No token at all is EMPTY (fingerprint 0). Fewer than `tokens_min` tokens is SHORT: the digest of the whole text is the
 only feature. Everything else is FULL.
@@ -21,20 +22,9 @@ from worker.core.language import elect
 from worker.core.parameters import Parameters
 from worker.core.shingles import Feature, features, token_hash
 from worker.core.simhash import doubts, signs, tally, wide_hash
+from worker.core.sketch import sketch
 from worker.core.tokens import tokens
 from worker.core.unicode_table import CHARACTER, token_kinds
-
-__all__ = [
-    "Fingerprint",
-    "Kind",
-    "anchor_words",
-    "define",
-    "define_fields",
-    "digest",
-    "explain",
-    "explain_fields",
-    "folded_words",
-]
 
 
 class Kind(IntEnum):
@@ -53,6 +43,7 @@ class Fingerprint(NamedTuple):
     digest: int  # of the tokens: equal texts up to case, spaces and punctuation
     kind: Kind
     doubts: int = 0  # bits whose sign a small edit may change; 0 unless FULL
+    sketch: int = 0  # 512 bits of the shingles' least hashes, which confirm a candidate; 0 unless FULL
 
 
 def digest(words: list[str]) -> int:
@@ -156,4 +147,5 @@ def define_fields(fields: Mapping[str, str], parameters: Parameters, language: s
 
 def _full(found: list[Feature], whole: int, parameters: Parameters) -> Fingerprint:
     sums = tally(((feature.hash, feature.weight) for feature in found), parameters.bits)
-    return Fingerprint(signs(sums), len(found), whole, Kind.FULL, doubts(sums))
+    made = sketch(feature.hash for feature in found)
+    return Fingerprint(signs(sums), len(found), whole, Kind.FULL, doubts(sums), made)

@@ -12,17 +12,6 @@ from typing import NamedTuple
 
 import xxhash
 
-__all__ = [
-    "BODY_BYTES_MAX",
-    "DOC_ID_BYTES_MAX",
-    "TEXT_CHARACTERS_MAX",
-    "URL_BYTES_MAX",
-    "BodyKind",
-    "Deletion",
-    "Document",
-    "derive_doc_id",
-]
-
 BODY_BYTES_MAX = 32 << 20  # of an archive's record; a message has the settings' limit
 DOC_ID_BYTES_MAX = 1_024  # a row of the log carries it; a longer one would let one document fill a record
 URL_BYTES_MAX = 8_192  # browsers and CDX servers stop at about this length

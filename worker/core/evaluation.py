@@ -27,25 +27,9 @@ from worker.core.search import (
     patterns,
 )
 from worker.core.search_index import new_index
-from worker.core.shingles import shingle_hash, token_hash
-from worker.core.tokens import tokens
-
-__all__ = [
-    "Judged",
-    "Measured",
-    "Pairs",
-    "Reason",
-    "Score",
-    "Scores",
-    "exact_jaccard",
-    "groups",
-    "judge",
-    "leaders",
-    "looks",
-    "measure",
-    "score",
-    "shingle_set",
-]
+from worker.core.shingles import MULTIPLIER, token_hash
+from worker.core.sketch import sketch_similarities
+from worker.core.tokens import tokens_quickly
 
 DRAWS = 1_000  # samples of the groups behind a confidence interval
 NO_RANK = 1 << 30
@@ -70,6 +54,7 @@ class Measured(NamedTuple):
 
     distances: NDArray[np.uint8]  # NO_MATCH where one of the two cannot be compared by distance
     looks: NDArray[np.uint16]
+    similarities: NDArray[np.uint16]
     ranks: NDArray[np.int64]  # the first pattern, by its place, whose prefix finds the pair; NO_RANK: none, or too far
     equal: NDArray[np.bool_]  # both are too short to compare but as equals, and are equal
 
@@ -86,6 +71,7 @@ class Reason:
 
     FAR = "too many bits differ"
     LOOK = "the second look is too low"
+    FACTS = "too few shingles are the same"
     PREFIX = "no prefix that is looked up is theirs"
     SHORT = "too short to be compared but as equals"
 
@@ -129,7 +115,8 @@ def measure(batch: FingerprintBatch, pairs: Pairs, rules: SearchRules) -> Measur
     if rules.mode == "directed":
         for row in np.flatnonzero(distances <= DISTANCE_MAX).tolist():
             ranks[row] = _rank(int(differ[row]), int(batch.doubts[second[row]]), rules)
-    return Measured(distances, looks(differ, batch.doubts[first], batch.doubts[second]), ranks, equal)
+    alike = sketch_similarities(batch.sketches[first], batch.sketches[second])
+    return Measured(distances, looks(differ, batch.doubts[first], batch.doubts[second]), alike, ranks, equal)
 
 
 def _rank(differ: int, doubts: int, rules: SearchRules) -> int:
@@ -144,19 +131,32 @@ def _rank(differ: int, doubts: int, rules: SearchRules) -> int:
 
 def judge(measured: Measured, rules: SearchRules) -> Judged:
     """
-    Say of each pair whether the second document would be found to be a duplicate of the first.
+    Say of each pair whether the second document would be found to be a duplicate of the first, and if not, why.
 
-    Cost: some ns a pair.
+    Cost: some 0.1 µs a pair.
     """
-    distances, seen, ranks, equal = measured
-    near, looked_up = distances <= rules.max_distance, np.ones(len(distances), np.bool_)
-    alike = seen >= rules.look_min
-    if rules.mode == "directed":
-        looked_up = ranks < rules.patterns
-    causes = [distances == NO_MATCH, ~near, ~alike, ~looked_up]
-    reasons = np.select(causes, [Reason.SHORT, Reason.FAR, Reason.LOOK, Reason.PREFIX], "")
-    reasons[equal] = ""
+    failed = _failed(measured, rules)
+    reasons = np.select(list(failed.values()), list(failed), "")
+    reasons[measured.equal] = ""
     return Judged(reasons == "", reasons.tolist())
+
+
+def found_by(measured: Measured, rules: SearchRules) -> NDArray[np.bool_]:
+    """`judge` without the reasons. Cost: some ns a pair."""
+    failed: NDArray[np.bool_] = np.logical_or.reduce(list(_failed(measured, rules).values()))
+    return measured.equal | ~failed
+
+
+def _failed(measured: Measured, rules: SearchRules) -> dict[str, NDArray[np.bool_]]:
+    """Mark the pairs that each condition fails on, in the order in which it is told."""
+    distances, seen, similarities, ranks, _ = measured
+    return {
+        Reason.SHORT: distances == NO_MATCH,
+        Reason.FAR: distances > rules.max_distance,
+        Reason.LOOK: seen < rules.look_min,
+        Reason.PREFIX: (ranks >= rules.patterns) & (rules.mode == "directed"),
+        Reason.FACTS: similarities < rules.similarity_min,
+    }
 
 
 def looks(differ: NDArray[np.uint64], one: NDArray[np.uint64], other: NDArray[np.uint64]) -> NDArray[np.uint16]:
@@ -231,22 +231,33 @@ def _measures(cells: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.stack([hits / same, wrong / other, hits / (hits + wrong), 2 * hits / (same + hits + wrong)], axis=1)
 
 
-def shingle_set(text: str) -> frozenset[int]:
-    """Return the hashes of the distinct shingles of three tokens; of a shorter text, of all its tokens as one."""
-    words = [token_hash(token) for token in tokens(text)]
-    if len(words) < SHINGLE_WIDTH:
-        return frozenset([shingle_hash(words)] if words else [])
-    return frozenset(shingle_hash(words[at : at + SHINGLE_WIDTH]) for at in range(len(words) - SHINGLE_WIDTH + 1))
+def shingle_set(text: str) -> NDArray[np.uint64]:
+    """
+    Return the hashes of the distinct shingles of three tokens, in order; of a shorter text, of all its tokens as one.
+
+    They are hashed like `shingle_hash`, without its finishing mix: they are only ever compared.
+
+    Cost: some 50 ns a character.
+    """
+    words = np.array([token_hash(token) for token in tokens_quickly(text)], np.uint64)
+    width = min(SHINGLE_WIDTH, len(words))
+    shingles = np.zeros(len(words) - width + 1 if width else 0, np.uint64)
+    for at in range(width):
+        shingles = shingles * np.uint64(MULTIPLIER) + words[at : at + len(shingles)]
+    return np.unique(shingles)
 
 
-def exact_jaccard(one: frozenset[int], other: frozenset[int]) -> float:
+def exact_jaccard(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> float:
     """
     Return the share of shingles that both texts have; of two empty texts 0.
+
+    Cost: some 20 ns a shingle.
 
     >>> exact_jaccard(shingle_set("a b c d"), shingle_set("a b c e"))
     0.3333333333333333
     """
-    return len(one & other) / max(1, len(one | other))
+    common = len(np.intersect1d(one, other, assume_unique=True))
+    return common / max(1, len(one) + len(other) - common)
 
 
 def leaders(batch: FingerprintBatch, rules: SearchRules) -> NDArray[np.int64]:
@@ -258,7 +269,7 @@ def leaders(batch: FingerprintBatch, rules: SearchRules) -> NDArray[np.int64]:
     of = np.full(len(batch.kinds), -1, np.int64)
     full = np.flatnonzero(batch.kinds == Kind.FULL)
     index = new_index(rules, len(full))
-    found = index.judge(batch.fingerprints[full], batch.doubts[full], first_row=0).rows
+    found = index.judge(batch.fingerprints[full], batch.doubts[full], batch.sketches[full], first_row=0).rows
     originals = full[found < 0]
     of[full[found >= 0]] = originals[found[found >= 0]]
     seen: dict[int, int] = {}

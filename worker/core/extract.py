@@ -14,10 +14,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from worker.core.charset import codec_of
+from worker.core.charset import codec_of, decoded
 from worker.core.document import TEXT_CHARACTERS_MAX, BodyKind, Document
-
-__all__ = ["Content", "Extracted", "Skipped", "content_of", "extract", "is_prose"]
 
 
 class Content(NamedTuple):
@@ -110,11 +108,11 @@ def _content_of_bytes(body: bytes, document: Document) -> Content | Skipped:
     codec, mark_bytes = codec_of(body, document.charset, document.content_type, is_html=is_html or is_undeclared)
     body = body[mark_bytes:]
     if is_undeclared:
-        start = body[:_SNIFFED_BYTES].decode(codec, "replace")[:_SNIFFED_CHARACTERS]
+        start = decoded(body[:_SNIFFED_BYTES], codec)[:_SNIFFED_CHARACTERS]
         is_html = _HTML_START.search(start) is not None
         if len(_CONTROLS.findall(start)) > _CONTROLS_SHARE_MAX * len(start):
             return Skipped("unsupported-content-type")
-    return Content(body if is_html and codec == "utf-8" else body.decode(codec, "replace"), is_html)
+    return Content(body if is_html and codec == "utf-8" else decoded(body, codec), is_html)
 
 
 def is_prose(content_type: str | None) -> bool:

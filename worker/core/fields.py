@@ -9,8 +9,7 @@ from worker.core.definition import Kind
 from worker.core.kernels.batch import DIGEST, FEATURES, KIND, TOKENS, Columns
 from worker.core.parameters import Parameters
 from worker.core.simhash import packed_doubts, packed_signs, wide_hash
-
-__all__ = ["sum_fields"]
+from worker.core.sketch import BINS, packed
 
 
 def sum_fields(columns: Columns, parameters: Parameters) -> Columns:
@@ -38,4 +37,7 @@ def sum_fields(columns: Columns, parameters: Parameters) -> Columns:
     empty = summed[:, TOKENS] == 0
     fingerprints[empty], summed[empty, FEATURES] = 0, 0
     doubts[summed[:, KIND] != Kind.FULL] = 0
-    return Columns(fingerprints, doubts, summed, tallies)
+    minima = columns.minima.reshape(len(tallies), names, BINS).min(axis=1)
+    sketches = packed(minima)
+    sketches[summed[:, KIND] != Kind.FULL] = 0
+    return Columns(fingerprints, doubts, summed, sketches, tallies, minima)

@@ -29,10 +29,9 @@ from worker.core.kernels.count import LOG, ONE, TF
 from worker.core.kernels.pack import chunks, compose, empty_columns, pack, pack_one, widened
 from worker.core.parameters import Parameters
 from worker.core.shingles import Feature, token_hash
-from worker.core.simhash import fold_columns, hamming_distance, similarity
+from worker.core.simhash import fold_columns
+from worker.core.sketch import sketch_of
 from worker.core.tokens import MASK
-
-__all__ = ["FingerprintBatch", "Fingerprinter", "Kind", "hamming_distance", "similarity"]
 
 FIELDS_CHUNK = 2_000  # documents in fields whose tallies stand in memory at once
 
@@ -45,6 +44,7 @@ class FingerprintBatch(NamedTuple):
     digests: NDArray[np.uint64]  # [n]: of the tokens; equal digest, equal text up to case, spaces and punctuation
     kinds: NDArray[np.uint8]  # [n]: Kind.EMPTY, SHORT or FULL
     doubts: NDArray[np.uint64]  # like fingerprints: bits whose sign a small edit may change; 0 unless FULL
+    sketches: NDArray[np.uint64]  # [n, 8]: what confirms a candidate; 0 unless FULL
 
     def rows(self) -> Iterator[Fingerprint]:
         """Yield each row as the definition gives it, for people and tests; columns are what is fast."""
@@ -54,7 +54,8 @@ class FingerprintBatch(NamedTuple):
             for column in (self.fingerprints, self.doubts)
         )
         columns = (self.features.tolist(), self.digests.tolist(), map(Kind, self.kinds.tolist()))
-        return itertools.starmap(Fingerprint, zip(values, *columns, doubts, strict=True))
+        sketches = map(sketch_of, self.sketches.tolist())
+        return itertools.starmap(Fingerprint, zip(values, *columns, doubts, sketches, strict=True))
 
 
 class Fingerprinter:
@@ -68,7 +69,7 @@ class Fingerprinter:
     >>> fingerprinter = Fingerprinter()
     >>> a = fingerprinter.one("The quick brown fox jumps over the lazy dog and then it runs away from us.")
     >>> b = fingerprinter.one("the quick brown fox -- jumps over the lazy dog, and then it runs away from us")
-    >>> hamming_distance(a, b)
+    >>> (a ^ b).bit_count()
     0
     """
 
@@ -140,7 +141,7 @@ class Fingerprinter:
         >>> weighing = Fingerprinter(Parameters(fields=(("title", 4), ("body", 1))))
         >>> page = {"title": "The ferry on the river", "body": "It was late again and nobody has said why."}
         >>> a, b = weighing.of_fields([page, page | {"title": "THE FERRY: on the river!"}]).fingerprints.tolist()
-        >>> hamming_distance(a, b)
+        >>> (a ^ b).bit_count()
         0
         """
         names = [name for name, _ in self.parameters.fields]
@@ -268,6 +269,7 @@ def _as_batch(columns: Columns, parameters: Parameters) -> FingerprintBatch:
         about[:, DIGEST].copy(),
         about[:, KIND].astype(np.uint8),
         columns.doubts if is_wide else columns.doubts[:, 0],
+        columns.sketches,
     )
 
 

@@ -16,8 +16,6 @@ from worker.core.tables.content import Tables
 from worker.core.tables.judging import INSERT_ALL, INSERT_NEW, QUERY, delete, judge
 from worker.core.tables.search import search_all
 
-__all__ = ["PermutedIndex"]
-
 MATCHES_MIN = 256  # room for the matches of one query at the first try
 
 
@@ -136,7 +134,8 @@ class PermutedIndex(RowIndex):
                 self.tables.maintain()
             row = first_row + len(self) - before
             done = judge(self.tables.words, column, done, row, rows, distances, mode, self.tables.ahead)
-        return Judgement(rows, distances, np.zeros(len(column), np.uint16), int(np.count_nonzero(rows < 0)))
+        nothing = np.zeros(len(column), np.uint16)
+        return Judgement(rows, distances, nothing, nothing, int(np.count_nonzero(rows < 0)))
 
     def _ranked(self, fingerprint: np.uint64, slots: NDArray[np.int64], limit: int) -> list[tuple[int, int]]:
         distances = np.bitwise_count(self.tables.fingerprints[slots] ^ fingerprint)

@@ -19,8 +19,6 @@ from itertools import islice
 from worker.core.stopwords import languages, stopwords
 from worker.core.tokens import tokens
 
-__all__ = ["CHARACTERS_MAX", "LANGUAGES_MAX", "POINTS_MIN", "TOKENS_MAX", "Vote", "detect", "elect", "votes"]
-
 TOKENS_MAX = 4_096  # voters; with 200 of them a third more results are wrong, with more hardly fewer
 CHARACTERS_MAX = 32_768  # of a text that `detect` reads: room for 4,096 tokens of nearly every language
 POINTS_MIN = 6  # three words of one language alone; below it nine of ten menus are of no language, prose hardly ever

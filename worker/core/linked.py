@@ -15,8 +15,6 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, Flags
 from numba.core.compiler_machinery import PassManager
 
-__all__ = ["ApartCompiler", "FusedCompiler", "KernelCompiler", "LinkedCompiler"]
-
 # All of numba's passes but those for closures, `with`, unrolled literals, array expressions: each goes over the whole
 # function, and has the lifetimes of its variables computed anew.
 _FIRST = (untyped_passes.TranslateByteCode, untyped_passes.FixupArgs)

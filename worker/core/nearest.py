@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["nearest"]
-
 
 def nearest(fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], to: int, count: int) -> list[tuple[int, int]]:
     """

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from worker.core.unicode_table import UnicodeTable, unicode_table
 
-__all__ = ["canonical_order", "compose", "decompose", "nfc"]
-
 # Hangul syllables are composed by arithmetic (Unicode, chapter 3.12).
 _S, _L, _V, _T = 0xAC00, 0x1100, 0x1161, 0x11A7
 _L_COUNT, _V_COUNT, _T_COUNT = 19, 21, 28

@@ -17,8 +17,6 @@ from worker.core.kernels.machine import popcount
 from worker.core.permutation import Permutation, permuted
 from worker.core.row_index import column_of
 
-__all__ = ["all_pairs", "clusters", "components"]
-
 _DIGIT_BITS = 13  # of a radix sort: 8,192 places to write to are as many as the address cache holds twice over
 
 

@@ -13,9 +13,7 @@ from worker.core import language
 from worker.core import stopwords as lists
 from worker.core.unicode_table import TABLE_DIGEST, UNICODE_VERSION
 
-__all__ = ["SCHEME_VERSION", "Parameters"]
-
-SCHEME_VERSION = 2  # raised with any change of the definition that is not a parameter
+SCHEME_VERSION = 3  # raised with any change of the definition that is not a parameter
 WIDTHS_MAX = 4  # each width is another pass over the tokens
 WIDTH_MAX = 32  # a longer shingle is a sentence: one changed word would change most of them
 WEIGHT_MAX = 255  # with it 2**40 shingles still fit a 64-bit tally
@@ -47,7 +45,7 @@ class Parameters:
         ValueError: a value is out of its bounds, or contradicts another.
 
     >>> Parameters().scheme
-    'simhash64-2-unicode-18.0.0'
+    'simhash64-3-unicode-18.0.0'
     >>> Parameters().hash == Parameters(shingle_widths=(2,)).hash != Parameters(shingle_widths=(3,)).hash
     True
     """

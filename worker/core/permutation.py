@@ -29,8 +29,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BITS", "Block", "Layout", "Permutation", "nested", "permuted", "probed", "split_bits"]
-
 BITS = 64
 MASK = (1 << BITS) - 1
 TABLES_MAX = 1_024  # C(12, 5) = 792; beyond that a scan is faster than the tables

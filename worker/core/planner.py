@@ -1,8 +1,8 @@
 """
 Planning: which rules or layout serve so many documents within this memory, and what it will cost.
 
-Exact search: which layout, at a distance. Directed search: which rules keep false matches by chance rare; they leave no
-choice of layout but the number of buckets.
+Exact search: which layout, at a distance. Directed search: which blocks; they leave no choice of layout but the number
+of buckets. More documents than planned cost time, never a verdict.
 
 A query reads the filters of each probed bucket; a bucket of N documents over 2^b buckets holds N / 2^b of them, real
 fingerprints a few times more than that at the worst places. More tables have longer prefixes and shorter buckets, but
@@ -14,27 +14,16 @@ to 4 GHz server with 32 MB of cache, fitted to what `make bench-index` measures:
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from math import ceil, log2
 from typing import NamedTuple
 
-from worker.core.chance import LARGE, SMALL, chance, rules_for
 from worker.core.permutation import Layout, nested, permuted, probed
 from worker.core.search import SearchRules
 
-__all__ = [
-    "Choice",
-    "DirectedPlan",
-    "Plan",
-    "bucket_bits",
-    "choose",
-    "estimate",
-    "estimate_directed",
-    "plan",
-    "plan_directed",
-]
-
+SMALL = SearchRules()
+LARGE = SearchRules(blocks=10, block_bits=26)
+SMALL_MAX = 20_000_000  # documents: beyond it the buckets of 16-bit prefixes are long
 BLOCKS_MAX = 10
 DOCUMENTS_MAX = 2**40
 DISTANCE_MAX = 16  # beyond it every table's buckets would be probed
@@ -95,7 +84,6 @@ class DirectedPlan(NamedTuple):
     rules: SearchRules
     documents: int
     scanned: float  # entries read by one query
-    false_matches: float  # of one query, by chance
     memory_bytes: float
     query_insert_ns: float
     machines: int
@@ -215,10 +203,15 @@ def plan_directed(documents: int, memory_bytes: float | None = None) -> list[Dir
     True
     """
     _check(documents, memory_bytes)
-    chosen = rules_for(documents)
-    others = [SMALL, SearchRules(blocks=2, patterns=128), SearchRules(blocks=3, block_bits=20, patterns=64), LARGE]
-    alike = [replace(rules, look_min=max(chosen.look_min, rules.look_min)) for rules in others]
-    return [estimate_directed(rules, documents, memory_bytes) for rules in dict.fromkeys((chosen, *alike))]
+    chosen = SMALL if documents <= SMALL_MAX else LARGE
+    rules = (
+        chosen,
+        SMALL,
+        SearchRules(blocks=2, patterns=128),
+        SearchRules(blocks=3, block_bits=20, patterns=64),
+        LARGE,
+    )
+    return [estimate_directed(each, documents, memory_bytes) for each in dict.fromkeys(rules)]
 
 
 def estimate_directed(rules: SearchRules, documents: int, machine_bytes: float | None = None) -> DirectedPlan:
@@ -226,7 +219,7 @@ def estimate_directed(rules: SearchRules, documents: int, machine_bytes: float |
     Return what directed search costs for so many documents; a machine may hold a share of them.
 
     >>> round(estimate_directed(SearchRules(), 10_000_000).scanned)
-    9766
+    19531
     """
     buckets = 2.0 ** bucket_bits(rules, documents)
     probes = rules.blocks * rules.patterns
@@ -235,7 +228,7 @@ def estimate_directed(rules: SearchRules, documents: int, machine_bytes: float |
     memory = documents * each + rules.blocks * buckets * (8 + FREE_PLACES * DIRECTED_ENTRY_BYTES)
     machines = 1 if machine_bytes is None else ceil(memory / machine_bytes)
     time = QUERY_NS + probes * DIRECTED_PROBE_NS + scanned * DIRECTED_ENTRY_NS + rules.blocks * TABLE_NS
-    return DirectedPlan(rules, documents, scanned, documents * chance(rules), memory, time, machines)
+    return DirectedPlan(rules, documents, scanned, memory, time, machines)
 
 
 def _check(documents: int, memory_bytes: float | None) -> None:

@@ -3,26 +3,49 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.tables.slots import Slots
 
-__all__ = ["ROWS_MAX", "Judgement", "RowIndex", "column_of", "rows_of"]
-
 ROWS_MAX = 2**32  # a row is 32 bits in memory and in snapshots
 DELETIONS_MAX = 4_096  # between two looks at whether memory can be given back
 
 
 class Judgement(NamedTuple):
-    """The best match of each fingerprint. Row -1, distance 255, look 0: no match."""
+    """The best match of each fingerprint. Row -1, distance 255, look and similarity 0: no match."""
 
     rows: NDArray[np.int64]
     distances: NDArray[np.uint8]
     looks: NDArray[np.uint16]  # second look in thousandths; 0 where the search is exact
+    similarities: NDArray[np.uint16]  # of the sketches, in thousandths; 0 where there are none
     new: int  # how many had no match
+
+
+class SketchColumn(Protocol):
+    """Sketches by row, as kernels read them: in chunks of `1 << bits` rows side by side."""
+
+    @property
+    def bits(self) -> int: ...
+
+    @property
+    def first(self) -> int:
+        """The first row of the first chunk."""
+
+    @property
+    def addresses(self) -> NDArray[np.int64]:
+        """Of each chunk its first byte."""
+
+    def __len__(self) -> int:
+        """One more than the last row."""
+
+    def take(self, rows: NDArray[np.int64], /) -> NDArray[np.uint64]:
+        """Return the sketches of these rows."""
+
+    def will_need(self, rows: NDArray[np.int64], /) -> None:
+        """Ask the system for the sketches of these rows."""
 
 
 class RowIndex(ABC):

@@ -1,11 +1,14 @@
 """
 The rules of the search for duplicates: all that decides which originals a query finds, and which of them it takes.
 
-"exact"     every original within `max_distance` bits is found; the nearest is taken, then the earliest.
+"exact"     every original within `max_distance` bits is a candidate.
 "directed"  an original is found when in one of the blocks its bits differ from the query's by one of the `patterns`
-            likeliest patterns, those of the query's doubtful bits (Sood and Loguinov, CIKM 2011). It is taken when it
-            lies within `max_distance` bits and its second look is at least `look_min`: the one with the greatest look,
-            then the nearest, then the earliest.
+            likeliest patterns, those of the query's doubtful bits (Sood and Loguinov, CIKM 2011). It is a candidate
+            when it lies within `max_distance` bits and its second look is at least `look_min`.
+
+Of the candidates the one with the greatest look is taken, then the nearest, then the earliest. With `similarity_min`
+the 16 that are first in this order are compared by their sketches, and of those that are alike enough the most similar
+is taken, then the first. So a page of the same template with other facts is another page.
 
 Nothing else decides: neither the size of an index nor how it lies in memory. The functions below define the search, in
 plain Python; the index must equal them.
@@ -13,15 +16,40 @@ plain Python; the index must equal them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from itertools import combinations
 from math import isqrt
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
-__all__ = ["LOOK_MAX", "NO_MATCH", "SearchRules", "best", "block_of", "look", "patterns"]
+from worker.core.sketch import SIMILARITY_MAX, sketch_similarity
 
-Original = tuple[int, int, int]  # row, fingerprint, doubts
+
+class Original(NamedTuple):
+    """What the search knows of an original."""
+
+    row: int
+    fingerprint: int
+    doubts: int
+    sketch: int
+
+
+class Document(NamedTuple):
+    """… and of the document whose original is searched."""
+
+    fingerprint: int
+    doubts: int
+    sketch: int
+
+
+class Match(NamedTuple):
+    """The original of a document, and how near it is: bits, then thousandths; look 0 where the search is exact."""
+
+    row: int
+    distance: int
+    look: int
+    similarity: int
+
 
 BITS = 64
 DISTANCE_MAX = 16  # beyond it unrelated documents match
@@ -31,6 +59,8 @@ PATTERNS_MAX = 128
 KINDS = ((0, 0), (1, 0), (2, 0), (3, 0), (0, 1), (4, 0), (1, 1))  # doubtful and sure bits flipped, the likeliest first
 SURE = 6  # weight of a sure position in the second look, that of a doubtful one is 1: their mean tallies' ratio
 PREFIX_MAX_MAX = 1 << 20
+CONFIRMED_MAX = 16  # candidates whose sketches are read: families of thousands cost no more
+SIMILARITY_MIN = 750  # of directed rules; of exact ones 0
 BLOCK_BITS_MIN, BLOCK_BITS_MAX = 16, 32
 PAIRED = {3: 3, 6: 4, 10: 5, 15: 6}  # so many blocks are the pairs of so many runs of bits
 
@@ -41,36 +71,43 @@ class SearchRules:
     How the original of a document is searched; part of the log's definition.
 
     Args:
-        mode: "directed" or "exact". Exact rules have nothing but a distance: the rest is 0, whatever it was given as.
+        mode: "directed" or "exact". Exact rules have nothing but a distance and, if asked for, a similarity: the rest
+            is 0, whatever it was given as.
         max_distance: bits in which a duplicate may differ from its original, 0 to 16.
         blocks: of the fingerprint, each of which may find an original: 1 to 4 runs of bits side by side, or 3, 6, 10
             or 15 pairs of 3, 4, 5 or 6 runs.
         block_bits: of each block, 16 to 32; pairs share the 64 bits: 10 blocks have at most 26 (some one less).
         patterns: prefixes that are looked up in each block, 1 to 128.
-        look_min: second look in thousandths, 0 to 1000, that a duplicate must reach.
+        look_min: second look in thousandths, 0 to 1000, that a candidate must reach.
         prefix_max: originals with one prefix that are looked at, the earliest ones. It bounds what a query costs when
             many share one of 16 bits; with wider blocks it bounds what is found, and the cost grows with their number.
+        similarity_min: estimated Jaccard index of the shingles in thousandths, 0 to 1000, that a duplicate must reach.
+            0: nothing is confirmed. Left out: 750, in exact rules 0.
     Raises:
         ValueError: a value is out of its bounds, or the blocks don't fit into 64 bits.
 
     >>> SearchRules().text
-    'directed, distance 12, 4 blocks of 16 bits, 16 patterns, 4096 a prefix, look 800'
+    'directed, distance 15, 4 blocks of 16 bits, 32 patterns, 4096 a prefix, look 650, similarity 750'
     >>> SearchRules("exact", 3, patterns=32) == SearchRules("exact", 3)
     True
     """
 
     mode: Literal["directed", "exact"] = "directed"
-    max_distance: int = 12
+    max_distance: int = 15
     blocks: int = 4
     block_bits: int = 16
-    patterns: int = 16
-    look_min: int = 800
+    patterns: int = 32
+    look_min: int = 650
     prefix_max: int = 4_096
+    similarity_min: int = -1
 
     def __post_init__(self) -> None:
         if self.mode not in ("directed", "exact"):
             raise ValueError(f"mode must be 'directed' or 'exact', got {self.mode!r}")
         _between("max_distance", self.max_distance, 0, DISTANCE_MAX)
+        if self.similarity_min == -1:
+            object.__setattr__(self, "similarity_min", SIMILARITY_MIN if self.mode == "directed" else 0)
+        _between("similarity_min", self.similarity_min, 0, SIMILARITY_MAX)
         if self.mode == "exact":
             for name in ("blocks", "block_bits", "patterns", "look_min", "prefix_max"):
                 object.__setattr__(self, name, 0)
@@ -88,12 +125,30 @@ class SearchRules:
     @property
     def text(self) -> str:
         """The rules in words; equal texts, equal rules."""
-        if self.mode == "exact":
-            return f"exact, distance {self.max_distance}"
-        return (
-            f"directed, distance {self.max_distance}, {self.blocks} blocks of {self.block_bits} bits, "
-            f"{self.patterns} patterns, {self.prefix_max} a prefix, look {self.look_min}"
-        )
+        text = f"{self.mode}, distance {self.max_distance}"
+        if self.mode == "directed":
+            text += f", {self.blocks} blocks of {self.block_bits} bits, {self.patterns} patterns"
+            text += f", {self.prefix_max} a prefix, look {self.look_min}"
+        return f"{text}, similarity {self.similarity_min}" if self.similarity_min else text
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """
+        The rules by the names of the settings.
+
+        >>> SearchRules("exact", 3).settings["similarity_min"]
+        0.0
+        """
+        values = asdict(self)
+        plain = {"max_distance": values.pop("max_distance"), "similarity_min": values.pop("similarity_min") / 1_000}
+        return {**plain, **{f"search_{name}": value for name, value in values.items()}}
+
+    @classmethod
+    def of_settings(cls, settings: Mapping[str, Any]) -> SearchRules:
+        """Return the rules that these settings are; the inverse of `settings`. Raises KeyError: one is missing."""
+        values: dict[str, Any] = {field.name: settings.get(f"search_{field.name}") for field in fields(cls)}
+        plain = {"max_distance": settings["max_distance"], "similarity_min": round(settings["similarity_min"] * 1_000)}
+        return cls(**values | plain)
 
     @property
     def runs(self) -> tuple[tuple[tuple[int, int], ...], ...]:
@@ -122,8 +177,8 @@ class SearchRules:
 
 
 def _between(name: str, value: int, low: int, high: int) -> None:
-    if not low <= value <= high:
-        raise ValueError(f"{name} must be {low} to {high}, got {value}")
+    if not (isinstance(value, int) and low <= value <= high):
+        raise ValueError(f"{name} must be a whole number, {low} to {high}, got {value}")
 
 
 def block_of(fingerprint: int, runs: Iterable[tuple[int, int]]) -> int:
@@ -178,40 +233,68 @@ def look(fingerprint: int, doubts: int, other: int, other_doubts: int) -> int:
     return isqrt(LOOK_MAX**2 * product**2 // (norm * other_norm)) if product > 0 else 0
 
 
-def best(rules: SearchRules, fingerprint: int, doubts: int, originals: Sequence[Original]) -> tuple[int, int, int]:
+def best(rules: SearchRules, document: Document, originals: Sequence[Original]) -> Match | None:
     """
-    Return the original of a document, as (row, distance, look); (-1, 255, 0) for none. Exact rules: look 0.
+    Return the original of a document, or None.
 
     Args:
-        originals: (row, fingerprint, doubts) of each, in any order.
+        originals: in any order.
 
-    Cost: some 2 µs an original.
+    Cost: some 2 µs an original, 3 µs a candidate.
 
-    >>> best(SearchRules(), 0b111, 0b111, [(0, 0, 0), (1, 0b101, 0), (2, 0b011, 0)])
-    (1, 1, 978)
+    >>> best(SearchRules(), Document(0b111, 0b111, 7), [Original(0, 0, 0, 7), Original(1, 0b101, 0, 7)])
+    Match(row=1, distance=1, look=978, similarity=1000)
     """
-    ranks = []
+    candidates = []
     is_exact = rules.mode == "exact"
-    for row, other, other_doubts in originals if is_exact else _found(rules, fingerprint, doubts, originals):
-        distance = (fingerprint ^ other).bit_count()
-        seen = 0 if is_exact else look(fingerprint, doubts, other, other_doubts)
+    for one in originals if is_exact else _found(rules, document, originals):
+        distance = (document.fingerprint ^ one.fingerprint).bit_count()
+        seen = 0 if is_exact else look(document.fingerprint, document.doubts, one.fingerprint, one.doubts)
         if distance <= rules.max_distance and seen >= rules.look_min:
-            ranks.append((-seen, distance, row))
-    if not ranks:
-        return -1, NO_MATCH, 0
-    seen, distance, row = min(ranks)
-    return row, distance, -seen
+            candidates.append((-seen, distance, one.row, one.sketch))
+    candidates.sort()
+    confirmed = [
+        (-similarity, seen, distance, row)
+        for seen, distance, row, sketch in candidates[: CONFIRMED_MAX if rules.similarity_min else 1]
+        if (similarity := sketch_similarity(document.sketch, sketch)) >= rules.similarity_min
+    ]
+    if not confirmed:
+        return None
+    similarity, seen, distance, row = min(confirmed)
+    return Match(row, distance, -seen, -similarity)
 
 
-def _found(rules: SearchRules, fingerprint: int, doubts: int, originals: Sequence[Original]) -> set[Original]:
+def condition(rules: SearchRules, document: Document, original: Original) -> str:
+    """
+    Say why a document is a duplicate of an original, or which condition fails, with what it is and what is wanted.
+
+    >>> condition(SearchRules("exact", 3), Document(0b11111, 0, 0), Original(0, 0, 0, 0))
+    '5 bits, at most 3 wanted'
+    """
+    distance = (document.fingerprint ^ original.fingerprint).bit_count()
+    if distance > rules.max_distance:
+        return f"{distance} bits, at most {rules.max_distance} wanted"
+    alike = sketch_similarity(document.sketch, original.sketch)
+    if rules.mode == "directed":
+        seen = look(document.fingerprint, document.doubts, original.fingerprint, original.doubts)
+        if seen < rules.look_min:
+            return f"second look {seen / 1_000:.3f}, {rules.look_min / 1_000:.3f} wanted"
+        if not _found(rules, document, [original]):
+            return f"none of the {rules.patterns} prefixes that are looked up in each block is the original's"
+    if alike < rules.similarity_min:
+        return f"same template, other facts: similarity {alike / 1_000:.3f}, {rules.similarity_min / 1_000:.3f} wanted"
+    return f"similarity {alike / 1_000:.3f}"
+
+
+def _found(rules: SearchRules, document: Document, originals: Sequence[Original]) -> set[Original]:
     """Return the originals that stand among the first of a prefix that is looked up."""
     found: set[Original] = set()
     for runs in rules.runs:
-        own, width = block_of(fingerprint, runs), sum(width for _, width in runs)
-        looked_up = patterns(block_of(doubts, runs), width, rules.patterns)
+        own, width = block_of(document.fingerprint, runs), sum(width for _, width in runs)
+        looked_up = patterns(block_of(document.doubts, runs), width, rules.patterns)
         behind: dict[int, list[Original]] = {own ^ pattern: [] for pattern in looked_up}
         for one in originals:
-            if (prefix := block_of(one[1], runs)) in behind:
+            if (prefix := block_of(one.fingerprint, runs)) in behind:
                 behind[prefix].append(one)
         for group in behind.values():
             found.update(sorted(group)[: rules.prefix_max])

@@ -15,8 +15,6 @@ import xxhash
 from worker.core.parameters import Parameters
 from worker.core.tokens import masked
 
-__all__ = ["Feature", "features", "finish", "occurrences_weight", "shingle_hash", "token_hash"]
-
 _64 = (1 << 64) - 1
 MULTIPLIER = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio, odd: a bijection, so no token is lost in a product
 

@@ -10,19 +10,6 @@ from numpy.typing import NDArray
 
 from worker.core.shingles import finish
 
-__all__ = [
-    "doubts",
-    "fold",
-    "fold_columns",
-    "hamming_distance",
-    "packed_doubts",
-    "packed_signs",
-    "signs",
-    "similarity",
-    "tally",
-    "wide_hash",
-]
-
 SECOND_HALF = 0x9E3779B97F4A7C15  # added before the mix that makes bits 64 to 127 of a feature's hash
 WEIGHT_SUM_MAX = 1 << 62  # the kernels' tally is a signed 64-bit number
 DOUBT_BITS = 24  # of a sum that enters the rule of doubt: its square times 400 * 128 still fits 64 bits
@@ -193,20 +180,3 @@ def hamming_distance(a: int, b: int) -> int:
     if a < 0 or b < 0:
         raise ValueError(f"a fingerprint is 0 or more, got {a} and {b}: an int64 column is .view(np.uint64)")
     return (a ^ b).bit_count()
-
-
-def similarity(a: int, b: int, bits: int = 64) -> float:
-    """
-    Return the share of equal bits: 1 for equal fingerprints, about 0.5 for unrelated texts.
-
-    Raises:
-        ValueError: a fingerprint has more bits than `bits`.
-
-    Cost: O(1).
-
-    >>> similarity(0, 0b1111, bits=32)
-    0.875
-    """
-    if (a | b) >> bits:
-        raise ValueError(f"a fingerprint of {bits} bits is below 2**{bits}, got {a:#x} and {b:#x}")
-    return 1 - hamming_distance(a, b) / bits

@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-__all__ = ["Step", "common_length", "steps"]
-
 
 class Step(NamedTuple):
     """A run of tokens: in both lists, in the first alone (removed), or in the second alone (added)."""

@@ -8,6 +8,7 @@ is folded: lower case, compatibility form where that is one code point, ASCII di
 
 from __future__ import annotations
 
+import unicodedata
 from functools import cache
 from typing import Literal
 
@@ -16,8 +17,6 @@ from numpy.typing import NDArray
 
 from worker.core.normalise import nfc
 from worker.core.unicode_table import CHARACTER, CHARACTER_MARK, IGNORED, SEPARATOR, WORD, token_kinds, unicode_table
-
-__all__ = ["MASK", "masked", "tokens"]
 
 MASK = "0"  # what a masked token counts as
 HEXADECIMAL_MIN = 4  # characters: "2b4d" is masked; "b4" and "a1" name things
@@ -54,6 +53,27 @@ def tokens(text: str, unit: Literal["word", "character"] = "word") -> list[str]:
             out.append(chr(folded[code]))
         before = kind
     return out
+
+
+def tokens_quickly(text: str) -> list[str]:
+    """
+    Return the tokens of a text as `tokens` does, but for characters younger than the interpreter's Unicode in NFC.
+
+    Cost: some 30 ns a character: for measurements, never for fingerprints.
+
+    >>> tokens_quickly("Don’t PANIC: 東京へ") == tokens("Don’t PANIC: 東京へ")
+    True
+    """
+    kinds, folded = _columns("word")
+    points = np.frombuffer(unicodedata.normalize("NFC", text).encode("utf-32-le", "surrogatepass"), np.uint32)
+    points = points[kinds[points] != IGNORED]
+    kind = kinds[points]
+    before = np.concatenate([[SEPARATOR], kind])[:-1]
+    joins = (kind == WORD) & (before == WORD)
+    joins |= (kind == CHARACTER_MARK) & ((before == CHARACTER) | (before == CHARACTER_MARK))
+    written = np.where(kind == SEPARATOR, ord(" "), folded[points])
+    spaced = np.insert(written, np.flatnonzero(~joins), ord(" ")).astype("<u4")
+    return [token for token in spaced.tobytes().decode("utf-32-le").split(" ") if token]
 
 
 @cache

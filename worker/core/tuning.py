@@ -2,26 +2,24 @@
 Which settings find the copies of one's own documents best: fingerprints and searches, tried on pairs.
 
 Fingerprints are varied one thing at a time from the settings given; each is measured once, and every search is a cut
-through what was measured. The best has the most recall of those that keep false positives and chance within bounds.
+through what was measured. The best has the most recall of those that keep false positives within bounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.chance import CHANCE_MAX, chance
 from worker.core.definition import Kind
-from worker.core.evaluation import Pairs, exact_jaccard, judge, measure, shingle_set
+from worker.core.evaluation import Pairs, exact_jaccard, found_by, measure, shingle_set
 from worker.core.fingerprint import FingerprintBatch, Fingerprinter
 from worker.core.parameters import Parameters
 from worker.core.search import SearchRules
-
-__all__ = ["OTHER_BELOW", "SAME_FROM", "Trial", "frontier", "sample_pairs", "trials"]
 
 SAME_FROM, OTHER_BELOW = 0.8, 0.5  # exact Jaccard similarity; between them lies what people argue about
 NEAR_BITS = 22  # of two texts with a Jaccard similarity of .8 some 9 ± 3 bits differ: hardly any pair is passed over
@@ -59,14 +57,14 @@ def variants(base: Parameters) -> Iterator[tuple[str, Parameters]]:
 
 
 def searches(base: SearchRules) -> Iterator[SearchRules]:
-    """Exact searches, then directed ones in the blocks given, of several distances, second looks and costs."""
+    """Exact searches, then directed ones in the blocks given: bits, second looks, similarities and costs together."""
     for distance in (3, 6, 7):
         yield SearchRules("exact", distance)
     directed = base if base.mode == "directed" else SearchRules()
-    for patterns in (16, 32):
-        for distance in (8, 10, 12, 14):
-            for look in range(700, 900, 20):
-                yield replace(directed, max_distance=distance, patterns=patterns, look_min=look)
+    for patterns, distance in product((16, 32, 64), (10, 12, 14, 15)):
+        for look, similarity in product(range(600, 851, 50), (0, *range(500, 951, 50))):
+            values = {"patterns": patterns, "look_min": look, "similarity_min": similarity}
+            yield replace(directed, max_distance=distance, **values)
 
 
 def trials(
@@ -92,7 +90,7 @@ def trials(
         tried.add(parameters.hash)
         measured = measure(Fingerprinter(parameters).batch(texts, languages), pairs, ranked)
         for one in rules:
-            found = judge(measured, one).found
+            found = found_by(measured, one)
             yield Trial(
                 name,
                 parameters,
@@ -102,21 +100,31 @@ def trials(
             )
 
 
-def frontier(tried: Sequence[Trial], false_positives_max: float, documents: int) -> list[Trial]:
+def frontier(tried: Sequence[Trial], false_positives_max: float) -> list[Trial]:
     """
-    Return the trials within the bounds that no other beats: from the most recall down to the fewest false positives.
+    Return the trials within the bound that no other beats: from the most recall down to the fewest false positives.
 
-    Within the bounds are at most `false_positives_max` of the pairs that are not the same, and, with so many originals
-    that are unrelated, CHANCE_MAX false matches a query. Of equal trials the cheapest search stands for
-    all, then the one with the fewest changes. Empty when none is within.
+    Within it are at most `false_positives_max` of the pairs that are not the same. Of equal trials the cheapest search
+    stands for all, then the one with the fewest changes. Empty when none is within.
     """
     within = [one for one in tried if one.false_positives <= false_positives_max]
     best: list[Trial] = []
     for one in sorted(within, key=lambda one: (-one.recall, one.false_positives, one.cost, len(one.name))):
-        fewer = not best or one.false_positives < best[-1].false_positives
-        if fewer and documents * chance(one.rules) <= CHANCE_MAX:  # the model takes a second for new rules
+        if not best or one.false_positives < best[-1].false_positives:
             best.append(one)
     return best
+
+
+def choices(tried: Sequence[Trial], best: Trial) -> dict[str, list[Trial]]:
+    """Return what each rule of the best search does to both kinds of error: the trials that differ in it alone."""
+    mine = [one for one in tried if one.name == best.name and one.rules.mode == best.rules.mode]
+    found = {}
+    for name in ("max_distance", "look_min", "patterns", "similarity_min"):
+        value = getattr(best.rules, name)
+        alike = [one for one in mine if replace(one.rules, **{name: value}) == best.rules]
+        if len(alike) > 1:
+            found[name] = sorted(alike, key=lambda one: int(getattr(one.rules, name)))
+    return found
 
 
 def sample_pairs(texts: Sequence[str], batch: FingerprintBatch, pairs_max: int, seed: int = 0) -> Pairs:

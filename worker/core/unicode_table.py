@@ -18,19 +18,6 @@ from numpy.typing import NDArray
 
 from worker.errors import StopError
 
-__all__ = [
-    "CHARACTER",
-    "CHARACTER_MARK",
-    "IGNORED",
-    "SEPARATOR",
-    "UNICODE_VERSION",
-    "WORD",
-    "WORD_MARK",
-    "UnicodeTable",
-    "token_kinds",
-    "unicode_table",
-]
-
 UNICODE_VERSION = "18.0.0"
 TABLE_DIGEST = "bd8cc4d2d99a8e80"  # XXH64 of the file: fingerprints are only comparable under one table
 CODE_POINTS = 0x110000

@@ -7,23 +7,8 @@ for 17 fields), which counts at one for every document.
 
 from __future__ import annotations
 
-import math
 from enum import StrEnum
 from typing import NamedTuple
-
-__all__ = [
-    "FORWARDED",
-    "Changed",
-    "DuplicateOf",
-    "FormerVersion",
-    "FoundBy",
-    "MatchKind",
-    "Original",
-    "Outcome",
-    "Verdict",
-    "duplicate_of",
-    "similarity_at",
-]
 
 
 class Outcome(StrEnum):
@@ -49,7 +34,7 @@ class FoundBy(StrEnum):
     """The way to the original."""
 
     TEXT = "text"  # short texts: the digest of the normalised text
-    DIRECTED = "directed"  # fingerprint and doubts: the likeliest prefixes, then the second look
+    DIRECTED = "directed"  # fingerprint and doubts: the likeliest prefixes, then the second look; then the sketch
     EXACT = "exact"  # fingerprint: everything within max_distance
 
 
@@ -65,8 +50,8 @@ class DuplicateOf(NamedTuple):
     """
     The original that a duplicate belongs to, and how close the two are.
 
-    `distance` is in bits; `similarity` estimates the cosine of the two documents' features, 0 to 1 in thousandths: of a
-    directed search the second look, else what the distance says; `same_url` tells a re-crawl from a copy elsewhere.
+    `distance` is in bits; `similarity` estimates the Jaccard index of their shingles, 0 to 1 in thousandths, by their
+    sketches; `same_url` tells a re-crawl from a copy elsewhere.
     """
 
     original: Original
@@ -119,20 +104,17 @@ class Verdict(NamedTuple):
     decided_at_ms: int  # the log's time stamp of that record, so that every replica says the same
     former_version: FormerVersion | None = None  # of a page that has been seen before
 
+    @property
+    def stays(self) -> bool:
+        """Whether to keep the document: it is new, and not the same one delivered again, which has been kept."""
+        return self.outcome is Outcome.NEW and self.reason is None
 
-def similarity_at(distance: int) -> int:
-    """
-    Estimate the cosine of two documents' features by the distance of their fingerprints, in thousandths, at least 0.
-
-    Source: Charikar, STOC 2002: a sign differs with probability angle / pi.
-
-    >>> similarity_at(0), similarity_at(3), similarity_at(16), similarity_at(40)
-    (1000, 989, 707, 0)
-    """
-    return _COSINES[distance]
-
-
-_COSINES = tuple(max(round(1_000 * math.cos(math.pi * distance / 64)), 0) for distance in range(65))
+    def __repr__(self) -> str:
+        """Return what counts, in a line; `_asdict` has all."""
+        told, match = self.reason or "", self.duplicate_of
+        if match is not None:
+            told = f"of {match.original.doc_id!r}, {match.kind}, {match.distance} bits, similarity {match.similarity}"
+        return f"<Verdict {self.doc_id!r}: {self.outcome}{told and f' ({told})'}>"
 
 
 def duplicate_of(

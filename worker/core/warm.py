@@ -16,8 +16,6 @@ from worker.core.pages.batch import extract_batch
 from worker.core.pages.machine import SLACK
 from worker.core.pairs import all_pairs, clusters
 
-__all__ = ["are_pages_kept", "exact_index", "fingerprints", "kept_in", "messages", "pages", "pairs"]
-
 DISTANCE = 3  # the kernels are the same at any other
 TABLES_FROM = 4_096  # a smaller index is a flat list, and its tables' kernels would not run
 

@@ -21,10 +21,11 @@ import orjson
 
 from schemas.timestamp import parse_timestamp
 from worker.core.verdict import MatchKind, Verdict
+from worker.devkit.sample.language import TEMPLATES
 from worker.errors import NeardupError, RecordError, StopError
 from worker.log.record import decode
 from worker.settings import Settings
-from worker.settings.load import env_name
+from worker.settings.load import env_name, written
 from worker.shell.admin.watch import watch
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.feed import feed_documents
@@ -32,19 +33,20 @@ from worker.shell.kafka import Admin, TopicReader, topics
 from worker.shell.kafka import config as kafka_config
 from worker.shell.messages import DeadLetter
 
-__all__ = ["Demo", "Truth", "workers_running"]
-
 
 class Truth:
     """Which documents of a sample crawl tell the same article."""
 
     def __init__(self, path: Path | None) -> None:
         self.groups: dict[tuple[str, int], str] = {}  # by URL and fetch time (Unix ms)
+        self.templates: dict[str, str] = {}  # group -> kind of template, of its only page
         if path is not None and path.exists():
             for line in path.read_bytes().splitlines():
                 entry = orjson.loads(line)
                 if entry.get("group") is not None:
                     self.groups[entry["url"], parse_timestamp(entry["fetched_at"])] = str(entry["group"])
+                if entry["relation"] in TEMPLATES:
+                    self.templates[entry["group"]] = entry["relation"]
 
     def __bool__(self) -> bool:
         return bool(self.groups)
@@ -86,9 +88,8 @@ def _end(running: dict[str, subprocess.Popen[bytes]]) -> None:
 
 def _environment(settings: Settings, worker_id: str) -> dict[str, str]:
     """Return the variables that make a worker's settings equal to these, but for its id."""
-    changed = {name: getattr(settings, name) for name in settings.model_fields_set}
     return {
-        **{env_name(name): "" if value is None else str(value) for name, value in changed.items()},
+        **{env_name(name): written(settings, name) for name in settings.model_fields_set},
         env_name("worker_id"): worker_id,
         env_name("log_format"): "json",
     }
@@ -212,11 +213,11 @@ class Demo:
         return sum(count > 1 for count in self.answers.values())
 
     def examples(self) -> dict[str, Verdict]:
-        """Return a duplicate of each kind, by its name: of copies that differ the farthest, else the first."""
+        """Return a duplicate of each kind (no template): of copies that differ the farthest, or the first."""
         found: dict[str, Verdict] = {}
         for verdict in self._verdicts.values():
             match = verdict.duplicate_of
-            if match is None:
+            if match is None or self._group(verdict.url, verdict.fetched_at_ms) in self.truth.templates:
                 continue
             if match.same_url:
                 found.setdefault("the same page later", verdict)
@@ -234,7 +235,7 @@ class Demo:
         return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0
 
     def found_missed_false(self) -> tuple[int, int, int]:
-        """Compare with the truth: duplicates found, missed, and pairs that tell different articles."""
+        """Compare with the truth: duplicates found, missed, and pairs of different articles (not of a template)."""
         sizes, found, false = Counter[str](), 0, 0
         for verdict in self._verdicts.values():
             group = self._group(verdict.url, verdict.fetched_at_ms)
@@ -243,8 +244,18 @@ class Demo:
             if verdict.duplicate_of is not None and group is not None:
                 original = verdict.duplicate_of.original
                 same = self._group(original.url, original.fetched_at_ms) == group
-                found, false = found + same, false + (not same)
+                found, false = found + same, false + (not same and group not in self.truth.templates)
         return found, sum(size - 1 for size in sizes.values()) - found, false
+
+    def templates_merged(self) -> dict[str, tuple[int, int]]:
+        """Return by kind of template: its pages that were called duplicates, and all of them."""
+        pages, merged = Counter[str](), Counter[str]()
+        for verdict in self._verdicts.values():
+            kind = self.truth.templates.get(self._group(verdict.url, verdict.fetched_at_ms) or "")
+            if kind is not None:
+                pages[kind] += 1
+                merged[kind] += verdict.duplicate_of is not None
+        return {kind: (merged[kind], pages[kind]) for kind in TEMPLATES}
 
     def _group(self, url: str | None, fetched_at_ms: int | None) -> str | None:
         return self.truth.groups.get((url or "", fetched_at_ms or 0))

@@ -4,8 +4,10 @@ A synthetic crawl on disk: real WARC records (gzip, one member each), and the tr
     OUT.warc.gz        warcinfo, then one response record a document
     OUT.truth.jsonl    a line a document, in their order: doc_id, url, fetched_at, group, relation, language, expected
 
-`group` is the article: documents of one group are copies of each other, of different groups unrelated. `expected` is
-"verdict", "skipped" (nothing in it) or "unreadable" (the record itself is damaged: no document comes out of it).
+`group` is the article: documents of one group are copies of each other, of different groups they are not. Each page
+of a template is a group of its own, since to a person it is another page; its `relation` is the template's kind.
+`expected` is "verdict", for pages of templates "new", "skipped" (nothing in it) or "unreadable" (the record itself is
+damaged: no document comes out of it).
 """
 
 from __future__ import annotations
@@ -22,9 +24,7 @@ import orjson
 from schemas.timestamp import format_timestamp
 from worker.core.document import derive_doc_id
 from worker.devkit.sample.crawl import FIRST_FETCH_S, Capture, crawl
-from worker.shell.files.outputs import written
-
-__all__ = ["truth_path", "write_sample_crawl"]
+from worker.shell.files.outputs import check_places, written
 
 _CHUNK_BYTES = 4_096
 _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
@@ -57,6 +57,7 @@ def write_sample_crawl(
     if documents < 1:
         raise ValueError(f"documents must be 1 or more, got {documents}: an empty crawl shows nothing")
     relations: Counter[str] = Counter()
+    check_places((), (archive, truth_path(archive)))
     with written(archive) as warc, written(truth_path(archive)) as truth:
         warc.write(_member(_warcinfo(documents, seed)))
         for number, capture in enumerate(crawl(documents, seed), 1):

@@ -18,9 +18,8 @@ from enum import StrEnum
 
 from worker.errors import RecordError, StopError
 from worker.log.definition import Declared, Definition, is_declaration
-from worker.log.record import FORMAT_VERSION, Record, decode
-
-__all__ = ["Acceptance", "Ignored"]
+from worker.log.record import FORMAT_VERSION, decode
+from worker.log.rows import Record
 
 
 class Ignored(StrEnum):

@@ -12,29 +12,13 @@ from numpy.typing import NDArray
 
 from worker.core.evaluation import looks
 from worker.core.search import SearchRules
-from worker.core.verdict import Changed, FormerVersion, FoundBy, Outcome, Verdict, duplicate_of, similarity_at
+from worker.core.sketch import sketch_similarities
+from worker.core.verdict import Changed, FormerVersion, FoundBy, Outcome, Verdict, duplicate_of
 from worker.errors import DocumentError
 from worker.log.coverage import Span
 from worker.log.definition import Definition
 from worker.log.original_store import OriginalStore
-from worker.log.record import Record, RowKind
-
-__all__ = [
-    "JUDGED_COLUMNS",
-    "REASONS",
-    "Answer",
-    "Former",
-    "Judged",
-    "JudgedRows",
-    "Match",
-    "ReasonCode",
-    "formers",
-    "matches",
-    "write_answers",
-]
-
-SIMILARITIES = np.array([similarity_at(distance) for distance in range(65)], np.uint16)
-
+from worker.log.rows import Record, RowKind
 
 Answer = Verdict | DocumentError
 
@@ -62,7 +46,7 @@ class Judged(NamedTuple):
     originals: NDArray[np.int64]  # the original's row, or -1
     formers: NDArray[np.int64]  # the row of the former version, or -1
     distances: NDArray[np.uint8]
-    looks: NDArray[np.uint16]  # thousandths; 0 where the search took no second look
+    similarities: NDArray[np.uint16]  # in thousandths, 0 without an original
     remarks: NDArray[np.uint8]  # a ReasonCode
     documents: NDArray[np.int64]  # originals in the index when the row was judged
     horizon_ms: int | None  # originals seen before it had left by then; None: none had
@@ -187,26 +171,30 @@ def write_answers(
         )  # fmt: skip
 
 
+def will_need(judged: Judged, held: OriginalStore) -> None:
+    """Ask the system for what answers say of originals and former versions."""
+    originals, formers = judged.originals, judged.formers[judged.formers >= 0]
+    for column in (held.kinds, held.fingerprints, held.doubts, held.sketches):
+        column.will_need(formers)
+    held.digests.will_need(np.concatenate([formers, originals[(originals >= 0) & (judged.distances == 0)]]))
+    held.originals.will_need(np.concatenate([formers, originals[originals >= 0]]))
+
+
 def matches(rows: JudgedRows, held: OriginalStore, search: SearchRules) -> Iterator[Match]:
     """Yield what each duplicate is a duplicate of."""
     _, record, first, stop, judged, _, _ = rows
-    kinds = record.kinds[first:stop]
-    found = judged.originals
+    kinds, found = record.kinds[first:stop], judged.originals
     places = np.flatnonzero(((kinds == RowKind.FULL) | (kinds == RowKind.SHORT)) & (found >= 0))
-    is_same = held.digests.take(found[places]) == record.digests[first:stop][places]
     distances = judged.distances[places]
-    if search.mode == "directed":
-        is_short = kinds[places] == RowKind.SHORT
-        thousandths = np.where(is_short, SIMILARITIES[distances], judged.looks[places])
-    else:
-        thousandths = SIMILARITIES[distances]
+    is_exact = distances == 0
+    is_exact[is_exact] = held.digests.take(found[places][is_exact]) == record.digests[first:stop][places][is_exact]
     found_by = FoundBy(search.mode)
     columns = zip(
         places.tolist(),
         found[places].tolist(),
         distances.tolist(),
-        thousandths.tolist(),
-        ((distances == 0) & is_same).tolist(),
+        judged.similarities[places].tolist(),
+        is_exact.tolist(),
         [FoundBy.TEXT if kind == RowKind.SHORT else found_by for kind in kinds[places].tolist()],
         strict=True,
     )
@@ -222,16 +210,15 @@ def formers(rows: JudgedRows, held: OriginalStore, search: SearchRules) -> Itera
     former, mine = judged.formers[places], first + places
     differ = record.fingerprints[mine] ^ held.fingerprints.take(former)
     distances = np.bitwise_count(differ)
-    if search.mode == "directed":
-        seen = looks(differ, record.doubts[mine], held.doubts.take(former))
-    else:
-        seen = SIMILARITIES[distances]
+    alike = sketch_similarities(record.sketches[mine], held.sketches.take(former))
     kinds = held.kinds.take(former)
     is_same = (held.digests.take(former) == record.digests[mine]) & (kinds == record.kinds[mine])
     is_full = (kinds == RowKind.FULL) & (record.kinds[mine] == RowKind.FULL)
-    is_near = is_full & (distances <= search.max_distance) & (seen >= search.look_min)
+    is_near = is_full & (distances <= search.max_distance) & (alike >= search.similarity_min)
+    if search.mode == "directed":
+        is_near &= looks(differ, record.doubts[mine], held.doubts.take(former)) >= search.look_min
     changed = np.where(is_same, Changed.NOT, np.where(is_near, Changed.LITTLE, Changed.MUCH))
-    columns = zip(places.tolist(), former.tolist(), changed.tolist(), seen.tolist(), is_full, is_same, strict=True)
+    columns = zip(places.tolist(), former.tolist(), changed.tolist(), alike.tolist(), is_full, is_same, strict=True)
     return (
         Former(place, row, Changed(how), 1_000 if same else thousandths if full else None)
         for place, row, how, thousandths, full, same in columns

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.log.record import Record
-
-__all__ = ["batches", "claimed_once", "copies", "repeated"]
+from worker.log.rows import Record
 
 
 def batches(

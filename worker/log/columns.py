@@ -5,18 +5,17 @@ A column of numbers that grows at its end and is forgotten from its beginning, i
     chunks   forgotten  | forgotten | shared    | own            shared with a snapshot: a change copies it first
 
 So growing copies nothing, forgetting gives memory back, and a snapshot is a list of the chunks: nothing ever pauses.
-Chunks are memory maps of their own, because the C library keeps much of what is freed to it.
+Chunks are memory maps of their own, because the C library keeps much of what is freed to it; or whoever made the column
+says where they lie, in a file for example.
 """
 
 from __future__ import annotations
 
 import mmap
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-
-__all__ = ["BYTES_BITS", "ROWS_BITS", "Column"]
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -25,12 +24,37 @@ BYTES_BITS = 20  # of a chunk of texts
 _FLAGS = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
 
 
+class Memory(Protocol):
+    """Where chunks lie."""
+
+    def __call__(self, size: int, /) -> Any:
+        """Return so many bytes, all zero, that are free when the last array on them is gone."""
+
+    def is_cold(self) -> bool:
+        """Whether much had to be read from a disk since the last call: a hint."""
+
+
+class _Anonymous:
+    """Memory of this process alone."""
+
+    def __call__(self, size: int, /) -> mmap.mmap:
+        return mmap.mmap(-1, size, **_FLAGS)
+
+    def is_cold(self) -> bool:
+        return False
+
+
+anonymous = _Anonymous()
+
+
 class Column(Generic[Scalar]):
     """
-    An array of one number type by row; rows below `first` are forgotten.
+    An array of one number type by row, or of a few numbers a row; rows below `first` are forgotten.
 
     Args:
+        dtype: of a row; np.dtype((np.uint64, 8)) has eight numbers.
         bits: a chunk has 2 ** bits entries; ROWS_BITS if left out.
+        memory: where its chunks lie.
 
     Cost: `append` O(new), `take` O(asked); memory is the entries, rounded up to a chunk, of which pages that were never
     written cost nothing.
@@ -41,12 +65,18 @@ class Column(Generic[Scalar]):
     ([6], 2)
     """
 
-    __slots__ = ("_base", "_bits", "_chunks", "_foreign", "_length", "_shared", "_size", "dtype")
+    __slots__ = (
+        "_addresses", "_base", "_chunks", "_foreign", "_length", "_memory", "_shared", "_size", "bits", "dtype",
+    )  # fmt: skip
 
-    def __init__(self, dtype: type[Scalar], bits: int | None = None) -> None:
+    def __init__(
+        self, dtype: type[Scalar] | np.dtype[Any], bits: int | None = None, memory: Memory = anonymous
+    ) -> None:
         self.dtype: np.dtype[Any] = np.dtype(dtype)
-        self._bits = ROWS_BITS if bits is None else bits
-        self._size = 1 << self._bits
+        self.bits = ROWS_BITS if bits is None else bits
+        self._size = 1 << self.bits
+        self._memory = memory
+        self._addresses: list[int] = []  # of the chunks, as far as they are known
         self._chunks: list[NDArray[Scalar]] = []
         self._base = 0  # chunks forgotten
         self._length = 0
@@ -60,7 +90,7 @@ class Column(Generic[Scalar]):
     @property
     def first(self) -> int:
         """The first row that is kept, the first one of a chunk."""
-        return self._base << self._bits
+        return self._base << self.bits
 
     @property
     def size(self) -> int:
@@ -69,16 +99,22 @@ class Column(Generic[Scalar]):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory held; what refers to somebody else's bytes, a mapped file for example, does not count."""
-        return (len(self._chunks) - len(self._foreign)) * self._size * self.dtype.itemsize
+        """Bytes of memory held; what lies in a file or refers to somebody else's bytes does not count."""
+        return (self._memory is anonymous) * (len(self._chunks) - len(self._foreign)) * self._size * self.dtype.itemsize
+
+    @property
+    def addresses(self) -> NDArray[np.int64]:
+        """Of each chunk its first byte, for kernels; until the next change."""
+        self._addresses += [chunk.ctypes.data for chunk in self._chunks[len(self._addresses) :]]
+        return np.array(self._addresses, np.int64)
 
     def __getitem__(self, row: int) -> int:
         if not self.first <= row < self._length:
             raise IndexError(f"row must lie in [{self.first}, {self._length}), got {row}")
-        return int(self._chunks[(row >> self._bits) - self._base][row & (self._size - 1)])
+        return int(self._chunks[(row >> self.bits) - self._base][row & (self._size - 1)])
 
     def _new(self) -> NDArray[Any]:
-        return np.frombuffer(mmap.mmap(-1, self._size * self.dtype.itemsize, **_FLAGS), self.dtype)
+        return np.frombuffer(self._memory(self._size * self.dtype.itemsize), self.dtype)
 
     def append(self, values: NDArray[Scalar]) -> None:
         """Add values behind the last one."""
@@ -103,25 +139,34 @@ class Column(Generic[Scalar]):
         self._check(rows)
         if len(rows) < 64:
             chunks = self._chunks
-            return np.array(
-                [chunks[(row >> self._bits) - self._base][row & (self._size - 1)] for row in rows.tolist()], self.dtype
-            )
+            found = np.empty(len(rows), self.dtype)
+            for at, row in enumerate(rows.tolist()):
+                found[at] = chunks[(row >> self.bits) - self._base][row & (self._size - 1)]
+            return found
         taken = np.empty(len(rows), self.dtype)
-        places = (rows >> self._bits) - self._base
+        places = (rows >> self.bits) - self._base
         for place in np.unique(places).tolist():
             mine = places == place
             taken[mine] = self._chunks[place][rows[mine] & (self._size - 1)]
         return taken
 
+    def will_need(self, rows: NDArray[np.int64]) -> None:
+        """Ask the system for what it has of `rows` on a disk, all at once. Cost: a call a row, some 0.5 µs."""
+        from worker.core.kernels.texts import ask_for_rows  # noqa: PLC0415  # numba: settings must load without it
+
+        self._check(rows)
+        ask_for_rows(self.addresses, self.bits, self.first, self.dtype.itemsize, rows)
+
     def put(self, rows: NDArray[np.int64], value: int) -> None:
         """Set the value of `rows`, each in [first, len). Cost: O(rows), and a copy of each chunk that is shared."""
         self._check(rows)
-        places = (rows >> self._bits) - self._base
+        places = (rows >> self.bits) - self._base
         for place in np.unique(places).tolist():
             if place in self._shared:
                 copy = self._new()
                 copy[:] = self._chunks[place]
                 self._chunks[place] = copy
+                del self._addresses[place:]
                 self._shared.discard(place)
                 self._foreign.discard(place)
             self._chunks[place][rows[places == place] & (self._size - 1)] = value
@@ -132,7 +177,7 @@ class Column(Generic[Scalar]):
             raise IndexError(f"[first, stop) must lie in [{self.first}, {self._length}), got [{first}, {stop})")
         if first == stop:
             return np.empty(0, self.dtype)
-        low, high = (first >> self._bits) - self._base, ((stop - 1) >> self._bits) - self._base
+        low, high = (first >> self.bits) - self._base, ((stop - 1) >> self.bits) - self._base
         begin, end = first & (self._size - 1), ((stop - 1) & (self._size - 1)) + 1
         if low == high:
             return self._chunks[low][begin:end]
@@ -141,7 +186,7 @@ class Column(Generic[Scalar]):
     def cut(self, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> list[bytes]:
         """Return the bytes of the slices [begin, end). Cost: 0.2 µs each, more for one across two chunks."""
         views = [chunk.data.cast("B") for chunk in self._chunks]
-        bits, mask, scale = self._bits, self._size - 1, self.dtype.itemsize
+        bits, mask, scale = self.bits, self._size - 1, self.dtype.itemsize
         return [
             views[(begin >> bits) - self._base][(begin & mask) * scale : ((end - 1 & mask) + 1) * scale].tobytes()
             if begin < end and begin >> bits == (end - 1) >> bits
@@ -154,6 +199,7 @@ class Column(Generic[Scalar]):
         count = min(row, self._length - 1) // self._size - self._base
         if count > 0:
             del self._chunks[:count]
+            del self._addresses[:count]
             self._base += count
             self._shared = {place - count for place in self._shared if place >= count}
             self._foreign = {place - count for place in self._foreign if place >= count}
@@ -168,35 +214,15 @@ class Column(Generic[Scalar]):
         used = self._length & (self._size - 1)
         return [*self._chunks[:-1], self._chunks[-1][:used]] if used else list(self._chunks)
 
-    def adopt(self, values: NDArray[Scalar], first: int) -> list[NDArray[Scalar]]:
+    def like(self, values: NDArray[Scalar], first: int = 0) -> Column[Scalar]:
         """
-        Refer to `values`, which are those from row `first` on, in place of the own chunks that they cover.
-
-        Returns these chunks: their memory is free when the caller drops them, which takes some 50 µs each. For values
-        that are never put: nothing compares the two. Cost: O(chunks).
-        """
-        old = []
-        for place in range(len(self._chunks)):
-            at = ((place + self._base) << self._bits) - first
-            if 0 <= at <= len(values) - self._size:
-                old.append(self._chunks[place])
-                self._chunks[place] = values[at : at + self._size]
-                self._shared.add(place)
-                self._foreign.add(place)
-        return old
-
-    @classmethod
-    def from_array(
-        cls, dtype: type[Scalar], values: NDArray[Scalar], first: int = 0, bits: int | None = None
-    ) -> Column[Scalar]:
-        """
-        Return the column with these values from row `first` on; it refers to them and never writes there.
+        Return another column of this kind with these values from row `first` on; it refers to them, never writes there.
 
         Raises:
             ValueError: `first` is not the first row of a chunk.
         Cost: O(chunks); the entries of the last, partly filled chunk are copied.
         """
-        column = cls(dtype, bits)
+        column: Column[Scalar] = Column(self.dtype, self.bits, self._memory)
         size = column._size
         if first & (size - 1):
             raise ValueError(f"first must be a multiple of {size}, got {first}: whole chunks are forgotten")
@@ -204,7 +230,7 @@ class Column(Generic[Scalar]):
         column._chunks = [values[at : at + size] for at in range(0, whole, size)]
         column._shared = set(range(len(column._chunks)))
         column._foreign = set(column._shared)
-        column._base = first >> column._bits
+        column._base = first >> column.bits
         column._length = first + whole
         column.append(values[whole:])
         return column

@@ -16,8 +16,6 @@ from typing import NamedTuple
 
 from sortedcontainers import SortedDict
 
-__all__ = ["Coverage", "Span"]
-
 
 class Span(NamedTuple):
     """Offsets from `first` up to, but without, `stop`."""

@@ -3,15 +3,14 @@ How fingerprints are made and compared: what all records of one log must agree o
 
 The log's first record of ours is its definition, as JSON for people and programs of any version:
 
-    {"neardup": "definition", "format": 2, "raises": false, "hash": "…", "scheme": "…", "author": "…",
-     "rules": {"max_distance": 12, …}}
+    {"neardup": "definition", "format": 3, "raises": false, "hash": "…", "scheme": "…", "author": "…",
+     "rules": {"max_distance": 15, …}}
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from importlib.metadata import version
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple
 
 import orjson
@@ -21,16 +20,13 @@ from worker.core import stopwords
 from worker.core.parameters import Parameters
 from worker.core.search import SearchRules
 from worker.errors import DefinitionError, RecordError, StopError
-from worker.log.record import Author
 from worker.log.retention import ENDLESS, Retention
-
-__all__ = ["Declared", "Definition", "Parts", "Recrawls", "is_declaration"]
+from worker.log.rows import Author
 
 Recrawls = Literal["compare", "replace"]
 
 _PREFIX = b'{"neardup":"definition"'
 _BITS = 64
-_SEARCH_RULES = ("mode", "blocks", "block_bits", "patterns", "look_min", "prefix_max")
 _PARAMETERS = tuple(
     field.name for field in fields(Parameters) if field.name not in ("bits", "fields", "stopwords")
 )  # of the fingerprint, by the names of the settings
@@ -95,7 +91,7 @@ class Definition:
             parameters.hash,
             search,
             retention,
-            f"{PAGE_RULES}, resiliparse {version('resiliparse')}, {text_characters_max} characters",
+            f"{PAGE_RULES}, {text_characters_max} characters",
             settings | {"stopwords_file": own and stopwords.digest(own)},
             recrawls,
         )
@@ -113,15 +109,14 @@ class Definition:
     @property
     def rules(self) -> dict[str, Any]:
         """All of it by the names of the settings, as the log's first record has it."""
-        retention, search = self.retention, asdict(self.search)
+        retention = self.retention
         return {
             "scheme": self.scheme,
             "parameters": self.parameters,
             **self.settings,
             "pages": self.pages,
             "recrawls": self.recrawls,
-            "max_distance": search.pop("max_distance"),
-            **{f"search_{name}": value for name, value in search.items()},
+            **self.search.settings,
             "expire_after_s": retention.expire_after_ms / 1_000,
             "expire_from": "first" if retention.is_endless else retention.expire_from,
             "documents_max": retention.documents_max,
@@ -160,10 +155,7 @@ class Definition:
         own = Declared.of(self, found.record_format)
         if (found.scheme, found.hash) == (own.scheme, own.hash):
             return
-        there, here = found.rules, orjson.loads(orjson.dumps(own.rules))  # tuples are lists there
-        differences = {
-            name: (there.get(name), here.get(name)) for name in {**there, **here} if there.get(name) != here.get(name)
-        }
+        differences = _differences(found.rules, orjson.loads(orjson.dumps(own.rules)))  # tuples are lists there
         hashes = {"scheme": (found.scheme, own.scheme), "hash": (found.hash, own.hash)}
         raise DefinitionError(where, differences if found.rules and differences else hashes)
 
@@ -197,10 +189,9 @@ class Declared(NamedTuple):
         if rules.get("stopwords_file") and words is None:
             raise StopError("the definition has function words of its own: give the same list, as `stopwords`")
         try:
-            search = {name: rules[f"search_{name}"] for name in _SEARCH_RULES}
             return Parts(
                 Parameters(**{name: rules[name] for name in _PARAMETERS}, stopwords=words),
-                SearchRules(max_distance=rules["max_distance"], **search),
+                SearchRules.of_settings(rules),
                 Retention(round(rules["expire_after_s"] * 1_000), rules["expire_from"], rules["documents_max"]),
                 rules["recrawls"],
                 int(rules["pages"].split()[-2]),  # "…, 1048576 characters"
@@ -227,6 +218,30 @@ class Declared(NamedTuple):
         if type(rules) is not dict or type(raises) is not bool:
             raise RecordError("a declaration of a definition needs its rules, and whether it raises the format")
         return cls(number, scheme, digest, author, rules, raises)
+
+
+def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return what was chosen differently, by the names of the settings: nothing that follows from it."""
+    both = [_with_characters(rules) for rules in (there, here)]
+    names = dict.fromkeys(name for rules in both for name in rules)
+    pairs = {name: (both[0].get(name), both[1].get(name)) for name in names}
+    found = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    if found.keys() & {*_PARAMETERS, "stopwords_file"}:
+        found.pop("parameters", None)
+    usual = [_of_mode(rules.get("search_mode")) for rules in both]
+    follows = {name: (usual[0][name], usual[1].get(name)) for name in usual[0] if name != "search_mode"}
+    return {name: pair for name, pair in found.items() if follows.get(name) != pair}
+
+
+def _with_characters(rules: Mapping[str, Any]) -> dict[str, Any]:
+    """Return rules with the setting that `pages` ends in by its name."""
+    pages, comma, characters = str(rules.get("pages", "")).rpartition(", ")
+    return {**rules, "pages": pages, "text_characters_max": characters.partition(" ")[0]} if comma else dict(rules)
+
+
+def _of_mode(mode: Any) -> dict[str, Any]:
+    """Return the search rules of a mode where nothing else is chosen; of one that this version has not, none."""
+    return SearchRules(mode).settings if mode in ("directed", "exact") else {}
 
 
 def is_declaration(data: bytes) -> bool:

@@ -2,7 +2,7 @@
 The judge: says of each row, in the log's order, which original it duplicates, if any; what duplicates none is one.
 
     row's kind   is compared by                     becomes an original
-    FULL         fingerprint and doubts             when the search for an original finds none (core.search)
+    FULL         fingerprint, doubts and sketch     when the search for an original finds none (core.search)
     SHORT        digest of the normalised text      when no short original has the same
     DELETED      doc_id                             never; takes its original out of the index
     SKIPPED      nothing                            never
@@ -20,17 +20,17 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.exact import ExactTable
 from worker.core.search import SearchRules
+from worker.core.sketch import SIMILARITY_MAX
+from worker.log import answers
 from worker.log.answers import Judged, ReasonCode
 from worker.log.batches import batches, claimed_once, copies, repeated
+from worker.log.columns import Memory, anonymous
 from worker.log.leaving import Leaving
-from worker.log.original_store import OriginalStore
-from worker.log.record import Record, RowKind
+from worker.log.original_store import CONTENT, OriginalStore
 from worker.log.retention import ENDLESS, Retention
+from worker.log.rows import Record, RowKind
 from worker.log.texts import Texts
-
-__all__ = ["Judge"]
 
 _COMPARED_MAX = 512  # rows at once, each with each original that leaves
 
@@ -43,10 +43,18 @@ class Judge:
         search: how the original of a document is searched.
         retention: when originals leave.
         replaces: a new version of a URL takes the place of the former one, as one of a doc_id does.
+        memory: where the columns of the originals lie that finding does not need.
     """
 
-    def __init__(self, search: SearchRules, retention: Retention = ENDLESS, *, replaces: bool = False) -> None:
-        self.held = OriginalStore(search, has_times=not retention.is_endless)
+    def __init__(
+        self,
+        search: SearchRules,
+        retention: Retention = ENDLESS,
+        *,
+        replaces: bool = False,
+        memory: Memory = anonymous,
+    ) -> None:
+        self.held = OriginalStore(search, has_times=not retention.is_endless, memory=memory)
         self.leaving = Leaving(self.held, retention)
         self._replaces = replaces
 
@@ -62,7 +70,12 @@ class Judge:
         """
         self.leaving.before_record(timestamp_ms)
         one = _RecordJudge(record, self.held, self.leaving, replaces=self._replaces)
+        is_cold = self.held.memory.is_cold()
+        if is_cold:
+            one.will_need(fresh)
         judged = one.judge(fresh)
+        if is_cold:
+            answers.will_need(judged, self.held)
         self.leaving.after_record(judged.originals, one.seen_again)
         return judged
 
@@ -87,6 +100,10 @@ class _RecordJudge:
         )
         self.seen_again: list[int] = []  # originals that this record has brought again
 
+    def will_need(self, fresh: NDArray[np.bool_]) -> None:
+        """Have read at once what would be read one by one."""
+        self._held.will_need(self._record, np.flatnonzero(fresh), self._hashes)
+
     def judge(self, fresh: NDArray[np.bool_]) -> Judged:
         record, judged = self._record, self._judged
         rows = np.flatnonzero(fresh & np.isin(record.kinds, (RowKind.FULL, RowKind.SHORT, RowKind.DELETED)))
@@ -107,7 +124,7 @@ class _RecordJudge:
                 begin, size = begin + count, min(2 * count, _COMPARED_MAX)
         if is_copy.any():
             models = np.maximum.accumulate(np.where(is_copy, 0, np.arange(len(rows))))[is_copy]
-            for column in (judged.originals, judged.formers, judged.distances, judged.looks, judged.remarks):
+            for column in (judged.originals, judged.formers, judged.distances, judged.similarities, judged.remarks):
                 column[rows[is_copy]] = column[rows[models]]
         judged.documents[:] += np.cumsum(self._changes) - self._changes
         return judged
@@ -198,14 +215,14 @@ class _RecordJudge:
         before = held.latest_of(urls, url_hashes)
         is_full = record.kinds[rows] == RowKind.FULL
         full, short = rows[is_full], rows[~is_full]
-        matches = held.index.judge(record.fingerprints[full], record.doubts[full], first)
-        groups = _Groups(record.digests[short], held.short)
+        matches = held.index.judge(record.fingerprints[full], record.doubts[full], record.sketches[full], first)
+        groups = _Groups(record.digests[short], held.find_short(record.digests[short]))
         new_full, new_short = full[matches.rows < 0], short[groups.new]
         new = np.sort(np.concatenate([new_full, new_short]))
         if len(short):
             own = first + np.searchsorted(new, new_short)
             judged.originals[short] = groups.originals(own)
-            held.short.insert(record.digests[new_short], own.astype(np.uint32))
+            judged.similarities[short] = np.where(judged.originals[short] >= 0, SIMILARITY_MAX, 0)
         found = matches.rows
         if len(new_short) and len(new_full):  # the index has numbered its own as if they were alone
             own = first + np.searchsorted(new, new_full)
@@ -214,7 +231,7 @@ class _RecordJudge:
             found[found >= first] = own[found[found >= first] - first]
         judged.originals[full] = found
         judged.distances[full] = matches.distances
-        judged.looks[full] = matches.looks
+        judged.similarities[full] = matches.similarities
         is_new = np.zeros(len(rows), np.bool_)
         is_new[np.searchsorted(rows, new)] = True
         judged.formers[rows] = _formers(urls, repeated(url_hashes), before, is_new, first)
@@ -224,7 +241,7 @@ class _RecordJudge:
                 record.fetched_at_ms[new],
                 (record.doc_ids.take(new), urls.take(np.flatnonzero(is_new))),
                 self._hashes[new],
-                (record.kinds[new], record.fingerprints[new], record.doubts[new], record.digests[new]),
+                {name: getattr(record, name)[new] for name in CONTENT},
                 self._clock_ms,
                 before=before[is_new],
             )
@@ -242,8 +259,8 @@ class _RecordJudge:
 class _Groups:
     """Short texts by digest: the first of each digest that is not known is new, the others follow it."""
 
-    def __init__(self, digests: NDArray[np.uint64], table: ExactTable) -> None:
-        self._matches = table.find(digests)
+    def __init__(self, digests: NDArray[np.uint64], matches: NDArray[np.int64]) -> None:
+        self._matches = matches
         self._unknown = np.flatnonzero(self._matches < 0)
         _, firsts, self._groups = np.unique(digests[self._unknown], return_index=True, return_inverse=True)
         self._firsts = np.sort(firsts)

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from worker.log.original_store import OriginalStore
 from worker.log.retention import Retention
 
-__all__ = ["Leaving"]
-
 
 class Leaving:
     """The log's clock, and what it and the number of originals let go."""

@@ -18,19 +18,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.exact import ExactTable
+from worker.core.hash_table import HashTable
 from worker.core.search import SearchRules
 from worker.core.search_index import index_from_arrays, new_index
+from worker.core.sketch import SKETCH
 from worker.log.batches import repeated
-from worker.log.columns import Column
+from worker.log.columns import Column, Memory, anonymous
 from worker.log.originals import Originals
-from worker.log.record import Record, RowKind
+from worker.log.rows import Record, RowKind
 from worker.log.texts import Texts
 
-__all__ = ["BY_ROW", "OriginalStore"]
-
-BY_ROW = ("fingerprints", "doubts", "digests", "kinds", "live", "latest", "seen")
-_CHANGING = ("live", "latest")
+CONTENT = ("kinds", "fingerprints", "doubts", "digests", "sketches")  # as the log has it
+BY_ROW = (*CONTENT, "live", "latest", "seen")
+_HASHES = ("name_hashes", "url_hashes")  # of doc_ids and URLs, under this replica's key: in no snapshot
 _HASHED_AT_ONCE = 100_000  # hashing copies what it reads
 _REBUILT_MIN = 50_000  # rows that leave at once, from which on building the tables anew can be faster
 
@@ -42,24 +42,32 @@ class OriginalStore:
     Args:
         search: what the index by fingerprint finds.
         has_times: keep for each row the log's time at which it was seen; retention needs it.
+        memory: where the columns lie that finding does not need: all but `live`.
     """
 
-    def __init__(self, search: SearchRules, *, has_times: bool = False) -> None:
+    def __init__(self, search: SearchRules, *, has_times: bool = False, memory: Memory = anonymous) -> None:
         self.search = search
-        self.index = new_index(search)
-        self.short = ExactTable()  # digest -> row of a SHORT original
-        self.names = ExactTable()  # hash of the doc_id -> row of an original that is in the index
-        self.urls = ExactTable()  # hash of the URL -> row of its latest original, while that is in the index
-        self.originals = Originals()
-        self.fingerprints: Column[np.uint64] = Column(np.uint64)
-        self.doubts: Column[np.uint64] = Column(np.uint64)
-        self.digests: Column[np.uint64] = Column(np.uint64)
-        self.kinds: Column[np.uint8] = Column(np.uint8)
+        self.memory = memory
+        self.originals = Originals(memory)
+        self.fingerprints: Column[np.uint64] = Column(np.uint64, memory=memory)
+        self.doubts: Column[np.uint64] = Column(np.uint64, memory=memory)
+        self.digests: Column[np.uint64] = Column(np.uint64, memory=memory)
+        self.sketches: Column[np.uint64] = Column(SKETCH, memory=memory)
+        self.kinds: Column[np.uint8] = Column(np.uint8, memory=memory)
         self.live: Column[np.uint8] = Column(np.uint8)  # 1: in the index
-        self.latest: Column[np.uint8] = Column(np.uint8)  # 1: no later original had its URL
-        self.seen: Column[np.int64] | None = Column(np.int64) if has_times else None  # ascending: the log's time
+        self.latest: Column[np.uint8] = Column(np.uint8, memory=memory)  # 1: no later original had its URL
+        self.seen: Column[np.int64] | None = None  # ascending: the log's time
+        if has_times:
+            self.seen = Column(np.int64, memory=memory)
+        self.name_hashes: Column[np.uint64] = Column(np.uint64, memory=memory)
+        self.url_hashes: Column[np.uint64] = Column(np.uint64, memory=memory)
+        none = np.empty(0, np.int64)
+        self.short = self._table("digests", none)  # rows of SHORT originals
+        self.names = self._table("name_hashes", none)  # rows of the originals that are in the index
+        self.urls = self._table("url_hashes", none)  # row of each URL's latest original, while that is in the index
         self.documents = 0
         self.oldest = 0  # no row before it is live
+        self.index = new_index(search, sketches=self.sketches)
         self._key = secrets.randbits(128)
 
     def __len__(self) -> int:
@@ -71,18 +79,18 @@ class OriginalStore:
         times: NDArray[np.int64],
         texts: tuple[Texts, Texts],
         hashes: NDArray[np.uint64],
-        content: tuple[NDArray[np.uint8], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]],
+        content: Mapping[str, NDArray[Any]],
         clock_ms: int,
         *,
         before: NDArray[np.int64] | None = None,
         latest: NDArray[np.uint8] | None = None,
     ) -> None:
         """
-        Append rows; the tables by fingerprint and by digest know them already, that by doc_id learns them here.
+        Append rows; the index by fingerprint knows them already, the tables learn them here.
 
         Args:
             times: when they were fetched; texts: doc_ids and URLs; hashes: of the doc_ids.
-            content: kinds, fingerprints, doubts and digests; clock_ms: the log's time.
+            content: the columns named in CONTENT; clock_ms: the log's time.
             before: row of the latest original of each one's URL, -1 for none; or
             latest: whether each is its URL's latest original, of which the tables no longer know another.
         """
@@ -91,9 +99,13 @@ class OriginalStore:
             latest = self._newest(texts[1], hashes_of_urls, before)
         assert latest is not None
         first = self.originals.append(times, *texts)
+        for name in CONTENT:
+            getattr(self, name).append(content[name])
+        self.name_hashes.append(hashes)
+        self.url_hashes.append(hashes_of_urls)
         self.names.insert(hashes, np.arange(first, first + len(times), dtype=np.uint32))
-        for column, values in zip((self.kinds, self.fingerprints, self.doubts, self.digests), content, strict=True):
-            column.append(values)  # type: ignore[attr-defined]
+        short = np.flatnonzero(content["kinds"] == RowKind.SHORT)
+        self.short.insert(content["digests"][short], (first + short).astype(np.uint32))
         self.live.append(np.ones(len(times), np.uint8))
         self.latest.append(latest)
         mine = np.flatnonzero(latest)
@@ -107,7 +119,7 @@ class OriginalStore:
         gone = np.unique(before[before >= 0])
         if len(gone):
             self.latest.put(gone, 0)
-            self.urls.delete_many(self.row_hashes(gone, of_urls=True), gone.astype(np.uint32))
+            self.urls.delete_many(self.url_hashes.take(gone), gone.astype(np.uint32))
         newest = np.ones(len(hashes), np.uint8)
         again = repeated(hashes).tolist()
         if again:
@@ -125,14 +137,14 @@ class OriginalStore:
         return self._rows(self.names, self.originals.doc_id, doc_ids, hashes)
 
     def _rows(
-        self, table: ExactTable, text_of: Callable[[int], bytes], texts: Texts, hashes: NDArray[np.uint64]
+        self, table: HashTable, text_of: Callable[[int], bytes], texts: Texts, hashes: NDArray[np.uint64]
     ) -> NDArray[np.int64]:
         """
         Return the row that a table has under each text, -1 where it has none.
 
         Args:
-            text_of: the text of a row; hashes: of the texts. Rows of other texts with an equal hash are passed over.
-        Cost: 50 ns a text, 1 to 2 µs one that is known.
+            text_of: the text of a row; hashes: of the texts. Rows of other texts with an equal tag are passed over.
+        Cost: 50 ns a text, 1 to 2 µs one that is known, and one in some ten thousand others.
         """
         found = table.find(hashes)
         known = np.flatnonzero(found >= 0)
@@ -142,6 +154,22 @@ class OriginalStore:
             if held[row] != text:
                 others = table.find_all(int(hashes[at]))
                 found[at] = next((other for other in others if text_of(other) == text), -1)
+        return found
+
+    def will_need(self, record: Record, rows: NDArray[np.int64], hashes: NDArray[np.uint64]) -> None:
+        """Ask the system for what judging these rows of a record will read; `hashes`: of the record's doc_ids."""
+        known = np.concatenate([self.names.find(hashes[rows]), self.urls.find(self.hashes(record.urls)[rows])])
+        self.originals.will_need(known[known >= 0])
+        full = rows[record.kinds[rows] == RowKind.FULL]
+        self.index.will_need(record.fingerprints[full], record.doubts[full])
+
+    def find_short(self, digests: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the row of the SHORT original with each digest, -1 where there is none."""
+        found = self.short.find(digests)
+        known = np.flatnonzero(found >= 0)
+        for at in known[self.digests.take(found[known]) != digests[known]].tolist():  # equal tags only
+            others = self.short.find_all(int(digests[at]))
+            found[at] = next((row for row in others if self.digests[row] == int(digests[at])), -1)
         return found
 
     def is_content(self, formers: NDArray[np.int64], record: Record, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -162,53 +190,37 @@ class OriginalStore:
         if len(rows) > _REBUILT_MIN and len(rows) > self.documents:
             self.build()
             return
-        self._find_by_content(rows, are_there=False)
-        self.names.delete_many(self.row_hashes(rows), rows.astype(np.uint32))
+        is_full = self.kinds.take(rows) == RowKind.FULL
+        full, short = rows[is_full], rows[~is_full]
+        self.index.delete_many(self.fingerprints.take(full), full.astype(np.uint32))
+        self.short.delete_many(self.digests.take(short), short.astype(np.uint32))
+        self.names.delete_many(self.name_hashes.take(rows), rows.astype(np.uint32))
         mine = rows[self.latest.take(rows) == 1]
-        self.urls.delete_many(self.row_hashes(mine, of_urls=True), mine.astype(np.uint32))
+        self.urls.delete_many(self.url_hashes.take(mine), mine.astype(np.uint32))
 
     def renew(self, rows: NDArray[np.int64], clock_ms: int) -> None:
         """Move live rows, ascending, to the end: each gets a new row there, seen at `clock_ms`, and leaves its own."""
         first = len(self)
-        hashes, latest = self.row_hashes(rows), self.latest.take(rows)
-        numbers = self.fingerprints.take(rows), self.doubts.take(rows), self.digests.take(rows)
-        content = (self.kinds.take(rows), *numbers)
+        hashes, latest = self.name_hashes.take(rows), self.latest.take(rows)
+        content = {name: getattr(self, name).take(rows) for name in CONTENT}
         self.remove(rows)
         self.add(self.originals.times(rows), self.originals.texts(rows), hashes, content, clock_ms, latest=latest)
-        self._find_by_content(np.arange(first, len(self)), are_there=True)
-
-    def _find_by_content(self, rows: NDArray[np.int64], *, are_there: bool) -> None:
-        """Let rows be found by fingerprint and by digest, or no longer."""
-        is_full = self.kinds.take(rows) == RowKind.FULL
-        full, short = rows[is_full], rows[~is_full]
-        fingerprints, digests = self.fingerprints.take(full), self.digests.take(short)
-        if are_there:
-            self.index.insert(fingerprints, self.doubts.take(full), full.astype(np.uint32))
-            self.short.insert(digests, short.astype(np.uint32))
-        else:
-            self.index.delete_many(fingerprints, full.astype(np.uint32))
-            self.short.delete_many(digests, short.astype(np.uint32))
+        full = content["kinds"] == RowKind.FULL
+        rows = first + np.flatnonzero(full)
+        self.index.insert(content["fingerprints"][full], content["doubts"][full], rows.astype(np.uint32))
 
     def hashes(self, texts: Texts) -> NDArray[np.uint64]:
         """Return the hashes by which doc_ids and URLs are known, under a key of its own, which decides nothing."""
         return texts.hashes(self._key)
 
-    def row_hashes(self, rows: NDArray[np.int64], *, of_urls: bool = False) -> NDArray[np.uint64]:
-        """Return the hashes of the doc_ids, or of the URLs, of ascending rows."""
-        if not len(rows):
-            return np.empty(0, np.uint64)
-        first, stop = int(rows[0]), int(rows[-1]) + 1
-        if stop - first > 4 * len(rows):  # far apart
-            text = self.originals.url if of_urls else self.originals.doc_id
-            return self.hashes(Texts.of([text(row) for row in rows.tolist()]))
-        parts = []
-        for at in range(first, stop, _HASHED_AT_ONCE):
-            end = min(at + _HASHED_AT_ONCE, stop)
-            mine = rows[np.searchsorted(rows, at) : np.searchsorted(rows, end)]
-            if len(mine):
-                _, doc_ids, urls = self.originals.between(at, end)
-                parts.append(self.hashes(urls if of_urls else doc_ids)[mine - at])
-        return np.concatenate(parts)
+    def _table(self, column: str, rows: NDArray[np.int64]) -> HashTable:
+        """Return the table of these rows by one of the columns."""
+        table = HashTable(lambda asked: getattr(self, column).take(asked), len(rows))
+        if len(rows):
+            first = self.originals.first
+            hashes = getattr(self, column).slice(first, len(self))[rows - first]
+            table.insert(hashes, rows.astype(np.uint32))
+        return table
 
     def build(self) -> None:
         """Make the tables from the columns. Cost: some 0.8 µs a live row."""
@@ -220,11 +232,11 @@ class OriginalStore:
         full, short = live[is_full], live[~is_full]
         held = self.columns()
         content = {name: held[name].slice(first, length)[full - first] for name in ("fingerprints", "doubts")}
-        self.index = index_from_arrays(self.search, content | {"rows": full.astype(np.uint32)})
-        self.short = _table(self.digests.slice(first, length)[short - first], short)
-        self.names = _table(self.row_hashes(live), live)
+        self.index = index_from_arrays(self.search, content | {"rows": full.astype(np.uint32)}, self.sketches)
+        self.short = self._table("digests", short)
+        self.names = self._table("name_hashes", live)
         latest = live[self.latest.slice(first, length)[live - first] == 1]
-        self.urls = _table(self.row_hashes(latest, of_urls=True), latest)
+        self.urls = self._table("url_hashes", latest)
 
     def live_between(self, first: int, stop: int) -> NDArray[np.int64]:
         """Return the live rows of [first, stop)."""
@@ -252,8 +264,8 @@ class OriginalStore:
         first, length = self.originals.first, len(self)
         stays = self.live.slice(first, length) == 1
         stays[named - first] = True
-        originals, old = Originals(), self.columns()
-        new: dict[str, Column[Any]] = {name: Column(column.dtype.type) for name, column in old.items()}
+        originals, old = Originals(self.memory), self.columns()
+        new: dict[str, Column[Any]] = {name: column.like(np.empty(0, column.dtype)) for name, column in old.items()}
         for at in range(first, length, self.live.size):
             stop = min(at + self.live.size, length)
             mine = np.flatnonzero(stays[at - first : stop - first])
@@ -272,29 +284,18 @@ class OriginalStore:
         Args:
             arrays: by their names in a snapshot, without "originals."; firsts: as `Originals.firsts` was then.
         """
-        self.originals = Originals.from_arrays(arrays, firsts)
+        self.originals = self.originals.like(arrays, firsts)
         for name, column in self.columns().items():
-            setattr(self, name, Column.from_array(column.dtype.type, arrays[name], firsts[0]))
+            setattr(self, name, column.like(arrays.get(name, np.empty(0, column.dtype)), firsts[0]))
+        for at in range(firsts[0], len(self), _HASHED_AT_ONCE):
+            _, doc_ids, urls = self.originals.between(at, min(at + _HASHED_AT_ONCE, len(self)))
+            self.name_hashes.append(self.hashes(doc_ids))
+            self.url_hashes.append(self.hashes(urls))
         self.documents = int(arrays["live"].sum())
 
-    def adopt(self, arrays: Mapping[str, NDArray[Any]], firsts: Sequence[int]) -> list[NDArray[Any]]:
-        """
-        Refer to arrays, of a snapshot of these very rows, in place of the columns that never change.
-
-        Args:
-            arrays, firsts: as for `load`.
-        Returns:
-            The chunks replaced: their memory is free when they are dropped.
-        """
-        old = self.originals.adopt(arrays, firsts)
-        for name, column in self.columns().items():
-            if name not in _CHANGING:
-                old += column.adopt(arrays[name], firsts[0])
-        return old
-
     def columns(self) -> dict[str, Column[Any]]:
-        """Return the numbers kept by row, by their names in `BY_ROW`, beside the texts and times of `originals`."""
-        return {name: column for name in BY_ROW if (column := getattr(self, name)) is not None}
+        """Return the numbers kept by row, by name, beside the texts and times of `originals`."""
+        return {name: column for name in (*BY_ROW, *_HASHES) if (column := getattr(self, name)) is not None}
 
     @property
     def nbytes(self) -> int:
@@ -317,7 +318,3 @@ class OriginalStore:
         if self.seen is not None:
             times = self.seen.slice(self.originals.first, len(self))
             assert (times[1:] >= times[:-1]).all()
-
-
-def _table(keys: NDArray[np.uint64], rows: NDArray[np.int64]) -> ExactTable:
-    return ExactTable.from_arrays({"keys": keys, "rows": rows.astype(np.uint32)})

@@ -1,10 +1,9 @@
 """
 The originals: what a verdict says of the document that was first (doc_id, URL, fetch time), by row.
 
-    times        t0 t1 t2 …            one number a row
-    doc_ids      begins 0 3 7 …        where each text starts; it stops where the next one starts
-                 bytes abcdefg…        all texts back to back
-    urls         the same again
+    times    t0 t1 t2 …          one number a row
+    texts    begins 0 3 7 …      two a row, doc_id and URL, where each starts; it stops where the next one starts
+             bytes abcdefg…      all texts back to back: what a verdict says of an original lies on one page
 
 Columns in chunks: no Python object a row, growing copies nothing, and a snapshot is the chunks themselves. A row costs
 24 bytes and its texts.
@@ -20,20 +19,18 @@ from numpy.typing import NDArray
 
 from worker.core.verdict import Original
 from worker.log import columns
-from worker.log.columns import Column
+from worker.log.columns import Column, Memory
 from worker.log.texts import Texts
-
-__all__ = ["Originals"]
 
 
 class _TextColumn:
-    """Texts by row, appended and read."""
+    """Texts by number, appended and read."""
 
     __slots__ = ("begins", "data")
 
-    def __init__(self) -> None:
-        self.begins: Column[np.int64] = Column(np.int64)
-        self.data: Column[np.uint8] = Column(np.uint8, columns.BYTES_BITS)
+    def __init__(self, memory: Memory) -> None:
+        self.begins: Column[np.int64] = Column(np.int64, columns.ROWS_BITS + 1, memory)
+        self.data: Column[np.uint8] = Column(np.uint8, columns.BYTES_BITS, memory)
 
     def __len__(self) -> int:
         return len(self.begins)
@@ -70,6 +67,9 @@ class Originals:
     """
     Rows in insertion order, appended and read, never changed.
 
+    Args:
+        memory: where they lie.
+
     >>> originals = Originals()
     >>> originals.append(np.array([5]), Texts.of([b"a"]), Texts.of([b"https://example.org/"]))
     0
@@ -77,9 +77,9 @@ class Originals:
     Original(doc_id='a', url='https://example.org/', fetched_at_ms=5)
     """
 
-    def __init__(self) -> None:
-        self._times: Column[np.int64] = Column(np.int64)
-        self._doc_ids, self._urls = _TextColumn(), _TextColumn()
+    def __init__(self, memory: Memory = columns.anonymous) -> None:
+        self._times: Column[np.int64] = Column(np.int64, memory=memory)
+        self._texts = _TextColumn(memory)
 
     def __len__(self) -> int:
         return len(self._times)
@@ -92,8 +92,8 @@ class Originals:
                 f"columns of one length, got {len(fetched_at_ms)} times, {len(doc_ids)} doc_ids and {len(urls)} urls"
             )
         self._times.append(fetched_at_ms)
-        self._doc_ids.append(doc_ids)
-        self._urls.append(urls)
+        both = Texts.joined([doc_ids, urls])
+        self._texts.append(both.take(np.arange(len(both)).reshape(2, -1).T.ravel()))
         return first
 
     @property
@@ -102,36 +102,34 @@ class Originals:
         return self._times.first
 
     @property
-    def firsts(self) -> tuple[int, int, int]:
-        """The first row that is kept, and the first byte of the doc_ids and of the URLs that is."""
-        return self.first, self._doc_ids.data.first, self._urls.data.first
+    def firsts(self) -> tuple[int, int]:
+        """The first row that is kept, and the first byte of the texts that is."""
+        return self.first, self._texts.data.first
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory held."""
-        return self._times.nbytes + sum(texts.begins.nbytes + texts.data.nbytes for texts in self._texts())
-
-    def _texts(self) -> tuple[_TextColumn, _TextColumn]:
-        return self._doc_ids, self._urls
+        return self._times.nbytes + self._texts.begins.nbytes + self._texts.data.nbytes
 
     def get(self, row: int) -> Original:
         """Return the original of this row. Raises IndexError where there is none, or none any more."""
         if not self.first <= row < len(self):
             raise IndexError(f"row {row} of {len(self)} originals, of which the first {self.first} are forgotten")
-        doc_id, url = (texts.get(row).decode("utf-8", "surrogatepass") for texts in self._texts())
+        doc_id, url = (text.decode("utf-8", "surrogatepass") for text in (self.doc_id(row), self.url(row)))
         return Original(doc_id, url, self._times[row])
 
     def doc_id(self, row: int) -> bytes:
         """Return the doc_id of this row, as UTF-8."""
-        return self._doc_ids.get(row)
+        return self._texts.get(2 * row)
 
     def url(self, row: int) -> bytes:
         """Return the URL of this row, as UTF-8."""
-        return self._urls.get(row)
+        return self._texts.get(2 * row + 1)
 
     def between(self, first: int, stop: int) -> tuple[NDArray[np.int64], Texts, Texts]:
         """Return the fetch times, doc_ids and URLs of rows [first, stop)."""
-        return self._times.slice(first, stop), self._doc_ids.between(first, stop), self._urls.between(first, stop)
+        both, evens = self._texts.between(2 * first, 2 * stop), np.arange(0, 2 * (stop - first), 2)
+        return self._times.slice(first, stop), both.take(evens), both.take(evens + 1)
 
     def times(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the fetch times of these rows."""
@@ -139,47 +137,37 @@ class Originals:
 
     def texts(self, rows: NDArray[np.int64]) -> tuple[Texts, Texts]:
         """Return the doc_ids and the URLs of these rows, as columns of their own. Cost: some 0.5 µs a row."""
-        return self._doc_ids.gather(rows), self._urls.gather(rows)
+        return self._texts.gather(2 * rows), self._texts.gather(2 * rows + 1)
+
+    def will_need(self, rows: NDArray[np.int64]) -> None:
+        """Ask the system for these rows, see `Column.will_need`: first where their texts are, then the texts."""
+        self._times.will_need(rows)
+        self._texts.begins.will_need(2 * rows)
+        begins = self._texts.begins.take(2 * rows)
+        self._texts.data.will_need(begins[begins < len(self._texts.data)])  # the last may be empty
 
     def forget(self, row: int) -> None:
         """Free the memory of rows below `row`, in whole chunks."""
         self._times.forget(row)
-        for texts in self._texts():
-            texts.forget(row)
+        self._texts.forget(2 * row)
 
     def pieces(self) -> dict[str, Sequence[NDArray[np.generic]]]:
         """Return what is kept as named columns, each in pieces that later rows do not change. Copies nothing."""
         return {
             "times": self._times.pieces(),
-            "doc_id_begins": self._doc_ids.begins.pieces(),
-            "doc_id_bytes": self._doc_ids.data.pieces(),
-            "url_begins": self._urls.begins.pieces(),
-            "url_bytes": self._urls.data.pieces(),
+            "text_begins": self._texts.begins.pieces(),
+            "text_bytes": self._texts.data.pieces(),
         }
 
-    def adopt(self, arrays: Mapping[str, NDArray[Any]], firsts: Sequence[int]) -> list[NDArray[Any]]:
-        """Refer to arrays of the same content, by the names of `pieces`; returns the chunks replaced."""
-        first, *first_bytes = firsts
-        old: list[NDArray[Any]] = [*self._times.adopt(arrays["times"], first)]
-        for texts, name, byte in zip(self._texts(), ("doc_id", "url"), first_bytes, strict=True):
-            old += texts.begins.adopt(arrays[f"{name}_begins"], first)
-            old += texts.data.adopt(arrays[f"{name}_bytes"], byte)
-        return old
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], firsts: Sequence[int] = (0, 0, 0)) -> Originals:
+    def like(self, arrays: Mapping[str, NDArray[Any]], firsts: Sequence[int] = (0, 0)) -> Originals:
         """
-        Return the originals whose columns are `arrays` by the names of `pieces`, and begin at `firsts`.
+        Return others in the same memory, whose columns are `arrays` by the names of `pieces`, and begin at `firsts`.
 
-        It refers to the arrays, and writes nowhere.
+        They refer to the arrays, and write nowhere there.
         """
-        originals = cls()
-        first, *first_bytes = firsts
-        originals._times = Column.from_array(np.int64, arrays["times"].astype(np.int64, copy=False), first)
-        for texts, name, byte in zip(originals._texts(), ("doc_id", "url"), first_bytes, strict=True):
-            begins = arrays[f"{name}_begins"].astype(np.int64, copy=False)
-            texts.begins = Column.from_array(np.int64, begins, first)
-            texts.data = Column.from_array(
-                np.uint8, arrays[f"{name}_bytes"].astype(np.uint8, copy=False), byte, columns.BYTES_BITS
-            )
+        originals = Originals()
+        first, first_byte = firsts
+        originals._times = self._times.like(arrays["times"], first)
+        originals._texts.begins = self._texts.begins.like(arrays["text_begins"], 2 * first)
+        originals._texts.data = self._texts.data.like(arrays["text_bytes"], first_byte)
         return originals

@@ -11,8 +11,6 @@ from sortedcontainers import SortedDict
 from worker.log.answers import JudgedRows
 from worker.log.coverage import Coverage
 
-__all__ = ["Pending"]
-
 
 class Pending:
     """

@@ -3,13 +3,13 @@ One record of the ordered log: the rows that one worker made of one batch, as co
 
     header    magic "NDLG" | version u16 | sections u16 | rows u32 | parameters u64 | scheme 32 bytes | author u16 | 0
     sections  topic id 16 bytes | partition i32 | rows u32 | first i64 | stop i64 | committed i64      one a partition
-    columns   fingerprint u64 | doubts u64 | digest u64 | fetched_at_ms i64 | features u32 | offset delta u32
-              doc_id length u16 | url length u16 | note length u16 | kind u8                            one entry a row
+    columns   fingerprint u64 | doubts u64 | sketch 8 u64 | digest u64 | fetched_at_ms i64 | features u32
+              offset delta u32 | doc_id length u16 | url length u16 | note length u16 | kind u8         one entry a row
     text      author, then all doc_ids, all urls, all notes: UTF-8, back to back
 
 All numbers are little-endian. A section covers the source offsets [first, stop): each message in that range has a row,
 so that a replica knows of every offset what became of it. Columns, not objects: replay runs at array speed. Format
-1 has no doubts: they are read as 0.
+1 has no doubts, and formats 1 and 2 have no sketches: they are read as 0.
 """
 
 from __future__ import annotations
@@ -19,27 +19,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from worker.errors import RecordError
-from worker.log.rows import Author, Record, Row, RowKind, Rows, Section, SectionRows, Source
+from worker.log.rows import Author, Record, RowKind, Rows, Section, SectionRows, Source
 from worker.log.texts import Texts
 
-__all__ = [
-    "FORMAT_VERSION",
-    "Author",
-    "Record",
-    "Row",
-    "RowKind",
-    "Rows",
-    "Section",
-    "SectionRows",
-    "Source",
-    "decode",
-    "encode",
-]
-
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 ROWS_MAX = 1 << 20
 TEXT_BYTES_MAX = (1 << 16) - 1
 SCHEME_BYTES_MAX = 32
@@ -48,9 +34,10 @@ TIME_MS_MIN, TIME_MS_MAX = -62_135_596_800_000, 253_402_300_799_999  # the years
 _MAGIC = b"NDLG"
 _HEADER = struct.Struct("<4sHHIQ32sHxx")
 _SECTION = struct.Struct("<16siIqqq")
-_COLUMNS: tuple[tuple[str, str], ...] = (
+_COLUMNS: tuple[tuple[str, DTypeLike], ...] = (
     ("fingerprints", "<u8"),
-    ("doubts", "<u8"),  # since format 2
+    ("doubts", "<u8"),
+    ("sketches", ("<u8", 8)),  # not "(8,)<u8": numpy parses that as Python each time, which no two threads may do
     ("digests", "<u8"),
     ("fetched_at_ms", "<i8"),
     ("features", "<u4"),
@@ -60,6 +47,7 @@ _COLUMNS: tuple[tuple[str, str], ...] = (
     ("note_lengths", "<u2"),
     ("kinds", "u1"),
 )
+SINCE = {"doubts": 2, "sketches": 3}  # the formats that have these columns
 _TEXTS = ("doc_id", "url", "note")
 ROW_BYTES = sum(np.dtype(kind).itemsize for _, kind in _COLUMNS)
 
@@ -74,7 +62,7 @@ def encode(
     Deterministic: the same sections give the same bytes.
 
     Args:
-        record_format: 1 leaves the doubts out.
+        record_format: 1 leaves doubts and sketches out, 2 the sketches.
     Raises:
         ValueError: a text is longer than 65,535 bytes: the shell must have refused such a document before.
     Cost: O(rows), some 0.2 µs each.
@@ -133,7 +121,7 @@ def _pack(author: Author, sections: Sequence[Section], record_format: int) -> by
             header,
             *(_SECTION.pack(*s.source, len(s.rows), s.first, s.stop, s.committed) for s in sections),
             *(
-                part.astype(kind).tobytes()
+                part.astype(np.dtype(kind).base).tobytes()
                 for column, kind in _columns(record_format)
                 for part in columns.get(column) or [getattr(section.rows, column) for section in sections]
             ),
@@ -174,10 +162,12 @@ def decode(data: bytes) -> Record:
     if not 1 <= version <= FORMAT_VERSION:
         raise RecordError(f"the record has format {version}, this version reads 1 to {FORMAT_VERSION}", is_newer=True)
     at = _HEADER.size + section_count * _SECTION.size
-    row_bytes = ROW_BYTES if version > 1 else ROW_BYTES - 8
+    row_bytes = sum(np.dtype(kind).itemsize for _, kind in _columns(version))
     if row_count > ROWS_MAX or len(data) < at + row_count * row_bytes + name_length:
         raise RecordError(f"a record of {len(data)} bytes cannot hold {section_count} sections and {row_count} rows")
-    columns: dict[str, Any] = {"doubts": np.zeros(row_count if version == 1 else 0, np.uint64)}
+    columns: dict[str, Any] = {
+        name: np.zeros(row_count if version < SINCE.get(name, 0) else 0, kind) for name, kind in _COLUMNS
+    }
     for name, kind in _columns(version):
         columns[name] = np.frombuffer(data, dtype=kind, count=row_count, offset=at)
         at += columns[name].nbytes
@@ -194,8 +184,8 @@ def decode(data: bytes) -> Record:
     return Record(author=Author(*author), format=version, spans=spans, offsets=offsets, data=data, **columns)
 
 
-def _columns(record_format: int) -> tuple[tuple[str, str], ...]:
-    return _COLUMNS if record_format > 1 else tuple(column for column in _COLUMNS if column[0] != "doubts")
+def _columns(record_format: int) -> tuple[tuple[str, DTypeLike], ...]:
+    return tuple(column for column in _COLUMNS if record_format >= SINCE.get(column[0], 0))
 
 
 def _checked(

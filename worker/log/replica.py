@@ -22,19 +22,17 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.verdict import Verdict
 from worker.errors import RetryError
 from worker.log.acceptance import Acceptance, Ignored
 from worker.log.answers import Answer, JudgedRows, write_answers
+from worker.log.columns import Memory, anonymous
 from worker.log.coverage import Coverage, Span
 from worker.log.definition import Declared, Definition
 from worker.log.judge import Judge
 from worker.log.original_store import OriginalStore
 from worker.log.pending import Pending
-from worker.log.record import Record, Row, RowKind, Rows, Section, Source, decode, encode
-
-__all__ = ["Answer", "Applied", "Replica", "Verdict", "Writer", "Written"]
-
+from worker.log.record import decode, encode
+from worker.log.rows import Record, Row, RowKind, Rows, Section, Source
 
 LEFT_MIN = 1 << 20  # rows of originals that have left: fewer are not worth the pause of a compaction
 LEFT_MIN_AT_START = 1 << 16  # the same where nobody waits yet
@@ -62,16 +60,17 @@ class Replica:
     Args:
         definition: how fingerprints are made and compared; the log must have the same.
         declared: the log's definition, where a snapshot knows it.
+        memory: where the columns of the originals lie that finding does not need.
     """
 
-    def __init__(self, definition: Definition, declared: Declared | None = None) -> None:
+    def __init__(self, definition: Definition, declared: Declared | None = None, memory: Memory = anonymous) -> None:
         self.definition = definition
         self.acceptance = Acceptance(definition, declared)
         self.next_offset = 0  # of the log: the record to apply next, or any later one (a log has gaps)
-        self.judge = Judge(definition.search, definition.retention, replaces=definition.recrawls == "replace")
+        replaces = definition.recrawls == "replace"
+        self.judge = Judge(definition.search, definition.retention, replaces=replaces, memory=memory)
         self.coverage: dict[Source, Coverage] = {}
         self.pending: dict[Source, Pending] = {}
-        self.renumbered = 0  # times, since the start
         self._left_kept = 0  # rows of originals that have left, after the last compaction: a kept verdict names each
         self._topic_id: bytes | None = None  # of the source topic whose verdicts are asked for; None: of any
 
@@ -136,9 +135,8 @@ class Replica:
             held.forget(min([held.oldest, *(int(rows.min()) for rows in self._named() if len(rows))]))
         if len(held) >= RENUMBERED_FROM:
             self.compact()
-        elif not self.compact_if_due(LEFT_MIN):
-            return
-        self.renumbered += 1
+        else:
+            self.compact_if_due(LEFT_MIN)
 
     def compact_if_due(self, left_min: int) -> bool:
         """Compact when as many rows have left as are live, and no fewer than `left_min`; return whether they had."""

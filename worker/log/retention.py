@@ -16,8 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["ENDLESS", "Retention"]
-
 _RENEWALS = 16  # an original moves at most so often in a window, and in a turn of the queue
 
 

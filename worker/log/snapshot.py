@@ -12,19 +12,18 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from worker.errors import StopError
 from worker.log.answers import JUDGED_COLUMNS, Judged, JudgedRows
+from worker.log.columns import Memory, anonymous
 from worker.log.coverage import Coverage, Span
 from worker.log.definition import Declared, Definition
 from worker.log.original_store import BY_ROW
 from worker.log.pending import Pending
-from worker.log.record import Record, Source, decode
+from worker.log.record import decode
 from worker.log.replica import LEFT_MIN_AT_START, Replica
+from worker.log.rows import Record, Source
 from worker.log.snapshot_bytes import ARRAYS, Arrays, Pieces, Snapshot, unpack
-
-__all__ = ["LogIdentity", "adopt", "capture", "restore"]
 
 _TOPIC_ID_BYTES = 16
 _NEVER = -(2**63)  # stands for a horizon that is not there
@@ -66,7 +65,6 @@ def capture(replica: Replica, log: LogIdentity, beside: Mapping[str, Any] = Mapp
         "horizon_ms": judge.leaving.horizon_ms,
         "oldest": held.oldest,
         "firsts": held.originals.firsts,
-        "renumbered": replica.renumbered,
     }
     return Snapshot({**beside, **header}, {**arrays, **_sources_of(replica), **_pending_of(replica)})
 
@@ -122,12 +120,13 @@ def _pending_of(replica: Replica) -> dict[str, Pieces]:
     return arrays
 
 
-def restore(data: bytes | memoryview, definition: Definition, log: LogIdentity) -> Replica:
+def restore(data: bytes | memoryview, definition: Definition, log: LogIdentity, memory: Memory = anonymous) -> Replica:
     """
     Return the replica of a snapshot. It refers to `data` (a mapped file, say), which must stay as it is.
 
     Args:
         definition: this worker's; log: the one it follows. Both must be the snapshot's.
+        memory: where the columns of later originals lie that finding does not need.
 
     Raises:
         RestoreError: damaged or cut.
@@ -139,7 +138,7 @@ def restore(data: bytes | memoryview, definition: Definition, log: LogIdentity) 
     header, arrays = unpack(data)
     _check_identity(header, definition, log)
     declared = Declared(*header["definition"])
-    replica = Replica(definition, declared=declared if declared.record_format else None)
+    replica = Replica(definition, declared if declared.record_format else None, memory)
     judge, held = replica.judge, replica.judge.held
     replica.next_offset = int(header["next_offset"])
     judge.leaving.clock_ms, judge.leaving.horizon_ms = header["clock_ms"], header["horizon_ms"]
@@ -149,21 +148,6 @@ def restore(data: bytes | memoryview, definition: Definition, log: LogIdentity) 
         held.build()
         held.oldest = int(header["oldest"])
     return replica
-
-
-def adopt(replica: Replica, header: Mapping[str, Any], arrays: Arrays) -> list[NDArray[Any]]:
-    """
-    Let a replica refer to a snapshot of it, in place of its own memory for what never changes.
-
-    Args:
-        header, arrays: as `unpack` gives them, of this very replica at any earlier offset; they must stay as they are.
-    Returns:
-        The memory replaced. It is free when it is dropped, which takes a tenth of a second a GB: a thread's work.
-
-    Cost: O(chunks), some 100 ns each.
-    """
-    is_same = replica.renumbered == header["renumbered"]
-    return replica.judge.held.adopt(_of_originals(arrays), header["firsts"]) if is_same else []
 
 
 def _of_originals(arrays: Arrays) -> Arrays:

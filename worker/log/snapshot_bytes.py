@@ -17,13 +17,11 @@ from typing import Any
 
 import numpy as np
 import xxhash
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from worker.errors import RestoreError, StopError
 
-__all__ = ["ARRAYS", "FORMAT_VERSION", "Arrays", "Pieces", "Snapshot", "unpack"]
-
-FORMAT_VERSION = 7
+FORMAT_VERSION = 9
 
 _MAGIC = b"NDSNAP\r\n"
 _PREAMBLE = struct.Struct("<8sIIQQ")
@@ -31,14 +29,13 @@ _CHECKED = _PREAMBLE.size - 8  # bytes of the preamble before the checksum
 _CHECKED_AT_ONCE = 1 << 20
 _ALIGNMENT = 64
 
-ARRAYS: dict[str, str] = {
+ARRAYS: dict[str, DTypeLike] = {
     "originals.times": "<i8",
-    "originals.doc_id_begins": "<i8",
-    "originals.doc_id_bytes": "u1",
-    "originals.url_begins": "<i8",
-    "originals.url_bytes": "u1",
+    "originals.text_begins": "<i8",  # of doc_id and URL, in turn
+    "originals.text_bytes": "u1",
     "originals.fingerprints": "<u8",
     "originals.doubts": "<u8",
+    "originals.sketches": ("<u8", 8),
     "originals.digests": "<u8",
     "originals.kinds": "u1",
     "originals.live": "u1",  # 1: in the index
@@ -58,7 +55,7 @@ ARRAYS: dict[str, str] = {
     "judged.originals": "<i8",  # one entry a row of the batches below
     "judged.formers": "<i8",
     "judged.distances": "u1",
-    "judged.looks": "<u2",
+    "judged.similarities": "<u2",
     "judged.remarks": "u1",
     "judged.documents": "<i8",
     "batches.sources": "<u4",
@@ -105,13 +102,16 @@ class Snapshot:
         yield from self._body()
 
     def _body(self) -> Iterator[bytes | memoryview]:
+        from worker.core.kernels.texts import ask_for  # noqa: PLC0415  # numba: settings must load without it
+
         yield self._header
         for kind, pieces in self._pieces:
             size = 0
             for piece in pieces:
-                column = np.ascontiguousarray(piece, np.dtype(kind))
+                column = np.ascontiguousarray(piece, np.dtype(kind).base)
                 size += column.nbytes
                 if column.nbytes:
+                    ask_for(column.ctypes.data, column.nbytes)  # on a disk it would be read page by page
                     yield column.data.cast("B")
             yield b"\0" * (-size % _ALIGNMENT)
 

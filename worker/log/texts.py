@@ -8,8 +8,6 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Texts"]
-
 _ALL = (1 << 64) - 1
 _SLACK = 8  # bytes that the hash kernel may read behind the last text
 

@@ -13,8 +13,6 @@ from worker.settings import Settings
 from worker.shell.admin.watch import watch
 from worker.shell.messages import DeadLetter, decode_verdict
 
-__all__ = ["Answer", "of_lines", "of_topics"]
-
 LINE_BYTES_MAX = 1 << 20  # a verdict has three URLs of at most 8 KiB each
 
 

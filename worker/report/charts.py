@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from schemas.timestamp import format_timestamp
 from worker.report.tally import NO_TIME, Class
 
-__all__ = ["GROUPS", "HEIGHT", "Bar", "Chart", "Group", "Piece", "bins", "stacked", "ticks", "times"]
-
 HEIGHT = 190  # pixels of the plot
 BINS_MAX = 48
 LABELS_MAX = 5  # along the axis of time

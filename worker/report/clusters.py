@@ -12,8 +12,6 @@ import xxhash
 from worker.core.verdict import Original, Verdict
 from worker.shell.messages import decode_verdict
 
-__all__ = ["MEMBERS_READ_MAX", "Cluster", "Clusters"]
-
 MEMBERS_READ_MAX = 200  # of a cluster; its size counts all
 
 

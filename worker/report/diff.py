@@ -9,8 +9,6 @@ from unicodedata import category
 
 from worker.core.subsequence import steps
 
-__all__ = ["PIECES_MAX", "ROWS_MAX", "Difference", "Part", "Row", "difference"]
-
 PIECES_MAX = 6_000  # of each text that are compared
 ROWS_MAX = 12
 CONTEXT = 14  # pieces on either side of what differs

@@ -11,8 +11,6 @@ from worker.errors import StopError
 from worker.report.answers import Answer
 from worker.shell.messages import DeadLetter
 
-__all__ = ["Explanation", "explain", "when"]
-
 
 class Explanation(NamedTuple):
     """One document's answers and what they refer to."""

@@ -19,8 +19,6 @@ from worker.report.diff import Difference, difference
 from worker.report.tally import OTHER, Class, Tally
 from worker.report.texts import Read
 
-__all__ = ["Shown", "page"]
-
 HOSTS_SHOWN = 20
 REASONS_SHOWN = 20
 MEMBERS_SHOWN = 8

@@ -20,8 +20,6 @@ from worker.core.verdict import DuplicateOf, MatchKind, Outcome, Verdict
 from worker.report.clusters import Clusters
 from worker.shell.messages import DeadLetter
 
-__all__ = ["HOSTS_MAX", "NO_TIME", "OTHER", "REASONS_MAX", "Class", "Tally", "class_of", "host_of"]
-
 HOSTS_MAX = 200_000
 REASONS_MAX = 1_000
 OTHER = "all others"

@@ -16,6 +16,7 @@ from pydantic import model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from worker.log.definition import Definition, Parts
+from worker.log.record import SINCE
 from worker.settings.batches import BatchSettings
 from worker.settings.connection import ConnectionSettings
 from worker.settings.engine import EngineSettings
@@ -63,6 +64,13 @@ class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSetti
             raise ValueError(
                 f"call_timeout_s must exceed transaction_timeout_ms, got {self.call_timeout_s:g} s and "
                 f"{self.transaction_timeout_ms:,} ms: committed() answers only when another's transaction has timed out"
+            )
+        judged_by = "sketches" if self.search.similarity_min else "doubts" if self.search_mode == "directed" else ""
+        needed = SINCE.get(judged_by, 1)
+        if 0 < self.record_format < needed:
+            raise ValueError(
+                f"record_format must be 0 or at least {needed}, got {self.record_format}: its records have no "
+                f"{judged_by}, by which documents are judged here"
             )
         return self
 

@@ -9,8 +9,6 @@ from pydantic import BaseModel
 from worker.core.document import TEXT_CHARACTERS_MAX
 from worker.settings.field import setting
 
-__all__ = ["MESSAGE_BYTES_MAX", "OVERHEAD_BYTES_MAX", "BatchSettings"]
-
 MESSAGE_BYTES_MAX = 8 * 2**20  # what the Kafka client takes; topics are created with it
 OVERHEAD_BYTES_MAX = 2**16  # key, headers and the client's own bytes of a message
 

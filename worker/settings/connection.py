@@ -11,8 +11,6 @@ from pydantic import BaseModel, SecretStr, field_validator, model_validator
 
 from worker.settings.field import setting
 
-__all__ = ["KAFKA_OPTIONS_REFUSED", "TOPICS", "ConnectionSettings"]
-
 TOPICS = ("topic_documents", "topic_fingerprints", "topic_verdicts", "topic_dead_letter", "topic_new")
 _TOPIC = r"^[A-Za-z0-9._-]+$"
 _SERVERS = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9a-fA-F:.]+\]):([0-9]{1,5})")

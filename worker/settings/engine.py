@@ -15,8 +15,6 @@ from worker.core.search import SearchRules
 from worker.log.retention import Retention
 from worker.settings.field import setting
 
-__all__ = ["EngineSettings"]
-
 
 def _split(value: Any) -> Any:
     """Read "1,2" as flags and the environment have it; a list, as a file has it, stays."""
@@ -44,8 +42,17 @@ class EngineSettings(BaseModel):
     search_mode: Literal["directed", "exact"] = setting(
         _SEARCH.mode,
         "choice",
-        "How an original is searched. directed looks up the likeliest prefixes and confirms with a second look; exact "
-        "finds everything within max_distance, which should then be 3 to 7.",
+        "How an original is searched. directed looks up the likeliest prefixes and takes a second look; exact finds "
+        "everything within max_distance, which should then be 3 to 7.",
+    )
+    similarity_min: float | None = setting(
+        None,
+        "Jaccard index",
+        "Of the shingles of a duplicate and its original, estimated with an error of .035: a page with other facts is "
+        "another page. 0: whatever the search finds is a duplicate.",
+        low=0,
+        high=1,
+        default_text="0.75; exact: 0",
     )
     max_distance: int = setting(
         _SEARCH.max_distance, "bits", "Bits in which duplicates may differ. Of the 64 of a fingerprint.", low=0, high=15
@@ -60,7 +67,7 @@ class EngineSettings(BaseModel):
         _SEARCH.patterns, "prefixes", "Directed: looked up in each block, the likeliest first.", low=1, high=128
     )
     search_look_min: int = setting(
-        _SEARCH.look_min, "thousandths", "Directed: the second look that a duplicate must reach.", low=0, high=1_000
+        _SEARCH.look_min, "thousandths", "Directed: the second look that a candidate must reach.", low=0, high=1_000
     )
     search_prefix_max: int = setting(
         _SEARCH.prefix_max, "originals", "Directed: looked at of one prefix, the earliest.", low=1, high=1 << 20
@@ -164,6 +171,7 @@ class EngineSettings(BaseModel):
             self.search_patterns,
             self.search_look_min,
             self.search_prefix_max,
+            -1 if self.similarity_min is None else round(self.similarity_min * 1_000),
         )
 
     @property

@@ -8,8 +8,6 @@ from typing import Any
 from pydantic import Field
 from pydantic.fields import FieldInfo
 
-__all__ = ["bounds_of", "default_of", "setting", "unit_of"]
-
 
 def setting(
     default: Any,

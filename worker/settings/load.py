@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import EnvSettingsSource
 
@@ -17,22 +18,11 @@ from worker.errors import StopError
 from worker.settings import Settings
 from worker.settings.field import bounds_of, unit_of
 
-__all__ = [
-    "CONFIG_VARIABLE",
-    "ENV_PREFIX",
-    "Loaded",
-    "env_name",
-    "flag",
-    "flag_name",
-    "load_settings",
-    "unread_variables",
-]
-
 ENV_PREFIX = "NEARDUP_"
 CONFIG_VARIABLE = "NEARDUP_CONFIG"
 OTHER_VARIABLES = frozenset(
-    {CONFIG_VARIABLE, "NEARDUP_CORPORA"}
-)  # read elsewhere: this file's name, the tests' corpora
+    {CONFIG_VARIABLE, "NEARDUP_CORPORA", "NEARDUP_EXAMPLES", "NEARDUP_HISTORIES"}
+)  # read elsewhere: this file's name, what tests look at
 HIDDEN = "**********"
 _SHOWN_CHARACTERS_MAX = 100
 
@@ -64,7 +54,25 @@ def flag(settings: Settings, name: str) -> str:
     value = getattr(settings, name)
     if isinstance(value, bool):
         return flag_name(name if value else f"no_{name}")
-    return f"{flag_name(name)} {','.join(map(str, value)) if isinstance(value, tuple) else value}"
+    return f"{flag_name(name)} {written(settings, name)}"
+
+
+def written(settings: Settings, name: str) -> str:
+    """
+    Return the value of a setting as a flag or the environment has it, a secret in clear.
+
+    >>> written(Settings(kafka_options={"linger.ms": "5"}), "kafka_options")
+    '{"linger.ms": "5"}'
+    """
+    match value := getattr(settings, name):
+        case SecretStr():
+            return value.get_secret_value()
+        case dict():
+            return json.dumps(value)
+        case tuple():
+            return ",".join(map(str, value))
+        case _:
+            return "" if value is None else str(value)
 
 
 def env_name(name: str) -> str:
@@ -108,12 +116,6 @@ def load_settings(flags: Mapping[str, Any] | None = None, config: Path | None = 
         raise StopError("these settings are wrong:\n" + "\n".join(f"  {line}" for line in lines)) from None
 
 
-def unread_variables() -> list[str]:
-    """List the environment's NEARDUP_ variables that no setting reads: most likely misspelt."""
-    read = {env_name(name) for name in Settings.model_fields} | OTHER_VARIABLES
-    return sorted(name for name in os.environ if name.startswith(ENV_PREFIX) and name not in read)
-
-
 def _read_file(path: Path) -> dict[str, Any]:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -122,14 +124,21 @@ def _read_file(path: Path) -> dict[str, Any]:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise StopError(f"{path} is not TOML: {error}") from None
     for name in values:
-        if name not in Settings.model_fields:
-            near = difflib.get_close_matches(name, Settings.model_fields, 1)
-            remedy = f"did you mean {near[0]}?" if near else "`neardup settings` lists all"
-            raise StopError(f"{path}: there is no setting {name!r}: {remedy}")
+        _refuse_unknown(name, str(path))
     return values
 
 
+def _refuse_unknown(name: str, where: str) -> None:
+    if name not in Settings.model_fields:
+        near = difflib.get_close_matches(name, Settings.model_fields, 1)
+        remedy = f"did you mean {near[0]}?" if near else "`neardup settings` lists all"
+        raise StopError(f"{where}: there is no setting {name!r}: {remedy}")
+
+
 def _read_environment() -> dict[str, Any]:
+    for name in sorted(os.environ):
+        if name.startswith(ENV_PREFIX) and name not in OTHER_VARIABLES:
+            _refuse_unknown(name.removeprefix(ENV_PREFIX).lower(), name)
     try:
         return EnvSettingsSource(Settings)()
     except ValueError as error:  # a map that is not JSON

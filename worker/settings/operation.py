@@ -10,14 +10,15 @@ from pydantic import BaseModel
 from worker.log.record import FORMAT_VERSION
 from worker.settings.field import setting
 
-__all__ = ["OperationSettings"]
-
 
 class OperationSettings(BaseModel):
     """State on disk, metrics and logs."""
 
     state_dir: Path | None = setting(
-        None, "directory", "Where snapshots are kept. Without it a start replays the whole log."
+        None,
+        "directory",
+        "Where snapshots are kept, and most of what is known of originals. Without it a start replays the whole log, "
+        "and all is in memory.",
     )
     snapshot_interval_s: float = setting(
         300.0, "s", "Between two snapshots: a start replays at most so much of the log.", low=1, high=86_400
@@ -29,14 +30,6 @@ class OperationSettings(BaseModel):
         "reads it, at one worker: all follow, and older versions end.",
         low=0,
         high=FORMAT_VERSION,
-    )
-    originals_on_disk_from: int = setting(
-        1_000_000,
-        "documents",
-        "From so many originals on, what verdicts say of them (doc_id, URL, time) is read from the newest snapshot's "
-        "file, and only what came since is in memory. Needs state_dir.",
-        low=1,
-        high=4_000_000_000,
     )
     metrics_host: str = setting("127.0.0.1", "address", "Where metrics are served; 0.0.0.0 in a container.")
     metrics_port: int = setting(

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-__all__ = ["GroupSource", "Headers", "LogEntry", "LogReader", "LogWriter", "Outgoing", "Publisher", "SourceMessage"]
-
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
@@ -23,6 +21,7 @@ class SourceMessage(NamedTuple):
     value: bytes | None
     defect: str = ""
     headers: Headers = ()  # read for traces and for `topic_new` alone
+    timestamp_ms: int = 0  # the topic's; 0: none
 
     @property
     def size_bytes(self) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +14,11 @@ import orjson
 
 from worker.cli.corpus import Corpus, read_corpus, read_pairs
 from worker.core.evaluation import Pairs
+from worker.devkit.sample.language import TEMPLATES
 from worker.devkit.sample_crawl import truth_path, write_sample_crawl
 from worker.settings import Settings
 
-__all__ = ["Sample", "corpus_samples", "crawl_samples"]
-
+_INVISIBLE = re.compile(r"<(script|style)\b.*?</\1>|<!--.*?-->|<[^>]*>", re.DOTALL)
 OTHERS_MAX = 100_000  # pairs of unrelated articles of the crawl
 
 
@@ -42,6 +44,19 @@ def corpus_samples(folder: Path, settings: Settings) -> Iterator[Sample]:
         yield Sample(name, corpus, _chosen(pairs, sets == name))
 
 
+def plain_sample(folder: Path, settings: Settings) -> Sample:
+    """The labelled pages with other advertisements as WET files have them: all that is visible, not main text alone."""
+    corpus = read_corpus(folder / "docs.jsonl", settings, quiet=True)
+    pairs = read_pairs(folder / "pairs.tsv", corpus)
+    number = {doc_id: row for row, doc_id in enumerate(corpus.doc_ids)}
+    texts = list(corpus.texts)
+    for row in map(orjson.loads, (folder / "docs.jsonl").read_bytes().splitlines()):
+        if row["set"] == "adswap":
+            texts[number[row["doc_id"]]] = html.unescape(re.sub(_INVISIBLE, "\n", row["html"]))
+    mine = np.array([kind.startswith("adswap:") for kind in pairs.kinds])
+    return Sample("adswap, all visible text", corpus._replace(texts=texts), _chosen(pairs, mine))
+
+
 def crawl_samples(documents: int, seed: int, settings: Settings) -> Iterator[Sample]:
     """A generated crawl: each copy with its original, one sample a relation; others are unrelated articles."""
     with tempfile.TemporaryDirectory() as folder:
@@ -53,6 +68,8 @@ def crawl_samples(documents: int, seed: int, settings: Settings) -> Iterator[Sam
     copies: list[tuple[int, int, str]] = []
     for number, doc_id in enumerate(corpus.doc_ids):
         row = truth[doc_id]
+        if row["relation"] in TEMPLATES:  # not unrelated, and no copies
+            continue
         original = first.setdefault(row["group"], number)
         if row["expected"] == "verdict" and row["relation"] != "short" and original != number:
             copies.append((original, number, row["relation"]))

@@ -19,8 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CONTENDERS", "PACKAGES", "Contender", "Nearness", "make"]
-
 DISTANCE_MAX = 3
 ESTIMATE_MIN = 0.8
 PERMUTATIONS = 128

@@ -9,8 +9,6 @@ from typing import Any
 from tests.benchmarks.fingerprint.contenders import ESTIMATE_MIN, PACKAGES
 from tests.benchmarks.fingerprint.texts import CHANGES
 
-__all__ = ["bars", "markdown", "plot"]
-
 OURS = "neardup"
 CLICKHOUSE = "ClickHouse wordShingleSimHash"
 LIVE = (0.4, 0.6)  # a bit that is set in a smaller or larger share of unrelated texts tells little

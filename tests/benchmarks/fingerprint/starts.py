@@ -10,8 +10,6 @@ import time
 
 from tests.conftest import REPOSITORY
 
-__all__ = ["first_fingerprints_s"]
-
 _FIRST = "from neardup import Fingerprinter; Fingerprinter().one('the bridge over the river was built by two brothers')"
 
 

@@ -15,8 +15,6 @@ from worker.devkit.sample.article import write_article
 from worker.devkit.sample.dice import Dice
 from worker.devkit.sample.language import LANGUAGES, load_language
 
-__all__ = ["CHANGES", "corpus_texts", "cut", "quality_texts", "speed_texts"]
-
 MIXED_BYTES = 4_500
 ENGLISH_BYTES = 5_000
 CHANGES = ("1 word", "1 % of words", "5 % of words", "menu and footer")

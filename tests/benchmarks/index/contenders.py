@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from worker.core.permutation import split_bits
 
-__all__ = ["CONTENDERS", "PACKAGES", "Contender", "make"]
-
 Numbers = NDArray[np.uint64]
 
 

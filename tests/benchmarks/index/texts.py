@@ -20,8 +20,6 @@ from tests.conftest import REPOSITORY
 from worker.core.language import detect
 from worker.settings import Settings
 
-__all__ = ["kept_fingerprints"]
-
 PASSAGES = 4
 WORDS = 15
 PART = 200_000

@@ -157,7 +157,7 @@ def main() -> None:
     try:
         package = PACKAGES.get(name)
         result["version"] = metadata.version(package) if package else ""
-        if name in ("neardup directed", "chance"):
+        if name in ("neardup directed", "unrelated"):
             from tests.benchmarks.index.directed import directed_trial  # noqa: PLC0415  # peers have no numba
 
             result |= directed_trial(name, int(size), float(limit_s))

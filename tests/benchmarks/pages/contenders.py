@@ -18,8 +18,6 @@ from worker.core.extract import Content, content_of
 from worker.core.fingerprint import Fingerprinter
 from worker.core.pages import extract_pages
 
-__all__ = ["FUSED", "KERNEL", "TEXTS", "Extract", "fingerprints", "fused", "fused_before", "kernel"]
-
 KERNEL, FUSED = "page kernel", "page kernel, bytes to fingerprint"
 BATCH = 64  # pages a call, as the worker has them
 CONTENT_TYPE = "text/html; charset=utf-8"

@@ -9,8 +9,6 @@ from typing import Any
 
 from tests.benchmarks.pages.contenders import FUSED, KERNEL
 
-__all__ = ["markdown", "plot"]
-
 BEFORE = "the way before"
 _OURS, _OTHERS = "#0969da", "#afb8c1"
 
@@ -35,6 +33,7 @@ def _bars(kept: Mapping[str, Any]) -> list[str]:
         ("two threads, times one: kernel", kept["threads"][KERNEL], 1.7),
         ("two threads, times one: bytes to fingerprint", kept["threads"][FUSED], 1.7),
         ("article-extraction-benchmark, F1", quality["bodies"]["f1"], 0.960),
+        ("mozilla/readability, F1", quality["portals"]["f1"], 0.960),
         ("strings of trafilatura's evaluation, F1", quality["strings"]["f1"], 0.930),
         ("same page in other surroundings, within 3 bits", mean(quality["stability"].values()), 0.96),
         ("adswap with classes renamed, k = 3", quality["pairs"]["adswap, classes renamed, k = 3"], 0.70),
@@ -59,6 +58,7 @@ def _quality(quality: Mapping[str, Any]) -> list[str]:
     lines = [f"| | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
     for measure, label in (
         ("bodies", "article-extraction-benchmark"),
+        ("portals", "mozilla/readability"),
         ("strings", "strings of trafilatura's evaluation"),
     ):
         for part in ("f1", "precision", "recall"):

@@ -6,8 +6,6 @@ import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["SURROUNDINGS", "in_other_surroundings"]
-
 _BODY = re.compile(r"<body[^>]*>", re.IGNORECASE)
 _CONSENT = (
     "<p>We use cookies and similar technologies to personalise content and ads, to provide social media features and "

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from worker.core.search import SearchRules
 from worker.log.definition import Definition
-from worker.log.record import _COLUMNS, _HEADER, _SECTION, FORMAT_VERSION, RowKind
-
-__all__ = ["DEFINITION", "RECORD_ROWS", "read_log", "write_log"]
+from worker.log.record import _COLUMNS, _HEADER, _SECTION, FORMAT_VERSION
+from worker.log.rows import RowKind
 
 DEFINITION = Definition("nd1", "0" * 16, SearchRules())
 RECORD_ROWS = 1_000
@@ -32,13 +31,13 @@ def write_log(path: Path, rows: int, seed: int = 1) -> int:
     one partition's, whose author has committed the one before.
     """
     random = np.random.default_rng(seed)
-    originals = np.empty((2, rows // 2 + 2 * RECORD_ROWS), np.uint64)  # fingerprints and doubts
+    originals = np.empty((10, rows // 2 + 2 * RECORD_ROWS), np.uint64)  # fingerprints, doubts and sketches
     known = 0
     with path.open("wb") as file:
         for number, first in enumerate(range(0, rows, RECORD_ROWS)):
             count = min(RECORD_ROWS, rows - first)
-            drawn = random.integers(0, 2**64, (3, count), np.uint64)
-            prints = np.stack([drawn[0], drawn[1] & drawn[2]])
+            prints = random.integers(0, 2**64, (10, count), np.uint64)
+            prints[1] &= random.integers(0, 2**64, count, np.uint64)
             copies = np.flatnonzero(random.random(count) < 0.5) if known else np.empty(0, np.int64)
             prints[:, copies] = originals[:, random.integers(0, max(known, 1), len(copies))]
             for _ in range(6):  # a flip that is drawn twice is none, and so is one of a sure bit
@@ -65,6 +64,7 @@ def _record(random: np.random.Generator, prints: NDArray[np.uint64], number: int
     columns = (
         prints[0],
         prints[1],
+        prints[2:].T,
         random.integers(0, 2**64, count, np.uint64),
         1_760_000_000_000 + first + np.arange(count),
         np.full(count, 300),
@@ -81,7 +81,10 @@ def _record(random: np.random.Generator, prints: NDArray[np.uint64], number: int
         [
             header,
             _SECTION.pack(b"bench-documents!", partition, count, at, at + count, at),
-            *(np.asarray(column).astype(kind).tobytes() for column, (_, kind) in zip(columns, _COLUMNS, strict=True)),
+            *(
+                np.asarray(column).astype(np.dtype(kind).base).tobytes()
+                for column, (_, kind) in zip(columns, _COLUMNS, strict=True)
+            ),
             author.name.encode(),
             random.bytes(16 * count).hex().encode(),
             *urls,

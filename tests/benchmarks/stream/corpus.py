@@ -17,8 +17,6 @@ import orjson
 
 from worker.core.stopwords import stopwords
 
-__all__ = ["DUPLICATES", "LANGUAGES", "Message", "html_documents", "text_documents"]
-
 DUPLICATES = 0.5  # share of documents that repeat an earlier one
 _RECENT = 5_000  # originals that a duplicate may repeat
 _WORDS = 6_000  # content words of a language

@@ -16,8 +16,6 @@ from tests.benchmarks.stream.scene import PARTITIONS
 from worker.settings import Settings
 from worker.shell.kafka import config as kafka_config
 
-__all__ = ["Latency", "measure"]
-
 _WARM_UP_S = 20.0  # a Java broker that has only just met small transactions compiles them for some 15 s
 _WAIT_S = 10.0
 

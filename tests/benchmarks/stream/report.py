@@ -10,8 +10,6 @@ from typing import Any
 
 from tests.benchmarks.machine import RESULTS
 
-__all__ = ["Line", "markdown", "plot", "save"]
-
 _INK, _MUTED, _OURS, _OTHERS = "#1f2328", "#8c959f", "#0969da", "#afb8c1"
 
 

@@ -19,8 +19,6 @@ from worker.settings import Settings
 from worker.shell.kafka import Admin, GroupOffsets, topics
 from worker.shell.kafka import config as kafka_config
 
-__all__ = ["PARTITIONS", "Progress", "Scene", "feed"]
-
 PARTITIONS = 6
 REPOSITORY = Path(__file__).resolve().parents[3]
 _STEP_S = 0.05

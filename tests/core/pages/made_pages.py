@@ -270,6 +270,49 @@ def boxed_paragraphs(page: Writer) -> str:
     return f"<article>{boxes}<div><div>{page.paragraphs(9)}</div></div></article>"
 
 
+def manual(page: Writer) -> str:
+    """Sections named by their headings, which link to themselves; notes and comments in highlighted code."""
+    code = "<pre><span class='hl comment'># {}</span>\n<span class=nav>{}</span> {}</pre>"
+    out = page.paragraphs(2)
+    for _ in range(4):
+        out += f"<section id=sharing-with-a-developer>{page.many(1, '<h2 id=related><a href=#s>{}</a></h2>', 4, 8)}"
+        out += page.paragraphs(1, most=2) + page.many(2, code, 4, 9) + "</section>"
+    return out
+
+
+def table_of_works(page: Writer) -> str:
+    """A table of which each row has some prose, its references; a table of facts that its class calls a margin."""
+    out = f"<table class=infobox>{page.many(9, '<tr><th>{}</th><td>{}</td></tr>')}</table>{page.paragraphs(2)}"
+    row = "<tr><th><a href=/w>{}</a></th><td>{}</td></tr>"
+    rows = (row.format(page.kept(page.phrase(2, 4)), page.kept(page.paragraph())) for _ in range(12))
+    references = page.many(9, "<li><a href=/r>{}</a>, {}</li>", 4, 9)
+    return f"{out}<table><tbody>{''.join(rows)}</tbody></table><h2>x</h2><div><ol>{references}</ol></div>"
+
+
+def features(page: Writer) -> str:
+    """Sections of short texts with a heading, each with a link to more."""
+
+    def section(count: int) -> str:
+        out = "<section><ul>"
+        for _ in range(count):
+            out += page.many(1, "<li><h2>{}</h2>") + page.paragraphs(1) + page.many(1, "<a href=/m>{}</a>", 4, 4)
+        return out + "</ul></section>"
+
+    return f"<main>{section(3)}{section(9)}</main>"
+
+
+def chapters(page: Writer) -> str:
+    """A chapter of many pages, and shorter ones around it."""
+    return "".join(f"<section>{page.paragraphs(count)}</section>" for count in (10, 40, 10))
+
+
+def long_teasers(page: Writer) -> str:
+    """A short article and a long list of others, each with a linked heading and a paragraph."""
+    one = "<li><div><h3><a href=/t>{}</a></h3><p>{}</p></div></li>"
+    many = (one.format(escape(page.phrase(4, 8)), escape(page.sentence() + page.sentence())) for _ in range(20))
+    return f"<div><h1>x</h1>{page.paragraphs(5)}</div><div class=q2><ul>{''.join(many)}</ul></div>"
+
+
 KINDS: tuple[Callable[[Writer], str], ...] = (
     encyclopedia,
     documentation,
@@ -290,6 +333,11 @@ KINDS: tuple[Callable[[Writer], str], ...] = (
     glossary,
     questions,
     boxed_paragraphs,
+    manual,
+    table_of_works,
+    features,
+    chapters,
+    long_teasers,
 )
 
 

@@ -11,16 +11,6 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
-__all__ = [
-    "Quality",
-    "bodies_quality",
-    "labelled_pages",
-    "renamed_adverts",
-    "reviewed_pages",
-    "shares_within",
-    "strings_quality",
-]
-
 
 class Quality(NamedTuple):
     f1: float
@@ -33,8 +23,8 @@ def _quality(precision: float, recall: float) -> Quality:
 
 
 def reviewed_pages(corpora: Path, name: str) -> list[dict[str, Any]]:
-    """The pages of a set, "benchmark" (with their `body`) or "strings" (`with` and `without`); none where absent."""
-    path = corpora / "pages" / "articles.jsonl.gz"
+    """The pages of a set: "benchmark", "readability" (`body`) or "strings" (`with`, `without`); none where absent."""
+    path = corpora / "pages" / ("readability.jsonl.gz" if name == "readability" else "articles.jsonl.gz")
     if not path.exists():
         return []
     with gzip.open(path, "rt", encoding="utf-8") as lines:

@@ -11,6 +11,8 @@ import html.entities
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 from worker.core.pages import names as n
@@ -283,6 +285,7 @@ class Reader:
             self.beyond += flags & n.SPECIAL != 0
             return
         foreign = self.stack[-1].foreign
+        contains = not foreign and flags & (n.BLOCK | n.SPECIAL) != 0
         if foreign and flags & n.INTEGRATION:
             flags, foreign = flags | n.SPECIAL | n.SCOPE, False
         elif foreign:
@@ -291,9 +294,11 @@ class Reader:
             foreign = True
         node = self.stack[-1].node
         if not self.dropped() and not flags & n.DROPPED:
-            if flags & (n.BLOCK | n.SPECIAL):
+            if contains:
                 node = self.add_node(name, words)
-            elif words & (n.HIDDEN | n.NEGATIVE):
+            elif words & n.HIDDEN:
+                flags |= n.DROPPED
+            elif words & n.NEGATIVE and self.nodes[node][1] != n.PRE:
                 self.divide()
                 node = self.add_node(name, words)
         self.stack.append(Level(name, flags, node, foreign))
@@ -449,15 +454,14 @@ def is_heading(name: str) -> bool:
     return re.fullmatch("h[1-6]", name) is not None
 
 
-def words_of(value: bytes) -> int:
+def words_of(value: bytes, words_max: int) -> int:
     """What the words of a class or id say."""
     flags = 0
     for name in re.split(rb"[ \t\n\f\r]+", value[:512]):
-        for number, word in enumerate(word for word in WORD.findall(name) if word):
-            found = n.WORDS.get(lower(word), 0) if 1 < len(word) <= 15 else 0
-            if number == 0 and found & n.STATE_WORD:
-                break
-            flags |= found
+        words = [word for word in WORD.findall(name) if word]
+        found = [n.WORDS.get(lower(word), 0) if 1 < len(word) <= 15 else 0 for word in words]
+        if found and not found[0] & n.STATE_WORD and len(words) <= words_max:
+            flags |= reduce(or_, found)
     return flags
 
 
@@ -468,7 +472,7 @@ def meaning(attributes: list[tuple[str, bytes]]) -> int:
         short = lower(value[:24])
         hides = name == "style" and re.search(rb"(?i)display: *none|visibility: *hidden", value[:256])
         if name in ("class", "id"):
-            flags |= words_of(value)
+            flags |= words_of(value, 3 if name == "id" else 512)
         elif hides or name == "hidden" or (name == "aria-hidden" and short == "true"):
             flags |= n.HIDDEN
         elif name == "role":
@@ -507,7 +511,7 @@ def read_start(reader: Reader, tokenizer: Tokenizer, token: Start) -> bool:
     """A start tag, and what it holds when that is no markup. Whether text may follow."""
     name, flags = token.name, n.TAGS[token.name]
     words = meaning(token.attributes) if flags & n.CLASSED else 0
-    has_href = any(attribute == "href" for attribute, _ in token.attributes)
+    has_href = any(name == "href" and not re.match(rb"#.", value, re.DOTALL) for name, value in token.attributes)
     if reader.stack[-1].foreign or not (flags & n.RAW or name in ("plaintext", "frameset")):
         reader.start_tag(name, words, has_href, token.self_closing)
         return True

@@ -186,8 +186,9 @@ class ReferencePage:
                 own.prose += block.length if block.grade == "prose" else 0
                 own.matter += block.length if block.grade in ("prose", "item") else 0
                 own.pure += block.length if block.links(90) else 0
-                own.titles += block.grade == "title"
-                own.heads += bool(node.above & names.IN_HEADING)
+                heads = bool(node.above & names.IN_HEADING)
+                own.titles += (1 + heads) * (block.grade == "title") - (block.grade == "heading")
+                own.heads += heads
                 own.h1 += node.tag == H1 and block.link * 2 < len(block.text)
             for child in node.children:
                 held = self.sums[child.number]
@@ -210,7 +211,8 @@ class ReferencePage:
         prose, own, tag = self.sums[node.number].prose, node.own, node.tag
         if own & names.HIDDEN:
             return True
-        marked = tag in INTERFACE | {names.MENU, names.FIGCAPTION} or (own & words != 0 and tag not in CELLS)
+        said = own & words != 0 and tag not in CELLS | HEADINGS | {names.TABLE}
+        marked = said or tag in INTERFACE | {names.MENU, names.FIGCAPTION}
         article = tag in (names.ARTICLE, names.MAIN) and not own & names.COMMENT and prose * 100 >= 20 * total
         quoted = node.first < node.end and self.blocks[node.first].node.above & names.IN_QUOTE != 0
         paragraph = ((tag == P and prose >= 80) or quoted) and parent.above & ARTICLES != 0
@@ -259,7 +261,9 @@ class ReferencePage:
                 for above, share in zip(node.up(), (1, 2, 6), strict=False):
                     points[above] += min(block.length, 2_000) // share
         scores = {node: self._weighed(node, points[node]) for node in self.nodes if not node.cut}
-        return max(scores, key=lambda node: (scores[node], -node.number))
+        core = max(scores, key=lambda node: (scores[node], -node.number))
+        rows = CELLS - {names.TD, names.TH, names.DT, names.DD}
+        return next(node for node in core.up() if node.parent is None or node.tag not in LISTS | rows)
 
     def _weighed(self, node: Node, score: int) -> int:
         sums = self.sums[node.number]
@@ -286,7 +290,9 @@ class ReferencePage:
             is_like = prose * 100 >= 60 * length or matter * 100 >= 50 * length
             many_items = items * 100 >= 5 * had.matter and items * 2 >= prose
             is_teasers = titles >= 3 and prose < 150 * titles
-            if is_like and matter > 0 and (prose * 100 >= 60 * had.prose or many_items) and not is_teasers:
+            more = 20 if node.above & names.IN_MAIN else 60
+            much = prose * 100 >= more * had.prose or prose >= 3_000 or many_items
+            if is_like and matter > 0 and much and not is_teasers:
                 root, alien = node, 0
         return root
 
@@ -371,7 +377,9 @@ class ReferencePage:
         listed = next((above for above in list(node.up())[:6] if above.tag in LISTS or above.parent is None), None)
         if listed is not None and listed.number > root.number:
             sums = self.sums[listed.number]
-            return "text" if own_words or sums.pure * 2 <= sums.length else ""
+            before = self.blocks[listed.first - 1] if listed.first else block
+            announced = before.keep == "text" and before.text.endswith((b":", "\uff1a".encode()))
+            return "text" if own_words or sums.pure * 2 <= sums.length or announced else ""
         if own_words:
             return "" if beside >= 2 else "text"
         plain = block.length * (len(block.text) - block.link) // len(block.text)

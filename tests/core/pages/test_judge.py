@@ -39,6 +39,7 @@ SENTENCES = (
     "on for a while, so that it is prose by itself, and ends here.",
     "© 2026 The ferry company. All rights are reserved, of course.",
     "12.50",
+    "These reasons are known:",
     "渡船又晚点了，没有人说明原因。河边的人们一直在等待，直到天黑才离开。",
 )
 

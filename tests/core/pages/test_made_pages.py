@@ -52,6 +52,24 @@ def test_class_words_are_not_believed_where_they_hide_the_text() -> None:
     assert "cookies" not in text.text(0)
 
 
+def test_a_list_of_links_is_text_where_a_colon_announces_it() -> None:
+    """What a sentence counts up belongs to it, links or not."""
+    sentences = "<p>The ferry was late on Monday, and nobody has said why so far.</p>" * 3
+    links = "<ul><li><a href=/a>Why the ferry is late</a><li><a href=/b>Who is to repair it</a></ul>"
+    lasts = ("These are known:", "已知如下\uff1a", "Some are known.")
+    found = extract_pages([f"<div>{sentences}<p>{last}</p>{links}{sentences}</div>" for last in lasts])
+    assert ["Who is to repair it" in found.text(k) for k in range(3)] == [True, True, False]
+
+
+def test_a_formula_is_said_once() -> None:
+    """MathML is text; not its source beside it, nor what a script has drawn of it."""
+    source = "<annotation encoding='application/x-tex'>x^{2}</annotation>"
+    drawn = "<span class=MathJax><nobr aria-hidden=true><span class=math>x2</span></nobr>"
+    math = f"<math><semantics><msup><mi>x</mi><mn>2</mn></msup>{source}</semantics></math></span>"
+    text = extract_pages([f"<p>The area of the square is {drawn}{math}, as everybody knows.</p>"]).text(0)
+    assert text == "The area of the square is x2, as everybody knows."
+
+
 def test_ruby_glosses_are_no_text() -> None:
     """How a character is read stands beside it, not in the text."""
     page = "<p><ruby>文<rt>も</rt>字<rp>(</rp><rt>じ</rt><rp>)</rp></ruby>は書いてあるとおりに読まれる。"

@@ -23,13 +23,20 @@ def extract(html: str) -> str:
 
 
 def test_bodies_of_articles(corpora: Path) -> None:
-    """article-extraction-benchmark: F1 of word 4-grams at least .960 (measured .973)."""
+    """article-extraction-benchmark: F1 of word 4-grams at least .960 (measured .974)."""
     pages = reviewed_pages(corpora, "benchmark") or pytest.skip("no reviewed pages")
     assert bodies_quality(pages, extract).f1 >= 0.960
 
 
+def test_bodies_of_documentation_and_portals(corpora: Path) -> None:
+    """mozilla/readability: F1 of word 4-grams at least .960 (measured .976); a recall of .7 but on one page."""
+    pages = reviewed_pages(corpora, "readability") or pytest.skip("no reviewed pages")
+    assert bodies_quality(pages, extract).f1 >= 0.960
+    assert sum(bodies_quality([page], extract).recall < 0.7 for page in pages) <= 1
+
+
 def test_strings_of_pages(corpora: Path) -> None:
-    """Strings of trafilatura's evaluation: F1 at least .930 (measured .940)."""
+    """Strings of trafilatura's evaluation: F1 at least .930 (measured .943)."""
     pages = reviewed_pages(corpora, "strings") or pytest.skip("no reviewed pages")
     assert strings_quality(pages, extract).f1 >= 0.930
 

@@ -14,14 +14,12 @@ from tests.oracle import Oracle, Said, said
 from worker.core.search import SearchRules
 from worker.errors import DocumentError
 from worker.log.definition import Definition
-from worker.log.record import Source
+from worker.log.rows import Source
 from worker.shell.admin.audit import check
 from worker.shell.admin.audit_new import NewDocuments
 from worker.shell.admin.findings import Defect, Published, Report
 from worker.shell.messages import decode_dead_letter, decode_verdict
 from worker.shell.ports import LogEntry, SourceMessage
-
-__all__ = ["Finding", "Result", "Topics", "judge", "load", "read_answer", "save"]
 
 FINDINGS_MAX = 50
 

@@ -11,8 +11,6 @@ from typing import Any, Self
 
 from tests.faults.chaos.schedule import EVERYBODY
 
-__all__ = ["Relay", "client_id"]
-
 _CHUNK = 1 << 16
 _LOOK_S = 0.01
 

@@ -27,8 +27,6 @@ from worker.devkit.broker import EmbeddedKafka
 from worker.errors import NeardupError, StopError
 from worker.settings.connection import TOPICS
 
-__all__ = ["Chaos", "Outcome"]
-
 SETTLE_S_MAX = 240.0  # a call that hangs at the last moment ends its worker after 45 s, which then starts anew
 STOP_S_MAX = 60.0  # as that one
 RESTART_S = 0.5  # a supervisor's pause

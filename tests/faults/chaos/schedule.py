@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from worker.shell.runtime.fault_hooks import Point
 
-__all__ = ["Fault", "Kind", "Schedule", "plan"]
-
 WORKERS = ("w1", "w2", "w3")
 NODES = ("1", "2", "3")
 EVERYBODY = "*"

@@ -14,27 +14,12 @@ from worker.core.kernels.elect import ELECT, elected, find_votes
 from worker.core.kernels.machine import SLACK
 from worker.core.kernels.scan import scan_ascii, scan_code_points, settled
 from worker.core.kernels.shingle import finished, mask_tokens, shingle_hashes
+from worker.core.kernels.sketch import add_minima, clear_minima, pack_minima
 from worker.core.kernels.tally import PLANES, add_hashes, doubt_rule, doubts, signs
 from worker.core.kernels.xxh64 import token_hashes, xxh64
 from worker.core.language import TOKENS_MAX
 from worker.core.simhash import SECOND_HALF
-
-__all__ = [
-    "DIGEST",
-    "END",
-    "FEATURES",
-    "IS_WIDE",
-    "KIND",
-    "LIST",
-    "NOT_COMPOSED",
-    "START",
-    "TOKENS",
-    "Anchors",
-    "Columns",
-    "Rules",
-    "Texts",
-    "fingerprint_batch",
-]
+from worker.core.sketch import BINS
 
 U = np.uint64
 EMPTY, SHORT, FULL = 0, 1, 2
@@ -81,17 +66,21 @@ class Columns(NamedTuple):
     fingerprints: NDArray[np.uint64]  # [n, halves]
     doubts: NDArray[np.uint64]  # [n, halves]
     about: NDArray[np.uint64]  # [n, 4]: FEATURES, DIGEST, KIND (EMPTY … FULL, or NOT_COMPOSED and nothing else), TOKENS
+    sketches: NDArray[np.uint64]  # [n, 8]
     tallies: NDArray[np.int64]  # [n, 64 * halves], or [0, 0]: the sums before their signs; then no text is SHORT
+    minima: NDArray[np.uint64]  # [n, 256], or [0, 0]: the least hash of each bin of the sketch, with tallies
 
     def rows(self, begin: int, end: int) -> Columns:
         """Some of the rows, to be filled in place."""
         rows = slice(begin, end)
-        return Columns(self.fingerprints[rows], self.doubts[rows], self.about[rows], self.tallies[rows])
+        return Columns(*(column[rows] for column in self))  # type: ignore[arg-type]
 
 
 @fused
-def _features(hashes: Any, count: Any, rules: Any, anchors: Any, which: Any, scratch: Any, tally: Any) -> Any:
-    """Token hashes to tally; returns the number of distinct features that count."""
+def _features(
+    hashes: Any, count: Any, rules: Any, anchors: Any, which: Any, scratch: Any, tally: Any, minima: Any
+) -> Any:
+    """Token hashes to tally and minima; returns the number of distinct features that count."""
     product, anchor, anchored, with_anchor, without, counting, planes, sizes = scratch
     find_votes(hashes, count, anchors, without)
     if which == U(ELECT):
@@ -100,6 +89,7 @@ def _features(hashes: Any, count: Any, rules: Any, anchors: Any, which: Any, scr
         anchor[t] = (without[t] >> which) & U(1)
     for bit in range(tally.size):
         tally[bit] = 0
+    clear_minima(minima)
     sizes[0], sizes[1] = U(0), U(0)
     for width in rules.widths:
         shingle_hashes(hashes, anchor, count, width, (product, anchored), (with_anchor, without), sizes)
@@ -113,6 +103,7 @@ def _features(hashes: Any, count: Any, rules: Any, anchors: Any, which: Any, scr
             continue
         kept, found = settle(features, sizes[side], rules.term_frequency, product, counting)
         distinct += found
+        add_minima(product, kept, minima)
         for half in range(rules.halves):
             if half == 1:
                 for i in range(kept):
@@ -175,7 +166,7 @@ def fingerprint_batch(texts: Any, composed: Any, points: Any, rules: Any, anchor
     room = U(0)
     hashes = np.empty(room + U(1), np.uint64)
     scratch = _scratch(room, U(rules.widths.size))
-    tally = np.empty(64 * rules.halves, np.int64)
+    tally, minima = np.empty(64 * rules.halves, np.int64), np.empty(BINS, np.uint64)
     for d in range(texts.spans.shape[0]):
         start, end = texts.spans[d, START], texts.spans[d, END]
         if texts.spans[d, IS_WIDE]:
@@ -197,10 +188,12 @@ def fingerprint_batch(texts: Any, composed: Any, points: Any, rules: Any, anchor
         if count < rules.tokens_min and columns.tallies.size == 0:
             _short(count, digest, rules, columns.fingerprints[d], about)
             columns.doubts[d, :] = U(0)
+            columns.sketches[d, :] = U(0)
             continue
         if rules.mask_numbers or rules.mask_identifiers:
             mask_tokens(out, edges, count, rules, hashes)
-        about[FEATURES] = _features(hashes, count, rules, anchors, texts.spans[d, LIST], scratch, tally)
+        about[FEATURES] = _features(hashes, count, rules, anchors, texts.spans[d, LIST], scratch, tally, minima)
+        pack_minima(minima, columns.sketches[d])
         about[KIND] = FULL
         shift, limit = doubt_rule(tally, rules.bits)
         for half in range(rules.halves):
@@ -209,3 +202,5 @@ def fingerprint_batch(texts: Any, composed: Any, points: Any, rules: Any, anchor
         if columns.tallies.size != 0:
             for bit in range(tally.size):
                 columns.tallies[d, bit] = tally[bit]
+            for number in range(BINS):
+                columns.minima[d, number] = minima[number]

@@ -29,23 +29,6 @@ from worker.core import unicode_table as unicode
 from worker.core.normalise import canonical_order, compose, decompose
 from worker.core.unicode_table import CODE_POINTS, UnicodeTable, token_kinds, unicode_table
 
-__all__ = [
-    "CHANGES",
-    "FIRST",
-    "JOINED",
-    "JOINS",
-    "KIND",
-    "LAST",
-    "LENGTH",
-    "LETTER",
-    "LONG_BYTES",
-    "PARTS",
-    "RANK",
-    "SEPARATOR",
-    "CodePoints",
-    "code_points",
-]
-
 JOINED, KIND, LENGTH, CHANGES, JOINS, RANK, PARTS, FIRST, LAST = 32, 36, 40, 48, 49, 50, 56, 57, 58
 LETTER, _CHARACTER, _MARK, SEPARATOR = 1, 2, 4, 8  # the four bits of JOINED and KIND
 _ALL = 15

@@ -19,8 +19,6 @@ import numpy as np
 
 from worker.core.compiled import fused, fused_allocating
 
-__all__ = ["LOG", "ONE", "TABLE_BITS_MAX", "TF", "settle", "table_bits"]
-
 U = np.uint64
 ONE = 0  # term frequencies: what n occurrences leave in the list
 LOG = 1

@@ -19,8 +19,6 @@ from worker.core.kernels.times import read_time
 from worker.core.pages.emit import valid_utf8
 from worker.core.pages.machine import SLACK, byte_at, set_byte
 
-__all__ = ["BEGIN", "DOC_ID", "END", "LANGUAGE", "PLAIN", "TEXTS", "URL", "read_documents"]
-
 DOC_ID, URL, LANGUAGE, TEXTS = 0, 1, 2, 3  # the first three are returned as texts
 FETCHED_AT, TEXT, HTML, BODY_BASE64, TITLE, ATTRS, BOUNDED = 3, 4, 5, 6, 7, 8, 9
 _NAMES = (b"doc_id", b"url", b"language", b"fetched_at", b"text", b"html", b"body_base64", b"title", b"attrs",

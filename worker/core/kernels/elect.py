@@ -11,8 +11,6 @@ from worker.core.kernels.machine import mask_of
 from worker.core.kernels.tally import add_hashes
 from worker.core.language import LANGUAGES_MAX, POINTS_MIN, TOKENS_MAX
 
-__all__ = ["ELECT", "POINTS_BIT", "UNION", "elected", "find_votes"]
-
 U = np.uint64
 POINTS_BIT = 60  # of a vote: bits 0 to 59 languages, 60 and 61 its points, 63 whether the word is in the union
 UNION = 63

@@ -18,8 +18,6 @@ from worker.core.compiled import apart, fused
 from worker.core.kernels.machine import intrinsic, pointer, store, vector
 from worker.core.pages.machine import LANES, byte_at, lanes_before, set_byte
 
-__all__ = ["read_string", "skip_blank", "value_end"]
-
 QUOTE, COMMA, MINUS, POINT, COLON, BACKSLASH = 0x22, 0x2C, 0x2D, 0x2E, 0x3A, 0x5C
 OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT = 0x5B, 0x5D, 0x7B, 0x7D
 LETTER_U = 0x75

@@ -13,19 +13,6 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic as numba_intrinsic
 
-__all__ = [
-    "SLACK",
-    "fold_bytes",
-    "fold_code_points",
-    "load32",
-    "load64",
-    "mask_of",
-    "popcount",
-    "rotated",
-    "store32",
-    "trailing_zeros",
-]
-
 SLACK = 128  # bytes after the content of a buffer: a block that begins at its last byte, twice
 
 

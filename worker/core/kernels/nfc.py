@@ -14,8 +14,6 @@ from worker.core.kernels.pairs import NONE, pair
 from worker.core.normalise import canonical_order, decompose
 from worker.core.unicode_table import CODE_POINTS, unicode_table
 
-__all__ = ["Canonical", "canonical_table", "compose_batch"]
-
 U = np.uint64
 C = np.uint32
 GROWTH = 4  # code points that one decomposes to, at most

@@ -12,15 +12,14 @@ from worker.core.kernels.code_points import CodePoints
 from worker.core.kernels.machine import SLACK
 from worker.core.kernels.nfc import canonical_table, compose_batch
 from worker.core.parameters import Parameters
-
-__all__ = ["chunks", "compose", "empty_columns", "pack", "pack_one", "widened"]
+from worker.core.sketch import BINS, SKETCH
 
 CHUNK_CHARACTERS = 1 << 20  # copied at once: a call costs 30 µs, and then a wait for the interpreter's lock
 _SLACK = bytes(SLACK)
 _SLACK_TEXT = _SLACK.decode()
 _NO_BYTES = np.frombuffer(_SLACK, np.uint8)  # for reading, like the bytes of a text: else it would be another kernel
 _NO_CODES = np.zeros(1, np.uint32)
-_NO_TALLIES = np.empty((0, 0), np.int64)
+_NO_TALLIES, _NO_MINIMA = np.empty((0, 0), np.int64), np.empty((0, 0), np.uint64)
 
 
 def chunks(texts: Sequence[str]) -> Iterator[int]:
@@ -92,7 +91,9 @@ def empty_columns(rows: int, parameters: Parameters, tallies: bool = False) -> C
         np.empty((rows, halves), np.uint64),
         np.empty((rows, halves), np.uint64),
         np.empty((rows, 4), np.uint64),
+        np.empty(rows, SKETCH),
         np.empty((rows, 64 * halves), np.int64) if tallies else _NO_TALLIES,
+        np.empty((rows, BINS), np.uint64) if tallies else _NO_MINIMA,
     )
 
 

@@ -9,8 +9,6 @@ import numpy as np
 from worker.core.compiled import inner
 from worker.core.kernels.code_points import PAIR_MULTIPLIER, PAIR_SLOTS
 
-__all__ = ["NONE", "pair"]
-
 U = np.uint64
 C = np.uint32
 NONE = C(0xFFFFFFFF)

@@ -19,8 +19,6 @@ from worker.core.kernels.code_points import CHANGES, FIRST, JOINED, JOINS, KIND,
 from worker.core.kernels.machine import fold_bytes, fold_code_points, popcount, store32, trailing_zeros
 from worker.core.kernels.pairs import NONE, pair
 
-__all__ = ["scan_ascii", "scan_code_points", "settled"]
-
 U = np.uint64
 C = np.uint32
 ONE = U(1)

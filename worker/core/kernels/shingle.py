@@ -10,8 +10,6 @@ from worker.core.compiled import fused
 from worker.core.shingles import MULTIPLIER
 from worker.core.tokens import HEXADECIMAL_MIN, IDENTIFIER_MIN
 
-__all__ = ["finished", "mask_tokens", "shingle_hashes"]
-
 U = np.uint64
 _MULTIPLIER = U(MULTIPLIER)
 _MIX_1 = U(0xFF51AFD7ED558CCD)

@@ -9,8 +9,6 @@ import numpy as np
 from worker.core.compiled import inner
 from worker.core.kernels.machine import load64, rotated
 
-__all__ = ["siphash"]
-
 U = np.uint64
 TAIL = U(7)
 

@@ -19,8 +19,6 @@ import numpy as np
 from worker.core.compiled import fused
 from worker.core.simhash import DOUBT_BITS, DOUBT_LEFT, DOUBT_RIGHT
 
-__all__ = ["PLANES", "add_hashes", "doubt_rule", "doubts", "signs"]
-
 U = np.uint64
 PLANES = 40  # counts to 2**40: more shingles than any text has
 

@@ -1,4 +1,4 @@
-"""The kernels of text columns: hashes of all, and the chosen ones copied together."""
+"""The kernels of columns: hashes of all texts, the chosen ones copied together, the pages of rows asked for."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 
 from worker.core.compiled import kernel
 from worker.core.kernels.siphash import siphash
-
-__all__ = ["hash_texts", "take_texts"]
+from worker.core.tables.machine import will_need
 
 U = np.uint64
 
@@ -34,3 +33,17 @@ def take_texts(data: Any, ends: Any, rows: Any, taken: Any) -> Any:
         for at in range(begin, ends[row]):
             taken[to] = data[at]
             to += 1
+
+
+@kernel
+def ask_for_rows(addresses: Any, bits: Any, first: Any, row_bytes: Any, rows: Any) -> Any:
+    """Ask for the pages of rows in chunks of 2^bits, of which the first has row `first`."""
+    for i in range(len(rows)):
+        own = rows[i] - first
+        will_need(addresses[own >> bits] + row_bytes * (own & ((1 << bits) - 1)), row_bytes)
+
+
+@kernel
+def ask_for(address: Any, size: Any) -> Any:
+    """Ask for the pages of so many bytes."""
+    will_need(address, size)

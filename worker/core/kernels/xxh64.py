@@ -9,8 +9,6 @@ import numpy as np
 from worker.core.compiled import fused, inner
 from worker.core.kernels.machine import load32, load64, rotated
 
-__all__ = ["token_hashes", "xxh64"]
-
 U = np.uint64
 P1 = U(0x9E3779B185EBCA87)
 P2 = U(0xC2B2AE3D27D4EB4F)

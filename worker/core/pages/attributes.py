@@ -23,11 +23,10 @@ from worker.core.pages.names import (
     WORD_TABLE,
 )
 
-__all__ = ["HAS_HREF", "SELF_CLOSING", "read_attributes"]
-
 U = np.uint64
 HAS_HREF, SELF_CLOSING = 1 << 30, 1 << 31  # beside the flags of words
 CLASS_MAX, STYLE_MAX, VALUE_MAX = 512, 256, 24  # bytes that are read of a value
+ID_WORDS_MAX = 3  # an id of more words is made of a heading's
 WORD_MAX = 15  # letters
 
 
@@ -108,9 +107,9 @@ def _value(page: Any, j: Any, end: Any) -> Any:
 def _meaning(page: Any, begin: Any, name: Any, size: Any, value: Any, end: Any) -> Any:  # noqa: PLR0911
     """What an attribute says, as flags."""
     if (size == 5 and name == CLASS) or (size == 2 and name == ID):
-        return _words_of(page, value, min(end, value + CLASS_MAX))
-    if size == 4 and name == HREF:
-        return HAS_HREF
+        return _words_of(page, value, min(end, value + CLASS_MAX), ID_WORDS_MAX if size == 2 else CLASS_MAX)
+    if size == 4 and name == HREF:  # a place in this page is no other page; "#" alone is a script's
+        return 0 if byte_at(page, value) == 35 and end - value > 1 else HAS_HREF
     if size == 5 and name == STYLE:
         return HIDDEN if _style_hides(page, value, min(end, value + STYLE_MAX)) else 0
     if size == 6 and name == HIDDEN_NAME:
@@ -125,11 +124,15 @@ def _meaning(page: Any, begin: Any, name: Any, size: Any, value: Any, end: Any) 
 
 
 @fused
-def _words_of(page: Any, i: Any, end: Any) -> Any:
-    """What the words of a class or id say. A name that begins with a word of state ("has-sidebar") says nothing."""
-    flags = np.int64(0)
-    key, size = SEED, 0
-    silent, first, lower_before = False, True, False
+def _words_of(page: Any, i: Any, end: Any, words_max: Any) -> Any:
+    """
+    What the words of a class or id say.
+
+    A name that begins with a word of state ("has-sidebar") says nothing, nor does one of more words than `words_max`.
+    """
+    flags, of_name = np.int64(0), np.int64(0)
+    key, size, words = SEED, 0, 0
+    silent, lower_before = False, False
     while i <= end:
         byte = byte_at(page, i) if i < end else np.int64(32)
         about = about_byte(byte)
@@ -137,16 +140,17 @@ def _words_of(page: Any, i: Any, end: Any) -> Any:
         if size > 0 and (not about & LETTER or (upper and lower_before)):
             if 1 < size <= WORD_MAX:
                 found = look_up(WORD_TABLE, finished(key))
-                if first and found & STATE_WORD:
+                if words == 0 and found & STATE_WORD:
                     silent = True
-                flags |= 0 if silent else found
-            first = False
+                of_name |= found
+            words += 1
             key, size = SEED, 0
         if about & LETTER:
             key = add_byte(key, byte | 32)
             size += 1
         elif about & SPACE:
-            silent, first = False, True
+            flags |= 0 if silent or words > words_max else of_name
+            of_name, words, silent = np.int64(0), 0, False
         lower_before = bool(97 <= byte <= 122)
         i += 1
     return flags

@@ -44,22 +44,7 @@ from worker.core.pages.skeleton import (
     Skeleton,
 )
 
-__all__ = [
-    "ALL",
-    "FIELDS",
-    "MAIN",
-    "METHODS",
-    "PAGE_RULES",
-    "PLAIN",
-    "PackedPages",
-    "extract_packed",
-    "extract_pages",
-    "joined",
-    "pack_bodies",
-    "skeleton",
-]
-
-PAGE_RULES = "pages-1"  # the version of all rules of this package: another text, another name
+PAGE_RULES = "pages-2"  # the version of all rules of this package: another text, another name
 PLAIN, MAIN, ALL_TEXT = 0, 1, 2
 METHODS = ("plain", "main", "all")
 FIELDS = {"text": TEXT, "title": TITLE, "headings": HEADINGS, "body": BODY}

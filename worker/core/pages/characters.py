@@ -17,18 +17,6 @@ from worker.core.compiled import apart, fused
 from worker.core.pages.hashing import SEED, add_byte, finished, look_up, lookup_table
 from worker.core.pages.machine import LANES, byte_at, copy_plain, lanes_before, set_byte, viewer
 
-__all__ = [
-    "ENDS_NAME",
-    "EQUALS",
-    "LETTER",
-    "REFERENCES",
-    "SPACE",
-    "about_byte",
-    "copy_text",
-    "copy_verbatim",
-    "put_space",
-]
-
 # Of each byte:
 ENDS_NAME, SPACE, LETTER, EQUALS, ALNUM = 1, 2, 4, 8, 16
 

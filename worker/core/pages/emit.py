@@ -12,19 +12,6 @@ from worker.core.pages.machine import LANES, byte_at, high_bits, lanes_before
 from worker.core.pages.names import IN_HEADING
 from worker.core.pages.skeleton import B_END, B_KEEP, B_NODE, B_START, BLOCKS, N_ABOVE, TITLE_SIZE
 
-__all__ = [
-    "BODY",
-    "HEADINGS",
-    "TEXT",
-    "TITLE",
-    "is_ascii",
-    "put_field",
-    "put_narrow",
-    "put_wide",
-    "valid_utf8",
-    "with_room",
-]
-
 TEXT, TITLE, HEADINGS, BODY = 0, 1, 2, 3  # what a field holds; TEXT is HEADINGS and BODY in the order of the page
 U = np.uint64
 

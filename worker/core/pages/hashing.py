@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from worker.core.compiled import fused
 
-__all__ = ["SEED", "add_byte", "finished", "look_up", "lookup_table", "name_hash"]
-
 U = np.uint64
 PRIME = U(0x100000001B3)  # FNV-1a
 SEED = U(0xCBF29CE484222325)

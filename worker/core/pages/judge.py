@@ -27,8 +27,6 @@ from worker.core.pages.judge_sums import N_PROSE, N_TITLES, find_aliens, is_teas
 from worker.core.pages.names import H1
 from worker.core.pages.skeleton import B_KEEP, B_NODE, BLOCKS, N_TAG
 
-__all__ = ["ALL", "MAIN", "judge"]
-
 MAIN, ALL = 0, 1  # what was kept: main content, or all text because next to nothing was
 
 LITTLE = 300  # letters: less is looked at again

@@ -52,8 +52,6 @@ from worker.core.pages.names import (
 )
 from worker.core.pages.skeleton import B_NODE, N_ABOVE, N_END, N_FIRST, N_OWN, N_PARENT, N_TAG, NODES
 
-__all__ = ["ALL_WORDS", "NO_WORDS", "SURE_WORDS", "cut_furniture", "cut_later_articles"]
-
 # ---- which words are believed: all; those of dialogs and comments; those of comments behind an article
 ALL_WORDS, SURE_WORDS, NO_WORDS = range(3)
 _BELIEVED = (NEGATIVE, SURE | COMMENT, COMMENT)
@@ -66,7 +64,7 @@ COMMENTS_AFTER = 60  # letters of prose: comments behind so much are comments, h
 WEAK_LENGTH = 120  # letters without prose: a box as short goes by a weak word (a byline, a date, a credit)
 ARTICLE_PROSE = 200  # letters of prose that make one of several articles in a page
 
-_PARTS = set_of(TR, TD, TH, TBODY, THEAD, TFOOT, DT, DD)  # rows and cells: their classes are of layout
+_PARTS = set_of(TABLE, TR, TD, TH, TBODY, THEAD, TFOOT, DT, DD)  # of tables: their classes are of layout
 _ASIDE = set_of(NAV, FOOTER, ASIDE, BUTTON, LABEL, OPTION, MENU, FIGCAPTION)
 _TEXT = set_of(P, LI, PRE, UL, OL, DL, TABLE, BLOCKQUOTE, *range(H1, H6 + 1))  # goes by no weak word
 
@@ -92,7 +90,7 @@ def _is_marked(room: Any, k: Any, total: Any, believed: Any) -> Any:
         return False
     if above & (IN_ARTICLE | IN_MAIN) and ((tag == P and prose >= PARAGRAPH_MIN) or _holds_quotation(room, k)):
         return False
-    return _ASIDE[tag] or ((own & believed) != 0 and not _PARTS[tag])
+    return _ASIDE[tag] or ((own & believed) != 0 and not _PARTS[tag] and not H1 <= tag <= H6)
 
 
 @fused

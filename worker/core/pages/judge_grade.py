@@ -21,8 +21,6 @@ from worker.core.pages.skeleton import (
     N_TAG,
 )
 
-__all__ = ["HEADING", "ITEM", "NOTICE", "PROSE", "TITLE", "grade_blocks", "is_nothing_but_link", "plain_length"]
-
 PLAIN, PROSE, HEADING, TITLE, ITEM, NOTICE = range(6)  # grades; they stand in B_KEEP until blocks are chosen
 
 PROSE_MIN = 25  # letters: what is shorter is never prose by itself

@@ -8,6 +8,7 @@ from typing import Any
 from worker.core.compiled import fused
 from worker.core.pages.judge_grade import NOTICE, PROSE, grade_blocks, plain_length
 from worker.core.pages.judge_sums import N_CUT, N_LENGTH, N_LINK, N_PARAGRAPHS, N_PURE
+from worker.core.pages.machine import byte_at
 from worker.core.pages.names import (
     ARTICLE,
     ASIDE,
@@ -33,10 +34,12 @@ from worker.core.pages.names import (
 )
 from worker.core.pages.skeleton import (
     B_BYTES,
+    B_END,
     B_KEEP,
     B_LENGTH,
     B_LINK,
     B_NODE,
+    B_START,
     BLOCKS,
     N_ABOVE,
     N_END,
@@ -46,8 +49,6 @@ from worker.core.pages.skeleton import (
     N_TAG,
     NODES,
 )
-
-__all__ = ["cut_inserts", "keep_all", "keep_blocks", "keep_most"]
 
 KEPT, KEPT_HEADING = 1, 2
 
@@ -109,6 +110,19 @@ def _list_of(nodes: Any, node: Any) -> Any:
 
 
 @fused
+def _is_announced(room: Any, listed: Any) -> Any:
+    """Whether the text before a list is kept and ends with a colon: the list belongs to it."""
+    out, b = room.out, room.nodes[listed, N_FIRST] - 1
+    if b < 0 or room.blocks[b, B_KEEP] != KEPT:
+        return False
+    end = room.blocks[b, B_END]
+    if byte_at(out, end - 1) == 58:
+        return True
+    wide = end - room.blocks[b, B_START] > 2 and byte_at(out, end - 3) == 0xEF and byte_at(out, end - 2) == 0xBC
+    return wide and byte_at(out, end - 1) == 0x9A
+
+
+@fused
 def _loose_beside(nodes: Any, node: Any) -> Any:
     """Beside how many paragraphs text stands in a <div> of its own."""
     tag = nodes[node, N_TAG]
@@ -127,7 +141,8 @@ def _keeps(room: Any, b: Any, root: Any) -> Any:
     own_words = blocks[b, B_LINK] * 2 <= blocks[b, B_BYTES]
     listed = _list_of(nodes, node)
     if listed > root:  # a list of links is one of which most is nothing but links
-        return KEPT if own_words or nodes[listed, N_PURE] * 2 <= nodes[listed, N_LENGTH] else 0
+        own_words = own_words or nodes[listed, N_PURE] * 2 <= nodes[listed, N_LENGTH]
+        return KEPT if own_words or _is_announced(room, listed) else 0
     if own_words:
         return 0 if _loose_beside(nodes, node) >= LOOSE_PARAGRAPHS else KEPT
     return KEPT if plain_length(blocks, b) >= PLAIN_MIN else 0

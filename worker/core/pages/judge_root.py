@@ -25,19 +25,28 @@ from worker.core.pages.names import (
     BLOCKQUOTE,
     BODY_WORD,
     DD,
+    DL,
     H1,
     H6,
     IN_ARTICLE,
     IN_ASIDE,
     IN_FOOTER,
+    IN_MAIN,
     IN_NAV,
     LI,
     NEGATIVE,
+    OL,
     PART_A,
     PART_B,
     POSITIVE,
     PRE,
+    TABLE,
+    TBODY,
     TD,
+    TFOOT,
+    THEAD,
+    TR,
+    UL,
     WEAK,
     P,
     set_of,
@@ -56,12 +65,12 @@ from worker.core.pages.skeleton import (
     NODES,
 )
 
-__all__ = ["find_core", "find_root", "items_are_prose", "prune"]
-
 POINTS_MAX = 2_000  # letters of one block that count
 MATTER_PER_PROSE = 4  # so many times its prose in lists and tables: they are the text of the page
 WRAPPERS_MAX = 8  # containers of one block that are seen as one paragraph
 MORE_PROSE = 60  # percent of what was there: the next container adds so much prose ...
+MORE_OF_MAIN = 20  # ... inside <main>, so much ...
+MORE_ANYWHERE = 3_000  # ... or so many letters ...
 LIKE_PROSE = 60  # ... and of what it adds, so much is prose
 MORE_ITEMS = 5  # or it adds so much in lists and tables ...
 LIKE_ITEMS = 50  # ... and so much of what it adds is either
@@ -70,6 +79,7 @@ BRANCH_ITEMS = 75  # ... which are so much of it
 ARTICLE_BRANCH = 80  # letters of prose, three quarters of it, that are enough inside an article
 
 _PARAGRAPHS = set_of(P, LI, DD, TD, PRE, BLOCKQUOTE)
+_LISTED = set_of(UL, OL, DL, TABLE, TBODY, THEAD, TFOOT, TR)
 
 
 @fused
@@ -133,7 +143,7 @@ def _weighed(nodes: Any, k: Any) -> Any:
 
 @fused
 def find_core(room: Any) -> Any:
-    """The container of the most points."""
+    """The container of the most points, or what its list or table stands in: they are text of something."""
     nodes = room.nodes
     _count_points(room)
     core, most = 0, -1
@@ -142,6 +152,8 @@ def find_core(room: Any) -> Any:
             score = _weighed(nodes, k)
             if score > most:
                 core, most = k, score
+    while core > 0 and _LISTED[nodes[core, N_TAG]]:
+        core = nodes[core, N_PARENT]
     return core
 
 
@@ -173,7 +185,8 @@ def find_root(room: Any, core: Any) -> Any:
         length = nodes[k, N_LENGTH] - nodes[root, N_LENGTH] - alien
         items = matter - prose
         like = prose * 100 >= LIKE_PROSE * length or matter * 100 >= LIKE_ITEMS * length
-        much = prose * 100 >= MORE_PROSE * nodes[root, N_PROSE]
+        more = MORE_OF_MAIN if nodes[k, N_ABOVE] & IN_MAIN else MORE_PROSE
+        much = prose * 100 >= more * nodes[root, N_PROSE] or prose >= MORE_ANYWHERE
         much = much or (items * 100 >= MORE_ITEMS * nodes[root, N_MATTER] and items * 2 >= prose)
         if like and much and matter > 0 and not is_teasers(nodes[k, N_TITLES] - nodes[root, N_TITLES], prose):
             root, alien = k, 0

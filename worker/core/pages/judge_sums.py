@@ -23,10 +23,9 @@ from worker.core.pages.skeleton import (
     NODES,
 )
 
-__all__ = ["find_aliens", "is_alien", "prose_before", "sum_up"]
-
 # ---- sums over a container and all below: letters outside headings, of links, of prose, of prose and items, of blocks
-# that are nothing but a link; how many linked titles, headings, and h1 that are no links.
+# that are nothing but a link; how many linked titles (headings twice, less those without a link), headings, and h1 that
+# are no links.
 N_LENGTH, N_LINK, N_PROSE, N_MATTER, N_PURE, N_TITLES, N_HEADS, N_H1 = range(6, 14)
 # ---- of its children: how many are boxes of prose, and their prose; the prose of aliens below.
 N_BOXES, N_BOXED, N_ALIEN = range(14, 17)
@@ -74,8 +73,9 @@ def _count_block(room: Any, b: Any, node: Any) -> None:
         nodes[node, N_MATTER] += length
     if is_nothing_but_link(blocks, b):
         nodes[node, N_PURE] += length
-    nodes[node, N_TITLES] += grade == TITLE
-    nodes[node, N_HEADS] += (nodes[node, N_ABOVE] & IN_HEADING) != 0
+    heads = (nodes[node, N_ABOVE] & IN_HEADING) != 0
+    nodes[node, N_TITLES] += (1 + heads) * (grade == TITLE) - (grade == HEADING)
+    nodes[node, N_HEADS] += heads
     nodes[node, N_H1] += nodes[node, N_TAG] == H1 and link * 2 < size
 
 

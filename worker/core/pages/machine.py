@@ -17,27 +17,6 @@ from numba.np import arrayobj
 from worker.core.compiled import fused
 from worker.core.kernels.machine import intrinsic, pointer, popcount, store, trailing_zeros, vector
 
-__all__ = [
-    "LANES",
-    "SLACK",
-    "byte_at",
-    "copy_plain",
-    "count_less_than",
-    "find_apostrophe",
-    "find_greater_than",
-    "find_less_than",
-    "find_quote",
-    "find_tag_edge",
-    "high_bits",
-    "lanes_before",
-    "set_byte",
-    "viewer",
-    "where_heavy",
-    "where_letters",
-    "where_long_stops",
-    "where_stops",
-]
-
 SLACK = 64  # bytes of zero behind each page, and room behind what is written: a block that begins at the last byte
 LANES = 32
 _BYTE, _WORD = ir.IntType(8), ir.IntType(64)

@@ -44,8 +44,6 @@ from worker.core.pages.skeleton import (
 )
 from worker.core.pages.structure import close_select, end_tag, start_tag
 
-__all__ = ["scan"]
-
 
 @apart
 def scan(page: Any, i: Any, end: Any, skeleton: Any) -> Any:

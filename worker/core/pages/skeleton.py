@@ -46,6 +46,7 @@ from worker.core.pages.names import (
     MARKER,
     MATH,
     NEGATIVE,
+    PRE,
     SCOPE,
     SPECIAL,
     SVG,
@@ -286,7 +287,7 @@ def _add_node(room: Any, tag: Any, words: Any) -> None:
 
 @apart
 def push(room: Any, element: Any, words: Any, at: Any) -> Any:
-    """Open an element; it is a container when it is a block, or its words say that it is none of the text."""
+    """Open an element: a container when it is a block or its words call it no text, dropped when hidden in a line."""
     stack, nearest, state = stack_of(room), nearest_of(room), state_of(room)
     level = state[DEPTH]
     below = level - 1
@@ -296,6 +297,7 @@ def push(room: Any, element: Any, words: Any, at: Any) -> Any:
         state[BEYOND] += special
         return at
     foreign, dropped = stack[below, S_FOREIGN], stack[below, S_DROPPED]
+    contains = foreign == 0 and (element & (BLOCK | SPECIAL)) != 0
     if foreign > 0 and element & INTEGRATION:
         element |= SPECIAL | SCOPE
         foreign = np.int64(0)
@@ -304,11 +306,11 @@ def push(room: Any, element: Any, words: Any, at: Any) -> Any:
     elif foreign == 0 and (tag == SVG or tag == MATH):
         foreign = level
     if dropped == 0:
-        if element & DROPPED:
+        if element & DROPPED or (words & HIDDEN_WORD and not contains):
             dropped = level
-        elif element & (BLOCK | SPECIAL):
+        elif contains:
             _add_node(room, tag, words)
-        elif words & (HIDDEN_WORD | NEGATIVE):
+        elif words & NEGATIVE and _nodes_of(room)[state[NODE], N_TAG] != PRE:
             at = close_block(room, at)
             _add_node(room, tag, words)
     stack[level, S_ELEMENT] = element

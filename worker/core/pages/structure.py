@@ -81,8 +81,6 @@ from worker.core.pages.skeleton import (
     state_of,
 )
 
-__all__ = ["close_select", "end_tag", "start_tag"]
-
 WORDS = HAS_HREF - 1  # of the flags: what the words of attributes say
 HELD = SPECIAL | DROPPED | CLASSED | INTEGRATION  # what the stack holds
 

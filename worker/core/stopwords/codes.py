@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["primary_code"]
-
 # ISO 639-2 and 639-3 codes, the terminological and the bibliographic ones, of the languages that have a list.
 _THREE_LETTERS = """
 ara ar  arb ar  aze az  azj az  ben bn  bul bg  bur my  cat ca  ces cs  chi zh  cmn zh  cze cs  dan da  deu de  dut nl

@@ -15,8 +15,6 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MappedColumn"]
-
 T = TypeVar("T", bound=np.generic)
 HUGE_PAGE = 1 << 21
 HUGE_FROM = 1 << 22  # bytes from which a column lies in huge pages

@@ -34,8 +34,6 @@ from worker.core.tables.words import (
     TABLES,
 )
 
-__all__ = ["SubTables", "Tables"]
-
 NODES_MAX = 2_048  # sub-tables; each is a mask and a number
 DEPTH_MAX = 3  # 16 + 12 + 9 + 7 bits for k = 3: at most 2^20 fingerprints share the last prefix
 SUB_BITS = 16  # 2^16 buckets for the sub-tables of all split buckets

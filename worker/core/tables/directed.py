@@ -1,19 +1,29 @@
 """
 Directed search: the kernels that look into the likeliest buckets, and compare what they find there.
 
-    fingerprint, doubts -> probes -> filters scanned -> candidates -> second look -> the best
+    fingerprint, doubts -> probes -> filters scanned -> found -> second look -> candidates -> sketches -> the best
 
-A rank is (1000 - look) << 40 | distance << 32 | row: the smallest is the best; UNRANKED is none. `worker.core.search`
-defines the result.
+A rank is (1000 - look) << 40 | distance << 32 | row: the smallest is the best; UNRANKED is none. What is confirmed has
+(1000 - similarity) << 50 in front. `worker.core.search` defines the result.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from worker.core import search
 from worker.core.kernels.machine import popcount, trailing_zeros
 from worker.core.tables.earliest import filter_at
-from worker.core.tables.machine import LANES, prefetch, prefetch_many, read32, read64, wide_lanes_within
+from worker.core.tables.machine import (
+    LANES,
+    prefetch,
+    prefetch_many,
+    read32,
+    read64,
+    wide_lanes_within,
+    will_need,
+    write64,
+)
 from worker.core.tables.patterns import (
     FILTER_MASK,
     arranged,
@@ -28,29 +38,47 @@ from worker.core.tables.patterns import (
 )
 from worker.core.tables.store import FILTERS, HEADS, REFS, count_of, head_of, start_of
 from worker.core.tables.words import (
+    ASKING,
     BASE,
+    BEST_COUNT,
     BITS,
+    CONFIRMED,
     DISTANCE_MAX,
     DOUBTS,
     FINGERPRINTS,
+    FOUND,
+    FOUND_COUNT,
+    FRESH,
+    FRESH_FIRST,
+    FRESH_PLACES,
     LAST_ROW,
     LOOK_MIN,
     PREFIX_MAX,
     READ,
     ROWS,
+    SIMILARITY_MIN,
     SIZE,
+    SKETCH_BITS,
+    SKETCH_FIRST,
+    SKETCHES,
     Words,
     inner,
     signed,
 )
 
-__all__ = ["IDENTICAL", "LOOK_SHIFT", "ROW_BITS", "UNRANKED", "ask_entries", "ask_head", "scan_flat", "scan_probe"]
+FOUND_MAX = signed(64)  # slots that wait: enough that what they hold is near when they are ranked
+CONFIRMED_MAX = signed(search.CONFIRMED_MAX)
+SKETCH_BYTES = signed(64)
+SIMILARITY_MAX = signed(1_000)
+SIMILARITY_SHIFT = signed(50)
+UNCONFIRMED = signed(1 << 62)  # no match
+ROW_MASK = signed((1 << 32) - 1)
 
 LOOK_MAX = signed(1_000)
 ROW_BITS = signed(32)
 LOOK_SHIFT = signed(40)
 UNRANKED = signed((int(LOOK_MAX) + 1) << int(LOOK_SHIFT))
-IDENTICAL = signed(1 << 32)  # look 1000, distance 0: a rank below it is not beaten in another bucket
+IDENTICAL = signed(1 << 32)  # similarity and look 1000, distance 0: what is below it is not beaten in another bucket
 SURE = signed(6)
 
 
@@ -90,15 +118,92 @@ def rank_of(words: Words, slot: int, fingerprint: np.uint64, doubts: np.uint64) 
 
 
 @inner
-def scan_probe(
-    words: Words, bucket: int, probe: np.uint64, fingerprint: np.uint64, doubts: np.uint64, best: int
-) -> int:
-    """The better of `best` (a rank) and the best of a bucket."""
+def find(words: Words, slot: int, fingerprint: np.uint64, doubts: np.uint64) -> None:
+    """Let a slot wait until what it holds has come near; those that wait are ranked when there is no more room."""
+    prefetch(words[FINGERPRINTS], 8 * slot)
+    prefetch(words[DOUBTS], 8 * slot)
+    write64(words[FOUND], words[FOUND_COUNT], np.uint64(slot))
+    words[FOUND_COUNT] += 1
+    if words[FOUND_COUNT] == FOUND_MAX:
+        rank_found(words, fingerprint, doubts)
+
+
+@inner
+def rank_found(words: Words, fingerprint: np.uint64, doubts: np.uint64) -> None:
+    """Rank the slots that wait, and keep the best candidates in order, each once."""
+    best = words[FOUND] + 8 * FOUND_MAX
+    kept_max = CONFIRMED_MAX if words[SIMILARITY_MIN] else signed(1)
+    for number in range(words[FOUND_COUNT]):
+        rank = rank_of(words, signed(read64(words[FOUND], number)), fingerprint, doubts)
+        count = words[BEST_COUNT]
+        if rank == UNRANKED or (count == kept_max and rank >= signed(read64(best, count - 1))):
+            continue
+        place = count
+        while place > 0 and signed(read64(best, place - 1)) > rank:
+            place -= 1
+        if place > 0 and signed(read64(best, place - 1)) == rank:  # another block has found it, too
+            continue
+        last = min(count, kept_max - 1)
+        for at in range(last, place, -1):
+            write64(best, at, read64(best, at - 1))
+        write64(best, place, np.uint64(rank))
+        words[BEST_COUNT] = last + 1
+    words[FOUND_COUNT] = 0
+
+
+@inner
+def sketch_of(words: Words, row: int) -> int:
+    """The address of an original's sketch."""
+    if row >= words[FRESH_FIRST]:
+        return signed(words[FRESH] + SKETCH_BYTES * signed(read64(words[FRESH_PLACES], row - words[FRESH_FIRST])))
+    own = row - words[SKETCH_FIRST]
+    chunk = signed(read64(words[SKETCHES], own >> words[SKETCH_BITS]))
+    return signed(chunk + SKETCH_BYTES * (own & ((signed(1) << words[SKETCH_BITS]) - 1)))
+
+
+@inner
+def sketch_similarity(one: int, other: int) -> int:
+    """`sketch.sketch_similarity` of the sketches at two addresses."""
+    either, both, equal = signed(0), signed(0), signed(0)
+    for word in range(4):
+        low, high = read64(one, word), read64(one, word + 4)
+        other_low, other_high = read64(other, word), read64(other, word + 4)
+        mine, others = low | high, other_low | other_high
+        either += bits(mine | others)
+        both += bits(mine & others)
+        equal += bits(mine & others & ~((low ^ other_low) | (high ^ other_high)))
+    return max(signed(0), SIMILARITY_MAX * (3 * equal - both) // (2 * either)) if either else signed(SIMILARITY_MAX)
+
+
+@inner
+def confirm(words: Words, own: int) -> int:
+    """The best candidate that the sketches confirm, by similarity, then rank; `own` is the address of the query's."""
+    ranks = words[FOUND] + 8 * FOUND_MAX
+    if words[ASKING]:
+        for number in range(words[BEST_COUNT]):
+            will_need(sketch_of(words, signed(read64(ranks, number)) & ROW_MASK), SKETCH_BYTES)
+        return UNCONFIRMED
+    words[CONFIRMED] += words[BEST_COUNT]
+    for number in range(words[BEST_COUNT]):
+        prefetch(sketch_of(words, signed(read64(ranks, number)) & ROW_MASK), signed(0))
+    best = UNCONFIRMED
+    for number in range(words[BEST_COUNT]):
+        rank = signed(read64(ranks, number))
+        similarity = sketch_similarity(own, sketch_of(words, rank & ROW_MASK))
+        if similarity >= words[SIMILARITY_MIN]:
+            best = min(best, (SIMILARITY_MAX - similarity) << SIMILARITY_SHIFT | rank)
+    return signed(best)
+
+
+@inner
+def scan_probe(words: Words, bucket: int, probe: np.uint64, fingerprint: np.uint64, doubts: np.uint64) -> None:
+    """Find what a bucket has for a probe."""
     head = head_of(words, signed(BASE), bucket)
     position, count = start_of(head), count_of(head)
     if count > words[PREFIX_MAX]:
         if np.uint64(64 - words[BITS]) != below_block(probe):
-            return signed(scan_shared(words, position, count, probe, fingerprint, doubts, best))
+            scan_shared(words, position, count, probe, fingerprint, doubts)
+            return
         count = words[PREFIX_MAX]
     words[READ] += count
     end = position + count
@@ -110,38 +215,29 @@ def scan_probe(
             place = position + signed(trailing_zeros(near))
             near &= near - np.uint32(1)
             if place < end and (filter_at(words, place) ^ wanted) >> below_block(probe) == np.uint64(0):
-                best = min(best, rank_of(words, signed(read32(refs, place)), fingerprint, doubts))
+                find(words, signed(read32(refs, place)), fingerprint, doubts)
         position += LANES
-    return signed(best)
 
 
 @inner
 def scan_shared(
-    words: Words,
-    start: int,
-    count: int,
-    probe: np.uint64,
-    fingerprint: np.uint64,
-    doubts: np.uint64,
-    best: int,
-) -> int:
+    words: Words, start: int, count: int, probe: np.uint64, fingerprint: np.uint64, doubts: np.uint64
+) -> None:
     """
     The same of a long bucket that several prefixes share: of the one that is looked up, the earliest only.
 
     Nearly always it has no more than PREFIX_MAX rows; else the row that is the last of these is searched for first.
     """
-    words[READ] += count
     below, wanted, left = below_block(probe), probe & FILTER_MASK, np.uint64(left_of(probe))
-    rows, found = signed(0), best
+    words[READ] += count
+    rows = signed(0)
     for place in range(start, start + count):
-        difference = filter_at(words, place) ^ wanted
-        if difference >> below == np.uint64(0):
-            rows += 1
-            if rows <= words[PREFIX_MAX] and popcount(difference) <= left:
-                found = min(found, rank_of(words, signed(read32(words[BASE + REFS], place)), fingerprint, doubts))
-    if rows <= words[PREFIX_MAX]:
-        return signed(found)
+        rows += signed((filter_at(words, place) ^ wanted) >> below == np.uint64(0))
+    if rows == 0:
+        return
     low, high = signed(0), words[LAST_ROW]  # the smallest limit below which PREFIX_MAX rows lie
+    if rows <= words[PREFIX_MAX]:
+        low = high + 1
     while low < high:
         words[READ] += count
         limit = (low + high) >> 1
@@ -157,9 +253,7 @@ def scan_shared(
     for place in range(start, start + count):
         difference = filter_at(words, place) ^ wanted
         if difference >> below == np.uint64(0) and popcount(difference) <= left and row_of(words, place) < low:
-            slot = signed(read32(words[BASE + REFS], place))
-            best = min(best, rank_of(words, slot, fingerprint, doubts))
-    return signed(best)
+            find(words, signed(read32(words[BASE + REFS], place)), fingerprint, doubts)
 
 
 @inner
@@ -168,22 +262,19 @@ def row_of(words: Words, place: int) -> int:
 
 
 @inner
-def scan_flat(words: Words, fingerprint: np.uint64, doubts: np.uint64) -> int:
-    """The best rank over all slots that one of the probes finds."""
+def scan_flat(words: Words, fingerprint: np.uint64, doubts: np.uint64) -> None:
+    """Find, over all slots, what one of the probes finds."""
     limit = np.uint64(words[DISTANCE_MAX])
-    best = UNRANKED
     is_prepared = False
     words[READ] += words[SIZE]
     for slot in range(words[SIZE]):
         held = read64(words[FINGERPRINTS], slot)
-        if np.uint64(popcount(held ^ fingerprint)) <= limit:
-            rank = rank_of(words, slot, fingerprint, doubts)
-            if rank < best and not is_prepared:
+        if np.uint64(popcount(held ^ fingerprint)) <= limit and rank_of(words, slot, fingerprint, doubts) < UNRANKED:
+            if not is_prepared:
                 prepare(words, signed(0), fingerprint, doubts)
                 is_prepared = True
-            if rank < best and is_found(words, held):
-                best = rank
-    return signed(best)
+            if is_found(words, held):
+                find(words, slot, fingerprint, doubts)
 
 
 @inner

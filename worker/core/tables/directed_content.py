@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from worker.core.search import BITS as BITS_ALL
 from worker.core.search import SearchRules
+from worker.core.tables.directed import CONFIRMED_MAX, FOUND_MAX
 from worker.core.tables.directing import judge_directed
 from worker.core.tables.judging import INSERT_GIVEN
 from worker.core.tables.maintenance import Buckets
@@ -18,6 +19,7 @@ from worker.core.tables.words import (
     DISTANCE_MAX,
     DOUBTS,
     FINGERPRINTS,
+    FOUND,
     LAST_ROW,
     LOOK_MIN,
     PATTERNS,
@@ -26,11 +28,10 @@ from worker.core.tables.words import (
     PREFIX_MAX,
     PROBES,
     ROWS,
+    SIMILARITY_MIN,
     TABLES,
     WIDTHS,
 )
-
-__all__ = ["DirectedTables"]
 
 
 class DirectedTables(Slots):
@@ -43,11 +44,13 @@ class DirectedTables(Slots):
             PIECE_ENDS: np.cumsum([0, *map(len, self._pieces)]).astype(np.uint64),
             WIDTHS: np.array([sum(width for _, width in runs) for runs in rules.runs], np.uint64),
             PROBES: np.zeros(scratch_words(rules.blocks, rules.patterns), np.uint64),
+            FOUND: np.zeros(int(FOUND_MAX + CONFIRMED_MAX), np.uint64),
         }
         columns = {FINGERPRINTS: np.uint64, DOUBTS: np.uint64, ROWS: np.uint32}
         super().__init__(bits, min(flat_below, rules.prefix_max), columns, constants)
         self.words[[TABLES, PATTERNS, LOOK_MIN]] = rules.blocks, rules.patterns, rules.look_min
         self.words[[DISTANCE_MAX, PREFIX_MAX, LAST_ROW]] = rules.max_distance, rules.prefix_max, -1
+        self.words[SIMILARITY_MIN] = rules.similarity_min
 
     @property
     def nbytes(self) -> int:

@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 
 from worker.core.tables.directed import (
     IDENTICAL,
-    UNRANKED,
+    SKETCH_BYTES,
+    UNCONFIRMED,
     ask_entries,
     ask_head,
+    confirm,
+    rank_found,
     scan_flat,
     scan_probe,
 )
@@ -45,9 +48,14 @@ from worker.core.tables.store import (
 )
 from worker.core.tables.words import (
     BASE,
+    BEST_COUNT,
     DOUBTS,
     FINGERPRINTS,
     FLAT,
+    FOUND_COUNT,
+    FRESH,
+    FRESH_FIRST,
+    FRESH_PLACES,
     LAST_ROW,
     PREFIX_MAX,
     ROWS,
@@ -59,8 +67,6 @@ from worker.core.tables.words import (
     kernel,
     signed,
 )
-
-__all__ = ["delete_directed", "judge_directed"]
 
 GIVEN_AHEAD = signed(8)  # fingerprints whose buckets are asked for before they are entered
 
@@ -92,8 +98,13 @@ def add(words: Words, fingerprint: np.uint64, doubts: np.uint64, row: int) -> No
 
 @inner
 def search(words: Words, turn: int, ready: int, fingerprint: np.uint64, doubts: np.uint64) -> int:
-    """The best rank. `ready`: up to this turn probes are prepared; their memory is asked for on the way."""
-    best = UNRANKED
+    """
+    The best match. `ready`: up to this turn probes are prepared; their memory is asked for on the way.
+
+    The first probe finds whatever is equal: when that is confirmed as such, the others need not be looked up.
+    """
+    own = words[FRESH] + SKETCH_BYTES * turn
+    words[FOUND_COUNT] = words[BEST_COUNT] = 0
     here, soon, later = turn_at(words, turn), turn_at(words, turn + 1), turn_at(words, turn + 2)
     count = probes_of(here)
     count_soon = probes_of(soon) if turn + 1 < ready else signed(0)
@@ -103,9 +114,15 @@ def search(words: Words, turn: int, ready: int, fingerprint: np.uint64, doubts: 
             ask_head(words, bucket_at(later, number))
         if number < count_soon:
             ask_entries(words, bucket_at(soon, number))
-        if number < count and best >= IDENTICAL:
-            best = scan_probe(words, bucket_at(here, number), probe_at(here, number), fingerprint, doubts, best)
-    return signed(best)
+        if number < count:
+            scan_probe(words, bucket_at(here, number), probe_at(here, number), fingerprint, doubts)
+        if number == 0:
+            rank_found(words, fingerprint, doubts)
+            best = confirm(words, own) if words[BEST_COUNT] else UNCONFIRMED
+            if best < IDENTICAL:
+                count = signed(0)
+    rank_found(words, fingerprint, doubts)
+    return signed(confirm(words, own))
 
 
 @inner
@@ -135,9 +152,9 @@ def judge_directed(
     """
     Search, and index according to `mode`, from fingerprint `begin` on; gives where it stopped.
 
-    It stops at the end, or earlier where the columns are to be made longer first. The results go to `ranks`, UNRANKED
-    for no match. A fingerprint that is indexed has the row `first_row` + (its place among those indexed since `begin`);
-    with INSERT_GIVEN `ranks` says the rows, nothing is searched and there are no results.
+    It stops at the end, or earlier where the columns are to be made longer first. The results go to `ranks`,
+    UNCONFIRMED for no match. A fingerprint that is indexed has the row `first_row` + (its place among those indexed
+    since `begin`); with INSERT_GIVEN `ranks` says the rows, nothing is searched and there are no results.
     """
     row = first_row
     count = len(fingerprints)
@@ -152,7 +169,10 @@ def judge_directed(
             add(words, fingerprints[i], doubts[i], ranks[i])
             continue
         if words[FLAT]:
-            best = scan_flat(words, fingerprints[i], doubts[i])
+            words[FOUND_COUNT] = words[BEST_COUNT] = 0
+            scan_flat(words, fingerprints[i], doubts[i])
+            rank_found(words, fingerprints[i], doubts[i])
+            best = confirm(words, words[FRESH] + SKETCH_BYTES * signed(i))
         else:
             while ready < min(signed(i) + 3, signed(count)):
                 prepare(words, ready, fingerprints[ready], doubts[ready])
@@ -161,8 +181,9 @@ def judge_directed(
                 ask_places(words, fingerprints[i + 1], signed(1))
             best = search(words, signed(i), ready, fingerprints[i], doubts[i])
         ranks[i] = best
-        if mode == INSERT_ALL or (mode == INSERT_NEW and best == UNRANKED):
+        if mode == INSERT_ALL or (mode == INSERT_NEW and best == UNCONFIRMED):
             add(words, fingerprints[i], doubts[i], row)
+            write64(words[FRESH_PLACES], row - words[FRESH_FIRST], np.uint64(i))
             row += 1
     return signed(count)
 

@@ -25,8 +25,6 @@ from worker.core.tables.store import (
 )
 from worker.core.tables.words import BASE, LAST_ROW, PREFIX_MAX, ROWS, Words, inner, signed
 
-__all__ = ["enter", "filter_at", "take_out"]
-
 UNLIMITED = signed(1 << 62)
 
 

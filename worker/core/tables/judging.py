@@ -30,8 +30,6 @@ from worker.core.tables.words import (
     signed,
 )
 
-__all__ = ["INSERT_ALL", "INSERT_GIVEN", "INSERT_NEW", "QUERY", "delete", "judge"]
-
 QUERY = 0  # change nothing
 INSERT_NEW = 1  # index what has no match
 INSERT_ALL = 2  # index everything

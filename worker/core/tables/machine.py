@@ -8,6 +8,7 @@ one has checked every index. Addresses and positions are int64, positions count 
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -15,22 +16,6 @@ import numpy as np
 from llvmlite import ir
 from numba import extending, types
 from numba.core import cgutils
-
-__all__ = [
-    "LANES",
-    "lanes_within",
-    "move16",
-    "move32",
-    "prefetch",
-    "prefetch_many",
-    "read16",
-    "read32",
-    "read64",
-    "wide_lanes_within",
-    "write16",
-    "write32",
-    "write64",
-]
 
 Unsigned = TypeVar("Unsigned", np.uint16, np.uint32, np.uint64)
 _intrinsic: Any = extending.intrinsic
@@ -95,6 +80,23 @@ def _prefetcher(locality: int) -> Any:
 
 prefetch: Callable[[int, int], None] = _prefetcher(3)  # prefetch(address, byte), into every level
 prefetch_many: Callable[[int, int], None] = _prefetcher(2)  # the same, but not into the first level: it holds few
+
+
+@_intrinsic  # type: ignore[untyped-decorator]
+def will_need(_context: Any, _address: Any, _size: Any) -> Any:
+    """Ask the system for the pages of so many bytes, which must be mapped: a file's are read while others go on."""
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        word, number = ir.IntType(64), ir.IntType(32)
+        address, size = arguments
+        page = builder.and_(address, word(-mmap.PAGESIZE))
+        size = builder.sub(builder.add(address, size), page)
+        shape = ir.FunctionType(number, (word, word, number))
+        function = _library.get_or_insert_function(builder.module, shape, "madvise")
+        builder.call(function, (page, size, number(mmap.MADV_WILLNEED)))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
 
 
 def _mover(bits: int) -> Any:

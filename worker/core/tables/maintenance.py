@@ -38,8 +38,6 @@ from worker.core.tables.store import (
 )
 from worker.core.tables.words import Words
 
-__all__ = ["Buckets"]
-
 SHIFT = int(START_SHIFT)
 FREE_MAX = 6  # places kept free for a bucket
 SPARE, WIDE_SPARE = 4, 6  # one in so many of the entries' places is free after growing

@@ -27,20 +27,6 @@ from worker.core.tables.words import (
     signed,
 )
 
-__all__ = [
-    "FILTER_MASK",
-    "arranged",
-    "below_block",
-    "bucket_at",
-    "bucket_of",
-    "left_of",
-    "prepare",
-    "probe_at",
-    "probes_of",
-    "scratch_words",
-    "turn_at",
-]
-
 TURNS = 4  # queries whose probes are kept: the one that is answered and those for which memory is asked for
 FILTER_BITS = np.uint64(48)
 FILTER_MASK = np.uint64((1 << 48) - 1)

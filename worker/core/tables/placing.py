@@ -11,8 +11,6 @@ from worker.core.tables.search import deep_bucket, fold, push_children, root_buc
 from worker.core.tables.store import MOVED_MAX, REFS, append, count_of, head_of, mark_split, place_of, remove
 from worker.core.tables.words import BASE, CHILDREN, DEEP, HOT, PENDING, TABLES, Words, inner, signed
 
-__all__ = ["change", "place"]
-
 UNLIMITED = signed(1 << 62)
 
 

@@ -11,8 +11,6 @@ import numpy as np
 from worker.core.tables.machine import read32, write32
 from worker.core.tables.words import BACKS, NEXTS, ROWS, Words, inner, signed
 
-__all__ = ["join", "link", "neighbour", "unlink"]
-
 NOTHING = np.uint32(0)
 
 

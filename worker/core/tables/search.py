@@ -45,8 +45,6 @@ from worker.core.tables.words import (
     signed,
 )
 
-__all__ = ["GOLDEN", "find_equal", "search", "search_all"]
-
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX = np.uint64(0xD6E8FEB86659FD93)
 HALF = np.uint64(32)

@@ -15,8 +15,6 @@ from worker.core.tables.columns import MappedColumn
 from worker.core.tables.maintenance import Buckets
 from worker.core.tables.words import BITS, FINGERPRINTS, FLAT, INDEX_WORDS, ROWS, SIZE, SLOTS, TABLES
 
-__all__ = ["Slots"]
-
 SLOTS_MIN = 4_096
 COUNTED_MAX = 1 << 20  # fingerprints counted at once: the temporaries stay small
 

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from worker.core import compiled
 
-__all__ = ["INDEX_WORDS", "Words", "inner", "kernel", "signed"]
-
 if TYPE_CHECKING:
     signed = int
 else:
@@ -59,4 +57,16 @@ LOOK_MIN = DOUBTS + 5
 PREFIX_MAX = DOUBTS + 6
 LAST_ROW = DOUBTS + 7  # the greatest that was ever indexed
 PROBES = DOUBTS + 8  # address: scratch, the probes of some queries
-INDEX_WORDS = int(PROBES) + 1
+SIMILARITY_MIN = DOUBTS + 9  # 0: nothing is confirmed, the best look is taken
+FOUND = DOUBTS + 10  # address: scratch, slots that are found, then the ranks of the best candidates
+FOUND_COUNT = DOUBTS + 11  # slots that wait there
+BEST_COUNT = DOUBTS + 12  # ranks that stand there
+SKETCHES = DOUBTS + 13  # address: of each chunk of the sketches, by row, its address
+SKETCH_BITS = DOUBTS + 14  # a chunk has 2^SKETCH_BITS rows
+SKETCH_FIRST = DOUBTS + 15  # the first row of the first chunk
+FRESH = DOUBTS + 16  # address: the sketches of the documents that are judged
+FRESH_FIRST = DOUBTS + 17  # the first row that these get
+FRESH_PLACES = DOUBTS + 18  # address, by row from FRESH_FIRST on: its place among them
+CONFIRMED = DOUBTS + 19  # sketches of candidates read, ever
+ASKING = DOUBTS + 20  # 1: sketches are not read but asked for, if their pages are on disk; nothing matches
+INDEX_WORDS = int(ASKING) + 1

@@ -8,6 +8,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -147,10 +148,20 @@ def _maven(repository: str | None) -> OpenRemote:
     def open_remote(jar: Jar) -> Iterator[bytes]:
         uri = downloader.resolver.uri_for_artifact(Artifact(jar.group, jar.artifact, jar.version))
         timeouts_s = (CONNECT_TIMEOUT_S, READ_TIMEOUT_S)
-        with downloader.requestor.request(uri, None, stream=True, timeout=timeouts_s) as response:
+        asked = downloader.requestor.request(uri, None, stream=True, timeout=timeouts_s, verify=_authorities())
+        with asked as response:
             yield from response.iter_content(CHUNK_BYTES)
 
     return open_remote
+
+
+def _authorities() -> str | bool:
+    """Return the system's certificate authorities, as pip takes them: a proxy's own are there, not with requests."""
+    if {"REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"} & os.environ.keys():
+        return True  # requests looks there
+    system = ssl.get_default_verify_paths()
+    folder = system.capath if system.capath and any(Path(system.capath).glob("*.0")) else None
+    return system.cafile or folder or True
 
 
 def _download_all(jars: Sequence[Jar], directory: Path, open_remote: OpenRemote, advance: Advance) -> None:
@@ -185,8 +196,8 @@ def _download(
             return
     raise StopError(
         f"the download of {jar} {failure}. Nothing wrong was kept; what is complete stays in {directory}. "
-        "Check the network (HTTPS_PROXY is honoured) or name another repository with --repository, "
-        "then go on with: neardup broker fetch"
+        "Check the network (HTTPS_PROXY counts, and SSL_CERT_FILE where a proxy signs certificates) or name another "
+        "repository with --repository, then go on with: neardup broker fetch"
     )
 
 

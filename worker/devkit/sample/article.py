@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from worker.devkit.sample.dice import Dice
 from worker.devkit.sample.language import Language, Lexicon
 
-__all__ = ["Article", "edited", "write_article"]
-
 _SENTENCES = (15, 90)  # about 130 to 800 words
 
 

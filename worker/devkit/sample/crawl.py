@@ -2,17 +2,20 @@
 The plan of a crawl: what is captured one after the other, and the truth about it.
 
     relation     share  what                                                              expected
-    original      .55   an article for the first time                                     verdict
-    syndicated    .12   its text on another site, with that site's menus and adverts      verdict
-    recrawl       .10   the same URL later: other adverts and teasers                     verdict
-    edited        .08   the same URL later, with a small edit                             verdict
-    mirror        .06   the same bytes on another host                                    verdict
+    original      .47   an article for the first time                                     verdict
+    syndicated    .11   its text on another site, with that site's menus and adverts      verdict
+    recrawl       .09   the same URL later: other adverts and teasers                     verdict
+    edited        .07   the same URL later, with a small edit                             verdict
+    mirror        .05   the same bytes on another host                                    verdict
+    product, …    .02   each of six kinds: a page of a template with other facts, which   new
+                        is another page to a person, so each is a group of its own
     short         .06   a page of a few words; equal texts are one group                  verdict
     damaged       .03   in turn: a compressed record with flipped bits, a record without  unreadable,
                         a header, an empty body, a page cut off, a page with invalid      unreadable, skipped,
                         bytes and NUL                                                     verdict, verdict
 
-Copies follow their article within the last 2,000 articles. Memory does not grow with the number of documents.
+Copies follow their article within the last 2,000 articles. A template has a site, and 350 pages; then the next template
+of the kind begins, in another language. Memory does not grow with the number of documents.
 """
 
 from __future__ import annotations
@@ -24,13 +27,15 @@ import xxhash
 
 from worker.devkit.sample.article import Article, edited, write_article
 from worker.devkit.sample.dice import Dice
-from worker.devkit.sample.language import LANGUAGES, load_language
+from worker.devkit.sample.language import LANGUAGES, TEMPLATES, load_language
 from worker.devkit.sample.site import Site, found_site, render
-
-__all__ = ["FIRST_FETCH_S", "RELATIONS", "Capture", "crawl"]
+from worker.devkit.sample.template import PAGES_MAX, fill_template
 
 FIRST_FETCH_S = 1_709_251_200  # 2024-03-01T00:00:00Z
-RELATIONS = {"original": 55, "syndicated": 12, "recrawl": 10, "edited": 8, "mirror": 6, "short": 6, "damaged": 3}
+RELATIONS = {
+    **{"original": 47, "syndicated": 11, "recrawl": 9, "edited": 7, "mirror": 5, "short": 6, "damaged": 3},
+    **dict.fromkeys(TEMPLATES, 2),
+}
 RECENT_MAX = 2_000
 _DOCUMENTS_PER_SITE = 150
 _SITES = (4 * len(LANGUAGES), 600)
@@ -77,9 +82,12 @@ def crawl(documents: int, seed: int) -> Iterator[Capture]:
     fewest, most = _SITES
     count = min(most, max(fewest, documents // _DOCUMENTS_PER_SITE))
     languages = len(LANGUAGES)
-    sites = [found_site(number, LANGUAGES[number % languages], number // languages, dice) for number in range(count)]
+    sites = [
+        found_site(f"site{number}", LANGUAGES[number % languages], number // languages, dice) for number in range(count)
+    ]
     by_language = {code: [site for site in sites if site.language == code] for code in LANGUAGES}
     recent: list[_Known] = []
+    templated: dict[str, tuple[int, Site]] = {}
     fetched_at_s = FIRST_FETCH_S
     articles = harmed = 0
     for _ in range(documents):
@@ -92,7 +100,11 @@ def crawl(documents: int, seed: int) -> Iterator[Capture]:
             yield _damaged(dice.pick(sites), fetched_at_s, _HARMS[harmed % len(_HARMS)], harmed, dice)
             harmed += 1
             continue
-        if relation == "original":
+        if relation in TEMPLATES:
+            number, site = templated[relation] = _next_page(relation, templated.get(relation), dice)
+            article = fill_template(relation, f"{relation}{number}", site.language, dice)
+            known = _captured(article, site, f"http://{site.host}/{number}.html", dice)
+        elif relation == "original":
             site = dice.pick(sites)
             article = write_article(f"a{articles}", load_language(site.language), dice)
             known = _captured(article, site, f"http://{site.host}/{articles}.html", dice)
@@ -104,7 +116,8 @@ def crawl(documents: int, seed: int) -> Iterator[Capture]:
         else:
             known = _copy(dice.pick(recent), relation, by_language, dice)
         language, group = known.site.language, known.article.group
-        yield Capture(known.url, fetched_at_s, known.header, known.body, group, relation, language, "verdict")
+        expected = "new" if relation in TEMPLATES else "verdict"
+        yield Capture(known.url, fetched_at_s, known.header, known.body, group, relation, language, expected)
 
 
 def _copy(of: _Known, relation: str, by_language: dict[str, list[Site]], dice: Dice) -> _Known:
@@ -118,6 +131,16 @@ def _copy(of: _Known, relation: str, by_language: dict[str, list[Site]], dice: D
     others = [site for site in by_language[of.site.language] if site is not of.site]
     site = dice.pick(others)
     return _captured(of.article, site, f"http://{site.host}/news/{of.article.group}-{dice.number(1, 999)}.html", dice)
+
+
+def _next_page(kind: str, last: tuple[int, Site] | None, dice: Dice) -> tuple[int, Site]:
+    """Return the number of a kind's next page, and its site."""
+    number = last[0] + 1 if last else 0
+    if last and number % PAGES_MAX:
+        return number, last[1]
+    template = number // PAGES_MAX
+    language = LANGUAGES[(TEMPLATES.index(kind) + 3 * template) % len(LANGUAGES)]  # 3: all of them, in turn
+    return number, found_site(f"{kind}{template}", language, template, dice)
 
 
 def _captured(article: Article, site: Site, url: str, dice: Dice) -> _Known:

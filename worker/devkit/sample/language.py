@@ -13,9 +13,8 @@ from importlib.resources import files
 
 from worker.devkit.sample.dice import Dice
 
-__all__ = ["LANGUAGES", "Language", "Lexicon", "load_language"]
-
 LANGUAGES = ("en", "de", "es", "ru", "ar", "hi", "zh", "ja")
+TEMPLATES = ("product", "job", "flat", "weather", "figures", "legal")
 
 _CATEGORIES = {
     "D": "determiner",
@@ -45,6 +44,7 @@ class Language:
     patterns: tuple[tuple[str, ...], ...]
     adverts: tuple[str, ...]
     shorts: tuple[str, ...]
+    templates: dict[str, str]  # kind -> title and paragraphs with slots, see `template`
 
 
 @cache
@@ -68,6 +68,7 @@ def load_language(code: str) -> Language:
         patterns=tuple(tuple(pattern.split()) for pattern in values["pattern"]),
         adverts=tuple(single["advert"].split("|")),
         shorts=tuple(single["short"].split("|")),
+        templates={kind: single[kind] for kind in TEMPLATES},
     )
 
 

@@ -13,8 +13,6 @@ from worker.devkit.sample.article import Article
 from worker.devkit.sample.dice import Dice
 from worker.devkit.sample.language import Lexicon, load_language
 
-__all__ = ["Site", "found_site", "render"]
-
 _LAYOUTS = {
     "sections": """<header><nav>{menu}</nav></header>
 <main><article><h1>{title}</h1>
@@ -56,14 +54,14 @@ class Site:
     footer: str
 
 
-def found_site(number: int, language_code: str, layout: int, dice: Dice) -> Site:
+def found_site(name: str, language_code: str, layout: int, dice: Dice) -> Site:
     """Found a site."""
     language = load_language(language_code)
     lexicon = Lexicon(language, dice)
     legacy = language.charsets[1:]
     menu = "".join(_item(f"/{at}", word) for at, word in enumerate(dice.several(language.words["N"], 8)))
     return Site(
-        host=f"www.site{number}.example",
+        host=f"www.{name}.example",
         language=language_code,
         layout=tuple(_LAYOUTS)[layout % len(_LAYOUTS)],
         charset=dice.pick(legacy) if legacy and dice.chance(_LEGACY_CHARSET) else "utf-8",
@@ -82,7 +80,8 @@ def render(site: Site, article: Article, dice: Dice) -> str:
         f'<!DOCTYPE html>\n<html lang="{site.language}"><head>{meta}<title>{article.title} – {site.host}</title>'
         f'<style>body{{margin:0}}</style><script>var session="{dice.number(10**8, 10**9)}";</script></head>\n'
     )
-    body = [f"<p>{site.lexicon.language.joiner.join(sentences)}</p>\n" for sentences in article.paragraphs]
+    texts = [site.lexicon.language.joiner.join(sentences) for sentences in article.paragraphs]
+    body = [f"{text}\n" if text.startswith("<table>") else f"<p>{text}</p>\n" for text in texts]
     if len(body) > 2:
         body.insert(dice.number(1, len(body) - 1), f'<div class="advert">{_advert(site, dice)}</div>\n')
     adverts = [f'<a href="/go?{dice.number(1, 9999)}">{_advert(site, dice)}</a>' for _ in range(3)]

@@ -7,7 +7,7 @@ neardup as a library: near-duplicates among documents, judged as a group of work
     'new'
     >>> verdict = found.add("THE COUNCIL of the town has said that the bridge over the river will be open in May!")
     >>> verdict.outcome.value, verdict.duplicate_of.original.doc_id, verdict.duplicate_of.kind.value
-    ('duplicate', '0', 'exact')
+    ('duplicate', '0-b1a339e0c871a578', 'exact')
 
 Every name of `__all__` is imported when it is first used, so `import neardup` costs nothing. The code stands in the
 packages `worker` and `schemas` beside this one; they are taken from there, whatever else has their name on the path.

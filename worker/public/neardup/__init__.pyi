@@ -3,7 +3,7 @@ from schemas.dead_letter import DeadLetterHeaders as DeadLetterHeaders
 from schemas.dead_letter import DeadLetterPointer as DeadLetterPointer
 from schemas.document import DocumentMessage as DocumentMessage
 from schemas.verdict import VerdictMessage as VerdictMessage
-from worker.core.directed_index import DirectedIndex as DirectedIndex
+from worker.core.definition import Kind as Kind
 from worker.core.document import BodyKind as BodyKind
 from worker.core.document import Deletion as Deletion
 from worker.core.document import Document as Document
@@ -13,9 +13,6 @@ from worker.core.extract import Skipped as Skipped
 from worker.core.extract import extract as extract
 from worker.core.fingerprint import FingerprintBatch as FingerprintBatch
 from worker.core.fingerprint import Fingerprinter as Fingerprinter
-from worker.core.fingerprint import Kind as Kind
-from worker.core.fingerprint import hamming_distance as hamming_distance
-from worker.core.fingerprint import similarity as similarity
 from worker.core.index import PermutedIndex as PermutedIndex
 from worker.core.pages import PackedPages as PackedPages
 from worker.core.pages import extract_pages as extract_pages
@@ -25,6 +22,8 @@ from worker.core.parameters import Parameters as Parameters
 from worker.core.row_index import Judgement as Judgement
 from worker.core.search import SearchRules as SearchRules
 from worker.core.shingles import Feature as Feature
+from worker.core.simhash import hamming_distance as hamming_distance
+from worker.core.sketch import similarity as similarity
 from worker.core.stopwords import load_stopwords as load_stopwords
 from worker.core.verdict import Changed as Changed
 from worker.core.verdict import DuplicateOf as DuplicateOf

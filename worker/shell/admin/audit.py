@@ -24,14 +24,12 @@ from numpy.typing import NDArray
 from worker.core.verdict import Outcome, Verdict
 from worker.errors import DocumentError
 from worker.log.definition import Definition
-from worker.log.record import Record, Source
 from worker.log.replica import Replica
+from worker.log.rows import Record, Source
 from worker.shell.admin.audit_new import NewDocuments
 from worker.shell.admin.findings import Defect, Finding, Published, Report
 from worker.shell.messages import decode_dead_letter, decode_verdict, encode_verdict
 from worker.shell.ports import LogEntry, SourceMessage
-
-__all__ = ["History", "check"]
 
 FINDINGS_MAX = 20  # of each defect, told in full
 

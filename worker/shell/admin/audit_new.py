@@ -10,9 +10,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from worker.core.verdict import FORWARDED, Outcome, Verdict
-from worker.log.record import Source
-
-__all__ = ["NewDocuments"]
+from worker.log.rows import Source
 
 
 class NewDocuments:

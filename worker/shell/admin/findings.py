@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 from worker.shell.ports import Headers
 
-__all__ = ["Defect", "Finding", "Published", "Report"]
-
 
 class Defect(StrEnum):
     """What can be wrong with the answer to a source offset."""

@@ -22,8 +22,6 @@ from worker.shell.kafka import Admin, GroupOffsets, Member, TopicReader
 from worker.shell.kafka import config as kafka_config
 from worker.shell.messages import decode_verdict
 
-__all__ = ["GroupWatch", "Partition", "Sample", "WorkerStatus", "rate", "status_of"]
-
 DUPLICATES_MAX = 10  # kept
 _TAIL = 200  # verdicts of a partition that are looked through for them at the start
 _STATUS_S_MAX = 2.0

@@ -25,8 +25,6 @@ from worker.shell.kafka import Admin, GroupOffsets, LogConsumer, topics
 from worker.shell.kafka import config as kafka_config
 from worker.shell.pipeline import service
 
-__all__ = ["Plan", "plan", "rebuild"]
-
 LOOK_S = 1.0
 CALL_S = 20.0
 _NAMES = ("group", "topic_fingerprints", "topic_verdicts", "topic_dead_letter", "topic_new")

@@ -21,8 +21,6 @@ from worker.shell.kafka import config as kafka_config
 from worker.shell.pipeline import admission
 from worker.shell.ports import LogEntry, SourceMessage
 
-__all__ = ["verify"]
-
 _Ends = Mapping[tuple[str, int], tuple[int, int]]
 STALL_S = 60.0  # nothing at all came for so long: longer than a dead worker's transaction stays open
 

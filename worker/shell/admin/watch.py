@@ -16,8 +16,6 @@ from worker.shell.kafka import Admin, TopicMessage, TopicReader
 from worker.shell.kafka import config as kafka_config
 from worker.shell.messages import DeadLetter, decode_dead_letter, decode_verdict
 
-__all__ = ["Seen", "message_at", "time_ms", "watch"]
-
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 

@@ -13,8 +13,6 @@ from worker.shell.files.archives import ArchiveReader, Damaged, LeftOut, Record
 from worker.shell.files.archives.record import Message
 from worker.shell.files.rows import ColumnNames
 
-__all__ = ["CrawlFiles", "Tally", "with_answers"]
-
 Answer = TypeVar("Answer")
 
 
@@ -38,6 +36,7 @@ class CrawlFiles:
         fetched_at_default: fetch time of JSON Lines and rows that bring none, ISO 8601.
         columns: the names that doc_id and text have in JSON Lines and Parquet.
         whole: have each record's `raw`, too.
+        number_from: of the first document; what has no name gets one with its number in it.
     Raises:
         StopError: a file cannot be opened; TypeError: it is one file, not a list.
 
@@ -58,14 +57,23 @@ class CrawlFiles:
         fetched_at_default: str | None = None,
         columns: ColumnNames | None = None,
         whole: bool = False,
+        number_from: int = 0,
     ) -> None:
         if isinstance(paths, str | Path):
             raise TypeError(f"wanted a list of files, got {str(paths)!r}: give a list of it")
-        self._on_damage = on_damage
+        self.on_damage = on_damage
         self._readers = [
-            ArchiveReader(path, body_max=body_max, fetched_at_default=fetched_at_default, columns=columns, whole=whole)
+            ArchiveReader(
+                path,
+                body_max=body_max,
+                fetched_at_default=fetched_at_default,
+                columns=columns,
+                whole=whole,
+                number_of=lambda: self.number_from + self.tally.documents,
+            )
             for path in paths
         ]
+        self.number_from = number_from
         self.tally = Tally()
 
     def __iter__(self) -> Iterator[Record]:
@@ -78,7 +86,7 @@ class CrawlFiles:
                     self.tally.left_out[found.reason] += 1
                 else:
                     self.tally.damaged += 1
-                    self._on_damage(found)
+                    self.on_damage(found)
 
     @property
     def bytes_read(self) -> int:

@@ -6,36 +6,36 @@ It is the engine of `neardup dedup`, and its verdicts are those of a group that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, get_args, overload
 
 import numpy as np
 
 from worker.core.document import TEXT_CHARACTERS_MAX
-from worker.core.evaluation import looks
 from worker.core.fingerprint import Fingerprinter
 from worker.core.nearest import nearest
 from worker.core.parameters import Parameters
 from worker.core.search import SearchRules
-from worker.core.verdict import Original, Verdict, similarity_at
+from worker.core.sketch import sketch_of, sketch_similarity
+from worker.core.verdict import Original, Verdict
 from worker.errors import DefinitionError, DocumentError, RestoreError, StopError
 from worker.log.definition import Declared, Definition, Parts, Recrawls
-from worker.log.record import Row, RowKind
 from worker.log.replica import Replica
 from worker.log.retention import ENDLESS, Retention
+from worker.log.rows import Row, RowKind
 from worker.log.snapshot import LogIdentity, capture, restore
 from worker.log.snapshot_bytes import unpack
 from worker.settings import Settings
+from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.engine import LOG, FileEngine
+from worker.shell.files.frames import frame_like
 from worker.shell.files.given import Given, check_arguments, documents_of, message_of
-from worker.shell.files.judging import Reading, Verdicts
+from worker.shell.files.judging import Errors, Verdicts
 from worker.shell.files.outputs import written
 from worker.shell.pipeline.prepare import Preparer
 from worker.shell.storage.checkpoint import SUFFIX, map_file
-
-__all__ = ["Deduplicator", "Neighbour"]
 
 _DUPLICATES = "duplicates"  # in the header of a snapshot: pairs of its doc_id and that of its original, in order
 
@@ -58,8 +58,8 @@ class Deduplicator:
     Judges documents one after the other: each is new, or a duplicate of an earlier one.
 
     A document is a `str`, a dict with fields of `DocumentMessage` (text, html or body_base64; doc_id, url, fetched_at
-    where it has them), a `Document`, a `Deletion`, or a `Record` of `CrawlFiles`. One without a name is named by its
-    number. Not for several threads at once; it uses threads itself.
+    where it has them), a `Document`, a `Deletion`, or a `Record` of `CrawlFiles`. One without a doc_id, or a URL at a
+    time, is named by its number and a digest of its body. Not for several threads at once; it uses threads itself.
 
     Args:
         parameters: how a text becomes a fingerprint, in 64 bits.
@@ -79,9 +79,9 @@ class Deduplicator:
     >>> [verdict.outcome.value for verdict in found.add_many([story, "Nothing of the kind.", story.upper()])]
     ['new', 'new', 'duplicate']
     >>> found.add({"doc_id": "c", "html": f"<p>{story}</p>"}).duplicate_of.original.doc_id
-    '0'
+    '0-d9d9cf3f99cdc547'
     >>> found.clusters()
-    [['0', '2', 'c']]
+    [['0-d9d9cf3f99cdc547', '2-764729474e87682c', 'c']]
     """
 
     def __init__(
@@ -103,17 +103,22 @@ class Deduplicator:
         given: dict[str, Any] = {} if threads is None else {"threads": threads}
         self._settings = Settings.model_construct(text_characters_max=text_characters_max, **given)
         self._preparer = Preparer(self._settings, Fingerprinter(parts.parameters))
+        self._last: Verdicts[Any] | None = None  # of `add_many`
+        self._is_closed = False
         self._use(Replica(self.definition), {})
 
     def _use(self, replica: Replica, original_of: dict[str, str]) -> None:
         self._engine = FileEngine(replica, self._preparer, self._settings)
         self._original_of = original_of
-        self._reading = Reading()
-        self._reading.is_over = True
 
     def __len__(self) -> int:
         """Return the number of originals."""
         return self._engine.replica.documents
+
+    def __repr__(self) -> str:
+        return (
+            f"<Deduplicator: {len(self):,} originals, {len(self._original_of):,} duplicates, {self.definition.search}>"
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -122,8 +127,10 @@ class Deduplicator:
         self.close()
 
     def close(self) -> None:
-        """End the threads; without it they end with the program."""
-        self._preparer.close()
+        """Judge no more, and end the threads, which else end with the program. What is known can still be asked."""
+        self._at_rest()
+        self._is_closed = True
+        self._preparer.__exit__()
 
     def add(self, document: Given) -> Verdict:
         """
@@ -138,20 +145,35 @@ class Deduplicator:
         Traceback (most recent call last):
         TypeError: document 0 is bytes b'bytes': decode it, or give a Document of BodyKind.BYTES
         """
-        with closing(self._verdicts([document])) as verdicts:
+        with closing(self.add_many([document])) as verdicts:
             return next(verdicts)
 
-    def add_many(self, documents: Iterable[Given] | Any) -> Iterator[Verdict]:
+    @overload
+    def add_many(
+        self, documents: Iterable[Given] | Any, *, errors: Literal["raise", "skip"] = "raise"
+    ) -> Verdicts[Verdict]: ...
+
+    @overload
+    def add_many(
+        self, documents: Iterable[Given] | Any, *, errors: Literal["return"]
+    ) -> Verdicts[Verdict | Exception]: ...
+
+    def add_many(self, documents: Iterable[Given] | Any, *, errors: Errors = "raise") -> Any:
         """
         Judge documents in their order; take the verdicts one by one, while others are being prepared.
+
+        The next call ends it: take all verdicts before.
 
         Args:
             documents: any iterable; a column or a frame of pandas, polars or Arrow; `CrawlFiles`. It is read up to
                 5,000 documents ahead of the verdicts.
+            errors: what becomes of a document that cannot be judged. "raise": its error, in the place of its verdict,
+                ends the reading; those before it are judged, none behind it is. "skip": it has no verdict. "return":
+                its error takes the place of its verdict.
 
         Raises:
-            TypeError, DocumentError: as `add`, at its place: go on with `next`, and the verdicts of the others follow.
-            RuntimeError: the verdicts of another `add_many` have not all been taken.
+            TypeError, DocumentError: as `add`.
+            RuntimeError: another call has ended it, or the Deduplicator is closed.
 
         Cost: some 60 µs of a processor for a text of 5 KB.
 
@@ -159,18 +181,46 @@ class Deduplicator:
         >>> next(verdicts).outcome.value, next(verdicts).duplicate_of.kind.value
         ('new', 'exact')
         """
-        return self._verdicts(documents)
-
-    def _verdicts(self, documents: Any) -> Verdicts:
-        self._at_rest()
+        if errors not in get_args(Errors):
+            raise ValueError(f"errors must be one of {', '.join(get_args(Errors))}, got {errors!r}")
+        if self._is_closed:
+            raise RuntimeError("this Deduplicator is closed: make another one")
+        if isinstance(documents, CrawlFiles):
+            documents.number_from = self._engine.next_offset
         given = documents_of(documents)
-        self._reading = Reading()
-        messages = self._reading.messages(given, self._engine.next_offset)
-        return Verdicts(self._reading, self._engine.judge(messages), self._remember)
+        self._at_rest()
+        self._last = Verdicts(self._engine, given, self._remember, errors)
+        return self._last
+
+    def verdicts_frame(self, frame: Any) -> Any:
+        """
+        Judge a frame's rows, or a column's texts; return the verdicts as a frame of the same kind, in the same order.
+
+        Its columns are doc_id, verdict, reason, stays, duplicate_of (a doc_id), original_url, kind, distance and
+        similarity. A row without a text, or wrong otherwise, has the verdict "not-judged" and its error as the reason.
+
+        Args:
+            frame: of pandas (the index stays), polars or Arrow. A `LazyFrame` and a `RecordBatchReader` are read in
+                batches; the latter gives one, whose batches are judged when they are read.
+
+        Raises:
+            TypeError: it is no frame, or has none of the columns text, html and body_base64.
+
+        >>> import polars
+        >>> frame = polars.DataFrame({"text": ["The ferry is late.", None, "the ferry is late"]})
+        >>> found = Deduplicator().verdicts_frame(frame)
+        >>> found["verdict"].to_list(), found["duplicate_of"][2]
+        (['new', 'not-judged', 'duplicate'], '0-54a8885b0bb058a3')
+        >>> frame.filter(found["stays"])["text"].to_list()
+        ['The ferry is late.']
+        """
+        return frame_like(frame, self.add_many(frame, errors="return"))
 
     def _at_rest(self) -> None:
-        if not self._reading.is_over:
-            raise RuntimeError("the verdicts of `add_many` have not all been taken: take them, or close them")
+        """End the reading that another `add_many` has begun."""
+        if self._last is not None:
+            self._last.end()
+            self._last = None
 
     def _remember(self, verdict: Verdict) -> None:
         """Note what a verdict means for the clusters."""
@@ -203,10 +253,11 @@ class Deduplicator:
         Cost: a scan of all originals.
 
         >>> found = Deduplicator()
-        >>> _ = found.add("The council of the town has said that the bridge over the river will be open in May.")
+        >>> text = "The council of the town has said that the bridge over the river will be open in May."
+        >>> _ = found.add({"doc_id": "a", "text": text})
         >>> [near] = found.nearest("The council of the town has said the bridge over the river will be open in May!")
         >>> near.original.doc_id, near.distance < 16
-        ('0', True)
+        ('a', True)
         """
         self._at_rest()
         row = self._engine.row(*message_of(document, self._engine.next_offset))
@@ -222,17 +273,16 @@ class Deduplicator:
         rows = held.oldest + np.flatnonzero(is_asked)
         values = held.fingerprints.slice(held.oldest, stop)[is_asked]
         near = nearest(values, rows.astype(np.uint32), row.fingerprint, count + 1)
-        found = (Neighbour(held.originals.get(at), bits, self._similarity(row, at, bits)) for at, bits in near)
+        found = (Neighbour(held.originals.get(at), bits, self._similarity(row, at)) for at, bits in near)
         return [neighbour for neighbour in found if neighbour.original.doc_id != row.doc_id][:count]
 
-    def _similarity(self, row: Row, original: int, distance: int) -> float:
+    def _similarity(self, row: Row, original: int) -> float:
         """Return what a verdict would say, whether or not it were near enough."""
-        if row.kind == RowKind.SHORT or self.definition.search.mode == "exact":
-            return similarity_at(distance) / 1_000
+        if row.kind == RowKind.SHORT:
+            return 1.0
         held = self._engine.replica.judge.held
-        differ = np.array([row.fingerprint ^ held.fingerprints[original]], np.uint64)
-        doubts = np.array([row.doubts], np.uint64), np.array([held.doubts[original]], np.uint64)
-        return int(looks(differ, *doubts)[0]) / 1_000
+        (other,) = held.sketches.take(np.array([original])).tolist()
+        return sketch_similarity(row.sketch, sketch_of(other)) / 1_000
 
     def save(self, path: str | Path) -> None:
         """

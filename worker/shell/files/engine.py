@@ -17,8 +17,8 @@ import orjson
 
 from worker.core.verdict import Verdict
 from worker.errors import DefinitionError, DocumentError, StopError
-from worker.log.record import Row, Section, Source
 from worker.log.replica import Replica
+from worker.log.rows import Row, RowKind, Section, Source
 from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
 from worker.shell.files.archives import Record
@@ -31,8 +31,6 @@ from worker.shell.ports import SourceMessage
 from worker.shell.runtime import kernels
 from worker.shell.storage.checkpoint import Checkpoint, locked
 from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
-
-__all__ = ["LOG", "TOPIC", "Answered", "FileEngine", "file_engine", "line_of", "prepared_rows"]
 
 TOPIC = "files"
 _SOURCE = Source(b"neardup:files".ljust(16, b"\0"), 0)
@@ -67,15 +65,23 @@ class FileEngine:
         covered = list(replica.coverage.get(_SOURCE, ()))
         self._offset = covered[-1].stop if covered else 0
 
-    def judge(self, messages: Iterable[Message]) -> Generator[Answered, None, None]:
+    def judge(self, messages: Iterable[Message], *, stop_at_dead: bool = False) -> Generator[Answered, None, None]:
         """
         Return each message with its answer, in order; a few batches are prepared ahead.
 
         Args:
             messages: key and value, as they would stand in the topic `documents`.
+            stop_at_dead: the first message that cannot be judged is the last one; nothing behind it is in the log.
         """
         for batch in _prepared(self._preparer, messages, self._settings, self._offset):
+            is_dead = batch.rows.kinds == RowKind.DEAD
+            is_last = stop_at_dead and bool(is_dead.any())
+            if is_last:
+                stop = int(is_dead.argmax()) + 1
+                batch.messages, batch.rows = batch.messages[:stop], batch.rows.between(0, stop)
             yield from self._answer(batch)
+            if is_last:
+                return
 
     @property
     def next_offset(self) -> int:

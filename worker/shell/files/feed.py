@@ -12,8 +12,6 @@ from worker.shell.files.archives import Record
 from worker.shell.kafka import Admin, Feeder
 from worker.shell.kafka import config as kafka_config
 
-__all__ = ["BODY_BYTES_MAX", "feed_documents"]
-
 # A larger body does not fit into a message: base64 makes it longer by a third.
 BODY_BYTES_MAX = (MESSAGE_BYTES_MAX - OVERHEAD_BYTES_MAX) * 3 // 4
 

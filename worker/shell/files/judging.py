@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from inspect import GEN_CLOSED, getgeneratorstate
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 from worker.core.verdict import Verdict
 from worker.errors import DocumentError
 from worker.shell.files.archives.record import Message
-from worker.shell.files.engine import Answered
+from worker.shell.files.engine import FileEngine
 from worker.shell.files.given import message_of
 
-__all__ = ["Reading", "Verdicts"]
+Errors: TypeAlias = Literal["raise", "skip", "return"]
+Judged = TypeVar("Judged")  # Verdict, with "return" also Exception
 
 
-class Reading:
-    """The documents of one `add_many`, read ahead of their verdicts; it does not keep the iterator of these alive."""
+class Verdicts(Iterator[Judged]):
+    """The verdicts of one `add_many`. With `errors="raise"` nothing behind what is no document is read or judged."""
 
-    def __init__(self) -> None:
-        self.is_over = False
-        self.errors: deque[Exception | None] = deque()  # one a document whose verdict has not been taken
-        self.failure: Exception | None = None  # of the caller's iterator
+    def __init__(
+        self, engine: FileEngine, documents: Iterator[Any], remember: Callable[[Verdict], None], errors: Errors
+    ) -> None:
+        self._remember = remember
+        self._errors = errors
+        self._wrong: deque[Exception | None] = deque()  # one a document whose verdict has not been taken
+        self._failure: Exception | None = None  # raised when the verdicts have been taken
+        self._answers = engine.judge(self._messages(documents, engine.next_offset), stop_at_dead=errors == "raise")
 
-    def messages(self, documents: Iterator[Any], number: int) -> Iterator[Message]:
+    def _messages(self, documents: Iterator[Any], number: int) -> Iterator[Message]:
         """Yield the message of each document, counted from `number`."""
         while True:
             try:
@@ -31,44 +37,42 @@ class Reading:
             except StopIteration:
                 return
             except Exception as error:  # whatever it is, those before it are answered first
-                self.failure = error
+                self._failure = error
                 return
             try:
                 message = message_of(document, number)
-                self.errors.append(None)
-            except (TypeError, ValueError) as error:
+                self._wrong.append(None)
+            except Exception as error:  # whatever it is, it is this document's
+                if self._errors == "raise":
+                    self._failure = error
+                    return
                 message = None, b"null"  # the log has a place for it
-                self.errors.append(error)
+                self._wrong.append(error)
             yield message
             number += 1
 
-
-class Verdicts(Iterator[Verdict]):
-    """The verdicts of one `add_many`: an error takes the place of a verdict and ends nothing."""
-
-    def __init__(
-        self, reading: Reading, answers: Generator[Answered, None, None], remember: Callable[[Verdict], None]
-    ) -> None:
-        self._reading, self._answers, self._remember = reading, answers, remember
-
-    def __next__(self) -> Verdict:
-        answered = next(self._answers, None)
-        if answered is None:
-            self.close()
-            failure, self._reading.failure = self._reading.failure, None
-            raise failure or StopIteration
-        error = self._reading.errors.popleft()
-        if error is not None:
-            raise error
-        answer = answered.answer
-        if isinstance(answer, Verdict):
-            self._remember(answer)
-            return answer
-        raise DocumentError(answer.code, f"document {answered.message.offset}: {answer.text}")
+    def __next__(self) -> Judged:
+        for answered in self._answers:
+            judged: Any = answered.answer
+            wrong = self._wrong.popleft()
+            if isinstance(judged, Verdict):
+                self._remember(judged)
+            else:
+                judged = wrong or DocumentError(judged.code, f"document {answered.message.offset}: {judged.text}")
+                if self._errors == "raise":
+                    self._failure = judged
+                if self._errors != "return":
+                    continue
+            return cast("Judged", judged)
+        failure, self._failure = self._failure, None
+        raise failure or StopIteration
 
     def close(self) -> None:
         """Read no more documents. Those that have been judged stay judged, whether or not their verdicts were taken."""
         self._answers.close()
-        self._reading.is_over = True
 
-    __del__ = close
+    def end(self) -> None:
+        """Close it for another call: whoever takes a verdict after that is told."""
+        if getgeneratorstate(self._answers) != GEN_CLOSED:
+            self.close()
+            self._failure = RuntimeError("another call has ended this `add_many`: take all of its verdicts before")

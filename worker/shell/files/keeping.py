@@ -10,27 +10,28 @@ copied: what is none (requests, images, redirects) has no verdict.
 
 from __future__ import annotations
 
-import gzip
 import re
 import uuid
+import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from typing import Any, BinaryIO, Literal
+from urllib.parse import quote
 
 import numpy as np
 import zstandard
 
 from schemas.timestamp import format_timestamp
-from worker.core.verdict import Original, Outcome, Verdict
+from worker.core.verdict import Original, Verdict
 from worker.errors import DocumentError, StopError
 from worker.shell.files.archives import ArchiveReader, Record
 from worker.shell.files.archives.parquet import MAGIC, batches_of, parquet_module
 from worker.shell.files.crawl import CrawlFiles
-
-__all__ = ["Choice", "Output", "Prefer", "copy_documents", "revisit_of"]
+from worker.shell.files.outputs import PACK_LEVEL, check_format, packed
 
 Prefer = Literal["first", "longest", "newest"]
-_LEVEL = 6
 _FIELD = rb"(?im)^%b:[ \t]*(.*?)[ \t]*\r?$"
+_CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")  # could end the line, for some reader
 _PROFILE = "urn:neardup:revisit:near-duplicate"  # those of the standard say that payloads are equal
 
 
@@ -60,7 +61,7 @@ class Choice:
         if not isinstance(answer, Verdict):
             return
         measure = answer.features if self._prefer == "longest" else answer.fetched_at_ms or 0
-        if answer.outcome is Outcome.NEW and answer.reason is None:  # else the same document again
+        if answer.stays:
             self.kept[place] = 1
             if self._prefer != "first":
                 self._best[answer.doc_id] = place, measure
@@ -87,16 +88,28 @@ class Output:
         self._stream = stream
         self._name = name
         self._format = ""
-        self._writer: Any = None  # of compressed lines, or of Parquet; it leaves the stream open
+        self._writer: Any = None  # of lines, or of Parquet; it leaves the stream open
+        self._columns = b""  # of CSV
+        self._stack = ExitStack()
+
+    def begin(self, record: Record) -> None:
+        """Name the columns of CSV, if nothing has been written: a table without rows has them, too."""
+        if record.head and not self._format:
+            self._is("CSV")
+            self._columns = record.head
+            self._writer.write(record.head + b"\n")
 
     def write(self, record: Record) -> None:
         """Add a document as it stands in its file."""
+        self.begin(record)
         if record.raw.startswith(b"WARC/"):
             self._is("WARC")
             self._stream.write(self._member(record.raw))
         elif record.raw:
-            self._is("JSON Lines")
-            (self._writer or self._stream).write(record.raw + b"\n")
+            self._is("CSV" if record.head else "JSON Lines")
+            if record.head != self._columns:
+                raise StopError(f"{self._name}: {record.file} has other columns. Write one at a time")
+            self._writer.write(record.raw + b"\n")
         else:
             raise StopError(f"{record.file} is ARC, which is not written: make WARC of it first")
         self.documents += 1
@@ -105,7 +118,8 @@ class Output:
         """Add rows of Parquet."""
         self._is("Parquet")
         if self._writer is None:
-            self._writer = parquet_module().ParquetWriter(self._stream, rows.schema, compression="zstd")
+            made = parquet_module().ParquetWriter(self._stream, rows.schema, compression="zstd")
+            self._writer = self._stack.enter_context(closing(made))
         try:
             self._writer.write_batch(rows)
         except ValueError as error:
@@ -118,28 +132,28 @@ class Output:
         self._stream.write(self._member(record))
 
     def close(self) -> None:
-        """Write what is held back."""
-        if self._writer is not None:
-            self._writer.close()
+        """Write what is held back; what holds nothing is still compressed as its name says."""
+        if not self._format:
+            self._stack.enter_context(packed(self._stream, self._name))
+        self._stack.close()
 
     def _is(self, wanted: str) -> None:
         if self._format and self._format != wanted:
             raise StopError(f"{self._name} would be {self._format} and {wanted}: write an output for each")
-        if not self._format and wanted == "JSON Lines":
-            self._writer = self._packed()
+        if self._format:
+            return
+        check_format(self._name, wanted)
+        if wanted in ("WARC", "Parquet") and self._stream.isatty():
+            raise StopError(f"{wanted} is not for a terminal: name an --output, or send it on")
+        if wanted in ("JSON Lines", "CSV"):
+            self._writer = self._stack.enter_context(packed(self._stream, self._name))
         self._format = wanted
 
-    def _packed(self) -> Any:
-        if self._name.endswith(".gz"):
-            return gzip.GzipFile("", "wb", _LEVEL, self._stream, mtime=0)
-        if self._name.endswith(".zst"):
-            return zstandard.ZstdCompressor().stream_writer(self._stream, closefd=False)
-        return None
-
     def _member(self, record: bytes) -> bytes:
-        if self._name.endswith(".gz"):
-            return gzip.compress(record, _LEVEL, mtime=0)
-        return zstandard.ZstdCompressor().compress(record) if self._name.endswith(".zst") else record
+        name = self._name.lower()
+        if name.endswith(".gz"):
+            return zlib.compress(record, PACK_LEVEL, wbits=31)  # gzip.compress writes another header on each Python
+        return zstandard.ZstdCompressor().compress(record) if name.endswith(".zst") else record
 
 
 def copy_documents(
@@ -147,7 +161,7 @@ def copy_documents(
     choice: Choice,
     output: Output,
     others: Output | None,
-    fetched_at_default: str | None = None,
+    reading: Callable[..., CrawlFiles] = CrawlFiles,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> None:
     """
@@ -156,6 +170,7 @@ def copy_documents(
     Args:
         choice: where it has originals, a duplicate leaves a revisit record in the output.
         others: gets the documents that do not stay.
+        reading: opens files as they were opened to be judged.
         on_progress: told how many documents have been copied.
 
     Raises:
@@ -166,12 +181,14 @@ def copy_documents(
         with ArchiveReader(file).open() as stream:
             if stream.read(len(MAGIC)) == MAGIC:
                 stream.seek(0)
-                place = _copy_rows(file, stream, choice, output, others, place)
+                place = _copy_rows(stream, choice, output, others, place)
                 on_progress(place)
                 continue
-        for record in CrawlFiles([file], fetched_at_default=fetched_at_default, whole=True):
+        for record in reading([file], whole=True):
             if place == len(choice.kept):
                 raise StopError(f"{file} has grown while it was judged: run this again")
+            for target in filter(None, (output, others)):
+                target.begin(record)
             if choice.kept[place]:
                 output.write(record)
             elif others is not None:
@@ -185,13 +202,13 @@ def copy_documents(
         raise StopError(f"the files have {place:,} documents now, {len(choice.kept):,} were judged: run this again")
 
 
-def _copy_rows(file: str, stream: BinaryIO, choice: Choice, output: Output, others: Output | None, place: int) -> int:
+def _copy_rows(stream: BinaryIO, choice: Choice, output: Output, others: Output | None, place: int) -> int:
     """Copy rows of Parquet, all of their columns; return the place behind the last."""
     import pyarrow  # noqa: PLC0415
 
     if choice.originals:
         raise StopError("revisit records stand in WARC: leave `--keep revisits` out for Parquet")
-    for batch in batches_of(file, stream):
+    for batch in batches_of(stream, lambda _: None):  # it has been told
         kept = np.frombuffer(bytes(choice.kept[place : place + batch.num_rows]), np.bool_)
         output.write_rows(batch.filter(pyarrow.array(kept)))
         if others is not None:
@@ -227,5 +244,9 @@ def revisit_of(raw: bytes, original: Original) -> bytes:
         "WARC-Refers-To-Date": format_timestamp(original.fetched_at_ms),
         "Content-Length": "0",
     }
-    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    lines = "".join(f"{name}: {_CONTROL.sub(_quoted, value)}\r\n" for name, value in fields.items())
     return f"WARC/1.1\r\n{lines}\r\n\r\n\r\n".encode("utf-8", "replace")
+
+
+def _quoted(found: re.Match[str]) -> str:
+    return quote(found[0])

@@ -2,22 +2,111 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import stat
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from secrets import token_hex
 from tempfile import TemporaryDirectory
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+import zstandard
 
 from worker.errors import StopError
-from worker.shell.files.remote import is_remote, put_remote
+from worker.shell.files.remote import path_of, place_remote, put_remote
 
-__all__ = ["written"]
+_STDIO = "-"
+PACK_LEVEL = 6
+_SUFFIXES = {
+    ".jsonl": "JSON Lines", ".ndjson": "JSON Lines", ".csv": "CSV", ".parquet": "Parquet", ".warc": "WARC",
+    ".wet": "WARC", ".arc": "ARC", ".html": "HTML",
+}  # fmt: skip
+
+
+def format_of(name: str | Path) -> str | None:
+    """
+    Return the format that an output's name stands for; None: any.
+
+    >>> format_of("kept.warc.gz"), format_of("kept")
+    ('WARC', None)
+    """
+    plain = str(name).lower().removesuffix(".gz").removesuffix(".zst")
+    return next((kind for suffix, kind in _SUFFIXES.items() if plain.endswith(suffix)), None)
+
+
+def check_format(name: str | Path, wanted: str) -> None:
+    """Raise StopError for a name that stands for another format."""
+    named = format_of(name)
+    if named not in (None, wanted):
+        suffix = next(suffix for suffix, kind in _SUFFIXES.items() if kind == wanted)
+        raise StopError(f"{name} would be {wanted}, and its name says {named}: let it end in {suffix}")
 
 
 @contextmanager
-def written(path: str | Path, inputs: Iterable[str | Path] = ()) -> Iterator[BinaryIO]:
+def packed(stream: BinaryIO, name: str | Path) -> Iterator[Any]:
+    """Return what compresses into a stream, as the name says."""
+    name = str(name).lower()
+    if name.endswith(".gz"):
+        with gzip.GzipFile("", "wb", PACK_LEVEL, stream, mtime=0) as lines:
+            yield lines
+    elif name.endswith(".zst"):
+        with zstandard.ZstdCompressor().stream_writer(stream, closefd=False) as lines:
+            yield lines
+    else:
+        yield stream
+
+
+def check_places(inputs: Iterable[str | Path], outputs: Sequence[str | Path], state: Path | None = None) -> None:
+    """
+    Refuse outputs that would destroy what is read, each other, or a state: before anything is opened.
+
+    Whatever they are called: by a path, a link, a hard link, a URL, or as what stdin or stdout has been sent to.
+
+    Args:
+        state: a folder.
+
+    Raises:
+        StopError: an output is an input or another output, or lies in the folder.
+    """
+    read = {_place(name, 0) for name in inputs}
+    wrote: dict[Hashable, str | Path] = {}
+    for output in outputs:
+        place = _place(output, 1)
+        if place in read:
+            raise StopError(f"{output} is an input and the output: name another output")
+        if place in wrote:
+            raise StopError(f"{wrote[place]} and {output} are one place, and two outputs: name another for one of them")
+        wrote[place] = output
+        path = _path(output)
+        if state is not None and path is not None and Path(os.path.realpath(path)).is_relative_to(state.resolve()):
+            raise StopError(f"{output} lies in {state}, where the state is: name another output")
+
+
+def _place(name: str | Path, standard: int) -> Hashable:
+    """Return what is equal for all names of a place; a device or a socket is none that could be destroyed."""
+    path = _path(name)
+    if path is None:
+        return place_remote(str(name).rpartition("::")[2])
+    is_stream = str(path) == _STDIO
+    try:
+        status = os.fstat(standard) if is_stream else path.stat()
+    except OSError:  # there is none yet
+        return os.path.realpath(path)
+    if stat.S_ISCHR(status.st_mode) or stat.S_ISSOCK(status.st_mode):
+        return (_STDIO, standard) if is_stream else object()
+    return status.st_dev, status.st_ino
+
+
+def _path(name: str | Path) -> Path | None:
+    """Return the path of a file here, also behind others (`simplecache::file://…`)."""
+    return path_of(str(name).rpartition("::")[2])
+
+
+@contextmanager
+def written(name: str | Path, inputs: Iterable[str | Path] = ()) -> Iterator[BinaryIO]:
     """
     Write a file that takes its place when the block has ended well; until then, and otherwise, what stood there stays.
 
@@ -31,32 +120,30 @@ def written(path: str | Path, inputs: Iterable[str | Path] = ()) -> Iterator[Bin
 
     Cost: that of writing, and one wait for the disk at the end.
     """
-    if is_remote(path):
+    check_places(inputs, [name])
+    path = path_of(name)
+    if path is None:
         with TemporaryDirectory(prefix="neardup-") as folder:
             local = Path(folder) / "output"
             with local.open("wb") as stream:
                 yield stream
-            put_remote(local, str(path))
+            put_remote(local, str(name))
         return
-    path = Path(path)
-    for source in map(Path, inputs):
-        if source.exists() and path.exists() and source.samefile(path):
-            raise StopError(f"{path} is an input and the output: name another output")
-    place = path.resolve()  # a link goes on pointing to what is written
-    temporary = place.with_name(f"{place.name}.{os.getpid()}.part")
+    place = Path(os.path.realpath(path))  # a link goes on pointing to what is written
     try:
         if path.exists() and not path.is_file():
             with path.open("wb") as stream:
                 yield stream
             return
-        with temporary.open("wb") as stream:
+        temporary = place.with_name(f"{place.name}.{token_hex(8)}.part")
+        with ExitStack() as stack:
+            stream = stack.enter_context(temporary.open("xb"))  # nobody else's, whatever machine they run on
+            stack.callback(temporary.unlink, missing_ok=True)
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        if place.exists():
-            shutil.copymode(place, temporary)
-        temporary.replace(place)
+            if place.exists():
+                shutil.copymode(place, temporary)
+            temporary.replace(place)
     except OSError as error:
-        raise StopError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+        raise StopError(f"cannot write {name}: {error.strerror or error}") from error

@@ -1,23 +1,31 @@
-"""Files elsewhere: s3://, gs://, https:// and whatever else fsspec knows; paths without a scheme are files here."""
+"""Files elsewhere: s3://, gs://, https:// and whatever else fsspec knows; file:// and what has no scheme are here."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from worker.errors import StopError
 
-__all__ = ["is_remote", "open_remote", "put_remote", "size_remote"]
 
-
-def is_remote(path: str | Path) -> bool:
+def path_of(name: str | Path) -> Path | None:
     """
-    Return whether a path names a file elsewhere.
+    Return the path of a file here, None for one elsewhere.
 
-    >>> is_remote("s3://bucket/crawl.warc.gz"), is_remote("crawl.warc.gz")
-    (True, False)
+    >>> path_of("crawl.warc.gz"), path_of("file:///tmp/crawl.warc.gz"), path_of("s3://bucket/crawl.warc.gz")
+    (PosixPath('crawl.warc.gz'), PosixPath('/tmp/crawl.warc.gz'), None)
     """
-    return "://" in str(path)
+    scheme, separator, rest = str(name).partition("://")
+    if not separator:
+        return Path(name)
+    is_here = scheme.lower() in ("file", "local")
+    return Path(rest.removeprefix("localhost") if rest.startswith("localhost/") else rest) if is_here else None
+
+
+def place_remote(url: str) -> Hashable:
+    """Return what is equal for all spellings of a URL."""
+    return _file_system(url)
 
 
 def _file_system(url: str) -> tuple[Any, str]:

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import base64
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition, Uuid
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+)
 
 from worker.errors import RetryError, StopError
 from worker.shell.kafka.errors import REFUSED, is_silence, logged, note, translate, translated
 from worker.shell.kafka.retry import retry
 
-__all__ = ["Admin", "Member", "Topic"]
-
 LATE_S = 2.0
+TELL_S = 2.5  # without an answer: the first call lasts 3 s
 OFFSET_MAX = 2**63 - 1
 
 Answer = TypeVar("Answer")
+
+_log = structlog.get_logger(__name__)
 
 
 class Topic(NamedTuple):
@@ -52,6 +63,7 @@ class Admin:
     def __init__(self, config: dict[str, Any], call_timeout_s: float) -> None:
         self._refusal: KafkaError | None = None
         self._trouble = ""
+        self._has_told = False
         try:
             self._client = AdminClient(logged(config, self._on_error))
         except KafkaException as error:
@@ -72,11 +84,18 @@ class Admin:
 
     def _asked(self, ask: Callable[[float], Answer], doing: str) -> Answer:
         try:
-            return retry(ask, doing, self._timeout_s)
+            return retry(ask, doing, self._timeout_s, partial(self._on_wait, time.monotonic()))
         except RetryError as error:
             if is_silence(error.__cause__):
                 raise self._no_answer(doing) from error
             raise
+
+    def _on_wait(self, since_s: float, left_s: float) -> None:
+        """Say once whom we ask in vain: of a wrong address nothing else would be said for a minute."""
+        if not self._has_told and time.monotonic() - since_s >= TELL_S:
+            self._has_told = True
+            self._client.poll(0)  # runs `_on_error`
+            _log.warning(f"no answer from {self._bootstrap} yet{self._trouble}", asking_for_s=round(left_s))
 
     def _on_error(self, error: KafkaError) -> None:
         note(error)
@@ -204,6 +223,24 @@ class Admin:
             return True
 
         return self._asked(ask, f"creating topic {name}")
+
+    def alter(self, topic: str, config: Mapping[str, str]) -> None:
+        """Set some of a topic's settings, and leave the others; StopError: the cluster refuses one."""
+        set_ = AlterConfigOpType.SET
+        entries = [ConfigEntry(name, value, incremental_operation=set_) for name, value in config.items()]
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+        doing = f"altering topic {topic}"
+
+        def ask(timeout_s: float) -> None:
+            future = self._client.incremental_alter_configs([resource], request_timeout=timeout_s)[resource]
+            try:
+                _result(future, timeout_s)
+            except KafkaException as error:
+                if error.args[0].code() in (KafkaError.INVALID_CONFIG, KafkaError.INVALID_REQUEST):
+                    raise StopError(f"{doing}: {error.args[0].str()}") from error
+                raise
+
+        self._asked(ask, doing)
 
     def members(self, group: str) -> tuple[str, list[Member]]:
         """

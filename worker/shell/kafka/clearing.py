@@ -26,8 +26,6 @@ from worker.shell.kafka.errors import logged
 from worker.shell.kafka.retry import retry
 from worker.shell.ports import Outgoing
 
-__all__ = ["VOID", "Clearing", "Scope"]
-
 VOID = b'{"void":"no answer, written to be aborted: read with isolation.level=read_committed"}'
 
 _ANY = -1  # the partition that the key leads to

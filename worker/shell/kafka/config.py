@@ -11,18 +11,6 @@ from typing import Any
 from worker.settings import Settings
 from worker.settings.batches import MESSAGE_BYTES_MAX
 
-__all__ = [
-    "admin",
-    "appender",
-    "connection",
-    "feeder",
-    "group_consumer",
-    "group_offsets",
-    "log_consumer",
-    "publisher",
-    "reader",
-]
-
 FETCH_BYTES_MAX = 16 << 20
 CLIENT_BYTES_MAX = 1_000_000_000  # the most that the client takes
 QUEUE_KBYTES_MAX = 16 << 10
@@ -122,7 +110,7 @@ def publisher(settings: Settings) -> dict[str, Any]:
         **connection(settings),
         # A new document is published as it came, whatever its size: what may stand there `topic_new` says.
         **({} if settings.topic_new is None else {"message.max.bytes": CLIENT_BYTES_MAX}),
-        "transactional.id": f"{settings.group}.{settings.worker_id}",
+        "transactional.id": f"{settings.group}/{settings.worker_id}",  # neither name can hold a slash
         "transaction.timeout.ms": settings.transaction_timeout_ms,
         "acks": "all",
         "compression.type": "lz4",

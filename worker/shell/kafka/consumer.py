@@ -17,8 +17,6 @@ from worker.shell.kafka.errors import Ends, logged, translate, translated
 from worker.shell.kafka.headers import headers_of
 from worker.shell.ports import SourceMessage
 
-__all__ = ["GroupConsumer"]
-
 _log = structlog.get_logger(__name__)
 
 
@@ -131,9 +129,12 @@ class GroupConsumer:
             raise self._failure
         messages = [message for message in messages if self._is_message(message)]
         found = [
-            SourceMessage(message.partition() or 0, message.offset() or 0, message.key(), message.value())
+            SourceMessage(
+                message.partition() or 0, message.offset() or 0, message.key(), message.value(),
+                timestamp_ms=message.timestamp()[1],
+            )
             for message in messages
-        ]
+        ]  # fmt: skip
         if self._with_headers:
             pairs = zip(found, messages, strict=True)
             found = [one._replace(headers=headers_of(message)) for one, message in pairs]

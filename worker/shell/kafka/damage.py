@@ -19,8 +19,6 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from worker.errors import RetryError, StopError
 from worker.shell.kafka.errors import logged, note, translate
 
-__all__ = ["Damage", "ErrorEvents", "end_of_batch"]
-
 REPEATS = 3
 _DAMAGE = {KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG, KafkaError.INVALID_MSG}
 _BEHIND = {KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET}

@@ -21,19 +21,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from worker.errors import FencedError, NeardupError, RetryError, StopError
 from worker.shell.runtime import metrics
 
-__all__ = [
-    "REFUSALS",
-    "REFUSED",
-    "TIMED_OUT",
-    "Ends",
-    "is_silence",
-    "logged",
-    "note",
-    "passing",
-    "translate",
-    "translated",
-]
-
 TELL_AGAIN_S = 5.0
 
 _log = structlog.get_logger(__name__)

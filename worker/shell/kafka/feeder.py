@@ -9,8 +9,6 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from worker.shell.kafka.errors import logged
 
-__all__ = ["Feeder"]
-
 
 class Feeder:
     """

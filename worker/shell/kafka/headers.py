@@ -6,8 +6,6 @@ from confluent_kafka import Message
 
 from worker.shell.ports import Headers
 
-__all__ = ["headers_of"]
-
 
 def headers_of(message: Message) -> Headers:
     """

@@ -15,8 +15,6 @@ from worker.shell.kafka.log_time import LogTime
 from worker.shell.kafka.retry import span
 from worker.shell.ports import LogEntry
 
-__all__ = ["LogAppender", "LogConsumer"]
-
 
 class LogConsumer:
     """

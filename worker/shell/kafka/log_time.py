@@ -12,8 +12,6 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE, 
 from worker.errors import StopError
 from worker.shell.runtime import metrics
 
-__all__ = ["LogTime"]
-
 AHEAD_S_MAX = 300.0
 TELL_AGAIN_S = 60.0
 

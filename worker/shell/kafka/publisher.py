@@ -17,8 +17,6 @@ from worker.shell.kafka.errors import TIMED_OUT, logged, translate, translated
 from worker.shell.ports import Outgoing
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 
-__all__ = ["TransactionalPublisher"]
-
 LATE = 1.5  # times its own time-out: a call that has not returned by then never will
 CALLS_MAX = 10  # one after another, each just within its time-out: what is longer is no progress
 

@@ -14,8 +14,6 @@ from worker.shell.kafka.headers import headers_of
 from worker.shell.kafka.retry import retry, span
 from worker.shell.ports import Headers
 
-__all__ = ["GroupOffsets", "TopicMessage", "TopicReader"]
-
 
 class GroupOffsets:
     """

@@ -11,16 +11,19 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from worker.errors import StopError
 from worker.shell.kafka.errors import passing, translated
 
-__all__ = ["retry", "span"]
-
 CALL_S_MIN = 0.5  # less, and a call on a busy machine could not be answered at all
-CALL_S_MAX = 5.0  # more, and a broker that stands still would hold the question long after another has taken over
+CALL_S_MAX = 3.0  # more, and a broker that stands still would hold the question long after another has taken over
 PAUSE_S = 0.1
 
 Answer = TypeVar("Answer")
 
 
-def retry(ask: Callable[[float], Answer], doing: str, wait_s: float) -> Answer:
+def retry(
+    ask: Callable[[float], Answer],
+    doing: str,
+    wait_s: float,
+    on_wait: Callable[[float], None] = lambda _left_s: None,
+) -> Answer:
     """
     Ask until there is an answer.
 
@@ -32,6 +35,7 @@ def retry(ask: Callable[[float], Answer], doing: str, wait_s: float) -> Answer:
             broker holds is never the last one.
         doing: what for, the beginning of the error's text.
         wait_s: how long to ask.
+        on_wait: told after each call without an answer how long it will be asked for still, s.
 
     Raises:
         StopError: a later call would get the same answer.
@@ -47,6 +51,7 @@ def retry(ask: Callable[[float], Answer], doing: str, wait_s: float) -> Answer:
                 raise ours from error
             if time.monotonic() + PAUSE_S > deadline:
                 raise passing(error, doing, wait_s) from error
+        on_wait(deadline - time.monotonic())
         time.sleep(PAUSE_S)
 
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.settings.batches import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX
+from worker.settings.connection import TOPICS
+from worker.settings.load import flag
 from worker.shell.kafka import Admin, Topic
-
-__all__ = ["Problem", "Wanted", "check", "create", "require", "wanted"]
 
 
 class Wanted(NamedTuple):
@@ -45,7 +45,13 @@ def wanted(settings: Settings) -> list[Wanted]:
     expires = settings.definition.retention.expire_after_ms > 0
     size = {"max.message.bytes": str(MESSAGE_BYTES_MAX)}
     wants = [
-        Wanted(settings.topic_documents, settings.partitions, None, size, {}),
+        Wanted(
+            settings.topic_documents,
+            settings.partitions,
+            None,
+            {**size, "message.timestamp.type": "LogAppendTime"},
+            {"message.timestamp.type": "latency and lag are told by the crawler's clock"},
+        ),
         Wanted(
             settings.topic_fingerprints,
             1,
@@ -101,13 +107,15 @@ def create(admin: Admin, settings: Settings) -> dict[str, bool]:
 def check(admin: Admin, settings: Settings) -> list[Problem]:
     """Compare the topics with what they should be."""
     found = admin.describe([want.name for want in wanted(settings)])
-    return [problem for want in wanted(settings) for problem in _problems(want, found)]
+    own = [flag(settings, name) for name in TOPICS if getattr(settings, name) != Settings.model_fields[name].default]
+    creates = " ".join(["neardup topics create", *own])
+    return [problem for want in wanted(settings) for problem in _problems(want, found, creates)]
 
 
-def _problems(want: Wanted, found: Mapping[str, Topic]) -> list[Problem]:
+def _problems(want: Wanted, found: Mapping[str, Topic], creates: str) -> list[Problem]:
     topic = found.get(want.name)
     if topic is None:
-        return [Problem(want.name, "the topic does not exist", "Create it: neardup topics create", fatal=True)]
+        return [Problem(want.name, "the topic does not exist", f"Create it: {creates}", fatal=True)]
     problems = []
     if want.partitions_exact is not None and topic.partitions != want.partitions_exact:
         problems.append(
@@ -163,7 +171,7 @@ def _durability(topic: Topic, *, is_log: bool) -> Iterator[Problem]:
 
 
 def _alter(topic: str, name: str, value: str) -> str:
-    return f"kafka-configs.sh --alter --topic {topic} --add-config {name}={value}"
+    return f"neardup topics alter {topic} {name}={value}"
 
 
 def _is_larger(name: str, actual: str | None, value: str) -> bool:

@@ -13,10 +13,8 @@ from worker.errors import DocumentError
 from worker.log.answers import REASONS, JudgedRows, formers, matches
 from worker.log.definition import Definition
 from worker.log.original_store import OriginalStore
-from worker.log.record import RowKind
+from worker.log.rows import RowKind
 from worker.shell.messages.verdict import DUPLICATE_OF, FORMER_VERSION, REASON, SIMILARITY, Templates, inside, insides
-
-__all__ = ["VerdictBytes", "encode_answers"]
 
 _SIMILARITIES = tuple(b"%r" % (thousandths / 1_000) for thousandths in range(1_001))
 _KINDS = MatchKind.NEAR.encode(), MatchKind.EXACT.encode()

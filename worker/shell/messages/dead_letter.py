@@ -10,8 +10,6 @@ import orjson
 
 from worker.errors import DocumentError
 
-__all__ = ["DEAD_LETTER_BYTES_MAX", "DeadLetter", "Header", "decode_dead_letter", "encode_dead_letter"]
-
 DEAD_LETTER_BYTES_MAX = 900_000  # Kafka's default limit of a record is 1,048,588 bytes, headers included
 _KEY_BYTES_MAX = 8_192  # of a message that is itself not copied
 

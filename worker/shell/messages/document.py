@@ -18,14 +18,12 @@ from schemas.timestamp import TimestampError, parse_timestamp
 from worker.core.document import DOC_ID_BYTES_MAX, URL_BYTES_MAX, BodyKind, Deletion, Document, derive_doc_id
 from worker.errors import DocumentError
 
-__all__ = ["VALUE_BYTES_MAX", "decode_document"]
-
 VALUE_BYTES_MAX = 8 * 2**20
 _SHOWN_CHARACTERS_MAX = 100
 _OPTIONAL = tuple(OPTIONAL_CHARACTERS_MAX.items())
-# Every escape, so that the `\\` of an escaped backslash is not taken for the start of the next one.
-_ESCAPES = re.compile(
-    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
+# Half of a pair without the other one; each backslash must begin an escape.
+_LONE_SURROGATE = re.compile(
+    rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|[c-fC-F][0-9a-fA-F]{2}(?<!\\u[dD][89abAB].{8}))"
 )
 
 
@@ -164,7 +162,7 @@ def _loads_again(value: bytes, first: orjson.JSONDecodeError) -> Any:
     """Parse what did not parse: without a byte order mark, and with U+FFFD for lone surrogates. Else say why not."""
     mended = value.removeprefix(b"\xef\xbb\xbf")
     if b"\\u" in mended:
-        mended = _ESCAPES.sub(lambda found: b"\\ufffd" if found[1] else found[0], mended)
+        mended = _LONE_SURROGATE.sub(rb"\\ufffd", mended.replace(rb"\\", rb"\u005c"))
     if not mended:
         raise DocumentError("invalid-json", "the value is empty: a deletion has a null value, not an empty one")
     if mended == value:

@@ -13,8 +13,6 @@ from worker.core.document import derive_doc_id
 from worker.core.kernels.documents import DOC_ID, LANGUAGE, TEXTS, URL, read_documents
 from worker.core.pages.batch import joined
 
-__all__ = ["DocumentColumns", "decode_documents"]
-
 
 class DocumentColumns(NamedTuple):
     """What was read of n messages; of one that was not, the texts are empty and the time means nothing."""

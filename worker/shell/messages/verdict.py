@@ -18,18 +18,6 @@ from schemas.verdict import VerdictMessage
 from worker.core.verdict import Changed, DuplicateOf, FormerVersion, FoundBy, MatchKind, Original, Outcome, Verdict
 from worker.errors import DocumentError
 
-__all__ = [
-    "DUPLICATE_OF",
-    "FORMER_VERSION",
-    "REASON",
-    "SIMILARITY",
-    "Templates",
-    "decode_verdict",
-    "encode_verdict",
-    "inside",
-    "insides",
-]
-
 
 class Templates:
     """

@@ -18,12 +18,10 @@ from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.kafka import Admin, GroupOffsets, LogConsumer
 from worker.shell.kafka import config as kafka_config
-from worker.shell.kafka.commit_metadata import CommitMetadata, digest
-from worker.shell.kafka.commit_metadata import check as check_log
+from worker.shell.pipeline.commit_metadata import CommitMetadata, digest
+from worker.shell.pipeline.commit_metadata import check as check_log
 from worker.shell.pipeline.replicated_log import ReplicatedLog
 from worker.shell.ports import LogEntry
-
-__all__ = ["Committed", "author_name", "check", "committed", "offsets"]
 
 Committed = Mapping[int, tuple[int | None, str]]  # by partition: offset, if there is one, and metadata
 

@@ -19,12 +19,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from worker.errors import DocumentError, RetryError
-from worker.log.record import Rows
+from worker.log.rows import Rows
 from worker.shell.messages import VerdictBytes
 from worker.shell.pipeline.partitions import Claim
 from worker.shell.ports import Outgoing, SourceMessage
-
-__all__ = ["Batch", "Share", "cut"]
 
 _NO_ROWS = Rows.of([])
 

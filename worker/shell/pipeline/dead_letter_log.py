@@ -10,8 +10,6 @@ import structlog
 
 from worker.shell.runtime import metrics
 
-__all__ = ["INTERVAL_S", "DeadLetterLog"]
-
 INTERVAL_S = 60.0
 
 _log = structlog.get_logger(__name__)

@@ -11,8 +11,6 @@ from worker.errors import NeardupError, StopError
 from worker.shell.kafka import Admin
 from worker.shell.pipeline.periodic import Periodic
 
-__all__ = ["Incarnation"]
-
 EVERY_S = 5.0
 
 

@@ -28,8 +28,6 @@ from worker.shell.ports import GroupSource, SourceMessage
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 from worker.shell.runtime.watchdog import Watchdog
 
-__all__ = ["Intake"]
-
 GATHER_S = 0.005  # how long one poll waits while a batch is gathered
 
 _by_partition, _by_offset = attrgetter("partition"), attrgetter("offset")
@@ -196,21 +194,31 @@ class Intake:
                     self._read(1, 0.0)
 
     def _batches(self) -> Iterator[Batch]:
-        """Yield what has been gathered under claims that hold, each batch at most `batch_bytes_max` or one message."""
+        """
+        Yield what has been gathered under claims that hold, each batch at most `batch_bytes_max` or one message.
+
+        What is beyond that would be a batch of little: it waits, and is the first of the next one.
+        """
         gathered, since_s = self._gathered, self._gathered_since_s
         self._gathered, self._gathered_documents, self._gathered_bytes = {}, 0, 0
-        claims = {claim.partition: claim for claim in sorted(gathered) if self._partitions.holds(claim)}
+        claims = {claim.partition: claim for claim in gathered if self._partitions.holds(claim)}
         known = self._partitions.known()
         messages = [
             message for number, claim in claims.items() for message in _unread(known[number].position, gathered[claim])
         ]
-        for piece in cut(messages, len(messages), self._settings.batch_bytes_max):
+        pieces = list(cut(messages, len(messages), self._settings.batch_bytes_max))
+        if len(pieces) > 1:
+            rest = pieces.pop()
+            self._gathered = {claims[number]: list(run) for number, run in groupby(rest, _by_partition)}
+            self._gathered_documents, self._gathered_bytes = len(rest), _bytes(rest)
+            self._gathered_since_s = time.monotonic()
+        for piece in pieces:
             shares: list[Share] = []
             kept: list[SourceMessage] = []
             for partition, run in groupby(piece, _by_partition):
                 mine = list(run)
                 stop = mine[-1].offset + 1
-                first = self._partitions.read(claims[partition], mine[0].offset, stop)
+                first = self._partitions.read(claims[partition], mine[0].offset, stop, mine[0].timestamp_ms)
                 if first is not None:
                     shares.append(Share(claims[partition], first, stop, len(kept), len(kept) + len(mine)))
                     kept += mine

@@ -22,14 +22,13 @@ from worker.core.document import Deletion, Document
 from worker.core.extract import Skipped, content_of
 from worker.core.fingerprint import FingerprintBatch, Fingerprinter
 from worker.core.pages import extract_packed, pack_bodies
+from worker.core.sketch import WORDS
 from worker.errors import DocumentError
-from worker.log.record import RowKind, Rows
+from worker.log.rows import RowKind, Rows
 from worker.log.texts import Texts
 from worker.settings import Settings
 from worker.shell.messages import decode_document, decode_documents
 from worker.shell.ports import SourceMessage
-
-__all__ = ["JOB_BYTES_MAX", "JobReader"]
 
 _log = structlog.get_logger(__name__)
 
@@ -60,6 +59,7 @@ class _Draft:
         self.times_ms = np.zeros(count, np.int64)
         self.fingerprints, self.digests, self.doubts = (np.zeros(count, np.uint64) for _ in range(3))
         self.features = np.zeros(count, np.uint32)
+        self.sketches = np.zeros((count, WORDS), np.uint64)
 
     def take(self, place: int, kind: RowKind, document: Document | Deletion, note: str = "") -> None:
         """Enter one document that has no fingerprint, or none yet."""
@@ -82,7 +82,7 @@ class _Draft:
         """Return the rows."""
         return Rows(
             self.offsets, self.kinds, Texts.of(self.doc_ids), Texts.of(self.urls), self.times_ms, self.fingerprints,
-            self.digests, self.features, Texts.of(self.notes), self.doubts,
+            self.digests, self.features, Texts.of(self.notes), self.doubts, self.sketches,
         )  # fmt: skip
 
 
@@ -166,6 +166,7 @@ class JobReader:
             draft.kinds[places] = batch.kinds
             draft.fingerprints[places], draft.digests[places] = batch.fingerprints, batch.digests
             draft.features[places], draft.doubts[places] = batch.features, batch.doubts
+            draft.sketches[places] = batch.sketches
             for place in places[batch.kinds == RowKind.SKIPPED].tolist():
                 draft.notes[place] = _NOTHING_TO_COMPARE
 

@@ -25,8 +25,6 @@ from typing import Any, NamedTuple
 
 import structlog
 
-__all__ = ["TRANSITIONS", "Claim", "Event", "Partition", "Partitions", "State"]
-
 _log = structlog.get_logger(__name__)
 
 
@@ -82,12 +80,13 @@ class Partition(NamedTuple):
     state: State = State.AWAY
     position: int | None = None  # the next offset to read; None: the beginning
     published: int = -1  # the committed offset as far as it is known; -1: it is not
+    waits_since_ms: int = 0  # time stamp of what was read and is not published, a little earlier at most; 0: nothing
 
     def after(self, event: Event) -> Partition:
         return self._replace(state=TRANSITIONS[self.state][event])
 
     def at(self, start: int | None) -> Partition:
-        return self._replace(position=start, published=-1 if start is None else start)
+        return self._replace(position=start, published=-1 if start is None else start, waits_since_ms=0)
 
 
 class Partitions:
@@ -158,12 +157,13 @@ class Partitions:
             }
             self._known = {number: ours for number, ours in after.items() if ours.state is not State.AWAY}
 
-    def read(self, claim: Claim, first: int, stop: int) -> int | None:
+    def read(self, claim: Claim, first: int, stop: int, timestamp_ms: int = 0) -> int | None:
         """
         Take what was read up to `stop` into a batch.
 
         Args:
             first: offset of the first message, which counts where the position is not known yet.
+            timestamp_ms: of that message.
         Returns:
             where the range begins: at the position, whatever gap the topic has there. None: the claim is void.
         """
@@ -171,7 +171,8 @@ class Partitions:
             if not self.holds(claim):
                 return None
             ours = self._known[claim.partition]
-            after = ours.after(Event.READ)._replace(position=stop)
+            since_ms = ours.waits_since_ms or timestamp_ms
+            after = ours.after(Event.READ)._replace(position=stop, waits_since_ms=since_ms)
             self._known = {**self._known, claim.partition: after}
             return first if ours.position is None else ours.position
 
@@ -207,15 +208,21 @@ class Partitions:
         with self._transaction:
             yield
 
-    def publish(self, stops: Mapping[Claim, int]) -> None:
-        """Remember what has been committed; of a claim that is void by now another one knows the offset."""
+    def publish(self, stops: Mapping[Claim, int], timestamps_ms: Mapping[Claim, int] = {}) -> None:
+        """
+        Remember what has been committed; of a claim that is void by now another one knows the offset.
+
+        Args:
+            timestamps_ms: of the last messages: what was read behind one came no earlier.
+        """
         with self._lock:
             known = dict(self._known)
             for claim, stop in stops.items():
                 if self.holds(claim):
                     ours = known[claim.partition]
                     event = Event.FINISH if stop == ours.position else Event.PUBLISH
-                    known[claim.partition] = ours.after(event)._replace(published=stop)
+                    since_ms = 0 if event is Event.FINISH else timestamps_ms.get(claim, 0)
+                    known[claim.partition] = ours.after(event)._replace(published=stop, waits_since_ms=since_ms)
             self._known = known
 
     def set_membership(self, membership: Any) -> None:

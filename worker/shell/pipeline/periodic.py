@@ -10,8 +10,6 @@ import structlog
 
 from worker.errors import NeardupError
 
-__all__ = ["Periodic"]
-
 Answer = TypeVar("Answer")
 
 _log = structlog.get_logger(__name__)

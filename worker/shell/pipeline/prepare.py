@@ -11,15 +11,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 
 from worker.core.fingerprint import Fingerprinter
-from worker.log.record import Rows
+from worker.log.rows import Rows
 from worker.settings import Settings
 from worker.shell.pipeline.batch import Batch, cut
 from worker.shell.pipeline.job import JOB_BYTES_MAX, JobReader
 from worker.shell.pipeline.stage import Stage
 from worker.shell.ports import SourceMessage
 from worker.shell.runtime import metrics
-
-__all__ = ["JOB_BYTES_MAX", "Preparer"]
 
 JOB_DOCUMENTS_MAX = 1_000
 

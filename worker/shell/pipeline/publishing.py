@@ -19,7 +19,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from itertools import chain
+from typing import Any
 
+import numpy as np
 import structlog
 
 from worker.core.verdict import FORWARDED
@@ -34,8 +36,6 @@ from worker.shell.ports import Outgoing, Publisher, SourceMessage
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 from worker.shell.runtime.tracing import untraced
-
-__all__ = ["Publishing"]
 
 _IDLE_S = 1.0
 
@@ -114,7 +114,6 @@ class Publishing(Stage):
             return
         if batch.shares:  # a batch of which nothing is ours any more says nothing of the cluster
             self._rewinds_in_a_row = 0
-            metrics.LATENCY_S.observe(time.monotonic() - batch.read_at_s)
             self._committed.append(batch)
 
     def _drop_void(self, batch: Batch) -> None:
@@ -146,11 +145,13 @@ class Publishing(Stage):
         """
         for attempt in range(1, self._settings.retries_max + 2):
             with self._partitions.transaction():
+                # First: read after the claims it may be that of a later membership, which has them elsewhere.
+                membership = self._partitions.membership()
                 self._drop_void(batch)
                 if not batch.shares:
                     return
                 try:
-                    self._commit(batch)
+                    self._commit(batch, membership)
                 except RetryError as error:
                     metrics.RETRIES.inc()
                     if not error.settled or attempt > self._settings.retries_max:
@@ -158,20 +159,22 @@ class Publishing(Stage):
                     _log.warning("transaction aborted, trying again", cause=str(error), attempt=attempt)
                 else:
                     self._reach(Point.AFTER_COMMIT)
-                    self._partitions.publish({share.claim: share.stop for share in batch.shares})
+                    ours, messages = batch.shares, batch.messages
+                    last_ms = {one.claim: messages[one.end - 1].timestamp_ms for one in ours if one.end > one.begin}
+                    self._partitions.publish({share.claim: share.stop for share in ours}, last_ms)
                     self._count(batch)
                     return
             self._sleep(min(0.05 * attempt, 0.5))
         raise AssertionError("the last attempt returns or raises")
 
-    def _commit(self, batch: Batch) -> None:
+    def _commit(self, batch: Batch, membership: Any) -> None:
         started_s = time.monotonic()
         ours = chain.from_iterable(batch.outgoing[share.begin : share.end] for share in batch.shares)
         offsets = {share.claim.partition: share.stop for share in batch.shares}
         messages = [message for message in ours if message]
         if self._settings.topic_new is not None:
             messages += self._forwarded(batch, self._settings.topic_new)
-        self._publisher.publish(messages, offsets, self._partitions.membership(), batch.commit_metadata)
+        self._publisher.publish(messages, offsets, membership, batch.commit_metadata)
         metrics.TRANSACTION_S.observe(time.monotonic() - started_s)
 
     def _forwarded(self, batch: Batch, topic: str) -> Iterator[Outgoing]:
@@ -195,6 +198,9 @@ class Publishing(Stage):
         for outcome, count in outcomes.items():
             metrics.ANSWERS.labels(outcome).inc(count)
         metrics.BATCH_DOCUMENTS.observe(outcomes.total())
+        ours = chain.from_iterable(batch.messages[share.begin : share.end] for share in batch.shares)
+        came_ms = np.array([message.timestamp_ms for message in ours], np.int64)
+        metrics.LATENCY_S.observe(time.time() - came_ms[came_ms > 0] / 1_000)
 
     def _read_again(self, error: RetryError) -> None:
         """Let everything be read again from the committed offsets, but not for ever."""

@@ -9,21 +9,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import structlog
 
-from worker.core.chance import CHANCE_MAX, chance, documents_supported
 from worker.errors import StopError
 from worker.log.acceptance import Ignored
-from worker.log.record import FORMAT_VERSION, Author, Rows, Section, encode
+from worker.log.record import FORMAT_VERSION, encode
 from worker.log.replica import Replica
-from worker.shell.kafka.commit_metadata import CommitMetadata, digest
+from worker.log.rows import Author, Rows, Section
+from worker.shell.pipeline.commit_metadata import CommitMetadata, digest
 from worker.shell.ports import LogEntry, LogReader, LogWriter
 from worker.shell.runtime import metrics
 
 _log = structlog.get_logger(__name__)
 
-__all__ = ["PATIENCE_S", "ReplicatedLog"]
-
 PATIENCE_S = 120.0  # longer than a new leader takes
-CHANCE_FROM = 100_000  # originals from which on chance is worked out: it takes half a second, once
 
 
 class ReplicatedLog:
@@ -48,7 +45,7 @@ class ReplicatedLog:
         self._last: LogEntry | None = None
         self._record_format = record_format
         self._told: set[Ignored] = set()
-        self._has_warned = False
+        self._live_from = 0
 
     def restore(self, on_idle: Callable[[], None] = lambda: None, stop: threading.Event | None = None) -> int:
         """
@@ -72,6 +69,7 @@ class ReplicatedLog:
             )
         if high < at:
             raise StopError(f"the replica stands at offset {at}, past the log's end ({high}): the topic was recreated")
+        self._live_from = high
         records = 0
         progress_s = time.monotonic()
         while (position := max(self.replica.next_offset, self._reader.position())) < high and not (
@@ -101,25 +99,7 @@ class ReplicatedLog:
             self._last = entries[-1]
             metrics.LOG_OFFSET.set(self.replica.next_offset)
             metrics.DOCUMENTS_INDEXED.set(self.replica.documents)
-            self._watch_chance()
         return len(entries)
-
-    def _watch_chance(self) -> None:
-        """Say how many false matches chance gives a query; warn once when that is too many."""
-        if self.replica.documents < CHANCE_FROM:
-            return
-        rules = self.replica.definition.search
-        expected = self.replica.documents * chance(rules)
-        metrics.FALSE_MATCHES.set(expected)
-        if expected > CHANCE_MAX and not self._has_warned:
-            self._has_warned = True
-            _log.warning(
-                "index.chance",
-                documents=self.replica.documents,
-                documents_supported=documents_supported(rules),
-                false_matches_a_query=expected,
-                remedy="`neardup plan --documents N` says which rules serve more; `neardup rebuild` changes them",
-            )
 
     def missing(self, section: Section) -> list[Section]:
         """Return what of a section the log does not hold yet."""
@@ -157,8 +137,9 @@ class ReplicatedLog:
             self.follow(1.0)
 
     def _tell(self, reason: Ignored, offset: int, value: bytes) -> None:
-        """Count a record that is ignored; the first of each reason is told."""
-        metrics.LOG_RECORDS_IGNORED.labels(reason).inc()
+        """Count a record that is ignored, if it came after the start; the first of each reason is told."""
+        if offset >= self._live_from:
+            metrics.LOG_RECORDS_IGNORED.labels(reason).inc()
         if reason not in self._told:
             self._told.add(reason)
             _log.warning("a record of the log is ignored", reason=reason, offset=offset, start=repr(value[:40]))

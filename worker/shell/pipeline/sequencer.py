@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 import structlog
 
 from worker.errors import DocumentError, RetryError
-from worker.log.record import Section, Source
+from worker.log.rows import Section, Source
 from worker.settings import Settings
 from worker.shell.messages import VerdictBytes, encode_answers
 from worker.shell.pipeline.batch import Batch
@@ -25,8 +25,6 @@ from worker.shell.pipeline.stage import SLICE_S, Stage
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 from worker.shell.runtime.watchdog import Watchdog
-
-__all__ = ["STOP_GRACE_S", "Sequencer"]
 
 IDLE_S = 0.01  # how long one wait for a batch takes
 STOP_GRACE_S = 10.0  # supervisors kill after 30 s

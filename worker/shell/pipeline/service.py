@@ -61,8 +61,6 @@ from worker.shell.runtime.tracing import Tracing, untraced
 from worker.shell.runtime.watchdog import Watchdog
 from worker.shell.storage.checkpoint import Checkpoint
 
-__all__ = ["run"]
-
 _log = structlog.get_logger(__name__)
 
 
@@ -87,7 +85,10 @@ def run(settings: Settings, stop: threading.Event, on_serving: Callable[[], None
     with ExitStack() as stack:
         stack.enter_context(_of_one_definition(settings))
         status = stack.enter_context(Status())
-        stack.enter_context(HealthServer(settings.metrics_host, settings.metrics_port, readiness, status.to_dict))
+        _say_what_runs(settings)
+        registry = metrics.of_group(settings.group)
+        server = HealthServer(settings.metrics_host, settings.metrics_port, readiness, status.to_dict, registry)
+        stack.enter_context(server)
         fingerprinter = Fingerprinter(settings.parameters)
         kernels.ready(settings)
         checkpoint = _checkpoint(settings, admin, found)
@@ -135,7 +136,8 @@ def _of_one_definition(settings: Settings) -> Iterator[None]:
     try:
         yield
     except DefinitionError as error:
-        flags = [flag(settings, name) for name in error.differences if name in DECIDING]
+        own = [name for name in error.differences if name in DECIDING]
+        flags = [flag(settings, name) for name in own if getattr(settings, name) != Settings.model_fields[name].default]
         command = " ".join(["neardup rebuild", *flags])
         raise error.with_remedy(
             f"Start it with the log's settings, or judge the documents anew, beside the old log: {command}"
@@ -153,7 +155,6 @@ def _checkpoint(settings: Settings, admin: Admin, found: Mapping[str, Topic]) ->
         log,
         settings.worker_id,
         settings.snapshot_interval_s,
-        on_disk_from=settings.originals_on_disk_from,
         reach=from_setting(settings.fault),
     )
 
@@ -236,7 +237,8 @@ def _serve(
 
         readiness.needs("member of the group", lambda: False)
         readiness.needs("not stopping", lambda: not stop.is_set())
-        _observe(settings, log, preparer)
+        metrics.QUEUED_BATCHES.set_function(preparer.__len__)
+        metrics.LOG_LAG.set_function(log.behind)
         on_serving()
         intake.start()
         publishing.start()
@@ -256,8 +258,8 @@ def _serve(
     _log.info("worker has left the group")
 
 
-def _observe(settings: Settings, log: ReplicatedLog, preparer: Preparer) -> None:
-    """Say what runs here, and connect the gauges that are asked at each scrape."""
+def _say_what_runs(settings: Settings) -> None:
+    """Have the metrics say it from the start: whoever is refused is seen, too."""
     definition = settings.definition
     metrics.BUILD.info(
         {
@@ -269,11 +271,16 @@ def _observe(settings: Settings, log: ReplicatedLog, preparer: Preparer) -> None
             "group": settings.group,
         }
     )
-    metrics.QUEUED_BATCHES.set_function(preparer.__len__)
-    metrics.LOG_LAG.set_function(log.behind)
 
 
-def _lags(partitions: Partitions, source: GroupConsumer) -> dict[int, int]:
-    known = partitions.known()
+def _lags(partitions: Partitions, source: GroupConsumer) -> dict[int, metrics.Lag]:
+    known, now_s = partitions.known(), time.time()
     ends = source.ends(list(known))
-    return {number: max(end - max(known[number].published, 0), 0) for number, end in ends.items()}
+    since_s = {number: ours.waits_since_ms / 1_000 for number, ours in known.items()}
+    return {
+        number: metrics.Lag(
+            max(end - max(known[number].published, 0), 0),
+            max(now_s - since_s[number], 0.0) if since_s[number] else 0.0,
+        )
+        for number, end in ends.items()
+    }

@@ -11,8 +11,6 @@ import structlog
 from worker.errors import NeardupError, StopError
 from worker.shell.pipeline.batch import Batch
 
-__all__ = ["SLICE_S", "Stage", "StageThread"]
-
 SLICE_S = 0.05  # how long one wait takes of whoever has something else to look after
 
 _log = structlog.get_logger(__name__)

@@ -16,8 +16,6 @@ import time
 from collections.abc import Callable
 from enum import StrEnum
 
-__all__ = ["FaultHook", "Point", "from_setting", "never"]
-
 
 class Point(StrEnum):
     """Where a batch stands, or a snapshot."""

@@ -19,14 +19,12 @@ from typing import TYPE_CHECKING, Any, Self
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import orjson
-from prometheus_client import make_wsgi_app
+from prometheus_client import REGISTRY, CollectorRegistry, make_wsgi_app
 
 from worker.errors import StopError
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
-
-__all__ = ["HealthServer", "Readiness"]
 
 _POLL_S = 0.1
 REQUEST_S_MAX = 10.0  # from connecting to the end of the answer
@@ -63,17 +61,23 @@ class HealthServer:
         host: "0.0.0.0" for every interface.
         readiness: what /readyz asks.
         status: what /status shows.
+        registry: what /metrics serves.
 
     Raises:
         StopError: the address cannot be had.
     """
 
     def __init__(
-        self, host: str, port: int, readiness: Readiness, status: Callable[[], Mapping[str, Any]] = dict
+        self,
+        host: str,
+        port: int,
+        readiness: Readiness,
+        status: Callable[[], Mapping[str, Any]] = dict,
+        registry: CollectorRegistry = REGISTRY,
     ) -> None:
         self._readiness = readiness
         self._status = status
-        self._metrics = make_wsgi_app()
+        self._metrics = make_wsgi_app(registry)
         self._server: WSGIServer | None = None
         if not port:
             return

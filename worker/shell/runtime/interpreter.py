@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import sys
 
-__all__ = ["tune"]
-
 _SWITCH_INTERVAL_S = 0.000_5
 _ALLOCATIONS = 200_000  # containers made and not freed before the youngest generation is looked through
 

@@ -13,16 +13,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 
-import structlog
-
 from worker.core import warm
 from worker.core.fingerprint import Fingerprinter
 from worker.log.replica import Replica
 from worker.settings import Settings
-
-__all__ = ["compile_first", "ready"]
-
-_log = structlog.get_logger(__name__)
 
 
 def ready(settings: Settings, *more: Callable[[], None]) -> None:
@@ -35,10 +29,7 @@ def ready(settings: Settings, *more: Callable[[], None]) -> None:
     Cost: 0.5 s when the cache has it, else some seconds.
     """
     steps = (warm.pages, warm.messages, warm.fingerprints, *more)
-    is_first = not warm.are_pages_kept()
-    if is_first:
-        _log.info("a first start compiles, for half a minute; `neardup warm-up` does it beforehand")
-    with _beside(steps) if is_first else nullcontext():
+    with nullcontext() if warm.are_pages_kept() else _beside(steps):
         Fingerprinter(settings.parameters).batch(["warm"])
         Replica(settings.definition).warm_up()
     for step in steps:

@@ -10,12 +10,11 @@ from typing import Any
 import structlog
 from structlog.tracebacks import ExceptionDictTransformer
 
-__all__ = ["configure", "last_problem"]
-
 _problem: dict[str, Any] | None = None
+_ends_as_json = False
 
 
-def configure(level: str = "info", log_format: str = "auto") -> None:
+def configure(level: str = "info", log_format: str = "auto", *, is_worker: bool = False) -> None:
     """
     Write log lines to stderr, as it is at each line; stdout is for what a command answers.
 
@@ -24,8 +23,11 @@ def configure(level: str = "info", log_format: str = "auto") -> None:
     Args:
         level: debug, info, warning or error.
         log_format: json, console, or auto (console on a terminal).
+        is_worker: what ends the process is a line of the log, too, with auto; else it is for whoever typed a command.
     """
+    global _ends_as_json  # noqa: PLW0603  # logging is one for a process
     console = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
+    _ends_as_json = not console and (is_worker or log_format == "json")
     rendering: list[Any] = (
         [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)]
         if console
@@ -47,6 +49,21 @@ def configure(level: str = "info", log_format: str = "auto") -> None:
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
         cache_logger_on_first_use=False,  # tests and progress bars put another stream in stderr's place
     )
+    ours, handler = logging.getLogger("neardup"), logging.Handler()  # what the core says, which knows no structlog
+    handler.emit = lambda record: structlog.get_logger("neardup").info(record.getMessage())  # type: ignore[method-assign]
+    ours.handlers, ours.propagate = [handler], False
+
+
+def end(text: str, error: Exception | None = None) -> bool:
+    """Say why the process ends, in the form of its other lines; False: not said, and there is a traceback to show."""
+    if _ends_as_json:
+        structlog.get_logger(__name__).critical(text, exc_info=error)
+    elif error is None:
+        shown = "".join(
+            char if char.isprintable() or char == "\n" else "\ufffd" for char in text
+        )  # names of files in it
+        sys.stderr.write(f"neardup: {shown}\n")
+    return _ends_as_json or error is None
 
 
 def last_problem() -> dict[str, Any] | None:

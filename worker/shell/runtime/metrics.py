@@ -3,47 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
-from prometheus_client import REGISTRY, Counter, Gauge, Histogram, Info, disable_created_metrics
-from prometheus_client.core import GaugeMetricFamily
+import numpy as np
+from numpy.typing import NDArray
+from prometheus_client import (
+    REGISTRY,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    Metric,
+    disable_created_metrics,
+)
+from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from worker.log.acceptance import Ignored
 
-__all__ = [
-    "ANSWERS",
-    "BATCH_DOCUMENTS",
-    "BUILD",
-    "DEAD_LETTERS",
-    "DEAD_LETTER_CODES",
-    "DOCUMENTS_INDEXED",
-    "FALSE_MATCHES",
-    "KAFKA_ERRORS",
-    "LATENCY_S",
-    "LOG_AHEAD_S",
-    "LOG_LAG",
-    "LOG_OFFSET",
-    "LOG_RECORDS_IGNORED",
-    "OUTCOMES",
-    "PENDING_BATCHES",
-    "QUEUED_BATCHES",
-    "REPEATED_ROWS",
-    "RETRIES",
-    "REWINDS",
-    "SNAPSHOTS_REFUSED",
-    "SNAPSHOT_BYTES",
-    "SNAPSHOT_FAILURES",
-    "SNAPSHOT_S",
-    "SNAPSHOT_TIME",
-    "SOURCE_LAG",
-    "STAGES",
-    "STAGE_S",
-    "TRANSACTION_S",
-    "source_lags",
-    "watch_source",
-]
-
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.06, 0.1, 0.15, 0.25, 0.5, 1, 2, 5, 15, 60)
+_WAITS_S = (*_SECONDS, 300, 900, 3_600, 14_400, 86_400)
 STAGES = ("prepare", "append", "answer", "publish")  # of a batch, in their order
 
 OUTCOMES = ("new", "duplicate", "skipped", "deleted", "dead-letter")
@@ -68,7 +49,30 @@ DEAD_LETTERS = Counter(
 BATCH_DOCUMENTS = Histogram(
     "neardup_batch_documents", "Documents in a published batch", buckets=(1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000)
 )
-LATENCY_S = Histogram("neardup_latency_seconds", "From the read of a batch to its commit", buckets=_SECONDS)
+
+
+class _Latency(Collector):
+    """A histogram that takes the documents of a batch at once."""
+
+    _seen: tuple[NDArray[np.int64], float] = np.zeros(len(_WAITS_S) + 1, np.int64), 0.0  # one: a scrape sees both
+
+    def observe(self, seconds: NDArray[np.float64]) -> None:
+        """Count each; a clock behind the broker's makes it 0."""
+        counts, total = self._seen
+        seconds = np.maximum(seconds, 0)
+        found = np.bincount(np.searchsorted(_WAITS_S, seconds), minlength=len(counts))
+        self._seen = counts + found, total + float(seconds.sum())
+
+    def collect(self) -> Iterator[HistogramMetricFamily]:
+        counts, total = self._seen
+        bounds = [*map(floatToGoString, _WAITS_S), "+Inf"]
+        text = "From a document's time stamp in its topic to the commit of its answer"
+        buckets = list(zip(bounds, np.cumsum(counts).tolist(), strict=True))
+        yield HistogramMetricFamily("neardup_latency_seconds", text, buckets, total)
+
+
+LATENCY_S = _Latency()
+REGISTRY.register(LATENCY_S)
 STAGE_S = Histogram(
     "neardup_stage_seconds",
     "Time that the sequencer spends on a batch, by stage: prepare (waiting for fingerprints), append (to the "
@@ -79,7 +83,6 @@ STAGE_S = Histogram(
 TRANSACTION_S = Histogram("neardup_transaction_seconds", "Transactions that were committed", buckets=_SECONDS)
 
 # How far behind
-SOURCE_LAG = "neardup_source_lag"  # documents of an owned partition that have no committed answer yet, by partition
 LOG_LAG = Gauge("neardup_log_lag", "Records of the fingerprint log known to be there and not applied yet")
 LOG_AHEAD_S = Gauge(
     "neardup_log_ahead_seconds", "How far the log's last record is ahead of this machine's clock; 0: not at all"
@@ -90,14 +93,13 @@ PENDING_BATCHES = Gauge("neardup_pending_batches", "Batches of verdicts not know
 # The replica
 LOG_OFFSET = Gauge("neardup_log_offset", "Next offset of the fingerprint log to apply")
 DOCUMENTS_INDEXED = Gauge("neardup_documents_indexed", "Originals in the index")
-FALSE_MATCHES = Gauge(
-    "neardup_false_matches_expected", "Unrelated originals that a document matches by chance, on average; bar 0.00001"
-)
 REPEATED_ROWS = Counter(
     "neardup_repeated_rows_total", "Rows of the log ignored, because the log already had their offset"
 )
 LOG_RECORDS_IGNORED = Counter(
-    "neardup_log_records_ignored_total", "Records of the log that no replica takes: not of its definition", ["reason"]
+    "neardup_log_records_ignored_total",
+    "Records of the log, since this start, that no replica takes: not of its definition",
+    ["reason"],
 )
 
 # Faults
@@ -106,7 +108,10 @@ RETRIES = Counter("neardup_retries_total", "Transactions aborted and tried again
 REWINDS = Counter("neardup_rewinds_total", "Times that the source was read again from the committed offsets")
 
 # Snapshots
-SNAPSHOT_TIME = Gauge("neardup_snapshot_timestamp_seconds", "Unix time of the last snapshot written; 0: none yet")
+SNAPSHOT_TIME = Gauge(
+    "neardup_snapshot_timestamp_seconds", "Unix time of the last snapshot, written or restored; 0: none yet"
+)
+SNAPSHOT_OFFSET = Gauge("neardup_snapshot_offset", "Offset of the fingerprint log where that snapshot stands")
 SNAPSHOT_BYTES = Gauge("neardup_snapshot_bytes", "Size of the last snapshot written")
 SNAPSHOT_S = Histogram("neardup_snapshot_seconds", "Time to write a snapshot", buckets=_SECONDS)
 SNAPSHOT_FAILURES = Counter("neardup_snapshot_failures_total", "Snapshots that could not be written; work went on")
@@ -123,31 +128,59 @@ for _code in DEAD_LETTER_CODES:
     DEAD_LETTERS.labels(_code)
 
 
+class Lag(NamedTuple):
+    """What of an owned partition has no committed answer."""
+
+    documents: int
+    seconds: float = 0.0  # age, by its time stamp, of the oldest document that was read
+
+
 class _SourceLag(Collector):
     """Asks when it is scraped: nothing to keep up to date between two scrapes."""
 
-    def __init__(self) -> None:
-        self.lags: Callable[[], Mapping[int, int]] = dict
+    lags: Callable[[], Mapping[int, Lag]] = dict
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Return the lag of each owned partition."""
-        family = GaugeMetricFamily(
-            SOURCE_LAG, "Documents of an owned partition without a committed answer", labels=["partition"]
-        )
-        for partition, lag in sorted(self.lags().items()):
-            family.add_metric([str(partition)], lag)
-        yield family
+        lags = sorted(self.lags().items())
+        for name, text, at in (
+            ("neardup_source_lag", "Documents of an owned partition without a committed answer", 0),
+            ("neardup_source_lag_seconds", "Age of the oldest document that was read and has no committed answer", 1),
+        ):
+            family = GaugeMetricFamily(name, text, labels=["partition"])
+            for partition, lag in lags:
+                family.add_metric([str(partition)], lag[at])
+            yield family
 
 
 _source_lag = _SourceLag()
 REGISTRY.register(_source_lag)
 
 
-def watch_source(lags: Callable[[], Mapping[int, int]]) -> None:
+def watch_source(lags: Callable[[], Mapping[int, Lag]]) -> None:
     """Have the lag of each owned partition asked for by `lags` at every scrape; it may come from any thread."""
     _source_lag.lags = lags
 
 
-def source_lags() -> Mapping[int, int]:
+def source_lags() -> Mapping[int, Lag]:
     """Return the lag of each owned partition, asked for now."""
     return _source_lag.lags()
+
+
+class _OfGroup(Collector):
+    """Every metric, labelled with the group: one sum of two groups says nothing of either."""
+
+    def __init__(self, group: str) -> None:
+        self._label = {"group": group}
+
+    def collect(self) -> Iterator[Metric]:
+        for family in REGISTRY.collect():
+            family.samples = [sample._replace(labels=self._label | sample.labels) for sample in family.samples]
+            yield family
+
+
+def of_group(group: str) -> CollectorRegistry:
+    """Return all metrics of this process as a worker of this group serves them."""
+    registry = CollectorRegistry(auto_describe=True)
+    registry.register(_OfGroup(group))
+    return registry

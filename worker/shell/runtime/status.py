@@ -9,11 +9,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import structlog
-from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.registry import Collector
 
 from worker.shell.runtime import logging, metrics
-
-__all__ = ["SAMPLES", "SAMPLE_S", "Status"]
 
 SAMPLE_S = 5.0
 SAMPLES = 12  # make a minute
@@ -25,7 +23,7 @@ class _Sample(NamedTuple):
     at_s: float
     outcomes: dict[str, int]
     stages: dict[str, tuple[float, float]]  # seconds and batches
-    latency: tuple[float, float]  # the same, from read to commit
+    latency: tuple[float, float]  # the same of documents, from their time stamps to the commit
 
 
 class Status:
@@ -52,18 +50,20 @@ class Status:
                 "last minute",
                 **status["last_minute"],
                 lag=sum(status["partitions"].values()),
+                lag_s=status["lag_s"],
                 log_lag=status["log"]["lag"],
                 originals=status["originals"],
             )
 
     def to_dict(self) -> dict[str, Any]:
         """Return what /status shows. The lag of each owned partition is asked of the broker."""
-        first, now = self._samples[0], self._sample()
+        first, now, lags = self._samples[0], self._sample(), sorted(metrics.source_lags().items())
         seconds = now.at_s - first.at_s
         done = {name: count - first.outcomes[name] for name, count in now.outcomes.items()}
         return {
             **_samples_of(metrics.BUILD)[0].labels,
-            "partitions": {str(number): lag for number, lag in sorted(metrics.source_lags().items())},
+            "partitions": {str(number): lag.documents for number, lag in lags},
+            "lag_s": round(max((lag.seconds for _, lag in lags), default=0.0), 1),
             "log": {"offset": _value(metrics.LOG_OFFSET), "lag": _value(metrics.LOG_LAG)},
             "originals": _value(metrics.DOCUMENTS_INDEXED),
             "answered": now.outcomes,
@@ -97,15 +97,15 @@ class Status:
         self._ended.set()
 
 
-def _samples_of(metric: MetricWrapperBase) -> list[Any]:
+def _samples_of(metric: Collector) -> list[Any]:
     return [sample for family in metric.collect() for sample in family.samples]
 
 
-def _value(gauge: MetricWrapperBase) -> int:
+def _value(gauge: Collector) -> int:
     return int(_samples_of(gauge)[0].value)
 
 
-def _spent(histogram: MetricWrapperBase, **labels: str) -> tuple[float, float]:
+def _spent(histogram: Collector, **labels: str) -> tuple[float, float]:
     """Return the seconds and the number that a histogram has seen."""
     seen = [one for one in _samples_of(histogram) if labels.items() <= one.labels.items()]
     found = {one.name.rpartition("_")[2]: one.value for one in seen}

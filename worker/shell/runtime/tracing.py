@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from worker.shell.pipeline.batch import Batch
 
-__all__ = ["Tracing", "untraced"]
-
 
 def untraced(_batch: Batch) -> AbstractContextManager[None]:
     """Trace nothing: the default, at no cost."""

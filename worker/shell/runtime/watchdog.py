@@ -15,8 +15,6 @@ from contextlib import contextmanager
 
 import structlog
 
-__all__ = ["EXIT_CODE", "Watchdog"]
-
 EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h
 
 _log = structlog.get_logger(__name__)

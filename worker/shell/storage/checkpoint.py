@@ -2,11 +2,10 @@
 Snapshots in a folder: written while the worker goes on, two kept, and read back at the next start.
 
     write      .<owner>.tmp ──► fsync ──► rename to snapshot-<offset>.ndsnap ──► fsync of the folder ──► drop the third
-    map        read back, checksum ──► the replica refers to the file for doc_ids, URLs and the like, and frees its own
     read       newest ──► damaged? the one before ──► damaged? the log from its first record
 
-So a large replica keeps on disk what a verdict says of an original, and the system pages in what is asked for. A mapped
-file that is dropped keeps its space until the next one is mapped.
+A restored replica refers to the mapped file for what finding an original does not need, and keeps that of later ones in
+files beside it (`disk`). The mapped file keeps its space when it is dropped from the folder.
 
 A snapshot that cannot be used, whatever the error, is passed over, loudly: the log has everything. One of another log,
 definition or newer format stops the worker: going on without a word would hide a mistake. A disk that is full costs
@@ -23,19 +22,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import structlog
 
 from worker.errors import DefinitionError, RestoreError, StopError
 from worker.log.definition import Definition
 from worker.log.replica import Replica
-from worker.log.snapshot import LogIdentity, adopt, capture, restore
-from worker.log.snapshot_bytes import Arrays, Snapshot, unpack
+from worker.log.snapshot import LogIdentity, capture, restore
+from worker.log.snapshot_bytes import Snapshot
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
-
-__all__ = ["KEPT", "SUFFIX", "Checkpoint", "locked", "map_file"]
+from worker.shell.storage.disk import DiskMemory
 
 KEPT = 2
 SUFFIX = ".ndsnap"
@@ -53,7 +50,6 @@ class Checkpoint:
     Args:
         owner: names the temporary file.
         interval_s: between two snapshots; none is written when nothing has been applied since.
-        on_disk_from: originals from which on a snapshot that was written is mapped. A restored one always is.
     """
 
     def __init__(
@@ -64,7 +60,6 @@ class Checkpoint:
         owner: str,
         interval_s: float,
         clock: Callable[[], float] = time.monotonic,
-        on_disk_from: int = 1_000_000,
         reach: FaultHook = never,
     ) -> None:
         self.folder = folder
@@ -77,10 +72,9 @@ class Checkpoint:
         self._saved_offset = -1
         self._writer: threading.Thread | None = None
         self._damaged: list[Path] = []
-        self._on_disk_from = on_disk_from
         self._reach = reach
-        self._written: tuple[dict[str, Any], Arrays] | None = None  # by the thread, to be mapped by the next tick
         _make(folder)
+        self._memory = DiskMemory(folder)
 
     def restore(self, *, has_log: bool = True) -> Replica:
         """
@@ -97,7 +91,7 @@ class Checkpoint:
             started = time.monotonic()
             try:
                 data = map_file(path)
-                replica = restore(data, self._definition, self._log)
+                replica = restore(data, self._definition, self._log, self._memory)
                 _release(data)
             except DefinitionError as error:
                 raise DefinitionError(f"the snapshot {path}", error.differences) from error
@@ -117,7 +111,7 @@ class Checkpoint:
                 metrics.SNAPSHOTS_REFUSED.inc()
                 self._damaged.append(path)
                 continue
-            self._saved_offset = replica.next_offset
+            self._saved(replica.next_offset, path.stat().st_mtime)
             _log.info(
                 "snapshot restored",
                 path=str(path),
@@ -126,7 +120,7 @@ class Checkpoint:
                 seconds=round(time.monotonic() - started, 2),
             )
             return replica
-        return Replica(self._definition)
+        return Replica(self._definition, memory=self._memory)
 
     def _snapshots(self) -> list[Path]:
         """Return the snapshots, newest first."""
@@ -138,18 +132,12 @@ class Checkpoint:
 
         Cost: a look at the clock; every `interval_s` a list of the replica's chunks, some milliseconds.
         """
-        if self._written is not None:
-            old = adopt(replica, *self._written)
-            self._written = None
-            threading.Thread(target=_drop, args=(old,), name="free", daemon=True).start()
         if self._clock() < self._due_s or self.is_writing:
             return
         self._due_s = self._clock() + self._interval_s
         if replica.next_offset > self._saved_offset:
             snapshot = capture(replica, self._log)
-            is_large = replica.documents >= self._on_disk_from
-            write = self._write_and_map if is_large else self.write
-            self._writer = threading.Thread(target=write, args=(snapshot,), name="snapshot", daemon=True)
+            self._writer = threading.Thread(target=self.write, args=(snapshot,), name="snapshot", daemon=True)
             self._writer.start()
 
     @property
@@ -163,50 +151,38 @@ class Checkpoint:
             self._writer.join(timeout_s)
         return not self.is_writing
 
-    def _write_and_map(self, snapshot: Snapshot) -> None:
-        if (data := self.write(snapshot)) is None:
-            return
-        try:
-            self._written = unpack(data)
-            _release(data)
-        except RestoreError as error:
-            _log.warning("snapshot cannot be read back, memory is kept", offset=snapshot.next_offset, cause=str(error))
-            metrics.SNAPSHOT_FAILURES.inc()
-
     def save(self, replica: Replica) -> bool:
         """Write a snapshot now, unless there is nothing new in it. False: it could not be written."""
         if not self.join():
             _log.warning("stopping while a snapshot is being written: the ones before it stay")
             return False
-        return replica.next_offset <= self._saved_offset or self.write(capture(replica, self._log)) is not None
+        return replica.next_offset <= self._saved_offset or self.write(capture(replica, self._log))
 
-    def write(self, snapshot: Snapshot) -> bytes | memoryview | None:
-        """
-        Put a snapshot into the folder, whole or not at all.
-
-        Returns:
-            This very file, mapped: another worker's of the same name may number its rows in another way. None, with a
-            warning and a metric, when the disk does not take it.
-        """
+    def write(self, snapshot: Snapshot) -> bool:
+        """Put a snapshot into the folder, whole or not at all. False, told and counted: the disk does not take it."""
         started = time.monotonic()
         path = self.folder / f"snapshot-{snapshot.next_offset:020}{SUFFIX}"
         try:
-            data = self._write(snapshot, path)
+            self._write(snapshot, path)
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._temporary.unlink(missing_ok=True)
             _log.warning("snapshot not written, the ones before it stay", path=str(path), cause=str(error))
             metrics.SNAPSHOT_FAILURES.inc()
-            return None
-        self._saved_offset = snapshot.next_offset
+            return False
+        self._saved(snapshot.next_offset, time.time())
         seconds = time.monotonic() - started
         _log.info("snapshot written", path=str(path), bytes=snapshot.nbytes, seconds=round(seconds, 2))
-        metrics.SNAPSHOT_TIME.set_to_current_time()
         metrics.SNAPSHOT_BYTES.set(snapshot.nbytes)
         metrics.SNAPSHOT_S.observe(seconds)
-        return data
+        return True
 
-    def _write(self, snapshot: Snapshot, path: Path) -> bytes | memoryview:
+    def _saved(self, offset: int, at_s: float) -> None:
+        self._saved_offset = offset
+        metrics.SNAPSHOT_OFFSET.set(offset)
+        metrics.SNAPSHOT_TIME.set(at_s)
+
+    def _write(self, snapshot: Snapshot, path: Path) -> None:
         self._temporary.unlink(missing_ok=True)  # a predecessor that still writes keeps its own file
         with self._temporary.open("xb") as file:
             for part in snapshot.parts():
@@ -214,7 +190,6 @@ class Checkpoint:
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())
-        data = map_file(self._temporary)
         self._temporary.rename(path)
         _sync_folder(self.folder)
         for old in set(self._damaged) - {path}:  # now there is a better one
@@ -222,7 +197,6 @@ class Checkpoint:
         self._damaged.clear()
         for old in self._snapshots()[KEPT:]:
             old.unlink(missing_ok=True)
-        return data
 
 
 def map_file(path: Path) -> bytes | memoryview:
@@ -231,12 +205,6 @@ def map_file(path: Path) -> bytes | memoryview:
         if os.fstat(file.fileno()).st_size == 0:
             return b""
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-
-
-def _drop(old: list[Any]) -> None:
-    """Drop arrays one by one: others go on between them."""
-    while old:
-        old.pop()
 
 
 def _release(data: bytes | memoryview) -> None:

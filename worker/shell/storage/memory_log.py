@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 
 from worker.shell.ports import LogEntry
 
-__all__ = ["MemoryLog", "MemoryReader", "MemoryWriter"]
-
 
 class MemoryLog:
     """

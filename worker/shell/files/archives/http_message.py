@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 import zstandard
 from fastwarc.stream_io import BrotliReader
 
-__all__ = ["BodyTooLargeError", "Response", "date_ms", "decoded_body", "parse_response"]
-
 HEADERS_BYTES_MAX = 256 << 10
 _PART_BYTES = 4 << 10  # inflated at once: 4 MiB of deflate, 128 MiB of zstd at the most
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _HEADERS_END = re.compile(rb"\r?\n\r?\n")
 _STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})")
+_CODINGS_MAX = 5  # of a content, as in urllib3: each costs a pass over the whole body
 _CHUNK_SIZE = re.compile(rb"[ \t]*([0-9a-fA-F]{1,8})[ \t]*(?:;[^\n]*)?\r?\n")
 
 
@@ -72,6 +71,8 @@ def decoded_body(response: Response, bytes_max: int) -> bytes:
     if "chunked" in response.headers.get("transfer-encoding", "").lower():
         body = _unchunked(body)
     encodings = [name.strip().lower() for name in response.headers.get("content-encoding", "").split(",")]
+    if len(encodings) > _CODINGS_MAX:
+        raise ValueError(f"Content-Encoding names {len(encodings):,} codings, at most {_CODINGS_MAX} are undone")
     for encoding in reversed(encodings):
         body = _decoded(body, encoding, bytes_max)
     if len(body) > bytes_max:

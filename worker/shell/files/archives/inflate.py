@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple
 
 import zstandard
 
-__all__ = ["Piece", "pieces"]
+from worker.errors import StopError
 
 _READ_BYTES = 256 << 10
 _OUTPUT_BYTES_MAX = 1 << 20  # of one step: a bomb cannot become one piece of gigabytes
@@ -101,8 +101,7 @@ class _Input:
         """Return some bytes, at the end none."""
         data, self._held = self._held, b""
         if not data:
-            data = self._stream.read(_READ_BYTES)
-            self._on_read(len(data))
+            data = self._more()
         self.offset += len(data)
         return data
 
@@ -114,12 +113,20 @@ class _Input:
     def peek(self, count: int) -> bytes:
         """Return the next bytes without taking them; fewer at the end."""
         while len(self._held) < count:
-            data = self._stream.read(_READ_BYTES)
-            self._on_read(len(data))
+            data = self._more()
             if not data:
                 break
             self._held += data
         return self._held[:count]
+
+    def _more(self) -> bytes:
+        try:
+            data = self._stream.read(_READ_BYTES)
+        except Exception as error:  # of a disk, or of a network in its own words: what is behind has not been seen
+            name = getattr(self._stream, "path", None) or getattr(self._stream, "name", "a file")
+            raise StopError(f"cannot read {name} to its end: {error or type(error).__name__}") from error
+        self._on_read(len(data))
+        return data
 
     def skip_to(self, magic: bytes) -> bool:
         """Go forward to the next place where `magic` stands; False at the end."""

@@ -11,8 +11,6 @@ from schemas.document import OPTIONAL_CHARACTERS_MAX
 from schemas.timestamp import format_timestamp
 from worker.core.document import derive_doc_id
 
-__all__ = ["Capture", "Damaged", "Found", "LeftOut", "Message", "Record", "message_of"]
-
 Message: TypeAlias = tuple[bytes | None, bytes | None]  # key and value, as in the topic `documents`
 
 
@@ -22,8 +20,8 @@ class Record(NamedTuple):
 
     `offset` is where it begins in the file: of its compressed member in an archive, in the decompressed text for
     JSON Lines. `key` is its doc_id, so that a null value under the same key deletes it; None when it names no
-    readable doc_id, url and time. `line` counts from 1 in JSON Lines, and rows in Parquet. `raw` is what stands in the
-    file, decompressed; empty where it was not asked for.
+    readable doc_id, url and time. `line` counts from 1 in JSON Lines and CSV, and rows in Parquet. `raw` is what stands
+    in the file, decompressed; empty where it was not asked for. `head` is the line that names the columns of CSV.
     """
 
     file: str
@@ -32,6 +30,7 @@ class Record(NamedTuple):
     value: bytes
     line: int | None = None
     raw: bytes = b""
+    head: bytes = b""
 
     @property
     def place(self) -> str:

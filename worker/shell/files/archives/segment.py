@@ -11,8 +11,6 @@ from collections.abc import Iterator
 
 from worker.shell.files.archives.inflate import Piece
 
-__all__ = ["Segment", "segments"]
-
 HISTORY_BYTES_MAX = 64 << 20  # a damaged record longer than this hides records in all but its last bytes
 _WINDOW_BYTES = 1 << 20
 _MATCH_BYTES_MAX = 1 << 10

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, cast
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from worker.core.extract import is_prose
+from worker.errors import StopError
 from worker.shell.files.archives.http_message import (
     HEADERS_BYTES_MAX,
     BodyTooLargeError,
@@ -28,8 +29,6 @@ from worker.shell.files.archives.http_message import (
 )
 from worker.shell.files.archives.record import Capture, Damaged, Found, LeftOut, Record, message_of
 from worker.shell.files.archives.segment import Segment
-
-__all__ = ["capture_of_response", "is_page", "read_warc"]
 
 _START = re.compile(rb"(?:(?<=\n)|\A)WARC/\d\.\d+\r?\n")
 _HEADER_END = re.compile(rb"\r?\n\r?\n")
@@ -53,7 +52,7 @@ def read_warc(file: str, segment: Segment, body_max: int, *, whole: bool = False
                 is_damaged = isinstance(found, Damaged)
                 if found is not None:
                     yield found
-        except (GeneratorExit, KeyboardInterrupt, SystemExit):
+        except (GeneratorExit, KeyboardInterrupt, SystemExit, StopError):
             raise
         except BaseException as error:  # a panic of the parser (Rust) is no Exception
             reason = str(error) or type(error).__name__
@@ -71,11 +70,13 @@ def _read_record(file: str, offset: int, record: Any, segment: Segment, body_max
     """Return one record; None for one that the segment's own problem cuts short, which is reported with that."""
     try:
         found = _capture(record, body_max)
+        return Record(file, offset, *message_of(found)) if isinstance(found, Capture) else LeftOut(file, offset, found)
+    except StopError:
+        raise
     except _CutShortError as error:
         return Damaged(file, offset, str(error)) if segment.problem is None else None
-    except ValueError as error:
-        return Damaged(file, offset, str(error))
-    return Record(file, offset, *message_of(found)) if isinstance(found, Capture) else LeftOut(file, offset, found)
+    except Exception as error:  # whatever it is, it costs this record
+        return Damaged(file, offset, str(error) or type(error).__name__)
 
 
 def _raw(segment: Segment, start: int, content_bytes: int) -> bytes:

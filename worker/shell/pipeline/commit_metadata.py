@@ -17,8 +17,6 @@ import xxhash
 
 from worker.errors import StopError
 
-__all__ = ["CommitMetadata", "check", "digest"]
-
 LAG_WAIT_S = 10.0  # a new leader may show an end of the log that is a moment old
 
 

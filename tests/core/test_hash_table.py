@@ -1,0 +1,158 @@
+"""The hash table against a dictionary, under any order and size of calls."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from numpy.typing import NDArray
+
+from tests.conftest import EXAMPLES
+from worker.core.hash_table import HashTable
+
+# A few hashes that come again, the ends of the range, and any other.
+hashes = st.one_of(st.integers(0, 12), st.sampled_from([2**64 - 1, 2**63, 1 << 40]), st.integers(0, 2**64 - 1))
+
+
+def column(values: list[int]) -> NDArray[np.uint64]:
+    """Hashes as the table takes them."""
+    return np.array(values, np.uint64)
+
+
+class HashMachine(RuleBasedStateMachine):
+    """Insert, delete and ask in any order; some steps take so many rows that segments are cut and joined."""
+
+    @initialize(expected=st.sampled_from([0, 1, 20_000]))
+    def begin(self, expected: int) -> None:
+        """An empty table, sized for any number."""
+        self.known = np.empty(0, np.uint64)  # the hash of each row that ever was
+        self.held: set[int] = set()
+        self.table = HashTable(lambda rows: self.known[rows], expected, seed=1)
+
+    @rule(inserted=st.lists(hashes, max_size=40))
+    def insert(self, inserted: list[int]) -> None:
+        """Some new rows, several of one hash among them."""
+        first = len(self.known)
+        rows = np.arange(first, first + len(inserted), dtype=np.uint32)
+        self.known = np.concatenate([self.known, column(inserted)])
+        self.table.insert(column(inserted), rows)
+        self.held |= set(rows.tolist())
+
+    @rule(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 9_000))
+    def insert_crowd(self, seed: int, count: int) -> None:
+        """Thousands that differ."""
+        self.insert(np.random.default_rng(seed).integers(0, 2**64, count, np.uint64, endpoint=False).tolist())
+
+    @rule(share=st.floats(0, 1), seed=st.integers(0, 2**32 - 1))
+    def delete(self, share: float, seed: int) -> None:
+        """Any share of what is there, in one call; twice, so that the second finds nothing."""
+        held = np.array(sorted(self.held), np.uint32)
+        gone = held[np.random.default_rng(seed).random(len(held)) < share]
+        for is_there in (True, False):
+            assert (self.table.delete_many(self.known[gone], gone) == is_there).all()
+        self.held -= set(gone.tolist())
+
+    @rule(row=st.integers(0, 40), other=hashes)
+    def delete_under_another_hash(self, row: int, other: int) -> None:
+        """A row is taken out under its own hash alone; equal tags are too rare to be drawn here."""
+        if row in self.held and int(self.known[row]) != other:
+            assert not self.table.delete_many(column([other]), np.array([row], np.uint32)).any()
+
+    @invariant()
+    def content_is_equal(self) -> None:
+        """Every row is found under its hash, and nothing else is held."""
+        held = np.array(sorted(self.held), np.int64)
+        assert self.table.rows.tolist() == held.tolist()
+        assert len(self.table) == len(held)
+        found = self.table.find(self.known[held])
+        assert (found >= 0).all()
+        self.table.check()
+
+    @rule(asked=st.lists(hashes, max_size=30))
+    def ask(self, asked: list[int]) -> None:
+        """All rows of a hash are found, and what `find` gives is one of them."""
+        for key, first in zip(asked, self.table.find(column(asked)).tolist(), strict=True):
+            rows = self.table.find_all(key)
+            assert {row for row in np.flatnonzero(self.known == np.uint64(key)).tolist() if row in self.held} <= {*rows}
+            assert first in rows if rows else first == -1
+
+
+TestHashMachine = HashMachine.TestCase
+TestHashMachine.settings = settings(max_examples=EXAMPLES, stateful_step_count=12, deadline=None)
+
+
+def test_memory_follows_the_content_at_any_size() -> None:
+    """At most 11 bytes a row from a hundred thousand on, without steps, and hardly anything once all are gone."""
+    count = 1_000_000
+    known = np.random.default_rng(1).permutation(np.arange(count, dtype=np.uint64) << np.uint64(20))
+    table, numbers = HashTable(known.take), np.arange(count, dtype=np.uint32)
+    for at in range(0, count, 10_000):
+        table.insert(known[at : at + 10_000], numbers[at : at + 10_000])
+        if at >= 100_000:
+            assert 8 <= table.nbytes / len(table) <= 11
+    for at in range(0, count, 10_000):
+        assert table.delete_many(known[at : at + 10_000], numbers[at : at + 10_000]).all()
+    assert len(table) == 0 and table.nbytes < 1_000_000
+    assert (table.find(known) == -1).all()
+
+
+def test_a_look_up_ends_however_long_rows_come_and_go() -> None:
+    """A full table whose rows are replaced again and again tells what it lacks, as fast as before."""
+    count, replaced = 2_290, 60
+    known = np.random.default_rng(1).integers(0, 2**64, 30_000, np.uint64)
+    table, numbers = HashTable(known.take, seed=5), np.arange(len(known), dtype=np.uint32)
+    table.insert(known[:count], numbers[:count])
+    for first in range(0, len(known) - count - replaced, replaced):
+        stop = first + replaced
+        assert table.delete_many(known[first:stop], numbers[first:stop]).all()
+        table.insert(known[first + count : stop + count], numbers[first + count : stop + count])
+    table.check()
+    held = known[stop : stop + count]
+    others = np.random.default_rng(2).integers(0, 2**64, 200_000, np.uint64)
+    table.find(others[:10])
+    started = time.process_time()
+    found = table.find(others)
+    assert time.process_time() - started < 0.2
+    assert np.count_nonzero(found >= 0) < 500
+    assert (table.find(held) >= 0).all() and table.find_all(1) == []
+
+
+def test_another_row_is_found_once_in_thousands() -> None:
+    """A bucket keeps 16 bits of a hash: what a caller compares in vain costs nothing that counts."""
+    known = np.random.default_rng(1).integers(0, 2**64, 200_000, np.uint64)
+    table = HashTable(known.take)
+    table.insert(known[:100_000], np.arange(100_000, dtype=np.uint32))
+    assert np.count_nonzero(table.find(known[:100_000]) != np.arange(100_000)) < 50
+    assert np.count_nonzero(table.find(known[100_000:]) >= 0) < 100
+
+
+@pytest.mark.parametrize("step", [1, 2**9, 2**32, 2**55, 2**63])
+def test_hashes_in_a_pattern_cost_no_more_than_others(step: int) -> None:
+    """With equal low bits, or with equal high bits, they do not meet: the processor time stays that of any hashes."""
+    count = 200_000
+    pattern = np.arange(count, dtype=np.uint64) * np.uint64(step) + np.arange(count, dtype=np.uint64) // np.uint64(2)
+    pattern = np.unique(pattern)
+    numbers = np.arange(len(pattern), dtype=np.uint32)
+    HashTable(pattern.take).insert(pattern[:10], numbers[:10])  # compiled by now
+    table = HashTable(pattern.take)
+    started = time.process_time()
+    table.insert(pattern, numbers)
+    assert np.count_nonzero(table.find(pattern) != numbers) < 100
+    assert time.process_time() - started < 2
+    table.check()
+
+
+def test_what_would_lose_bits_is_refused() -> None:
+    """Columns of different lengths, other types, rows beyond 32 bits: both values are named."""
+    key = np.array([7], np.uint64)
+    table = HashTable(key.take)
+    with pytest.raises(ValueError, match="got 1 keys and 0 rows"):
+        table.insert(key, np.array([], np.uint32))
+    with pytest.raises(ValueError, match="float64"):
+        table.find(np.array([7.0]))
+    with pytest.raises(ValueError, match="got 4294967296 to 4294967296"):
+        table.insert(key, np.array([2**32], np.int64))

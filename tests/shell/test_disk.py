@@ -1,0 +1,215 @@
+"""Originals on disk: what a verdict says of them lies in files from the beginning, and a full disk is a clear end."""
+
+from __future__ import annotations
+
+import errno
+import json
+import mmap
+import os
+import resource
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.benchmarks.replay.log import DEFINITION as BENCH
+from tests.benchmarks.replay.log import read_log, write_log
+from tests.log.test_replica import DEFINITION, TOPIC, one_row
+from tests.log.test_snapshot import LOG, record_of, to_bytes
+from worker.core.verdict import Verdict
+from worker.errors import RetryError, StopError
+from worker.log.columns import Column
+from worker.log.record import FORMAT_VERSION, decode
+from worker.log.replica import Replica
+from worker.log.rows import Row, RowKind, Source
+from worker.settings import Settings
+from worker.shell.files.engine import file_engine
+from worker.shell.pipeline.replicated_log import ReplicatedLog
+from worker.shell.storage import disk
+from worker.shell.storage.checkpoint import Checkpoint
+from worker.shell.storage.disk import DiskMemory
+from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
+
+ROWS = 150_000
+STEP = 10_000
+PAGES = 16 * 4_096
+
+
+@pytest.fixture(scope="module")
+def records() -> list[bytes]:
+    """A log of 150,000 short documents, each unlike the others, with long URLs."""
+    fields = [
+        Row(n, RowKind.SHORT, f"doc-{n}", f"https://example.org/{n:060}", n, 0, n * 0x9E37_79B9 % 2**64, 1)
+        for n in range(ROWS)
+    ]
+    return [record_of(fields[first : first + STEP], first) for first in range(0, ROWS, STEP)]
+
+
+def applied(records: list[bytes], replica: Replica) -> Replica:
+    """A replica with this log."""
+    for offset, data in enumerate(records):
+        replica.apply(decode(data), offset, 0)
+    return replica
+
+
+def started(folder: Path) -> Checkpoint:
+    """What a worker with this state directory starts with."""
+    return Checkpoint(folder, DEFINITION, LOG, "one", 60)
+
+
+def blocks(memory: DiskMemory) -> int:
+    """Chunks of PAGES that the last file takes of its disk; the file system adds a block of its own."""
+    return os.fstat(memory._file.fileno()).st_blocks * 512 // PAGES
+
+
+def test_what_finding_does_not_need_takes_no_memory_and_reads_the_same(tmp_path: Path, records: list[bytes]) -> None:
+    """A byte a row stays; every original and the next snapshot are those of a replica in memory."""
+    replica, whole = applied(records, started(tmp_path).restore()), applied(records, Replica(DEFINITION))
+    held = replica.judge.held
+    assert replica.documents == ROWS  # also where the table of digests finds another's row
+    assert held.originals.nbytes + sum(column.nbytes for column in held.columns().values()) <= ROWS + 65_536
+    assert not list(tmp_path.iterdir())  # its files have no names: nothing stays behind, however it ends
+    assert to_bytes(replica) == to_bytes(whole)
+    for row in (0, 65_535, 65_536, 131_071, 131_072, ROWS - 1):
+        assert replica.judge.held.originals.get(row) == whole.judge.held.originals.get(row)
+
+
+def test_a_restored_replica_refers_to_its_snapshot_and_goes_on_beside_it(tmp_path: Path, records: list[bytes]) -> None:
+    """The file may be dropped while it is mapped, as later snapshots do with it."""
+    whole = applied(records, Replica(DEFINITION))
+    assert started(tmp_path).save(whole)
+    restored = started(tmp_path).restore()
+    for path in tmp_path.glob("snapshot-*"):
+        path.unlink()
+    for each in (restored, whole):
+        for offset in range(len(records), len(records) + 5):
+            each.apply(decode(one_row(ROWS + offset, doc_id=f"doc-{offset}", fingerprint=1 << offset)), offset, 0)
+        each.check()
+    assert restored.judge.held.originals.nbytes == 0
+    assert to_bytes(restored) == to_bytes(whole)
+
+
+def test_forgotten_chunks_give_the_disk_back_and_files_do_not_pile_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chunk that a snapshot or a reader still has stays as it is; one that nobody has is a hole, a region is gone."""
+    monkeypatch.setattr(disk, "REGION_BYTES", 8 * PAGES)
+    memory = DiskMemory(tmp_path)
+    column: Column[np.int64] = Column(np.int64, 13, memory)
+    chunk = np.arange(column.size)
+    for _ in range(6):
+        column.append(chunk)
+    assert (column.size * 8, blocks(memory)) == (PAGES, 6)
+    given = column.pieces()
+    reader = column.slice(5, 9)
+    column.forget(4 * column.size)
+    assert blocks(memory) == 6
+    del given
+    assert (blocks(memory), reader.tolist()) == (3, [5, 6, 7, 8])
+    descriptors = sum(1 for _ in Path("/proc/self/fd").iterdir())
+    for _ in range(200):
+        column.append(chunk)
+        column.forget(len(column) - 2 * column.size)
+    assert sum(1 for _ in Path("/proc/self/fd").iterdir()) <= descriptors + 1
+    assert blocks(memory) <= 3
+    assert reader.tolist() == [5, 6, 7, 8]
+
+
+def evict(memory: DiskMemory) -> None:
+    """Have nothing of it in memory."""
+    os.fsync(memory._file.fileno())
+    memory._region.madvise(mmap.MADV_DONTNEED)
+    os.posix_fadvise(memory._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def test_what_candidates_and_verdicts_need_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Told beforehand a cold disk has been read before a record needs it, and the answers are equal."""
+    write_log(tmp_path / "log", 40_000)
+    *first, last = [decode(data) for data in read_log(tmp_path / "log")]
+    answers, faults = [], []
+    for is_cold in (False, True):
+        memory = DiskMemory(tmp_path)
+        replica = Replica(BENCH, memory=memory)
+        for offset, record in enumerate(first):
+            replica.apply(record, offset, 0)
+        evict(memory)
+        memory.is_cold()
+        assert not memory.is_cold()
+        monkeypatch.setattr(DiskMemory, "is_cold", lambda _, is_cold=is_cold: is_cold)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_majflt
+        replica.apply(last, len(first), 0)
+        span = last.spans[0]
+        answers.append(replica.answers(span.source, range(span.first, span.stop), "t"))
+        faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_majflt - before)
+        monkeypatch.undo()
+        was_cold = memory.is_cold()
+    assert answers[0] == answers[1]
+    if faults[0] < 100:
+        pytest.skip("a file system in memory has nothing to read")
+    assert was_cold and faults[1] < faults[0] / 4
+
+
+class FullAfter:
+    """A disk that takes so many chunks, then says that it is full."""
+
+    def __init__(self, chunks: int) -> None:
+        self.chunks = chunks
+
+    def __call__(self, *_: int) -> None:
+        self.chunks -= 1
+        if self.chunks < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_ends_a_replica_and_the_log_restores_it(
+    tmp_path: Path, records: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the midst of a record: of that one nothing can be asked, and the next start with room has all of them."""
+    log = MemoryLog(lambda: 7)
+    MemoryWriter(log).append([DEFINITION.declaration("w", FORMAT_VERSION), *records])
+
+    def reading(replica: Replica) -> ReplicatedLog:
+        return ReplicatedLog(replica, MemoryReader(log), MemoryWriter(log), DEFINITION.author("w"), 1 << 20)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "posix_fallocate", FullAfter(30))
+        broken = started(tmp_path).restore()
+        with pytest.raises(StopError, match="No space left"):
+            reading(broken).restore()
+    failed = broken.next_offset
+    assert 1 < failed < len(records)
+    with pytest.raises(RetryError, match="no longer kept"):
+        broken.answer(Source(TOPIC, 0), (failed - 1) * STEP, "d")
+    restored, whole = started(tmp_path).restore(), Replica(DEFINITION)
+    assert reading(restored).restore() == reading(whole).restore() == len(records) + 1
+    assert to_bytes(restored) == to_bytes(whole)
+
+
+def test_a_full_disk_stops_a_run_that_says_so_and_can_be_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is an error of the chunk, not a signal at some write; the folder is as it was, and nothing was answered."""
+    settings = Settings()
+    fields = {"url": "https://example.org/", "fetched_at": "2026-01-01T00:00:00Z"}
+    texts = [f"The river rose for the {n}. time." for n in range(9)]
+    documents = [
+        (b"%d" % n, json.dumps({"doc_id": f"{n}", "text": text, **fields}).encode()) for n, text in enumerate(texts)
+    ]
+    with file_engine(settings, tmp_path) as engine:
+        first = [answered.answer for answered in engine.judge(documents[:3])]
+    before = {path: path.read_bytes() for path in tmp_path.glob("snapshot-*")}
+    with monkeypatch.context() as patch:
+        answers = []
+        patch.setattr(os, "posix_fallocate", FullAfter(0))
+        with (
+            pytest.raises(
+                StopError, match=r"state directory .* no room for \d+ bytes .*No space left.*free some space"
+            ),
+            file_engine(settings, tmp_path) as engine,
+        ):
+            answers = list(engine.judge(documents[3:]))
+    assert answers == [] and all(isinstance(answer, Verdict) for answer in first)
+    assert {path: path.read_bytes() for path in tmp_path.glob("snapshot-*")} == before
+    with file_engine(settings, tmp_path) as engine:
+        assert len(list(engine.judge(documents[3:]))) == 6
+        assert engine.replica.documents == 9

@@ -1,0 +1,401 @@
+"""
+The hash table: 64-bit hashes to rows. For doc_ids, URLs and the digests of short texts.
+
+    directory   2^depth entries, by a prefix of the mixed hash ──► segment
+    segments    256 buckets each; a full one is cut in two, two poor neighbours become one    (extendible hashing)
+    bucket      row row … (10 of 32 bits) | tag tag … (10 of 16 bits) | count | passed        64 bytes: one cache line
+
+Of a hash a bucket keeps 16 bits, its tag: what is found may be another's row, and whoever asks compares. The hash of a
+row, needed again when its segment is cut or joined, is the caller's to know. A row that finds its bucket full stands in
+the next one with room; each bucket on its way counts that it was passed, and a look-up ends where none was. Where rows
+come and go, such counts outlive the crowds that made them, so a segment that many have left is put anew.
+
+Nothing is ever rebuilt as a whole: the longest pause is that of one segment. The prefix is bent, so that some segments
+cover twice as much as others: they fill up one after the other, and memory grows as the content does (spiral storage).
+Hashes are mixed with a number that is drawn anew for each table, so that nobody who chooses hashes can make them meet.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.core.compiled import inner, kernel
+from worker.core.row_index import column_of, rows_of
+from worker.core.tables.columns import MappedColumn
+from worker.core.tables.machine import prefetch
+
+U = np.uint64
+I = np.int64  # noqa: E741  # the signed twin of U
+BUCKETS = 256
+PLACES = 10  # rows in a bucket
+WORDS = 16  # 32-bit words in a bucket
+SEGMENT_WORDS = BUCKETS * WORDS
+TAGS, COUNT, PASSED = 20, 30, 31  # where they stand, in 16-bit halves of a bucket
+LIMIT = BUCKETS * PLACES * 19 // 20  # beyond it most buckets are full
+AHEAD = 12  # hashes between a prefetch and its use
+BUCKET_MASK = U(BUCKETS - 1)
+BEND = 2.0**-32
+HashesOf = Callable[[NDArray[np.int64]], NDArray[np.uint64]]
+_DEPTH_MAX = 28
+_LOADED = LIMIT * 5 // 8  # rows a segment when a whole table is loaded: some cover a third more, and chance adds to it
+_POOR = LIMIT // 4  # below it a segment looks for a neighbour to join
+_JOINED = LIMIT * 5 // 8
+_LEFT_MAX = 2 * BUCKETS  # rows that leave a segment before it is put anew
+
+
+@inner
+def _mixed(key: Any, seed: Any) -> Any:
+    """A bijection of 64-bit hashes that nobody can aim at without the seed."""
+    value = key ^ seed
+    value = (value ^ (value >> U(33))) * U(0xFF51AFD7ED558CCD)
+    value = (value ^ (value >> U(33)) ^ seed) * U(0xC4CEB9FE1A85EC53)
+    return value ^ (value >> U(33))
+
+
+@inner
+def _segment(directory: Any, depth: Any, mixed: Any) -> Any:
+    """The segment of a mixed hash: of its place u in [0, 1) the bent one √(1 + 3u) - 1, twice as dense at its end."""
+    bent = math.sqrt(1.0 + 3.0 * BEND * (mixed >> U(32))) - 1.0
+    return I(directory[I(bent * (I(1) << depth))])
+
+
+@inner
+def _home(segment: Any, mixed: Any) -> Any:
+    """The first word of a mixed hash's own bucket."""
+    return segment * SEGMENT_WORDS + I(mixed & BUCKET_MASK) * WORDS
+
+
+@inner
+def _tag(mixed: Any) -> Any:
+    return np.uint16((mixed >> U(8)) & U(0xFFFF))
+
+
+@inner
+def _next(at: Any) -> Any:
+    """The bucket after this one; in its segment, the first follows the last."""
+    following = at + WORDS
+    return following if following % SEGMENT_WORDS else following - SEGMENT_WORDS
+
+
+@inner
+def _further(halves: Any, at: Any, home: Any) -> Any:
+    """The bucket to look into after this one, -1 where no row has passed it, or all have been looked into."""
+    following = _next(at) if halves[at * 2 + PASSED] else home
+    return I(-1) if following == home else following
+
+
+@inner
+def _ask(memory: Any, way: Any, key: Any) -> Any:
+    directory, depth, seed = way
+    mixed = _mixed(key, seed)
+    prefetch(memory[2], _home(_segment(directory, depth, mixed), mixed) * 4)
+
+
+@kernel
+def _find(memory: Any, way: Any, hashes: Any, found: Any) -> Any:
+    """Write the first row with each hash's tag into `found`, -1 where there is none."""
+    words, halves, _ = memory
+    directory, depth, seed = way
+    for i in range(len(hashes)):
+        if i + AHEAD < len(hashes):
+            _ask(memory, way, hashes[i + AHEAD])
+        mixed = _mixed(hashes[i], seed)
+        home, tag = _home(_segment(directory, depth, mixed), mixed), _tag(mixed)
+        at, found[i] = home, I(-1)
+        while at >= 0 and found[i] < 0:
+            for place in range(I(halves[at * 2 + COUNT])):
+                if halves[at * 2 + TAGS + place] == tag:
+                    found[i] = I(words[at + place])
+                    break
+            at = _further(halves, at, home)
+
+
+@kernel
+def _find_all(memory: Any, way: Any, key: Any, found: Any) -> Any:
+    """Write all rows with a hash's tag into `found`; gives how many."""
+    words, halves, _ = memory
+    directory, depth, seed = way
+    mixed = _mixed(key, seed)
+    home, tag, count = _home(_segment(directory, depth, mixed), mixed), _tag(mixed), I(0)
+    at = home
+    while at >= 0:
+        for place in range(I(halves[at * 2 + COUNT])):
+            if halves[at * 2 + TAGS + place] == tag:
+                found[count] = I(words[at + place])
+                count += 1
+        at = _further(halves, at, home)
+    return count
+
+
+@kernel
+def _insert(memory: Any, way: Any, counts: Any, hashes: Any, rows: Any, begin: Any) -> Any:
+    """Insert from `begin` on; gives where it stopped: at the end, or before one whose segment is to be cut first."""
+    words, halves, _ = memory
+    directory, depth, seed = way
+    for i in range(begin, len(hashes)):
+        if i + AHEAD < len(hashes):
+            _ask(memory, way, hashes[i + AHEAD])
+        mixed = _mixed(hashes[i], seed)
+        segment = _segment(directory, depth, mixed)
+        if counts[segment] >= LIMIT:
+            return I(i)
+        at = _home(segment, mixed)
+        while halves[at * 2 + COUNT] == PLACES:
+            halves[at * 2 + PASSED] += np.uint16(1)
+            at = _next(at)
+        place = I(halves[at * 2 + COUNT])
+        words[at + place] = rows[i]
+        halves[at * 2 + TAGS + place] = _tag(mixed)
+        halves[at * 2 + COUNT] = np.uint16(place + 1)
+        counts[segment] += 1
+    return I(len(hashes))
+
+
+@kernel
+def _segment_of(way: Any, key: Any) -> Any:
+    directory, depth, seed = way
+    return _segment(directory, depth, _mixed(key, seed))
+
+
+@kernel
+def _remove(memory: Any, way: Any, counts: Any, hashes: Any, rows: Any, segments: Any) -> Any:
+    """Take rows out; `segments` tells where each was, -1 of one that was not there under its hash."""
+    words, halves, _ = memory
+    directory, depth, seed = way
+    for i in range(len(hashes)):
+        if i + AHEAD < len(hashes):
+            _ask(memory, way, hashes[i + AHEAD])
+        mixed = _mixed(hashes[i], seed)
+        segment = _segment(directory, depth, mixed)
+        home = _home(segment, mixed)
+        at, found, last = home, I(-1), I(-1)
+        while at >= 0:
+            last = I(halves[at * 2 + COUNT]) - 1
+            for place in range(last + 1):
+                if words[at + place] == rows[i] and halves[at * 2 + TAGS + place] == _tag(mixed):
+                    found = I(place)
+                    break
+            if found >= 0:
+                break
+            at = _further(halves, at, home)
+        segments[i] = segment if found >= 0 else I(-1)
+        if found < 0:
+            continue
+        words[at + found] = words[at + last]
+        halves[at * 2 + TAGS + found] = halves[at * 2 + TAGS + last]
+        halves[at * 2 + COUNT] = np.uint16(last)
+        counts[segment] -= 1
+        while home != at:
+            halves[home * 2 + PASSED] -= np.uint16(1)
+            home = _next(home)
+
+
+@kernel
+def _gather(memory: Any, first: Any, stop: Any, rows: Any) -> Any:
+    """Write all rows of some segments; gives how many."""
+    words, halves, _ = memory
+    to = I(0)
+    for at in range(first * SEGMENT_WORDS, stop * SEGMENT_WORDS, WORDS):
+        for place in range(I(halves[at * 2 + COUNT])):
+            rows[to] = words[at + place]
+            to += 1
+    return to
+
+
+class HashTable:
+    """
+    Rows by hash.
+
+    Args:
+        hashes_of: the hashes of rows; it knows them before they are inserted.
+        rows_expected: what the table is sized for; it grows beyond.
+        seed: 64 bits that mix the hashes; drawn when not given.
+
+    Cost: 20 to 50 ns a hash in batches of hundreds; 10 bytes a row.
+
+    >>> hashes = np.array([7, 8, 9], dtype=np.uint64)
+    >>> table = HashTable(hashes.take)
+    >>> table.insert(hashes[:2], np.array([0, 1], dtype=np.uint32))
+    >>> table.find(hashes).tolist(), table.find_all(8)
+    ([0, 1, -1], [1])
+    """
+
+    def __init__(
+        self,
+        hashes_of: Callable[[NDArray[np.int64]], NDArray[np.uint64]],
+        rows_expected: int = 0,
+        seed: int | None = None,
+    ) -> None:
+        self._hashes_of = hashes_of
+        self._seed = np.uint64(secrets.randbits(64) if seed is None else seed)
+        self._depth = max(rows_expected // _LOADED, 0).bit_length()
+        segments = 1 << self._depth
+        self._words: MappedColumn[np.uint32] = MappedColumn(np.uint32, segments * SEGMENT_WORDS)
+        self._directory = np.arange(segments, dtype=np.int32)
+        self._counts = np.zeros(segments, np.int32)  # rows, by segment; longer than needed
+        self._left = np.zeros(segments, np.int32)  # rows taken out since it was put anew
+        self._depths = np.full(segments, self._depth, np.int8)  # bits that choose a segment
+        self._prefixes = np.arange(segments, dtype=np.int64)  # those bits
+        self._segments = segments
+
+    def __len__(self) -> int:
+        return int(self._counts[: self._segments].sum())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory held."""
+        columns = (self._directory, self._counts, self._left, self._depths, self._prefixes)
+        return self._segments * SEGMENT_WORDS * 4 + sum(column.nbytes for column in columns)
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """All rows, ascending. Cost: O(n), and the sort."""
+        return np.sort(self._rows_of(0, self._segments)).astype(np.int64)
+
+    def find(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return for each hash one of the rows that `find_all` has, -1 where it has none."""
+        hashes = column_of(hashes, "key")
+        found = np.empty(len(hashes), np.int64)
+        _find(self._memory(), self._way(), hashes, found)
+        return found
+
+    def find_all(self, key: int) -> list[int]:
+        """Return the rows of this hash, among others one in some ten thousand times."""
+        found = np.empty(BUCKETS * PLACES, np.int64)
+        count = _find_all(self._memory(), self._way(), np.uint64(key), found)
+        rows: list[int] = found[:count].tolist()
+        return rows
+
+    def insert(self, hashes: NDArray[np.uint64], rows: NDArray[np.uint32]) -> None:
+        """
+        Add `rows[i]` under `hashes[i]`. A hash may have several rows, though not thousands.
+
+        Raises:
+            ValueError: columns of different lengths, hashes of another type, or a row that 32 bits do not hold.
+        Cost: O(new), and a segment cut in two (some 200 µs) every 1,000 rows.
+        """
+        hashes, rows = column_of(hashes, "key"), rows_of(rows, len(hashes), "key")
+        at = 0
+        while (at := _insert(self._memory(), self._way(), self._counts, hashes, rows, at)) < len(hashes):
+            self._split(_segment_of(self._way(), hashes[at]))
+
+    def delete_many(self, hashes: NDArray[np.uint64], rows: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """Take rows out; return for each whether it was there under its hash. Memory is given back."""
+        hashes, rows = column_of(hashes, "key"), rows_of(rows, len(hashes), "key")
+        segments = np.empty(len(hashes), np.int64)
+        _remove(self._memory(), self._way(), self._counts, hashes, rows, segments)
+        done: NDArray[np.bool_] = segments >= 0
+        touched = segments[done]
+        np.add.at(self._left, touched, 1)
+        for segment in np.unique(touched[self._left[touched] > _LEFT_MAX]).tolist():
+            self._put(self._taken(segment))
+        if self._segments > 1:
+            self._join_poor(touched)
+        return done
+
+    def _split(self, segment: int) -> None:
+        """Cut a segment in two, by one bit more of the prefix."""
+        depth, prefix = int(self._depths[segment]), int(self._prefixes[segment])
+        if depth == self._depth:
+            if depth == _DEPTH_MAX:
+                raise MemoryError(f"a hash table ends at 2**{_DEPTH_MAX} segments of {BUCKETS * PLACES} places")
+            self._directory = np.repeat(self._directory, 2)
+            self._depth += 1
+        added = self._segments
+        if added == len(self._counts):
+            for name in ("_counts", "_left", "_depths", "_prefixes"):
+                column = getattr(self, name)
+                setattr(self, name, np.concatenate([column, np.zeros(len(column) // 2 + 4, column.dtype)]))
+        if (added + 1) * SEGMENT_WORDS > len(self._words):
+            self._words.resize((added + 1 + added // 8) * SEGMENT_WORDS)
+        self._segments += 1
+        self._counts[added] = self._left[added] = 0
+        rows = self._taken(segment)
+        for number, bits in ((segment, prefix * 2), (added, prefix * 2 + 1)):
+            self._depths[number], self._prefixes[number] = depth + 1, bits
+        self._directory[self._entries(added)] = added
+        self._put(rows)
+
+    def _rows_of(self, first: int, stop: int) -> NDArray[np.uint32]:
+        """Return the rows of some segments."""
+        rows = np.empty(int(self._counts[first:stop].sum()), np.uint32)
+        _gather(self._memory(), first, stop, rows)
+        return rows
+
+    def _taken(self, segment: int) -> NDArray[np.uint32]:
+        """Empty a segment and return its rows."""
+        rows = self._rows_of(segment, segment + 1)
+        self._words.array[self._bytes_of(segment)] = 0
+        self._counts[segment] = self._left[segment] = 0
+        return rows
+
+    def _put(self, rows: NDArray[np.uint32]) -> None:
+        """Put rows back that were taken, to where the directory leads now."""
+        done = _insert(self._memory(), self._way(), self._counts, self._hashes_of(rows.astype(np.int64)), rows, 0)
+        assert done == len(rows), "a segment has room for what one had"
+
+    def _bytes_of(self, segment: int) -> slice:
+        return slice(segment * SEGMENT_WORDS, (segment + 1) * SEGMENT_WORDS)
+
+    def _entries(self, segment: int) -> slice:
+        """Return the entries of the directory that lead to a segment."""
+        shift = self._depth - int(self._depths[segment])
+        first = int(self._prefixes[segment]) << shift
+        return slice(first, first + (1 << shift))
+
+    def _join_poor(self, touched: NDArray[np.int64]) -> None:
+        """Join segments that have become poor with their neighbours, and give memory back."""
+        poor = np.unique(touched[self._counts[touched] < _POOR])
+        for prefix, depth_first in [(int(self._prefixes[s]), int(self._depths[s])) for s in poor.tolist()]:
+            for depth in range(depth_first, 0, -1):
+                at = prefix >> (depth_first - depth)
+                pair = [int(self._directory[side << (self._depth - depth)]) for side in (at & ~1, at | 1)]
+                rows = int(self._counts[pair].sum())
+                if any(self._depths[side] != depth for side in pair) or rows > _JOINED:
+                    break
+                self._join(*pair)
+        if len(self._words) > SEGMENT_WORDS * (self._segments + self._segments // 4 + 1):
+            self._words.resize(SEGMENT_WORDS * self._segments)
+        while len(self._directory) > 1 and np.array_equal(self._directory[::2], self._directory[1::2]):
+            self._directory = self._directory[::2].copy()
+            self._depth -= 1
+
+    def _join(self, low: int, high: int) -> None:
+        """Move the rows of one segment to its neighbour; the last segment takes the place that becomes free."""
+        rows = self._taken(high)
+        self._depths[low] -= 1
+        self._prefixes[low] >>= 1
+        self._directory[self._entries(low)] = low
+        self._put(rows)
+        last = self._segments - 1
+        self._segments = last
+        if high != last:
+            for column in (self._counts, self._left, self._depths, self._prefixes):
+                column[high] = column[last]
+            words = self._words.array
+            words[self._bytes_of(high)] = words[self._bytes_of(last)]
+            self._directory[self._entries(high)] = high
+        self._words.array[self._bytes_of(last)] = 0
+
+    def _memory(self) -> tuple[NDArray[np.uint32], NDArray[np.uint16], int]:
+        return self._words.array, self._words.array.view(np.uint16), self._words.address
+
+    def _way(self) -> tuple[NDArray[np.int32], int, np.uint64]:
+        return self._directory, self._depth, self._seed
+
+    def check(self) -> None:
+        """Assert the invariants: each row is found, segments and directory agree."""
+        assert len(self._directory) == 1 << self._depth
+        for segment in range(self._segments):
+            assert (self._directory[self._entries(segment)] == segment).all()
+            assert 0 <= self._counts[segment] <= LIMIT
+        rows = self.rows
+        assert len(rows) == len(self)
+        hashes = self._hashes_of(rows)
+        assert all(row in self.find_all(key) for row, key in zip(rows.tolist(), hashes.tolist(), strict=True))
