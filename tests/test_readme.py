@@ -17,8 +17,9 @@ from worker.core.shingles import MULTIPLIER, finish
 from worker.core.tokens import HEXADECIMAL_MIN, IDENTIFIER_MIN
 from worker.core.unicode_table import UNICODE_VERSION
 
+FOLDERS = ("worker", "worker/core", "worker/public", "deploy", "tests")
 ROOT = (REPOSITORY / "README.md").read_text()
-README = "".join([ROOT, *((REPOSITORY / name / "README.md").read_text() for name in ("worker", "deploy", "tests"))])
+README = "".join([ROOT, *((REPOSITORY / name / "README.md").read_text() for name in FOLDERS)])
 
 
 def test_the_drawn_pair_differs_where_the_drawing_says() -> None:
