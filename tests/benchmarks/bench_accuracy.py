@@ -29,7 +29,7 @@ from tests.benchmarks.accuracy.pairs import Sample, corpus_samples, crawl_sample
 from tests.benchmarks.accuracy.report import edits_table, hard_table, plot, plot_edits, table
 from tests.benchmarks.machine import RESULTS, machine
 from tests.conftest import REPOSITORY
-from worker.core.evaluation import Scores, groups, judge, leaders, measure, score
+from worker.core.evaluation import Scores, finds, groups, leaders, measure, score
 from worker.core.fingerprint import Fingerprinter
 from worker.core.search import SearchRules
 from worker.settings import Settings
@@ -83,7 +83,7 @@ def ours(sample: Sample, streams: bool = False) -> Found:
     batch = Fingerprinter().batch(sample.corpus.texts, sample.corpus.languages)
     for name, rules in OURS.items():
         found[f"neardup, {name}"] = (
-            leaders(batch, rules) >= 0 if streams else judge(measure(batch, sample.pairs, rules), rules).found
+            leaders(batch, rules) >= 0 if streams else finds(measure(batch, sample.pairs, rules), rules)
         )
     return found
 

@@ -15,17 +15,16 @@ from worker.core.evaluation import (
     Pairs,
     Reason,
     exact_jaccard,
-    found_by,
+    finds,
     groups,
-    judge,
     leaders,
-    looks,
     measure,
+    reasons,
     score,
     shingle_set,
 )
 from worker.core.fingerprint import FingerprintBatch, Fingerprinter
-from worker.core.search import Document, Original, SearchRules, best, condition, look
+from worker.core.search import Document, Original, SearchRules, best, condition, look, looks
 from worker.core.sketch import words_of
 from worker.core.tokens import tokens, tokens_quickly
 
@@ -60,12 +59,12 @@ def test_a_pair_is_found_as_the_search_finds_it(
     facts = sketches[0], sketches[0] ^ sketches[1]
     batch = _batch([value, value ^ flips], [first_doubts, doubts], list(facts))
     pairs = Pairs(np.array([0]), np.array([1]), np.array([True]), ["made"])
-    judged = judge(measure(batch, pairs, rules), rules)
+    measured = measure(batch, pairs, rules)
+    (reason,) = reasons(measured, rules)
     document, original = Document(value ^ flips, doubts, facts[1]), Original(0, value, first_doubts, facts[0])
     is_found = best(rules, document, [original]) is not None
-    assert judged.found.tolist() == found_by(measure(batch, pairs, rules), rules).tolist() == [is_found]
-    assert (judged.reasons == [""]) == is_found
-    assert ("wanted" in condition(rules, document, original)) == (judged.reasons[0] not in ("", Reason.PREFIX))
+    assert finds(measured, rules).tolist() == [is_found] == [not reason]
+    assert ("wanted" in condition(rules, document, original)) == (reason not in ("", Reason.PREFIX))
     assert looks(np.array([flips], np.uint64), batch.doubts[:1], batch.doubts[1:]) == [
         look(value, first_doubts, value ^ flips, doubts)
     ]
@@ -77,8 +76,7 @@ def test_texts_too_short_match_their_equals_only() -> None:
         ["The ferry", "the FERRY!", "a ferry", "the ferry is late again and nobody knows why"]
     )
     pairs = Pairs(np.array([0, 0, 0]), np.array([1, 2, 3]), np.ones(3, bool), ["made"] * 3)
-    judged = judge(measure(batch, pairs, SearchRules()), SearchRules())
-    assert judged.reasons == ["", Reason.SHORT, Reason.SHORT]
+    assert reasons(measure(batch, pairs, SearchRules()), SearchRules()) == ["", Reason.SHORT, Reason.SHORT]
 
 
 def test_groups_are_joined_by_pairs_that_are_the_same() -> None:

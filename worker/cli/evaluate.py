@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from worker.cli.corpus import Corpus
-    from worker.core.evaluation import Judged, Measured, Pairs, Scores
+    from worker.core.evaluation import Measured, Pairs, Scores
 
 
 class Stream(NamedTuple):
@@ -43,7 +43,7 @@ class Hard(NamedTuple):
 
 
 class Wrong(NamedTuple):
-    """A pair that was judged wrong."""
+    """A pair that is the same and missed, or found and not the same."""
 
     first: str
     second: str
@@ -78,7 +78,7 @@ def evaluate(
     the distances; wrong pairs with the reason. Then what a stream of all documents would report, and which pairs that
     are not the same it makes one, by kind.
     """
-    from worker.core.evaluation import groups, judge, leaders, measure, score  # noqa: PLC0415
+    from worker.core.evaluation import finds, groups, leaders, measure, reasons, score  # noqa: PLC0415
     from worker.core.fingerprint import Fingerprinter  # noqa: PLC0415
 
     corpus = read_corpus(documents, settings, quiet=quiet)
@@ -86,20 +86,21 @@ def evaluate(
     rules = settings.search
     batch = Fingerprinter(settings.parameters).batch(corpus.texts, corpus.languages)
     measured = measure(batch, labelled, rules)
-    judged = judge(measured, rules)
+    found = finds(measured, rules)
     of_group = groups(labelled, len(corpus.doc_ids))
     table: dict[str, Scores] = {}
     for kind in [*sorted(set(labelled.kinds)), "all"]:
         mine = labelled.of_kind(kind) if kind != "all" else labelled.first >= 0
-        table[kind] = score(judged.found[mine], labelled.same[mine], of_group[mine])
+        table[kind] = score(found[mine], labelled.same[mine], of_group[mine])
     of, likeness = leaders(batch, rules), _likeness(corpus)
     stream = _stream(of, labelled, likeness)
-    hard = _hard_negatives(of, judged, labelled)
-    explained = _wrong(measured, judged, labelled, corpus, likeness)
+    hard = _hard_negatives(of, found, labelled)
+    wrong_pairs = np.flatnonzero(found != labelled.same).tolist()
+    explained = _wrong(wrong_pairs, measured, reasons(measured, rules), labelled, corpus, likeness)
     if as_json:
         _write_json(table, measured, labelled, stream, hard, explained)
     else:
-        evaluate_view.show(rules.text, table, (measured, judged, labelled), stream, hard, explained, wrong)
+        evaluate_view.show(rules.text, table, (measured, found, labelled), stream, hard, explained, wrong)
     if plot is not None:
         evaluate_view.plot(measured, labelled, rules.max_distance, plot)
 
@@ -133,29 +134,34 @@ def _stream(of: NDArray[np.int64], labelled: Pairs, likeness: Callable[[int, int
     return Stream(len(of), **counts)
 
 
-def _hard_negatives(of: NDArray[np.int64], judged: Judged, labelled: Pairs) -> dict[str, Hard]:
+def _hard_negatives(of: NDArray[np.int64], found: NDArray[np.bool_], labelled: Pairs) -> dict[str, Hard]:
     """Count the pairs that are not the same by kind: all, those found, those that a stream makes one."""
     original = np.where(of < 0, np.arange(len(of)), of)
     merged = original[labelled.first] == original[labelled.second]
-    found = {}
+    counts = {}
     for kind in sorted({kind for kind, same in zip(labelled.kinds, labelled.same.tolist(), strict=True) if not same}):
         other = labelled.of_kind(kind) & ~labelled.same
-        found[kind] = Hard(int(other.sum()), int((other & judged.found).sum()), int((other & merged).sum()))
-    return found
+        counts[kind] = Hard(int(other.sum()), int((other & found).sum()), int((other & merged).sum()))
+    return counts
 
 
 def _wrong(
-    measured: Measured, judged: Judged, labelled: Pairs, corpus: Corpus, likeness: Callable[[int, int], float]
+    rows: list[int],
+    measured: Measured,
+    told: list[str],
+    labelled: Pairs,
+    corpus: Corpus,
+    likeness: Callable[[int, int], float],
 ) -> list[Wrong]:
     """Return the pairs that were missed, the most similar first; then those found wrongly, the least similar first."""
     found = []
-    for row in (judged.found != labelled.same).nonzero()[0].tolist():
+    for row in rows:
         first, second = int(labelled.first[row]), int(labelled.second[row])
         found.append(
             Wrong(
                 corpus.doc_ids[first], corpus.doc_ids[second], bool(labelled.same[row]), labelled.kinds[row],
                 int(measured.distances[row]), int(measured.looks[row]),
-                int(measured.similarities[row]), likeness(first, second), judged.reasons[row] or "found",
+                int(measured.similarities[row]), likeness(first, second), told[row] or "found",
             )
         )  # fmt: skip
     return sorted(found, key=lambda one: (not one.same, -one.jaccard if one.same else one.jaccard, one.first))

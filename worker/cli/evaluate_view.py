@@ -16,8 +16,11 @@ from worker.cli.figure import drawn
 from worker.core.search import NO_MATCH
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from worker.cli.evaluate import Hard, Stream, Wrong
-    from worker.core.evaluation import Judged, Measured, Pairs, Scores
+    from worker.core.evaluation import Measured, Pairs, Scores
 
 _BAR = 24  # characters of the longest bar
 
@@ -25,7 +28,7 @@ _BAR = 24  # characters of the longest bar
 def show(
     rules: str,
     table: dict[str, Scores],
-    pairs: tuple[Measured, Judged, Pairs],
+    pairs: tuple[Measured, NDArray[np.bool_], Pairs],
     stream: Stream,
     hard: dict[str, Hard],
     explained: list[Wrong],
@@ -90,7 +93,7 @@ def _share(value: float, digits: int) -> str:
     return "" if isnan(value) else f"{value:.{digits}f}".removeprefix("0")
 
 
-def _distances(measured: Measured, judged: Judged, labelled: Pairs) -> Table:
+def _distances(measured: Measured, is_found: NDArray[np.bool_], labelled: Pairs) -> Table:
     """Pairs by distance: those that are the same and found, the same and missed, not the same and found, or not."""
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="pairs by distance", title_justify="left")
     for name in ("bits", "same", "missed", "other", "found"):
@@ -100,7 +103,7 @@ def _distances(measured: Measured, judged: Judged, labelled: Pairs) -> Table:
     for distance in sorted(set(measured.distances.tolist())):
         here = measured.distances == distance
         same, other = here & labelled.same, here & ~labelled.same
-        rows.append((distance, same.sum(), (same & ~judged.found).sum(), other.sum(), (other & judged.found).sum()))
+        rows.append((distance, same.sum(), (same & ~is_found).sum(), other.sum(), (other & is_found).sum()))
     longest = max(max(row[1], row[3]) for row in rows)
     for distance, same, missed, other, found in rows:
         bars = f"{'#' * -(-_BAR * same // longest)}{'.' * -(-_BAR * other // longest)}"

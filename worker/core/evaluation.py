@@ -15,17 +15,7 @@ from numpy.typing import NDArray
 
 from worker.core.definition import Kind
 from worker.core.fingerprint import FingerprintBatch
-from worker.core.search import (
-    BITS,
-    DISTANCE_MAX,
-    LOOK_MAX,
-    NO_MATCH,
-    PATTERNS_MAX,
-    SURE,
-    SearchRules,
-    block_of,
-    patterns,
-)
+from worker.core.search import DISTANCE_MAX, NO_MATCH, PATTERNS_MAX, SearchRules, block_of, looks, patterns
 from worker.core.search_index import new_index
 from worker.core.shingles import MULTIPLIER, token_hash
 from worker.core.sketch import sketch_similarities
@@ -57,13 +47,6 @@ class Measured(NamedTuple):
     similarities: NDArray[np.uint16]
     ranks: NDArray[np.int64]  # the first pattern, by its place, whose prefix finds the pair; NO_RANK: none, or too far
     equal: NDArray[np.bool_]  # both are too short to compare but as equals, and are equal
-
-
-class Judged(NamedTuple):
-    """What a search says of pairs, n rows."""
-
-    found: NDArray[np.bool_]
-    reasons: list[str]  # why a pair is not found; empty where it is
 
 
 class Reason:
@@ -129,22 +112,18 @@ def _rank(differ: int, doubts: int, rules: SearchRules) -> int:
     return min(ranks)
 
 
-def judge(measured: Measured, rules: SearchRules) -> Judged:
-    """
-    Say of each pair whether the second document would be found to be a duplicate of the first, and if not, why.
-
-    Cost: some 0.1 µs a pair.
-    """
-    failed = _failed(measured, rules)
-    reasons = np.select(list(failed.values()), list(failed), "")
-    reasons[measured.equal] = ""
-    return Judged(reasons == "", reasons.tolist())
-
-
-def found_by(measured: Measured, rules: SearchRules) -> NDArray[np.bool_]:
-    """`judge` without the reasons. Cost: some ns a pair."""
+def finds(measured: Measured, rules: SearchRules) -> NDArray[np.bool_]:
+    """Mark the pairs whose second document would be found to be a duplicate of the first. Cost: some ns a pair."""
     failed: NDArray[np.bool_] = np.logical_or.reduce(list(_failed(measured, rules).values()))
     return measured.equal | ~failed
+
+
+def reasons(measured: Measured, rules: SearchRules) -> list[str]:
+    """Say of each pair why it is not found; empty where it is. Cost: some 0.1 µs a pair."""
+    failed = _failed(measured, rules)
+    told = np.select(list(failed.values()), list(failed), "")
+    told[measured.equal] = ""
+    return list(told.tolist())
 
 
 def _failed(measured: Measured, rules: SearchRules) -> dict[str, NDArray[np.bool_]]:
@@ -157,23 +136,6 @@ def _failed(measured: Measured, rules: SearchRules) -> dict[str, NDArray[np.bool
         Reason.PREFIX: (ranks >= rules.patterns) & (rules.mode == "directed"),
         Reason.FACTS: similarities < rules.similarity_min,
     }
-
-
-def looks(differ: NDArray[np.uint64], one: NDArray[np.uint64], other: NDArray[np.uint64]) -> NDArray[np.uint16]:
-    """
-    `search.look` of many pairs: of the bits that differ, and the doubts of both.
-
-    >>> zero = np.zeros(1, np.uint64)
-    >>> looks(np.array([1], np.uint64), zero, zero), looks(zero, zero, zero)
-    (array([968], dtype=uint16), array([1000], dtype=uint16))
-    """
-    product = np.zeros(len(differ), np.int64)
-    for weight, where in ((1, one & other), (SURE, one ^ other), (SURE**2, ~(one | other))):
-        signs = np.bitwise_count(where).astype(np.int64) - 2 * np.bitwise_count(where & differ).astype(np.int64)
-        product += weight * signs
-    norms = [SURE**2 * BITS - (SURE**2 - 1) * np.bitwise_count(doubts).astype(np.int64) for doubts in (one, other)]
-    squares = LOOK_MAX**2 * product**2 // (norms[0] * norms[1])  # at most 10**6: its root as a float is exact below
-    return np.where(product > 0, np.sqrt(squares).astype(np.int64), 0).astype(np.uint16)
 
 
 def groups(pairs: Pairs, documents: int) -> NDArray[np.int64]:
@@ -262,7 +224,7 @@ def exact_jaccard(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> float:
 
 def leaders(batch: FingerprintBatch, rules: SearchRules) -> NDArray[np.int64]:
     """
-    Judge documents in their order, as a log would: the row of each one's original, -1 for those that are new.
+    Return the row of each document's original, as a log of all in this order would have it; -1 for those that are new.
 
     Cost: that of the index.
     """

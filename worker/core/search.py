@@ -22,6 +22,9 @@ from itertools import combinations
 from math import isqrt
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from worker.core.sketch import SIMILARITY_MAX, sketch_similarity
 
 
@@ -231,6 +234,23 @@ def look(fingerprint: int, doubts: int, other: int, other_doubts: int) -> int:
         norm += weight**2
         other_norm += other_weight**2
     return isqrt(LOOK_MAX**2 * product**2 // (norm * other_norm)) if product > 0 else 0
+
+
+def looks(differ: NDArray[np.uint64], one: NDArray[np.uint64], other: NDArray[np.uint64]) -> NDArray[np.uint16]:
+    """
+    Return `look` of many pairs: of the bits that differ, and the doubts of both.
+
+    >>> zero = np.zeros(1, np.uint64)
+    >>> looks(np.array([1], np.uint64), zero, zero), looks(zero, zero, zero)
+    (array([968], dtype=uint16), array([1000], dtype=uint16))
+    """
+    product = np.zeros(len(differ), np.int64)
+    for weight, where in ((1, one & other), (SURE, one ^ other), (SURE**2, ~(one | other))):
+        signs = np.bitwise_count(where).astype(np.int64) - 2 * np.bitwise_count(where & differ).astype(np.int64)
+        product += weight * signs
+    norms = [SURE**2 * BITS - (SURE**2 - 1) * np.bitwise_count(doubts).astype(np.int64) for doubts in (one, other)]
+    squares = LOOK_MAX**2 * product**2 // (norms[0] * norms[1])  # at most 10**6: its root as a float is exact below
+    return np.where(product > 0, np.sqrt(squares).astype(np.int64), 0).astype(np.uint16)
 
 
 def best(rules: SearchRules, document: Document, originals: Sequence[Original]) -> Match | None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.definition import Kind
-from worker.core.evaluation import Pairs, exact_jaccard, found_by, measure, shingle_set
+from worker.core.evaluation import Pairs, exact_jaccard, finds, measure, shingle_set
 from worker.core.fingerprint import FingerprintBatch, Fingerprinter
 from worker.core.parameters import Parameters
 from worker.core.search import SearchRules
@@ -90,7 +90,7 @@ def trials(
         tried.add(parameters.hash)
         measured = measure(Fingerprinter(parameters).batch(texts, languages), pairs, ranked)
         for one in rules:
-            found = found_by(measured, one)
+            found = finds(measured, one)
             yield Trial(
                 name,
                 parameters,

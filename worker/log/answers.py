@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.evaluation import looks
-from worker.core.search import SearchRules
+from worker.core.search import SearchRules, looks
 from worker.core.sketch import sketch_similarities
 from worker.core.verdict import Changed, FormerVersion, FoundBy, Outcome, Verdict, duplicate_of
 from worker.errors import DocumentError
