@@ -41,7 +41,7 @@ CAPABILITIES = {
     "settings": (1162, "settings/* cli/options.py cli/settings.py"),
     "compare, explain, report": (
         1852,
-        "report/* core/compare.py core/subsequence.py cli/compare*.py cli/explain*.py cli/report.py",
+        "report/* core/compare.py cli/compare*.py cli/explain*.py cli/report.py",
     ),
     "evaluate, tune": (961, "core/evaluation.py core/tuning.py cli/evaluate*.py cli/tune.py"),
     "find-all, find-clusters, nearest, fingerprint": (

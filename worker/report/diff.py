@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from unicodedata import category
 
-from worker.core.subsequence import steps
+from worker.core.compare import steps
 
 PIECES_MAX = 6_000  # of each text that are compared
 ROWS_MAX = 12
