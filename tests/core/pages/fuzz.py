@@ -1,5 +1,5 @@
 """
-Random pages through the scanner and the judgement, with canaries round every buffer that is written.
+Random pages through the scanner and the selection, with canaries round every buffer that is written.
 
     python -m tests.core.pages.fuzz [seconds] [seed]
 """
@@ -17,9 +17,9 @@ from worker.core.compiled import kernel
 from worker.core.pages import names
 from worker.core.pages.batch import extract_pages
 from worker.core.pages.characters import REFERENCES
-from worker.core.pages.judge import judge
 from worker.core.pages.machine import SLACK
 from worker.core.pages.scan import scan
+from worker.core.pages.select import select
 from worker.core.pages.skeleton import (
     B_END,
     B_NODE,
@@ -66,9 +66,9 @@ class Guarded:
 
 @kernel
 def run(page: object, size: object, skeleton: Skeleton) -> object:
-    """The bytes of text; what the judgement says is not looked at."""
+    """The bytes of text; what is selected is not looked at."""
     text = scan(np.int64(page.ctypes.data), np.int64(0), size, skeleton)  # type: ignore[attr-defined]
-    judge(skeleton)
+    select(skeleton)
     return text
 
 

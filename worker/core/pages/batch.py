@@ -26,9 +26,9 @@ from worker.core.pages.emit import (
     valid_utf8,
     with_room,
 )
-from worker.core.pages.judge import ALL, judge
 from worker.core.pages.machine import SLACK, count_less_than
 from worker.core.pages.scan import scan
+from worker.core.pages.select import select
 from worker.core.pages.skeleton import (
     BLOCK_COLUMNS,
     BLOCKS,
@@ -203,7 +203,7 @@ def _largest(data: Any, spans: Any, references: Any) -> Any:
 def extract_batch(
     data: Any, spans: Any, fields: Any, characters_max: Any, references: Any, found: Any, methods: Any
 ) -> Any:
-    """Scan, judge and write out each page: returns bytes and code points of the texts, fills `found` and `methods`."""
+    """Scan each page, select its blocks, write them out: returns bytes and code points; fills `found` and `methods`."""
     room = _largest(data, spans, references)
     narrow, wide = np.empty(0, np.uint8), np.empty(0, np.uint32)
     narrow_at, wide_at = np.int64(0), np.int64(0)
@@ -212,7 +212,7 @@ def extract_batch(
         size = end - begin
         if not plain:
             size = scan(np.int64(data.ctypes.data), begin, end, room)
-            methods[number] = ALL_TEXT if judge(room) == ALL else MAIN
+            methods[number] = ALL_TEXT if select(room) else MAIN
         size = min(size + TITLE_MAX, characters_max)
         for k in range(fields.size):
             row, field = found[number * fields.size + k], fields[k]
@@ -244,12 +244,12 @@ def extract_batch(
 def _scan_one(page: Any, size: Any, references: Any) -> Any:
     room = room_for(size, count_less_than(page, 0, size), references)
     text = scan(np.int64(page.ctypes.data), np.int64(0), size, room)
-    return room, text, judge(room)
+    return room, text, select(room)
 
 
 def skeleton(page: bytes | str) -> tuple[Skeleton, str]:
     """
-    What the judgement made of one page, for people and tests: its arrays, cut to what is in use, and all its text.
+    What was read and selected of one page, for people and tests: its arrays, as far as in use, and all its text.
 
     Cost: linear in the page.
     """

@@ -5,7 +5,7 @@ What the scanner makes of a page: blocks of text, and the containers that they s
     blocks   [n, 8]: a row for each block, in the page's order
     nodes    [n, 21]: a row for each container, parents before their children; row 0 is the page
 
-The columns named here are the interface between scanner, judgement and output.
+The columns named here are the interface between scanner, selection and output.
 
 The stack holds the open elements that may hold text: containers, spans, what is dropped. Each level knows the nearest
 level at or below it of every kind that a rule asks for, so that no rule walks the stack: an end tag without its element
@@ -57,11 +57,11 @@ from worker.core.pages.names import (
 )
 from worker.core.pages.names import HIDDEN as HIDDEN_WORD
 
-# ---- blocks. LENGTH counts letters as the judgement weighs them, BYTES the text, LINK those of them inside links.
+# ---- blocks. LENGTH counts letters as the selection weighs them, BYTES the text, LINK those of them inside links.
 B_START, B_END, B_NODE, B_LENGTH, B_LINK, B_STOPS, B_KEEP, B_BYTES = range(8)
 BLOCK_COLUMNS = 8
 # ---- nodes. TAG is the number of an element in names.py; OWN are the flags of its words, ABOVE those that it and all
-# around it hand down; its blocks are FIRST to END - 1. The rest is the judgement's own (judge_sums.py).
+# around it hand down; its blocks are FIRST to END - 1. The rest is the selection's own (select.py).
 N_PARENT, N_TAG, N_OWN, N_ABOVE, N_FIRST, N_END = range(6)
 NODE_COLUMNS = 21
 

@@ -1,0 +1,792 @@
+"""
+Which blocks are main content: decided on the arrays of a Skeleton alone.
+
+    grade    what each block is by itself
+    sums     what containers hold, and which are lists of something else
+    cut      menus, margins, forms, and what a class calls none of the text
+    root     the core of most prose, and the root around it
+    keep     which blocks of the root are kept, which before and behind it
+
+In: blocks and nodes as skeleton.py names their columns. Out: B_KEEP of each block (0 or not). Each step is a sweep over
+blocks or nodes; parents stand before their children, so that sums over all below are one backward sweep. README.md has
+the rules and their reasons.
+"""
+
+# ruff: noqa: PLR1714, SIM109  # "in (…)" compiles a function for each tuple
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from worker.core.compiled import apart, fused
+from worker.core.pages.machine import byte_at
+from worker.core.pages.names import (
+    ARTICLE,
+    ASIDE,
+    BLOCKQUOTE,
+    BODY_WORD,
+    BUTTON,
+    COMMENT,
+    DD,
+    DIV,
+    DL,
+    DT,
+    FIGCAPTION,
+    FOOTER,
+    FORM,
+    H1,
+    H6,
+    HEADER,
+    HIDDEN,
+    IN_ARTICLE,
+    IN_ASIDE,
+    IN_FOOTER,
+    IN_HEADING,
+    IN_LIST,
+    IN_MAIN,
+    IN_NAV,
+    IN_QUOTE,
+    IN_TABLE,
+    LABEL,
+    LI,
+    MAIN,
+    MENU,
+    NAV,
+    NEGATIVE,
+    OL,
+    OPTION,
+    PART_A,
+    PART_B,
+    POSITIVE,
+    PRE,
+    SECTION,
+    SURE,
+    TABLE,
+    TBODY,
+    TD,
+    TFOOT,
+    TH,
+    THEAD,
+    TR,
+    UL,
+    WEAK,
+    P,
+    set_of,
+)
+from worker.core.pages.skeleton import (
+    B_BYTES,
+    B_END,
+    B_KEEP,
+    B_LENGTH,
+    B_LINK,
+    B_NODE,
+    B_START,
+    B_STOPS,
+    BLOCKS,
+    N_ABOVE,
+    N_END,
+    N_FIRST,
+    N_OWN,
+    N_PARENT,
+    N_TAG,
+    NODE_COLUMNS,
+    NODES,
+)
+
+# ---- grade
+
+PLAIN, PROSE, HEADING, TITLE, ITEM, NOTICE = range(6)  # grades; they stand in B_KEEP until blocks are chosen
+
+PROSE_MIN = 25  # letters: what is shorter is never prose by itself
+PROSE_LONG = 80  # what is as long is prose without a mark that divides sentences
+LINKS_OF_PARAGRAPH = 50  # percent of its bytes from where a <p> is no prose: encyclopedias link every other word
+LINKS_OF_BLOCK = 25  # and any other block: a teaser is a linked title and a sentence
+HEADING_MAX = 120  # letters: a longer heading is text
+TITLE_MIN = 15  # letters: a shorter link is a word of a menu
+LINKS_OF_ITEM = 60  # percent: an item of a list or table has words of its own
+
+
+@fused
+def plain_length(blocks: Any, b: Any) -> Any:
+    """How much of a block is outside links."""
+    size = blocks[b, B_BYTES]
+    return blocks[b, B_LENGTH] * (size - blocks[b, B_LINK]) // size
+
+
+@fused
+def is_nothing_but_link(blocks: Any, b: Any) -> Any:
+    """A comma may stand beside it."""
+    return blocks[b, B_LINK] * 10 >= blocks[b, B_BYTES] * 9
+
+
+@fused
+def _is_notice(room: Any, b: Any) -> Any:
+    """A block that begins with the copyright sign: the same in every language."""
+    start = room.blocks[b, B_START]
+    return byte_at(room.out, start) == 0xC2 and byte_at(room.out, start + 1) == 0xA9
+
+
+@fused
+def _is_prose(blocks: Any, b: Any, tag: Any) -> Any:
+    """Long, or with a mark that divides sentences; and mostly outside links."""
+    length, links = blocks[b, B_LENGTH], LINKS_OF_PARAGRAPH if tag == P else LINKS_OF_BLOCK
+    sentence = length >= PROSE_LONG or (length >= PROSE_MIN and blocks[b, B_STOPS] > 0)
+    return sentence and blocks[b, B_LINK] * 100 < links * blocks[b, B_BYTES]
+
+
+@fused
+def _is_item(blocks: Any, b: Any, tag: Any, above: Any) -> Any:
+    """A cell, an item, a term, a line of code: text by where it stands."""
+    if tag == DD or tag == DT or tag == PRE:
+        return True
+    listed = (above & (IN_LIST | IN_TABLE | IN_QUOTE)) != 0
+    return listed and blocks[b, B_LINK] * 100 <= LINKS_OF_ITEM * blocks[b, B_BYTES]
+
+
+@fused
+def _grade(room: Any, b: Any) -> Any:
+    blocks, node = room.blocks, room.blocks[b, B_NODE]
+    tag, above, length = room.nodes[node, N_TAG], room.nodes[node, N_ABOVE], blocks[b, B_LENGTH]
+    if _is_notice(room, b):
+        return NOTICE
+    titled = blocks[b, B_LINK] * 10 >= blocks[b, B_BYTES] * 8 and length >= TITLE_MIN
+    if above & IN_HEADING and length < HEADING_MAX:
+        return TITLE if titled else HEADING
+    if _is_prose(blocks, b, tag):
+        return PROSE
+    if titled and not above & IN_TABLE and tag != DT:
+        return TITLE
+    return ITEM if _is_item(blocks, b, tag, above) else PLAIN
+
+
+@fused
+def grade_blocks(room: Any) -> None:
+    """Write each block's grade into B_KEEP."""
+    for b in range(room.state[BLOCKS]):
+        room.blocks[b, B_KEEP] = _grade(room, b)
+
+
+# ---- sums
+
+# Sums over a container and all below: letters outside headings, of links, of prose, of prose and items, of blocks
+# that are nothing but a link; how many linked titles (headings twice, less those without a link), headings, and h1 that
+# are no links.
+N_LENGTH, N_LINK, N_PROSE, N_TEXT, N_PURE, N_TITLES, N_HEADS, N_H1 = range(6, 14)
+# Of its children: how many are boxes of prose, and their prose; the prose of what is unrelated below.
+N_BOXES, N_BOXED, N_UNRELATED = range(14, 17)
+# The prose before it in the page; points; whether it is cut out; whether it stands on the way from root to core;
+# its children that are paragraphs of prose.
+N_BEFORE, N_SCORE, N_CUT, N_WAY = range(17, 21)
+N_PARAGRAPHS = N_SCORE  # when the points have been counted
+assert N_WAY == NODE_COLUMNS - 1
+
+TEASERS_MIN = 3  # linked titles ...
+TEASER_PROSE = 150  # ... and less prose than this to each: a list of teasers
+BOXES_MIN = 4  # boxes side by side ...
+BOX_PROSE = 600  # ... of less prose than this each ...
+BOXED = 70  # ... and this percentage of the prose in them, without a heading: comments
+
+
+@fused
+def sum_up(room: Any) -> None:
+    """Count the blocks that are not cut out into their containers and all above."""
+    blocks, nodes = room.blocks, room.nodes
+    for k in range(room.state[NODES]):
+        for column in range(N_LENGTH, N_H1 + 1):
+            nodes[k, column] = 0
+    for b in range(room.state[BLOCKS]):
+        node = blocks[b, B_NODE]
+        if not nodes[node, N_CUT]:
+            _count_block(room, b, node)
+    k = room.state[NODES] - 1
+    while k > 0:
+        for column in range(N_LENGTH, N_H1 + 1):
+            nodes[nodes[k, N_PARENT], column] += nodes[k, column]
+        k -= 1
+
+
+@fused
+def _count_block(room: Any, b: Any, node: Any) -> None:
+    blocks, nodes = room.blocks, room.nodes
+    grade, length, link, size = blocks[b, B_KEEP], blocks[b, B_LENGTH], blocks[b, B_LINK], blocks[b, B_BYTES]
+    if grade != HEADING:
+        nodes[node, N_LENGTH] += length
+    nodes[node, N_LINK] += length * link // size
+    if grade == PROSE:
+        nodes[node, N_PROSE] += length
+    if grade == PROSE or grade == ITEM:
+        nodes[node, N_TEXT] += length
+    if is_nothing_but_link(blocks, b):
+        nodes[node, N_PURE] += length
+    heads = (nodes[node, N_ABOVE] & IN_HEADING) != 0
+    nodes[node, N_TITLES] += (1 + heads) * (grade == TITLE) - (grade == HEADING)
+    nodes[node, N_HEADS] += heads
+    nodes[node, N_H1] += nodes[node, N_TAG] == H1 and link * 2 < size
+
+
+@fused
+def prose_before(room: Any) -> None:
+    """Nothing is cut out yet. N_BEFORE of each container: the prose before it, but what is marked as something else."""
+    blocks, nodes = room.blocks, room.nodes
+    b, before = 0, 0
+    for k in range(room.state[NODES]):
+        while b < nodes[k, N_FIRST]:
+            marked = nodes[blocks[b, B_NODE], N_ABOVE] & (NEGATIVE | IN_NAV | IN_ASIDE | IN_FOOTER)
+            if blocks[b, B_KEEP] == PROSE and not marked:
+                before += blocks[b, B_LENGTH]
+            b += 1
+        nodes[k, N_BEFORE], nodes[k, N_CUT] = before, 0
+
+
+@fused
+def is_teasers(titles: Any, prose: Any) -> Any:
+    """Linked titles with little to each: pointers to other pages."""
+    return titles >= TEASERS_MIN and prose < TEASER_PROSE * titles
+
+
+@fused
+def is_unrelated(nodes: Any, k: Any) -> Any:
+    """Teasers, or comments: small boxes of prose side by side, none of them with a heading."""
+    if is_teasers(nodes[k, N_TITLES], nodes[k, N_PROSE]):
+        return True
+    boxed = nodes[k, N_BOXED] * 100 >= BOXED * nodes[k, N_PROSE]
+    return nodes[k, N_BOXES] >= BOXES_MIN and boxed and nodes[k, N_HEADS] <= 1
+
+
+@fused
+def unrelated_prose(nodes: Any, k: Any) -> Any:
+    """The prose of a container that is unrelated to the page's text."""
+    return nodes[k, N_PROSE] if is_unrelated(nodes, k) else nodes[k, N_UNRELATED]
+
+
+@fused
+def find_unrelated(room: Any) -> None:
+    """Count boxes, and the prose of what is unrelated, into the containers that hold them."""
+    nodes = room.nodes
+    for k in range(room.state[NODES]):
+        for column in range(N_BOXES, N_UNRELATED + 1):
+            nodes[k, column] = 0
+    k = room.state[NODES] - 1
+    while k > 0:
+        parent, tag, prose = nodes[k, N_PARENT], nodes[k, N_TAG], nodes[k, N_PROSE]
+        if (tag == DIV or tag == ARTICLE or tag == SECTION) and 0 < prose < BOX_PROSE:
+            nodes[parent, N_BOXES] += 1
+            nodes[parent, N_BOXED] += prose
+        nodes[parent, N_UNRELATED] += unrelated_prose(nodes, k)
+        k -= 1
+
+
+# ---- cut
+
+# Which words are believed: all; those of dialogs and comments; those of comments behind an article
+ALL_WORDS, SURE_WORDS, NO_WORDS = range(3)
+_BELIEVED = (NEGATIVE, SURE | COMMENT, COMMENT)
+
+HOLDS_PAGE = 50  # percent of the page's prose: what holds so much is the page, whatever its class says
+HOLDS_MIN = 200  # letters of prose: what holds less never is
+HOLDS_ARTICLE = 20  # percent: <article> and <main> that hold so much
+PARAGRAPH_MIN = 80  # letters of prose: a paragraph of an article as long is no boilerplate
+COMMENTS_AFTER = 60  # letters of prose: comments behind so much are comments, however many they are
+WEAK_LENGTH = 120  # letters without prose: a box as short goes by a weak word (a byline, a date, a credit)
+ARTICLE_PROSE = 200  # letters of prose that make one of several articles in a page
+
+_PARTS = set_of(TABLE, TR, TD, TH, TBODY, THEAD, TFOOT, DT, DD)  # of tables: their classes are of layout
+_BOILERPLATE = set_of(NAV, FOOTER, ASIDE, BUTTON, LABEL, OPTION, MENU, FIGCAPTION)
+_TEXT = set_of(P, LI, PRE, UL, OL, DL, TABLE, BLOCKQUOTE, *range(H1, H6 + 1))  # goes by no weak word
+
+
+@fused
+def _holds_quotation(room: Any, k: Any) -> Any:
+    """Whether a box begins with one: a post from elsewhere."""
+    first = room.nodes[k, N_FIRST]
+    if first >= room.nodes[k, N_END]:
+        return False
+    return (room.nodes[room.blocks[first, B_NODE], N_ABOVE] & IN_QUOTE) != 0
+
+
+@fused
+def _is_marked(room: Any, k: Any, total: Any, believed: Any) -> Any:
+    """Whether its element or its words say that it is none of the text; not of what is plainly text."""
+    nodes = room.nodes
+    own, tag, above = nodes[k, N_OWN], nodes[k, N_TAG], nodes[nodes[k, N_PARENT], N_ABOVE]
+    if tag == BUTTON and above & IN_HEADING:  # it opens the answer to a question
+        return False
+    prose = nodes[k, N_PROSE]
+    if (tag == ARTICLE or tag == MAIN) and not own & COMMENT and prose * 100 >= HOLDS_ARTICLE * total:
+        return False
+    if above & (IN_ARTICLE | IN_MAIN) and ((tag == P and prose >= PARAGRAPH_MIN) or _holds_quotation(room, k)):
+        return False
+    return _BOILERPLATE[tag] or ((own & believed) != 0 and not _PARTS[tag] and not H1 <= tag <= H6)
+
+
+@fused
+def _is_cut(room: Any, k: Any, total: Any, words: Any) -> Any:
+    nodes = room.nodes
+    own, tag = nodes[k, N_OWN], nodes[k, N_TAG]
+    if own & HIDDEN:
+        return True
+    little = nodes[k, N_PROSE] < HOLDS_MIN or nodes[k, N_PROSE] * 100 < HOLDS_PAGE * total
+    if _is_marked(room, k, total, _BELIEVED[words]):
+        if little or tag == NAV or tag == FOOTER or (own & SURE and words != NO_WORDS):
+            return True
+        if own & COMMENT and nodes[k, N_BEFORE] >= COMMENTS_AFTER:
+            return True
+    if little and (tag == FORM or (tag == HEADER and not nodes[nodes[k, N_PARENT], N_ABOVE] & (IN_ARTICLE | IN_MAIN))):
+        return True
+    weak = (own & WEAK) != 0 and not own & POSITIVE and not _TEXT[tag] and not _PARTS[tag]
+    return weak and nodes[k, N_PROSE] == 0 and nodes[k, N_LENGTH] < WEAK_LENGTH and not _holds_quotation(room, k)
+
+
+@fused
+def cut_boilerplate(room: Any, words: Any) -> Any:
+    """Set N_CUT of what is cut out, and of all below it; how many containers. `words`: which are believed."""
+    nodes, count = room.nodes, 0
+    for k in range(1, room.state[NODES]):
+        cut = nodes[nodes[k, N_PARENT], N_CUT]
+        if cut or _is_cut(room, k, nodes[0, N_PROSE], words):
+            nodes[k, N_CUT] = 1
+            count += 1
+    return count
+
+
+@fused
+def cut_later_articles(room: Any) -> Any:
+    """Of several <article> with an h1 of their own, the first stays (the page goes on with others); how many go."""
+    nodes = room.nodes
+    end, count = -1, 0
+    for k in range(1, room.state[NODES]):
+        if nodes[nodes[k, N_PARENT], N_CUT]:
+            nodes[k, N_CUT] = 1
+        if nodes[k, N_CUT] or nodes[k, N_TAG] != ARTICLE or nodes[k, N_H1] != 1 or nodes[k, N_PROSE] < ARTICLE_PROSE:
+            continue
+        if end < 0:
+            end = nodes[k, N_END]
+        elif nodes[k, N_FIRST] >= end:
+            nodes[k, N_CUT] = 1
+            count += 1
+    return count
+
+
+# ---- root
+
+POINTS_MAX = 2_000  # letters of one block that count
+TEXT_PER_PROSE = 4  # so many times its prose in lists and tables: they are the text of the page
+WRAPPERS_MAX = 8  # containers of one block that are seen as one paragraph
+MORE_PROSE = 60  # percent of what was there: the next container adds so much prose ...
+MORE_OF_MAIN = 20  # ... inside <main>, so much ...
+MORE_ANYWHERE = 3_000  # ... or so many letters ...
+LIKE_PROSE = 60  # ... and of what it adds, so much is prose
+MORE_ITEMS = 5  # or it adds so much in lists and tables ...
+LIKE_ITEMS = 50  # ... and so much of what it adds is either
+BRANCH = 10  # percent of the core's prose that a branch beside the way must have, or half as much in lists ...
+BRANCH_ITEMS = 75  # ... which are so much of it
+ARTICLE_BRANCH = 80  # letters of prose, three quarters of it, that are enough inside an article
+
+_PARAGRAPHS = set_of(P, LI, DD, TD, PRE, BLOCKQUOTE)
+_LISTED = set_of(UL, OL, DL, TABLE, TBODY, THEAD, TFOOT, TR)
+
+
+@fused
+def items_are_prose(room: Any) -> Any:
+    """Of a page with little prose, a table or a list, the items count as prose; returns whether so."""
+    blocks, nodes = room.blocks, room.nodes
+    if nodes[0, N_PROSE] * TEXT_PER_PROSE >= nodes[0, N_TEXT]:
+        return False
+    for b in range(room.state[BLOCKS]):
+        if blocks[b, B_KEEP] == ITEM and not nodes[blocks[b, B_NODE], N_CUT]:
+            blocks[b, B_KEEP] = PROSE
+    return True
+
+
+@fused
+def _container(nodes: Any, node: Any) -> Any:
+    """What a block's points go to: the container of its paragraph, and of wrappers of this paragraph alone."""
+    if _PARAGRAPHS[nodes[node, N_TAG]]:
+        node = max(nodes[node, N_PARENT], 0)
+    for _ in range(WRAPPERS_MAX):
+        if node == 0 or nodes[node, N_END] - nodes[node, N_FIRST] > 1:
+            break
+        node = nodes[node, N_PARENT]
+    return node
+
+
+@fused
+def _count_points(room: Any) -> None:
+    """Prose gives its length to its container, half to the next, a sixth to the third."""
+    blocks, nodes = room.blocks, room.nodes
+    for k in range(room.state[NODES]):
+        nodes[k, N_SCORE] = 0
+    for b in range(room.state[BLOCKS]):
+        if blocks[b, B_KEEP] != PROSE or nodes[blocks[b, B_NODE], N_CUT]:
+            continue
+        points = min(blocks[b, B_LENGTH], POINTS_MAX)
+        node = _container(nodes, blocks[b, B_NODE])
+        nodes[node, N_SCORE] += points
+        if node > 0:
+            node = nodes[node, N_PARENT]
+            nodes[node, N_SCORE] += points // 2
+            if node > 0:
+                nodes[nodes[node, N_PARENT], N_SCORE] += points // 6
+
+
+@fused
+def _weighed(nodes: Any, k: Any) -> Any:
+    """Points, less by the share of links, more or less by telling words."""
+    score = nodes[k, N_SCORE] * (100 - nodes[k, N_LINK] * 100 // max(nodes[k, N_LENGTH], 1))
+    own = nodes[k, N_OWN]
+    if own & BODY_WORD or (own & PART_A and own & PART_B):
+        score = score * 3 // 2
+    elif own & POSITIVE or nodes[k, N_TAG] == ARTICLE:
+        score = score * 5 // 4
+    if own & WEAK:
+        score = score * 3 // 4
+    if nodes[k, N_ABOVE] & (NEGATIVE | IN_NAV | IN_ASIDE | IN_FOOTER):
+        score //= 2
+    return score // 2 if is_unrelated(nodes, k) else score
+
+
+@fused
+def find_core(room: Any) -> Any:
+    """The container of the most points, or what its list or table stands in: they are text of something."""
+    nodes = room.nodes
+    _count_points(room)
+    core, most = 0, -1
+    for k in range(room.state[NODES]):
+        if not nodes[k, N_CUT]:
+            score = _weighed(nodes, k)
+            if score > most:
+                core, most = k, score
+    while core > 0 and _LISTED[nodes[core, N_TAG]]:
+        core = nodes[core, N_PARENT]
+    return core
+
+
+@fused
+def _has_peers(room: Any, article: Any) -> Any:
+    """Whether other articles with the same words have as much prose: posts of a thread."""
+    nodes, prose = room.nodes, 0
+    for k in range(room.state[NODES]):
+        same = nodes[k, N_TAG] == ARTICLE and nodes[k, N_OWN] == nodes[article, N_OWN]
+        if same and not nodes[k, N_CUT] and k != article:
+            prose += nodes[k, N_PROSE]
+    return prose * 100 >= MORE_PROSE * nodes[article, N_PROSE]
+
+
+@fused
+def find_root(room: Any, core: Any) -> Any:
+    """Up from the core while that adds much of the same (not what is unrelated); out of no article but one of many."""
+    nodes = room.nodes
+    root, below, unrelated, inside = core, core, 0, True
+    while below > 0 and not nodes[below, N_OWN] & BODY_WORD:
+        if nodes[below, N_TAG] == ARTICLE:
+            if not (inside and _has_peers(room, below)):
+                break
+            inside = False
+        k = nodes[below, N_PARENT]
+        unrelated += nodes[k, N_UNRELATED] - unrelated_prose(nodes, below)
+        prose = nodes[k, N_PROSE] - nodes[root, N_PROSE] - unrelated
+        text = nodes[k, N_TEXT] - nodes[root, N_TEXT] - unrelated
+        length = nodes[k, N_LENGTH] - nodes[root, N_LENGTH] - unrelated
+        items = text - prose
+        like = prose * 100 >= LIKE_PROSE * length or text * 100 >= LIKE_ITEMS * length
+        more = MORE_OF_MAIN if nodes[k, N_ABOVE] & IN_MAIN else MORE_PROSE
+        much = prose * 100 >= more * nodes[root, N_PROSE] or prose >= MORE_ANYWHERE
+        much = much or (items * 100 >= MORE_ITEMS * nodes[root, N_TEXT] and items * 2 >= prose)
+        if like and much and text > 0 and not is_teasers(nodes[k, N_TITLES] - nodes[root, N_TITLES], prose):
+            root, unrelated = k, 0
+        below = k
+    return root
+
+
+@fused
+def _is_like(nodes: Any, k: Any, need: Any, in_article: Any) -> Any:
+    """Whether a branch beside the way belongs to the text."""
+    tag, prose = nodes[k, N_TAG], nodes[k, N_PROSE]
+    if H1 <= tag <= H6 or (tag == P and prose > 0):
+        return True
+    if is_unrelated(nodes, k):
+        return False
+    if prose >= need or (in_article and prose >= ARTICLE_BRANCH and prose * 4 >= nodes[k, N_LENGTH] * 3):
+        return True
+    text = nodes[k, N_TEXT]
+    return text * 2 >= need and text * 100 >= BRANCH_ITEMS * nodes[k, N_LENGTH]
+
+
+@fused
+def prune(room: Any, core: Any, root: Any) -> None:
+    """Cut what stands beside the way from root to core and is not like it."""
+    nodes = room.nodes
+    for k in range(root, room.state[NODES]):
+        nodes[k, N_WAY] = 0
+    k = core
+    while k != root:
+        nodes[k, N_WAY] = 1
+        k = nodes[k, N_PARENT]
+    nodes[root, N_WAY] = 1
+    need = nodes[core, N_PROSE] * BRANCH // 100
+    in_article = (nodes[root, N_ABOVE] & IN_ARTICLE) != 0
+    for k in range(root + 1, room.state[NODES]):
+        parent = nodes[k, N_PARENT]
+        if parent < root or nodes[k, N_WAY]:
+            continue
+        beside = nodes[parent, N_WAY] and parent != core
+        if nodes[parent, N_CUT] or (beside and not _is_like(nodes, k, need, in_article)):
+            nodes[k, N_CUT] = 1
+
+
+# ---- keep
+
+KEPT, KEPT_HEADING = 1, 2
+
+BESIDE_PARAGRAPHS = 3  # paragraphs of prose side by side: a <div> between them is an insert ...
+INSERT_LENGTH = 600  # ... when it is shorter than this and so much of it is links
+INSERT_LINKS = 25  # percent
+LOOSE_LENGTH = 250  # ... or when its own text is as short
+LOOSE_PARAGRAPHS = 2  # a block that is no prose needs fewer
+LISTS_UP = 6  # containers in which the list of an item is looked for
+PLAIN_MIN = 40  # letters outside links that make a block of links a text
+LEAD_LENGTH = 80  # letters of prose outside the root
+LEAD_LINKS = 20  # percent
+LEAD_UP = 5  # containers around a root outside any article in which a lead is looked for
+GAP = 40  # letters left out behind a heading that leave it its text
+
+_LISTS = set_of(UL, OL, DL, TABLE)
+_MARGINS = set_of(NAV, FOOTER, ASIDE, BUTTON, OPTION, LABEL)
+
+
+@fused
+def _count_paragraphs(room: Any) -> None:
+    """N_PARAGRAPHS of each container."""
+    blocks, nodes = room.blocks, room.nodes
+    for k in range(room.state[NODES]):
+        nodes[k, N_PARAGRAPHS] = 0
+    for b in range(room.state[BLOCKS]):
+        node = blocks[b, B_NODE]
+        if nodes[node, N_TAG] == P and blocks[b, B_KEEP] == PROSE:
+            nodes[nodes[node, N_PARENT], N_PARAGRAPHS] += 1
+
+
+@fused
+def cut_inserts(room: Any, root: Any) -> None:
+    """Cut the boxes with links between paragraphs: advertisements, pointers. Posts that are quoted stay."""
+    blocks, nodes = room.blocks, room.nodes
+    _count_paragraphs(room)
+    for k in range(root + 1, room.state[NODES]):
+        parent, first = nodes[k, N_PARENT], nodes[k, N_FIRST]
+        if nodes[parent, N_CUT] or (
+            parent >= root
+            and nodes[k, N_TAG] == DIV
+            and nodes[parent, N_PARAGRAPHS] >= BESIDE_PARAGRAPHS
+            and nodes[k, N_LENGTH] < INSERT_LENGTH
+            and nodes[k, N_LINK] * 100 >= INSERT_LINKS * nodes[k, N_LENGTH]
+            and first < nodes[k, N_END]
+            and not nodes[blocks[first, B_NODE], N_ABOVE] & (IN_QUOTE | IN_TABLE)
+        ):
+            nodes[k, N_CUT] = 1
+
+
+@fused
+def _list_of(nodes: Any, node: Any) -> Any:
+    """The list or table that a container is in, 0 for none."""
+    for _ in range(LISTS_UP):
+        if node == 0 or _LISTS[nodes[node, N_TAG]]:
+            return node
+        node = nodes[node, N_PARENT]
+    return 0
+
+
+@fused
+def _is_announced(room: Any, listed: Any) -> Any:
+    """Whether the text before a list is kept and ends with a colon: the list belongs to it."""
+    out, b = room.out, room.nodes[listed, N_FIRST] - 1
+    if b < 0 or room.blocks[b, B_KEEP] != KEPT:
+        return False
+    end = room.blocks[b, B_END]
+    if byte_at(out, end - 1) == 58:
+        return True
+    wide = end - room.blocks[b, B_START] > 2 and byte_at(out, end - 3) == 0xEF and byte_at(out, end - 2) == 0xBC
+    return wide and byte_at(out, end - 1) == 0x9A
+
+
+@fused
+def _loose_beside(nodes: Any, node: Any) -> Any:
+    """Beside how many paragraphs text stands in a <div> of its own."""
+    tag = nodes[node, N_TAG]
+    return nodes[max(nodes[node, N_PARENT], 0), N_PARAGRAPHS] if (tag == DIV or tag == SECTION) else 0
+
+
+@fused
+def _keeps(room: Any, b: Any, root: Any) -> Any:
+    """What becomes of a block of the root: prose stays, headings for now, of the rest what is more than links."""
+    blocks, nodes = room.blocks, room.nodes
+    node, grade, length = blocks[b, B_NODE], blocks[b, B_KEEP], blocks[b, B_LENGTH]
+    if grade == PROSE:
+        return 0 if length < LOOSE_LENGTH and _loose_beside(nodes, node) >= BESIDE_PARAGRAPHS else KEPT
+    if nodes[node, N_ABOVE] & IN_HEADING:
+        return KEPT_HEADING
+    own_words = blocks[b, B_LINK] * 2 <= blocks[b, B_BYTES]
+    listed = _list_of(nodes, node)
+    if listed > root:  # a list of links is one of which most is nothing but links
+        own_words = own_words or nodes[listed, N_PURE] * 2 <= nodes[listed, N_LENGTH]
+        return KEPT if own_words or _is_announced(room, listed) else 0
+    if own_words:
+        return 0 if _loose_beside(nodes, node) >= LOOSE_PARAGRAPHS else KEPT
+    return KEPT if plain_length(blocks, b) >= PLAIN_MIN else 0
+
+
+@fused
+def _is_lead(blocks: Any, b: Any) -> Any:
+    """Prose that may stand outside the root."""
+    links = blocks[b, B_LINK] * 100 < LEAD_LINKS * blocks[b, B_BYTES]
+    return blocks[b, B_KEEP] == PROSE and blocks[b, B_LENGTH] >= LEAD_LENGTH and links
+
+
+@fused
+def _anchor(nodes: Any, root: Any) -> Any:
+    """Where leads are looked for: the article, or a few containers around the root."""
+    node = root
+    while node > 0 and nodes[node, N_TAG] != ARTICLE:
+        node = nodes[node, N_PARENT]
+    if node == 0:
+        node = root
+        for _ in range(LEAD_UP):
+            if nodes[node, N_PARENT] > 0:  # the whole page is too far
+                node = nodes[node, N_PARENT]
+    return node
+
+
+@fused
+def keep_blocks(room: Any, root: Any) -> Any:
+    """Set B_KEEP of every block; returns the letters that are kept."""
+    blocks, nodes = room.blocks, room.nodes
+    first, last, anchor = nodes[root, N_FIRST], nodes[root, N_END], _anchor(nodes, root)
+    begin = nodes[anchor, N_FIRST]
+    end = nodes[anchor, N_END] if nodes[anchor, N_ABOVE] & IN_ARTICLE else last
+    for b in range(room.state[BLOCKS]):
+        keep = 0
+        if not nodes[blocks[b, B_NODE], N_CUT] and blocks[b, B_KEEP] != NOTICE:
+            if first <= b < last:
+                keep = _keeps(room, b, root)
+            elif begin <= b < end and _is_lead(blocks, b):
+                keep = KEPT
+        blocks[b, B_KEEP] = keep
+    return _drop_bare_headings(room)
+
+
+@fused
+def _drop_bare_headings(room: Any) -> Any:
+    """A heading stays when text follows before the next heading or much that is left out; returns letters kept."""
+    blocks = room.blocks
+    kept, follows = 0, False
+    b = room.state[BLOCKS] - 1
+    while b >= 0:
+        keep, length = blocks[b, B_KEEP], blocks[b, B_LENGTH]
+        if keep == KEPT:
+            follows = True
+        elif keep == KEPT_HEADING:
+            if not follows:
+                blocks[b, B_KEEP] = 0
+        else:
+            follows = follows and length < GAP
+        if blocks[b, B_KEEP]:
+            kept += length
+        b -= 1
+    return kept
+
+
+@fused
+def keep_most(room: Any) -> Any:
+    """All of the page but links, margins and what is marked; returns the letters that are kept."""
+    blocks, nodes = room.blocks, room.nodes
+    for k in range(1, room.state[NODES]):
+        aside = _MARGINS[nodes[k, N_TAG]] or (nodes[k, N_OWN] & (HIDDEN | NEGATIVE)) != 0
+        nodes[k, N_CUT] = 1 if aside or nodes[nodes[k, N_PARENT], N_CUT] else 0
+    grade_blocks(room)
+    kept = 0
+    for b in range(room.state[BLOCKS]):
+        text = blocks[b, B_KEEP] != NOTICE and blocks[b, B_LINK] * 10 <= blocks[b, B_BYTES] * 9
+        blocks[b, B_KEEP] = KEPT if text and not nodes[blocks[b, B_NODE], N_CUT] else 0
+        if blocks[b, B_KEEP]:
+            kept += blocks[b, B_LENGTH]
+    return kept
+
+
+@fused
+def keep_all(room: Any, least: Any) -> Any:
+    """All text but what is hidden, if that is at least so much; returns whether."""
+    blocks, length = room.blocks, 0
+    for b in range(room.state[BLOCKS]):
+        length += 0 if room.nodes[blocks[b, B_NODE], N_OWN] & HIDDEN else blocks[b, B_LENGTH]
+    if length < least:
+        return False
+    for b in range(room.state[BLOCKS]):
+        blocks[b, B_KEEP] = 0 if room.nodes[blocks[b, B_NODE], N_OWN] & HIDDEN else KEPT
+    return True
+
+
+# ---- all of it
+
+LITTLE = 300  # letters: less is looked at again
+MUCH_MORE = 4  # times as much must be found then
+MUCH_MORE_TITLED = 12  # where the little has a text below an h1 ...
+TITLED_MIN = 60  # ... of so many letters: a short page
+ENOUGH = 100  # letters that another look must find
+SCANT = 30  # letters of main content, below which all text is taken ...
+ALL_IS_MORE = 10  # ... if it is so many times as much: two indexes of one kind share their headings
+
+
+@apart
+def select(room: Any) -> Any:
+    """
+    Set B_KEEP of the page's blocks; returns whether all text was taken, because next to nothing was main content.
+
+    A page whose words of classes hide its text is looked at again with fewer of them believed; one without a core gives
+    all but links and margins; what is then still next to nothing, all.
+    """
+    kept = least = np.int64(0)
+    for turn in range(4):
+        if turn == 3:
+            most = keep_most(room)
+            if most >= max(least, 1):
+                if most < SCANT:
+                    keep_all(room, most * ALL_IS_MORE)
+                return True
+        kept, teasers = _attempt(room, turn % 3)
+        if turn == 0:
+            if kept >= LITTLE:
+                return False
+            least = kept * (MUCH_MORE_TITLED if kept >= TITLED_MIN and _has_title(room) else MUCH_MORE)
+        elif turn < 3 and kept >= max(least, ENOUGH) and not teasers:
+            return False
+    return kept < SCANT and keep_all(room, kept * ALL_IS_MORE)
+
+
+@fused
+def _attempt(room: Any, words: Any) -> Any:
+    """Choose the blocks; returns how many letters, and whether they are a list of teasers. `words`: the believed."""
+    grade_blocks(room)
+    prose_before(room)
+    sum_up(room)
+    if cut_boilerplate(room, words) > 0:
+        sum_up(room)
+    if cut_later_articles(room) + items_are_prose(room) > 0:
+        sum_up(room)
+    find_unrelated(room)
+    core = find_core(room)
+    root = find_root(room, core)
+    if root != core:
+        prune(room, core, root)
+        sum_up(room)
+    teasers = is_teasers(room.nodes[root, N_TITLES], room.nodes[root, N_PROSE])
+    cut_inserts(room, root)
+    return keep_blocks(room, root), teasers
+
+
+@fused
+def _has_title(room: Any) -> Any:
+    """Whether an h1 is kept."""
+    for b in range(room.state[BLOCKS]):
+        if room.blocks[b, B_KEEP] and room.nodes[room.blocks[b, B_NODE], N_TAG] == H1:
+            return True
+    return False
