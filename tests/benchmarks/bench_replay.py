@@ -167,7 +167,7 @@ def _answer(replica: Replica, records: Iterable[tuple[int, bytes]]) -> float:
         replica.apply(record, offset, offset, keep=True)
         for section in record.spans:
             offsets = range(section.first, section.stop)
-            rows += len(replica.written(section.source, offsets, "documents", encode_answers))
+            rows += len(replica.answers(section.source, offsets, "documents", encode_answers))
     return (time.perf_counter() - started) / rows * 1e6
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.log.test_replica import DIRECTED, FACTS, TOPIC
 from worker.core.verdict import Verdict
+from worker.log.answers import write_answers
 from worker.log.definition import Definition
 from worker.log.record import decode, encode
 from worker.log.replica import Replica
@@ -39,7 +40,7 @@ def told(definition: Definition, records_of: int) -> list[tuple[str, str | None,
         [data] = encode(definition.author("w"), [Section(source, at, at + len(part), -1, Rows.of(part))], 1 << 20)
         replica.apply(decode(data), number, 0)
         replica.check()
-    answers = replica.answers(source, range(len(rows)), "documents")
+    answers = replica.answers(source, range(len(rows)), "documents", write_answers)
     found = []
     for answer in answers:
         assert isinstance(answer, Verdict)

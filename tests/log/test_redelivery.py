@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tests.log.test_replica import DEFINITION, DIRECTED, REPLACED, TOPIC
 from tests.oracle import Oracle, said
 from worker.core.verdict import Verdict
+from worker.log.answers import write_answers
 from worker.log.definition import Definition
 from worker.log.original_store import OriginalStore
 from worker.log.record import decode, encode
@@ -126,7 +127,7 @@ def test_what_comes_again(history: list[tuple[Step, str]], records_of: int) -> N
         replica.apply(decode(data), number, 1_000)
         replica.check()
         oracle.apply(data)
-    answers = replica.answers(SOURCE, list(range(len(rows))), "documents")
+    answers = replica.answers(SOURCE, list(range(len(rows))), "documents", write_answers)
     told = [_told(answer) for answer in answers if isinstance(answer, Verdict)]
     assert told == [expected for _, expected in history]
     assert [oracle.answers[SOURCE, offset][0] for offset in range(len(rows))] == [

@@ -15,6 +15,7 @@ from tests.log.test_replica import DEFINITION, TOPIC, Step, one_row, record, rep
 from worker.core.search import SearchRules
 from worker.errors import RestoreError, RetryError, StopError
 from worker.log import columns, snapshot
+from worker.log.answers import write_answers
 from worker.log.definition import Definition
 from worker.log.record import decode, encode
 from worker.log.replica import Replica
@@ -188,8 +189,8 @@ def test_a_start_leaves_out_what_has_been_deleted(monkeypatch: pytest.MonkeyPatc
     for each in (small, whole):
         each.apply(decode(record_of(later, len(rows))), 101, 0)
     for source, offsets in ((Source(TOPIC, 1), range(150)), (Source(TOPIC, 0), range(len(rows), len(rows) + 100))):
-        told = small.answers(source, offsets, "documents")
-        assert told == whole.answers(source, offsets, "documents")
+        told = small.answers(source, offsets, "documents", write_answers)
+        assert told == whole.answers(source, offsets, "documents", write_answers)
     assert to_bytes(restore(to_bytes(small), DEFINITION, LOG)) == to_bytes(small)
 
 

@@ -18,6 +18,7 @@ from tests.log.test_replica import DEFINITION, TOPIC, one_row
 from tests.log.test_snapshot import LOG, record_of, to_bytes
 from worker.core.verdict import Verdict
 from worker.errors import RetryError, StopError
+from worker.log.answers import write_answers
 from worker.log.columns import Column
 from worker.log.record import FORMAT_VERSION, decode
 from worker.log.replica import Replica
@@ -139,7 +140,7 @@ def test_what_candidates_and_verdicts_need_is_read_at_once(tmp_path: Path, monke
         before = resource.getrusage(resource.RUSAGE_SELF).ru_majflt
         replica.apply(last, len(first), 0)
         span = last.spans[0]
-        answers.append(replica.answers(span.source, range(span.first, span.stop), "t"))
+        answers.append(replica.answers(span.source, range(span.first, span.stop), "t", write_answers))
         faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_majflt - before)
         monkeypatch.undo()
         was_cold = memory.is_cold()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from schemas.verdict import VerdictMessage
 from worker.core.verdict import Verdict
 from worker.errors import DocumentError
+from worker.log.answers import write_answers
 from worker.log.record import decode, encode
 from worker.log.replica import Replica
 from worker.log.rows import Row, RowKind, Rows, Section, Source
@@ -52,8 +53,8 @@ def rows(draw: st.DrawFn) -> list[Row]:
 def answers(replica: Replica, offsets: Sequence[int], topic: str) -> tuple[list[object], list[object]]:
     """What the log says: as objects, and as messages."""
     return (
-        list(replica.answers(SOURCE, offsets, topic)),
-        list(replica.written(SOURCE, offsets, topic, encode_answers)),
+        list(replica.answers(SOURCE, offsets, topic, write_answers)),
+        list(replica.answers(SOURCE, offsets, topic, encode_answers)),
     )
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from worker.errors import RecordError, StopError
-from worker.log.definition import Declared, Definition, is_declaration
+from worker.log.definition import Definition, LogDefinition, is_declaration
 from worker.log.record import FORMAT_VERSION, decode
 from worker.log.rows import Record
 
@@ -39,7 +39,7 @@ class Acceptance:
         declared: the log's definition, where a snapshot knows it; None: it has none yet.
     """
 
-    def __init__(self, definition: Definition, declared: Declared | None = None) -> None:
+    def __init__(self, definition: Definition, declared: LogDefinition | None = None) -> None:
         self.definition = definition
         self.declared = declared
         self._hash = definition.hash
@@ -60,18 +60,18 @@ class Acceptance:
         """
         try:
             if is_declaration(value):
-                return self._declare(Declared.decode(value), log_offset)
+                return self._declare(LogDefinition.decode(value), log_offset)
             record = decode(value)
         except RecordError as error:
             return Ignored.FORMAT if error.is_newer else Ignored.FOREIGN
         author = record.author
         if not self.record_format and record.format == 1:
-            self._declare(Declared(1, author.scheme, f"{author.parameters_hash:016x}", author.name), log_offset)
+            self._declare(LogDefinition(1, author.scheme, f"{author.parameters_hash:016x}", author.name), log_offset)
         if not self.record_format or (author.scheme, author.parameters_hash) != (self.definition.scheme, self._hash):
             return Ignored.DEFINITION
         return record if record.format <= self.record_format else Ignored.FORMAT
 
-    def _declare(self, declared: Declared, log_offset: int) -> Ignored | None:
+    def _declare(self, declared: LogDefinition, log_offset: int) -> Ignored | None:
         where = f"the log (record {log_offset}, written by {declared.author!r})"
         if not self.declared:
             self.definition.check(declared, where)

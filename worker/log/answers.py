@@ -39,7 +39,7 @@ REASONS: dict[int, str | None] = {
 }
 
 
-class Judged(NamedTuple):
+class Judgements(NamedTuple):
     """What the judge found for each row of a record; entries of rows that were not fresh mean nothing."""
 
     originals: NDArray[np.int64]  # the original's row, or -1
@@ -50,12 +50,12 @@ class Judged(NamedTuple):
     documents: NDArray[np.int64]  # originals in the index when the row was judged
     horizon_ms: int | None  # originals seen before it had left by then; None: none had
 
-    def between(self, first: int, stop: int) -> Judged:
+    def between(self, first: int, stop: int) -> Judgements:
         """Return what was found for the rows [first, stop)."""
-        return self._replace(**{name: getattr(self, name)[first:stop] for name in JUDGED_COLUMNS})
+        return self._replace(**{name: getattr(self, name)[first:stop] for name in JUDGEMENT_COLUMNS})
 
 
-JUDGED_COLUMNS = Judged._fields[:-1]
+JUDGEMENT_COLUMNS = Judgements._fields[:-1]
 
 
 class JudgedRows(NamedTuple):
@@ -65,7 +65,7 @@ class JudgedRows(NamedTuple):
     record: Record
     first: int
     stop: int
-    judged: Judged
+    judged: Judgements
     log_offset: int
     timestamp_ms: int
 
@@ -170,7 +170,7 @@ def write_answers(
         )  # fmt: skip
 
 
-def will_need(judged: Judged, held: OriginalStore) -> None:
+def will_need(judged: Judgements, held: OriginalStore) -> None:
     """Ask the system for what answers say of originals and former versions."""
     originals, formers = judged.originals, judged.formers[judged.formers >= 0]
     for column in (held.kinds, held.fingerprints, held.doubts, held.sketches):

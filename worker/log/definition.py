@@ -145,14 +145,14 @@ class Definition:
             }
         )
 
-    def check(self, found: Declared, where: str) -> None:
+    def check(self, found: LogDefinition, where: str) -> None:
         """
         Make sure that a log or a snapshot has this definition.
 
         Raises:
             DefinitionError: it has another; names what differs, with both values.
         """
-        own = Declared.of(self, found.record_format)
+        own = LogDefinition.of(self, found.record_format)
         if (found.scheme, found.hash) == (own.scheme, own.hash):
             return
         differences = _differences(found.rules, orjson.loads(orjson.dumps(own.rules)))  # tuples are lists there
@@ -160,7 +160,7 @@ class Definition:
         raise DefinitionError(where, differences if found.rules and differences else hashes)
 
 
-class Declared(NamedTuple):
+class LogDefinition(NamedTuple):
     """A definition as a log or a snapshot has it; without `rules` where only its hash is known."""
 
     record_format: int
@@ -171,7 +171,7 @@ class Declared(NamedTuple):
     raises: bool = False
 
     @classmethod
-    def of(cls, definition: Definition, record_format: int) -> Declared:
+    def of(cls, definition: Definition, record_format: int) -> LogDefinition:
         """Return a definition as it is declared."""
         return cls(record_format, definition.scheme, f"{definition.hash:016x}", "", definition.rules)
 
@@ -200,7 +200,7 @@ class Declared(NamedTuple):
             raise StopError(f"the definition is of another version of neardup: {error!r}") from error
 
     @classmethod
-    def decode(cls, data: bytes) -> Declared:
+    def decode(cls, data: bytes) -> LogDefinition:
         """
         Read a record that declares a definition. The rules of this stay as they are in every later version.
 

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from worker.core.search import SearchRules
 from worker.core.sketch import SIMILARITY_MAX
 from worker.log import answers
-from worker.log.answers import Judged, ReasonCode
+from worker.log.answers import Judgements, ReasonCode
 from worker.log.batches import batches, claimed_once, copies, repeated
 from worker.log.columns import Memory, anonymous
-from worker.log.leaving import Leaving
+from worker.log.eviction import Eviction
 from worker.log.original_store import CONTENT, OriginalStore
 from worker.log.retention import ENDLESS, Retention
 from worker.log.rows import Record, RowKind
@@ -55,10 +55,10 @@ class Judge:
         memory: Memory = anonymous,
     ) -> None:
         self.held = OriginalStore(search, has_times=not retention.is_endless, memory=memory)
-        self.leaving = Leaving(self.held, retention)
+        self.eviction = Eviction(self.held, retention)
         self._replaces = replaces
 
-    def judge(self, record: Record, fresh: NDArray[np.bool_], timestamp_ms: int = 0) -> Judged:
+    def judge(self, record: Record, fresh: NDArray[np.bool_], timestamp_ms: int = 0) -> Judgements:
         """
         Judge the fresh rows of a record in their order; the others are left alone.
 
@@ -68,35 +68,35 @@ class Judge:
         Cost: an index operation a row, in batches between the rows whose doc_id has come since the batch began; and one
         for each original that leaves.
         """
-        self.leaving.before_record(timestamp_ms)
-        one = _RecordJudge(record, self.held, self.leaving, replaces=self._replaces)
+        self.eviction.before_record(timestamp_ms)
+        one = _RecordJudge(record, self.held, self.eviction, replaces=self._replaces)
         is_cold = self.held.memory.is_cold()
         if is_cold:
             one.will_need(fresh)
         judged = one.judge(fresh)
         if is_cold:
             answers.will_need(judged, self.held)
-        self.leaving.after_record(judged.originals, one.seen_again)
+        self.eviction.after_record(judged.originals, one.seen_again)
         return judged
 
 
 class _RecordJudge:
     """The judge of one record."""
 
-    def __init__(self, record: Record, held: OriginalStore, leaving: Leaving, *, replaces: bool) -> None:
+    def __init__(self, record: Record, held: OriginalStore, eviction: Eviction, *, replaces: bool) -> None:
         count = len(record)
         self._record, self._held, self._replaces = record, held, replaces
-        self._clock_ms = leaving.clock_ms
+        self._clock_ms = eviction.clock_ms
         self._hashes = held.hashes(record.doc_ids)
         self._changes = np.zeros(count, np.int64)  # of the number of originals, by each row
-        self._judged = Judged(
+        self._judged = Judgements(
             np.full(count, -1, np.int64),
             np.full(count, -1, np.int64),
             np.zeros(count, np.uint8),
             np.zeros(count, np.uint16),
             np.zeros(count, np.uint8),
             np.full(count, held.documents, np.int64),
-            leaving.horizon_ms,
+            eviction.horizon_ms,
         )
         self.seen_again: list[int] = []  # originals that this record has brought again
 
@@ -104,7 +104,7 @@ class _RecordJudge:
         """Have read at once what would be read one by one."""
         self._held.will_need(self._record, np.flatnonzero(fresh), self._hashes)
 
-    def judge(self, fresh: NDArray[np.bool_]) -> Judged:
+    def judge(self, fresh: NDArray[np.bool_]) -> Judgements:
         record, judged = self._record, self._judged
         rows = np.flatnonzero(fresh & np.isin(record.kinds, (RowKind.FULL, RowKind.SHORT, RowKind.DELETED)))
         names, addresses = self._hashes[rows], self._held.hashes(record.urls)[rows]
@@ -154,7 +154,7 @@ class _RecordJudge:
                 held.remove(np.sort(leaving[leaving >= 0]))
                 self._changes[rows[begin:end]] -= (formers[begin:end] >= 0).astype(np.int64) + (others[begin:end] >= 0)
             if begin < end:
-                self._judge_strangers(rows[begin:end])
+                self._judge_new(rows[begin:end])
             begin = end
         told = np.where(formers >= 0, formers, others)
         judged.formers[rows[told >= 0]] = told[told >= 0]
@@ -206,7 +206,7 @@ class _RecordJudge:
                 begin = int(places[at])
                 yield begin
 
-    def _judge_strangers(self, rows: NDArray[np.int64]) -> None:
+    def _judge_new(self, rows: NDArray[np.int64]) -> None:
         """Judge rows whose doc_ids are new and differ, and take those without a match as originals."""
         record, held, judged = self._record, self._held, self._judged
         first = len(held)

@@ -27,7 +27,7 @@ from worker.log.acceptance import Acceptance, Ignored
 from worker.log.answers import Answer, JudgedRows, write_answers
 from worker.log.columns import Memory, anonymous
 from worker.log.coverage import Coverage, Span
-from worker.log.definition import Declared, Definition
+from worker.log.definition import Definition, LogDefinition
 from worker.log.judge import Judge
 from worker.log.original_store import OriginalStore
 from worker.log.pending import Pending
@@ -41,11 +41,11 @@ _WARM_ROWS = 2_200  # more than an index without tables has
 _SPREAD = 0x9E37_79B9_7F4A_7C15  # multiples of it differ in many bits
 
 
-Written = TypeVar("Written")
-Writer = Callable[[JudgedRows, OriginalStore, Definition, int, str], Iterable[Written]]
+Encoded = TypeVar("Encoded")
+Encoder = Callable[[JudgedRows, OriginalStore, Definition, int, str], Iterable[Encoded]]
 
 
-class Applied(NamedTuple):
+class ApplyResult(NamedTuple):
     """What one record brought: rows judged, rows whose offsets the log already had, why it was ignored if it was."""
 
     judged: int
@@ -63,7 +63,9 @@ class Replica:
         memory: where the columns of the originals lie that finding does not need.
     """
 
-    def __init__(self, definition: Definition, declared: Declared | None = None, memory: Memory = anonymous) -> None:
+    def __init__(
+        self, definition: Definition, declared: LogDefinition | None = None, memory: Memory = anonymous
+    ) -> None:
         self.definition = definition
         self.acceptance = Acceptance(definition, declared)
         self.next_offset = 0  # of the log: the record to apply next, or any later one (a log has gaps)
@@ -79,7 +81,7 @@ class Replica:
         """Originals in the index."""
         return self.judge.held.documents
 
-    def read(self, value: bytes, log_offset: int, timestamp_ms: int) -> Applied:
+    def read(self, value: bytes, log_offset: int, timestamp_ms: int) -> ApplyResult:
         """
         Take the log's next record, whatever it is.
 
@@ -97,9 +99,9 @@ class Replica:
         if isinstance(accepted, Record):
             return self.apply(accepted, log_offset, timestamp_ms)
         self.next_offset = log_offset + 1
-        return Applied(0, 0, accepted)
+        return ApplyResult(0, 0, accepted)
 
-    def apply(self, record: Record, log_offset: int, timestamp_ms: int, *, keep: bool = False) -> Applied:
+    def apply(self, record: Record, log_offset: int, timestamp_ms: int, *, keep: bool = False) -> ApplyResult:
         """
         Take the log's next record, which has been accepted: judge its rows in their order.
 
@@ -126,7 +128,7 @@ class Replica:
         self._forget()
         self.next_offset = log_offset + 1
         rows = int(np.count_nonzero(fresh))
-        return Applied(rows, len(record) - rows)
+        return ApplyResult(rows, len(record) - rows)
 
     def _forget(self) -> None:
         """Free the memory of originals that have left, up to the first that a kept verdict names."""
@@ -208,25 +210,21 @@ class Replica:
 
     def answer(self, source: Source, offset: int, topic: str) -> Answer:
         """Return what the log says of one source message; see `answers`."""
-        return self.answers(source, [offset], topic)[0]
+        return self.answers(source, [offset], topic, write_answers)[0]
 
-    def answers(self, source: Source, offsets: Sequence[int], topic: str) -> list[Answer]:
-        """Return what the log says of some messages of one partition; see `written`."""
-        return self.written(source, offsets, topic, write_answers)
-
-    def written(self, source: Source, offsets: Sequence[int], topic: str, write: Writer[Written]) -> list[Written]:
+    def answers(self, source: Source, offsets: Sequence[int], topic: str, encode: Encoder[Encoded]) -> list[Encoded]:
         """
-        Return what the log says of some messages of one partition, as `write` writes it.
+        Return what the log says of some messages of one partition.
 
         Args:
             source: the partition; `topic` is that topic's name, which the log does not carry.
             offsets: ascending; they must be covered and not yet committed.
-            write: makes the answers of judged rows.
+            encode: makes the answers of judged rows: `write_answers` objects, `messages.encode_answers` bytes.
 
         Raises:
             RetryError: a verdict has been dropped, because its offset is known to be committed.
             KeyError: no record covers an offset.
-        Cost: O(log n) over the pending batches, and what `write` costs.
+        Cost: O(log n) over the pending batches, and what `encode` costs.
         """
         if not offsets:
             return []
@@ -234,7 +232,7 @@ class Replica:
         answers = [
             answer
             for rows in found
-            for answer in write(rows, self.judge.held, self.definition, source.partition, topic)
+            for answer in encode(rows, self.judge.held, self.definition, source.partition, topic)
         ]
         answered = [offset for rows in found for offset in rows.offsets()]
         if answered == list(offsets):
@@ -276,7 +274,7 @@ class Replica:
             encode(self.definition.author(""), [Section(source, 0, len(rows), -1, Rows.of(rows))], 1 << 20)
         ):
             idle.apply(decode(data), log_offset, 0)
-        idle.answers(source, range(4), "")
+        idle.answers(source, range(4), "", write_answers)
 
     def check(self) -> None:
         """Assert the invariants that hold between two calls of `apply`."""

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from worker.errors import StopError
-from worker.log.answers import JUDGED_COLUMNS, Judged, JudgedRows
+from worker.log.answers import JUDGEMENT_COLUMNS, JudgedRows, Judgements
 from worker.log.columns import Memory, anonymous
 from worker.log.coverage import Coverage, Span
-from worker.log.definition import Declared, Definition
+from worker.log.definition import Definition, LogDefinition
 from worker.log.original_store import BY_ROW
 from worker.log.pending import Pending
 from worker.log.record import decode
@@ -58,11 +58,11 @@ def capture(replica: Replica, log: LogIdentity, beside: Mapping[str, Any] = Mapp
     header = {
         "cluster_id": log.cluster_id,
         "topic_id": log.topic_id.hex(),
-        "definition": replica.acceptance.declared or Declared.of(definition, 0),
+        "definition": replica.acceptance.declared or LogDefinition.of(definition, 0),
         "next_offset": replica.next_offset,
         "documents": replica.documents,
-        "clock_ms": judge.leaving.clock_ms,
-        "horizon_ms": judge.leaving.horizon_ms,
+        "clock_ms": judge.eviction.clock_ms,
+        "horizon_ms": judge.eviction.horizon_ms,
         "oldest": held.oldest,
         "firsts": held.originals.firsts,
     }
@@ -115,7 +115,7 @@ def _pending_of(replica: Replica) -> dict[str, Pieces]:
     }
     arrays: dict[str, Pieces] = {name: _column(name, values) for name, values in columns.items()}
     arrays["records.bytes"] = [np.frombuffer(batch.record.data, np.uint8) for batch in held]
-    for field in JUDGED_COLUMNS:
+    for field in JUDGEMENT_COLUMNS:
         arrays[f"judged.{field}"] = [getattr(batch.judged, field) for _, batch in batches]
     return arrays
 
@@ -137,11 +137,11 @@ def restore(data: bytes | memoryview, definition: Definition, log: LogIdentity, 
     arrays: Arrays
     header, arrays = unpack(data)
     _check_identity(header, definition, log)
-    declared = Declared(*header["definition"])
+    declared = LogDefinition(*header["definition"])
     replica = Replica(definition, declared if declared.record_format else None, memory)
     judge, held = replica.judge, replica.judge.held
     replica.next_offset = int(header["next_offset"])
-    judge.leaving.clock_ms, judge.leaving.horizon_ms = header["clock_ms"], header["horizon_ms"]
+    judge.eviction.clock_ms, judge.eviction.horizon_ms = header["clock_ms"], header["horizon_ms"]
     _restore_sources(replica, arrays)
     held.load(_of_originals(arrays), header["firsts"])
     if not replica.compact_if_due(LEFT_MIN_AT_START):
@@ -162,7 +162,7 @@ def _check_identity(header: Mapping[str, Any], definition: Definition, log: LogI
             f"{log.topic_id.hex()} in cluster {log.cluster_id}: the topic was recreated, or the cluster is another. "
             f"Remove the snapshots to restore from this log"
         )
-    definition.check(Declared(*header["definition"]), "the snapshot")
+    definition.check(LogDefinition(*header["definition"]), "the snapshot")
 
 
 def _restore_sources(replica: Replica, arrays: Arrays) -> None:
@@ -185,8 +185,8 @@ def _restore_sources(replica: Replica, arrays: Arrays) -> None:
     ):
         record, horizon_ms, log_offset, timestamp_ms = records[record_at]
         row, begin = row + row_stop - row_first, row
-        columns = {field: arrays[f"judged.{field}"][begin:row] for field in JUDGED_COLUMNS}
-        judged = Judged(**columns, horizon_ms=horizon_ms)
+        columns = {field: arrays[f"judged.{field}"][begin:row] for field in JUDGEMENT_COLUMNS}
+        judged = Judgements(**columns, horizon_ms=horizon_ms)
         replica.pending[sources[source_at]].add(
             JudgedRows(Span(first, stop), record, row_first, row_stop, judged, log_offset, timestamp_ms)
         )

@@ -66,7 +66,7 @@ class GroupSource(Protocol):
         """Fetch again."""
 
     def membership(self) -> Any:
-        """Return the proof of membership that a commit carries; it changes with every rebalance."""
+        """Return the group metadata that a commit carries; it changes with every rebalance."""
 
     def close(self) -> None:
         """Leave the group."""

@@ -21,7 +21,7 @@ from worker.core.search import SearchRules
 from worker.core.sketch import sketch_of, sketch_similarity
 from worker.core.verdict import Original, Verdict
 from worker.errors import DefinitionError, DocumentError, RestoreError, StopError
-from worker.log.definition import Declared, Definition, Parts, Recrawls
+from worker.log.definition import Definition, LogDefinition, Parts, Recrawls
 from worker.log.replica import Replica
 from worker.log.retention import ENDLESS, Retention
 from worker.log.rows import Row, RowKind
@@ -322,7 +322,7 @@ class Deduplicator:
         try:
             data = map_file(path)
             header, _ = unpack(data)
-            parts = Declared(*header["definition"]).parts(stopwords)
+            parts = LogDefinition(*header["definition"]).parts(stopwords)
             made = cls(
                 parts.parameters,
                 search=parts.search,

@@ -17,6 +17,7 @@ import orjson
 
 from worker.core.verdict import Verdict
 from worker.errors import DefinitionError, DocumentError, StopError
+from worker.log.answers import write_answers
 from worker.log.replica import Replica
 from worker.log.rows import Row, RowKind, Section, Source
 from worker.log.snapshot import LogIdentity
@@ -96,7 +97,7 @@ class FileEngine:
     def _answer(self, batch: Batch) -> Iterator[Answered]:
         stop = batch.messages[-1].offset + 1
         self._log.append(self._log.missing(Section(_SOURCE, self._offset, stop, self._offset, batch.rows)))
-        answers = self.replica.answers(_SOURCE, [message.offset for message in batch.messages], TOPIC)
+        answers = self.replica.answers(_SOURCE, [message.offset for message in batch.messages], TOPIC, write_answers)
         self.replica.committed(_SOURCE, stop)
         self._offset = stop
         return map(Answered, batch.messages, answers)

@@ -225,7 +225,7 @@ class GroupConsumer:
 
     def membership(self) -> Any:
         """
-        Return the proof of membership that a commit carries; it changes with every rebalance.
+        Return the group metadata that a commit carries; it changes with every rebalance.
 
         None before the first rebalance. A member that the group has expelled keeps its last proof, which the group
         refuses. Without member and generation it would be what a producer outside any group sends, and that the broker

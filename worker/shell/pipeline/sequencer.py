@@ -156,7 +156,7 @@ class Sequencer:
         for share in batch.shares:
             offsets = batch.rows.offsets[share.begin : share.end].tolist()
             source = self._source(share.claim.partition)
-            answers[share.begin : share.end] = self._replicated.replica.written(
+            answers[share.begin : share.end] = self._replicated.replica.answers(
                 source, offsets, self._settings.topic_documents, encode_answers
             )
         return answers

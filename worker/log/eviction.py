@@ -11,7 +11,7 @@ from worker.log.original_store import OriginalStore
 from worker.log.retention import Retention
 
 
-class Leaving:
+class Eviction:
     """The log's clock, and what it and the number of originals let go."""
 
     def __init__(self, held: OriginalStore, retention: Retention) -> None:
@@ -28,7 +28,7 @@ class Leaving:
         horizon_ms = self.clock_ms - self._retention.expire_after_ms
         rows = self._seen_before(horizon_ms)
         if len(rows):
-            self._leave(rows)
+            self._evict(rows)
         if len(rows) or self.horizon_ms is not None:
             self.horizon_ms = max(horizon_ms, self.horizon_ms or 0)
 
@@ -47,7 +47,7 @@ class Leaving:
         if self._retention.documents_max and excess > 0:
             rows = self._first_live(excess)
             self.horizon_ms = max(self._held.seen[int(rows[-1])], self.horizon_ms or 0)
-            self._leave(rows)
+            self._evict(rows)
 
     def _renew(self, rows: NDArray[np.int64]) -> None:
         """Move these originals to the end of the queue, unless they stand near it."""
@@ -62,7 +62,7 @@ class Leaving:
         if is_due.any():
             held.renew(rows[is_due], self.clock_ms)
 
-    def _leave(self, rows: NDArray[np.int64]) -> None:
+    def _evict(self, rows: NDArray[np.int64]) -> None:
         """Take the first originals of the queue out: no row up to the last of them is live then."""
         self._held.remove(rows)
         self._held.oldest = max(self._held.oldest, int(rows[-1]) + 1)
