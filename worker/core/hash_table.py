@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.compiled import inner, kernel
+from worker.core.kernels.machine import prefetch
 from worker.core.row_index import column_of, rows_of
 from worker.core.tables.columns import MappedColumn
-from worker.core.tables.machine import prefetch
 
 U = np.uint64
 I = np.int64  # noqa: E741  # the signed twin of U

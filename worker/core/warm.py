@@ -11,9 +11,9 @@ from worker.core.fingerprint import Fingerprinter
 from worker.core.index import PermutedIndex
 from worker.core.kernels.batch import fingerprint_batch
 from worker.core.kernels.documents import read_documents
+from worker.core.kernels.machine import SLACK
 from worker.core.pages import extract_pages
 from worker.core.pages.batch import extract_batch
-from worker.core.pages.machine import SLACK
 from worker.core.pairs import all_pairs, clusters
 
 DISTANCE = 3  # the kernels are the same at any other

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 _ALL = (1 << 64) - 1
-_SLACK = 8  # bytes that the hash kernel may read behind the last text
 
 
 class Texts:
@@ -102,11 +101,12 @@ class Texts:
 
         Cost: some 20 ns a text of 30 bytes, and a copy of the bytes.
         """
-        from worker.core.kernels.texts import hash_texts  # noqa: PLC0415  # numba: settings must load without it
+        from worker.core.kernels.machine import SLACK  # noqa: PLC0415  # numba: settings must load without it
+        from worker.core.kernels.texts import hash_texts  # noqa: PLC0415
 
         found = np.empty(len(self), np.uint64)
         stop = int(self.ends[-1]) if len(self) else 0
-        padded = np.empty(stop + _SLACK, np.uint8)
+        padded = np.empty(stop + SLACK, np.uint8)
         padded[:stop] = self.data[:stop]
         hash_texts(padded, self.ends, np.uint64(key & _ALL), np.uint64(key >> 64), found)
         return found

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.compiled import kernel
+from worker.core.kernels.machine import SLACK
 from worker.core.pages import names
 from worker.core.pages.batch import extract_pages
 from worker.core.pages.characters import REFERENCES
-from worker.core.pages.machine import SLACK
 from worker.core.pages.scan import scan
 from worker.core.pages.select import select
 from worker.core.pages.skeleton import (

@@ -11,12 +11,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import types
 
 from worker.core.compiled import apart, fused
-from worker.core.kernels.machine import intrinsic, pointer, store, vector
-from worker.core.pages.machine import LANES, byte_at, lanes_before, set_byte
+from worker.core.kernels.machine import (
+    BYTE_LANES,
+    PLACE,
+    any_of,
+    below,
+    bits_of,
+    byte_at,
+    instruction,
+    lanes_before,
+    set_byte,
+    store,
+    vector,
+)
 
 QUOTE, COMMA, MINUS, POINT, COLON, BACKSLASH = 0x22, 0x2C, 0x2D, 0x2E, 0x3A, 0x5C
 OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT = 0x5B, 0x5D, 0x7B, 0x7D
@@ -29,23 +39,13 @@ ESCAPES = np.zeros(256, np.uint8)  # what an escape stands for; 0: no escape
 ESCAPES[list(b'"\\/bfnrt')] = list(b'"\\/\b\f\n\r\t')
 
 
-def _same(block: Any, byte: int) -> Any:
-    return ir.Constant(block.type, [byte] * LANES)
-
-
-@intrinsic
-def _copy_to_stop(_context: Any, array: Any, position: Any, out: Any, at: Any) -> Any:
+@instruction(types.uint64, PLACE, PLACE)
+def _copy_to_stop(builder: Any, source: Any, out: Any) -> Any:
     """Copy 32 bytes; bit i is set when byte `position + i` is a quote, a backslash or a control."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        block = vector(builder, pointer(context, builder, signature.args[0], *arguments[:2]), 8, LANES)
-        store(builder, block, pointer(context, builder, signature.args[2], *arguments[2:]))
-        found = builder.icmp_unsigned("<", block, _same(block, 0x20))
-        for byte in (QUOTE, BACKSLASH):
-            found = builder.or_(found, builder.icmp_unsigned("==", block, _same(block, byte)))
-        return builder.zext(builder.bitcast(found, ir.IntType(LANES)), ir.IntType(64))
-
-    return types.uint64(array, position, out, at), generate
+    block = vector(builder, source, 8, BYTE_LANES)
+    store(builder, block, out)
+    stop = builder.or_(below(builder, block, 0x20), any_of(builder, block, bytes([QUOTE, BACKSLASH])))
+    return bits_of(builder, stop)
 
 
 @fused
@@ -104,8 +104,8 @@ def read_string(page: Any, i: Any, end: Any, out: Any, at: Any) -> Any:
     while i < end:
         found = _copy_to_stop(page, i, out, at)
         if not found:
-            i += LANES
-            at += LANES
+            i += BYTE_LANES
+            at += BYTE_LANES
             continue
         size = lanes_before(found)
         i += size

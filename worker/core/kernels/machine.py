@@ -1,31 +1,72 @@
 """
-What the machine can do and numba has no name for: numbers from bytes at any place, 64 characters at a time.
+What the machine can do and numba has no name for, each a function for kernels: memory at any place, many at once.
 
-A kernel has no bounds checks: every buffer that is read or written this way ends in SLACK bytes that belong to it.
+Nothing is checked: whoever calls has checked every index. A block of 64 bytes may begin at a buffer's last byte, so
+every buffer that is read or written ends in SLACK bytes that belong to it. A place is an array and a byte in it, or
+the address that the array begins at: a call passes an array in seven words.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
+import mmap
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic as numba_intrinsic
+from numba import extending, types
+from numba.core import cgutils
+from numba.np import arrayobj
 
-SLACK = 128  # bytes after the content of a buffer: a block that begins at its last byte, twice
+from worker.core.compiled import fused
+
+SLACK = 128  # bytes after the content of a buffer, zeros behind a page: a block that begins at its last byte, twice
+BYTE_LANES = 32  # bytes of a page compared at once
+NUMBER_LANES = 16  # numbers of an index compared at once: of 32 bits one vector of 512, two of 256, four of 128
+
+PLACE, ANY, SAME = object(), object(), object()
+_BYTE, _NUMBER, _WORD = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_intrinsic: Any = extending.intrinsic
+_library: Any = cgutils
 
 
-def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Numba's decorator; the first argument of a function is numba's own, callers do not pass it."""
-    made: Callable[..., Any] = numba_intrinsic(function)
-    return made
+def instruction(returns: Any, *operands: Any) -> Callable[[Callable[..., Any]], Any]:
+    """
+    Decorates the builder of an instruction: `(builder, *values) -> value`. Returns the function that kernels call.
+
+    Args:
+        returns: numba's type of what it returns, `types.void`, or SAME: that of its first argument.
+        operands: of each value its type; ANY; or PLACE: two arguments, of which the builder gets a pointer to the byte.
+    """
+    wanted = [one for operand in operands for one in ((ANY, ANY) if operand is PLACE else (operand,))]
+    names = [inspect.Parameter(f"a{n}", inspect.Parameter.POSITIONAL_ONLY) for n in range(len(wanted) + 1)]
+
+    def decorate(build: Callable[..., Any]) -> Any:
+        @functools.wraps(build)
+        def define(_context: Any, *given: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                rest = zip(signature.args, arguments, strict=True)
+                values = []
+                for operand in operands:
+                    kind, value = next(rest)
+                    if operand is PLACE:
+                        value = _pointer(context, builder, kind, value, next(rest)[1])
+                    values.append(value)
+                result = build(builder, *values)
+                return context.get_dummy_value() if returns is types.void else result
+
+            kinds = [own if kind is ANY else kind for kind, own in zip(wanted, given, strict=True)]
+            return (given[0] if returns is SAME else returns)(*kinds), generate
+
+        define.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]  # numba counts arguments by it
+        return _intrinsic(define)
+
+    return decorate
 
 
-_BYTE = ir.IntType(8)
-
-
-def pointer(context: Any, builder: Any, kind: Any, array: Any, position: Any) -> Any:
+def _pointer(context: Any, builder: Any, kind: Any, array: Any, position: Any) -> Any:
     """The address of a byte of an array, whatever its elements are; or of a byte behind an address."""
     if isinstance(kind, types.Integer):
         return builder.inttoptr(builder.add(array, position), _BYTE.as_pointer())
@@ -33,144 +74,377 @@ def pointer(context: Any, builder: Any, kind: Any, array: Any, position: Any) ->
     return builder.gep(data, [position])
 
 
-def _load(bits: int, result: Any, array: Any, position: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        address = pointer(context, builder, signature.args[0], *arguments)
-        value = builder.load(builder.bitcast(address, ir.IntType(bits).as_pointer()))
-        value.align = 1
-        return value
-
-    return result(array, position), generate
+def _load(builder: Any, place: Any, kind: Any) -> Any:
+    value = builder.load(builder.bitcast(place, kind.as_pointer()))
+    value.align = 1
+    return value
 
 
-@intrinsic
-def load64(_context: Any, array: Any, position: Any) -> Any:
-    """`load64(array, byte)`: eight bytes as a little-endian uint64, at any alignment."""
-    return _load(64, types.uint64, array, position)
+def vector(builder: Any, place: Any, bits: int, count: int) -> Any:
+    """So many numbers of so many bits that begin at a pointer, at any alignment."""
+    return _load(builder, place, ir.VectorType(ir.IntType(bits), count))
 
 
-@intrinsic
-def load32(_context: Any, array: Any, position: Any) -> Any:
-    """`load32(array, byte)`: four bytes as a little-endian uint32, at any alignment."""
-    return _load(32, types.uint32, array, position)
+def store(builder: Any, value: Any, place: Any) -> None:
+    """Write a number or a vector to a pointer, at any alignment."""
+    stored = builder.store(value, builder.bitcast(place, value.type.as_pointer()))
+    stored.align = 1
 
 
-@intrinsic
-def store32(_context: Any, array: Any, position: Any, _value: Any) -> Any:
-    """`store32(array, byte, uint32)`: four bytes, little-endian, at any alignment."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        store(builder, arguments[2], pointer(context, builder, signature.args[0], *arguments[:2]))
-        return context.get_dummy_value()
-
-    return types.void(array, position, types.uint32), generate
+def _same(block: Any, number: int) -> Any:
+    """A vector of this shape with one number in each lane."""
+    return ir.Constant(block.type, [number] * block.type.count)
 
 
-@intrinsic
-def popcount(_context: Any, value: Any) -> Any:
+def bits_of(builder: Any, condition: Any) -> Any:
+    """The lanes of a condition as the bits of a uint64."""
+    return builder.zext(builder.bitcast(condition, ir.IntType(condition.type.count)), _WORD)
+
+
+# ---- numbers
+
+
+@instruction(SAME, ANY)
+def popcount(builder: Any, value: Any) -> Any:
     """`popcount(value)`: how many bits are set, in the value's own type."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
-
-    return value(value), generate
+    return builder.ctpop(value)
 
 
-@intrinsic
-def trailing_zeros(_context: Any, value: Any) -> Any:
+@instruction(SAME, ANY)
+def trailing_zeros(builder: Any, value: Any) -> Any:
     """`trailing_zeros(value)`: the position of the lowest set bit; the value's width for 0."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
-
-    return value(value), generate
+    return builder.cttz(value, ir.Constant(ir.IntType(1), 0))
 
 
-@intrinsic
-def mask_of(_context: Any, _condition: Any) -> Any:
+@instruction(types.uint64, types.boolean)
+def mask_of(builder: Any, condition: Any) -> Any:
     """
     `mask_of(condition)`: a uint64 of 64 ones, or of none.
 
     What follows from it is never compiled to a branch: the compiler is not told that it is one of two values.
     """
-
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        whole = ir.IntType(64)
-        hidden = ir.InlineAsm(ir.FunctionType(whole, [whole]), "", "=r,0")
-        return builder.call(hidden, [builder.sext(arguments[0], whole)])
-
-    return types.uint64(types.boolean), generate
+    hidden = ir.InlineAsm(ir.FunctionType(_WORD, [_WORD]), "", "=r,0")
+    return builder.call(hidden, [builder.sext(condition, _WORD)])
 
 
-@intrinsic
-def rotated(_context: Any, _value: Any, _bits: Any) -> Any:
+@instruction(types.uint64, types.uint64, types.uint64)
+def rotated(builder: Any, whole: Any, left: Any) -> Any:
     """`rotated(value, bits)`: a uint64 rotated left."""
+    return builder.or_(builder.shl(whole, left), builder.lshr(whole, builder.sub(_WORD(64), left)))
 
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        whole, left = arguments
-        return builder.or_(builder.shl(whole, left), builder.lshr(whole, builder.sub(left.type(64), left)))
 
-    return types.uint64(types.uint64, types.uint64), generate
+# ---- a place: bytes at any alignment
+
+
+@instruction(types.uint64, PLACE)
+def load64(builder: Any, place: Any) -> Any:
+    """`load64(array, byte)`: eight bytes as a little-endian uint64."""
+    return _load(builder, place, _WORD)
+
+
+@instruction(types.uint32, PLACE)
+def load32(builder: Any, place: Any) -> Any:
+    """`load32(array, byte)`: four bytes as a little-endian uint32."""
+    return _load(builder, place, _NUMBER)
+
+
+@instruction(types.void, PLACE, types.uint32)
+def store32(builder: Any, place: Any, value: Any) -> None:
+    """`store32(array, byte, uint32)`: four bytes, little-endian."""
+    store(builder, value, place)
+
+
+@instruction(types.int64, PLACE)
+def byte_at(builder: Any, place: Any) -> Any:
+    """`byte_at(array, byte)`: a byte as int64."""
+    return builder.zext(builder.load(place), _WORD)
+
+
+@instruction(types.void, PLACE, types.int64)
+def set_byte(builder: Any, place: Any, value: Any) -> None:
+    """`set_byte(array, byte, value)`: write the low byte of an int64."""
+    builder.store(builder.trunc(value, _BYTE), place)
+
+
+# ---- texts: 64 bytes or 16 code points at once
 
 
 def _fold(builder: Any, block: Any) -> tuple[Any, Any]:
     """A vector of ASCII bytes: folded (letters in lower case, a space for a separator), and which are word bytes."""
-
-    def all_of(byte: int) -> Any:
-        return ir.Constant(block.type, [byte] * block.type.count)
-
-    lower = builder.or_(block, all_of(0x20))
-    letter = builder.icmp_unsigned("<", builder.sub(lower, all_of(ord("a"))), all_of(26))
-    digit = builder.icmp_unsigned("<", builder.sub(block, all_of(ord("0"))), all_of(10))
+    lower = builder.or_(block, _same(block, 0x20))
+    letter = builder.icmp_unsigned("<", builder.sub(lower, _same(block, ord("a"))), _same(block, 26))
+    digit = builder.icmp_unsigned("<", builder.sub(block, _same(block, ord("0"))), _same(block, 10))
     word = builder.or_(letter, digit)
-    return builder.select(word, builder.select(letter, lower, block), all_of(0x20)), word
+    return builder.select(word, builder.select(letter, lower, block), _same(block, 0x20)), word
 
 
-def vector(builder: Any, address: Any, bits: int, count: int) -> Any:
-    value = builder.load(builder.bitcast(address, ir.VectorType(ir.IntType(bits), count).as_pointer()))
-    value.align = 1
-    return value
-
-
-def store(builder: Any, value: Any, address: Any) -> None:
-    stored = builder.store(value, builder.bitcast(address, value.type.as_pointer()))
-    stored.align = 1
-
-
-@intrinsic
-def fold_bytes(_context: Any, text: Any, position: Any, out: Any, out_position: Any) -> Any:
+@instruction(types.uint64, PLACE, PLACE)
+def fold_bytes(builder: Any, source: Any, out: Any) -> Any:
     """
-    `fold_bytes(text, position, out, out_position)`: 64 bytes of ASCII, folded.
+    `fold_bytes(text, byte, out, out_byte)`: 64 bytes of ASCII, folded.
 
     Returns a uint64: bit i is 1 when byte i is a letter or digit.
     """
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        source = pointer(context, builder, signature.args[0], arguments[0], arguments[1])
-        folded, word = _fold(builder, vector(builder, source, 8, 64))
-        store(builder, folded, pointer(context, builder, signature.args[2], arguments[2], arguments[3]))
-        return builder.bitcast(word, ir.IntType(64))
-
-    return types.uint64(text, position, out, out_position), generate
+    folded, word = _fold(builder, vector(builder, source, 8, 64))
+    store(builder, folded, out)
+    return bits_of(builder, word)
 
 
-@intrinsic
-def fold_code_points(_context: Any, text: Any, position: Any, out: Any, out_position: Any) -> Any:
+@instruction(types.uint64, PLACE, PLACE)
+def fold_code_points(builder: Any, source: Any, out: Any) -> Any:
     """
-    `fold_code_points(text, position, out, out_position)`: 16 code points, folded into 16 bytes if they are ASCII.
+    `fold_code_points(text, byte, out, out_byte)`: 16 code points, folded into 16 bytes if they are ASCII.
 
     Returns a uint64: bit i is 1 when code point i is a letter or digit of ASCII, bit 16 + i when it is beyond ASCII.
     """
+    block = vector(builder, source, 32, 16)
+    beyond = builder.icmp_unsigned(">", block, _same(block, 127))
+    folded, word = _fold(builder, builder.trunc(block, ir.VectorType(_BYTE, 16)))
+    store(builder, folded, out)
+    return builder.or_(bits_of(builder, word), builder.shl(bits_of(builder, beyond), _WORD(16)))
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        start = builder.shl(arguments[1], arguments[1].type(2))
-        source = pointer(context, builder, signature.args[0], arguments[0], start)
-        block = vector(builder, source, 32, 16)
-        beyond = builder.icmp_unsigned(">", block, ir.Constant(block.type, [127] * 16))
-        folded, word = _fold(builder, builder.trunc(block, ir.VectorType(_BYTE, 16)))
-        store(builder, folded, pointer(context, builder, signature.args[2], arguments[2], arguments[3]))
-        half, whole = ir.IntType(16), ir.IntType(64)
-        high = builder.zext(builder.bitcast(beyond, half), whole)
-        return builder.or_(builder.zext(builder.bitcast(word, half), whole), builder.shl(high, whole(16)))
 
-    return types.uint64(text, position, out, out_position), generate
+# ---- pages: 32 bytes at once
+
+
+def any_of(builder: Any, block: Any, wanted: bytes) -> Any:
+    """The lanes that are one of these bytes."""
+    return functools.reduce(builder.or_, [builder.icmp_unsigned("==", block, _same(block, byte)) for byte in wanted])
+
+
+def below(builder: Any, block: Any, byte: int) -> Any:
+    """The lanes that are less than a byte."""
+    return builder.icmp_unsigned("<", block, _same(block, byte))
+
+
+def _where(wanted: bytes) -> Any:
+    """A function of a place: bit i of its uint64 is set when the i-th byte from there on is one of those wanted."""
+
+    @instruction(types.uint64, PLACE)
+    def where(builder: Any, place: Any) -> Any:
+        return bits_of(builder, any_of(builder, vector(builder, place, 8, BYTE_LANES), wanted))
+
+    return where
+
+
+def _where_between(*ranges: tuple[int, int]) -> Any:
+    """As _where, of bytes in any of these ranges."""
+
+    @instruction(types.uint64, PLACE)
+    def where(builder: Any, place: Any) -> Any:
+        block = vector(builder, place, 8, BYTE_LANES)
+        found = [below(builder, builder.sub(block, _same(block, low)), high - low + 1) for low, high in ranges]
+        return bits_of(builder, functools.reduce(builder.or_, found))
+
+    return where
+
+
+_where_less_than = _where(b"<")
+high_bits = _where_between((0x80, 0xFF))  # beyond ASCII
+where_letters = _where_between((0x21, 0x7F), (0xC0, 0xF7))  # what begins a character that is seen
+where_heavy = _where_between((0xE3, 0xED))  # a character that weighs three letters
+where_stops = _where(b",.!?;")  # marks that divide sentences
+where_long_stops = _where(b"\xd8\xdb\xe0\xe3\xef")  # the beginnings of such marks beyond ASCII
+
+
+@instruction(types.uint64, PLACE, PLACE)
+def copy_plain(builder: Any, source: Any, out: Any) -> Any:
+    """
+    `copy_plain(array, byte, out, out_byte)`: copy 32 bytes, and say where plain text ends among them.
+
+    Returns a uint64: bit i is set for '<', '&', a control, 0xC2 (a no-break space may begin), a space before a space.
+    """
+    block = vector(builder, source, 8, BYTE_LANES)
+    store(builder, block, out)
+    ends = bits_of(builder, builder.or_(below(builder, block, 32), any_of(builder, block, b"<&\xc2")))
+    space = bits_of(builder, any_of(builder, block, b" "))
+    return builder.or_(ends, builder.and_(space, builder.lshr(space, _WORD(1))))
+
+
+@fused
+def lanes_before(found: Any) -> Any:
+    """How many of 32 bytes come before the first that a bit is set for."""
+    return min(np.int64(trailing_zeros(found)), BYTE_LANES)
+
+
+def _finder(wanted: bytes) -> Any:
+    where = _where(wanted)
+
+    @fused
+    def find(array: Any, position: Any, end: Any) -> Any:
+        while position < end:
+            found = where(array, position)
+            if found:
+                return min(position + np.int64(trailing_zeros(found)), end)
+            position += BYTE_LANES
+        return end
+
+    return find
+
+
+# find(array, byte, end): where the next such byte stands, `end` when there is none
+find_less_than = _finder(b"<")
+find_greater_than = _finder(b">")
+find_tag_edge = _finder(b"<>")
+find_quote = _finder(b'"')
+find_apostrophe = _finder(b"'")
+
+
+@fused
+def count_less_than(array: Any, position: Any, end: Any) -> Any:
+    """How many '<' stand before `end`; some behind it may be counted too."""
+    count = np.int64(0)
+    while position < end:
+        count += np.int64(popcount(_where_less_than(array, position)))
+        position += BYTE_LANES
+    return count
+
+
+def viewer(
+    shape: tuple[int, ...], *, held_at: int | None = None, rows_at: int | None = None, unsigned: bool = False
+) -> Any:
+    """
+    A function of an address that gives an array of 64-bit numbers, which belongs to somebody else.
+
+    Args:
+        shape: of the array.
+        held_at: the word behind the address in which the array's own address is; None when the array begins there.
+        rows_at: the word in which the number of its rows is, for checks of bounds.
+    """
+    kind = types.Array(types.uint64 if unsigned else types.int64, len(shape), "C")
+
+    def view(_context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            def word(slot: int) -> Any:
+                return builder.load(builder.gep(builder.inttoptr(arguments[0], _WORD.as_pointer()), [_WORD(slot)]))
+
+            array = context.make_array(kind)(context, builder)
+            data = builder.inttoptr(arguments[0] if held_at is None else word(held_at), _WORD.as_pointer())
+            sizes = [_WORD(size) for size in shape]
+            if rows_at is not None:
+                sizes[0] = word(rows_at)
+            steps = [_WORD(8 * size) for size in shape[1:]] + [_WORD(8)]
+            arrayobj.populate_array(array, data, sizes, steps, _WORD(8), None)  # type: ignore[no-untyped-call]
+            return array._getvalue()
+
+        return kind(address), generate
+
+    return _intrinsic(view)
+
+
+# ---- columns of the index, by address: a block of words says where each lies, which as arrays would be a hundred words
+# of description in each call. Addresses and positions are int64, positions count elements.
+
+
+def _element(builder: Any, bits: int, address: Any, position: Any) -> Any:
+    return builder.gep(builder.inttoptr(address, ir.IntType(bits).as_pointer()), [position])
+
+
+def _reader(kind: Any) -> Any:
+    @instruction(kind, types.int64, types.int64)
+    def read(builder: Any, address: Any, position: Any) -> Any:
+        return builder.load(_element(builder, kind.bitwidth, address, position))
+
+    return read
+
+
+def _writer(kind: Any) -> Any:
+    @instruction(types.void, types.int64, types.int64, kind)
+    def write(builder: Any, address: Any, position: Any, value: Any) -> None:
+        builder.store(value, _element(builder, kind.bitwidth, address, position))
+
+    return write
+
+
+def _mover(bits: int) -> Any:
+    @instruction(types.void, types.int64, types.int64, types.int64, types.int64)
+    def move(builder: Any, address: Any, target: Any, source: Any, count: Any) -> None:
+        places = [_element(builder, bits, address, position) for position in (target, source)]
+        _library.raw_memmove(builder, *places, count, bits // 8)
+
+    return move
+
+
+def _prefetcher(locality: int) -> Any:
+    @instruction(types.void, types.int64, types.int64)
+    def prefetch_(builder: Any, address: Any, byte: Any) -> None:
+        pointer = _element(builder, 8, address, byte)
+        shape = ir.FunctionType(ir.VoidType(), (pointer.type, _NUMBER, _NUMBER, _NUMBER))
+        function = _library.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
+        builder.call(function, (pointer, _NUMBER(0), _NUMBER(locality), _NUMBER(1)))  # read, data
+
+    return prefetch_
+
+
+read16: Callable[[int, int], np.uint16] = _reader(types.uint16)  # read16(address, position)
+read32: Callable[[int, int], np.uint32] = _reader(types.uint32)  # read32(address, position)
+read64: Callable[[int, int], np.uint64] = _reader(types.uint64)  # read64(address, position)
+write16: Callable[[int, int, np.uint16], None] = _writer(types.uint16)  # write16(address, position, value)
+write32: Callable[[int, int, np.uint32], None] = _writer(types.uint32)  # write32(address, position, value)
+write64: Callable[[int, int, np.uint64], None] = _writer(types.uint64)  # write64(address, position, value)
+move16: Callable[[int, int, int, int], None] = _mover(16)  # move16(address, target, source, count); may overlap
+move32: Callable[[int, int, int, int], None] = _mover(32)  # move32(address, target, source, count); may overlap
+# Ask for the cache line of one byte of a column. A hint: any address is safe.
+prefetch: Callable[[int, int], None] = _prefetcher(3)  # prefetch(address, byte), into every level
+prefetch_many: Callable[[int, int], None] = _prefetcher(2)  # the same, but not into the first level: it holds few
+
+
+@instruction(types.void, types.int64, types.int64)
+def will_need(builder: Any, address: Any, size: Any) -> None:
+    """Ask the system for the pages of so many bytes, which must be mapped: a file's are read while others go on."""
+    page = builder.and_(address, _WORD(-mmap.PAGESIZE))
+    size = builder.sub(builder.add(address, size), page)
+    shape = ir.FunctionType(_NUMBER, (_WORD, _WORD, _NUMBER))
+    function = _library.get_or_insert_function(builder.module, shape, "madvise")
+    builder.call(function, (page, size, _NUMBER(mmap.MADV_WILLNEED)))
+
+
+def _near(builder: Any, held: Any, value: Any, limit: Any) -> Any:
+    """Which lanes differ from a number in at most `limit` bits, as the bits of a uint32."""
+    lanes, width = held.type.count, held.type.element.width
+
+    def everywhere(scalar: Any) -> Any:
+        first = builder.insert_element(ir.Constant(held.type, ir.Undefined), scalar, _NUMBER(0))
+        zeros = ir.Constant(ir.VectorType(_NUMBER, lanes), [0] * lanes)
+        return builder.shuffle_vector(first, ir.Constant(held.type, ir.Undefined), zeros)
+
+    shape = ir.FunctionType(held.type, (held.type,))
+    count = _library.get_or_insert_function(builder.module, shape, f"llvm.ctpop.v{lanes}i{width}")
+    differing = builder.call(count, (builder.xor(held, everywhere(value)),))
+    near = builder.icmp_unsigned("<=", differing, everywhere(limit))
+    return builder.zext(builder.bitcast(near, ir.IntType(lanes)), _NUMBER)
+
+
+@instruction(types.uint32, types.int64, types.int64, types.uint32, types.uint32)
+def _lanes_within(builder: Any, address: Any, position: Any, value: Any, limit: Any) -> Any:
+    """
+    `lanes_within(address, position, value, limit)`: which of 16 numbers are near, as the bits of a uint32.
+
+    Bit i is set when element `position + i` and `value` differ in at most `limit` bits; all are uint32. It reads 16
+    elements whatever the column's length.
+    """
+    return _near(builder, vector(builder, _element(builder, 32, address, position), 32, NUMBER_LANES), value, limit)
+
+
+@instruction(types.uint32, types.int64, types.int64, types.uint64, types.uint32)
+def _wide_lanes_within(builder: Any, address: Any, position: Any, value: Any, limit: Any) -> Any:
+    """
+    `wide_lanes_within(address, position, value, limit)`: the same of numbers of 48 bits, six bytes each, side by side.
+
+    It reads 112 bytes from the first one on.
+    """
+    begin, half = builder.mul(position, _WORD(6)), NUMBER_LANES // 2
+    spread = [6 * (n // 8) + n % 8 if n % 8 < 6 else 64 for n in range(64)]  # 64: a byte of the zeros
+    order = ir.Constant(ir.VectorType(_NUMBER, 64), spread)
+
+    def near(first: int) -> Any:
+        """Of the eight numbers from byte `first` on, widened to 64 bits."""
+        held = vector(builder, _element(builder, 8, address, builder.add(begin, _WORD(first))), 8, 64)
+        wide = builder.bitcast(builder.shuffle_vector(held, _same(held, 0), order), ir.VectorType(_WORD, half))
+        return _near(builder, wide, value, builder.zext(limit, _WORD))
+
+    return builder.or_(near(0), builder.shl(near(6 * half), _NUMBER(half)))
+
+
+lanes_within: Callable[[int, int, np.uint32, np.uint32], np.uint32] = _lanes_within
+wide_lanes_within: Callable[[int, int, np.uint64, np.uint32], np.uint32] = _wide_lanes_within

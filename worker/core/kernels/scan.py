@@ -82,7 +82,7 @@ def scan_code_points(text: Any, start: Any, end: Any, points: Any, out: Any, edg
     while i < end:
         stop = min(i + BLOCK, end)
         if points.words and stop - i == BLOCK:
-            words = fold_code_points(text, i, out, position)
+            words = fold_code_points(text, U(4) * i, out, position)
             if words < U(1 << 16):
                 inside = U(before == U(LETTER))
                 at = _add_edges((words ^ ((words << ONE) | inside)) & U(0xFFFF), position, edges, U(2) * count - inside)

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from worker.core.compiled import kernel
+from worker.core.kernels.machine import will_need
 from worker.core.kernels.siphash import siphash
-from worker.core.tables.machine import will_need
 
 U = np.uint64
 
 
 @kernel
 def hash_texts(data: Any, ends: Any, low: Any, high: Any, hashes: Any) -> Any:
-    """SipHash-1-3 of each text under the key (low, high); 8 bytes behind the last one must belong to `data`."""
+    """SipHash-1-3 of each text under the key (low, high); SLACK bytes behind the last one belong to `data`."""
     begin = U(0)
     for i in range(len(ends)):
         end = U(ends[i])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from worker.core.compiled import apart, fused
-from worker.core.pages.machine import byte_at
+from worker.core.kernels.machine import byte_at
 
 DASH, POINT, COLON, PLUS, LETTER_T, LETTER_Z = 0x2D, 0x2E, 0x3A, 0x2B, 0x54, 0x5A
 DAYS = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])

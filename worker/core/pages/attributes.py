@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.compiled import apart, fused
+from worker.core.kernels.machine import byte_at, find_apostrophe, find_quote
 from worker.core.pages.characters import ENDS_NAME, EQUALS, LETTER, SPACE, about_byte
 from worker.core.pages.hashing import SEED, add_byte, finished, look_up
-from worker.core.pages.machine import byte_at, find_apostrophe, find_quote
 from worker.core.pages.names import (
     ARTICLE_BODY,
     BODY_WORD,

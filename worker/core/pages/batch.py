@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from worker.core.charset import well_formed
 from worker.core.compiled import fused_allocating, kernel
 from worker.core.kernels.batch import END, IS_WIDE, START, Texts
+from worker.core.kernels.machine import SLACK, count_less_than
 from worker.core.pages.characters import REFERENCES
 from worker.core.pages.emit import (
     BODY,
@@ -26,7 +27,11 @@ from worker.core.pages.emit import (
     valid_utf8,
     with_room,
 )
-from worker.core.pages.machine import SLACK, count_less_than
+<<<<<<< HEAD
+from worker.core.kernels.machine import SLACK, count_less_than
+=======
+from worker.core.pages.judge import ALL, judge
+>>>>>>> a606bc0 (kernels: one module of machine instructions, one SLACK)
 from worker.core.pages.scan import scan
 from worker.core.pages.select import select
 from worker.core.pages.skeleton import (

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.compiled import apart, fused
+from worker.core.kernels.machine import BYTE_LANES, byte_at, copy_plain, lanes_before, set_byte, viewer
 from worker.core.pages.hashing import SEED, add_byte, finished, look_up, lookup_table
-from worker.core.pages.machine import LANES, byte_at, copy_plain, lanes_before, set_byte, viewer
 
 # Of each byte:
 ENDS_NAME, SPACE, LETTER, EQUALS, ALNUM = 1, 2, 4, 8, 16
@@ -165,7 +165,7 @@ def copy_text(page: Any, i: Any, end: Any, out: Any, start: Any, at: Any, names:
         stop = min(lanes_before(copy_plain(page, i, out, at)), end - i)
         i += stop
         at += stop
-        if stop == LANES or i >= end:
+        if stop == BYTE_LANES or i >= end:
             continue
         byte = byte_at(page, i)
         if byte == 60:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from worker.core.compiled import fused, fused_allocating
-from worker.core.kernels.machine import SLACK as TEXT_SLACK
-from worker.core.pages.machine import LANES, byte_at, high_bits, lanes_before
+from worker.core.kernels.machine import BYTE_LANES, SLACK, byte_at, high_bits, lanes_before
 from worker.core.pages.names import IN_HEADING
 from worker.core.pages.skeleton import B_END, B_KEEP, B_NODE, B_START, BLOCKS, N_ABOVE, TITLE_SIZE
 
@@ -23,7 +22,7 @@ def is_ascii(source: Any, begin: Any, end: Any) -> Any:
         found = high_bits(source, begin)
         if found and begin + lanes_before(found) < end:
             return False
-        begin += LANES
+        begin += BYTE_LANES
     return True
 
 
@@ -65,9 +64,9 @@ def valid_utf8(page: Any, i: Any, end: Any) -> Any:
     """Whether `page[i:end]` is well-formed UTF-8."""
     while i < end:
         if not high_bits(page, i):
-            i += LANES
+            i += BYTE_LANES
             continue
-        stop = min(i + LANES, end)
+        stop = min(i + BYTE_LANES, end)
         while i < stop:
             byte = byte_at(page, i)
             if byte < 0x80:
@@ -138,9 +137,9 @@ def put_field(room: Any, field: Any, put: Any, texts: Any, at: Any, limit: Any) 
 @fused_allocating
 def with_room(array: Any, used: Any, more: Any) -> Any:
     """The array, or a larger one with the same beginning, with room for so many more and what is read behind."""
-    if used + more + TEXT_SLACK <= array.size:
+    if used + more + SLACK <= array.size:
         return array
-    larger = np.empty(2 * (used + more) + TEXT_SLACK, array.dtype)
+    larger = np.empty(2 * (used + more) + SLACK, array.dtype)
     for k in range(used):
         larger[k] = array[k]
     return larger

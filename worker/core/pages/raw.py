@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from worker.core.compiled import fused
+from worker.core.kernels.machine import byte_at, find_greater_than, find_less_than, find_tag_edge
 from worker.core.pages.characters import ENDS_NAME, about_byte
 from worker.core.pages.hashing import SEED, add_byte, finished, name_hash
-from worker.core.pages.machine import byte_at, find_greater_than, find_less_than, find_tag_edge
 
 SCRIPT_HASH, SCRIPT_SIZE = np.uint64(name_hash("script")), np.int64(6)
 PLAIN, ESCAPED, DOUBLE_ESCAPED = 0, 1, 2

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from worker.core.compiled import apart, fused
+from worker.core.kernels.machine import byte_at, find_greater_than, find_less_than, set_byte
 from worker.core.pages.attributes import read_attributes
 from worker.core.pages.characters import ENDS_NAME, LETTER, about_byte, copy_text, copy_verbatim
 from worker.core.pages.hashing import SEED, add_byte, finished, look_up
-from worker.core.pages.machine import byte_at, find_greater_than, find_less_than, set_byte
 from worker.core.pages.names import (
     CLASSED,
     FRAMESET,

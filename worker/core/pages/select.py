@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from worker.core.compiled import apart, fused
-from worker.core.pages.machine import byte_at
+from worker.core.kernels.machine import byte_at
 from worker.core.pages.names import (
     ARTICLE,
     ASIDE,

@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.compiled import apart, fused
-from worker.core.kernels.machine import popcount
-from worker.core.pages.machine import (
-    LANES,
+from worker.core.kernels.machine import (
+    BYTE_LANES,
     byte_at,
     lanes_before,
+    popcount,
     set_byte,
     viewer,
     where_heavy,
@@ -66,7 +66,7 @@ N_PARENT, N_TAG, N_OWN, N_ABOVE, N_FIRST, N_END = range(6)
 NODE_COLUMNS = 21
 
 U = np.uint64
-ALL_LANES = U((1 << LANES) - 1)
+ALL_LANES = U((1 << BYTE_LANES) - 1)
 
 STACK_MAX = 512  # levels, as browsers have it
 SPANS_MAX = 384  # no span is held beyond this level: containers come first
@@ -208,7 +208,7 @@ def _measured(out: Any, k: Any, end: Any) -> Any:
     """
     length, stops = np.int64(0), np.int64(0)
     while k < end:
-        here = ALL_LANES >> U(max(k + LANES - end, 0))
+        here = ALL_LANES >> U(max(k + BYTE_LANES - end, 0))
         length += np.int64(popcount(where_letters(out, k) & here))
         length += 2 * np.int64(popcount(where_heavy(out, k) & here))
         stops += np.int64(popcount(where_stops(out, k) & here))
@@ -216,7 +216,7 @@ def _measured(out: Any, k: Any, end: Any) -> Any:
         while long:
             stops += _long_stop(out, k + lanes_before(long))
             long &= long - U(1)
-        k += LANES
+        k += BYTE_LANES
     return length, stops
 
 

@@ -12,18 +12,19 @@ from __future__ import annotations
 import numpy as np
 
 from worker.core import search
-from worker.core.kernels.machine import popcount, trailing_zeros
-from worker.core.tables.earliest import filter_at
-from worker.core.tables.machine import (
-    LANES,
+from worker.core.kernels.machine import (
+    NUMBER_LANES,
+    popcount,
     prefetch,
     prefetch_many,
     read32,
     read64,
+    trailing_zeros,
     wide_lanes_within,
     will_need,
     write64,
 )
+from worker.core.tables.earliest import filter_at
 from worker.core.tables.patterns import (
     FILTER_MASK,
     arranged,
@@ -216,7 +217,7 @@ def scan_probe(words: Words, bucket: int, probe: np.uint64, fingerprint: np.uint
             near &= near - np.uint32(1)
             if place < end and (filter_at(words, place) ^ wanted) >> below_block(probe) == np.uint64(0):
                 find(words, signed(read32(refs, place)), fingerprint, doubts)
-        position += LANES
+        position += NUMBER_LANES
 
 
 @inner
@@ -301,8 +302,8 @@ def ask_head(words: Words, bucket: int) -> None:
 def ask_entries(words: Words, bucket: int) -> None:
     """Prefetch what a probe will read; the bucket's head is near already."""
     head = head_of(words, signed(BASE), bucket)
-    vectors = (min(count_of(head), words[PREFIX_MAX]) + LANES - 1) // LANES
-    ask_run(words[BASE + FILTERS] + 6 * start_of(head), 6 * LANES * vectors)
+    vectors = (min(count_of(head), words[PREFIX_MAX]) + NUMBER_LANES - 1) // NUMBER_LANES
+    ask_run(words[BASE + FILTERS] + 6 * start_of(head), 6 * NUMBER_LANES * vectors)
 
 
 @inner

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.core.kernels.machine import NUMBER_LANES, prefetch, read32, read64, wide_lanes_within, write32, write64
 from worker.core.tables.directed import (
     IDENTICAL,
     SKETCH_BYTES,
@@ -23,7 +24,6 @@ from worker.core.tables.directed import (
 )
 from worker.core.tables.earliest import enter, filter_at, take_out
 from worker.core.tables.judging import INSERT_ALL, INSERT_GIVEN, INSERT_NEW, QUERY, sweep_on
-from worker.core.tables.machine import LANES, prefetch, read32, read64, wide_lanes_within, write32, write64
 from worker.core.tables.patterns import (
     FILTER_MASK,
     arranged,
@@ -206,11 +206,11 @@ def slot_of(words: Words, fingerprint: np.uint64, row: np.uint32) -> int:
     end = position + count_of(head)
     while position < end:
         near = wide_lanes_within(words[BASE + FILTERS], position, value & FILTER_MASK, np.uint32(0))
-        for place in range(position, min(position + LANES, end) if near else position):
+        for place in range(position, min(position + NUMBER_LANES, end) if near else position):
             slot = signed(read32(words[BASE + REFS], place))
             if filter_at(words, place) == value & FILTER_MASK and read32(words[ROWS], slot) == row:
                 return slot
-        position += LANES
+        position += NUMBER_LANES
     return signed(-1)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from worker.core.tables.machine import read16, read32
+from worker.core.kernels.machine import read16, read32
 from worker.core.tables.store import (
     FILTERS,
     REFS,

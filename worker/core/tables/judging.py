@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.tables.machine import read32, read64, write32, write64
+from worker.core.kernels.machine import read32, read64, write32, write64
 from worker.core.tables.placing import change, place
 from worker.core.tables.rings import NOTHING, join, link, neighbour, unlink
 from worker.core.tables.search import ONE_BIT, ask_entries, ask_heads, find_equal, search

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.core.kernels.machine import NUMBER_LANES
 from worker.core.tables.columns import MappedColumn
-from worker.core.tables.machine import LANES
 from worker.core.tables.store import (
     BUCKETS,
     COUNT_MASK,
@@ -167,7 +167,7 @@ class Buckets:
 
     def _filter_elements(self, size: int) -> int:
         """So many that a vector may be read at any place."""
-        return 3 * (size + LANES) + LANES // 2 if self._wide else size + LANES
+        return 3 * (size + NUMBER_LANES) + NUMBER_LANES // 2 if self._wide else size + NUMBER_LANES
 
     def _begin(self, direction: int, cursor: int, steps: float) -> None:
         together = SWEPT_TOGETHER * self._buckets // max(1, self.entries)

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from worker.core.kernels.machine import popcount
-from worker.core.tables.machine import read64, write64
+from worker.core.kernels.machine import popcount, read64, write64
 from worker.core.tables.words import (
     BITS,
     DISTANCE_MAX,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from worker.core.tables.machine import write32
+from worker.core.kernels.machine import write32
 from worker.core.tables.search import deep_bucket, fold, push_children, root_bucket, word
 from worker.core.tables.store import MOVED_MAX, REFS, append, count_of, head_of, mark_split, place_of, remove
 from worker.core.tables.words import BASE, CHILDREN, DEEP, HOT, PENDING, TABLES, Words, inner, signed

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from worker.core.tables.machine import read32, write32
+from worker.core.kernels.machine import read32, write32
 from worker.core.tables.words import BACKS, NEXTS, ROWS, Words, inner, signed
 
 NOTHING = np.uint32(0)

@@ -16,8 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.kernels.machine import popcount, trailing_zeros
-from worker.core.tables.machine import LANES, lanes_within, prefetch, read32, read64
+from worker.core.kernels.machine import NUMBER_LANES, lanes_within, popcount, prefetch, read32, read64, trailing_zeros
 from worker.core.tables.store import FILTERS, HEADS, REFS, SPLIT, count_of, head_of, start_of
 from worker.core.tables.words import (
     BASE,
@@ -97,9 +96,9 @@ def scan(words: Words, at: int, bucket: int, fingerprint: np.uint64, best: int, 
     position = start
     while position < end:
         near = lanes_within(filters, position, own, limit)
-        position += LANES
+        position += NUMBER_LANES
         while near:
-            place = position - LANES + signed(trailing_zeros(near))
+            place = position - NUMBER_LANES + signed(trailing_zeros(near))
             near &= near - np.uint32(1)
             if place < end:  # the last vector reaches past the bucket
                 candidate = signed(read32(words[at + REFS], place))
@@ -198,9 +197,9 @@ def ask_entries(words: Words, fingerprint: np.uint64) -> None:
             head = head_of(words, BASE, own ^ word(words, FLIPPED, number))
             position = start_of(head)
             end = position + min(count_of(head), ASKED_MAX)
-            while position < end + LANES:
+            while position < end + NUMBER_LANES:
                 prefetch(words[BASE + FILTERS], 4 * position)
-                position += LANES
+                position += NUMBER_LANES
 
 
 @inner

@@ -21,11 +21,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.tables.machine import move16, move32, read32, read64, write16, write32, write64
+from worker.core.kernels.machine import move16, move32, read32, read64, write16, write32, write64
 from worker.core.tables.words import Words, inner, kernel, signed
 
 HEADS = signed(0)  # address of the heads: one more than buckets, the last one's start is the columns' length
-FILTERS = signed(1)  # address; LANES more elements than places, so that a vector may be read anywhere
+FILTERS = signed(1)  # address; NUMBER_LANES more elements than places, so that a vector may be read anywhere
 REFS = signed(2)  # address
 BUCKETS = signed(3)
 ENTRIES = signed(4)  # entries held
