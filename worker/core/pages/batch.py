@@ -27,11 +27,6 @@ from worker.core.pages.emit import (
     valid_utf8,
     with_room,
 )
-<<<<<<< HEAD
-from worker.core.kernels.machine import SLACK, count_less_than
-=======
-from worker.core.pages.judge import ALL, judge
->>>>>>> a606bc0 (kernels: one module of machine instructions, one SLACK)
 from worker.core.pages.scan import scan
 from worker.core.pages.select import select
 from worker.core.pages.skeleton import (
