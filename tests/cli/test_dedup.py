@@ -114,7 +114,7 @@ def _judge(messages: list[Message], batch_documents_max: int, monkeypatch: pytes
 
     with monkeypatch.context() as patch, file_engine(settings) as engine:
         patch.setattr(MemoryLog, "append", both)
-        given = [said(answered.answer) for answered in engine.judge(iter(messages))]
+        given = [said(answered.answer) for answered in engine.answers(iter(messages))]
     source = next(iter(engine.replica.coverage))
     assert isinstance(source, Source)
     assert given == [oracle.answers[source, offset] for offset in range(len(messages))]

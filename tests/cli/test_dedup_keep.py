@@ -250,23 +250,21 @@ def test_what_does_not_go_together_is_said(tmp_path: Path, arguments: tuple[str,
     assert text in " ".join(said.replace("│", " ").split())
 
 
-def test_formats_are_not_mixed_and_arc_is_not_written(tmp_path: Path) -> None:
-    """Nothing is written then; a revisit record needs an archive."""
-    source, archive, kept = tmp_path / "in.jsonl", tmp_path / "in.warc.gz", tmp_path / "kept"
+def test_what_cannot_be_kept_is_said_before_anything_is_judged(tmp_path: Path) -> None:
+    """Formats are not mixed, a name is obeyed, a revisit record needs an archive, and ARC is not written."""
+    source, archive, arc, state = (tmp_path / name for name in ("in.jsonl", "in.warc.gz", "in.arc", "state"))
     source.write_text(lines(page(1, text=ARTICLE), page(2, text=ARTICLE)))
     write_sample_crawl(archive, 20, seed=1)
-    options = ("--keep", "new", "--output", kept)
-    assert "would be JSON Lines and WARC: write an output for each" in dedup(source, archive, *options, code=1)
-    assert "leave `--keep revisits` out" in dedup(source, "--keep", "revisits", "--output", kept, code=1)
-    body = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>{ARTICLE}</p>".encode()
-    arc = tmp_path / "in.arc"
-    head = b"1 0 Test\nURL IP-address Archive-date Content-type Archive-length\n"
-    arc.write_bytes(
-        b"filedesc://x 0.0.0.0 20260101000000 text/plain %d\n%b\n"
-        b"http://a.example/ 1.2.3.4 20260101000000 text/html %d\n%b\n" % (len(head), head, len(body), body)
-    )
-    assert "is ARC, which is not written" in dedup(arc, *options, code=1)
-    assert not kept.exists()
+    arc.write_bytes(b"filedesc://x 0.0.0.0 20260101000000 text/plain 0\n\n")
+    kept, others = tmp_path / "kept", tmp_path / "others.warc"
+    for text, files, *options in (
+        ("would be JSON Lines and WARC: write an output for each", [source, archive], "new"),
+        ("leave `--keep revisits` out", [source], "revisits"),
+        ("would be JSON Lines, and its name says WARC", [source], "new", "--duplicates", others),
+        ("is ARC, which is not written", [arc], "new"),
+    ):
+        assert text in dedup(*files, "--output", kept, "--state", state, "--keep", *options, code=1)
+        assert not any(path.exists() for path in (kept, others, state))
 
 
 def test_the_summary_is_for_people_or_for_scripts(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_what_is_fed_day_by_day_is_judged_as_what_is_fed_at_once(
             assert result.exit_code == 0, result.output
         assert len({record.key for record in fed}) == len(fed)
         with file_engine(Settings(threads=1)) as engine:
-            found = [one.answer for one in engine.judge((record.key, record.value) for record in fed)]
+            found = [one.answer for one in engine.answers((record.key, record.value) for record in fed)]
         verdicts = [one for one in found if isinstance(one, Verdict)]
         assert [verdict.doc_id.encode() for verdict in verdicts] == [record.key for record in fed]
         place = {verdict.doc_id: at for at, verdict in enumerate(verdicts)}

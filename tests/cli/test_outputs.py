@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import os
 import pty
@@ -28,8 +27,7 @@ from tests.shell.test_outputs import names_of
 from worker.__main__ import main
 from worker.cli import app
 from worker.errors import StopError
-from worker.shell.files.archives import Record
-from worker.shell.files.keeping import Output
+from worker.shell.files.keeping import format_kept
 
 
 @pytest.mark.parametrize(
@@ -248,16 +246,14 @@ def test_an_output_without_documents_is_a_file_of_its_kind(tmp_path: Path, name:
         assert kept.read_bytes() or not suffix
 
 
-def test_nothing_binary_goes_to_a_terminal() -> None:
+def test_nothing_binary_goes_to_a_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Which it would garble; a pipe gets it."""
-    pages = b"WARC/1.0\r\n\r\n"
+    (tmp_path / "a.warc").write_bytes(b"WARC/1.0\r\n\r\n")
+    files = [str(tmp_path / "a.warc")]
     ours, theirs = pty.openpty()
-    with (
-        os.fdopen(theirs, "wb") as terminal,
-        pytest.raises(StopError, match="WARC is not for a terminal: name an --output"),
-    ):
-        Output(terminal, "stdout").write(Record("a.warc", 0, b"a", b"", raw=pages))
+    with os.fdopen(theirs, "w") as terminal, monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", terminal)
+        with pytest.raises(StopError, match="WARC is not for a terminal: name an --output"):
+            format_kept(files, ["-"])
     os.close(ours)
-    stream = io.BytesIO()
-    Output(stream, "stdout").write(Record("a.warc", 0, b"a", b"", raw=pages))
-    assert stream.getvalue() == pages
+    assert format_kept(files, ["-"]) == "WARC"

@@ -98,7 +98,7 @@ def test_files_and_the_library_get_the_verdicts_of_the_group(deploy: Deploy, mes
     assert len(order) == 400 and len({place[0] for place in order}) == 4
     wanted = [by_group[place] for place in order]
     with file_engine(Settings(threads=1)) as engine:
-        assert [said(answered.answer) for answered in engine.judge(documents[place] for place in order)] == wanted
+        assert [said(answered.answer) for answered in engine.answers(documents[place] for place in order)] == wanted
     with neardup.Deduplicator(threads=1) as library:
         verdicts = library.add_many((_given(*documents[place]) for place in order), errors="return")
         for place, answer, verdict in zip(order, wanted, verdicts, strict=True):

@@ -30,10 +30,9 @@ from pyarrow import parquet
 
 from worker.core.document import BodyKind, Document
 from worker.errors import DocumentError, StopError
-from worker.shell.files.archives import ArchiveReader, Damaged, Found, LeftOut, Record
-from worker.shell.files.archives.csv_rows import read_csv
+from worker.shell.files.archives import ArchiveReader, ColumnNames, Damage, Entry, Omission, Record
 from worker.shell.files.archives.inflate import Piece
-from worker.shell.files.rows import ColumnNames
+from worker.shell.files.archives.rows import RowReader
 from worker.shell.messages.document import decode_document
 
 PAGE = b"<html><body><p>The harbour master counted the boats twice.</p></body></html>"
@@ -80,14 +79,14 @@ PACKINGS: dict[str, Packing] = {
 }
 
 
-def read(tmp_path: Path, data: bytes, name: str = "crawl.warc", body_max: int = 1 << 20) -> list[Found]:
+def read(tmp_path: Path, data: bytes, name: str = "crawl.warc", body_max: int = 1 << 20) -> list[Entry]:
     """Read bytes as a file of that name."""
     path = tmp_path / name
     path.write_bytes(data)
     return list(ArchiveReader(path, body_max=body_max))
 
 
-def document(found: Found) -> Document:
+def document(found: Entry) -> Document:
     """The document of a record, as the worker will decode it."""
     assert isinstance(found, Record)
     decoded = decode_document(found.key, found.value)
@@ -95,14 +94,14 @@ def document(found: Found) -> Document:
     return decoded
 
 
-def urls(found: list[Found]) -> list[str]:
+def urls(found: list[Entry]) -> list[str]:
     """The last parts of the URLs of the documents."""
     return [document(item).url.rpartition("/")[2] for item in found if isinstance(item, Record)]
 
 
-def damage(found: list[Found]) -> list[Damaged]:
+def damage(found: list[Entry]) -> list[Damage]:
     """What was damaged."""
-    return [item for item in found if isinstance(item, Damaged)]
+    return [item for item in found if isinstance(item, Damage)]
 
 
 @pytest.mark.parametrize("packing", PACKINGS)
@@ -127,7 +126,7 @@ def test_what_is_no_page_is_left_out_with_its_reason(tmp_path: Path) -> None:
                 _record("warcinfo", "", "application/warc-fields", b"software: x"),
                 _record("request", "http://example.org/", "application/http", b"GET / HTTP/1.1\r\n\r\n"),
                 warc_record(1, http="HTTP/1.1 301 Moved\r\nLocation: /"),
-                warc_record(2, http="HTTP/1.1 404 Not Found\r\nContent-Type: text/html"),
+                warc_record(2, http="HTTP/1.1 404 Not Entry\r\nContent-Type: text/html"),
                 warc_record(3, http="HTTP/1.1 200 OK\r\nContent-Type: image/png"),
                 _record("revisit", "http://example.org/4", "application/http", b"HTTP/1.1 200 OK\r\n\r\n"),
                 _record("response", "dns:example.org", "text/dns", b"20240501120000\nexample.org. 60 IN A 1.2.3.4"),
@@ -137,7 +136,7 @@ def test_what_is_no_page_is_left_out_with_its_reason(tmp_path: Path) -> None:
             ]
         ),
     )
-    assert [item.reason for item in found if isinstance(item, LeftOut)] == [
+    assert [item.reason for item in found if isinstance(item, Omission)] == [
         "warcinfo",
         "request",
         "status-301",
@@ -263,7 +262,7 @@ def test_a_decompression_bomb_is_left_out(tmp_path: Path) -> None:
     """A body of 100 MB in 100 kB stops at the limit."""
     bomb = gzip.compress(bytes(100_000_000))
     found = read(tmp_path, warc_record(0, bomb, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip"))
-    assert [item.reason for item in found if isinstance(item, LeftOut)] == ["body-too-large"]
+    assert [item.reason for item in found if isinstance(item, Omission)] == ["body-too-large"]
 
 
 RECORDS = [warc_record(number, PAGE + b" more words" * number) for number in range(6)]
@@ -467,7 +466,7 @@ def test_a_line_costs_itself(tmp_path: Path, line: str, reason: str, options: di
     ]
     path.write_bytes("\n".join([given[0], line, given[1]]).encode("latin-1"))
     found = list(ArchiveReader(path, **options))
-    assert [item.line for item in found if not isinstance(item, LeftOut)] == [1, 2, 3]
+    assert [item.line for item in found if not isinstance(item, Omission)] == [1, 2, 3]
     assert [document(found[at]).body for at in (0, 2)] == ["a", "b"]
     assert isinstance(found[1], Record) or found[1].reason.startswith((reason, "no field 'content', there are "))
 
@@ -498,7 +497,7 @@ def test_any_error_of_a_record_costs_that_record(
             raise error
         return original(*arguments)
 
-    module = f"worker.shell.files.archives.{'json_lines' if kind == 'jsonl' else kind}"
+    module = f"worker.shell.files.archives.{'rows' if kind == 'jsonl' else 'warc'}"
     name = "derive_doc_id" if kind == "jsonl" else "message_of"
     original = getattr(import_module(module), name)
     monkeypatch.setattr(f"{module}.{name}", partial(at_the_second, original=original))
@@ -538,13 +537,13 @@ def test_a_damaged_file_of_parquet_ends_no_run(tmp_path: Path) -> None:
     place = parquet.read_metadata(path).row_group(1).column(0).data_page_offset
     for data, rows in ((whole[:-20], 0), (b"PAR1", 0), (whole[:place] + b"\xff" * 9 + whole[place + 9 :], 1_000)):
         found = read(tmp_path, data, "rows.parquet")
-        assert [type(item) for item in found] == [Record] * rows + [Damaged]
+        assert [type(item) for item in found] == [Record] * rows + [Damage]
 
 
 def test_an_endless_line_is_damage_and_not_memory(tmp_path: Path) -> None:
     """The lines around it are read."""
     found = read(tmp_path, LINES[0] + b"\n" + b"x" * 5_000_000 + b"\n" + LINES[1], "a.jsonl", body_max=1_000)
-    assert [type(item).__name__ for item in found] == ["Record", "Damaged", "Record"]
+    assert [type(item).__name__ for item in found] == ["Record", "Damage", "Record"]
 
 
 def test_stdin_is_read_as_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -627,7 +626,7 @@ def test_files_of_the_wild_end_with_a_count(corpora: Path) -> None:
     counted = {}
     for path in sorted((corpora / "warc").iterdir()):
         kinds = Counter(type(item) for item in ArchiveReader(path))
-        counted[path.name] = (kinds[Record], kinds[Damaged])
+        counted[path.name] = (kinds[Record], kinds[Damage])
     assert counted == EXPECTED
 
 
@@ -700,7 +699,7 @@ def test_any_bytes_are_csv_or_damage(data: bytes, size: int) -> None:
     """Wherever the pieces of a file end: nothing is raised, and what is read does not depend on it."""
     pieces = (Piece(at, data[at : at + size], None) for at in range(0, len(data), size))
     found, whole = (
-        list(read_csv("a.csv", parts, 1 << 20, None, None, itertools.count().__next__))
+        list(RowReader("a.csv", None, None, itertools.count().__next__).csv(parts, 1 << 20))
         for parts in (pieces, iter([Piece(0, data, None)]))
     )
     assert found == whole

@@ -81,7 +81,7 @@ def test_verdicts_are_those_of_the_files_engine(crawl: Path) -> None:
     records = list(CrawlFiles([str(crawl)]))
     with file_engine(Settings(threads=1)) as engine:
         wanted = [
-            told(a.answer) for a in engine.judge((r.key, r.value) for r in records) if isinstance(a.answer, Verdict)
+            told(a.answer) for a in engine.answers((r.key, r.value) for r in records) if isinstance(a.answer, Verdict)
         ]
     assert {verdict["verdict"] for verdict in wanted} >= {"new", "duplicate"}
     assert [told(verdict) for verdict in Deduplicator(threads=2).add_many(records)] == wanted

@@ -197,7 +197,7 @@ def test_a_full_disk_stops_a_run_that_says_so_and_can_be_repeated(
         (b"%d" % n, json.dumps({"doc_id": f"{n}", "text": text, **fields}).encode()) for n, text in enumerate(texts)
     ]
     with file_engine(settings, tmp_path) as engine:
-        first = [answered.answer for answered in engine.judge(documents[:3])]
+        first = [answered.answer for answered in engine.answers(documents[:3])]
     before = {path: path.read_bytes() for path in tmp_path.glob("snapshot-*")}
     with monkeypatch.context() as patch:
         answers = []
@@ -208,9 +208,9 @@ def test_a_full_disk_stops_a_run_that_says_so_and_can_be_repeated(
             ),
             file_engine(settings, tmp_path) as engine,
         ):
-            answers = list(engine.judge(documents[3:]))
+            answers = list(engine.answers(documents[3:]))
     assert answers == [] and all(isinstance(answer, Verdict) for answer in first)
     assert {path: path.read_bytes() for path in tmp_path.glob("snapshot-*")} == before
     with file_engine(settings, tmp_path) as engine:
-        assert len(list(engine.judge(documents[3:]))) == 6
+        assert len(list(engine.answers(documents[3:]))) == 6
         assert engine.replica.documents == 9

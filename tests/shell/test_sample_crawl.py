@@ -28,7 +28,7 @@ from worker.devkit.sample.dice import Dice
 from worker.devkit.sample.language import LANGUAGES, TEMPLATES, load_language
 from worker.devkit.sample.template import fill_template
 from worker.devkit.sample_crawl import truth_path, write_sample_crawl
-from worker.shell.files.archives import ArchiveReader, Damaged, Record
+from worker.shell.files.archives import ArchiveReader, Damage, Record
 from worker.shell.messages.document import decode_document
 
 DOCUMENTS = 1_500
@@ -91,7 +91,7 @@ def test_every_document_is_read_but_the_damaged_ones(
     unreadable = {doc_id for doc_id, entry in truth.items() if entry["expected"] == "unreadable"}
     assert len(truth) == DOCUMENTS
     assert texts.keys() == truth.keys() - unreadable
-    assert sum(isinstance(item, Damaged) for item in ArchiveReader(archive)) == len(unreadable) > 0
+    assert sum(isinstance(item, Damage) for item in ArchiveReader(archive)) == len(unreadable) > 0
     skipped = {doc_id for doc_id, entry in truth.items() if entry["expected"] == "skipped"}
     assert {doc_id for doc_id, text in texts.items() if not text.strip()} == skipped != set()
 

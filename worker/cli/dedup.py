@@ -63,26 +63,21 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     and no output is made. --keep writes documents in the format they came in, compressed as the name says; with
     "revisits" a WARC revisit record for each duplicate.
     """
+    from worker.shell.files.archives.rows import ColumnNames  # noqa: PLC0415
     from worker.shell.files.crawl import CrawlFiles, with_answers  # noqa: PLC0415
     from worker.shell.files.engine import file_engine, line_of  # noqa: PLC0415
     from worker.shell.files.frames import verdict_writer  # noqa: PLC0415
-    from worker.shell.files.keeping import Choice  # noqa: PLC0415
+    from worker.shell.files.keeping import Choice, format_kept  # noqa: PLC0415
     from worker.shell.files.outputs import check_places  # noqa: PLC0415
-    from worker.shell.files.rows import ColumnNames  # noqa: PLC0415
 
-    if keep is None and (duplicates or prefer != "first"):
-        raise typer.BadParameter("--duplicates and --prefer want --keep new")
-    if keep == "revisits" and prefer != "first":
-        raise typer.BadParameter("--keep revisits names originals, the first of their clusters: leave --prefer out")
-    if keep is not None and _STDIO in files:
-        raise typer.BadParameter("--keep reads its files twice, and stdin can be read once: name a file")
-    if as_json and _STDIO in (output, duplicates):
-        raise typer.BadParameter("--json writes its summary to stdout: name an --output")
-    check_places(files, [output] if duplicates is None else [output, duplicates], state)
+    outputs = [output] if duplicates is None else [output, duplicates]
+    _check_options(files, outputs, keep, prefer, as_json)
+    check_places(files, outputs, state)
     columns = ColumnNames(id_column, text_column) if id_column or text_column else None
     reading = partial(CrawlFiles, fetched_at_default=fetched_at, columns=columns)
     crawl = reading(files)
     choice = None if keep is None else Choice(prefer, originals=keep == "revisits")
+    kind = "" if choice is None else format_kept(files, outputs, revisits=keep == "revisits")
     outcomes: Counter[str] = Counter()
     dead = ""  # the first that could not be judged
     named = array("Q")
@@ -95,7 +90,7 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
             write = stack.enter_context(verdict_writer(stack.enter_context(opened_output(output, ())), output))
         else:
             write = partial(_choose, choice)
-        for record, answered in with_answers(tracked(crawl, "judging", quiet=quiet), engine.judge):
+        for record, answered in with_answers(tracked(crawl, "judging", quiet=quiet), engine.answers):
             outcome, line = line_of(record, answered)
             if not isinstance(answered.answer, Verdict):
                 dead = dead or f"; {record.place}: {answered.answer.code}: {answered.answer.text}"
@@ -107,7 +102,7 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
             write(line, answered.answer)
         if outcomes.total() == outcomes["dead-letter"]:
             raise StopError(f"nothing could be judged: {summary(crawl)}{dead}")
-        kept = None if choice is None else _copy(files, choice, output, duplicates, reading, quiet)
+        kept = None if choice is None else _copy(files, kind, choice, outputs, reading, quiet)
     _tell_of_replaced(named, quiet)
     seconds = time.monotonic() - started
     if as_json:
@@ -116,6 +111,17 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
         counts = ", ".join(f"{count:,} {name}" for name, count in sorted(outcomes.items()))
         copied = "" if kept is None else f"; {kept:,} kept in {output}"
         typer.echo(printable(f"{summary(crawl)}; {counts}{copied}; {seconds:.1f} s"), err=True)
+
+
+def _check_options(files: list[str], outputs: list[str], keep: str | None, prefer: str, as_json: bool) -> None:
+    if keep is None and (len(outputs) > 1 or prefer != "first"):
+        raise typer.BadParameter("--duplicates and --prefer want --keep new")
+    if keep == "revisits" and prefer != "first":
+        raise typer.BadParameter("--keep revisits names originals, the first of their clusters: leave --prefer out")
+    if keep is not None and _STDIO in files:
+        raise typer.BadParameter("--keep reads its files twice, and stdin can be read once: name a file")
+    if as_json and _STDIO in outputs:
+        raise typer.BadParameter("--json writes its summary to stdout: name an --output")
 
 
 def _choose(choice: Choice, _line: bytes, answer: Verdict | DocumentError) -> None:
@@ -132,26 +138,16 @@ def _tell_of_replaced(named: array[int], quiet: bool) -> None:
 
 
 def _copy(
-    files: list[str],
-    choice: Choice,
-    output: str,
-    duplicates: str | None,
-    reading: Callable[..., CrawlFiles],
-    quiet: bool,
+    files: list[str], kind: str, choice: Choice, outputs: list[str], reading: Callable[..., CrawlFiles], quiet: bool
 ) -> int:
     """Write the documents that stay, and the others; return how many stay."""
     from worker.shell.files.keeping import Output, copy_documents  # noqa: PLC0415
 
     with ExitStack() as stack:
         tell = stack.enter_context(counted("documents", quiet=quiet))
-        kept, others = (
-            None
-            if name is None
-            else stack.enter_context(
-                closing(Output(stack.enter_context(opened_output(name, ())), "stdout" if name == _STDIO else name))
-            )
-            for name in (output, duplicates)
+        kept, *others = (
+            stack.enter_context(closing(Output(stack.enter_context(opened_output(name, ())), name, kind)))
+            for name in outputs
         )
-        assert kept is not None
-        copy_documents(files, choice, kept, others, reading, lambda done: tell("writing", done, len(choice.kept)))
+        copy_documents(files, kind, choice, kept, others, reading, lambda done: tell("writing", done, len(choice.kept)))
     return kept.documents

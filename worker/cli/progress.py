@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 from worker.cli.columns import printable
 
 if TYPE_CHECKING:
-    from worker.shell.files.archives import Damaged, Record
+    from worker.shell.files.archives import Damage, Record
     from worker.shell.files.crawl import CrawlFiles
 
 DAMAGED_TOLD_MAX = 3
@@ -25,7 +25,7 @@ Tell = Callable[[str, int, int | None], None]
 def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[Record]:
     """Return the files' documents, and show how far they have been read; the first damaged records, by name."""
 
-    def tell(damaged: Damaged) -> None:
+    def tell(damaged: Damage) -> None:
         if not quiet and files.tally.damaged <= DAMAGED_TOLD_MAX:
             typer.echo(printable(f"damaged: {damaged.place}: {damaged.reason}"), err=True)
 

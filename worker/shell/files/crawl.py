@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from worker.core.document import BODY_BYTES_MAX
-from worker.shell.files.archives import ArchiveReader, Damaged, LeftOut, Record
+from worker.shell.files.archives import ArchiveReader, ColumnNames, Damage, Omission, Record
 from worker.shell.files.archives.record import Message
-from worker.shell.files.rows import ColumnNames
 
 Answer = TypeVar("Answer")
 
@@ -51,7 +50,7 @@ class CrawlFiles:
     def __init__(
         self,
         paths: Sequence[str],
-        on_damage: Callable[[Damaged], None] = lambda _: None,
+        on_damage: Callable[[Damage], None] = lambda _: None,
         *,
         body_max: int = BODY_BYTES_MAX,
         fetched_at_default: str | None = None,
@@ -82,7 +81,7 @@ class CrawlFiles:
                 if isinstance(found, Record):
                     self.tally.documents += 1
                     yield found
-                elif isinstance(found, LeftOut):
+                elif isinstance(found, Omission):
                     self.tally.left_out[found.reason] += 1
                 else:
                     self.tally.damaged += 1

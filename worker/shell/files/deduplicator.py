@@ -6,14 +6,21 @@ It is the engine of `neardup dedup`, and its verdicts are those of a group that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import base64
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
+from inspect import GEN_CLOSED, getgeneratorstate
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, get_args, overload
+from typing import Any, Literal, NamedTuple, Self, TypeAlias, TypeVar, cast, get_args, overload
 
 import numpy as np
+import orjson
 
-from worker.core.document import TEXT_CHARACTERS_MAX
+from schemas.document import DocumentMessage
+from schemas.timestamp import format_timestamp
+from worker.core.document import TEXT_CHARACTERS_MAX, BodyKind, Deletion, Document
 from worker.core.fingerprint import Fingerprinter
 from worker.core.nearest import nearest
 from worker.core.parameters import Parameters
@@ -28,14 +35,170 @@ from worker.log.rows import Row, RowKind
 from worker.log.snapshot import LogIdentity, capture, restore
 from worker.log.snapshot_bytes import unpack
 from worker.settings import Settings
+from worker.shell.files.archives import Record
+from worker.shell.files.archives.record import Message
+from worker.shell.files.archives.rows import fields_of, filled, plain, remedy, shown
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.engine import LOG, FileEngine
-from worker.shell.files.frames import frame_like
-from worker.shell.files.given import Given, check_arguments, documents_of, message_of
-from worker.shell.files.judging import Errors, Verdicts
+from worker.shell.files.frames import frame_like, rows_of
 from worker.shell.files.outputs import written
 from worker.shell.pipeline.prepare import Preparer
 from worker.shell.storage.checkpoint import SUFFIX, map_file
+
+# ---- a document, in a caller's words -> key and value of a message, which the engine takes as any other
+#
+#     str                             the text
+#     dict, Arrow struct              the fields of `schemas.document`; a doc_id, a URL and a time are made where absent
+#     Document, Deletion              as values
+#     DocumentMessage                 as its JSON
+#     Record                          of an archive, as it is
+#     frame (pandas, polars, Arrow)   a dict a row, of the columns that have a field's name
+
+InputDocument: TypeAlias = str | Mapping[str, Any] | Document | Deletion | DocumentMessage | Record
+
+
+def documents_of(documents: Any) -> Iterator[Any]:
+    """
+    Yield the documents of an iterable, or of a frame row by row.
+
+    Raises:
+        TypeError: it is one document, or a frame without a body.
+
+    >>> list(documents_of(["a text", {"text": "another"}]))
+    ['a text', {'text': 'another'}]
+    """
+    if documents is None or isinstance(documents, str | bytes | Mapping | Document | Deletion | Record):
+        raise TypeError(f"wanted an iterable of documents, got {shown(documents)}: give a list of it, or use `add`")
+    rows = rows_of(documents)
+    return iter(documents) if rows is None else rows
+
+
+def message_of(given: Any, number: int) -> Message:
+    """
+    Return key and value of a document's message; what is wrong in its fields the engine will say.
+
+    Args:
+        number: counted from 0; it is in the name of one that has none of its own.
+
+    Raises:
+        TypeError: it is no document, or its body is bytes; ValueError: a time that cannot be written.
+
+    Cost: O(bytes), 3 µs for 5 KB.
+
+    >>> message_of({"doc_id": "a", "text": "The ferry is late."}, 7)[1].decode()
+    '{"doc_id":"a","text":"The ferry is late.","url":"urn:neardup:a","fetched_at":"1970-01-01T00:00:00Z"}'
+    """
+    given = plain(given)
+    match given:
+        case Record():
+            return given.key, given.value
+        case Deletion():
+            return given.doc_id.encode(), None
+        case Document():
+            fields = _fields_of(given)
+        case DocumentMessage():
+            fields = given.model_dump(exclude_none=True, mode="json")
+        case str():
+            fields = {"text": str(given)}
+        case Mapping():
+            fields = fields_of(given, number)
+        case _:
+            raise TypeError(f"document {number} is {shown(given)}: {remedy(given)}")
+    try:
+        return None, orjson.dumps(filled(fields, number))
+    except TypeError:  # lone surrogates, which the decoder reads as U+FFFD
+        return None, json.dumps(fields).encode()
+
+
+def _fields_of(document: Document) -> dict[str, Any]:
+    body = document.body
+    names = {BodyKind.TEXT: "text", BodyKind.HTML: "html", BodyKind.BYTES: "body_base64"}
+    fields = document._asdict()
+    kept = {name: fields[name] for name in ("doc_id", "url", "content_type", "charset", "language") if fields[name]}
+    kept[names[document.kind]] = base64.b64encode(body).decode() if isinstance(body, bytes) else body
+    return kept | {"fetched_at": format_timestamp(document.fetched_at_ms)}
+
+
+def check_arguments(
+    parts: Mapping[type, object], recrawls: object, text_characters_max: object, threads: object
+) -> None:
+    """Raise TypeError or ValueError for what a Deduplicator cannot be made of, with the value and what it must be."""
+    for kind, given in parts.items():
+        if given is not None and not isinstance(given, kind):
+            raise TypeError(f"wanted neardup.{kind.__name__}(…), got {given!r:.50}")
+    if recrawls not in get_args(Recrawls):
+        raise ValueError(f"recrawls must be one of {', '.join(get_args(Recrawls))}, got {recrawls!r}")
+    for name, number in (("text_characters_max", text_characters_max), ("threads", 1 if threads is None else threads)):
+        if not isinstance(number, int) or number < 1:
+            raise ValueError(f"{name} must be a whole number, 1 or more, got {number!r}")
+
+
+# ---- documents are read ahead, and their verdicts taken one by one
+
+Errors: TypeAlias = Literal["raise", "skip", "return"]
+Item = TypeVar("Item")  # Verdict, with "return" also Exception
+
+
+class Verdicts(Iterator[Item]):
+    """The verdicts of one `add_many`. With `errors="raise"` nothing behind what is no document is read or judged."""
+
+    def __init__(
+        self, engine: FileEngine, documents: Iterator[Any], remember: Callable[[Verdict], None], errors: Errors
+    ) -> None:
+        self._remember = remember
+        self._errors = errors
+        self._wrong: deque[Exception | None] = deque()  # one a document whose verdict has not been taken
+        self._failure: Exception | None = None  # raised when the verdicts have been taken
+        self._answers = engine.answers(self._messages(documents, engine.next_offset), stop_at_dead=errors == "raise")
+
+    def _messages(self, documents: Iterator[Any], number: int) -> Iterator[Message]:
+        """Yield the message of each document, counted from `number`."""
+        while True:
+            try:
+                document = next(documents)
+            except StopIteration:
+                return
+            except Exception as error:  # whatever it is, those before it are answered first
+                self._failure = error
+                return
+            try:
+                message = message_of(document, number)
+                self._wrong.append(None)
+            except Exception as error:  # whatever it is, it is this document's
+                if self._errors == "raise":
+                    self._failure = error
+                    return
+                message = None, b"null"  # the log has a place for it
+                self._wrong.append(error)
+            yield message
+            number += 1
+
+    def __next__(self) -> Item:
+        for answered in self._answers:
+            judged: Any = answered.answer
+            wrong = self._wrong.popleft()
+            if isinstance(judged, Verdict):
+                self._remember(judged)
+            else:
+                judged = wrong or DocumentError(judged.code, f"document {answered.message.offset}: {judged.text}")
+                if self._errors == "raise":
+                    self._failure = judged
+                if self._errors != "return":
+                    continue
+            return cast("Item", judged)
+        failure, self._failure = self._failure, None
+        raise failure or StopIteration
+
+    def close(self) -> None:
+        """Read no more documents. Those that have been judged stay judged, whether or not their verdicts were taken."""
+        self._answers.close()
+
+    def end(self) -> None:
+        """Close it for another call: whoever takes a verdict after that is told."""
+        if getgeneratorstate(self._answers) != GEN_CLOSED:
+            self.close()
+            self._failure = RuntimeError("another call has ended this `add_many`: take all of its verdicts before")
+
 
 _DUPLICATES = "duplicates"  # in the header of a snapshot: pairs of its doc_id and that of its original, in order
 
@@ -132,7 +295,7 @@ class Deduplicator:
         self._is_closed = True
         self._preparer.__exit__()
 
-    def add(self, document: Given) -> Verdict:
+    def add(self, document: InputDocument) -> Verdict:
         """
         Judge one document and remember it.
 
@@ -150,15 +313,15 @@ class Deduplicator:
 
     @overload
     def add_many(
-        self, documents: Iterable[Given] | Any, *, errors: Literal["raise", "skip"] = "raise"
+        self, documents: Iterable[InputDocument] | Any, *, errors: Literal["raise", "skip"] = "raise"
     ) -> Verdicts[Verdict]: ...
 
     @overload
     def add_many(
-        self, documents: Iterable[Given] | Any, *, errors: Literal["return"]
+        self, documents: Iterable[InputDocument] | Any, *, errors: Literal["return"]
     ) -> Verdicts[Verdict | Exception]: ...
 
-    def add_many(self, documents: Iterable[Given] | Any, *, errors: Errors = "raise") -> Any:
+    def add_many(self, documents: Iterable[InputDocument] | Any, *, errors: Errors = "raise") -> Any:
         """
         Judge documents in their order; take the verdicts one by one, while others are being prepared.
 
@@ -241,7 +404,7 @@ class Deduplicator:
             found.setdefault(original, [original]).append(doc_id)
         return list(found.values())
 
-    def nearest(self, document: Given, count: int = 10) -> list[Neighbour]:
+    def nearest(self, document: InputDocument, count: int = 10) -> list[Neighbour]:
         """
         Return the originals nearest to a document, by distance, however far they are; nothing is remembered.
 

@@ -39,7 +39,7 @@ _WAIT_S = 60.0
 LOG = LogIdentity("files", _SOURCE.topic_id)
 
 
-class Answered(NamedTuple):
+class Answer(NamedTuple):
     """One message of the input and what was decided of it."""
 
     message: SourceMessage
@@ -66,7 +66,7 @@ class FileEngine:
         covered = list(replica.coverage.get(_SOURCE, ()))
         self._offset = covered[-1].stop if covered else 0
 
-    def judge(self, messages: Iterable[Message], *, stop_at_dead: bool = False) -> Generator[Answered, None, None]:
+    def answers(self, messages: Iterable[Message], *, stop_at_dead: bool = False) -> Generator[Answer, None, None]:
         """
         Return each message with its answer, in order; a few batches are prepared ahead.
 
@@ -94,13 +94,13 @@ class FileEngine:
         [row] = self._preparer.rows([SourceMessage(0, 0, key, value)])
         return row
 
-    def _answer(self, batch: Batch) -> Iterator[Answered]:
+    def _answer(self, batch: Batch) -> Iterator[Answer]:
         stop = batch.messages[-1].offset + 1
         self._log.append(self._log.missing(Section(_SOURCE, self._offset, stop, self._offset, batch.rows)))
         answers = self.replica.answers(_SOURCE, [message.offset for message in batch.messages], TOPIC, write_answers)
         self.replica.committed(_SOURCE, stop)
         self._offset = stop
-        return map(Answered, batch.messages, answers)
+        return map(Answer, batch.messages, answers)
 
 
 def _prepared(preparer: Preparer, messages: Iterable[Message], settings: Settings, first: int = 0) -> Iterator[Batch]:
@@ -160,7 +160,7 @@ def file_engine(settings: Settings, state: Path | None = None) -> Iterator[FileE
             raise StopError(f"the state could not be written to {state}: free some space and run this again")
 
 
-def line_of(record: Record, answered: Answered) -> tuple[str, bytes]:
+def line_of(record: Record, answered: Answer) -> tuple[str, bytes]:
     """Return the outcome and the JSON line of one answer: a verdict as on its topic, or what was wrong, and where."""
     answer = answered.answer
     if isinstance(answer, Verdict):

@@ -10,10 +10,8 @@ from typing import Any, BinaryIO
 from schemas.document import BODIES
 from worker.core.verdict import Verdict
 from worker.errors import DocumentError
-from worker.shell.files.archives.csv_rows import line_of_csv
-from worker.shell.files.archives.parquet import parquet_module
+from worker.shell.files.archives.rows import FIELDS, line_of_csv, parquet_module, shown
 from worker.shell.files.outputs import check_format, format_of, packed
-from worker.shell.files.rows import FIELDS, shown
 
 NOT_JUDGED = "not-judged"
 COLUMNS: dict[str, type] = {

@@ -1,8 +1,9 @@
 """
 The documents that stay, copied as they stand in their files, and the others beside them.
 
-    1 judge     every document gets its verdict; `Choice` notes one of each cluster
-    2 copy      the files are read again: what was chosen goes to one output, the rest to another
+    1 check     the files' beginnings say which format it is: one for all of them, and the outputs
+    2 choose    every document gets its verdict; `Choice` notes one of each cluster
+    3 copy      the files are read again: what was chosen goes to one output, the rest to another
 
 The output has the format of the input; its name says how it is compressed (.gz, .zst). Of an archive only documents are
 copied: what is none (requests, images, redirects) has no verdict.
@@ -11,6 +12,7 @@ copied: what is none (requests, images, redirects) has no verdict.
 from __future__ import annotations
 
 import re
+import sys
 import uuid
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -25,9 +27,9 @@ from schemas.timestamp import format_timestamp
 from worker.core.verdict import Original, Verdict
 from worker.errors import DocumentError, StopError
 from worker.shell.files.archives import ArchiveReader, Record
-from worker.shell.files.archives.parquet import MAGIC, batches_of, parquet_module
+from worker.shell.files.archives.rows import batches_of, parquet_module
 from worker.shell.files.crawl import CrawlFiles
-from worker.shell.files.outputs import PACK_LEVEL, check_format, packed
+from worker.shell.files.outputs import PACK_LEVEL, STDIO, check_format, packed
 
 Prefer = Literal["first", "longest", "newest"]
 _FIELD = rb"(?im)^%b:[ \t]*(.*?)[ \t]*\r?$"
@@ -75,92 +77,111 @@ class Choice:
                 self._best[original.doc_id] = place, measure
 
 
+def format_kept(files: Sequence[str], outputs: Sequence[str], *, revisits: bool = False) -> str:
+    """
+    Return the format of files, in which their documents are written; the beginning of each is looked at.
+
+    Raises:
+        StopError: several formats; ARC; an output's name says something else; revisit records are wanted of what is no
+            WARC; what is binary would go to a terminal.
+    """
+    kind = ""
+    for file in files:
+        found = ArchiveReader(file).format
+        if found == "ARC":
+            raise StopError(f"{file} is ARC, which is not written: make WARC of it first")
+        if kind and found not in (None, kind):
+            raise StopError(f"{_named(outputs[0])} would be {kind} and {found}: write an output for each")
+        kind = found or kind
+    if revisits and kind and kind != "WARC":
+        raise StopError(f"revisit records stand in WARC: leave `--keep revisits` out for {kind}")
+    for output in outputs if kind else ():
+        check_format(output, kind)
+        if output == STDIO and kind in ("WARC", "Parquet") and sys.stdout.isatty():
+            raise StopError(f"{kind} is not for a terminal: name an --output, or send it on")
+    return kind
+
+
+def _named(output: str) -> str:
+    return "stdout" if output == STDIO else output
+
+
 class Output:
     """
-    A file of documents in the format of the first one.
+    A file of documents.
 
     Args:
         name: tells the compression.
+        kind: the format of all documents, of `format_kept`.
     """
 
-    def __init__(self, stream: BinaryIO, name: str) -> None:
+    def __init__(self, stream: BinaryIO, name: str, kind: str) -> None:
         self.documents = 0
         self._stream = stream
-        self._name = name
-        self._format = ""
-        self._writer: Any = None  # of lines, or of Parquet; it leaves the stream open
+        self._name = _named(name)
         self._columns = b""  # of CSV
         self._stack = ExitStack()
+        self._writer: Any = None  # of lines, or of Parquet; it leaves the stream open
+        self._is_empty = True
+        if kind not in ("WARC", "Parquet"):
+            self._begin_lines()
+
+    def _begin_lines(self) -> None:
+        self._writer = self._stack.enter_context(packed(self._stream, self._name))
+        self._is_empty = False
 
     def begin(self, record: Record) -> None:
-        """Name the columns of CSV, if nothing has been written: a table without rows has them, too."""
-        if record.head and not self._format:
-            self._is("CSV")
+        """Name the columns of CSV, if that has not been done: a table without rows has them, too."""
+        if record.head and not self._columns:
             self._columns = record.head
             self._writer.write(record.head + b"\n")
 
     def write(self, record: Record) -> None:
         """Add a document as it stands in its file."""
-        self.begin(record)
-        if record.raw.startswith(b"WARC/"):
-            self._is("WARC")
-            self._stream.write(self._member(record.raw))
-        elif record.raw:
-            self._is("CSV" if record.head else "JSON Lines")
+        if self._writer is None:
+            self.write_record(record.raw)
+        else:
+            self.begin(record)
             if record.head != self._columns:
                 raise StopError(f"{self._name}: {record.file} has other columns. Write one at a time")
             self._writer.write(record.raw + b"\n")
-        else:
-            raise StopError(f"{record.file} is ARC, which is not written: make WARC of it first")
         self.documents += 1
 
     def write_rows(self, rows: Any) -> None:
         """Add rows of Parquet."""
-        self._is("Parquet")
         if self._writer is None:
             made = parquet_module().ParquetWriter(self._stream, rows.schema, compression="zstd")
             self._writer = self._stack.enter_context(closing(made))
+            self._is_empty = False
         try:
             self._writer.write_batch(rows)
         except ValueError as error:
             raise StopError(f"{self._name}: the files have different columns: {error}. Write one at a time") from error
         self.documents += rows.num_rows
 
-    def write_revisit(self, record: bytes) -> None:
-        """Add a record that stands for a document that does not stay."""
-        self._is("WARC")
-        self._stream.write(self._member(record))
+    def write_record(self, record: bytes) -> None:
+        """Add a record of WARC, a member of its own where the file is compressed."""
+        name = self._name.lower()
+        if name.endswith(".gz"):
+            record = zlib.compress(record, PACK_LEVEL, wbits=31)  # gzip.compress writes another header on each Python
+        elif name.endswith(".zst"):
+            record = zstandard.ZstdCompressor().compress(record)
+        self._stream.write(record)
+        self._is_empty = False
 
     def close(self) -> None:
         """Write what is held back; what holds nothing is still compressed as its name says."""
-        if not self._format:
-            self._stack.enter_context(packed(self._stream, self._name))
+        if self._is_empty:
+            self._begin_lines()
         self._stack.close()
-
-    def _is(self, wanted: str) -> None:
-        if self._format and self._format != wanted:
-            raise StopError(f"{self._name} would be {self._format} and {wanted}: write an output for each")
-        if self._format:
-            return
-        check_format(self._name, wanted)
-        if wanted in ("WARC", "Parquet") and self._stream.isatty():
-            raise StopError(f"{wanted} is not for a terminal: name an --output, or send it on")
-        if wanted in ("JSON Lines", "CSV"):
-            self._writer = self._stack.enter_context(packed(self._stream, self._name))
-        self._format = wanted
-
-    def _member(self, record: bytes) -> bytes:
-        name = self._name.lower()
-        if name.endswith(".gz"):
-            return zlib.compress(record, PACK_LEVEL, wbits=31)  # gzip.compress writes another header on each Python
-        return zstandard.ZstdCompressor().compress(record) if name.endswith(".zst") else record
 
 
 def copy_documents(
     files: Sequence[str],
+    kind: str,
     choice: Choice,
     output: Output,
-    others: Output | None,
+    others: Sequence[Output] = (),
     reading: Callable[..., CrawlFiles] = CrawlFiles,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> None:
@@ -168,33 +189,35 @@ def copy_documents(
     Read files again, which have been judged in this order, and copy their documents.
 
     Args:
+        kind: their format, of `format_kept`.
         choice: where it has originals, a duplicate leaves a revisit record in the output.
-        others: gets the documents that do not stay.
+        others: each gets the documents that do not stay.
         reading: opens files as they were opened to be judged.
         on_progress: told how many documents have been copied.
 
     Raises:
-        StopError: the files have several formats, one is ARC, or one has changed meanwhile.
+        StopError: one of the files has changed meanwhile, or has other columns.
     """
     place = 0
     for file in files:
-        with ArchiveReader(file).open() as stream:
-            if stream.read(len(MAGIC)) == MAGIC:
-                stream.seek(0)
+        reader = ArchiveReader(file)
+        found = reader.format
+        if found not in (None, kind):
+            raise StopError(f"{file} was {kind} while it was judged, and is {found} now: run this again")
+        if found == "Parquet":
+            with reader.open() as stream:
                 place = _copy_rows(stream, choice, output, others, place)
-                on_progress(place)
-                continue
+            on_progress(place)
+            continue
         for record in reading([file], whole=True):
             if place == len(choice.kept):
                 raise StopError(f"{file} has grown while it was judged: run this again")
-            for target in filter(None, (output, others)):
+            for target in (output, *others):
                 target.begin(record)
-            if choice.kept[place]:
-                output.write(record)
-            elif others is not None:
-                others.write(record)
+            for target in [output] if choice.kept[place] else others:
+                target.write(record)
             if place in choice.originals:
-                output.write_revisit(revisit_of(record.raw, choice.originals[place]))
+                output.write_record(revisit_of(record.raw, choice.originals[place]))
             place += 1
             if place % 200 == 0:
                 on_progress(place)
@@ -202,17 +225,14 @@ def copy_documents(
         raise StopError(f"the files have {place:,} documents now, {len(choice.kept):,} were judged: run this again")
 
 
-def _copy_rows(stream: BinaryIO, choice: Choice, output: Output, others: Output | None, place: int) -> int:
+def _copy_rows(stream: BinaryIO, choice: Choice, output: Output, others: Sequence[Output], place: int) -> int:
     """Copy rows of Parquet, all of their columns; return the place behind the last."""
     import pyarrow  # noqa: PLC0415
 
-    if choice.originals:
-        raise StopError("revisit records stand in WARC: leave `--keep revisits` out for Parquet")
     for batch in batches_of(stream, lambda _: None):  # it has been told
         kept = np.frombuffer(bytes(choice.kept[place : place + batch.num_rows]), np.bool_)
-        output.write_rows(batch.filter(pyarrow.array(kept)))
-        if others is not None:
-            others.write_rows(batch.filter(pyarrow.array(~kept)))
+        for target, wanted in (output, kept), *((other, ~kept) for other in others):
+            target.write_rows(batch.filter(pyarrow.array(wanted)))
         place += batch.num_rows
     return place
 
@@ -227,8 +247,6 @@ def revisit_of(raw: bytes, original: Original) -> bytes:
     >>> revisit_of(raw, Original("o", "http://o/", 0)).split(b"\\r\\n")[3:6:2]
     [b'WARC-Target-URI: http://a/', b'WARC-Refers-To-Target-URI: http://o/']
     """
-    if not raw.startswith(b"WARC/"):
-        raise StopError("revisit records stand in WARC: leave `--keep revisits` out for other formats")
     head = raw.partition(b"\r\n\r\n")[0]
     given: Mapping[str, bytes] = {
         name: found[1]

@@ -18,7 +18,7 @@ import zstandard
 from worker.errors import StopError
 from worker.shell.files.remote import path_of, place_remote, put_remote
 
-_STDIO = "-"
+STDIO = "-"
 PACK_LEVEL = 6
 _SUFFIXES = {
     ".jsonl": "JSON Lines", ".ndjson": "JSON Lines", ".csv": "CSV", ".parquet": "Parquet", ".warc": "WARC",
@@ -90,13 +90,13 @@ def _place(name: str | Path, standard: int) -> Hashable:
     path = _path(name)
     if path is None:
         return place_remote(str(name).rpartition("::")[2])
-    is_stream = str(path) == _STDIO
+    is_stream = str(path) == STDIO
     try:
         status = os.fstat(standard) if is_stream else path.stat()
     except OSError:  # there is none yet
         return os.path.realpath(path)
     if stat.S_ISCHR(status.st_mode) or stat.S_ISSOCK(status.st_mode):
-        return (_STDIO, standard) if is_stream else object()
+        return (STDIO, standard) if is_stream else object()
     return status.st_dev, status.st_ino
 
 

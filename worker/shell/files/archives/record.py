@@ -38,7 +38,7 @@ class Record(NamedTuple):
         return _place(self)
 
 
-class LeftOut(NamedTuple):
+class Omission(NamedTuple):
     """A record that is no page, by a rule: `reason` in kebab case ("request", "status-404", "revisit", …)."""
 
     file: str
@@ -46,7 +46,7 @@ class LeftOut(NamedTuple):
     reason: str
 
 
-class Damaged(NamedTuple):
+class Damage(NamedTuple):
     """Bytes that cannot be read as what they should be; the reading goes on behind them."""
 
     file: str
@@ -60,11 +60,11 @@ class Damaged(NamedTuple):
         return _place(self)
 
 
-def _place(found: Record | Damaged) -> str:
+def _place(found: Record | Damage) -> str:
     return f"{found.file} at byte {found.offset:,}" if found.line is None else f"{found.file}, line {found.line:,}"
 
 
-Found: TypeAlias = Record | LeftOut | Damaged
+Entry: TypeAlias = Record | Omission | Damage
 
 
 class Capture(NamedTuple):

@@ -1,42 +1,98 @@
 """
-WARC and WET -> captures. A response of status 2xx, a resource or a conversion is a page; the rest is left out.
+WARC, WET and ARC -> captures. A response of status 2xx, a resource or a conversion is a page; the rest is left out.
 
     response     200..299: the body, decoded. Redirects, errors and "not modified" carry no article.
     resource     its content as it is
     conversion   the text of a WET file
     revisit      left out: it says that an earlier capture's content was met again, and has none itself
     warcinfo, request, metadata, continuation, …   left out
+
+ARC is the format before WARC, which archives still hold in billions:
+
+    http://example.com/ 93.184.216.119 20140216050221 text/html 1591        version 1: five fields
+    HTTP/1.1 200 OK …                                                      1,591 bytes, then a newline
+
+Version 2 has more fields between the type and the length. A URL may hold spaces, and so may a type: the last field of
+14 digits or more is the date, and tells where they are.
+
+Servers and crawlers get HTTP headers wrong: a body that does not begin like its encoding is taken as it is.
 """
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Iterator
-from datetime import datetime
-from typing import Any, BinaryIO, cast
+import zlib
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import partial
+from typing import Any, BinaryIO, NamedTuple, cast
 
+import zstandard
+from fastwarc.stream_io import BrotliReader
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from worker.core.extract import is_prose
 from worker.errors import StopError
-from worker.shell.files.archives.http_message import (
-    HEADERS_BYTES_MAX,
-    BodyTooLargeError,
-    Response,
-    date_ms,
-    decoded_body,
-    parse_response,
-)
-from worker.shell.files.archives.record import Capture, Damaged, Found, LeftOut, Record, message_of
-from worker.shell.files.archives.segment import Segment
+from worker.shell.files.archives.inflate import Segment
+from worker.shell.files.archives.record import Capture, Damage, Entry, Omission, Record, message_of
 
-_START = re.compile(rb"(?:(?<=\n)|\A)WARC/\d\.\d+\r?\n")
-_HEADER_END = re.compile(rb"\r?\n\r?\n")
+HEADERS_BYTES_MAX = 256 << 10
+_LINE_BYTES_MAX = 16 << 10  # of ARC
+_PART_BYTES = 4 << 10  # inflated at once: 4 MiB of deflate, 128 MiB of zstd at the most
+_CODINGS_MAX = 5  # of a content, as in urllib3: each costs a pass over the whole body
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_HEADERS_END = re.compile(rb"\r?\n\r?\n")
+_STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})")
+_CHUNK_SIZE = re.compile(rb"[ \t]*([0-9a-fA-F]{1,8})[ \t]*(?:;[^\n]*)?\r?\n")
+_WARC_START = re.compile(rb"(?:(?<=\n)|\A)WARC/\d\.\d+\r?\n")
+_ARC_START = re.compile(rb"(?:(?<=\n)|\A)(?:https?|ftp|dns|filedesc)://?\S[^\n]{0,900} \d{14,} [^\n]{1,80}(?=\n)")
 _PAGE_SCHEMES = ("http", "https", "ftp", "file")
 _PAGE_TYPES = (WarcRecordType.response, WarcRecordType.resource, WarcRecordType.conversion)
 
 
-def read_warc(file: str, segment: Segment, body_max: int, *, whole: bool = False) -> Iterator[Found]:
+class _NoPageError(Exception):
+    """What is read is no page, by a rule; the text is the reason, in kebab case."""
+
+
+class _CutShortError(ValueError):
+    """A record has fewer bytes than it says."""
+
+
+def _entry(file: str, offset: int, read: Callable[[], Capture]) -> Entry:
+    """Return the page in a record, why it is left out, or what is wrong with it, which costs this record alone."""
+    try:
+        return Record(file, offset, *message_of(read()))
+    except _NoPageError as rule:
+        return Omission(file, offset, str(rule))
+    except (StopError, _CutShortError):
+        raise
+    except Exception as error:  # whatever it is
+        return Damage(file, offset, str(error) or type(error).__name__)
+
+
+def _check_url(url: str) -> None:
+    """Archives hold DNS answers and crawlers' own logs too."""
+    if not url:
+        raise ValueError("a record without a URL")
+    if url.partition(":")[0].lower() not in _PAGE_SCHEMES:
+        raise _NoPageError("not-a-page")
+
+
+def _capture(url: str, fetched_at_ms: int, response: Response, content_type: str | None, body_max: int) -> Capture:
+    """Return the page in a response."""
+    if response.status is not None and not 200 <= response.status <= 299:
+        raise _NoPageError(f"status-{response.status}")
+    if not is_prose(content_type):
+        raise _NoPageError("unsupported-content-type")
+    return Capture(url, fetched_at_ms, _body(response, body_max), content_type)
+
+
+# ---- WARC
+
+
+def read_warc(file: str, segment: Segment, body_max: int, *, whole: bool = False) -> Iterator[Entry]:
     """Return what one segment holds; behind a damaged record the reading goes on at the next line that begins one."""
     start: int | None = 0
     is_damaged = False
@@ -46,12 +102,17 @@ def read_warc(file: str, segment: Segment, body_max: int, *, whole: bool = False
             for record in ArchiveIterator(cast("BinaryIO", segment), parse_http=False, stream_detect=False):
                 last = record.stream_pos
                 segment.forget(last)
-                found = _read_record(file, segment.offset_of(last), record, segment, body_max)
+                offset, is_damaged = segment.offset_of(last), False
+                try:
+                    found = _entry(file, offset, partial(_capture_of_warc, record, body_max))
+                except _CutShortError as error:
+                    if segment.problem is not None:  # which is told of itself
+                        continue
+                    found = Damage(file, offset, str(error))
                 if whole and isinstance(found, Record):
                     found = found._replace(raw=_raw(segment, last, record.content_length))
-                is_damaged = isinstance(found, Damaged)
-                if found is not None:
-                    yield found
+                is_damaged = isinstance(found, Damage)
+                yield found
         except (GeneratorExit, KeyboardInterrupt, SystemExit, StopError):
             raise
         except BaseException as error:  # a panic of the parser (Rust) is no Exception
@@ -60,99 +121,43 @@ def read_warc(file: str, segment: Segment, body_max: int, *, whole: bool = False
             return
         failed = start if last is None else last
         offset = segment.offset_of(failed)
-        start = segment.go_to_next(_START, failed + 1)
+        start = segment.go_to_next(_WARC_START, failed + 1)
         if not is_damaged and (segment.problem is None or start is not None):
-            yield Damaged(file, offset, reason if last is None else f"{reason} behind this record")
+            yield Damage(file, offset, reason if last is None else f"{reason} behind this record")
         is_damaged = True
-
-
-def _read_record(file: str, offset: int, record: Any, segment: Segment, body_max: int) -> Found | None:
-    """Return one record; None for one that the segment's own problem cuts short, which is reported with that."""
-    try:
-        found = _capture(record, body_max)
-        return Record(file, offset, *message_of(found)) if isinstance(found, Capture) else LeftOut(file, offset, found)
-    except StopError:
-        raise
-    except _CutShortError as error:
-        return Damaged(file, offset, str(error)) if segment.problem is None else None
-    except Exception as error:  # whatever it is, it costs this record
-        return Damaged(file, offset, str(error) or type(error).__name__)
 
 
 def _raw(segment: Segment, start: int, content_bytes: int) -> bytes:
     """Return a record as it stands: header, content, and the two line ends behind it."""
-    end = _HEADER_END.search(segment.held(start, HEADERS_BYTES_MAX))
+    end = _HEADERS_END.search(segment.held(start, HEADERS_BYTES_MAX))
     assert end is not None, "its header has just been read"
     return segment.held(start, end.end() + content_bytes).lstrip() + b"\r\n\r\n"
 
 
-class _CutShortError(ValueError):
-    """A record has fewer bytes than it says."""
-
-
-def _capture(record: Any, body_max: int) -> Capture | str:
-    """
-    Return the page in a record, or the reason why it is left out.
-
-    Raises:
-        ValueError: the record is damaged; the text says how.
-    """
+def _capture_of_warc(record: Any, body_max: int) -> Capture:
+    """Return the page in a record; a ValueError says how it is damaged."""
     headers = {name.lower(): value for name, value in record.headers.to_tuples()}
     if not headers.get("warc-type"):
         raise ValueError("a record without WARC-Type")
     if record.record_type not in _PAGE_TYPES:
-        return str(record.record_type)
+        raise _NoPageError(str(record.record_type))
     url = (headers.get("warc-target-uri") or "").strip().removeprefix("<").removesuffix(">")
-    if not is_page(url):
-        return "not-a-page"
-    block = _block(record, headers.get("content-length", ""), body_max)
+    _check_url(url)
+    block = _block_of_warc(record, headers.get("content-length", ""), body_max)
     content_type = headers.get("content-type")
     response = Response(None, {}, block)
     if record.record_type == WarcRecordType.response:
         response = parse_response(block)
         content_type = response.headers.get("content-type") or headers.get("warc-identified-payload-type")
-    found = capture_of_response(url, _fetched_at_ms(record, response), response, content_type, body_max)
-    if not isinstance(found, Capture):
-        return found
-    return found._replace(
+    language = headers.get("warc-identified-content-language")
+    return _capture(url, _fetched_at_ms(record, response), response, content_type, body_max)._replace(
         payload_digest=headers.get("warc-payload-digest"),
-        language=_language(headers.get("warc-identified-content-language")),
+        language=language if language and "," not in language else None,  # "eng,fra" names none for the whole page
         is_text=record.record_type == WarcRecordType.conversion and (content_type or "").startswith("text/plain"),
     )
 
 
-def is_page(url: str) -> bool:
-    """
-    Say whether a URL is one of a page: archives hold DNS answers and crawlers' own logs too.
-
-    Raises:
-        ValueError: there is none.
-    """
-    if not url:
-        raise ValueError("a record without a URL")
-    return url.partition(":")[0].lower() in _PAGE_SCHEMES
-
-
-def capture_of_response(
-    url: str, fetched_at_ms: int, response: Response, content_type: str | None, body_max: int
-) -> Capture | str:
-    """
-    Return the page in a response, or the reason why it is left out.
-
-    Raises:
-        ValueError: its content encoding is damaged.
-    """
-    if response.status is not None and not 200 <= response.status <= 299:
-        return f"status-{response.status}"
-    if not is_prose(content_type):
-        return "unsupported-content-type"
-    try:
-        return Capture(url, fetched_at_ms, decoded_body(response, body_max), content_type)
-    except BodyTooLargeError:
-        return "body-too-large"
-
-
-def _block(record: Any, content_length: str, body_max: int) -> bytes:
+def _block_of_warc(record: Any, content_length: str, body_max: int) -> bytes:
     """Read a record's content, of an overlong one the beginning."""
     if not content_length.isdigit():
         raise ValueError(f"Content-Length is {content_length!r}, not a number")
@@ -165,21 +170,235 @@ def _block(record: Any, content_length: str, body_max: int) -> bytes:
 
 def _fetched_at_ms(record: Any, response: Response) -> int:
     """Return WARC-Date, where that is no date the server's."""
-    fetched_at_ms = _date_ms(record.record_date)
-    if fetched_at_ms is None:
-        fetched_at_ms = date_ms(response.headers.get("date"))
-    if fetched_at_ms is None:
-        raise ValueError(f"WARC-Date {record.headers.get('WARC-Date')!r} is no date, and there is no HTTP date")
-    return fetched_at_ms
+    if record.record_date is not None and (fetched_at_ms := int(record.record_date.timestamp() * 1_000)) >= 0:
+        return fetched_at_ms
+    try:
+        served_at = parsedate_to_datetime(response.headers.get("date", ""))
+        return max(0, int(served_at.timestamp())) * 1_000
+    except (ValueError, OverflowError, TypeError):
+        date = record.headers.get("WARC-Date")
+        raise ValueError(f"WARC-Date {date!r} is no date, and there is no HTTP date") from None
 
 
-def _date_ms(date: datetime | None) -> int | None:
+# ---- ARC
+
+
+class _Line(NamedTuple):
+    url: str
+    date: str
+    content_type: str
+    length: int
+
+
+def read_arc(file: str, segment: Segment, body_max: int) -> Iterator[Entry]:
+    """Return what one segment holds; behind a damaged record the reading goes on at the next line that begins one."""
+    position: int | None = 0
+    is_damaged = False
+    while position is not None:
+        position += _skip_blank_lines(segment)
+        segment.forget(position)
+        line = segment.peek(_LINE_BYTES_MAX).partition(b"\n")[0]
+        if not line:
+            return
+        offset = segment.offset_of(position)
+        try:
+            parsed = _parse_line(line.decode("utf-8", "replace").rstrip())
+            segment.take(len(line) + 1)
+            block, taken = _block_of_arc(segment, parsed.length, body_max)
+        except StopError:
+            raise
+        except Exception as error:
+            if not is_damaged and (segment.problem is None or "cut short" not in str(error)):
+                yield Damage(file, offset, str(error))
+            is_damaged = True
+            position = segment.go_to_next(_ARC_START, position + 1)
+        else:
+            position += len(line) + 1 + taken
+            is_damaged = False
+            yield _entry(file, offset, partial(_capture_of_arc, parsed, block, body_max))
+
+
+def _skip_blank_lines(segment: Segment) -> int:
+    skipped = 0
+    while segment.peek(1) in (b"\n", b"\r"):
+        segment.take(1)
+        skipped += 1
+    return skipped
+
+
+def _parse_line(line: str) -> _Line:
+    """
+    Return the fields of a record's line; a ValueError says what is wrong with it.
+
+    >>> _parse_line("http://a.example/a b 1.2.3.4 20140216050221 text/html; charset=utf-8 12")
+    _Line(url='http://a.example/a b', date='20140216050221', content_type='text/html;', length=12)
+    """
+    *parts, length = line.split(" ")
+    if not length.isdigit():
+        raise ValueError(f"the length of an ARC record is {length[:20]!r}, not a number")
+    date = next((at for at in range(len(parts) - 1, 1, -1) if len(parts[at]) >= 14 and parts[at].isdigit()), None)
     if date is None:
-        return None
-    timestamp_ms = int(date.timestamp() * 1_000)
-    return timestamp_ms if timestamp_ms >= 0 else None
+        raise ValueError(f"not a line of ARC fields, with a date of 14 digits: {line[:80]!r}")
+    return _Line(" ".join(parts[: date - 1]), parts[date], "".join(parts[date + 1 : date + 2]), int(length))
 
 
-def _language(codes: str | None) -> str | None:
-    """Return the language when there is one only: "eng,fra" names none for the whole page."""
-    return codes if codes and "," not in codes else None
+def _block_of_arc(segment: Segment, length: int, body_max: int) -> tuple[bytes, int]:
+    """Take a record's content, of an overlong one the beginning; and how many bytes it has."""
+    block, taken = bytearray(), 0
+    while taken < length:
+        data = segment.read(min(length - taken, 1 << 20))
+        if not data and _is_whole(bytes(block)):
+            break
+        if not data:
+            raise ValueError(f"the record is cut short: {taken:,} of {length:,} bytes")
+        taken += len(data)
+        if len(block) < body_max + HEADERS_BYTES_MAX:
+            block += data
+    return bytes(block), taken
+
+
+def _is_whole(block: bytes) -> bool:
+    """Say whether a response has all that it promises: the record's length may count line ends that a copy has lost."""
+    response = parse_response(block)
+    length = response.headers.get("content-length", "")
+    return length.isdigit() and len(response.body) >= int(length)
+
+
+def _capture_of_arc(line: _Line, block: bytes, body_max: int) -> Capture:
+    if line.url.startswith("filedesc:"):
+        raise _NoPageError("filedesc")
+    _check_url(line.url)
+    response = parse_response(block)
+    try:  # some writers add more digits
+        fetched_at = datetime.strptime(line.date[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        raise ValueError(f"the date of an ARC record is {line.date[:20]!r}") from None
+    content_type = response.headers.get("content-type") or line.content_type
+    return _capture(line.url, int(fetched_at.timestamp()) * 1_000, response, content_type, body_max)
+
+
+# ---- HTTP
+
+
+class Response(NamedTuple):
+    """One response: `status` is None when there was no status line; header names are lower-case, the last one wins."""
+
+    status: int | None
+    headers: dict[str, str]
+    body: bytes
+
+
+def parse_response(block: bytes) -> Response:
+    """
+    Split a response into status, headers and body, with CR LF or LF alone.
+
+    >>> parse_response(b"HTTP/1.1 200 OK\\r\\nContent-Type: text/html\\r\\n\\r\\n<p>")
+    Response(status=200, headers={'content-type': 'text/html'}, body=b'<p>')
+    """
+    status = _STATUS.match(block)
+    if status is None:
+        return Response(None, {}, block)
+    end = _HEADERS_END.search(block, 0, HEADERS_BYTES_MAX)
+    head, body = (block, b"") if end is None else (block[: end.start()], block[end.end() :])
+    headers: dict[str, str] = {}
+    for line in head.split(b"\n")[1:]:
+        name, colon, value = line.partition(b":")
+        if colon:
+            headers[name.strip().lower().decode("latin-1")] = value.strip().decode("utf-8", "replace")
+    return Response(int(status.group(1)), headers, body)
+
+
+def _body(response: Response, bytes_max: int) -> bytes:
+    """
+    Return the body without its transfer and content encodings.
+
+    Raises:
+        ValueError: it begins like its encoding, and is damaged or breaks off.
+
+    Cost: O(bytes), and not much more than `bytes_max` decoded ones.
+    """
+    body = response.body
+    if "chunked" in response.headers.get("transfer-encoding", "").lower():
+        body = _unchunked(body)
+    encodings = [name.strip().lower() for name in response.headers.get("content-encoding", "").split(",")]
+    if len(encodings) > _CODINGS_MAX:
+        raise ValueError(f"Content-Encoding names {len(encodings):,} codings, at most {_CODINGS_MAX} are undone")
+    for encoding in reversed(encodings):
+        body = _decoded(body, encoding, bytes_max)
+    if len(body) > bytes_max:
+        raise _NoPageError("body-too-large")
+    return body
+
+
+def _unchunked(body: bytes) -> bytes:
+    """Join chunks. A body that does not begin with a chunk's size was never chunked; a missing end is forgiven."""
+    if _CHUNK_SIZE.match(body) is None:
+        return body
+    parts, position = [], 0
+    while (size := _CHUNK_SIZE.match(body, position)) is not None:
+        start = size.end()
+        length = int(size.group(1), 16)
+        if length == 0:
+            break
+        parts.append(body[start : start + length])
+        position = start + length
+        position += 2 if body.startswith(b"\r\n", position) else int(body.startswith(b"\n", position))
+    return b"".join(parts)
+
+
+def _decoded(body: bytes, encoding: str, bytes_max: int) -> bytes:
+    if encoding in ("gzip", "x-gzip") and body.startswith(_GZIP):
+        return _inflated(body, lambda: zlib.decompressobj(31), bytes_max, _GZIP)
+    if encoding == "deflate" and body:
+        return _deflated(body, bytes_max)
+    if encoding == "br" and body:
+        return _brotli(body, bytes_max)
+    if encoding == "zstd" and body.startswith(_ZSTD):
+        return _inflated(body, zstandard.ZstdDecompressor().decompressobj, bytes_max, _ZSTD)
+    return body  # identity, or a name that nobody knows
+
+
+def _deflated(body: bytes, bytes_max: int) -> bytes:
+    """ "deflate" means zlib, and many servers send it raw; what begins with markup never was either."""
+    is_zlib = body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
+    try:
+        return _inflated(body, lambda: zlib.decompressobj(15 if is_zlib else -15), bytes_max)
+    except ValueError:
+        if not is_zlib and _is_markup(body):
+            return body
+        raise
+
+
+def _brotli(body: bytes, bytes_max: int) -> bytes:
+    """Brotli has no magic number either; a body that begins with markup never was."""
+    try:
+        return bytes(BrotliReader(io.BytesIO(body)).read(bytes_max + 1))
+    except (OSError, EOFError) as error:
+        if _is_markup(body):
+            return body
+        raise ValueError(f"content-encoding br: {error}") from error
+
+
+def _inflated(body: bytes, begin: Callable[[], Any], bytes_max: int, magic: bytes | None = None) -> bytes:
+    """Join a body's members, each inflated by a new object; what follows and is none is left, as browsers do."""
+    data, position = bytearray(), 0
+    while True:
+        member = begin()
+        while not member.eof:
+            part = body[position : position + _PART_BYTES]
+            if not part:
+                raise ValueError(f"content-encoding: the body breaks off after {len(data):,} decoded bytes")
+            try:
+                data += member.decompress(part)
+            except (zlib.error, zstandard.ZstdError) as error:
+                raise ValueError(f"content-encoding: {error}") from error
+            if len(data) > bytes_max:
+                raise _NoPageError("body-too-large")
+            position += len(part)
+        position -= len(member.unused_data)
+        if magic is None or not body.startswith(magic, position):
+            return bytes(data)
+
+
+def _is_markup(body: bytes) -> bool:
+    return body.lstrip().startswith(b"<")

@@ -1,0 +1,422 @@
+"""
+Rows of tables -> documents messages: JSON Lines, CSV, Parquet; and the dicts and frames of a program.
+
+A row has the fields of `schemas.document`, under their names or those that are given. What a document needs and a row
+has not (doc_id, URL, time) is made.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from numbers import Integral
+from typing import Any, BinaryIO, NamedTuple
+
+import orjson
+import xxhash
+
+from schemas.document import BODIES, OPTIONAL_CHARACTERS_MAX
+from schemas.timestamp import TimestampError, parse_timestamp
+from worker.core.document import derive_doc_id
+from worker.errors import StopError
+from worker.shell.files.archives.inflate import Piece
+from worker.shell.files.archives.record import Damage, Entry, Record
+
+FIELDS = ("doc_id", "url", "fetched_at", *OPTIONAL_CHARACTERS_MAX, *BODIES)
+PARQUET = b"PAR1"
+_NO_TIME = "1970-01-01T00:00:00Z"  # of a document that brings none: its fetch time changes no verdict
+_SHOWN_CHARACTERS_MAX = 60
+_ROWS = 1_000  # of Parquet, held at once
+
+
+class ColumnNames(NamedTuple):
+    """The columns that hold the doc_id and the text; None: those of these names."""
+
+    id: str | None = None
+    text: str | None = None
+
+    def renamed(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """
+        Return a row with the fields' own names. A text column is the only body.
+
+        Raises:
+            ValueError: it has no text column.
+
+        >>> ColumnNames(text="content").renamed({"content": "The river rose.", "html": "<p>"})
+        {'text': 'The river rose.'}
+        """
+        found = dict(row)
+        if self.id is not None:
+            found["doc_id"] = found.pop(self.id, None)
+        if self.text is not None:
+            if self.text not in found:
+                raise ValueError(f"no field {self.text!r}, there are {', '.join(found) or 'none'}")
+            text = found.pop(self.text)
+            found = {name: value for name, value in found.items() if name not in BODIES} | {"text": text}
+        return found
+
+
+class RowReader:
+    """
+    Reads the rows of one file, whatever its format. Damage costs what is damaged, and the reading goes on behind it.
+
+    Args:
+        columns: the names of doc_id and text; what else is missing in a row is then made.
+        fetched_at_default: the fetch time of rows that have none, ISO 8601.
+        number_of: asked for the number of each document that may need one for a name.
+    """
+
+    def __init__(
+        self,
+        file: str,
+        columns: ColumnNames | None,
+        fetched_at_default: str | None,
+        number_of: Callable[[], int],
+    ) -> None:
+        self._file = file
+        self._columns = columns
+        self._fetched_at_default = fetched_at_default
+        self._number_of = number_of
+
+    def json_lines(self, pieces: Iterator[Piece], line_bytes_max: int) -> Iterator[Entry]:
+        """
+        Return a record for each line, byte for byte as it stands, and damage for what is no JSON object.
+
+        A body without a URL or a time gets one. What is wrong inside an object otherwise (two bodies, a date of no
+        calendar) is left to the worker's dead letters, which say it better.
+        """
+        for found in _lines(self._file, pieces, line_bytes_max):
+            if isinstance(found, Damage):
+                yield found
+            elif line := found.data.strip():
+                yield self._of_line(found._replace(data=line))
+
+    def _of_line(self, line: _Line) -> Entry:
+        """Return the document of a line, or what is wrong with it: whatever that is, the other lines are read."""
+        try:
+            fields = _parsed(line.data)
+            if isinstance(fields, dict):
+                made = self._made(fields)
+                value = line.data if made is None else json.dumps(made, ensure_ascii=False).encode("utf-8", "replace")
+                return Record(self._file, line.position, _key_of(made or fields), value, line.number, line.data)
+            reason = f"a JSON {type(fields).__name__}, not an object"
+        except RecursionError:
+            reason = "nested too deep"
+        except Exception as error:
+            reason = str(error) or type(error).__name__
+        return Damage(self._file, line.position, reason, line.number)
+
+    def _made(self, fields: dict[str, Any]) -> dict[str, Any] | None:
+        """Return a line's fields with what it lacks; None: it lacks nothing."""
+        has_time = (self._fetched_at_default or fields.get("fetched_at")) is not None
+        is_named = fields.get("url") is not None and has_time
+        if self._columns is not None or (not is_named and any(fields.get(body) is not None for body in BODIES)):
+            return self._fields_of(fields)
+        if self._fetched_at_default is not None and fields.get("fetched_at") is None:
+            return {**fields, "fetched_at": self._fetched_at_default}
+        return None
+
+    def csv(self, pieces: Iterator[Piece], field_max: int) -> Iterator[Entry]:
+        """
+        Return a record for each row but the first, which names the columns; an empty field is missing.
+
+        Args:
+            field_max: characters of a field, and bytes of a line.
+
+        Raises:
+            StopError: a column that is asked for is not there or stands twice, or none could be a body; or the first
+                line is no CSV.
+        """
+        csv.field_size_limit(max(field_max, csv.field_size_limit()))
+        damaged: list[Damage] = []
+        rows = csv.reader(_texts(_lines(self._file, pieces, field_max), damaged))
+        try:
+            names = next(rows, [])
+        except csv.Error as error:
+            raise StopError(f"{self._file} is not CSV: {error}") from None
+        self._check_columns(names)
+        if twice := next((name for name in (*FIELDS, *(self._columns or ())) if names.count(str(name)) > 1), None):
+            raise StopError(f"{self._file} has two columns {twice!r}: rename one")
+        head, number = line_of_csv(names), 0
+        while True:
+            try:
+                row = next(rows, None)
+            except csv.Error as error:
+                row = []
+                damaged.append(Damage(self._file, 0, f"not CSV: {error}", rows.line_num))
+            yield from damaged
+            damaged.clear()
+            if row is None:
+                return
+            if len(row) == len(names):
+                fields = self._fields_of({name: value or None for name, value in zip(names, row, strict=True)})
+                value = orjson.dumps(fields)
+                yield Record(self._file, number, _id_of(fields), value, rows.line_num, line_of_csv(row), head)
+                number += 1
+            elif row:  # else a blank line
+                reason = f"{len(row)} fields, and the first line has {len(names)}"
+                yield Damage(self._file, 0, reason, rows.line_num)
+
+    def parquet(self, stream: BinaryIO, on_rows: Callable[[int, int], None]) -> Iterator[Entry]:
+        """
+        Return a record for each row: `line` is its number, from 1.
+
+        A row that cannot be read is a record, too, of which the worker's dead letter says why.
+        """
+        damage: list[str] = []
+        number = 0
+        for batch in batches_of(stream, damage.append, on_rows):
+            self._check_columns(batch.schema.names)
+            for row in _rows_of(batch, {*FIELDS, *(self._columns or ())}):
+                number += 1
+                try:
+                    key, message = self._message_of(row)
+                except TypeError as error:  # the column's type is wrong, so that of all rows
+                    raise StopError(str(error)) from error
+                except Exception as error:
+                    key, message = None, json.dumps(f"a row that cannot be read: {error}").encode()
+                yield Record(self._file, number - 1, key, message, number)
+        for reason in damage:
+            yield Damage(self._file, 0, reason)
+
+    def _message_of(self, row: Mapping[str, Any] | Exception) -> tuple[bytes | None, bytes]:
+        if isinstance(row, Exception):
+            raise row
+        # Some writers store text as bytes.
+        texts = {
+            name: value.decode("utf-8", "replace") if isinstance(value, bytes) else value for name, value in row.items()
+        }
+        fields = self._fields_of(texts)
+        return _id_of(fields), orjson.dumps(fields, default=str)
+
+    def _check_columns(self, names: Sequence[str]) -> None:
+        """Raise StopError for a table without a column that is asked for, or without any that could be a body."""
+        there = f"there are {', '.join(names) or 'none'}"
+        for name in self._columns or ():
+            if name is not None and name not in names:
+                raise StopError(f"{self._file} has no column {name!r}, {there}")
+        if (self._columns is None or self._columns.text is None) and not {*names} & {*BODIES}:
+            raise StopError(
+                f"{self._file} has no column {', '.join(BODIES[:-1])} or {BODIES[-1]}, {there}: --text-column names one"
+            )
+
+    def _fields_of(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of a row, as its columns are named."""
+        named = (self._columns or ColumnNames()).renamed(row)
+        if self._fetched_at_default is not None and is_missing(named.get("fetched_at")):
+            named = {**named, "fetched_at": self._fetched_at_default}
+        return fields_of(named, self._number_of())
+
+
+# ---- lines
+
+
+class _Line(NamedTuple):
+    """A line with its end; `position` in the text, `number` from 1."""
+
+    position: int
+    number: int
+    data: bytes
+
+
+def _lines(file: str, pieces: Iterator[Piece], bytes_max: int) -> Iterator[_Line | Damage]:
+    """Yield the lines of a file. One longer than `bytes_max` is damage and an empty line; it is not held in memory."""
+    position, number, held, is_overlong = 0, 1, bytearray(), False
+    for piece in pieces:
+        *ended, rest = piece.data.split(b"\n")
+        for part in ended:
+            held += part
+            yield _Line(position, number, b"\n" if is_overlong else bytes(held) + b"\n")
+            position += len(held) + 1
+            number += 1
+            held.clear()
+            is_overlong = False
+        held += rest
+        if len(held) > bytes_max:
+            if not is_overlong:
+                yield Damage(file, position, f"a line of more than {bytes_max:,} bytes", number)
+            is_overlong = True
+            position += len(held)
+            held.clear()
+        if piece.problem is not None:
+            yield Damage(file, piece.offset, piece.problem)
+            held.clear()
+    if held and not is_overlong:
+        yield _Line(position, number, bytes(held))
+
+
+def _texts(lines: Iterator[_Line | Damage], damaged: list[Damage]) -> Iterator[str]:
+    """Yield lines as text; damage goes to `damaged`."""
+    for line in lines:
+        if isinstance(line, Damage):
+            damaged.append(line)
+        else:
+            yield line.data.decode("utf-8-sig" if line.number == 1 else "utf-8", "replace")
+
+
+def _parsed(line: bytes) -> Any:
+    """Parse a line; what orjson is too strict for (lone surrogates) the standard library reads."""
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        try:
+            return json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"not JSON: {error}") from None
+
+
+def _key_of(fields: dict[str, Any]) -> bytes | None:
+    """Return the doc_id that the worker will use, as far as a line has what it takes."""
+    doc_id, url, fetched_at = fields.get("doc_id"), fields.get("url"), fields.get("fetched_at")
+    if isinstance(doc_id, str) and doc_id:
+        return doc_id.encode("utf-8", "replace")
+    if isinstance(url, str) and isinstance(fetched_at, str):
+        try:
+            return derive_doc_id(url, parse_timestamp(fetched_at)).encode()
+        except TimestampError:
+            return None
+    return None
+
+
+def _id_of(fields: dict[str, Any]) -> bytes | None:
+    doc_id = fields.get("doc_id")
+    return doc_id.encode("utf-8", "replace") if isinstance(doc_id, str) else None
+
+
+def line_of_csv(values: Sequence[object]) -> bytes:
+    """
+    Return a row as it is written, without its line's end.
+
+    >>> line_of_csv(["a", "b, c", None, 0.5, "d\\n"])
+    b'a,"b, c",,0.5,"d\\n"'
+    """
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\r\n").writerow(values)  # which has both characters quoted
+    return text.getvalue()[:-2].encode()
+
+
+# ---- Parquet
+
+
+def parquet_module() -> Any:
+    """Return pyarrow's module for Parquet, or say how to install it."""
+    try:
+        from pyarrow import parquet  # noqa: PLC0415
+    except ImportError:
+        raise StopError("Parquet needs pyarrow: pip install 'neardup[parquet]'") from None
+    return parquet
+
+
+def batches_of(
+    stream: BinaryIO, on_damage: Callable[[str], None], on_rows: Callable[[int, int], None] = lambda *_: None
+) -> Iterator[Any]:
+    """
+    Yield the rows of a file of Parquet in batches of Arrow, up to where it is damaged.
+
+    Args:
+        on_damage: told what is wrong; of a file whose index is damaged nothing can be read.
+        on_rows: told how many rows have been given, and of how many.
+    """
+    parquet = parquet_module()
+    done = 0
+    try:
+        opened = parquet.ParquetFile(stream)
+        for batch in opened.iter_batches(_ROWS):
+            yield batch
+            done += batch.num_rows
+            on_rows(done, opened.metadata.num_rows)
+    except (ValueError, OSError) as error:  # Arrow's own errors are among them
+        on_damage(str(error))
+
+
+def _rows_of(batch: Any, wanted: set[str | None]) -> list[Any]:
+    """Return the wanted columns of each row; an error for one that cannot be read (no UTF-8, two columns of a name)."""
+    try:
+        return list(batch.select([name for name in batch.schema.names if name in wanted]).to_pylist())
+    except Exception as error:
+        if batch.num_rows == 1:
+            return [error]
+    return [row for at in range(batch.num_rows) for row in _rows_of(batch.slice(at, 1), wanted)]
+
+
+# ---- a row's fields
+
+
+def fields_of(row: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """
+    Return the fields of a row's message; columns of other names are left alone, and what is missing is made.
+
+    Args:
+        number: of the document, as `filled` wants it.
+
+    Raises:
+        TypeError: a field is bytes, or a time without its zone.
+
+    >>> fields_of({"text": "The river rose.", "doc_id": "a", "score": 7}, 0)
+    {'doc_id': 'a', 'text': 'The river rose.', 'url': 'urn:neardup:a', 'fetched_at': '1970-01-01T00:00:00Z'}
+    >>> fields_of({"text": "The river rose."}, 7)["doc_id"]
+    '7-adf0fca55fa9dc87'
+    """
+    given = {field: _value(field, row[field], number) for field in FIELDS if not is_missing(row.get(field))}
+    return filled(given, number)
+
+
+def filled(fields: dict[str, Any], number: int) -> dict[str, Any]:
+    """
+    Return fields with a doc_id, a URL and a time. One without a doc_id, or a URL at a time, is named NUMBER-DIGEST.
+
+    Never by its place: the next file has another document there; nor by its number, which others have for doc_ids. So
+    `number` goes on from run to run, and each that is read is a document of its own, a duplicate where its equal was.
+    """
+    if "doc_id" not in fields and not ("url" in fields and "fetched_at" in fields):
+        body = next((fields[field] for field in BODIES if field in fields), "")
+        fields["doc_id"] = f"{number}-{xxhash.xxh3_64_hexdigest(str(body).encode('utf-8', 'replace'))}"
+    if "url" not in fields:
+        fields["url"] = f"urn:neardup:{fields['doc_id']}"
+    fields.setdefault("fetched_at", _NO_TIME)
+    return fields
+
+
+def _value(field: str, value: Any, number: int) -> Any:
+    """Return a field as JSON has it."""
+    value = plain(value)
+    if isinstance(value, bytes):
+        raise TypeError(f"{field} of document {number} is {shown(value)}: {remedy(value)}")
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise TypeError(
+                f"{field} of document {number} is {value}, without a time zone: give it one, of UTC datetime.replace("
+                f'tzinfo=UTC), of a column in pandas .dt.tz_localize("UTC"), in polars .dt.replace_time_zone("UTC")'
+            )
+        return value.isoformat()
+    return str(value) if field == "doc_id" and isinstance(value, Integral) else value
+
+
+def plain(value: Any) -> Any:
+    """Return a value of Arrow as Python's own."""
+    return value.as_py() if hasattr(value, "as_py") else value
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a field has no value: None, and what frames have for it (nan, NaT, NA)."""
+    value = plain(value)
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or (value != value) is True  # noqa: PLR0124
+
+
+def shown(value: Any) -> str:
+    """Show a value in an error, the beginning of a long one."""
+    text = repr(value)
+    start = text if len(text) <= _SHOWN_CHARACTERS_MAX else f"{text[:_SHOWN_CHARACTERS_MAX]}…"
+    return start if value is None else f"{type(value).__name__} {start}"
+
+
+def remedy(value: Any) -> str:
+    """Return what to do about a value that is no document."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return "decode it, or give a Document of BodyKind.BYTES"
+    if is_missing(value):
+        return "leave out what is missing (of a pandas column: .dropna(), of a polars one: .drop_nulls())"
+    return "give a str, a dict with the fields of DocumentMessage, or a Document"
