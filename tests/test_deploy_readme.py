@@ -13,7 +13,7 @@ import yaml
 
 from tests.benchmarks.machine import RESULTS
 from tests.conftest import REPOSITORY
-from worker.shell.kafka.errors import REFUSALS
+from worker.shell.kafka.client import REFUSALS
 
 README = (REPOSITORY / "deploy" / "README.md").read_text()
 RULES = yaml.safe_load((REPOSITORY / "deploy" / "prometheus" / "alerts.yml").read_text())["groups"][0]["rules"]

@@ -27,8 +27,8 @@ from tests.report.made import copy, verdict
 from tests.shell.test_topics import deployment
 from worker.devkit.broker import Runtime, jars
 from worker.devkit.broker.jars import Jar
-from worker.shell.kafka import config as kafka_config
 from worker.shell.kafka import topics
+from worker.shell.kafka.client import publisher_config
 from worker.shell.messages import encode_verdict
 
 EXAMPLES = REPOSITORY / "deploy" / "examples"
@@ -149,7 +149,7 @@ def test_any_client_reads_the_verdicts(kafka: Kafka, subscriber: list[str | Path
     """As a worker's producer writes them: compressed, and nothing of a transaction that was aborted."""
     settings, admin = deployment(kafka, partitions=1)
     topics.create(admin, settings)
-    producer = Producer(kafka_config.publisher(settings))
+    producer = Producer(publisher_config(settings))
     producer.init_transactions()
     for first, end in ((0, producer.abort_transaction), (100, producer.commit_transaction)):
         producer.begin_transaction()

@@ -17,7 +17,7 @@ from worker.settings import Settings
 from worker.settings.connection import KAFKA_OPTIONS_REFUSED
 from worker.settings.field import bounds_of, default_of, unit_of
 from worker.settings.load import env_name, flag_name, load_settings
-from worker.shell.kafka import config as kafka_config
+from worker.shell.kafka.client import publisher_config
 from worker.shell.messages import VALUE_BYTES_MAX
 from worker.shell.messages.dead_letter import DEAD_LETTER_BYTES_MAX
 
@@ -301,7 +301,7 @@ def _settings(values: dict[str, Any]) -> Settings:
 @pytest.mark.parametrize("name", ["dead_letter_bytes_max", "record_bytes_max"])
 def test_nothing_may_be_larger_than_the_client_takes(name: str) -> None:
     """A dead letter or a record that the client refuses would stop the worker at its first one."""
-    client_max = int(kafka_config.publisher(Settings())["message.max.bytes"])
+    client_max = int(publisher_config(Settings())["message.max.bytes"])
     with pytest.raises(ValidationError, match=name):
         _settings({name: client_max})
     assert getattr(_settings({name: client_max - 2**16}), name) < client_max

@@ -24,7 +24,6 @@ from worker.settings import Settings
 from worker.settings.load import env_name
 from worker.shell.admin.watch import message_at
 from worker.shell.kafka import Admin
-from worker.shell.kafka import config as kafka_config
 from worker.shell.messages import DeadLetter, encode_verdict
 
 TEXT = (
@@ -136,7 +135,7 @@ def test_a_document_of_the_topics_is_explained(kafka: Kafka, monkeypatch: pytest
     for name, value in {**names, "bootstrap": kafka.bootstrap}.items():
         monkeypatch.setenv(env_name(name), value)
     settings = Settings(bootstrap=kafka.bootstrap, **names)
-    admin = Admin(kafka_config.admin(settings), 30)
+    admin = Admin(settings, 30)
     for topic in names.values():
         admin.create(topic, 1, 1, {})
     producer = Producer({"bootstrap.servers": kafka.bootstrap})

@@ -23,7 +23,6 @@ from worker.settings import Settings
 from worker.settings.load import env_name
 from worker.shell.admin.watch import time_ms
 from worker.shell.kafka import Admin, topics
-from worker.shell.kafka import config as kafka_config
 from worker.shell.messages import encode_verdict
 
 
@@ -33,7 +32,7 @@ def between_ms(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     topic = f"verdicts-{uuid.uuid4().hex}"
     monkeypatch.setenv(env_name("bootstrap"), kafka.bootstrap)
     monkeypatch.setenv(env_name("topic_verdicts"), topic)
-    Admin(kafka_config.admin(Settings(bootstrap=kafka.bootstrap)), 30).create(topic, 2, 1, {})
+    Admin(Settings(bootstrap=kafka.bootstrap), 30).create(topic, 2, 1, {})
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
     now_ms = time.time_ns() // 1_000_000
     for at_ms, partition, answer in (

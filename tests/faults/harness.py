@@ -32,7 +32,6 @@ from worker.errors import RetryError
 from worker.settings import Settings
 from worker.shell.admin.findings import Published, Report
 from worker.shell.kafka import Admin, Feeder, GroupOffsets, TopicReader, topics
-from worker.shell.kafka import config as kafka_config
 from worker.shell.messages import decode_verdict
 from worker.shell.ports import LogEntry, SourceMessage
 
@@ -189,7 +188,7 @@ class Deployment:
             **settings,
         }
         self.settings = Settings(**self.values, worker_id="harness")
-        self.admin = Admin(kafka_config.admin(self.settings), self.settings.call_timeout_s)
+        self.admin = Admin(self.settings)
         self.processes: list[WorkerProcess] = []
         self.endings: list[tuple[str, int]] = []  # of supervised workers: who ended by itself, and how
         self._supervised: dict[str, WorkerProcess] = {}
@@ -197,8 +196,7 @@ class Deployment:
 
     def __enter__(self) -> Self:
         topics.create(self.admin, self.settings)
-        name, count = self.settings.topic_documents, self.settings.partitions
-        self._offsets = GroupOffsets(kafka_config.group_offsets(self.settings), name, count, 20.0)
+        self._offsets = GroupOffsets(self.settings, self.settings.partitions, 20.0)
         return self
 
     def __exit__(
@@ -218,7 +216,7 @@ class Deployment:
 
     def feed(self, messages: Iterable[tuple[bytes | None, bytes | None]], wait_s: float = EVENTUALLY_S) -> int:
         """Write messages into the source topic and wait until all stand there. Return their number."""
-        feeder = Feeder(kafka_config.feeder(self.settings), self.settings.topic_documents)
+        feeder = Feeder(self.settings)
         before = feeder.delivered
         for key, value in messages:
             feeder.send(key, value)
@@ -373,7 +371,7 @@ class Deployment:
         count = self.admin.describe([name])[name].partitions
         ends = {place: stop for place, (_, stop) in self.admin.ends({name: count}).items()}
         reader = TopicReader(
-            kafka_config.reader(self.settings), {name: count}, 20.0, from_beginning=True, ends=ends,
+            self.settings, {name: count}, from_beginning=True, ends=ends,
             step_over=name == self.settings.topic_documents,  # what cannot be read has a dead letter
         )  # fmt: skip
         messages = []

@@ -28,7 +28,6 @@ from worker.devkit.broker.layout import lay_out
 from worker.shell.admin.findings import Defect
 from worker.shell.admin.verify import verify
 from worker.shell.kafka import Feeder
-from worker.shell.kafka import config as kafka_config
 
 WORKERS = ("w1", "w2", "w3")
 SENTENCES = 4_000
@@ -85,7 +84,7 @@ def documents(seed: int, count: int) -> Iterator[Message]:
 
 def _feed(deployment: Deployment, messages: Iterator[Message], rate: float) -> None:
     """Feed at an even rate."""
-    feeder = Feeder(kafka_config.feeder(deployment.settings), deployment.settings.topic_documents)
+    feeder = Feeder(deployment.settings)
     begun = time.monotonic()
     for number in itertools.count():
         portion = list(itertools.islice(messages, 500))

@@ -12,8 +12,7 @@ from tests.faults.conftest import Deploy
 from tests.faults.crawl import Message, crawl
 from tests.faults.harness import Deployment
 from worker.shell.kafka import TopicReader
-from worker.shell.kafka import config as kafka_config
-from worker.shell.kafka.clearing import VOID
+from worker.shell.kafka.publisher import VOID
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -34,8 +33,8 @@ def _coming(deployment: Deployment) -> Iterator[list[tuple[int, int]]]:
     Uncommitted ones are read, too: who reads committed ones alone waits behind the dead worker's open transaction.
     """
     settings = deployment.settings
-    config = {**kafka_config.reader(settings), "isolation.level": "read_uncommitted"}
-    reader = TopicReader(config, {settings.topic_verdicts: settings.partitions}, 20.0, from_beginning=False)
+    uncommitted = settings.model_copy(update={"kafka_options": {"isolation.level": "read_uncommitted"}})
+    reader = TopicReader(uncommitted, {settings.topic_verdicts: settings.partitions})
     try:
         for portion in _portions():
             deployment.feed(portion)

@@ -25,7 +25,7 @@ from tests.faults.harness import Deployment
 from tests.floods import doc_ids_of_one_xxh64
 from worker.cli import app
 from worker.settings.load import env_name
-from worker.shell.kafka import config as kafka_config
+from worker.shell.kafka.client import feeder_config
 from worker.shell.messages import DeadLetter, decode_dead_letter
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
@@ -123,7 +123,7 @@ def test_row_11_message_of_the_largest_size(lone: Deployment) -> None:
     """What the topic takes at most is judged like everything else, and published as it came where it is new."""
     room = 8 * 2**20 - 2_000
     words = base64.b64encode(random.Random(11).randbytes(room // 4 * 3), b"  ").decode()  # lz4 makes it no smaller
-    producer = Producer(kafka_config.feeder(lone.settings))
+    producer = Producer(feeder_config(lone.settings))
     producer.produce(lone.settings.topic_documents, _page(1, words, "text")[1], headers=[("a", b"\0"), ("a", None)])
     assert producer.flush(EVENTUALLY_S) == 0
     lone.fed += 1

@@ -16,10 +16,9 @@ from tests.conftest import EVENTUALLY_S
 from worker.devkit.broker import EmbeddedKafka
 from worker.errors import NeardupError, RetryError
 from worker.settings import Settings
-from worker.shell.kafka import Admin, Scope, TopicReader, TransactionalPublisher
-from worker.shell.kafka import config as kafka_config
+from worker.shell.kafka import Admin, TopicReader, TransactionalPublisher
+from worker.shell.kafka.client import offsets_config
 from worker.shell.ports import Outgoing
-from worker.shell.runtime.fault_hooks import Point
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow]
 
@@ -61,17 +60,8 @@ class Slot:
 
     def _run(self) -> None:
         while True:
-            scope = Scope(
-                self._settings.topic_documents,
-                (self._settings.topic_verdicts,),
-                kafka_config.group_offsets(self._settings),
-                self._settings.topic_fingerprints,
-            )
-            publisher = TransactionalPublisher(
-                kafka_config.publisher(self._settings), scope, CALL_TIMEOUT_S, TRANSACTION_TIMEOUT_MS / 1_000,
-                self._reach,
-            )  # fmt: skip
-            stable = {**kafka_config.group_offsets(self._settings), "isolation.level": "read_committed", "log_level": 0}
+            publisher = TransactionalPublisher(self._settings)
+            stable = {**offsets_config(self._settings), "isolation.level": "read_committed", "log_level": 0}
             offsets = Consumer(stable)
             try:
                 self._live(publisher, offsets)
@@ -86,14 +76,10 @@ class Slot:
                 publisher.close()
                 offsets.close()
 
-    def _reach(self, point: Point) -> None:
-        if point is Point.AFTER_OFFSETS:  # the commit comes next
-            self.in_doubt |= self._begun
-
     def _live(self, publisher: TransactionalPublisher, offsets: Consumer) -> None:
         self._acknowledged = set()
         publisher.open()
-        membership = offsets.consumer_group_metadata()
+        group_metadata = offsets.consumer_group_metadata()
         self.done = self._committed(offsets)
         while not self._stopping.is_set():
             stop = self.done + self._random.randint(1, BATCH_MAX)
@@ -103,7 +89,10 @@ class Slot:
             ]
             self._begun = {f"{self.number}-{offset}" for offset in range(self.done, stop)} - self.in_doubt
             try:
-                publisher.publish(answers, {self.number: stop}, membership)
+                with publisher.transaction({self._settings.topic_verdicts}) as transaction:
+                    transaction.produce(answers)
+                    transaction.send_offsets({self.number: stop}, group_metadata)
+                    self.in_doubt |= self._begun  # the commit comes next
                 self.done = stop
                 self.in_doubt -= self._acknowledged  # no transaction begins before the one before it has ended
                 self._acknowledged = self._begun
@@ -160,13 +149,14 @@ def test_row_08_transactions_in_doubt_are_cleared_up(kafka_to_break: EmbeddedKaf
     name = uuid.uuid4().hex
     base: dict[str, Any] = {
         "bootstrap": kafka.bootstrap, "group": name, "topic_documents": f"{name}.d", "topic_verdicts": f"{name}.v",
-        "topic_fingerprints": f"{name}.f", "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
-        "call_timeout_s": CALL_TIMEOUT_S,
+        "topic_fingerprints": f"{name}.f", "topic_dead_letter": f"{name}.l",
+        "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS, "call_timeout_s": CALL_TIMEOUT_S,
     }  # fmt: skip
-    admin = Admin(kafka_config.admin(Settings(**base)), 60)
+    admin = Admin(Settings(**base), 60)
     admin.create(f"{name}.d", SLOTS, 1, {})
     admin.create(f"{name}.v", 4, 1, {})
     admin.create(f"{name}.f", 1, 1, {})
+    admin.create(f"{name}.l", 1, 1, {})
     slots = [Slot(number, Settings(**base, worker_id=f"slot{number}")) for number in range(SLOTS)]
     _until_all_progress(slots)
     for _ in range(RESTARTS):
@@ -178,9 +168,7 @@ def test_row_08_transactions_in_doubt_are_cleared_up(kafka_to_break: EmbeddedKaf
     for slot in slots:
         slot.stop()
     settings = Settings(**base)
-    reader = TopicReader(
-        kafka_config.reader(settings), {settings.topic_verdicts: 4}, CALL_TIMEOUT_S, from_beginning=True
-    )
+    reader = TopicReader(settings, {settings.topic_verdicts: 4}, from_beginning=True)
     found = _answers(settings, reader)
     reader.close()
     expected = {f"{slot.number}-{offset}" for slot in slots for offset in range(slot.done)}

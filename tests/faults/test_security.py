@@ -29,7 +29,6 @@ from worker.devkit.broker import EmbeddedKafka, Extras, Runtime
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.kafka import Admin
-from worker.shell.kafka import config as kafka_config
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow, pytest.mark.xdist_group("security")]
 
@@ -219,7 +218,7 @@ def test_a_wrong_password_is_named(secure: EmbeddedKafka, certificates: Path, us
     """And is not shown."""
     login = _login(secure, certificates, user) | {"sasl_password": "wrong secret"}
     with pytest.raises(StopError) as raised:
-        Admin(kafka_config.admin(Settings(**login)), 3).cluster_id()
+        Admin(Settings(**login), 3).cluster_id()
     assert "authentication failed" in str(raised.value) and "wrong secret" not in str(raised.value)
 
 
@@ -227,4 +226,4 @@ def test_a_broker_whose_certificate_is_not_ours_is_named(secure: EmbeddedKafka, 
     """Its authority is not the one that was given."""
     login = _login(secure, certificates, "certified") | {"ssl_ca_location": certificates / "certified.pem"}
     with pytest.raises(StopError, match="certificate"):
-        Admin(kafka_config.admin(Settings(**login)), 3).cluster_id()
+        Admin(Settings(**login), 3).cluster_id()

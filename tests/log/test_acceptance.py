@@ -26,7 +26,7 @@ from worker.log.retention import Retention
 from worker.log.rows import Row, RowKind, Rows, Section, Source
 from worker.log.snapshot import LogIdentity, capture, restore
 from worker.settings import Settings
-from worker.shell.pipeline.replicated_log import ReplicatedLog
+from worker.shell.pipeline.sequencer import ReplicatedLog
 from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
 
 DEFINITION = Definition("nd1", "0" * 16, SearchRules("exact", 3))

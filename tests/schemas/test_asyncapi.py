@@ -9,7 +9,7 @@ import yaml
 
 from schemas.__main__ import FOLDER, MODELS
 from worker.settings import Settings
-from worker.shell.kafka import config as kafka_config
+from worker.shell.kafka.client import feeder_config, publisher_config
 
 API: dict[str, Any] = yaml.safe_load((FOLDER / "asyncapi.yaml").read_text(encoding="utf-8"))
 
@@ -60,5 +60,5 @@ def test_the_log_is_internal_and_binary() -> None:
 
 def test_it_says_how_messages_are_compressed() -> None:
     """As the producers do it: a client without the codec reads nothing."""
-    for channel, producer in (("verdicts", kafka_config.publisher), ("documents", kafka_config.feeder)):
+    for channel, producer in (("verdicts", publisher_config), ("documents", feeder_config)):
         assert f"with {producer(Settings())['compression.type']}" in API["channels"][channel]["description"]

@@ -11,7 +11,8 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -33,13 +34,11 @@ from worker.shell.admin.audit import check
 from worker.shell.admin.audit_new import NewDocuments
 from worker.shell.admin.findings import Published
 from worker.shell.messages import decode_dead_letter, decode_verdict
-from worker.shell.pipeline.batch import Batch
 from worker.shell.pipeline.intake import Intake
 from worker.shell.pipeline.partitions import Partitions
 from worker.shell.pipeline.publishing import Publishing
-from worker.shell.pipeline.replicated_log import ReplicatedLog
-from worker.shell.pipeline.sequencer import Sequencer
-from worker.shell.pipeline.stage import Stage
+from worker.shell.pipeline.sequencer import ReplicatedLog, Sequencer
+from worker.shell.pipeline.stage import Batch, Stage
 from worker.shell.ports import LogEntry, Outgoing, Publisher, SourceMessage
 from worker.shell.runtime.fault_hooks import Point
 from worker.shell.runtime.watchdog import Watchdog
@@ -64,8 +63,8 @@ class Crash(BaseException):
     """The process dies here: nothing below may catch it."""
 
 
-class Membership(NamedTuple):
-    """What a commit proves itself with."""
+class GroupMetadata(NamedTuple):
+    """What a commit is checked by."""
 
     member: int
     generation: int
@@ -179,14 +178,51 @@ class RowLookup(Stage):
         return super().submit(batch)
 
     def poll(self, wait_s: float = 0.0) -> Batch | None:
-        """Return the next batch with its rows."""
-        if self.is_slow or (batch := super().poll()) is None:
-            return None
+        """Return the next batch; time does not exist."""
+        return super().poll()
+
+    def _finish(self, batch: Batch, wait_s: float) -> bool:
         batch.rows = Rows.of(self._world.sources[message.partition][message.offset] for message in batch.messages)
-        return batch
+        return not self.is_slow
 
 
-class Scripted:
+class Collected:
+    """What a transaction of a publisher without Kafka writes."""
+
+    def __init__(self) -> None:
+        self.messages: list[Outgoing] = []
+        self.offsets: Mapping[int, int] = {}
+        self.group_metadata: Any = None
+
+    def produce(self, messages: Iterable[Outgoing]) -> None:
+        """Keep them."""
+        self.messages += messages
+
+    def send_offsets(self, offsets: Mapping[int, int], group_metadata: Any, metadata: str = "") -> None:
+        """Keep them."""
+        self.offsets, self.group_metadata = offsets, group_metadata
+
+
+class WithoutKafka:
+    """A publisher that is told all that a transaction writes at its end, by `publish`."""
+
+    @contextmanager
+    def transaction(self, topics: Collection[str]) -> Iterator[Collected]:
+        """Collect what it writes."""
+        written = Collected()
+        yield written
+        assert topics == {message.topic for message in written.messages}
+        self.publish(written.messages, written.offsets, written.group_metadata)
+
+    def publish(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any) -> None:
+        """Publish, or fail."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Scripted(WithoutKafka):
     """A publisher that does as it is told, call after call, and keeps a diary."""
 
     def __init__(self, *outcomes: Exception | None, always: Exception | None = None) -> None:
@@ -198,17 +234,12 @@ class Scripted:
         """Note it."""
         self.diary.append("open")
 
-    def publish(
-        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any, metadata: str = ""
-    ) -> None:
+    def publish(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any) -> None:
         """Note the partitions and end as told."""
         self.diary.append(set(offsets))
         outcome = self.outcomes.pop(0) if self.outcomes else self.always
         if outcome is not None:
             raise outcome
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 class SlowReader(MemoryReader):
@@ -312,16 +343,16 @@ class GroupMember:
         """Give messages again."""
         self._is_paused = False
 
-    def membership(self) -> Membership | None:
+    def group_metadata(self) -> GroupMetadata | None:
         """Return member and generation; None before the first rebalance."""
-        return None if self._generation < 0 else Membership(self.member, self._generation)
+        return None if self._generation < 0 else GroupMetadata(self.member, self._generation)
 
     def close(self) -> None:
         """Leave."""
         self.revoke(sorted(self.owned))
 
 
-class Transactions:
+class Transactions(WithoutKafka):
     """A transactional producer; the world says how a transaction ends."""
 
     def __init__(self, world: World, worker_id: str, meanwhile: Callable[[], None] = lambda: None) -> None:
@@ -338,15 +369,13 @@ class Transactions:
         if self._world.chance(0.1):
             raise RetryError("timed out")
 
-    def publish(
-        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any, metadata: str = ""
-    ) -> None:
+    def publish(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any) -> None:
         """Commit, or fail in any way that a cluster knows."""
         self._world.crash(0.02)
         if self._epoch != self._world.epochs[self._id]:
             raise FencedError("fenced")
         members = set(self._world.owners.values())
-        if (membership.member not in members) or membership.generation != self._world.generation:
+        if (group_metadata.member not in members) or group_metadata.generation != self._world.generation:
             raise RetryError("illegal generation", settled=True)
         if self._world.chance(0.05):
             raise RetryError("coordinator moved", settled=True)
@@ -358,9 +387,6 @@ class Transactions:
         self._world.crash(0.02)
         if self._world.chance(0.05):
             raise RetryError("timed out, but was committed")
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 class SteppedPublishing(Publishing):
@@ -376,7 +402,7 @@ class SteppedPublishing(Publishing):
     def join(self, wait_s: float) -> bool:
         """Publish the next one; return whether it was the last."""
         self.step()
-        return not len(self)
+        return not len(self._waiting)
 
 
 @cache

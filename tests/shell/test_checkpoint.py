@@ -23,7 +23,7 @@ from worker.log.record import FORMAT_VERSION
 from worker.log.replica import Replica
 from worker.log.rows import Source
 from worker.log.snapshot import LogIdentity
-from worker.shell.pipeline.replicated_log import ReplicatedLog
+from worker.shell.pipeline.sequencer import ReplicatedLog
 from worker.shell.runtime.fault_hooks import Point
 from worker.shell.storage.checkpoint import KEPT, Checkpoint, locked
 from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter

@@ -13,8 +13,7 @@ from confluent_kafka import KafkaException, Producer
 
 from worker.errors import RetryError
 from worker.settings import Settings
-from worker.shell.kafka import config as kafka_config
-from worker.shell.kafka.clearing import VOID, Clearing, Scope
+from worker.shell.kafka.publisher import VOID, Clearing
 from worker.shell.ports import Outgoing
 
 PARTITIONS = {"v": 3, "l": 2}
@@ -74,8 +73,8 @@ def producer() -> Recorded:
 
 def clearing() -> Clearing:
     """For a new producer."""
-    scope = Scope("d", ("v", "l"), kafka_config.group_offsets(Settings(bootstrap="127.0.0.1:1")), "f")
-    return Clearing(scope, 0.3, lambda _doing: contextlib.nullcontext())
+    settings = Settings(bootstrap="127.0.0.1:1", topic_verdicts="v", topic_dead_letter="l")
+    return Clearing(settings.model_copy(update={"call_timeout_s": 0.3}), lambda _doing: contextlib.nullcontext())
 
 
 def run(it: Clearing, producer: Recorded, *topics: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from worker.shell.pipeline.dead_letter_log import INTERVAL_S, DeadLetterLog
+from worker.shell.pipeline.publishing import DEAD_LETTERS_TOLD_S, DeadLetterLog
 
 
 def test_the_first_of_each_class_and_then_a_count_a_minute() -> None:
@@ -23,6 +23,6 @@ def test_the_first_of_each_class_and_then_a_count_a_minute() -> None:
     with capture_logs() as said:
         letters.add("invalid-json", 4, 8)
         for minute in range(1, 5):
-            now_s = minute * INTERVAL_S
+            now_s = minute * DEAD_LETTERS_TOLD_S
             letters.tick()
     assert said == [{"event": "more dead letters", "log_level": "warning", "no_body": 49_999, "invalid_json": 1}]

@@ -25,7 +25,7 @@ from worker.log.replica import Replica
 from worker.log.rows import Row, RowKind, Source
 from worker.settings import Settings
 from worker.shell.files.engine import file_engine
-from worker.shell.pipeline.replicated_log import ReplicatedLog
+from worker.shell.pipeline.sequencer import ReplicatedLog
 from worker.shell.storage import disk
 from worker.shell.storage.checkpoint import Checkpoint
 from worker.shell.storage.disk import DiskMemory

@@ -13,9 +13,9 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Me
 from worker.errors import RetryError, StopError
 from worker.settings import Settings
 from worker.shell.kafka import Admin, Topic, topics
-from worker.shell.kafka.log_time import LogTime
-from worker.shell.pipeline.commit_metadata import CommitMetadata, check
-from worker.shell.pipeline.incarnation import Incarnation
+from worker.shell.kafka.log import LogTime
+from worker.shell.pipeline.sequencer import CommitMetadata
+from worker.shell.pipeline.service import Incarnation, check_log
 
 
 def problems(replicas: int, settings: Settings | None = None, **config: str) -> list[topics.Problem]:
@@ -115,7 +115,8 @@ def test_a_brokers_clock_that_jumps_forward_is_told(expires: bool, ahead_s: int,
 
 def commit_metadata(log: list[str | None], *committed: CommitMetadata) -> None:
     """Check against a log that has these digests."""
-    check(committed, "a", lambda: len(log), lambda offset: log[offset], group="g", log_topic="f", sleep=lambda _: None)
+    settings = Settings(topic_fingerprints="f")
+    check_log(settings, committed, "a", lambda: len(log), lambda offset: log[offset], sleep=lambda _: None)
 
 
 def test_a_log_that_lost_records_and_has_grown_since_is_noticed() -> None:

@@ -17,12 +17,10 @@ from worker.shell.kafka import (
     Feeder,
     GroupConsumer,
     GroupOffsets,
-    Scope,
     TopicReader,
     TransactionalPublisher,
     topics,
 )
-from worker.shell.kafka import config as kafka_config
 from worker.shell.ports import GroupSource, Outgoing, Publisher, SourceMessage
 
 PARTITIONS = 2
@@ -98,8 +96,8 @@ class KafkaGroup:
             topic_fingerprints=f"{name}.f", topic_verdicts=f"{name}.v", topic_dead_letter=f"{name}.l",
         )  # fmt: skip
         self.topic = self._settings.topic_verdicts
-        topics.create(Admin(kafka_config.admin(self._settings), 30), self._settings)
-        feeder = Feeder(kafka_config.feeder(self._settings), self._settings.topic_documents)
+        topics.create(Admin(self._settings, 30), self._settings)
+        feeder = Feeder(self._settings)
         for number in range(DOCUMENTS):
             feeder.send(b"%d" % number, b"v")
         assert feeder.flush(60) == 0 and feeder.delivered == DOCUMENTS
@@ -108,30 +106,25 @@ class KafkaGroup:
     def join(self, assigned: Callable[..., None], gone: Callable[..., None]) -> GroupSource:
         """Subscribe."""
         settings = self._settings.model_copy(update={"worker_id": f"w{len(self._open)}"})
-        config = kafka_config.group_consumer(settings)
-        self._open.append(GroupConsumer(config, self._settings.topic_documents, 30, assigned, gone, gone))
+        self._open.append(GroupConsumer(settings, assigned, gone, gone))
         return self._open[-1]  # type: ignore[no-any-return]
 
     def publisher(self, worker_id: str) -> Publisher:
         """Make one; `open` takes over the id."""
         settings = self._settings.model_copy(update={"worker_id": worker_id})
-        scope = Scope(
-            settings.topic_documents, (self.topic,), kafka_config.group_offsets(settings), settings.topic_fingerprints
-        )
-        self._open.append(TransactionalPublisher(kafka_config.publisher(settings), scope, 30, 60))
+        self._open.append(TransactionalPublisher(settings))
         return self._open[-1]  # type: ignore[no-any-return]
 
     def committed(self) -> dict[int, int]:
         """Ask from outside."""
-        config = kafka_config.group_offsets(self._settings)
-        with closing(GroupOffsets(config, self._settings.topic_documents, PARTITIONS, 30)) as offsets:
+        with closing(GroupOffsets(self._settings, PARTITIONS)) as offsets:
             return {part: offset for part, (offset, _) in offsets.get().items() if offset is not None}
 
     def published(self) -> list[bytes | None]:
         """Read the topic of answers to its end."""
         partitions = {self.topic: self._settings.partitions}
         found = []
-        with closing(TopicReader(kafka_config.reader(self._settings), partitions, 30, from_beginning=True)) as reader:
+        with closing(TopicReader(self._settings, partitions, from_beginning=True)) as reader:
             while not reader.at_end():
                 found += [message.key for message in reader.read(0.2)]
         return found
@@ -202,10 +195,17 @@ def answer(group: Group, key: bytes) -> Outgoing:
     return Outgoing(group.topic, key, b"{}")
 
 
+def publish(publisher: Publisher, messages: list[Outgoing], offsets: dict[int, int], group_metadata: Any) -> None:
+    """One transaction."""
+    with publisher.transaction({message.topic for message in messages}) as transaction:
+        transaction.produce(messages)
+        transaction.send_offsets(offsets, group_metadata)
+
+
 def test_a_member_reads_every_message_once_and_in_order(group: Group) -> None:
     """From the beginning, where the group has committed nothing."""
     member = alone(group)
-    assert member.starts == dict.fromkeys(range(PARTITIONS)) and member.source.membership() is not None
+    assert member.starts == dict.fromkeys(range(PARTITIONS)) and member.source.group_metadata() is not None
     by_partition = [[offset for part, offset in places(member.read) if part == number] for number in range(PARTITIONS)]
     assert [sorted(offsets) for offsets in by_partition] == by_partition
     assert sorted(places(member.read)) == [
@@ -217,7 +217,7 @@ def test_before_the_group_has_it_a_member_proves_nothing(group: Group) -> None:
     """A proof without a generation would be accepted unchecked."""
     diary: Diary = []
     source = group.join(lambda starts: diary.append(("", "", tuple(starts))), print)
-    assert source.membership() is None and diary == []
+    assert source.group_metadata() is None and diary == []
 
 
 def test_reading_goes_on_where_seek_says(group: Group) -> None:
@@ -252,11 +252,11 @@ def test_messages_and_offsets_are_committed_together(group: Group) -> None:
     member, publisher = alone(group), group.publisher("a")
     publisher.open()
     assert group.committed() == {} and group.published() == []
-    publisher.publish([answer(group, b"x"), answer(group, b"y")], {0: 2}, member.source.membership())
+    publish(publisher, [answer(group, b"x"), answer(group, b"y")], {0: 2}, member.source.group_metadata())
     assert group.committed() == {0: 2} and sorted(map(bytes, filter(None, group.published()))) == [b"x", b"y"]
     assert member.source.committed(range(PARTITIONS)) == {0: 2, 1: None}
     publisher.open()
-    publisher.publish([], {0: 3, 1: 1}, member.source.membership())
+    publish(publisher, [], {0: 3, 1: 1}, member.source.group_metadata())
     assert group.committed() == {0: 3, 1: 1} and len(group.published()) == 2
 
 
@@ -264,12 +264,12 @@ def test_a_successor_fences_its_predecessor(group: Group) -> None:
     """Two processes with one id: the older one can publish nothing more, and says so."""
     member, older = alone(group), group.publisher("a")
     older.open()
-    older.publish([answer(group, b"x")], {0: 1}, member.source.membership())
+    publish(older, [answer(group, b"x")], {0: 1}, member.source.group_metadata())
     newer = group.publisher("a")
     newer.open()
     with pytest.raises(FencedError):
-        older.publish([answer(group, b"lost")], {0: 2}, member.source.membership())
-    newer.publish([answer(group, b"y")], {0: 2}, member.source.membership())
+        publish(older, [answer(group, b"lost")], {0: 2}, member.source.group_metadata())
+    publish(newer, [answer(group, b"y")], {0: 2}, member.source.group_metadata())
     assert group.committed() == {0: 2} and set(group.published()) == {b"x", b"y"}
 
 
@@ -278,9 +278,9 @@ def test_a_partition_moves_when_it_has_been_given_up_and_an_old_proof_is_refused
     diary: Diary = []
     one = Member(group, "one", diary)
     until(lambda: len(one.owned) == PARTITIONS, [one])
-    publisher, old = group.publisher("a"), one.source.membership()
+    publisher, old = group.publisher("a"), one.source.group_metadata()
     publisher.open()
-    publisher.publish([], {0: 1, 1: 1}, old)
+    publish(publisher, [], {0: 1, 1: 1}, old)
     two = Member(group, "two", diary)
     until(lambda: len(one.owned) == len(two.owned) == 1, [one, two])
     [moved] = two.owned
@@ -288,11 +288,11 @@ def test_a_partition_moves_when_it_has_been_given_up_and_an_old_proof_is_refused
     gone, came = diary.index(("one", "gone", (moved,))), diary.index(("two", "assigned", (moved,)))
     assert gone < came
     with pytest.raises(RetryError) as refusal:
-        publisher.publish([answer(group, b"lost")], {moved: 2}, old)
+        publish(publisher, [answer(group, b"lost")], {moved: 2}, old)
     assert refusal.value.settled
     for _ in range(POLLS_MAX):
         try:
-            publisher.publish([answer(group, b"x")], {next(iter(one.owned)): 2}, one.source.membership())
+            publish(publisher, [answer(group, b"x")], {next(iter(one.owned)): 2}, one.source.group_metadata())
             break
         except RetryError as error:
             assert error.settled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from worker.shell.kafka.headers import headers_of
+from worker.shell.kafka.client import headers_of
 
 
 class _Message:

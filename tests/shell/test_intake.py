@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from tests.shell.simulation import WATCHDOG, GroupMember, World
 from worker.settings import Settings
-from worker.shell.pipeline.batch import Batch
 from worker.shell.pipeline.intake import Intake
 from worker.shell.pipeline.partitions import Partitions
-from worker.shell.pipeline.stage import Stage
+from worker.shell.pipeline.stage import Batch, Stage
 from worker.shell.ports import SourceMessage
 from worker.shell.runtime.watchdog import Watchdog
 
@@ -226,7 +225,7 @@ def test_a_source_that_never_returns_is_the_watchdogs() -> None:
     reading.start()
     assert stays.wait(60) and not left.is_set()
     assert reading.join(60) and left.is_set()
-    reading.poll()
+    reading.check()
     joining, back = ("joining the group",), ("going back in the source",)
     read, stay, leave = ("reading the source",), ("staying in the group",), ("leaving the group",)
     assert watched[:5] == [joining, read, back, back, read]

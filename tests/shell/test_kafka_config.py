@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import isfunction
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,10 @@ import pytest
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.settings.connection import KAFKA_OPTIONS_REFUSED
-from worker.shell.kafka import Admin
-from worker.shell.kafka import config as kafka_config
+from worker.shell.kafka import Admin, client
 
 Configure = Callable[[Settings], dict[str, Any]]
-CLIENTS: list[Configure] = [
-    one for one in vars(kafka_config).values() if isfunction(one) and one.__module__ == kafka_config.__name__
-]
+CLIENTS: list[Configure] = [one for name, one in vars(client).items() if name.endswith("_config") and name[0] != "_"]
 
 
 @pytest.mark.parametrize("configure", CLIENTS)
@@ -46,11 +42,11 @@ def test_an_option_of_the_users_wins_or_is_refused(configure: Configure, group_p
 def test_settings_that_the_client_refuses_are_named(wrong: dict[str, Any], named: str) -> None:
     """In one line: nobody is asked."""
     with pytest.raises(StopError, match=f"refuses its settings: {named}.* Check ssl_"):
-        Admin(kafka_config.admin(Settings(**wrong)), 1.0)
+        Admin(Settings(**wrong), 1.0)
 
 
 def test_no_two_slots_share_a_transactional_id() -> None:
     """Wherever the names of a group and of a worker have their dots: each would fence the other for ever."""
     slots = [("neardup", "eu.w1"), ("neardup.eu", "w1"), ("neardup", "w1")]
-    ids = {kafka_config.publisher(Settings(group=group, worker_id=name))["transactional.id"] for group, name in slots}
+    ids = {client.publisher_config(Settings(group=group, worker_id=name))["transactional.id"] for group, name in slots}
     assert len(ids) == len(slots)

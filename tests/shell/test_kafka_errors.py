@@ -20,14 +20,11 @@ from worker.shell.kafka import (
     Admin,
     Feeder,
     GroupConsumer,
-    Scope,
     TransactionalPublisher,
+    client,
     consumer,
-    errors,
     topics,
-    translate,
 )
-from worker.shell.kafka import config as kafka_config
 from worker.shell.ports import Outgoing
 
 
@@ -45,9 +42,14 @@ from worker.shell.ports import Outgoing
 )
 def test_each_error_says_what_to_do(code: int, kind: type[NeardupError], text: str) -> None:
     """Hopeless ones name their remedy, a successor its own, and everything else may pass."""
-    found = translate(KafkaError(code), "publishing")
+    found = client.translate(KafkaError(code), "publishing")
     assert type(found) is kind
     assert text in str(found)
+
+
+def nobody(**more: Any) -> Settings:
+    """Where no broker is, asked for 0.2 s."""
+    return Settings(bootstrap="127.0.0.1:1").model_copy(update={"call_timeout_s": 0.2, **more})
 
 
 def test_each_call_into_the_producer_runs_under_a_limit_of_its_own() -> None:
@@ -58,10 +60,7 @@ def test_each_call_into_the_producer_runs_under_a_limit_of_its_own() -> None:
         limits.append((doing, limit_s))
         return nullcontext()
 
-    nobody = Settings(bootstrap="127.0.0.1:1", worker_id="w")
-    config = {**kafka_config.publisher(nobody), "transaction.timeout.ms": 1_000}
-    scope = Scope("documents", ("verdicts",), kafka_config.group_offsets(nobody), "fingerprints")
-    publisher = TransactionalPublisher(config, scope, 0.2, 1.0, limit=limit)
+    publisher = TransactionalPublisher(nobody(transaction_timeout_ms=1_000), limit)
     with pytest.raises(RetryError, match="opening the transactional producer"):
         publisher.open()
     assert [doing for doing, _ in limits] == [
@@ -73,20 +72,18 @@ def test_each_call_into_the_producer_runs_under_a_limit_of_its_own() -> None:
 def test_a_cluster_that_is_away_does_not_fill_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client repeats itself hundreds of times a second: each of its errors is told once in five seconds."""
     now_s = 1_000.0
-    monkeypatch.setattr(errors, "_told_s", {})
+    monkeypatch.setattr(client, "_told_s", {})
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
     with structlog.testing.capture_logs() as lines:
         for _ in range(10):
             for code in [KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT] * 100:
-                errors.note(KafkaError(code))
+                client.note(KafkaError(code))
             now_s += 1
     assert Counter(line["code"] for line in lines) == {"_ALL_BROKERS_DOWN": 2, "_TRANSPORT": 2}
 
 
 def test_a_client_that_never_closes_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """It costs the time limit, not the worker's end."""
-    nothing: Any = lambda _: None  # noqa: E731
-    config = kafka_config.group_consumer(Settings(bootstrap="127.0.0.1:1"))
     stuck = threading.Event()
 
     class Stuck(Consumer):
@@ -94,7 +91,7 @@ def test_a_client_that_never_closes_is_left_behind(monkeypatch: pytest.MonkeyPat
             stuck.wait()
 
     monkeypatch.setattr(consumer, "Consumer", Stuck)
-    source = GroupConsumer(config, "documents", 0.2, *[nothing] * 3)
+    source = GroupConsumer(nobody(), *[print] * 3)
     with structlog.testing.capture_logs() as lines:
         source.close()
     assert [line["waited_s"] for line in lines] == [0.2]
@@ -109,22 +106,24 @@ def test_a_message_too_large_for_its_topic_stops_the_worker_with_the_remedy(kafk
     settings = Settings(
         bootstrap=kafka.bootstrap, group=name, worker_id="w", topic_documents=f"{name}.d",
         topic_fingerprints=f"{name}.f", topic_verdicts=f"{name}.v", topic_dead_letter=f"{name}.l", partitions=1,
+        kafka_options={"compression.type": "none"},
     )  # fmt: skip
-    admin = Admin(kafka_config.admin(settings), 30)
+    admin = Admin(settings, 30)
     topics.create(admin, settings)
     small = f"{name}.small"
     admin.create(small, 1, 1, {"max.message.bytes": "10000"})
-    nothing: Any = lambda _: None  # noqa: E731
-    source = GroupConsumer(kafka_config.group_consumer(settings), settings.topic_documents, 30, *[nothing] * 3)
-    config = kafka_config.group_offsets(settings)
-    scope = Scope(settings.topic_documents, (settings.topic_verdicts,), config, settings.topic_fingerprints)
-    publisher = TransactionalPublisher({**kafka_config.publisher(settings), "compression.type": "none"}, scope, 30, 10)
+    source = GroupConsumer(settings, *[print] * 3)
+    publisher = TransactionalPublisher(settings)
     try:
-        while source.membership() is None:
+        while source.group_metadata() is None:
             source.poll(1, 0.1)
         publisher.open()
-        with pytest.raises(StopError, match=r"larger than its topic takes: raise the topic's max\.message\.bytes"):
-            publisher.publish([Outgoing(small, b"k", b"x" * size)], {0: 0}, source.membership())
+        with (
+            pytest.raises(StopError, match=r"larger than its topic takes: raise the topic's max\.message\.bytes"),
+            publisher.transaction({small}) as transaction,
+        ):
+            transaction.produce([Outgoing(small, b"k", b"x" * size)])
+            transaction.send_offsets({0: 0}, source.group_metadata())
     finally:
         publisher.close()
         source.close()
@@ -135,8 +134,8 @@ def test_a_document_too_large_for_the_client_is_counted_and_told(kafka: Kafka) -
     """Feeding goes on behind it."""
     name = uuid.uuid4().hex
     settings = Settings(bootstrap=kafka.bootstrap, topic_documents=name)
-    Admin(kafka_config.admin(settings), 30).create(name, 1, 1, {"max.message.bytes": str(8 << 20)})
-    feeder = Feeder(kafka_config.feeder(settings), name)
+    Admin(settings, 30).create(name, 1, 1, {"max.message.bytes": str(8 << 20)})
+    feeder = Feeder(settings)
     for value in (b"small", b"x" * (9 << 20), b"small again"):
         feeder.send(b"k", value)
     assert feeder.flush(60) == 0

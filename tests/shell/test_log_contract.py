@@ -10,7 +10,6 @@ import pytest
 
 from worker.settings import Settings
 from worker.shell.kafka import Admin, LogAppender, LogConsumer, topics
-from worker.shell.kafka import config as kafka_config
 from worker.shell.ports import LogEntry, LogReader, LogWriter
 from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
 
@@ -38,12 +37,8 @@ def on_kafka(bootstrap: str) -> Log:
         topic_verdicts=f"{name}.v",
         topic_dead_letter=f"{name}.l",
     )
-    topics.create(Admin(kafka_config.admin(settings), 30), settings)
-    topic = settings.topic_fingerprints
-    return Log(
-        lambda: LogAppender(kafka_config.appender(settings), topic, 30),
-        lambda offset: LogConsumer(kafka_config.log_consumer(settings), topic, offset, 30),
-    )
+    topics.create(Admin(settings, 30), settings)
+    return Log(lambda: LogAppender(settings), lambda offset: LogConsumer(settings, offset))
 
 
 @pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.kafka)])

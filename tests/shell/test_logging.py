@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import datetime
-from inspect import isfunction
 from logging import getLogger
 from typing import Any
 
@@ -19,12 +18,12 @@ from typer.testing import CliRunner
 from worker.__main__ import main
 from worker.cli import app
 from worker.settings import Settings
-from worker.shell.kafka import config as kafka_config
+from worker.shell.kafka import client
 from worker.shell.runtime import logging
 
 PASSWORD = "hunter2-of-the-broker"
 PAGE = "<p>what a page says of a person</p>"
-CLIENTS = [one for one in vars(kafka_config).values() if isfunction(one) and one.__module__ == kafka_config.__name__]
+CLIENTS = [one for name, one in vars(client).items() if name.endswith("_config") and name[0] != "_"]
 
 
 pytestmark = pytest.mark.usefixtures("logging_as_before")

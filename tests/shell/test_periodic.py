@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from structlog.testing import capture_logs
 
 from worker.errors import RetryError
-from worker.shell.pipeline.periodic import Periodic
+from worker.shell.pipeline.service import Periodic
 
 
 def test_an_answer_is_taken_once_and_a_failure_is_asked_again() -> None:

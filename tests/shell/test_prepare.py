@@ -12,9 +12,9 @@ from worker.core.fingerprint import Fingerprinter
 from worker.core.kernels.batch import Texts
 from worker.log.rows import Row, RowKind
 from worker.settings import Settings
-from worker.shell.pipeline.batch import Batch, cut
 from worker.shell.pipeline.job import JOB_BYTES_MAX
 from worker.shell.pipeline.prepare import Preparer
+from worker.shell.pipeline.stage import Batch, cut
 from worker.shell.ports import SourceMessage
 
 FETCHED_MS = 1_714_564_800_000

@@ -17,8 +17,8 @@ from tests.conftest import REPOSITORY
 from worker.core.fingerprint import Fingerprinter
 from worker.log.rows import Row, RowKind
 from worker.settings import Settings
-from worker.shell.pipeline.batch import Batch
 from worker.shell.pipeline.prepare import Preparer
+from worker.shell.pipeline.stage import Batch
 from worker.shell.ports import SourceMessage
 
 SIZE = 1 << 20
@@ -147,7 +147,7 @@ import sys
 from pathlib import Path
 from worker.settings import Settings
 from worker.shell.ports import SourceMessage
-from worker.shell.pipeline.batch import Batch
+from worker.shell.pipeline.stage import Batch
 from worker.shell.pipeline.prepare import Preparer
 
 def prepare(values):

@@ -14,9 +14,9 @@ from tests.shell.test_partitions import published, state
 from tests.shell.test_sequencer import one_worker
 from worker.errors import FencedError, RetryError, StopError
 from worker.settings import Settings
-from worker.shell.pipeline.batch import Batch, Share
 from worker.shell.pipeline.partitions import Claim, Partitions, State
 from worker.shell.pipeline.publishing import Publishing
+from worker.shell.pipeline.stage import Batch, Share
 from worker.shell.ports import Outgoing, SourceMessage
 from worker.shell.runtime import metrics
 
@@ -28,13 +28,11 @@ class Held(Scripted):
         super().__init__()
         self.running, self.may_end = threading.Event(), threading.Event()
 
-    def publish(
-        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any, metadata: str = ""
-    ) -> None:
+    def publish(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any) -> None:
         """Wait, and end well."""
         self.running.set()
         assert self.may_end.wait(60)
-        super().publish(messages, offsets, membership, metadata)
+        super().publish(messages, offsets, group_metadata)
 
 
 def on_its_thread(worker: SimulatedWorker, publisher: Scripted) -> Publishing:
@@ -141,23 +139,23 @@ class Interrupted(Partitions):
         self._asked()
         return super().holds(claim)
 
-    def membership(self) -> Any:
+    def group_metadata(self) -> Any:
         """As ever."""
         self._asked()
-        return super().membership()
+        return super().group_metadata()
 
 
 def lose_one(mine: Partitions) -> None:
     """The member was away for too long, and has joined again."""
     mine.lose([0])
-    mine.set_membership({1})
+    mine.set_group_metadata({1})
 
 
 def lose_and_regain(mine: Partitions) -> None:
     """The same, and another one has published the partition meanwhile."""
     lose_one(mine)
     mine.assign({0: 7})
-    mine.set_membership({0, 1})
+    mine.set_group_metadata({0, 1})
 
 
 def rewind(mine: Partitions) -> None:
@@ -174,13 +172,11 @@ class Group(Scripted):
         super().__init__()
         self.mine, self.claims = mine, list(mine.claims().values())
 
-    def publish(
-        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any, metadata: str = ""
-    ) -> None:
+    def publish(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any) -> None:
         """Look at the claims as they are now."""
         held = {claim.partition for claim in self.claims if Partitions.holds(self.mine, claim)}
-        assert membership is self.FIRST or set(offsets) <= held
-        super().publish(messages, offsets, membership, metadata)
+        assert group_metadata is self.FIRST or set(offsets) <= held
+        super().publish(messages, offsets, group_metadata)
 
 
 @pytest.mark.parametrize("event", [lose_one, lose_and_regain, rewind])
@@ -190,7 +186,7 @@ def test_a_transaction_commits_what_its_membership_has(event: Callable[[Partitio
     for moment in range(1, 16):
         mine = Interrupted(moment, event)
         mine.assign({0: 0, 1: 0})
-        mine.set_membership(Group.FIRST)
+        mine.set_group_metadata(Group.FIRST)
         publishing = Publishing(Settings(), Group(mine), mine)
         assert publishing.submit(empty_batch(mine))
         publishing.step()

@@ -9,8 +9,8 @@ from worker.errors import StopError
 from worker.log.acceptance import Ignored
 from worker.log.definition import Definition
 from worker.log.replica import Replica
-from worker.shell.pipeline import replicated_log
-from worker.shell.pipeline.replicated_log import ReplicatedLog
+from worker.shell.pipeline import sequencer
+from worker.shell.pipeline.sequencer import ReplicatedLog
 from worker.shell.ports import LogEntry
 from worker.shell.runtime import metrics
 from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
@@ -28,7 +28,7 @@ class Silent(MemoryReader):
 
 def test_a_log_that_gives_nothing_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """A start that waits for ever looks like one that works: after a while it ends with what it waits for."""
-    monkeypatch.setattr(replicated_log, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(sequencer, "PATIENCE_S", 0.05)
     log = MemoryLog(lambda: 0)
     log.append(b"a record")
     waiting = ReplicatedLog(Replica(DEFINITION), Silent(log), MemoryWriter(log), DEFINITION.author("w"), 900_000)

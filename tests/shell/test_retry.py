@@ -11,8 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from worker.errors import RetryError, StopError
 from worker.settings import Settings
 from worker.shell.kafka import Admin, GroupOffsets
-from worker.shell.kafka import config as kafka_config
-from worker.shell.kafka.retry import CALL_S_MAX, retry
+from worker.shell.kafka.client import CALL_S_MAX, retry
 
 NOWHERE = Settings(bootstrap="127.0.0.1:1")
 
@@ -51,7 +50,7 @@ class Coordinator:
 
 
 def _offsets(monkeypatch: pytest.MonkeyPatch, coordinator: Coordinator, wait_s: float) -> GroupOffsets:
-    offsets = GroupOffsets(kafka_config.group_offsets(NOWHERE), "documents", 2, wait_s)
+    offsets = GroupOffsets(NOWHERE, 2, wait_s)
     offsets.close()
     monkeypatch.setattr(offsets, "_consumer", coordinator)
     return offsets
@@ -111,13 +110,13 @@ def test_a_worker_asks_as_long_as_it_is_told(monkeypatch: pytest.MonkeyPatch) ->
     """Its broker may start after it, and nobody waits for its answer."""
     waits: list[float] = []
     monkeypatch.setattr("worker.shell.kafka.admin.retry", lambda _ask, _doing, wait_s, _on_wait: waits.append(wait_s))
-    Admin(kafka_config.admin(NOWHERE), 90).create("t", 1, 1, {})
+    Admin(NOWHERE, 90).create("t", 1, 1, {})
     assert waits == [90]
 
 
 def test_without_a_broker_the_remedy_is_told() -> None:
     """Not a code of the client's, but what to do."""
-    admin = Admin(kafka_config.admin(NOWHERE), 1)
+    admin = Admin(NOWHERE, 1)
     for question in (admin.cluster_id, lambda: admin.describe(["t"]), lambda: admin.ends({"t": 1}),
                      lambda: admin.create("t", 1, 1, {})):  # fmt: skip
         with pytest.raises(StopError, match=r"no answer from 127\.0\.0\.1:1 in 1 s \(.*refused.*\)\. Start a broker"):

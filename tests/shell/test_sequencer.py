@@ -14,11 +14,9 @@ from worker.log.record import decode
 from worker.log.rows import Source
 from worker.settings import Settings
 from worker.shell.kafka import GroupConsumer
-from worker.shell.kafka import config as kafka_config
-from worker.shell.pipeline.batch import Batch
 from worker.shell.pipeline.partitions import State
 from worker.shell.pipeline.sequencer import STOP_GRACE_S
-from worker.shell.pipeline.stage import Stage
+from worker.shell.pipeline.stage import Batch, Stage
 
 
 def one_worker(publisher: Any = None) -> SimulatedWorker:
@@ -84,7 +82,7 @@ def test_what_has_been_read_is_published_before_the_worker_leaves_the_group() ->
     assert worker.world.committed == {partition: stop for partition, stop in read.items() if stop}
     assert not left.is_set()
     assert worker.intake.join(60) and left.is_set()
-    worker.intake.poll()
+    worker.intake.check()
 
 
 def test_a_batch_that_is_not_prepared_in_time_is_left_when_the_worker_stops() -> None:
@@ -177,9 +175,8 @@ def test_the_sequencer_ends_when_publishing_has_failed_and_nothing_comes() -> No
 
 def test_a_consumer_outside_the_group_has_no_proof_of_membership() -> None:
     """An empty proof would be accepted by the broker without a check: none is given."""
-    config = kafka_config.group_consumer(Settings(bootstrap="127.0.0.1:1", call_timeout_s=60))
-    consumer = GroupConsumer(config, "documents", 1.0, lambda _: None, lambda _: None, lambda _: None)
+    consumer = GroupConsumer(Settings(bootstrap="127.0.0.1:1"), *[print] * 3)
     try:
-        assert consumer.membership() is None
+        assert consumer.group_metadata() is None
     finally:
         consumer.close()

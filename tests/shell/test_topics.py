@@ -13,7 +13,6 @@ from worker.cli import app
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.kafka import Admin, topics
-from worker.shell.kafka import config as kafka_config
 
 pytestmark = pytest.mark.kafka
 
@@ -23,7 +22,7 @@ def deployment(kafka: Kafka, **changed: Any) -> tuple[Settings, Admin]:
     name = uuid.uuid4().hex
     names = {f"topic_{kind}": f"{name}.{kind}" for kind in ("documents", "fingerprints", "verdicts", "dead_letter")}
     settings = Settings(bootstrap=kafka.bootstrap, **(names | changed))
-    return settings, Admin(kafka_config.admin(settings), 30)
+    return settings, Admin(settings, 30)
 
 
 def test_created_topics_are_as_they_should_be(kafka: Kafka) -> None:
@@ -98,6 +97,6 @@ def test_a_cluster_that_is_not_there_is_named() -> None:
     """The address that was tried, and two ways out."""
     settings = Settings(bootstrap="127.0.0.1:9")
     with pytest.raises(StopError, match=r"127\.0\.0\.1:9.*broker start.*--bootstrap"):
-        topics.require(Admin(kafka_config.admin(settings), 1), settings)
+        topics.require(Admin(settings, 1), settings)
     with pytest.raises(StopError, match=r"creating topic.*127\.0\.0\.1:9.*--bootstrap"):
-        topics.create(Admin(kafka_config.admin(settings), 1), settings)
+        topics.create(Admin(settings, 1), settings)

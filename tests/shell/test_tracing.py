@@ -23,9 +23,9 @@ from worker.core.verdict import Outcome
 from worker.errors import DocumentError, RetryError, StopError
 from worker.settings import Settings
 from worker.shell.messages import VerdictBytes
-from worker.shell.pipeline.batch import Batch, Share
 from worker.shell.pipeline.partitions import Partitions
 from worker.shell.pipeline.publishing import Publishing
+from worker.shell.pipeline.stage import Batch, Share
 from worker.shell.ports import Outgoing, SourceMessage
 from worker.shell.runtime.tracing import Tracing
 
@@ -40,12 +40,10 @@ class Kept(Scripted):
         super().__init__(*outcomes)
         self.messages: list[Outgoing] = []
 
-    def publish(
-        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any, metadata: str = ""
-    ) -> None:
+    def publish(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any) -> None:
         """Keep it, and end as told."""
         self.messages += messages
-        super().publish(messages, offsets, membership, metadata)
+        super().publish(messages, offsets, group_metadata)
 
 
 class Traced:

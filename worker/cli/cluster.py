@@ -22,7 +22,6 @@ def await_cluster(settings: Settings) -> None:
     Cost: one request, some 20 ms.
     """
     from worker.shell.kafka import Admin  # noqa: PLC0415
-    from worker.shell.kafka import config as kafka_config  # noqa: PLC0415
 
     with Console(stderr=True).status(f"asking {settings.bootstrap}"):
-        Admin(kafka_config.admin(settings), WAIT_S).cluster_id()
+        Admin(settings, WAIT_S).cluster_id()

@@ -31,9 +31,8 @@ def rebuild(settings: Settings, quiet: QuietOption = False) -> None:
     """
     from worker.shell.admin import rebuild as shell  # noqa: PLC0415
     from worker.shell.kafka import Admin  # noqa: PLC0415
-    from worker.shell.kafka import config as kafka_config  # noqa: PLC0415
 
-    plan = shell.plan(settings, Admin(kafka_config.admin(settings), settings.call_timeout_s))
+    plan = shell.plan(settings, Admin(settings))
     _say_what(plan, settings)
     begun: list[tuple[float, int]] = []  # when the first was told, and how much of it had been answered before
 

@@ -21,9 +21,9 @@ app.add_typer(topics_app, name="topics")
 @with_cluster(*TOPICS, "partitions", "replication_factor", "document_bytes_max")
 def create(settings: Settings) -> None:
     """Create the topics that are missing, with the right settings; then check all."""
-    from worker.shell.kafka import Admin, config, topics  # noqa: PLC0415
+    from worker.shell.kafka import Admin, topics  # noqa: PLC0415
 
-    admin = Admin(config.admin(settings), settings.call_timeout_s)
+    admin = Admin(settings)
     for name, was_missing in topics.create(admin, settings).items():
         typer.echo(f"{name}: {'created' if was_missing else 'exists'}")
     _check(settings)
@@ -44,19 +44,19 @@ def alter(
     pairs: Annotated[list[str], typer.Argument(metavar="NAME=VALUE…", help="Settings, as Kafka names them.")],
 ) -> None:
     """Set some of a topic's settings, as `topics check` says; the others stay."""
-    from worker.shell.kafka import Admin, config  # noqa: PLC0415
+    from worker.shell.kafka import Admin  # noqa: PLC0415
 
     for pair in pairs:
         if not all(pair.partition("=")):
             raise typer.BadParameter(f"must be NAME=VALUE, got {pair!r}", param_hint="NAME=VALUE")
-    Admin(config.admin(settings), settings.call_timeout_s).alter(topic, dict(pair.split("=", 1) for pair in pairs))
+    Admin(settings).alter(topic, dict(pair.split("=", 1) for pair in pairs))
     typer.echo(f"{topic}: {', '.join(pairs)}")
 
 
 def _check(settings: Settings) -> None:
-    from worker.shell.kafka import Admin, config, topics  # noqa: PLC0415
+    from worker.shell.kafka import Admin, topics  # noqa: PLC0415
 
-    problems = topics.check(Admin(config.admin(settings), settings.call_timeout_s), settings)
+    problems = topics.check(Admin(settings), settings)
     for problem in problems:
         typer.echo(f"{'error' if problem.fatal else 'warning'}: {problem}")
     if not problems:

@@ -30,7 +30,6 @@ from worker.shell.admin.watch import watch
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.feed import feed_documents
 from worker.shell.kafka import Admin, TopicReader, topics
-from worker.shell.kafka import config as kafka_config
 from worker.shell.messages import DeadLetter
 
 
@@ -120,7 +119,7 @@ class Demo:
 
     def prepare(self) -> None:
         """Create the topics, before any worker asks for them."""
-        topics.create(Admin(kafka_config.admin(self.settings), self.settings.call_timeout_s), self.settings)
+        topics.create(Admin(self.settings), self.settings)
 
     def wait_for(self, workers: Mapping[str, subprocess.Popen[bytes]]) -> bool:
         """
@@ -129,7 +128,7 @@ class Demo:
         Raises:
             StopError: a worker has ended.
         """
-        admin = Admin(kafka_config.admin(self.settings), self.settings.call_timeout_s)
+        admin = Admin(self.settings)
         deadline = time.monotonic() + self.START_S_MAX
         while time.monotonic() < deadline:
             assigned = admin.assigned(self.settings.group)
@@ -275,8 +274,7 @@ class Demo:
     def _authors(self) -> dict[tuple[int, int], str]:
         """Return who wrote each source offset into the log first."""
         authors: dict[tuple[int, int], str] = {}
-        config, log = kafka_config.reader(self.settings), {self.settings.topic_fingerprints: 1}
-        with closing(TopicReader(config, log, self.settings.call_timeout_s, from_beginning=True)) as reader:
+        with closing(TopicReader(self.settings, {self.settings.topic_fingerprints: 1}, from_beginning=True)) as reader:
             while not reader.at_end():
                 for message in reader.read(1.0):
                     try:

@@ -6,7 +6,8 @@ Offsets are, as everywhere in neardup, the next message to read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -65,8 +66,8 @@ class GroupSource(Protocol):
     def resume(self) -> None:
         """Fetch again."""
 
-    def membership(self) -> Any:
-        """Return the group metadata that a commit carries; it changes with every rebalance."""
+    def group_metadata(self) -> Any:
+        """Return the group metadata that a commit carries: member and generation; it changes with every rebalance."""
 
     def close(self) -> None:
         """Leave the group."""
@@ -101,6 +102,16 @@ class LogWriter(Protocol):
         """Stop writing."""
 
 
+class Transaction(Protocol):
+    """What one transaction writes."""
+
+    def produce(self, messages: Iterable[Outgoing]) -> None:
+        """Write these messages."""
+
+    def send_offsets(self, offsets: Mapping[int, int], group_metadata: Any, metadata: str = "") -> None:
+        """Write the source offsets that they answer; `metadata` is kept beside the offsets."""
+
+
 class Publisher(Protocol):
     """Verdicts, dead letters and the source offsets that they answer, together or not at all."""
 
@@ -112,14 +123,13 @@ class Publisher(Protocol):
             RetryError: the cluster did not answer; ask again.
         """
 
-    def publish(
-        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any, metadata: str = ""
-    ) -> None:
+    def transaction(self, topics: Collection[str]) -> AbstractContextManager[Transaction]:
         """
-        Publish in one transaction; `metadata` is kept beside the offsets.
+        Begin a transaction that writes into these topics; the end of the block commits it.
 
         Raises:
-            RetryError: nothing is known to be published; ask for the committed offsets and go on from there.
+            RetryError: settled, it is aborted; else nothing is known to be published: ask for the committed offsets
+                and go on from there.
             FencedError: another process has this worker's id.
         """
 

@@ -15,7 +15,7 @@ import orjson
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 from worker.settings import Settings
-from worker.shell.kafka import config as kafka_config
+from worker.shell.kafka.client import appender_config, group_config, publisher_config
 
 _RECORD = bytes(110)  # of the log, for one document
 
@@ -24,11 +24,11 @@ def main() -> None:
     """Run until ended by a signal."""
     bootstrap, group, documents, log, verdicts = sys.argv[1:6]
     settings = Settings(bootstrap=bootstrap, group=group, worker_id="bare", topic_documents=documents)
-    config = kafka_config.group_consumer(settings)
+    config = group_config(settings)
     consumer = Consumer({**config, "auto.offset.reset": "earliest"})
     consumer.subscribe([documents])
-    appender = Producer(kafka_config.appender(settings))
-    publisher = Producer(kafka_config.publisher(settings))
+    appender = Producer(appender_config(settings))
+    publisher = Producer(publisher_config(settings))
     publisher.init_transactions()
     while True:
         messages = consumer.consume(settings.batch_documents_max, settings.batch_wait_ms / 1_000)

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.benchmarks.stream.corpus import Message
 from tests.benchmarks.stream.scene import PARTITIONS
 from worker.settings import Settings
-from worker.shell.kafka import config as kafka_config
+from worker.shell.kafka.client import feeder_config, reader_config
 
 _WARM_UP_S = 20.0  # a Java broker that has only just met small transactions compiles them for some 15 s
 _WAIT_S = 10.0
@@ -35,7 +35,7 @@ class _Subscriber(threading.Thread):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(daemon=True)
-        self._consumer = Consumer({**kafka_config.reader(settings), "enable.partition.eof": False})
+        self._consumer = Consumer({**reader_config(settings), "enable.partition.eof": False})
         parts = [TopicPartition(settings.topic_verdicts, number) for number in range(PARTITIONS)]
         for part in parts:
             part.offset = self._consumer.get_watermark_offsets(part, timeout=10, cached=False)[1]
@@ -58,7 +58,7 @@ def measure(settings: Settings, messages: Iterable[Message], rate_per_s: int) ->
     documents = list(messages)
     subscriber = _Subscriber(settings)
     subscriber.start()
-    producer = Producer({**kafka_config.feeder(settings), "linger.ms": 1})
+    producer = Producer({**feeder_config(settings), "linger.ms": 1})
     sent: dict[str, float] = {}
     started = time.perf_counter()
     for number, message in enumerate(documents):

@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from tests.benchmarks.stream.corpus import Message
 from worker.settings import Settings
 from worker.shell.kafka import Admin, GroupOffsets, topics
-from worker.shell.kafka import config as kafka_config
+from worker.shell.kafka.client import feeder_config
 
 PARTITIONS = 6
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -60,7 +60,7 @@ class Scene:
     def create_topics(self) -> None:
         """Create what this scene lacks."""
         settings = self.settings()
-        topics.create(Admin(kafka_config.admin(settings), settings.call_timeout_s), settings)
+        topics.create(Admin(settings), settings)
 
     def start_worker(self, name: str, **settings: Any) -> None:
         """Start `neardup worker` as a process."""
@@ -99,9 +99,9 @@ class Scene:
 
         The clock starts when each process has partitions and something has been committed after that.
         """
-        admin = Admin(kafka_config.admin(self.settings()), 10.0)
+        admin = Admin(self.settings(), 10.0)
         joined = False
-        offsets = GroupOffsets(kafka_config.group_offsets(self.settings()), self.documents, PARTITIONS, 60.0)
+        offsets = GroupOffsets(self.settings(), PARTITIONS)
         started = first_at = time.monotonic()
         first = before = 0
         try:
@@ -131,7 +131,7 @@ class Scene:
 
 def feed(settings: Settings, messages: Iterable[Message]) -> int:
     """Produce documents as `neardup feed` does; give their number."""
-    producer = Producer(kafka_config.feeder(settings))
+    producer = Producer(feeder_config(settings))
     count = 0
     for message in messages:
         while True:

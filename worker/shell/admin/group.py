@@ -19,7 +19,6 @@ from worker.core.verdict import Verdict
 from worker.errors import DocumentError, RetryError, StopError
 from worker.settings import Settings
 from worker.shell.kafka import Admin, GroupOffsets, Member, TopicReader
-from worker.shell.kafka import config as kafka_config
 from worker.shell.messages import decode_verdict
 
 DUPLICATES_MAX = 10  # kept
@@ -89,25 +88,19 @@ class GroupWatch:
     def __init__(self, settings: Settings, addresses: Sequence[str] = ()) -> None:
         self._settings = settings
         self._addresses = [(address, *_host_and_port(address)) for address in addresses]
-        self._admin = Admin(kafka_config.admin(settings), settings.call_timeout_s)
+        self._admin = Admin(settings)
         topics = (settings.topic_documents, settings.topic_fingerprints, settings.topic_verdicts)
         self._counts = {name: topic.partitions for name, topic in self._admin.existing(topics).items()}
         source = self._counts[settings.topic_documents]
-        self._offsets = GroupOffsets(
-            kafka_config.group_offsets(settings), settings.topic_documents, source, settings.call_timeout_s
-        )
+        self._offsets = GroupOffsets(settings, source)
         self._duplicates = deque[Verdict](maxlen=DUPLICATES_MAX)
         self._verdicts = self._tail()
 
     def _tail(self) -> TopicReader:
         verdicts = {self._settings.topic_verdicts: self._counts[self._settings.topic_verdicts]}
         ends = self._admin.ends(verdicts)
-        reader = TopicReader(
-            kafka_config.reader(self._settings),
-            verdicts,
-            self._settings.call_timeout_s,
-            starts={place: max(stop - _TAIL, 0) for place, (_, stop) in ends.items()},
-        )
+        starts = {place: max(stop - _TAIL, 0) for place, (_, stop) in ends.items()}
+        reader = TopicReader(self._settings, verdicts, starts=starts)
         deadline = time.monotonic() + self._settings.call_timeout_s
         while not reader.at_end() and time.monotonic() < deadline:
             self._take(reader, 0.2)

@@ -22,7 +22,6 @@ from worker.errors import DefinitionError, NeardupError, StopError
 from worker.log.acceptance import Acceptance
 from worker.settings import DECIDING, Settings
 from worker.shell.kafka import Admin, GroupOffsets, LogConsumer, topics
-from worker.shell.kafka import config as kafka_config
 from worker.shell.pipeline import service
 
 LOOK_S = 1.0
@@ -105,8 +104,7 @@ def plan(settings: Settings, admin: Admin) -> Plan:
 
 def _has_these_parameters(settings: Settings) -> bool:
     """Return whether the log has the wanted definition; False when it has none yet."""
-    config = kafka_config.log_consumer(settings)
-    with closing(LogConsumer(config, settings.topic_fingerprints, 0, settings.call_timeout_s)) as log:
+    with closing(LogConsumer(settings, 0)) as log:
         first, stop = log.end()
         if first > 0 or first == stop:
             return False  # what retention has left tells nothing; the names keep the logs apart
@@ -137,9 +135,8 @@ def rebuild(
     Raises:
         StopError: nothing was answered for a minute, though something is left.
     """
-    config = kafka_config.group_offsets(plan.settings)
     partitions = max(plan.stops, default=0) + 1
-    with closing(GroupOffsets(config, plan.settings.topic_documents, partitions, CALL_S)) as offsets:
+    with closing(GroupOffsets(plan.settings, partitions, CALL_S)) as offsets:
         watch = _Watch(plan, offsets, stop, on_progress)
         if watch.look():
             return True

@@ -17,8 +17,7 @@ from worker.shell.admin.audit import check
 from worker.shell.admin.audit_new import NewDocuments
 from worker.shell.admin.findings import Published, Report
 from worker.shell.kafka import Admin, Topic, TopicMessage, TopicReader
-from worker.shell.kafka import config as kafka_config
-from worker.shell.pipeline import admission
+from worker.shell.pipeline import service
 from worker.shell.ports import LogEntry, SourceMessage
 
 _Ends = Mapping[tuple[str, int], tuple[int, int]]
@@ -39,13 +38,13 @@ def verify(settings: Settings, *, read_documents: bool = True, on_progress: Tell
     Raises:
         StopError: a topic is missing, the log does not start at 0, or cannot be replayed with these settings.
     """
-    admin = Admin(kafka_config.admin(settings), settings.call_timeout_s)
+    admin = Admin(settings)
     log, documents = settings.topic_fingerprints, settings.topic_documents
     published = [settings.topic_verdicts, settings.topic_dead_letter]
     new = [] if settings.topic_new is None else [settings.topic_new]
     topics = admin.existing([documents, log, *published, *new])
     committed = {
-        number: offset for number, (offset, _) in admission.committed(settings, topics[documents].partitions).items()
+        number: offset for number, (offset, _) in service.committed(settings, topics[documents].partitions).items()
     }
     answer_ends, new_ends, log_ends, document_ends = (
         admin.ends({name: topics[name].partitions for name in names}) if names else {}
@@ -112,11 +111,11 @@ def _read(
         (name, part): ends.get((name, part), (0, 0))[1] for name, count in partitions.items() for part in range(count)
     }
     total = sum(stop - first for (name, _), (first, stop) in ends.items() if name in partitions)
-    config, is_source = kafka_config.reader(settings), settings.topic_documents in partitions
+    is_source = settings.topic_documents in partitions
     done, deadline = 0, time.monotonic() + STALL_S
     with closing(
         TopicReader(
-            config, partitions, settings.call_timeout_s, from_beginning=True, ends=stops,
+            settings, partitions, from_beginning=True, ends=stops,
             step_over=is_source,  # their answers are dead letters, as the log says
         )
     ) as reader:  # fmt: skip

@@ -13,7 +13,6 @@ from worker.core.verdict import Verdict
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.kafka import Admin, TopicMessage, TopicReader
-from worker.shell.kafka import config as kafka_config
 from worker.shell.messages import DeadLetter, decode_dead_letter, decode_verdict
 
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -49,13 +48,10 @@ def watch(
     Raises:
         StopError: a topic is missing or unreadable.
     """
-    admin = Admin(kafka_config.admin(settings), settings.call_timeout_s)
+    admin = Admin(settings)
     partitions = {name: topic.partitions for name, topic in admin.existing(names).items()}
     starts = None if since_ms is None else admin.offsets_since(partitions, since_ms)
-    config = kafka_config.reader(settings)
-    with closing(
-        TopicReader(config, partitions, settings.call_timeout_s, from_beginning=True, starts=starts)
-    ) as reader:
+    with closing(TopicReader(settings, partitions, from_beginning=True, starts=starts)) as reader:
         on_start(reader.offsets)
         while follow or not reader.at_end():
             messages = reader.read(wait_s)
@@ -92,9 +88,8 @@ def message_at(settings: Settings, topic: str, partition: int, offset: int) -> T
     Raises:
         StopError: the topic or the partition is unknown.
     """
-    config, starts = kafka_config.reader(settings), {(topic, partition): offset}
     deadline = time.monotonic() + settings.call_timeout_s
-    with closing(TopicReader(config, {}, settings.call_timeout_s, starts=starts)) as reader:
+    with closing(TopicReader(settings, {}, starts={(topic, partition): offset})) as reader:
         while not reader.at_end() and time.monotonic() < deadline:
             for message in reader.read(1.0, 1):
                 return message if message.offset == offset else None

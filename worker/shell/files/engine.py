@@ -25,9 +25,9 @@ from worker.settings import Settings
 from worker.shell.files.archives import Record
 from worker.shell.files.archives.record import Message
 from worker.shell.messages import encode_verdict
-from worker.shell.pipeline.batch import Batch, cut
 from worker.shell.pipeline.prepare import Preparer
-from worker.shell.pipeline.replicated_log import ReplicatedLog
+from worker.shell.pipeline.sequencer import ReplicatedLog
+from worker.shell.pipeline.stage import Batch, cut
 from worker.shell.ports import SourceMessage
 from worker.shell.runtime import kernels
 from worker.shell.storage.checkpoint import Checkpoint, locked

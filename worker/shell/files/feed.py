@@ -10,7 +10,6 @@ from worker.settings import Settings
 from worker.settings.batches import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX
 from worker.shell.files.archives import Record
 from worker.shell.kafka import Admin, Feeder
-from worker.shell.kafka import config as kafka_config
 
 # A larger body does not fit into a message: base64 makes it longer by a third.
 BODY_BYTES_MAX = (MESSAGE_BYTES_MAX - OVERHEAD_BYTES_MAX) * 3 // 4
@@ -29,8 +28,8 @@ def feed_documents(
     Raises:
         StopError: the topic does not exist.
     """
-    Admin(kafka_config.admin(settings), settings.call_timeout_s).existing([settings.topic_documents])
-    feeder = Feeder(kafka_config.feeder(settings), settings.topic_documents, sent)
+    Admin(settings).existing([settings.topic_documents])
+    feeder = Feeder(settings, sent)
     started = time.monotonic()
     for count, record in enumerate(records):
         if rate:

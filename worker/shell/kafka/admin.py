@@ -21,8 +21,17 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from worker.errors import RetryError, StopError
-from worker.shell.kafka.errors import REFUSED, is_silence, logged, note, translate, translated
-from worker.shell.kafka.retry import retry
+from worker.settings import Settings
+from worker.shell.kafka.client import (
+    REFUSED,
+    admin_config,
+    is_silence,
+    logged,
+    note,
+    retry,
+    translate,
+    translated,
+)
 
 LATE_S = 2.0
 TELL_S = 2.5  # without an answer: the first call lasts 3 s
@@ -56,23 +65,26 @@ class Admin:
     """
     Topics and cluster, as they are and as they should be.
 
+    Args:
+        wait_s: how long to ask for an answer; `call_timeout_s` unless said.
+
     Raises:
         StopError: the client refuses its settings: a file that is missing, an option that it does not know.
     """
 
-    def __init__(self, config: dict[str, Any], call_timeout_s: float) -> None:
+    def __init__(self, settings: Settings, wait_s: float | None = None) -> None:
         self._refusal: KafkaError | None = None
         self._trouble = ""
         self._has_told = False
+        self._bootstrap = settings.bootstrap
+        self._wait_s = settings.call_timeout_s if wait_s is None else wait_s
         try:
-            self._client = AdminClient(logged(config, self._on_error))
+            self._client = AdminClient(logged(admin_config(settings), self._on_error))
         except KafkaException as error:
             text = error.args[0].str().removeprefix("Failed to create admin client: ")
             raise StopError(
                 f"the Kafka client refuses its settings: {text}. Check ssl_…, sasl_… and kafka_options"
             ) from error
-        self._bootstrap = config["bootstrap.servers"]
-        self._timeout_s = call_timeout_s
 
     def _ask(self, call: Callable[[float], Future[Answer]], doing: str) -> Answer:
         """Return what comes of a call, made again while the condition passes."""
@@ -84,7 +96,7 @@ class Admin:
 
     def _asked(self, ask: Callable[[float], Answer], doing: str) -> Answer:
         try:
-            return retry(ask, doing, self._timeout_s, partial(self._on_wait, time.monotonic()))
+            return retry(ask, doing, self._wait_s, partial(self._on_wait, time.monotonic()))
         except RetryError as error:
             if is_silence(error.__cause__):
                 raise self._no_answer(doing) from error
@@ -109,7 +121,7 @@ class Admin:
         if self._refusal is not None:
             return StopError(str(translate(self._refusal, doing)))
         return StopError(
-            f"{doing}: no answer from {self._bootstrap} in {self._timeout_s:g} s{self._trouble}. Start a broker "
+            f"{doing}: no answer from {self._bootstrap} in {self._wait_s:g} s{self._trouble}. Start a broker "
             f"(neardup broker start), or name yours with --bootstrap or $NEARDUP_BOOTSTRAP"
         )
 
@@ -251,9 +263,9 @@ class Admin:
         Raises:
             StopError: no answer will come.
         """
-        future = self._client.describe_consumer_groups([group], request_timeout=self._timeout_s)[group]
+        future = self._client.describe_consumer_groups([group], request_timeout=self._wait_s)[group]
         try:
-            description = _result(future, self._timeout_s)
+            description = _result(future, self._wait_s)
         except KafkaException as error:
             ours = translated(error, f"describing group {group}")
             if isinstance(ours, StopError):

@@ -12,9 +12,19 @@ import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
 from worker.errors import NeardupError, RetryError, StopError
-from worker.shell.kafka.damage import Damage, ErrorEvents, end_of_batch
-from worker.shell.kafka.errors import Ends, logged, translate, translated
-from worker.shell.kafka.headers import headers_of
+from worker.settings import Settings
+from worker.shell.kafka.client import (
+    Damage,
+    Ends,
+    ErrorEvents,
+    committed_offsets,
+    end_of_batch,
+    group_config,
+    headers_of,
+    logged,
+    retry,
+    translated,
+)
 from worker.shell.ports import SourceMessage
 
 _log = structlog.get_logger(__name__)
@@ -33,38 +43,34 @@ class GroupConsumer:
         on_revoked: told before partitions go; when it returns, nothing of theirs may be published.
         on_lost: told when they are gone already.
         before_assigned: called before partitions are taken; a StopError of it comes out of the next `poll`.
-        with_headers: read the headers of messages, too.
     """
 
     def __init__(
         self,
-        config: dict[str, Any],
-        topic: str,
-        call_timeout_s: float,
+        settings: Settings,
         on_assigned: Callable[[dict[int, int | None]], None],
         on_revoked: Callable[[list[int]], None],
         on_lost: Callable[[list[int]], None],
         before_assigned: Callable[[], None] = lambda: None,
-        *,
-        with_headers: bool = False,
     ) -> None:
-        self._topic = topic
-        self._call_timeout_s = call_timeout_s
+        self._topic = settings.topic_documents
+        self._call_timeout_s = settings.call_timeout_s
         self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost
         self._before_assigned = before_assigned
-        self._with_headers = with_headers
+        self._with_headers = settings.tracing or settings.topic_new is not None
         self._failure: NeardupError | None = None
         self._assigned: set[int] = set()
         self._waiting: deque[int] = deque()  # ours, but without a start yet: another member's transaction is pending
         self._waiting_until = 0.0
-        self._membership: Any = None
-        self._events = ErrorEvents(call_timeout_s)
+        self._group_metadata: Any = None
+        self._events = ErrorEvents(self._call_timeout_s)
         self._damaged: dict[int, tuple[Damage, deque[int]]] = {}  # unreadable batches, with the offsets still to tell
         self._is_paused = False
+        config = group_config(settings)
         self._config = {name: value for name, value in config.items() if name != "group.instance.id"}
         self._consumer = Consumer(logged(config))
         self._ends = Ends(self._consumer)
-        self._consumer.subscribe([topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose)
+        self._consumer.subscribe([self._topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose)
 
     def _assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         numbers = [part.partition for part in partitions]
@@ -173,10 +179,7 @@ class GroupConsumer:
         Return the group's committed offsets; None where it has committed none.
 
         While another member's transaction is pending the cluster has no answer yet; we ask again until it ends, which
-        is within its transaction time-out.
-
-        Raises:
-            RetryError: no answer came in time.
+        is within its transaction time-out. Raises RetryError: no answer came in time.
         """
         return self._committed(partitions, self._call_timeout_s)
 
@@ -184,21 +187,12 @@ class GroupConsumer:
         asked = [TopicPartition(self._topic, number) for number in partitions]
         if not asked:
             return {}
-        deadline = time.monotonic() + wait_s
-        while True:
-            try:
-                answer = self._consumer.committed(asked, timeout=min(wait_s, 2.0))
-            except KafkaException as error:
-                ours = translated(error, "asking for committed offsets")
-                if isinstance(ours, StopError) or time.monotonic() > deadline:
-                    raise ours from error
-                continue
-            failed = [part.error for part in answer if part.error is not None]
-            if not failed:
-                return {part.partition: part.offset if part.offset >= 0 else None for part in answer}
-            if time.monotonic() > deadline:
-                raise translate(failed[0], "asking for committed offsets")
-            time.sleep(0.1)
+
+        def ask(timeout_s: float) -> list[TopicPartition]:
+            return committed_offsets(self._consumer, asked, timeout_s)
+
+        answer = retry(ask, "asking for committed offsets", wait_s)
+        return {part.partition: part.offset if part.offset >= 0 else None for part in answer}
 
     def seek(self, offsets: Mapping[int, int | None]) -> None:
         """Read on from these offsets; what was fetched before is thrown away."""
@@ -223,18 +217,18 @@ class GroupConsumer:
         self._is_paused = False
         self._consumer.resume(self._consumer.assignment())
 
-    def membership(self) -> Any:
+    def group_metadata(self) -> Any:
         """
         Return the group metadata that a commit carries; it changes with every rebalance.
 
-        None before the first rebalance. A member that the group has expelled keeps its last proof, which the group
+        None before the first rebalance. A member that the group has expelled keeps its last metadata, which the group
         refuses. Without member and generation it would be what a producer outside any group sends, and that the broker
         accepts unchecked, even while others own the partitions.
         """
-        proof = self._consumer.consumer_group_metadata()
+        metadata = self._consumer.consumer_group_metadata()
         if self._consumer.memberid():  # asked second: once expelled, it stays empty until the next poll
-            self._membership = proof
-        return self._membership
+            self._group_metadata = metadata
+        return self._group_metadata
 
     def is_member(self) -> bool:
         """Return whether the group has us; once expelled it has not, until the next poll. Any thread may ask."""

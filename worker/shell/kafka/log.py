@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+import structlog
+from confluent_kafka import (
+    TIMESTAMP_LOG_APPEND_TIME,
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
 from worker.errors import StopError
-from worker.shell.kafka.damage import ErrorEvents
-from worker.shell.kafka.errors import Ends, logged, translate
-from worker.shell.kafka.log_time import LogTime
-from worker.shell.kafka.retry import span
+from worker.settings import Settings
+from worker.shell.kafka.client import Ends, ErrorEvents, appender_config, log_config, logged, span, translate
 from worker.shell.ports import LogEntry
+from worker.shell.runtime import metrics
+
+AHEAD_S_MAX = 300.0
+TELL_AGAIN_S = 60.0
+
+_log = structlog.get_logger(__name__)
 
 
 class LogConsumer:
@@ -24,15 +38,13 @@ class LogConsumer:
         expires: originals expire by the records' time stamps, which must then be the broker's.
     """
 
-    def __init__(
-        self, config: dict[str, Any], topic: str, offset: int, call_timeout_s: float, *, expires: bool = False
-    ) -> None:
-        self._part = TopicPartition(topic, 0, offset)
+    def __init__(self, settings: Settings, offset: int, *, expires: bool = False) -> None:
+        self._part = TopicPartition(settings.topic_fingerprints, 0, offset)
         self._position = offset
-        self._call_timeout_s = call_timeout_s
-        self._consumer = Consumer(logged(config))
+        self._call_timeout_s = settings.call_timeout_s
+        self._consumer = Consumer(logged(log_config(settings)))
         self._ends = Ends(self._consumer)
-        self._events = ErrorEvents(call_timeout_s)
+        self._events = ErrorEvents(settings.call_timeout_s)
         self._time = LogTime(expires=expires)
         self._consumer.assign([self._part])
 
@@ -40,19 +52,15 @@ class LogConsumer:
         first = self._consumer.poll(wait_s)
         if first is None:
             return []
-        messages = [first, *self._consumer.consume(1_000, 0)]
         entries = []
-        for message in messages:
+        for message in [first, *self._consumer.consume(1_000, 0)]:
             error = message.error()
             if error is None:
                 entries.append(LogEntry(message.offset() or 0, self._time.of(message), message.value() or b""))
                 self._position = entries[-1].offset + 1
-                continue
-            if error.code() == KafkaError._PARTITION_EOF:  # carries the next offset to read
+            elif error.code() == KafkaError._PARTITION_EOF:  # carries the next offset to read
                 self._position = max(self._position, message.offset() or 0)
-                continue
-            damage = self._events.take(message)
-            if damage is not None:
+            elif (damage := self._events.take(message)) is not None:
                 raise StopError(
                     f"the log {damage}. Have another replica lead, if one has it whole; else give this worker a "
                     f"new log topic and rebuild that from the documents: neardup rebuild"
@@ -71,7 +79,6 @@ class LogConsumer:
         return self._ends.of(self._part)
 
     def close(self) -> None:
-        """Stop reading."""
         self._ends.close()
         self._consumer.close()
 
@@ -79,10 +86,10 @@ class LogConsumer:
 class LogAppender:
     """The ordered log, to append to. The first failure is final: whether a record stands in the log is then unknown."""
 
-    def __init__(self, config: dict[str, Any], topic: str, call_timeout_s: float) -> None:
-        self._topic = topic
-        self._call_timeout_s = call_timeout_s
-        self._producer = Producer(logged(config))
+    def __init__(self, settings: Settings) -> None:
+        self._topic = settings.topic_fingerprints
+        self._call_timeout_s = settings.call_timeout_s
+        self._producer = Producer(logged(appender_config(settings)))
 
     def append(self, records: Sequence[bytes]) -> int:
         """Append in order and wait until all are durable; return the offset of the last."""
@@ -111,5 +118,44 @@ class LogAppender:
         return outcomes[-1][1]
 
     def close(self) -> None:
-        """Stop writing."""
         self._producer.flush(1.0)
+
+
+class LogTime:
+    """
+    Reads the time stamps of records, and says when they cannot be trusted.
+
+    Args:
+        expires: originals expire by them, so that one writer whose clock is ahead would take all of them away.
+        clock: of this machine, s.
+    """
+
+    def __init__(self, *, expires: bool, clock: Callable[[], float] = time.time) -> None:
+        self._expires = expires
+        self._clock = clock
+        self._told_s = -math.inf
+
+    def of(self, message: Message) -> int:
+        """Return a record's time stamp, ms. Raises StopError: originals expire, and the stamp is its writer's."""
+        kind, timestamp_ms = message.timestamp()
+        if self._expires and kind != TIMESTAMP_LOG_APPEND_TIME:
+            raise StopError(
+                f"record {message.offset()} of the log {message.topic()} has its writer's time, not the broker's, and "
+                f"originals expire by it. Set message.timestamp.type=LogAppendTime for a new log topic, and rebuild it "
+                f"from the documents: neardup rebuild"
+            )
+        return 0 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms
+
+    def look(self, timestamp_ms: int) -> None:
+        """Warn of a broker whose clock is ahead of this machine's."""
+        now_s = self._clock()
+        ahead_s = timestamp_ms / 1_000 - now_s
+        metrics.LOG_AHEAD_S.set(max(ahead_s, 0))
+        if self._expires and ahead_s > AHEAD_S_MAX and now_s - self._told_s >= TELL_AGAIN_S:
+            self._told_s = now_s
+            _log.warning(
+                "the log's time is ahead of this machine's clock",
+                ahead_s=round(ahead_s),
+                remedy="originals expire by it, for good: set the clock of the broker (or this one) right at once; "
+                "what has expired too early comes back only with a new log: neardup rebuild",
+            )

@@ -1,67 +1,115 @@
-"""Verdicts and source offsets in one transaction, and what becomes of a producer whose end is in doubt."""
+"""
+Answers and source offsets in one transaction: a `ports.Publisher`.
+
+After a call of ours that timed out the producer is mostly fenced by its own coordinator, not by a successor: it is made
+anew, which also settles what became of the open transaction. Fenced without such a reason means a successor.
+
+Apache Kafka 4.3.1 can end a transaction without telling its partitions: a coordinator that comes back beside a
+leader that is not serving yet takes the partition for deleted, and writes no marker into it (KAFKA-20734). What the
+transaction wrote there stays open: readers wait, and the next commit under the same id makes it visible, so that
+documents that were answered again since have two answers. So before it commits anything there, a producer writes into
+the partition and aborts: that marker ends what is left. Where that is needed `Clearing` knows:
+
+    a new producer            every partition of every topic, and the group's offsets
+    an abort of its own       where the aborted transaction wrote
+    a partition offline       waits, and with it only what is to be written into its topic
+"""
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import cached_property
+from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from worker.errors import FencedError, NeardupError, RetryError
-from worker.shell.kafka.clearing import Clearing, Scope
-from worker.shell.kafka.errors import TIMED_OUT, logged, translate, translated
+from worker.settings import Settings
+from worker.shell.kafka.client import (
+    TIMED_OUT,
+    logged,
+    offsets_config,
+    publisher_config,
+    retry,
+    translate,
+    translated,
+)
 from worker.shell.ports import Outgoing
-from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 
 LATE = 1.5  # times its own time-out: a call that has not returned by then never will
 CALLS_MAX = 10  # one after another, each just within its time-out: what is longer is no progress
+VOID = b'{"void":"no answer, written to be aborted: read with isolation.level=read_committed"}'
+
+_ANY = -1  # the partition that the key leads to
+_REFUSED = {  # by the group's coordinator, which has thereby become a part of the transaction
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.FENCED_INSTANCE_ID,
+    KafkaError.STALE_MEMBER_EPOCH,
+}
+
+Calling = Callable[[str], AbstractContextManager[None]]  # runs one call into the client, told what it is for
+
+_log = structlog.get_logger(__name__)
 
 
 def _unlimited(_doing: str, _limit_s: float) -> AbstractContextManager[None]:
-    return contextlib.nullcontext()
+    return nullcontext()
 
 
 class TransactionalPublisher:
     """
-    Verdicts and source offsets in one transaction.
-
-    After a call of ours that timed out the producer is mostly fenced by its own coordinator, not by a successor: it is
-    made anew, which also settles what became of the open transaction. Fenced without such a reason means a successor.
+    A producer with transactions, made anew when its end is in doubt.
 
     Args:
-        scope: all that publishing writes, for `Clearing`.
         limit: what a call runs under that may never return, whatever its time-out: see `Watchdog.limit`.
     """
 
     def __init__(
-        self,
-        config: dict[str, Any],
-        scope: Scope,
-        call_timeout_s: float,
-        transaction_timeout_s: float,
-        reach: FaultHook = never,
-        limit: Callable[[str, float], AbstractContextManager[None]] = _unlimited,
+        self, settings: Settings, limit: Callable[[str, float], AbstractContextManager[None]] = _unlimited
     ) -> None:
         self._limit = limit
-        self._reach = reach
-        self._config = config
-        self._source = scope.source
-        self._call_timeout_s = call_timeout_s
-        self._transaction_timeout_s = transaction_timeout_s
+        self._config = publisher_config(settings)
+        self._source = settings.topic_documents
+        self._call_timeout_s = settings.call_timeout_s
+        self._transaction_timeout_s = settings.transaction_timeout_ms / 1_000
         self._producer: Producer | None = None
         self._calls = threading.Lock()  # held while a call may be inside the client
-        self._clearing = Clearing(scope, call_timeout_s, self._calling)
+        self._clearing = Clearing(settings, self._calling)
         self._doubtful = False  # a call timed out, or the transaction outlived its time: fencing may be our own doing
+
+    def open(self) -> None:
+        """Take over this worker's transactional id: a predecessor's open transaction ends here."""
+        with self._calls, self._limit("settling what is open", CALLS_MAX * self._call_timeout_s):
+            self._ready()
+
+    @contextmanager
+    def transaction(self, topics: Collection[str]) -> Iterator[_Transaction]:
+        with self._calls, self._limit("publishing verdicts", CALLS_MAX * self._call_timeout_s):
+            producer = self._ready(topics)
+            running = _Transaction(producer, self._source, self._call_timeout_s, self._calling)
+            started_s = time.monotonic()
+            try:
+                producer.begin_transaction()
+                yield running
+                with self._calling("committing a transaction"):
+                    producer.commit_transaction(self._call_timeout_s)
+            except KafkaException as error:
+                self._doubtful |= self._outlived(started_s)
+                ours = self._give_up(producer, _cause(producer, error.args[0]))
+                if isinstance(ours, RetryError) and ours.settled:
+                    self._clearing.aborted(running.messages, offsets_sent=running.offsets_sent)
+                raise ours from error
 
     def _ready(self, topics: Collection[str] = ()) -> Producer:
         """Return a producer with nothing left open behind it that matters to these topics; make it if there is none."""
         if self._producer is not None and not self._clearing.is_needed(topics):
             return self._producer
-        producer, started = self._producer or Producer(logged(self._config)), time.monotonic()
+        producer, started_s = self._producer or Producer(logged(self._config)), time.monotonic()
         try:
             if self._producer is None:
                 with self._calling("opening the transactional producer"):
@@ -74,7 +122,7 @@ class TransactionalPublisher:
         except KafkaException as error:
             self._discard(producer)
             ours = translated(error, f"opening the transactional producer {self._config['transactional.id']}")
-            if isinstance(ours, FencedError) and self._outlived(started):
+            if isinstance(ours, FencedError) and self._outlived(started_s):
                 ours = RetryError(str(ours))
             raise ours from error
         self._producer, self._doubtful = producer, False
@@ -83,7 +131,7 @@ class TransactionalPublisher:
     def _discard(self, producer: Producer) -> None:
         """Destroy a producer with all that it holds: left alone, it would go on sending beside the next one."""
         self._producer = None
-        with contextlib.suppress(KafkaException), self._calling("closing a producer"):
+        with suppress(KafkaException), self._calling("closing a producer"):
             producer.purge()
             producer.close()  # type: ignore[attr-defined]  # which the stubs lack
 
@@ -93,53 +141,6 @@ class TransactionalPublisher:
 
     def _calling(self, doing: str) -> AbstractContextManager[None]:
         return self._limit(doing, LATE * self._call_timeout_s)
-
-    def open(self) -> None:
-        """Take over this worker's transactional id: a predecessor's open transaction ends here."""
-        with self._calls, self._limit("settling what is open", CALLS_MAX * self._call_timeout_s):
-            self._ready()
-
-    def publish(
-        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any, metadata: str = ""
-    ) -> None:
-        """Publish in one transaction; see `ports.Publisher`."""
-        with self._calls, self._limit("publishing verdicts", CALLS_MAX * self._call_timeout_s):
-            self._publish(messages, offsets, membership, metadata)
-
-    def _publish(
-        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], membership: Any, metadata: str
-    ) -> None:
-        producer = self._ready({message.topic for message in messages})
-        started, offsets_sent = time.monotonic(), False
-        try:
-            producer.begin_transaction()
-            self._send(producer, messages)
-            self._reach(Point.IN_TRANSACTION)
-            positions = [TopicPartition(self._source, number, stop, metadata) for number, stop in offsets.items()]
-            offsets_sent = True
-            with self._calling("sending offsets to a transaction"):
-                producer.send_offsets_to_transaction(positions, membership, self._call_timeout_s)
-            self._reach(Point.AFTER_OFFSETS)
-            with self._calling("committing a transaction"):
-                producer.commit_transaction(self._call_timeout_s)
-        except KafkaException as error:
-            self._doubtful |= self._outlived(started)
-            ours = self._give_up(producer, _cause(producer, error.args[0]))
-            if isinstance(ours, RetryError) and ours.settled:
-                self._clearing.aborted(messages, offsets_sent=offsets_sent)
-            raise ours from error
-
-    def _send(self, producer: Producer, messages: Sequence[Outgoing]) -> None:
-        for message in messages:
-            while True:
-                try:
-                    producer.produce(
-                        message.topic, value=message.value, key=message.key, headers=list(message.headers) or None
-                    )
-                    break
-                except BufferError:  # the queue is full: let some go out
-                    producer.poll(0.05)
-        producer.poll(0)
 
     def _give_up(self, producer: Producer, error: KafkaError) -> NeardupError:
         """Abort if that is still possible, else throw the producer away; return the error to raise."""
@@ -167,10 +168,41 @@ class TransactionalPublisher:
         if not self._calls.acquire(blocking=False):
             return
         if self._producer is not None:
-            with contextlib.suppress(KafkaException), self._calling("aborting a transaction"):
+            with suppress(KafkaException), self._calling("aborting a transaction"):
                 self._producer.abort_transaction(1.0)
             self._discard(self._producer)
         self._calls.release()
+
+
+class _Transaction:
+    """What one transaction writes: a `ports.Transaction`."""
+
+    def __init__(self, producer: Producer, source: str, call_timeout_s: float, calling: Calling) -> None:
+        self._producer = producer
+        self._source = source
+        self._call_timeout_s = call_timeout_s
+        self._calling = calling
+        self.messages: list[Outgoing] = []
+        self.offsets_sent = False
+
+    def produce(self, messages: Iterable[Outgoing]) -> None:
+        for message in messages:
+            self.messages.append(message)
+            while True:
+                try:
+                    self._producer.produce(
+                        message.topic, value=message.value, key=message.key, headers=list(message.headers) or None
+                    )
+                    break
+                except BufferError:  # the queue is full: let some go out
+                    self._producer.poll(0.05)
+        self._producer.poll(0)
+
+    def send_offsets(self, offsets: Mapping[int, int], group_metadata: Any, metadata: str = "") -> None:
+        positions = [TopicPartition(self._source, number, stop, metadata) for number, stop in offsets.items()]
+        self.offsets_sent = True
+        with self._calling("sending offsets to a transaction"):
+            self._producer.send_offsets_to_transaction(positions, group_metadata, self._call_timeout_s)
 
 
 def _cause(producer: Producer, error: KafkaError) -> KafkaError:
@@ -181,3 +213,116 @@ def _cause(producer: Producer, error: KafkaError) -> KafkaError:
         except KafkaException as first:
             error = first.args[0]
     return error
+
+
+class _Place(NamedTuple):
+    topic: str
+    partition: int
+    key: bytes = b"void"
+
+
+class Clearing:
+    """Where transactions of one producer id may have left something open."""
+
+    def __init__(self, settings: Settings, calling: Calling) -> None:
+        answers = (settings.topic_verdicts, settings.topic_dead_letter, settings.topic_new)
+        self._topics = [name for name in answers if name]
+        self._group_config = offsets_config(settings)
+        self._unread = settings.topic_fingerprints  # which we may read, and of which the group holds no offset
+        self._call_timeout_s = settings.call_timeout_s
+        self._calling = calling
+        self._is_new = True
+        self._all: set[_Place] = set()
+        self._left: set[_Place] = set()
+        self._offsets_left = False
+
+    def begin(self) -> None:
+        """Take everything for open: the producer is new, and who knows what was before it."""
+        self._is_new = True
+
+    def aborted(self, messages: Sequence[Outgoing], *, offsets_sent: bool) -> None:
+        """Take for open what a transaction of ours has written and aborted."""
+        for topic, key, _, _ in messages:
+            anywhere = (place for place in self._all if place.topic == topic)
+            self._left.update([_Place(topic, _ANY, key)] if key else anywhere)
+        self._offsets_left |= offsets_sent
+
+    def is_needed(self, topics: Collection[str]) -> bool:
+        """Return whether something may be open that a commit into these topics, and of offsets, would make visible."""
+        return self._is_new or self._offsets_left or any(place.topic in topics for place in self._left)
+
+    def run(self, producer: Producer, topics: Collection[str]) -> None:
+        """
+        End what is left, but in partitions without a leader; of `topics` they are waited for.
+
+        Raises:
+            KafkaException, RetryError: it is still left: the producer is to be made anew.
+        """
+        asked = self._topics if self._is_new else {place.topic for place in self._left if place.partition != _ANY}
+        serving = {topic: self._serving(producer, topic, is_awaited=topic in topics) for topic in asked}
+        if self._is_new:
+            self._all = {_Place(topic, number) for topic, parts in serving.items() for number in parts}
+            self._left, self._offsets_left = set(self._all), True
+        ready = {place for place in self._left if place.partition == _ANY or serving[place.topic][place.partition]}
+        self._abort(producer, sorted(ready))
+        self._left -= ready
+        self._is_new = self._offsets_left = False
+        if self._left:
+            offline = sorted(f"{place.topic}[{place.partition}]" for place in self._left)
+            _log.warning("partitions without a leader: their topics get no answers until they have one", of=offline)
+
+    def _abort(self, producer: Producer, places: Sequence[_Place]) -> None:
+        """Write into all these partitions in one transaction, and abort it."""
+        failures: list[KafkaError] = []
+
+        def delivered(error: KafkaError | None, _message: Message) -> None:
+            if error is not None:
+                failures.append(error)
+
+        producer.begin_transaction()
+        for place in places:
+            producer.produce(place.topic, VOID, place.key, place.partition, on_delivery=delivered)
+        with self._calling("clearing open transactions"):
+            if producer.flush(self._call_timeout_s) > 0:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        if failures:
+            raise KafkaException(failures[0])
+        if self._offsets_left:
+            with self._calling("clearing pending offsets"):
+                self._send_offsets(producer)
+        with self._calling("ending the clearing transaction"):
+            producer.abort_transaction(self._call_timeout_s)
+
+    def _send_offsets(self, producer: Producer) -> None:
+        """Make the group's coordinator a part of the transaction; the offset is aborted with the rest."""
+        try:
+            unread = [TopicPartition(self._unread, 0, 0)]
+            producer.send_offsets_to_transaction(unread, self._outsider, self._call_timeout_s)
+        except KafkaException as error:
+            if error.args[0].code() not in _REFUSED:
+                raise
+
+    @cached_property
+    def _outsider(self) -> Any:
+        """The metadata of a consumer outside the group, always the same; nothing is sent."""
+        consumer = Consumer(logged(self._group_config))
+        try:
+            return consumer.consumer_group_metadata()
+        finally:
+            consumer.close()
+
+    def _serving(self, producer: Producer, topic: str, *, is_awaited: bool) -> dict[int, bool]:
+        """Return the partitions of a topic as the cluster has them now, each with whether it has a leader."""
+
+        def ask(timeout_s: float) -> dict[int, bool]:
+            found = producer.list_topics(topic, timeout_s).topics[topic]
+            if found.error is not None:
+                raise KafkaException(found.error)
+            serving = {number: part.leader >= 0 for number, part in found.partitions.items()}
+            if is_awaited and not all(serving.values()):
+                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+            return serving
+
+        doing = f"asking for the partitions of {topic}"
+        with self._calling(doing):
+            return retry(ask, doing, self._call_timeout_s)

@@ -1,59 +1,66 @@
-"""Committed offsets and messages, read from outside the group."""
+"""From outside the group: its offsets, the messages of topics, and documents fed into theirs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from worker.errors import NeardupError, StopError
-from worker.shell.kafka.damage import Damage, ErrorEvents, end_of_batch
-from worker.shell.kafka.errors import logged
-from worker.shell.kafka.headers import headers_of
-from worker.shell.kafka.retry import retry, span
+from worker.settings import Settings
+from worker.shell.kafka.client import (
+    Damage,
+    ErrorEvents,
+    committed_offsets,
+    end_of_batch,
+    feeder_config,
+    headers_of,
+    logged,
+    offsets_config,
+    reader_config,
+    retry,
+    span,
+)
 from worker.shell.ports import Headers
 
 
 class GroupOffsets:
     """
-    The offsets that a group has committed, asked for from outside the group.
+    The offsets of the documents that a group has committed, asked for from outside the group.
 
     Not by the administrator's client, which crashes when it asks a coordinator that is still loading.
+
+    Args:
+        wait_s: how long to ask; `call_timeout_s` unless said.
     """
 
-    def __init__(self, config: dict[str, Any], topic: str, partitions: int, call_timeout_s: float) -> None:
-        self._consumer = Consumer(logged(config))
-        self._asked = [TopicPartition(topic, number) for number in range(partitions)]
-        self._doing = f"asking for the offsets of group {config['group.id']}"
-        self._call_timeout_s = call_timeout_s
+    def __init__(self, settings: Settings, partitions: int, wait_s: float | None = None) -> None:
+        self._consumer = Consumer(logged(offsets_config(settings)))
+        self._asked = [TopicPartition(settings.topic_documents, number) for number in range(partitions)]
+        self._doing = f"asking for the offsets of group {settings.group}"
+        self._wait_s = settings.call_timeout_s if wait_s is None else wait_s
 
     def get(self) -> dict[int, tuple[int | None, str]]:
         """
         Return offset (None: none) and metadata of each partition; offsets of open transactions do not count yet.
 
-        A coordinator that moves or is still loading is asked again, for `call_timeout_s`.
-
         Raises:
             RetryError: no answer came in time.
             StopError: none will come.
         """
-        answer = retry(self._ask, self._doing, self._call_timeout_s)
+        answer = retry(self._ask, self._doing, self._wait_s)
         return {part.partition: (part.offset if part.offset >= 0 else None, part.metadata or "") for part in answer}
 
     def _ask(self, timeout_s: float) -> list[TopicPartition]:
         try:
-            answer = self._consumer.committed(self._asked, timeout=timeout_s)
+            return committed_offsets(self._consumer, self._asked, timeout_s)
         except KafkaException:
             event = self._consumer.poll(0)  # which may have the reason for a silence: access is denied
             reason = None if event is None else event.error()
             if reason is None:
                 raise
             raise KafkaException(reason) from None
-        for part in answer:
-            if part.error is not None:
-                raise KafkaException(part.error)
-        return answer
 
     def close(self) -> None:
         """Disconnect."""
@@ -86,25 +93,25 @@ class TopicReader:
 
     def __init__(
         self,
-        config: dict[str, Any],
+        settings: Settings,
         topics: Mapping[str, int],
-        call_timeout_s: float,
         *,
         from_beginning: bool = False,
         starts: Mapping[tuple[str, int], int] | None = None,
         ends: Mapping[tuple[str, int], int] | None = None,
         step_over: bool = False,
     ) -> None:
-        self._config, self._call_timeout_s, self._step_over = config, call_timeout_s, step_over
-        self._events = ErrorEvents(call_timeout_s)
-        self._consumer = Consumer(logged(config))
+        self._config, self._call_timeout_s = reader_config(settings), settings.call_timeout_s
+        self._step_over = step_over
+        self._events = ErrorEvents(self._call_timeout_s)
+        self._consumer = Consumer(logged(self._config))
         places = [(topic, number) for topic, count in topics.items() for number in range(count)]
         parts = [TopicPartition(*place) for place in (places if starts is None else starts)]
         self._ends: dict[tuple[str, int], int] = {}
         self.offsets = 0
         for part in parts:
             try:
-                low, high = span(self._consumer, part, f"{part.topic}[{part.partition}]", call_timeout_s)
+                low, high = span(self._consumer, part, f"{part.topic}[{part.partition}]", self._call_timeout_s)
             except NeardupError:
                 self._consumer.close()
                 raise
@@ -161,3 +168,52 @@ class TopicReader:
     def close(self) -> None:
         """Stop reading."""
         self._consumer.close()
+
+
+class Feeder:
+    """
+    Documents into their topic: keyed, in order for a key, each once.
+
+    Args:
+        sent: told partition, offset and the time of sending (Unix ms) of each delivered document.
+    """
+
+    FAILURES_KEPT = 10
+
+    def __init__(self, settings: Settings, sent: Callable[[int, int, int], None] | None = None) -> None:
+        self._producer = Producer(logged(feeder_config(settings)))
+        self._topic = settings.topic_documents
+        self._sent = sent
+        self.delivered = 0
+        self.failures = 0
+        self.failed: list[str] = []  # the first few reasons
+
+    def send(self, key: bytes | None, value: bytes | None) -> None:
+        """Queue a message; waits while the queue is full. One that the client refuses is counted as failed."""
+        while True:
+            try:
+                self._producer.produce(self._topic, value=value, key=key, on_delivery=self._on_delivery)
+                break
+            except BufferError:
+                self._producer.poll(0.1)
+            except KafkaException as error:  # larger than message.max.bytes
+                self._fail(error.args[0].str())
+                break
+        self._producer.poll(0)
+
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._fail(error.str())
+            return
+        self.delivered += 1
+        if self._sent is not None:
+            self._sent(message.partition() or 0, message.offset() or 0, message.timestamp()[1])
+
+    def _fail(self, reason: str) -> None:
+        self.failures += 1
+        if len(self.failed) < self.FAILURES_KEPT:
+            self.failed.append(reason)
+
+    def flush(self, wait_s: float) -> int:
+        """Wait until everything queued has gone out; return the number of messages that have not."""
+        return int(self._producer.flush(wait_s))

@@ -21,9 +21,8 @@ from operator import attrgetter
 import structlog
 
 from worker.settings import Settings
-from worker.shell.pipeline.batch import Batch, Share, cut
 from worker.shell.pipeline.partitions import Claim, Partitions
-from worker.shell.pipeline.stage import SLICE_S, Stage, StageThread
+from worker.shell.pipeline.stage import POLL_S, Batch, Share, Stage, StageThread, cut
 from worker.shell.ports import GroupSource, SourceMessage
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 from worker.shell.runtime.watchdog import Watchdog
@@ -66,14 +65,7 @@ class Intake:
         self._bytes_mean = 4_096.0  # of a message, a moving average
         self._stop, self._is_leaving = stop, threading.Event()
         self._thread = StageThread("intake", self._run)
-
-    def start(self) -> None:
-        """Begin to read, on a thread of its own."""
-        self._thread.start()
-
-    def poll(self) -> None:
-        """Raise what the thread has failed with."""
-        self._thread.check()
+        self.start, self.check = self._thread.start, self._thread.check
 
     def join(self, wait_s: float) -> bool:
         """Leave the group; False: that has not been possible within `wait_s`."""
@@ -85,9 +77,9 @@ class Intake:
             while not (self._stop.is_set() or self._is_leaving.is_set()):
                 self.step()
             self._preparer.close()
-            while not self._is_leaving.wait(SLICE_S):
+            while not self._is_leaving.wait(POLL_S):
                 if self._source is not None:
-                    self._stay()
+                    self._poll_paused()
         finally:
             self._preparer.close()
             if self._source is not None:
@@ -142,7 +134,7 @@ class Intake:
         source = self._member()
         with self._limit(doing):
             messages = source.poll(messages_max, wait_s)
-            self._partitions.set_membership(source.membership())
+            self._partitions.set_group_metadata(source.group_metadata())
         return messages
 
     def _go_back(self, partitions: Iterable[int]) -> None:
@@ -164,8 +156,8 @@ class Intake:
         self._partitions.restart({claim: starts[claim.partition] for claim in rewinding})
         _log.info("reading again from the committed offsets", offsets=starts)
 
-    def _stay(self) -> None:
-        """Stay in the group without reading: what comes all the same, of a partition that is new, comes again."""
+    def _poll_paused(self) -> None:
+        """Poll while paused, to stay in the group; messages of a partition assigned meanwhile are read again later."""
         self._member().pause()  # each time: a partition assigned meanwhile comes unpaused
         self._is_paused = True
         self._go_back({message.partition for message in self._poll("staying in the group", 1, 0.0)})
@@ -187,9 +179,9 @@ class Intake:
         # Taken at once: while one batch waits for room a partition may go and come back, to be read again.
         for batch in list(self._batches()):
             # Not paused at once: a consumer that is resumed may fetch nothing for up to a second.
-            while not self._preparer.submit(batch, SLICE_S):
+            while not self._preparer.submit(batch, POLL_S):
                 if self._is_paused or self._is_full():
-                    self._stay()
+                    self._poll_paused()
                 else:
                     self._read(1, 0.0)
 

@@ -103,7 +103,7 @@ class Partitions:
         self._transaction = threading.Lock()
         self._known: Mapping[int, Partition] = {}  # ours; never changed
         self._last_number = 0
-        self._membership: Any = None
+        self._group_metadata: Any = None
 
     def known(self) -> Mapping[int, Partition]:
         """Return what is known now of each partition that is ours."""
@@ -225,10 +225,10 @@ class Partitions:
                     known[claim.partition] = ours.after(event)._replace(published=stop, waits_since_ms=since_ms)
             self._known = known
 
-    def set_membership(self, membership: Any) -> None:
-        """Keep the proof that the group has us; it changes with every rebalance."""
-        self._membership = membership
+    def set_group_metadata(self, metadata: Any) -> None:
+        """Keep by what the group checks our commits; it changes with every rebalance."""
+        self._group_metadata = metadata
 
-    def membership(self) -> Any:
-        """Return the proof that a commit carries; None before the first rebalance."""
-        return self._membership
+    def group_metadata(self) -> Any:
+        """Return what a commit carries; None before the first rebalance."""
+        return self._group_metadata

@@ -13,9 +13,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from worker.core.fingerprint import Fingerprinter
 from worker.log.rows import Rows
 from worker.settings import Settings
-from worker.shell.pipeline.batch import Batch, cut
 from worker.shell.pipeline.job import JOB_BYTES_MAX, JobReader
-from worker.shell.pipeline.stage import Stage
+from worker.shell.pipeline.stage import Batch, Stage, cut
 from worker.shell.ports import SourceMessage
 from worker.shell.runtime import metrics
 
@@ -40,18 +39,14 @@ class Preparer(Stage):
         jobs = cut(batch.messages, JOB_DOCUMENTS_MAX, JOB_BYTES_MAX)
         batch.jobs = [self._threads.submit(self._reader.rows, job) for job in jobs]
 
-    def poll(self, wait_s: float = 0.0) -> Batch | None:
-        """Return the next batch with its rows, in order; None: it was not there within `wait_s`."""
-        until_s = time.monotonic() + wait_s
-        if (batch := self._head(wait_s)) is None:
-            return None
+    def _finish(self, batch: Batch, wait_s: float) -> bool:
         self._awaited_since_s = self._awaited_since_s or time.monotonic()
-        if wait(batch.jobs, max(until_s - time.monotonic(), 0)).not_done:
-            return None
+        if wait(batch.jobs, wait_s).not_done:
+            return False
         batch.rows = Rows.joined([job.result() for job in batch.jobs])
         metrics.STAGE_S.labels("prepare").observe(time.monotonic() - self._awaited_since_s)
         self._awaited_since_s = None
-        return self._take()
+        return True
 
     def rows(self, messages: Sequence[SourceMessage]) -> Rows:
         """Return the row of each message of a job, here and now."""

@@ -3,10 +3,16 @@ Publishing: answers and the source offsets that they answer, batch after batch, 
 
     sequencer    append, apply, answer n + 1 │ … n + 2
                                │ one batch waits
-    publishing   transaction n               │ n + 1 ─┬─► committed: the replica may forget
-                     ▲              │ settled failure: once more, with a fresh membership
-                     └──────────────┤
-                                    └ doubtful failure: a new producer, and everything is read again
+    publishing   transaction n               │ n + 1 ──► committed: the replica may forget
+
+A commit is `Publishing._commit`, step by step. What may fail, and what becomes of the batch:
+
+    a claim is void before step 2     its share is dropped: the partition's next owner publishes it
+    settled: aborted for certain      the steps again with new group metadata, `retries_max` times; then as in doubt
+    in doubt, such as a time-out      a new producer settles it, all claims are void, and all since the committed
+    no answers from the log           offsets is read again, `retries_max` times in a row; then the worker ends
+    fenced by a successor             the worker ends; nothing of what waits is published
+    refused for good                  the worker ends, and says the remedy
 
 That a batch is judged while the one before it is being committed is safe: what stands in the log stays there, and a
 doubtful failure makes the claims of every later batch void before the next one is looked at.
@@ -16,10 +22,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from itertools import chain
-from typing import Any
+from itertools import count
 
 import numpy as np
 import structlog
@@ -28,22 +33,21 @@ from worker.core.verdict import FORWARDED
 from worker.errors import DocumentError, RetryError, StopError
 from worker.settings import Settings
 from worker.shell.messages import VerdictBytes, encode_dead_letter
-from worker.shell.pipeline.batch import Batch
-from worker.shell.pipeline.dead_letter_log import DeadLetterLog
 from worker.shell.pipeline.partitions import Partitions
-from worker.shell.pipeline.stage import Stage, StageThread
+from worker.shell.pipeline.stage import Batch, Stage, StageThread
 from worker.shell.ports import Outgoing, Publisher, SourceMessage
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 from worker.shell.runtime.tracing import untraced
 
+DEAD_LETTERS_TOLD_S = 60.0
 _IDLE_S = 1.0
 
 _log = structlog.get_logger(__name__)
 
 
-class Publishing(Stage):
-    """The last stage: `poll` gives back each batch of which something is committed; its shares say what."""
+class Publishing:
+    """The last stage, with a `Stage`'s verbs: a batch is finished when something of it is committed."""
 
     def __init__(
         self,
@@ -55,7 +59,6 @@ class Publishing(Stage):
         batches_max: int = 1,
         traced: Callable[[Batch], AbstractContextManager[None]] = untraced,
     ) -> None:
-        super().__init__(batches_max)
         self._settings = settings
         self._publisher = publisher
         self._partitions = partitions
@@ -63,52 +66,49 @@ class Publishing(Stage):
         self._sleep = sleep
         self._traced = traced
         self._rewinds_in_a_row = 0
+        self._waiting = Stage(batches_max)
         self._committed: deque[Batch] = deque()
         self._dead_letters = DeadLetterLog()
         self._thread = StageThread("publish", self._run)
 
     def start(self) -> None:
-        """Begin to publish, on a thread of its own."""
         self._thread.start()
 
     def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
         """Take a batch; False: there was no room for it within `wait_s`. Raises what publishing has failed with."""
         self._thread.check()
-        return super().submit(batch, wait_s)
+        return self._waiting.submit(batch, wait_s)
 
-    def poll(self, wait_s: float = 0.0) -> Batch | None:  # noqa: ARG002  # nobody waits for it
-        """Return the next batch of which something is committed. Raises what publishing has failed with."""
+    def poll(self) -> Batch | None:
+        """Return the next batch that is finished; its shares say what of it. Raises what publishing has failed with."""
         self._thread.check()
         return self._committed.popleft() if self._committed else None
+
+    def close(self, *, finish: bool = True) -> None:
+        self._waiting.close(finish=finish)
 
     def join(self, wait_s: float) -> bool:
         """Return whether the thread has ended within `wait_s`."""
         return self._thread.join(wait_s)
 
     def _run(self) -> None:
-        while not super().join(0):
+        while not self._waiting.join(0):
             self.step(_IDLE_S)
 
     def step(self, wait_s: float = 0.0) -> None:
-        """
-        Publish what is still ours of the next batch; a failure whose outcome is in doubt has everything read again.
-
-        Raises:
-            StopError: that happened too many times in a row.
-        """
+        """Publish what is still ours of the next batch. Raises StopError: that has failed too many times in a row."""
         self._dead_letters.tick()
-        if (batch := super().poll(wait_s)) is None:
-            return
-        self._drop_void(batch)
-        if not batch.shares:
+        batch = self._waiting.poll(wait_s)
+        if batch is None or not batch.drop_void(self._partitions):
             return
         try:
             if batch.failure is not None:
                 raise batch.failure
             with metrics.STAGE_S.labels("publish").time():
-                self._write(batch)
+                pairs = zip(batch.messages, batch.answers, strict=True)
+                batch.outgoing = [self._encode(message, answer) for message, answer in pairs]
                 with self._traced(batch):
-                    self._transact(batch)
+                    self._commit_settled(batch)
         except RetryError as error:
             self._read_again(error)
             return
@@ -116,18 +116,10 @@ class Publishing(Stage):
             self._rewinds_in_a_row = 0
             self._committed.append(batch)
 
-    def _drop_void(self, batch: Batch) -> None:
-        batch.shares = [share for share in batch.shares if self._partitions.holds(share.claim)]
-
-    def _write(self, batch: Batch) -> None:
-        """Write the answers as messages."""
-        batch.outgoing = [
-            None if answer is None else self._message(message, answer)
-            for message, answer in zip(batch.messages, batch.answers, strict=True)
-        ]
-
-    def _message(self, message: SourceMessage, answer: VerdictBytes | DocumentError) -> Outgoing:
+    def _encode(self, message: SourceMessage, answer: VerdictBytes | DocumentError | None) -> Outgoing | None:
         topics = self._settings
+        if answer is None:
+            return None
         if isinstance(answer, VerdictBytes):
             return Outgoing(topics.topic_verdicts, answer.key, answer.value)
         key, value, headers = encode_dead_letter(
@@ -136,70 +128,76 @@ class Publishing(Stage):
         )  # fmt: skip
         return Outgoing(topics.topic_dead_letter, key, value, tuple(headers))
 
-    def _transact(self, batch: Batch) -> None:
-        """
-        Publish in one transaction what is still ours; after a settled failure once more, with a fresh membership.
-
-        Raises:
-            RetryError: the outcome is in doubt, or the attempts are used up.
-        """
-        for attempt in range(1, self._settings.retries_max + 2):
-            with self._partitions.transaction():
-                # First: read after the claims it may be that of a later membership, which has them elsewhere.
-                membership = self._partitions.membership()
-                self._drop_void(batch)
-                if not batch.shares:
-                    return
-                try:
-                    self._commit(batch, membership)
-                except RetryError as error:
-                    metrics.RETRIES.inc()
-                    if not error.settled or attempt > self._settings.retries_max:
-                        raise
-                    _log.warning("transaction aborted, trying again", cause=str(error), attempt=attempt)
-                else:
-                    self._reach(Point.AFTER_COMMIT)
-                    ours, messages = batch.shares, batch.messages
-                    last_ms = {one.claim: messages[one.end - 1].timestamp_ms for one in ours if one.end > one.begin}
-                    self._partitions.publish({share.claim: share.stop for share in ours}, last_ms)
-                    self._count(batch)
-                    return
+    def _commit_settled(self, batch: Batch) -> None:
+        """Commit, after a settled failure once more. Raises RetryError: in doubt, or the attempts are used up."""
+        for attempt in count(1):
+            try:
+                with self._partitions.transaction():
+                    self._commit(batch)
+                break
+            except RetryError as error:
+                metrics.RETRIES.inc()
+                if not error.settled or attempt > self._settings.retries_max:
+                    raise
+                _log.warning("transaction aborted, trying again", cause=str(error), attempt=attempt)
             self._sleep(min(0.05 * attempt, 0.5))
-        raise AssertionError("the last attempt returns or raises")
 
-    def _commit(self, batch: Batch, membership: Any) -> None:
+    def _commit(self, batch: Batch) -> None:
+        """Commit in one transaction what is still ours of a batch, with its offsets; what fails, the head says."""
         started_s = time.monotonic()
-        ours = chain.from_iterable(batch.outgoing[share.begin : share.end] for share in batch.shares)
-        offsets = {share.claim.partition: share.stop for share in batch.shares}
-        messages = [message for message in ours if message]
-        if self._settings.topic_new is not None:
-            messages += self._forwarded(batch, self._settings.topic_new)
-        self._publisher.publish(messages, offsets, membership, batch.commit_metadata)
+        # 1. The group metadata, before the claims: read after them it may be of a generation that has them elsewhere.
+        group_metadata = self._partitions.group_metadata()
+        # 2. The shares that are still ours. They stay so: a revocation waits for the end of the transaction.
+        if not batch.drop_void(self._partitions):
+            return
+        places = [at for share in batch.shares for at in range(share.begin, share.end)]
+        answers = [out for at in places if (out := batch.outgoing[at]) is not None]
+        documents = self._new_documents(batch, places)
+        stops = {share.claim: share.stop for share in batch.shares}
+        # 3. Begin. What an earlier transaction may have left open in these topics ends before.
+        with self._publisher.transaction({message.topic for message in (*answers, *documents)}) as transaction:
+            # 4. Verdicts and dead letters.
+            transaction.produce(answers)
+            # 5. New documents.
+            transaction.produce(documents)
+            self._reach(Point.IN_TRANSACTION)
+            # 6. Offsets, and beside them the log and how much of it was applied.
+            offsets = {claim.partition: stop for claim, stop in stops.items()}
+            transaction.send_offsets(offsets, group_metadata, batch.commit_metadata)
+            self._reach(Point.AFTER_OFFSETS)
+            # 7. Commit: the end of this block.
         metrics.TRANSACTION_S.observe(time.monotonic() - started_s)
+        self._reach(Point.AFTER_COMMIT)
+        # 8. The partitions stand behind what was committed.
+        messages = batch.messages
+        last_ms = {one.claim: messages[one.end - 1].timestamp_ms for one in batch.shares if one.end > one.begin}
+        self._partitions.publish(stops, last_ms)
+        self._count(batch, places)
 
-    def _forwarded(self, batch: Batch, topic: str) -> Iterator[Outgoing]:
-        """Yield each new document as it came, and a null value for each that was deleted, under the verdict's key."""
-        for share in batch.shares:
-            places = slice(share.begin, share.end)
-            for message, answer in zip(batch.messages[places], batch.answers[places], strict=True):
-                if isinstance(answer, VerdictBytes) and answer.outcome in FORWARDED:
-                    yield Outgoing(topic, answer.key, message.value, message.headers)
+    def _new_documents(self, batch: Batch, places: list[int]) -> list[Outgoing]:
+        """Return each new document as it came, and a null value for each that was deleted, under the verdict's key."""
+        topic = self._settings.topic_new
+        if topic is None:
+            return []
+        return [
+            Outgoing(topic, answer.key, batch.messages[at].value, batch.messages[at].headers)
+            for at in places
+            if isinstance(answer := batch.answers[at], VerdictBytes) and answer.outcome in FORWARDED
+        ]
 
-    def _count(self, batch: Batch) -> None:
+    def _count(self, batch: Batch, places: list[int]) -> None:
         outcomes: Counter[str] = Counter()
-        for share in batch.shares:
-            for at in range(share.begin, share.end):
-                answer = batch.answers[at]
-                if isinstance(answer, DocumentError):
-                    outcomes["dead-letter"] += 1
-                    self._dead_letters.add(answer.code, share.claim.partition, batch.messages[at].offset)
-                elif answer is not None:
-                    outcomes[answer.outcome] += 1
-        for outcome, count in outcomes.items():
-            metrics.ANSWERS.labels(outcome).inc(count)
+        for at in places:
+            answer, message = batch.answers[at], batch.messages[at]
+            if isinstance(answer, DocumentError):
+                outcomes["dead-letter"] += 1
+                self._dead_letters.add(answer.code, message.partition, message.offset)
+            elif answer is not None:
+                outcomes[answer.outcome] += 1
+        for outcome, number in outcomes.items():
+            metrics.ANSWERS.labels(outcome).inc(number)
         metrics.BATCH_DOCUMENTS.observe(outcomes.total())
-        ours = chain.from_iterable(batch.messages[share.begin : share.end] for share in batch.shares)
-        came_ms = np.array([message.timestamp_ms for message in ours], np.int64)
+        came_ms = np.array([batch.messages[at].timestamp_ms for at in places], np.int64)
         metrics.LATENCY_S.observe(time.time() - came_ms[came_ms > 0] / 1_000)
 
     def _read_again(self, error: RetryError) -> None:
@@ -217,3 +215,37 @@ class Publishing(Stage):
         self._partitions.rewind()
         metrics.REWINDS.inc()
         self._sleep(min(0.05 * self._rewinds_in_a_row, 0.5))
+
+
+class DeadLetterLog:
+    """
+    Logs dead letters, the first of each class and then how many more, without a word of the documents.
+
+    `neardup dead-letters` prints the reasons.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._due_s = clock() + DEAD_LETTERS_TOLD_S
+        self._classes: set[str] = set()
+        self._more: Counter[str] = Counter()
+
+    def add(self, code: str, partition: int, offset: int) -> None:
+        """Take one that has been committed."""
+        metrics.DEAD_LETTERS.labels(code).inc()
+        if code in self._classes:
+            self._more[code] += 1
+            return
+        self._classes.add(code)
+        remedy = "see `neardup dead-letters`; more of this class are counted once a minute"
+        _log.warning("dead letter", code=code, partition=partition, offset=offset, remedy=remedy)
+
+    def tick(self) -> None:
+        """Log how many more have come, once a minute."""
+        now_s = self._clock()
+        if now_s >= self._due_s:
+            self._due_s = now_s + DEAD_LETTERS_TOLD_S
+            if self._more:
+                counts = {code.replace("-", "_"): count for code, count in self._more.items()}
+                _log.warning("more dead letters", **counts)
+                self._more.clear()

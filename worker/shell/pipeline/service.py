@@ -12,21 +12,29 @@ The worker: puts the stages together, runs them, and takes them apart again in t
     health       answers /metrics, /status and /readyz; status takes its samples
 
 The sequencer is the thread that calls `run`. Intake, sequencer and publish share `Partitions`, and nothing else.
+
+Before it joins its group a worker makes sure that offsets, log and documents belong together (`admit`):
+
+    the group's offsets      were committed with this log, of which nothing is lost since       else refused
+    a group without offsets  finds the log empty, or begun by itself                            else refused
+    a partition without one  is read from its beginning: nothing has been deleted before that   else a warning
 """
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from importlib.metadata import version
+from typing import Generic, TypeVar
 
 import structlog
 
 from worker.core.fingerprint import Fingerprinter
-from worker.errors import DefinitionError, NeardupError
+from worker.errors import DefinitionError, NeardupError, StopError
 from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity
 from worker.settings import DECIDING, Settings
@@ -34,32 +42,35 @@ from worker.settings.load import flag
 from worker.shell.kafka import (
     Admin,
     GroupConsumer,
+    GroupOffsets,
     LogAppender,
     LogConsumer,
-    Scope,
     Topic,
     TransactionalPublisher,
     topics,
 )
-from worker.shell.kafka import config as kafka_config
-from worker.shell.pipeline import admission
-from worker.shell.pipeline.batch import Batch
-from worker.shell.pipeline.incarnation import Incarnation
 from worker.shell.pipeline.intake import Intake
 from worker.shell.pipeline.partitions import Partitions
-from worker.shell.pipeline.periodic import Periodic
 from worker.shell.pipeline.prepare import Preparer
 from worker.shell.pipeline.publishing import Publishing
-from worker.shell.pipeline.replicated_log import ReplicatedLog
-from worker.shell.pipeline.sequencer import Sequencer
+from worker.shell.pipeline.sequencer import CommitMetadata, ReplicatedLog, Sequencer, record_digest
+from worker.shell.pipeline.stage import Batch
 from worker.shell.ports import GroupSource
-from worker.shell.runtime import interpreter, kernels, metrics
-from worker.shell.runtime.fault_hooks import FaultHook, from_setting
+from worker.shell.runtime import kernels, metrics
+from worker.shell.runtime.fault_hooks import from_setting
 from worker.shell.runtime.health import HealthServer, Readiness
 from worker.shell.runtime.status import Status
 from worker.shell.runtime.tracing import Tracing, untraced
 from worker.shell.runtime.watchdog import Watchdog
 from worker.shell.storage.checkpoint import Checkpoint
+
+INCARNATION_S = 5.0
+LAG_WAIT_S = 10.0  # a new leader may show an end of the log that is a moment old
+_SWITCH_INTERVAL_S = 0.000_5
+_ALLOCATIONS = 200_000  # containers made and not freed before the youngest generation is looked through
+
+Answer = TypeVar("Answer")
+Committed = Mapping[int, tuple[int | None, str]]  # by partition: offset, if there is one, and metadata
 
 _log = structlog.get_logger(__name__)
 
@@ -76,7 +87,7 @@ def run(settings: Settings, stop: threading.Event, on_serving: Callable[[], None
         FencedError: another process has taken over this worker id.
     """
     started_s = time.monotonic()
-    admin = Admin(kafka_config.admin(settings), settings.call_timeout_s)
+    admin = Admin(settings)
     found, problems = topics.require(admin, settings)
     for problem in problems:
         _log.warning("topic is not as it should be", topic=problem.topic, problem=problem.text, remedy=problem.remedy)
@@ -95,11 +106,10 @@ def run(settings: Settings, stop: threading.Event, on_serving: Callable[[], None
         replica = Replica(settings.definition) if checkpoint is None else checkpoint.restore()
         log = _replicated_log(settings, replica, found[settings.topic_fingerprints].topic_id.hex(), stack)
         documents = found[settings.topic_documents]
-        ask = partial(admission.committed, settings, documents.partitions)
-        committed = ask()
-        replica.serve(documents.topic_id, admission.offsets(committed))
+        at_start = committed(settings, documents.partitions)
+        replica.serve(documents.topic_id, _offsets(at_start))
         commits = Periodic(  # no record of the log tells the last commit of a partition that falls silent
-            "commits", lambda: admission.offsets(ask()), settings.snapshot_interval_s,
+            "commits", lambda: _offsets(committed(settings, documents.partitions)), settings.snapshot_interval_s,
             "committed offsets are not known, verdicts wait until they are",
         )  # fmt: skip
         stack.callback(commits.close)
@@ -117,7 +127,7 @@ def run(settings: Settings, stop: threading.Event, on_serving: Callable[[], None
         if stop.is_set():
             return
         readiness.needs("log replayed", lambda: True)
-        admission.check(settings, admin, committed, log)
+        admit(settings, admin, at_start, log)
         _log.info(
             "log applied",
             records=records,
@@ -144,15 +154,29 @@ def _of_one_definition(settings: Settings) -> Iterator[None]:
         ) from error
 
 
+def _say_what_runs(settings: Settings) -> None:
+    """Have the metrics say it from the start: whoever is refused is seen, too."""
+    definition = settings.definition
+    metrics.BUILD.info(
+        {
+            "version": version("neardup"),
+            "scheme": definition.scheme,
+            "parameters": definition.parameters,
+            "definition": f"{definition.hash:016x}",
+            "worker_id": settings.worker_id,
+            "group": settings.group,
+        }
+    )
+
+
 def _checkpoint(settings: Settings, admin: Admin, found: Mapping[str, Topic]) -> Checkpoint | None:
     """Return the folder of snapshots, if there is one."""
     if settings.state_dir is None:
         return None
-    log = LogIdentity(admin.cluster_id(), found[settings.topic_fingerprints].topic_id)
     return Checkpoint(
         settings.state_dir,
         settings.definition,
-        log,
+        LogIdentity(admin.cluster_id(), found[settings.topic_fingerprints].topic_id),
         settings.worker_id,
         settings.snapshot_interval_s,
         reach=from_setting(settings.fault),
@@ -161,31 +185,13 @@ def _checkpoint(settings: Settings, admin: Admin, found: Mapping[str, Topic]) ->
 
 def _replicated_log(settings: Settings, replica: Replica, log_id: str, stack: ExitStack) -> ReplicatedLog:
     """Connect a replica to the two ends of its log."""
-    reader = LogConsumer(
-        kafka_config.log_consumer(settings), settings.topic_fingerprints, replica.next_offset, settings.call_timeout_s,
-        expires=settings.definition.retention.expire_after_ms > 0,
-    )  # fmt: skip
-    writer = LogAppender(kafka_config.appender(settings), settings.topic_fingerprints, settings.call_timeout_s)
+    expires = settings.definition.retention.expire_after_ms > 0
+    reader = LogConsumer(settings, replica.next_offset, expires=expires)
+    writer = LogAppender(settings)
     stack.callback(reader.close)
     stack.callback(writer.close)
-    author = replica.definition.author(admission.author_name(settings))
+    author = replica.definition.author(f"{settings.group}/{settings.worker_id}")
     return ReplicatedLog(replica, reader, writer, author, settings.record_bytes_max, log_id, settings.record_format)
-
-
-def _publisher(settings: Settings, watchdog: Watchdog, reach: FaultHook) -> TransactionalPublisher:
-    return TransactionalPublisher(
-        kafka_config.publisher(settings),
-        Scope(
-            settings.topic_documents,
-            [name for name in (settings.topic_verdicts, settings.topic_dead_letter, settings.topic_new) if name],
-            kafka_config.group_offsets(settings),
-            settings.topic_fingerprints,
-        ),
-        settings.call_timeout_s,
-        settings.transaction_timeout_ms / 1_000,
-        reach,
-        watchdog.limit,
-    )
 
 
 def _serve(
@@ -203,20 +209,18 @@ def _serve(
     reach, partitions = from_setting(settings.fault), Partitions(settings.call_timeout_s)
     with ExitStack() as stack:
         watchdog = stack.enter_context(Watchdog())
-        publisher = _publisher(settings, watchdog, reach)
+        publisher = TransactionalPublisher(settings, watchdog.limit)
         publisher.open()
         stack.callback(publisher.close)
         preparer = stack.enter_context(Preparer(settings, fingerprinter, settings.queue_batches_max))
-        interpreter.tune()
+        _tune_interpreter()
 
         def connect() -> GroupSource:
-            source = GroupConsumer(
-                kafka_config.group_consumer(settings), settings.topic_documents, settings.call_timeout_s,
-                partitions.assign, partitions.revoke, partitions.lose, incarnation.look,
-                with_headers=settings.tracing or settings.topic_new is not None,
-            )  # fmt: skip
+            source = GroupConsumer(settings, partitions.assign, partitions.revoke, partitions.lose, incarnation.look)
             metrics.watch_source(lambda: _lags(partitions, source))
-            readiness.needs("member of the group", lambda: partitions.membership() is not None and source.is_member())
+            readiness.needs(
+                "member of the group", lambda: partitions.group_metadata() is not None and source.is_member()
+            )
             return source
 
         intake = Intake(settings, connect, preparer, partitions, watchdog, stop, reach)
@@ -251,26 +255,25 @@ def _serve(
             if not intake.join(3 * settings.call_timeout_s):
                 _log.warning("the group was not left in time: its partitions move when the session ends")
         try:
-            intake.poll()
+            intake.check()
         except NeardupError:
             incarnation.look()  # which would be the better reason
             raise
     _log.info("worker has left the group")
 
 
-def _say_what_runs(settings: Settings) -> None:
-    """Have the metrics say it from the start: whoever is refused is seen, too."""
-    definition = settings.definition
-    metrics.BUILD.info(
-        {
-            "version": version("neardup"),
-            "scheme": definition.scheme,
-            "parameters": definition.parameters,
-            "definition": f"{definition.hash:016x}",
-            "worker_id": settings.worker_id,
-            "group": settings.group,
-        }
-    )
+def _tune_interpreter() -> None:
+    """
+    Prepare the interpreter for the worker's threads, when everything that stays has been made.
+
+    A thread that comes back from Kafka waits up to the switch interval for the one that decodes: at the default of
+    5 ms, several times a batch, that is most of a batch's time. The garbage collector would look again and again
+    through the modules, the kernels and the tables, which hold no garbage; batches leave none in cycles.
+    """
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_ALLOCATIONS, 20, 100)
 
 
 def _lags(partitions: Partitions, source: GroupConsumer) -> dict[int, metrics.Lag]:
@@ -284,3 +287,180 @@ def _lags(partitions: Partitions, source: GroupConsumer) -> dict[int, metrics.La
         )
         for number, end in ends.items()
     }
+
+
+class Periodic(Generic[Answer]):
+    """
+    A question that is asked every so often on a thread of its own; without an answer it is asked again the next time.
+
+    Args:
+        without: what the log says when there is no answer; nothing if left out.
+    """
+
+    def __init__(self, name: str, ask: Callable[[], Answer], every_s: float, without: str = "") -> None:
+        self._ask = ask
+        self._every_s = every_s
+        self._without = without
+        self._answers: list[Answer] = []
+        self._closed = threading.Event()
+        self.close = self._closed.set
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def _run(self) -> None:
+        while not self._closed.wait(self._every_s):
+            try:
+                self._answers = [self._ask()]
+            except NeardupError as error:
+                if self._without:
+                    _log.warning(self._without, cause=str(error))
+
+    def take(self) -> Answer | None:
+        """Return the last answer, once; None when there is no new one."""
+        try:
+            return self._answers.pop()
+        except IndexError:
+            return None
+
+
+class Incarnation:
+    """
+    The topics (name -> id) as they were when the worker started, looked at every few seconds.
+
+    One that is deleted and created again has other offsets under its name: what is read of it would be taken for what
+    was there before.
+    """
+
+    def __init__(self, admin: Admin, topics: Mapping[str, bytes], every_s: float = INCARNATION_S) -> None:
+        self._admin = admin
+        self.topics = topics
+        self._found = Periodic("incarnation", self._ask, every_s)  # without an answer, readers and writers learn of it
+        self.close = self._found.close
+
+    def _ask(self) -> Mapping[str, bytes]:
+        return self._admin.topic_ids(list(self.topics))
+
+    def check(self) -> None:
+        """Compare what has been found. Raises StopError: a topic is another one."""
+        self._compare(self._found.take() or {})
+
+    def look(self) -> None:
+        """Look now, and compare. Cost: a request."""
+        try:
+            found = self._ask()
+        except NeardupError:
+            return
+        self._compare(found)
+
+    def _compare(self, found: Mapping[str, bytes]) -> None:
+        for name, topic_id in found.items():
+            if topic_id != self.topics[name]:
+                raise StopError(
+                    f"topic {name} was deleted and created again while this worker ran (its id was "
+                    f"{self.topics[name].hex()}, now {topic_id.hex()}): start the worker again"
+                )
+
+
+def committed(settings: Settings, partitions: int) -> Committed:
+    """Ask for the group's offsets in the documents."""
+    with closing(GroupOffsets(settings, partitions)) as asking:
+        return asking.get()
+
+
+def _offsets(committed: Committed) -> dict[int, int]:
+    return {number: offset for number, (offset, _) in committed.items() if offset is not None}
+
+
+def admit(settings: Settings, admin: Admin, committed: Committed, log: ReplicatedLog) -> None:
+    """Make sure of what stands at this file's head. Raises StopError, with the remedy."""
+    parsed = (CommitMetadata.parse(text) for _, text in committed.values())
+    known = [metadata for metadata in parsed if metadata is not None]
+    check_log(settings, known, log.commit_metadata().log_id, log.log_end, lambda offset: _digest_at(settings, offset))
+    if not known:
+        _check_founder(settings, log)
+    _tell_deleted(settings, admin, {number for number, (offset, _) in committed.items() if offset is None})
+
+
+def check_log(
+    settings: Settings,
+    committed: Iterable[CommitMetadata],
+    log_id: str,
+    log_end: Callable[[], int],
+    digest_at: Callable[[int], str | None],
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """
+    Make sure that the group's offsets were committed with this log, and that none of it is lost since.
+
+    A log that was deleted and created again is empty, and with it a worker would call everything "new" that the old
+    one had seen; so it would with one that has lost its end, whether or not it has grown again since.
+
+    Args:
+        digest_at: of the record at an offset; None when it has been deleted.
+
+    Raises:
+        StopError: another log, or one that lacks what was in it; with the remedy.
+    """
+    group, log_topic = settings.group, settings.topic_fingerprints
+    committed = list(committed)
+    for metadata in committed:
+        if metadata.log_id != log_id:
+            raise StopError(
+                f"the offsets of group {group} were committed with another log (topic id {metadata.log_id}, "
+                f"{log_topic} has {log_id}): it was created anew, and what it had seen would be called new again. "
+                f"Bring the old log back, or let another --group read the documents from their beginning"
+            )
+    needed = max((metadata.next_offset for metadata in committed), default=0)
+    waited_s = 0.0
+    while log_end() < needed:
+        if waited_s >= LAG_WAIT_S:
+            raise StopError(
+                f"the log {log_topic} ends at offset {log_end()}, but verdicts were committed at {needed}: records of "
+                f"it are lost. Let another --group with a new log read the documents from their beginning"
+            )
+        sleep(0.5)
+        waited_s += 0.5
+    last = max((metadata for metadata in committed if metadata.digest), key=lambda it: it.next_offset, default=None)
+    if last is not None and digest_at(last.next_offset - 1) not in (None, last.digest):
+        raise StopError(
+            f"record {last.next_offset - 1} of the log {log_topic} is not the one with which verdicts were committed: "
+            f"the log has lost records that it had acknowledged, and has grown again since. Let another --group with a "
+            f"new log read the documents from their beginning, and set unclean.leader.election.enable=false"
+        )
+
+
+def _digest_at(settings: Settings, offset: int) -> str | None:
+    """Return the digest of the log's record at an offset; None when it is gone, or does not come."""
+    with closing(LogConsumer(settings, offset)) as log:
+        first, stop = log.end()
+        deadline = time.monotonic() + settings.call_timeout_s
+        while first <= offset < stop and time.monotonic() < deadline:
+            for entry in log.read(1.0):
+                return record_digest(entry.value) if entry.offset == offset else None
+    return None
+
+
+def _check_founder(settings: Settings, log: ReplicatedLog) -> None:
+    """Refuse a log that another group has begun."""
+    name, declared = settings.topic_fingerprints, log.replica.acceptance.declared
+    group, is_named, _ = declared.author.partition("/") if declared else ("", "", "")
+    if is_named and group != settings.group:
+        raise StopError(
+            f"the log {name} was begun by group {group}, and this worker is of group {settings.group}: each would drop "
+            f"verdicts that the other still needs. Give this one a log of its own (--topic-fingerprints), or --group "
+            f"{group}"
+        )
+
+
+def _tell_deleted(settings: Settings, admin: Admin, uncommitted: set[int]) -> None:
+    """Warn of documents that retention has deleted before the group ever read them."""
+    if not uncommitted:
+        return
+    ends = admin.ends({settings.topic_documents: max(uncommitted) + 1})
+    deleted = {number: first for (_, number), (first, _) in ends.items() if number in uncommitted and first > 0}
+    if deleted:
+        _log.warning(
+            "documents were deleted before this group has read them",
+            partitions=sorted(deleted),
+            offsets=sum(deleted.values()),
+            remedy="they get no verdict; if they should have, raise the retention of the topic",
+        )

@@ -1,26 +1,102 @@
-"""What the stages of the pipeline are made of: the verbs of each, its bounded queue, and a thread."""
+"""
+Batches of messages, and the stages that they go through: the verbs of each, its bounded queue, and a thread.
+
+Each stage adds its column to a batch, and reads those before it:
+
+    column      added by    one entry per message
+    messages    intake      what was read, by partition and offset
+    rows        prepare     what the log gets
+    answers     sequencer   what the log says: a verdict, or why there is none
+    outgoing    publishing  what leaves
+
+A batch is one stage's at a time; a queue hands it to the next one. Of shares that were void before a stage came to them
+the later columns have None.
+"""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import structlog
 
-from worker.errors import NeardupError, StopError
-from worker.shell.pipeline.batch import Batch
+from worker.errors import DocumentError, NeardupError, RetryError, StopError
+from worker.log.rows import Rows
+from worker.shell.messages import VerdictBytes
+from worker.shell.pipeline.partitions import Claim, Partitions
+from worker.shell.ports import Outgoing, SourceMessage
 
-SLICE_S = 0.05  # how long one wait takes of whoever has something else to look after
+POLL_S = 0.05  # longest wait of a thread that has other work as well
 
+_NO_ROWS = Rows.of([])
 _log = structlog.get_logger(__name__)
+
+
+class Share(NamedTuple):
+    """One partition's share of a batch: offsets [first, stop), entries [begin, end) of every column."""
+
+    claim: Claim
+    first: int
+    stop: int
+    begin: int
+    end: int
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """
+    Messages with all that becomes of them.
+
+    Args:
+        shares: by partition, of which `drop_void` drops those that are not ours any more.
+        read_at_s: monotonic, of the first message.
+        jobs: the rows while they are made.
+        failure: why the log gives no answers: everything must be read again.
+        commit_metadata: kept beside the offsets: the log, and how much of it had been applied.
+    """
+
+    messages: Sequence[SourceMessage]
+    shares: Sequence[Share] = ()
+    read_at_s: float = 0.0
+    jobs: Sequence[Future[Rows]] = ()
+    rows: Rows = _NO_ROWS
+    answers: Sequence[VerdictBytes | DocumentError | None] = ()
+    failure: RetryError | None = None
+    commit_metadata: str = ""
+    outgoing: Sequence[Outgoing | None] = ()
+
+    def drop_void(self, partitions: Partitions) -> bool:
+        """Drop the shares whose claims are void by now: their next owner answers them. Return whether any is left."""
+        self.shares = [share for share in self.shares if partitions.holds(share.claim)]
+        return bool(self.shares)
+
+
+def cut(messages: Iterable[SourceMessage], documents_max: int, bytes_max: int) -> Iterator[list[SourceMessage]]:
+    """Cut into pieces of at most so many messages and bytes, or one message alone."""
+    piece: list[SourceMessage] = []
+    size_bytes = 0
+    for message in messages:
+        more_bytes = message.size_bytes
+        if piece and (len(piece) >= documents_max or size_bytes + more_bytes > bytes_max):
+            yield piece
+            piece, size_bytes = [], 0
+        piece.append(message)
+        size_bytes += more_bytes
+    if piece:
+        yield piece
 
 
 class Stage:
     """
-    A step of the pipeline, which here gives back what it is given: at most `batches_max` batches, in their order.
+    A step of the pipeline: at most `batches_max` batches, which leave it finished and in their order.
 
-    The thread before it calls `submit` and `close`, the one behind it `poll` and `join`.
+    The thread before it calls `submit` and `close`, the one behind it `poll` and `join`. This one does nothing with
+    them; another one overrides `_begin` and `_finish`.
     """
 
     def __init__(self, batches_max: int) -> None:
@@ -29,12 +105,19 @@ class Stage:
         self._changed = threading.Condition()
         self._is_closed = self._is_dropped = False
 
+    def _begin(self, batch: Batch) -> None:
+        """Do what is to be done at once with a batch for which there is room."""
+
+    def _finish(self, batch: Batch, wait_s: float) -> bool:  # noqa: ARG002  # there is nothing to finish
+        """Add the stage's column to the next batch; return whether that was possible within `wait_s`."""
+        return True
+
     def __len__(self) -> int:
-        """Return the number of batches that wait."""
+        """Return the number of batches that are here."""
         return len(self._batches)
 
     def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
-        """Take a batch; False: there was no room for it within `wait_s`. Raises what the stage has failed with."""
+        """Take a batch; False: there was no room for it within `wait_s`."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._is_dropped or len(self) < self._batches_max, wait_s):
                 return False
@@ -44,24 +127,17 @@ class Stage:
                 self._changed.notify_all()
             return True
 
-    def _begin(self, batch: Batch) -> None:
-        """Do what is to be done at once with a batch for which there is room."""
-
     def poll(self, wait_s: float = 0.0) -> Batch | None:
-        """Return the next batch that is finished, if it is within `wait_s`. Raises what the stage has failed with."""
-        return self._take() if self._head(wait_s) else None
-
-    def _head(self, wait_s: float) -> Batch | None:
-        """Return the next batch, which stays."""
+        """Return the next batch that is finished; None: there was none within `wait_s`."""
+        until_s = time.monotonic() + wait_s
         with self._changed:
             self._changed.wait_for(lambda: self._batches or self._is_closed, wait_s)
-            return self._batches[0] if self._batches else None
-
-    def _take(self) -> Batch | None:
-        """Take the next batch out, if it has not been dropped."""
+            batch = self._batches[0] if self._batches else None
+        if batch is None or not self._finish(batch, max(until_s - time.monotonic(), 0)):
+            return None
         with self._changed:
             self._changed.notify_all()
-            return self._batches.popleft() if self._batches else None
+            return self._batches.popleft() if self._batches else None  # dropped meanwhile
 
     def close(self, *, finish: bool = True) -> None:
         """Take no more batches; unless `finish`, drop those that are here and what comes all the same."""
@@ -85,10 +161,7 @@ class StageThread:
         self._run = run
         self._failure: NeardupError | None = None
         self._thread = threading.Thread(target=self._guarded, name=name, daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
+        self.start = self._thread.start
 
     def _guarded(self) -> None:
         try:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Span
 
-    from worker.shell.pipeline.batch import Batch
+    from worker.shell.pipeline.stage import Batch
 
 
 def untraced(_batch: Batch) -> AbstractContextManager[None]:

@@ -1,0 +1,435 @@
+"""
+What all clients of this package share: their configurations, what their errors mean, how long they ask.
+
+    client's word                                        ours
+    fenced by a successor (producer, static member)      FencedError: end, touch nothing
+    abortable, time-out, coordinator moved               RetryError: abort, ask for the committed offsets, go on
+    offset gone, topic gone, not allowed, append failed  StopError: end and say the remedy
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from worker.errors import FencedError, NeardupError, RetryError, StopError
+from worker.settings import Settings
+from worker.settings.batches import MESSAGE_BYTES_MAX
+from worker.shell.ports import Headers
+from worker.shell.runtime import metrics
+
+Answer = TypeVar("Answer")
+
+_log = structlog.get_logger(__name__)
+
+# Configurations, as plain maps. Each option that carries a guarantee stands here with its reason. The user's options
+# come last and win; those that may not are refused where they are read (`KAFKA_OPTIONS_REFUSED`).
+
+FETCH_BYTES_MAX = 16 << 20
+CLIENT_BYTES_MAX = 1_000_000_000  # the most that the client takes
+QUEUE_KBYTES_MAX = 16 << 10
+HEARTBEAT_MS_MAX = 500  # a member learns of a rebalance from the answer to its next heartbeat: all wait for the last
+
+
+def connection_config(settings: Settings) -> dict[str, Any]:
+    """Return what every client needs: where the cluster is and how to prove who we are."""
+    secrets = {"sasl.password": settings.sasl_password, "ssl.key.password": settings.ssl_key_password}
+    plain = {
+        "security.protocol": settings.security_protocol,
+        "sasl.mechanism": settings.sasl_mechanism,
+        "sasl.username": settings.sasl_username,
+        "ssl.ca.location": settings.ssl_ca_location,
+        "ssl.certificate.location": settings.ssl_certificate_location,
+        "ssl.key.location": settings.ssl_key_location,
+    }
+    return {
+        "bootstrap.servers": settings.bootstrap,
+        "client.id": settings.worker_id,
+        "message.max.bytes": MESSAGE_BYTES_MAX,
+        "reconnect.backoff.max.ms": 1_000,  # a broker that restarts is back within seconds
+        **{name: str(value) for name, value in plain.items() if value is not None},
+        **{name: value.get_secret_value() for name, value in secrets.items() if value is not None},
+        **settings.kafka_options,
+    }
+
+
+def _consumer_config(settings: Settings, **own: Any) -> dict[str, Any]:
+    return {
+        **connection_config(settings),
+        "group.id": settings.group,  # the client wants one; who is no member commits nothing under it
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error",  # an offset that is gone must stop us, never move us
+        "isolation.level": "read_committed",
+        "fetch.queue.backoff.ms": 10,  # the default of 1,000 holds a bounded queue at a tenth of its rate
+        "fetch.max.bytes": FETCH_BYTES_MAX,
+        "queued.max.messages.kbytes": QUEUE_KBYTES_MAX,
+        **own,
+        **settings.kafka_options,
+    }
+
+
+def group_config(settings: Settings) -> dict[str, Any]:
+    """Return the source consumer: a member of the group, offsets committed in our transactions alone."""
+    classic = {
+        "partition.assignment.strategy": "cooperative-sticky",
+        "session.timeout.ms": settings.session_timeout_ms,
+        "heartbeat.interval.ms": min(settings.session_timeout_ms // 5, HEARTBEAT_MS_MAX),
+    }
+    return _consumer_config(
+        settings,
+        **{
+            "group.protocol": settings.group_protocol,
+            **(classic if settings.group_protocol == "classic" else {}),
+            **({"group.instance.id": settings.worker_id} if settings.static_membership else {}),
+            "max.poll.interval.ms": settings.max_poll_interval_ms,
+        },
+    )
+
+
+def log_config(settings: Settings) -> dict[str, Any]:
+    """Return the log's reader: no member of the group, every worker reads everything."""
+    return _consumer_config(
+        settings,
+        **{
+            "isolation.level": "read_uncommitted",  # the log is written without transactions
+            "fetch.wait.max.ms": 100,
+            "enable.partition.eof": True,  # tells where the log ends, whatever gaps it has
+        },
+    )
+
+
+def reader_config(settings: Settings) -> dict[str, Any]:
+    """Return a reader of committed messages outside any group, for `verdicts` and for checks."""
+    return _consumer_config(settings, **{"enable.partition.eof": True})
+
+
+def offsets_config(settings: Settings) -> dict[str, Any]:
+    """Return a client that asks for the group's offsets and does not join it; read_uncommitted: without waiting."""
+    return _consumer_config(settings, **{"isolation.level": "read_uncommitted"})
+
+
+def appender_config(settings: Settings) -> dict[str, Any]:
+    """Return the log's writer: idempotent and outside transactions, so that a dead one stalls no reader."""
+    return {
+        **connection_config(settings),
+        "enable.idempotence": True,
+        "acks": "all",
+        "compression.type": "lz4",
+        "linger.ms": 0,
+        "delivery.timeout.ms": int(settings.call_timeout_s * 1_000),
+        **settings.kafka_options,
+    }
+
+
+def publisher_config(settings: Settings) -> dict[str, Any]:
+    """Return the transactional producer; its id is this worker's slot, so that a successor fences it."""
+    return {
+        **connection_config(settings),
+        # A new document is published as it came, whatever its size: what may stand there `topic_new` says.
+        **({} if settings.topic_new is None else {"message.max.bytes": CLIENT_BYTES_MAX}),
+        "transactional.id": f"{settings.group}/{settings.worker_id}",  # neither name can hold a slash
+        "transaction.timeout.ms": settings.transaction_timeout_ms,
+        "acks": "all",
+        "compression.type": "lz4",
+        "partitioner": "murmur2_random",  # where the Java client would put the key
+        "linger.ms": 2,
+        "retry.backoff.ms": 5,  # offsets are refused, and sent again, until the transaction before is complete
+        "queue.buffering.max.kbytes": 1 << 17,
+        **settings.kafka_options,
+    }
+
+
+def feeder_config(settings: Settings) -> dict[str, Any]:
+    """Return the producer of `neardup feed`: each document once, large ones compressed well."""
+    return {
+        **connection_config(settings),
+        "enable.idempotence": True,
+        "acks": "all",
+        "compression.type": "zstd",
+        "partitioner": "murmur2_random",
+        "linger.ms": 20,
+        "queue.buffering.max.kbytes": 1 << 16,
+        "delivery.timeout.ms": 120_000,
+        **settings.kafka_options,
+    }
+
+
+def admin_config(settings: Settings) -> dict[str, Any]:
+    """Return the administrator's client, which while it waits for a broker takes a core if connections are sparse."""
+    return {**connection_config(settings), "enable.sparse.connections": False, **settings.kafka_options}
+
+
+# Errors
+
+TELL_AGAIN_S = 5.0
+_told_s: dict[int, float] = {}  # when an error was last logged, by its code
+
+_FENCED = {KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID, KafkaError.PRODUCER_FENCED}
+TIMED_OUT = {KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT}
+_SILENCE = TIMED_OUT | {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE}
+REFUSED = {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL}
+_GRANT = "grant what deploy/README.md lists"
+REFUSALS = {
+    KafkaError._AUTO_OFFSET_RESET: "the offset to read has been deleted by the topic's retention: documents are lost. "
+    "Raise the retention; to go on without them, move the group's offset by hand",
+    KafkaError.OFFSET_OUT_OF_RANGE: "the offset to read is not in the topic: it was truncated or recreated. "
+    "Let another --group read the documents from their beginning",
+    KafkaError._UNKNOWN_PARTITION: "the partition does not exist: its topic was deleted. Start the worker again",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic does not exist: neardup topics create",
+    KafkaError.MSG_SIZE_TOO_LARGE: "a message is larger than its topic takes: raise the topic's max.message.bytes",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: f"access to the topic is denied: {_GRANT}",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: f"access to the group is denied: {_GRANT}",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: f"access to the transactional id is denied: {_GRANT}",
+    KafkaError._AUTHENTICATION: "authentication failed: check the SASL settings",
+    KafkaError.SASL_AUTHENTICATION_FAILED: "authentication failed: check the SASL settings",
+    KafkaError._SSL: "no trust between client and broker: check the certificates in the ssl_ settings",
+}
+
+
+def translate(error: KafkaError, doing: str) -> NeardupError:
+    """Return our error for the client's. Everything that is neither fenced nor hopeless may pass: a RetryError."""
+    if error.code() == KafkaError._FATAL:  # a consumer's, wrapped: only the text tells what it is
+        if KafkaError(KafkaError.FENCED_INSTANCE_ID).str() not in error.str():
+            return StopError(f"{doing}: the client has given up: {error.str()}: restart the worker")
+        error = KafkaError(KafkaError.FENCED_INSTANCE_ID)
+    if error.code() in _FENCED:
+        return FencedError(
+            f"{doing}: fenced, because another process has taken over this worker's id ({error.name()}). Give each "
+            f"worker its own --worker-id"
+        )
+    if error.code() in REFUSALS:
+        return StopError(f"{doing}: {REFUSALS[error.code()]} ({error.name()}: {error.str()})")
+    return RetryError(f"{doing}: {error.name()}: {error.str()}")
+
+
+def translated(error: KafkaException, doing: str) -> NeardupError:
+    """Return our error for what the client raised."""
+    return translate(error.args[0], doing)
+
+
+def is_silence(error: BaseException | None) -> bool:
+    """Return whether nobody has answered: there may be no broker at all."""
+    return isinstance(error, KafkaException) and error.args[0].code() in _SILENCE
+
+
+def logged(config: dict[str, Any], on_error: Callable[[KafkaError], None] | None = None) -> dict[str, Any]:
+    """Let the client's troubles come as our log lines; its own, on stderr, would not be JSON."""
+    return {**config, "log_level": 2, "error_cb": on_error or note}
+
+
+def note(error: KafkaError, **place: Any) -> None:
+    """Count an error and log it, but not hundreds of times a second, as the client does while no broker is there."""
+    metrics.KAFKA_ERRORS.inc()
+    now_s = time.monotonic()
+    if error.fatal() or now_s - _told_s.get(error.code(), -math.inf) >= TELL_AGAIN_S:
+        _told_s[error.code()] = now_s
+        _log.warning("kafka client", code=error.name(), text=error.str(), fatal=error.fatal(), **place)
+
+
+# Questions: asked again while a broker restarts or a coordinator moves, and not for ever.
+
+CALL_S_MIN = 0.5  # less, and a call on a busy machine could not be answered at all
+CALL_S_MAX = 3.0  # more, and a broker that stands still would hold the question long after another has taken over
+PAUSE_S = 0.1
+
+
+def retry(
+    ask: Callable[[float], Answer],
+    doing: str,
+    wait_s: float,
+    on_wait: Callable[[float], None] = lambda _left_s: None,
+) -> Answer:
+    """
+    Ask until there is an answer: a coordinator that has moved, and a call that timed out, are none yet.
+
+    Args:
+        ask: one call, given the seconds that it may take: at most half of what is left, so that a call which a dying
+            broker holds is never the last one.
+        doing: what for, the beginning of the error's text.
+        wait_s: how long to ask.
+        on_wait: told after each call without an answer how long it will be asked for still, s.
+
+    Raises:
+        StopError: a later call would get the same answer.
+        RetryError: no answer in time, with the last reason.
+    """
+    deadline = time.monotonic() + wait_s
+    call_s_min = min(CALL_S_MIN, wait_s)
+    while True:
+        try:
+            return ask(min(max((deadline - time.monotonic()) / 2, call_s_min), CALL_S_MAX))
+        except KafkaException as error:
+            ours = translated(error, doing)
+            if isinstance(ours, StopError):
+                raise ours from error
+            if time.monotonic() + PAUSE_S > deadline:
+                raise RetryError(f"{ours} (asked again for {wait_s:g} s: is a broker away, or starting?)") from error
+        on_wait(deadline - time.monotonic())
+        time.sleep(PAUSE_S)
+
+
+def committed_offsets(consumer: Consumer, parts: list[TopicPartition], timeout_s: float) -> list[TopicPartition]:
+    """Ask once for the group's offsets. Raises KafkaException, also for the error of a single partition."""
+    answer = consumer.committed(parts, timeout=timeout_s)
+    for part in answer:
+        if part.error is not None:
+            raise KafkaException(part.error)
+    return answer
+
+
+def span(consumer: Consumer, part: TopicPartition, name: str, wait_s: float) -> tuple[int, int]:
+    """Return a partition's first offset and the one behind its last (committed, if `consumer` reads those) message."""
+
+    def ask(timeout_s: float) -> tuple[int, int]:
+        low, high = consumer.get_watermark_offsets(part, timeout=timeout_s, cached=False)
+        return int(low), int(high)
+
+    return retry(ask, f"asking for the end of {name}", wait_s)
+
+
+class Ends:
+    """Where partitions end as the last fetch had it, and who we are, for a scrape in any thread; nothing is sent."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def of(self, part: TopicPartition) -> int:
+        """Return the offset behind the last message; 0 before the first fetch."""
+        with self._lock:
+            try:
+                return 0 if self._closed else max(int(self._consumer.get_watermark_offsets(part, cached=True)[1]), 0)
+            except KafkaException:
+                return 0
+
+    def is_member(self) -> bool:
+        """Return whether the group counts us among its members, as far as we know."""
+        with self._lock:
+            return not self._closed and bool(self._consumer.memberid())
+
+    def close(self) -> None:
+        """Ask the consumer no more: it is about to be closed."""
+        with self._lock:
+            self._closed = True
+
+
+# Error events, which a consumer is told beside messages. Every one is logged and counted; one that stays ends in
+# something, since the client itself would fetch the same batch again, twice a second, for ever:
+#
+#     hopeless                     StopError, at once
+#     without an offset            the client reconnects by itself
+#     at an offset, three times    a batch that cannot be decompressed or read: Damage, for whoever reads to decide
+#                                  any other reason: StopError, once it has lasted
+
+REPEATS = 3
+_DAMAGE = {KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG, KafkaError.INVALID_MSG}
+_BEHIND = {KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET}
+
+
+class Damage(NamedTuple):
+    """A batch that cannot be read: its place, its first offset, and the client's words."""
+
+    topic: str
+    partition: int
+    first: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.partition}] cannot be read at offset {self.first}: {self.text}"
+
+
+class _Repetition(NamedTuple):
+    offset: int
+    code: int
+    times: int
+    since_s: float
+
+
+class ErrorEvents:
+    """The error events of one consumer. An error that lasts `patience_s` at one offset is not passing any more."""
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._last: dict[tuple[str, int], _Repetition] = {}
+
+    def take(self, message: Message) -> Damage | None:
+        """
+        Log and count an event; return the damage that it tells of for the third time.
+
+        Raises:
+            StopError: no later fetch will bring anything else.
+        """
+        error, topic, partition = message.error(), message.topic() or "", message.partition()
+        assert error is not None
+        offset = message.offset()
+        ours = translate(error, f"reading {topic}[{partition}]")
+        if isinstance(ours, StopError) or error.fatal():
+            raise ours
+        note(error, topic=topic, partition=partition, offset=offset)
+        if partition is None or offset is None or offset < 0:
+            return None
+        now_s = time.monotonic()
+        last = self._last.get((topic, partition))
+        if last is None or (last.offset, last.code) != (offset, error.code()):
+            last = _Repetition(offset, error.code(), 0, now_s)
+        last = last._replace(times=last.times + 1)
+        self._last[topic, partition] = last
+        if last.times < REPEATS:
+            return None
+        damage = Damage(topic, partition, offset, f"{error.name()}: {error.str()}")
+        if error.code() in _DAMAGE:
+            return damage
+        if now_s - last.since_s > self._patience_s:
+            raise StopError(f"{damage} (for {self._patience_s:g} s)")
+        return None
+
+
+def end_of_batch(config: dict[str, Any], damage: Damage, wait_s: float) -> int:
+    """
+    Return the offset behind a batch that cannot be read: the first that brings something else.
+
+    Raises:
+        RetryError: the cluster did not answer in time.
+    Cost: a fetch for each doubling of the batch's offsets, and as many to halve.
+    """
+    consumer = Consumer(logged({**config, "enable.partition.eof": True}))
+    deadline = time.monotonic() + wait_s
+
+    def is_inside(offset: int) -> bool:
+        consumer.assign([TopicPartition(damage.topic, damage.partition, offset)])
+        while time.monotonic() < deadline:
+            message = consumer.poll(0.5)
+            error = None if message is None else message.error()
+            if message is not None and (error is None or error.code() in _BEHIND | _DAMAGE):
+                return error is not None and error.code() in _DAMAGE and message.offset() == damage.first
+        raise RetryError(f"{damage}; where that batch ends was not found in {wait_s:g} s")
+
+    try:
+        inside, step = damage.first, 1
+        while is_inside(damage.first + step):
+            inside, step = damage.first + step, 2 * step
+        behind = damage.first + step
+        while behind - inside > 1:
+            middle = (inside + behind) // 2
+            if is_inside(middle):
+                inside = middle
+            else:
+                behind = middle
+        return behind
+    finally:
+        consumer.close()
+
+
+def headers_of(message: Message) -> Headers:
+    """Return a message's headers; none where a name is no UTF-8, which Kafka takes and the client refuses."""
+    try:
+        return tuple(message.headers() or ())  # type: ignore[arg-type]
+    except UnicodeDecodeError:
+        return ()
