@@ -181,7 +181,7 @@ def test_topics_are_those_that_the_command_makes() -> None:
     lines = (DEPLOY / "kafka" / "topics.tsv").read_text().splitlines()
     listed = [line.split("\t") for line in lines if not line.startswith("#")]
     made = [
-        [want.name, str(want.partitions), dict(want.config)] for want in topics.wanted(Settings(bootstrap="kafka:9092"))
+        [want.name, str(want.partitions), dict(want.config)] for want in topics.specs(Settings(bootstrap="kafka:9092"))
     ]
     assert [[name, count, dict(pair.split("=") for pair in config.split())] for name, count, config in listed] == made
 

@@ -86,7 +86,6 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """Return the process id."""
         assert self._process.pid is not None
         return self._process.pid
 
@@ -96,12 +95,10 @@ class WorkerProcess:
         return self._process.exitcode
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal; nothing if it has ended."""
         if self.exit_code is None:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End it as a power cut would."""
         self._process.kill()
         self._process.join()
         self._log.join(LOG_S)
@@ -112,7 +109,6 @@ class WorkerProcess:
         return self.wait(timeout_s)
 
     def wait(self, timeout_s: float = EVENTUALLY_S) -> int:
-        """Wait for its end. Return the exit code."""
         self._process.join(timeout_s)
         if self._process.exitcode is None:
             raise AssertionError(f"{self.worker_id} has not ended after {timeout_s:g} s\n{self.log_tail()}")
@@ -120,7 +116,6 @@ class WorkerProcess:
         return self._process.exitcode
 
     def is_stopped(self) -> bool:
-        """Return whether a SIGSTOP holds it."""
         stat = Path(f"/proc/{self.pid}/stat")
         return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "T"
 
@@ -130,7 +125,6 @@ class WorkerProcess:
         return [orjson.loads(line) for line in lines if line.startswith(b"{") and line.endswith(b"}")]
 
     def said(self, event: str) -> bool:
-        """Return whether it has logged this event."""
         return any(line.get("event") == event for line in self.events())
 
     def partitions(self) -> set[int]:
@@ -156,7 +150,6 @@ class WorkerProcess:
         return {re.sub(r'group="[^"]*",?', "", name).replace("{}", ""): float(value) for name, value in pairs}
 
     def log_tail(self, lines_max: int = 30) -> str:
-        """Return the end of its log."""
         lines = self.log_path.read_text("utf-8", "replace").splitlines()[-lines_max:]
         return "\n".join([f"--- {self.log_path.name}, exit code {self.exit_code}", *lines])
 
@@ -209,7 +202,6 @@ class Deployment:
                 print(process.log_tail())
 
     def end(self) -> None:
-        """Kill what runs."""
         self._supervised.clear()
         for process in self.processes:
             process.kill()
@@ -346,7 +338,7 @@ class Deployment:
 
     def recreate(self, topic: str, config: Mapping[str, str] | None = None, *, partitions: int | None = None) -> None:
         """Delete a topic and create it again, with these settings in place of the usual ones."""
-        want = next(want for want in topics.wanted(self.settings) if want.name == topic)
+        want = next(want for want in topics.specs(self.settings) if want.name == topic)
         cluster.delete_topic(self.settings.bootstrap, topic)
         deadline = time.monotonic() + EVENTUALLY_S
         while not self.admin.create(
@@ -367,7 +359,6 @@ class Deployment:
         cluster.append(self.settings.bootstrap, self.settings.topic_fingerprints, self.log()[:records], at_ms)
 
     def read(self, name: str) -> list[Any]:
-        """Return the committed messages of a topic."""
         count = self.admin.describe([name])[name].partitions
         ends = {place: stop for place, (_, stop) in self.admin.ends({name: count}).items()}
         reader = TopicReader(
@@ -383,11 +374,9 @@ class Deployment:
         return messages
 
     def log(self) -> list[bytes]:
-        """Return the records of the ordered log."""
         return [message.value or b"" for message in self.read(self.settings.topic_fingerprints)]
 
     def published(self) -> list[Published]:
-        """Return every committed answer."""
         letters = self.settings.topic_dead_letter
         return [
             Published(m.key, m.value, m.headers, name == letters)

@@ -51,7 +51,6 @@ class Slot:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the transaction that runs."""
         self._stopping.set()
         self._thread.join(EVENTUALLY_S)
         assert not self._thread.is_alive(), f"slot {self.number} hangs"

@@ -101,16 +101,13 @@ class World:
         return Row(offset, kind, doc_id, "https://example.org/", offset, fingerprint, digest, 3, note, doubts, facts)
 
     def message(self, partition: int, offset: int) -> SourceMessage:
-        """Return the message of a row."""
         is_null = self.sources[partition][offset].kind is RowKind.DELETED
         return SourceMessage(partition, offset, b"k", None if is_null else b"%d-%d" % (partition, offset))
 
     def chance(self, probability: float) -> bool:
-        """Draw; never true once the faults are over."""
         return self.faults and self.random.random() < probability
 
     def crash(self, probability: float) -> None:
-        """Die with this probability."""
         if self.chance(probability):
             raise Crash
 
@@ -126,7 +123,6 @@ class World:
             self.log.append(self.random.choice(kinds))
 
     def commit(self, messages: Sequence[Outgoing], offsets: Mapping[int, int]) -> None:
-        """Make answers and offsets visible together."""
         self.new += [message for message in messages if message.topic == NEW]
         self.messages += [
             Published(key, value, headers, bool(headers))  # none of ours is null
@@ -146,7 +142,6 @@ class World:
             yield verdict.source_partition, verdict.source_offset, said(verdict)
 
     def verdicts(self) -> Iterator[Verdict]:
-        """Yield each verdict."""
         return (decode_verdict(message.value or b"") for message in self.messages if not message.is_dead_letter)
 
     def new_documents(self) -> NewDocuments:
@@ -174,11 +169,9 @@ class RowLookup(Stage):
         self.is_slow = False  # nothing is ever found
 
     def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
-        """Take a batch; time does not exist."""
         return super().submit(batch)
 
     def poll(self, wait_s: float = 0.0) -> Batch | None:
-        """Return the next batch; time does not exist."""
         return super().poll()
 
     def _finish(self, batch: Batch, wait_s: float) -> bool:
@@ -195,11 +188,9 @@ class Collected:
         self.group_metadata: Any = None
 
     def produce(self, messages: Iterable[Outgoing]) -> None:
-        """Keep them."""
         self.messages += messages
 
     def send_offsets(self, offsets: Mapping[int, int], group_metadata: Any, metadata: str = "") -> None:
-        """Keep them."""
         self.offsets, self.group_metadata = offsets, group_metadata
 
 
@@ -208,14 +199,12 @@ class WithoutKafka:
 
     @contextmanager
     def transaction(self, topics: Collection[str]) -> Iterator[Collected]:
-        """Collect what it writes."""
         written = Collected()
         yield written
         assert topics == {message.topic for message in written.messages}
         self.publish(written.messages, written.offsets, written.group_metadata)
 
     def publish(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any) -> None:
-        """Publish, or fail."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -231,11 +220,9 @@ class Scripted(WithoutKafka):
         self.diary: list[str | set[int]] = []
 
     def open(self) -> None:
-        """Note it."""
         self.diary.append("open")
 
     def publish(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any) -> None:
-        """Note the partitions and end as told."""
         self.diary.append(set(offsets))
         outcome = self.outcomes.pop(0) if self.outcomes else self.always
         if outcome is not None:
@@ -265,7 +252,6 @@ class DyingWriter:
         self._world = world
 
     def append(self, records: Sequence[bytes]) -> int:
-        """Append in order."""
         last = -1
         for record in records:
             self._world.stray()
@@ -328,19 +314,15 @@ class GroupMember:
             del self.owned[partition]
 
     def committed(self, partitions: Sequence[int]) -> dict[int, int | None]:
-        """Return the group's committed offsets."""
         return {partition: self._world.committed.get(partition) for partition in partitions}
 
     def seek(self, offsets: Mapping[int, int | None]) -> None:
-        """Read on from these offsets."""
         self.owned.update({partition: offset or 0 for partition, offset in offsets.items() if partition in self.owned})
 
     def pause(self) -> None:
-        """Give nothing more."""
         self._is_paused = True
 
     def resume(self) -> None:
-        """Give messages again."""
         self._is_paused = False
 
     def group_metadata(self) -> GroupMetadata | None:
@@ -348,7 +330,6 @@ class GroupMember:
         return None if self._generation < 0 else GroupMetadata(self.member, self._generation)
 
     def close(self) -> None:
-        """Leave."""
         self.revoke(sorted(self.owned))
 
 
@@ -363,7 +344,6 @@ class Transactions(WithoutKafka):
         self._epoch = world.epochs[worker_id]
 
     def open(self) -> None:
-        """Take over the id again, or get no answer."""
         if self._epoch != self._world.epochs[self._id]:
             raise FencedError("fenced")
         if self._world.chance(0.1):
@@ -439,7 +419,6 @@ class SimulatedWorker:
         self.sequencer = self.make_sequencer()
 
     def make_sequencer(self, clock: Callable[[], float] = lambda: 0.0) -> Sequencer:
-        """Return one on this worker's parts."""
         return Sequencer(
             self.settings, TOPIC_ID, self.log, self.partitions, self.preparer, self.publishing, WATCHDOG,
             reach=self._reach, clock=clock,
@@ -570,7 +549,6 @@ class History:
         raise AssertionError(f"not at the end after 20,000 steps: {world.committed} of {goal}")
 
     def check(self) -> None:
-        """Hold the whole history against the rules."""
         world = self.world
         published = list(world.published())
         answered = Counter((partition, offset) for partition, offset, _ in published)

@@ -30,7 +30,6 @@ class Recorded:
         self._has_offsets = False
 
     def list_topics(self, topic: str, _timeout_s: float) -> Any:
-        """The partitions, each with its leader or -1."""
         parts = {
             number: SimpleNamespace(leader=-1 if (topic, number) in self.offline else 1)
             for number in range(PARTITIONS[topic])
@@ -38,28 +37,23 @@ class Recorded:
         return SimpleNamespace(topics={topic: SimpleNamespace(error=None, partitions=parts)})
 
     def begin_transaction(self) -> None:
-        """None may be open."""
         assert self._open is None
         self._open, self._has_offsets = [], False
 
     def produce(
         self, topic: str, value: bytes, key: bytes, partition: int, on_delivery: Callable[[None, None], None]
     ) -> None:
-        """Keep it."""
         assert value == VOID and self._open is not None
         self._open.append((topic, key, partition))
         on_delivery(None, None)
 
     def flush(self, _timeout_s: float) -> int:
-        """Nothing waits."""
         return 0
 
     def send_offsets_to_transaction(self, *_args: Any) -> None:
-        """Keep that it was so."""
         self._has_offsets = True
 
     def abort_transaction(self, _timeout_s: float) -> None:
-        """The end."""
         assert self._open is not None
         self.transactions.append((self._open, self._has_offsets))
         self._open = None

@@ -21,51 +21,47 @@ from worker.shell.pipeline.service import Incarnation, check_log
 def problems(replicas: int, settings: Settings | None = None, **config: str) -> list[topics.Problem]:
     """What is said of four topics with these settings."""
     settings = settings or Settings()
-    wants = topics.wanted(settings)
+    partitions = int(config.pop("partitions", "1"))
+    changes = {name.replace("_", "."): value for name, value in config.items()}
     found = {
-        want.name: Topic(
-            want.name, bytes(16), want.partitions, replicas,
-            want.config | {name.replace("_", "."): value for name, value in config.items()},
-        )
-        for want in wants
-    }  # fmt: skip
+        spec.name: Topic(spec.name, bytes(16), partitions, replicas, spec.config | changes)
+        for spec in topics.specs(settings)
+    }
     return topics.check(SimpleNamespace(describe=lambda _names: found), settings)  # type: ignore[arg-type]
 
 
-def test_topics_that_keep_what_they_acknowledge_are_not_spoken_of() -> None:
-    """Three replicas of which two must have a record, or a single one that nothing else can replace."""
-    assert problems(3, min_insync_replicas="2", unclean_leader_election_enable="false") == []
-    assert problems(1, min_insync_replicas="1", unclean_leader_election_enable="true") == []
+LOG = Settings().topic_fingerprints
+ALL = {spec.name for spec in topics.specs(Settings())}
+SAFE = {"min_insync_replicas": "2", "unclean_leader_election_enable": "false"}
 
 
-def test_a_single_broker_that_acknowledges_is_a_warning_with_its_remedy() -> None:
-    """What it alone has is lost with it."""
-    said = problems(3, min_insync_replicas="1")
-    assert len(said) == 4 and not any(problem.fatal for problem in said)
-    assert all("min.insync.replicas=2" in problem.remedy for problem in said)
-
-
-def test_an_unclean_election_is_refused_for_the_log() -> None:
-    """Records that replicas have applied would be gone; of the other topics it is a warning."""
-    settings = Settings()
-    said = problems(3, settings, min_insync_replicas="2", unclean_leader_election_enable="true")
-    assert {problem.topic for problem in said if problem.fatal} == {settings.topic_fingerprints}
-    assert all("unclean.leader.election.enable=false" in problem.remedy for problem in said) and len(said) == 4
-
-
-def test_more_replicas_in_sync_than_there_are_is_refused() -> None:
-    """No record would ever be acknowledged."""
-    assert all(
-        problem.fatal and "nothing can be written" in problem.text for problem in problems(1, min_insync_replicas="2")
-    )
+@pytest.mark.parametrize(
+    ("replicas", "config", "said", "fatal", "text"),
+    [
+        (3, SAFE, 0, set(), ""),
+        (1, {"min_insync_replicas": "1", "unclean_leader_election_enable": "true"}, 0, set(), ""),
+        (3, {"min_insync_replicas": "1"}, 4, set(), "min.insync.replicas=2"),
+        (3, SAFE | {"unclean_leader_election_enable": "true"}, 4, {LOG}, "unclean.leader.election.enable=false"),
+        (1, {"min_insync_replicas": "2"}, 4, ALL, "nothing can be written"),
+        (1, {"partitions": "2"}, 1, {LOG}, "has 2 partitions, but only one"),
+        (1, {"cleanup_policy": "compact"}, 1, {LOG}, "cleanup.policy is compact, should be delete"),
+        (1, {"retention_ms": "60000"}, 1, set(), "retention.ms is 60000, should be -1"),
+    ],
+)
+def test_what_may_lose_records_is_told_with_its_remedy(
+    replicas: int, config: dict[str, str], said: int, fatal: set[str], text: str
+) -> None:
+    """Of each topic that has it; what the log cannot live with is refused, the rest is a warning."""
+    found = problems(replicas, None, **config)
+    assert len(found) == said and {problem.topic for problem in found if problem.fatal} == fatal
+    assert all(text in str(problem) for problem in found)
 
 
 def test_a_log_of_its_writers_time_is_refused_only_where_originals_expire() -> None:
     """Without an expiry no verdict depends on time."""
-    log = Settings().topic_fingerprints
     for expire_after_s, is_fatal in ((0, False), (60, True)):
         said = problems(1, Settings(expire_after_s=expire_after_s), message_timestamp_type="CreateTime")
-        assert [problem.fatal for problem in said if problem.topic == log] == [is_fatal]
+        assert [problem.fatal for problem in said if problem.topic == LOG] == [is_fatal]
 
 
 class Stamped:
@@ -75,15 +71,12 @@ class Stamped:
         self._stamp = kind, timestamp_ms
 
     def timestamp(self) -> tuple[int, int]:
-        """Kind and value."""
         return self._stamp
 
     def offset(self) -> int:
-        """Any."""
         return 7
 
     def topic(self) -> str:
-        """Any."""
         return "log"
 
 
@@ -150,7 +143,6 @@ class Ids:
         self.is_last = threading.Event()
 
     def topic_ids(self, _names: list[str]) -> dict[str, bytes]:
-        """The next answer."""
         answer = self._answers[0]
         if len(self._answers) == 1:
             self.is_last.set()

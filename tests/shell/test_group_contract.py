@@ -71,15 +71,12 @@ class SimulatedGroup:
         return member
 
     def publisher(self, worker_id: str) -> Publisher:
-        """Take over the id."""
         return Transactions(self._world, worker_id)
 
     def committed(self) -> dict[int, int]:
-        """As the world has them."""
         return dict(self._world.committed)
 
     def published(self) -> list[bytes | None]:
-        """As the world has them."""
         return [message.key for message in self._world.messages]
 
     def close(self) -> None:
@@ -104,24 +101,20 @@ class KafkaGroup:
         self._open: list[Any] = []
 
     def join(self, assigned: Callable[..., None], gone: Callable[..., None]) -> GroupSource:
-        """Subscribe."""
         settings = self._settings.model_copy(update={"worker_id": f"w{len(self._open)}"})
         self._open.append(GroupConsumer(settings, assigned, gone, gone))
         return self._open[-1]  # type: ignore[no-any-return]
 
     def publisher(self, worker_id: str) -> Publisher:
-        """Make one; `open` takes over the id."""
         settings = self._settings.model_copy(update={"worker_id": worker_id})
         self._open.append(TransactionalPublisher(settings))
         return self._open[-1]  # type: ignore[no-any-return]
 
     def committed(self) -> dict[int, int]:
-        """Ask from outside."""
         with closing(GroupOffsets(self._settings, PARTITIONS)) as offsets:
             return {part: offset for part, (offset, _) in offsets.get().items() if offset is not None}
 
     def published(self) -> list[bytes | None]:
-        """Read the topic of answers to its end."""
         partitions = {self.topic: self._settings.partitions}
         found = []
         with closing(TopicReader(self._settings, partitions, from_beginning=True)) as reader:
@@ -130,7 +123,6 @@ class KafkaGroup:
         return found
 
     def close(self) -> None:
-        """End all clients."""
         for client in reversed(self._open):
             client.close()
 
@@ -164,7 +156,6 @@ class Member:
         self.owned -= set(partitions)
 
     def poll(self) -> None:
-        """Once."""
         self.read += self.source.poll(100, 0.1)
 
 

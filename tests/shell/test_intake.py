@@ -36,21 +36,17 @@ class Polls(GroupMember):
         self.calls: list[str] = []
 
     def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
-        """Return what comes next."""
         self.asked.append(messages_max)
         given = self.polls.pop(0) if self.polls else []
         return given() if callable(given) else given
 
     def seek(self, offsets: Mapping[int, int | None]) -> None:
-        """Note it."""
         self.sought.append(offsets)
 
     def pause(self) -> None:
-        """Note it."""
         self.calls.append("pause")
 
     def resume(self) -> None:
-        """Note it."""
         self.calls.append("resume")
 
 
@@ -85,7 +81,6 @@ def test_a_rewind_voids_nothing_that_came_behind_it() -> None:
             self.is_rewound = False
 
         def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
-            """Take a batch when nothing more comes."""
             if not self.is_rewound:
                 partitions.rewind()
                 self.is_rewound = True
@@ -179,7 +174,6 @@ class Noting(Watchdog):
 
     @contextmanager
     def limit(self, doing: str, limit_s: float) -> Iterator[None]:
-        """Note it while it lasts."""
         self.doing.append(doing)
         yield
         self.doing.pop()
@@ -329,25 +323,6 @@ def test_what_was_gathered_of_a_partition_that_moves_is_void() -> None:
     publish(partitions, first)
     reading.step()
     assert spans(batches.poll()) == [(2, 0, 2), (0, 1, 3)]
-
-
-def test_what_was_gathered_before_reading_again_is_void() -> None:
-    """Everything since the committed offsets comes again; what a poll gives while the rewind comes in is void, too."""
-    batches = Stage(9)
-
-    def meanwhile() -> list[SourceMessage]:
-        partitions.rewind()
-        return messages(0, 5, 6)
-
-    source = Polls(messages(0, 0, 2), messages(0, 2, 5), meanwhile, messages(0, 0, 5))
-    reading, partitions = intake(source, batches)
-    for _ in range(3):
-        reading.step()
-    first = batches.poll()
-    assert first is not None and not partitions.holds(first.shares[0].claim)
-    reading.step()
-    assert source.sought == [dict.fromkeys(range(4))]
-    assert spans(batches.poll()) == [(0, 0, 5)]
 
 
 def test_a_batch_of_a_partition_that_goes_while_it_waits_for_room_is_taken_once() -> None:

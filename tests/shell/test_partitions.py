@@ -41,33 +41,12 @@ def owned(start: int | None = 5) -> tuple[Partitions, Claim]:
     return mine, mine.claims()[0]
 
 
-def test_a_claim_holds_while_the_partition_is_ours() -> None:
-    """And not for partitions that never were."""
-    mine, claim = owned()
-    assert mine.holds(claim) and state(mine, 0) is State.READY
-    assert 1 not in mine.claims() and state(mine, 1) is State.AWAY
-    mine.revoke([0])
-    assert not mine.holds(claim) and state(mine, 0) is State.AWAY
-
-
 def test_a_range_begins_at_the_position() -> None:
     """Offsets without a message are covered; without a committed offset the first message is the beginning."""
     mine, claim = owned()
     assert mine.read(claim, 7, 8) == 5 and mine.known()[0].position == 8
     mine, claim = owned(None)
     assert mine.read(claim, 7, 8) == 7 and mine.known()[0].position == 8
-
-
-def test_a_partition_is_in_flight_until_all_that_was_read_is_published() -> None:
-    """Batch after batch."""
-    mine, claim = owned()
-    assert not mine.are_in_flight()
-    mine.read(claim, 5, 8)
-    mine.read(claim, 8, 9)
-    mine.publish({claim: 8})
-    assert mine.are_in_flight() and published(mine) == {0: 8}
-    mine.publish({claim: 9})
-    assert not mine.are_in_flight() and state(mine, 0) is State.READY
 
 
 def test_what_waits_is_known_by_its_time_until_it_is_published() -> None:
@@ -85,32 +64,6 @@ def test_what_waits_is_known_by_its_time_until_it_is_published() -> None:
     mine.read(claim := mine.claims()[0], 8, 9, 3_000)
     mine.publish({claim: 9}, {claim: 3_000})
     assert mine.known()[0].waits_since_ms == 0
-
-
-def test_a_partition_that_went_and_came_back_has_another_claim() -> None:
-    """Somebody else may have published in between; what ends late moves nothing."""
-    mine, claim = owned()
-    mine.read(claim, 5, 7)
-    mine.lose([0])
-    mine.assign({0: 9})
-    assert not mine.holds(claim) and mine.read(claim, 7, 8) is None
-    mine.publish({claim: 7, Claim(3, 1): 8})
-    assert published(mine) == {0: 9} and mine.known()[0].position == 9
-    assert mine.holds(mine.claims()[0])
-
-
-def test_a_rewind_voids_what_was_read_before_it() -> None:
-    """Nothing is read until it is known from where; a second rewind in between waits for a start of its own."""
-    mine, claim = owned()
-    mine.read(claim, 5, 7)
-    mine.rewind()
-    assert not mine.holds(claim) and not mine.claims() and state(mine, 0) is State.REWINDING
-    first = mine.rewinding()
-    mine.rewind()
-    mine.restart(dict.fromkeys(first, 6))
-    assert state(mine, 0) is State.REWINDING
-    mine.restart(dict.fromkeys(mine.rewinding(), 6))
-    assert state(mine, 0) is State.READY and mine.known()[0].position == 6 and published(mine) == {0: 6}
 
 
 def test_a_revocation_waits_for_the_transaction_that_runs() -> None:

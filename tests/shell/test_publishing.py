@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.shell.simulation import Scripted, SimulatedWorker
-from tests.shell.test_partitions import published, state
+from tests.shell.test_partitions import published
 from tests.shell.test_sequencer import one_worker
 from worker.errors import FencedError, RetryError, StopError
 from worker.settings import Settings
-from worker.shell.pipeline.partitions import Claim, Partitions, State
+from worker.shell.pipeline.partitions import Claim, Partitions
 from worker.shell.pipeline.publishing import Publishing
 from worker.shell.pipeline.stage import Batch, Share
 from worker.shell.ports import Outgoing, SourceMessage
@@ -29,7 +29,6 @@ class Held(Scripted):
         self.running, self.may_end = threading.Event(), threading.Event()
 
     def publish(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any) -> None:
-        """Wait, and end well."""
         self.running.set()
         assert self.may_end.wait(60)
         super().publish(messages, offsets, group_metadata)
@@ -64,25 +63,6 @@ def test_the_next_batch_is_in_the_log_while_the_one_before_is_being_committed() 
     assert all(share.first >= 0 and share.stop <= stops[share.claim.partition] for share in first.shares)
 
 
-def test_a_revocation_waits_for_the_transaction_that_runs_and_stops_the_one_that_waits() -> None:
-    """When the group is answered nothing of the partition is in flight, and nothing will be."""
-    worker, publisher = one_worker(), Held()
-    publishing = on_its_thread(worker, publisher)
-    worker.sequencer.step()
-    assert publisher.running.wait(60)
-    worker.sequencer.step()
-    revoking = threading.Thread(target=worker.partitions.revoke, args=([0, 1, 2],))
-    revoking.start()
-    revoking.join(0.05)
-    assert revoking.is_alive()
-    publisher.may_end.set()
-    revoking.join(60)
-    assert not revoking.is_alive()
-    publishing.close()
-    assert publishing.join(60)
-    assert len(publisher.diary) == 1
-
-
 def test_what_is_in_doubt_is_settled_before_anything_is_read_again() -> None:
     """An open transaction hides the committed offsets: the producer is made anew at once, not with the next batch."""
     publisher = Scripted(RetryError("timed out"))
@@ -94,30 +74,6 @@ def test_what_is_in_doubt_is_settled_before_anything_is_read_again() -> None:
     worker.publishing.step()
     assert opened == [True]
     assert worker.partitions.rewinding() or worker.partitions.claims()  # `_sleep` lets the intake go on
-
-
-def test_a_batch_behind_a_doubtful_one_is_not_published() -> None:
-    """Its offsets would commit what may never have been answered."""
-    publisher = Scripted(RetryError("timed out"))
-    worker = one_worker(publisher)
-    worker.fill()
-    worker.sequencer.step()
-    worker.sequencer.step()
-    worker.publishing.step()
-    worker.publishing.step()
-    assert publisher.diary[1:] == ["open"] and len(publisher.diary) == 2
-
-
-def test_a_settled_failure_is_tried_again_with_what_is_still_ours() -> None:
-    """A partition that went meanwhile is left out of the second attempt."""
-    publisher = Scripted(RetryError("the coordinator moved", settled=True), None)
-    mine = Partitions()
-    mine.assign({0: 0, 1: 0})
-    publishing = Publishing(Settings(), publisher, mine, sleep=lambda _seconds: mine.lose([1]))
-    assert publishing.submit(empty_batch(mine))
-    publishing.step()
-    assert publisher.diary == [{0, 1}, {0}]
-    assert published(mine) == {0: 1} and state(mine, 0) is State.READY
 
 
 class Interrupted(Partitions):
@@ -135,12 +91,10 @@ class Interrupted(Partitions):
             self.event(self)
 
     def holds(self, claim: Claim) -> bool:
-        """As ever."""
         self._asked()
         return super().holds(claim)
 
     def group_metadata(self) -> Any:
-        """As ever."""
         self._asked()
         return super().group_metadata()
 
@@ -173,7 +127,6 @@ class Group(Scripted):
         self.mine, self.claims = mine, list(mine.claims().values())
 
     def publish(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any) -> None:
-        """Look at the claims as they are now."""
         held = {claim.partition for claim in self.claims if Partitions.holds(self.mine, claim)}
         assert group_metadata is self.FIRST or set(offsets) <= held
         super().publish(messages, offsets, group_metadata)

@@ -22,7 +22,6 @@ class Silent(MemoryReader):
     """A log that says how long it is, and gives nothing: its leader is away."""
 
     def read(self, wait_s: float) -> list[LogEntry]:
-        """Return nothing."""
         return []
 
 

@@ -34,7 +34,6 @@ class Coordinator:
         self.timeouts_s: list[float] = []
 
     def committed(self, parts: Sequence[TopicPartition], timeout: float) -> list[Answer]:
-        """Answer one call."""
         self.timeouts_s.append(timeout)
         code = self.errors.pop(0) if self.errors else None
         if code is not None and self.of_the_call:

@@ -12,8 +12,6 @@ from tests.shell.test_partitions import state
 from worker.errors import FencedError, RetryError, StopError
 from worker.log.record import decode
 from worker.log.rows import Source
-from worker.settings import Settings
-from worker.shell.kafka import GroupConsumer
 from worker.shell.pipeline.partitions import State
 from worker.shell.pipeline.sequencer import STOP_GRACE_S
 from worker.shell.pipeline.stage import Batch, Stage
@@ -171,12 +169,3 @@ def test_the_sequencer_ends_when_publishing_has_failed_and_nothing_comes() -> No
     worker.publishing.start()
     with pytest.raises(FencedError, match="taken over"):
         worker.sequencer.run(lambda: None)
-
-
-def test_a_consumer_outside_the_group_has_no_proof_of_membership() -> None:
-    """An empty proof would be accepted by the broker without a check: none is given."""
-    consumer = GroupConsumer(Settings(bootstrap="127.0.0.1:1"), *[print] * 3)
-    try:
-        assert consumer.group_metadata() is None
-    finally:
-        consumer.close()

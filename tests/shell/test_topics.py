@@ -61,26 +61,6 @@ def test_a_problem_is_mended_by_the_command_that_it_names(kafka: Kafka) -> None:
         admin.alter(settings.topic_verdicts, {"retention.ms": "long"})
 
 
-def test_a_log_of_two_partitions_is_refused(kafka: Kafka) -> None:
-    """Two partitions have no order between them."""
-    settings, admin = deployment(kafka)
-    admin.create(settings.topic_fingerprints, 2, 1, {})
-    topics.create(admin, settings)
-    with pytest.raises(StopError, match="has 2 partitions, but only one"):
-        topics.require(admin, settings)
-
-
-def test_a_compacted_log_is_refused_and_a_short_retention_is_named(kafka: Kafka) -> None:
-    """Compaction loses records at once; retention does later, and is worth a warning on every start."""
-    settings, admin = deployment(kafka)
-    admin.create(settings.topic_fingerprints, 1, 1, {"cleanup.policy": "compact", "retention.ms": "60000"})
-    topics.create(admin, settings)
-    with pytest.raises(StopError, match=r"cleanup\.policy is compact, should be delete"):
-        topics.require(admin, settings)
-    texts = [problem.text for problem in topics.check(admin, settings) if not problem.fatal]
-    assert any("retention.ms is 60000, should be -1" in text for text in texts)
-
-
 def test_a_topic_of_new_documents_takes_the_largest_one(kafka: Kafka) -> None:
     """It is created with room for one; without room no worker starts."""
     settings, admin = deployment(kafka, topic_new=uuid.uuid4().hex, document_bytes_max=1 << 20)

@@ -41,7 +41,6 @@ class Kept(Scripted):
         self.messages: list[Outgoing] = []
 
     def publish(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any) -> None:
-        """Keep it, and end as told."""
         self.messages += messages
         super().publish(messages, offsets, group_metadata)
 
@@ -119,7 +118,6 @@ class _Collector(BaseHTTPRequestHandler):
     received: ClassVar[list[tuple[str, bytes]]] = []
 
     def do_POST(self) -> None:
-        """Keep it."""
         self.received.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
         self.send_response(200)
         self.end_headers()

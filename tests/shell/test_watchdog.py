@@ -20,10 +20,8 @@ def test_a_call_that_outlives_its_limit_is_reported_by_name() -> None:
         seen.append((doing, limit_s))
         called.set()
 
-    watchdog = Watchdog(hung)
-    with watchdog.limit("committing", 0.1):
+    with Watchdog(hung) as watchdog, watchdog.limit("committing", 0.1):
         assert called.wait(60)
-    watchdog.close()
     assert seen[0] == ("committing", 0.1)
 
 
@@ -36,14 +34,12 @@ def test_a_call_that_ends_in_time_is_forgotten() -> None:
         seen.append(doing)
         called.set()
 
-    watchdog = Watchdog(hung)
-    with watchdog.limit("hanging", 1.0):
+    with Watchdog(hung) as watchdog, watchdog.limit("hanging", 1.0):
         with watchdog.limit("quick", 1.0):
             pass
         with pytest.raises(KeyError), watchdog.limit("failing", 1.0):
             raise KeyError
         assert called.wait(60)
-    watchdog.close()
     assert set(seen) == {"hanging"}
 
 

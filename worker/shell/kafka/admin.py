@@ -86,15 +86,8 @@ class Admin:
                 f"the Kafka client refuses its settings: {text}. Check ssl_…, sasl_… and kafka_options"
             ) from error
 
-    def _ask(self, call: Callable[[float], Future[Answer]], doing: str) -> Answer:
+    def _ask(self, ask: Callable[[float], Answer], doing: str) -> Answer:
         """Return what comes of a call, made again while the condition passes."""
-
-        def ask(timeout_s: float) -> Answer:
-            return _result(call(timeout_s), timeout_s)
-
-        return self._asked(ask, doing)
-
-    def _asked(self, ask: Callable[[float], Answer], doing: str) -> Answer:
         try:
             return retry(ask, doing, self._wait_s, partial(self._on_wait, time.monotonic()))
         except RetryError as error:
@@ -127,8 +120,8 @@ class Admin:
 
     def cluster_id(self) -> str:
         """Return the cluster's id."""
-        cluster = self._ask(lambda s: self._client.describe_cluster(request_timeout=s), "asking for the cluster")
-        return str(cluster.cluster_id)
+        doing = "asking for the cluster"
+        return str(self._ask(lambda s: _result(self._client.describe_cluster(request_timeout=s), s), doing).cluster_id)
 
     def describe(self, names: Sequence[str]) -> dict[str, Topic]:
         """Return those of the named topics that exist."""
@@ -173,48 +166,46 @@ class Admin:
                         raise
             return ids
 
-        return self._asked(ask, "asking for the topics' ids")
+        return self._ask(ask, "asking for the topics' ids")
 
     def _description(self, name: str) -> Any:
-        asked = TopicCollection([name])
-        return self._ask(
-            lambda s: self._client.describe_topics(asked, request_timeout=s)[name], f"describing topic {name}"
-        )
+        def ask(timeout_s: float) -> Any:
+            asked = TopicCollection([name])
+            return _result(self._client.describe_topics(asked, request_timeout=timeout_s)[name], timeout_s)
+
+        return self._ask(ask, f"describing topic {name}")
 
     def _config(self, name: str) -> dict[str, str]:
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)
-        entries = self._ask(
-            lambda s: self._client.describe_configs([resource], request_timeout=s)[resource],
-            f"reading the settings of topic {name}",
-        )
+
+        def ask(timeout_s: float) -> Any:
+            return _result(self._client.describe_configs([resource], request_timeout=timeout_s)[resource], timeout_s)
+
+        entries = self._ask(ask, f"reading the settings of topic {name}")
         return {key: str(entry.value) for key, entry in entries.items()}
 
     def ends(self, topics: Mapping[str, int]) -> dict[tuple[str, int], tuple[int, int]]:
         """Return the first offset of each partition and the one behind its last message, committed or not."""
-        parts = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
-        specs = (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
-
-        def ask(timeout_s: float) -> list[dict[tuple[str, int], int]]:
-            asked = [self._client.list_offsets(dict.fromkeys(parts, spec), request_timeout=timeout_s) for spec in specs]
-            return [
-                {(part.topic, part.partition): int(_result(found[part], timeout_s).offset) for part in parts}
-                for found in asked
-            ]
-
-        starts, stops = self._asked(ask, f"asking where {', '.join(topics)} start and end")
+        starts, stops = (
+            self._offsets(topics, spec, f"asking where {', '.join(topics)} start and end")
+            for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        )
         return {place: (start, stops[place]) for place, start in starts.items()}
 
     def offsets_since(self, topics: Mapping[str, int], timestamp_ms: int) -> dict[tuple[str, int], int]:
         """Return of each partition the first offset whose message is of this time or later; its end if none is."""
+        spec, doing = OffsetSpec.for_timestamp(timestamp_ms), f"asking for the offsets of a time in {', '.join(topics)}"
+        found = self._offsets(topics, spec, doing)
+        return {place: OFFSET_MAX if offset < 0 else offset for place, offset in found.items()}
+
+    def _offsets(self, topics: Mapping[str, int], spec: OffsetSpec, doing: str) -> dict[tuple[str, int], int]:
         parts = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
-        spec = OffsetSpec.for_timestamp(timestamp_ms)
 
         def ask(timeout_s: float) -> dict[tuple[str, int], int]:
             asked = self._client.list_offsets(dict.fromkeys(parts, spec), request_timeout=timeout_s)
             return {(part.topic, part.partition): int(_result(asked[part], timeout_s).offset) for part in parts}
 
-        found = self._asked(ask, f"asking for the offsets of a time in {', '.join(topics)}")
-        return {place: OFFSET_MAX if offset < 0 else offset for place, offset in found.items()}
+        return self._ask(ask, doing)
 
     def create(self, name: str, partitions: int, replicas: int, config: Mapping[str, str]) -> bool:
         """Create a topic; return whether it was missing."""
@@ -234,7 +225,7 @@ class Admin:
                 raise StopError(f"creating topic {name}: {error.args[0].str()}") from error
             return True
 
-        return self._asked(ask, f"creating topic {name}")
+        return self._ask(ask, f"creating topic {name}")
 
     def alter(self, topic: str, config: Mapping[str, str]) -> None:
         """Set some of a topic's settings, and leave the others; StopError: the cluster refuses one."""
@@ -252,16 +243,14 @@ class Admin:
                     raise StopError(f"{doing}: {error.args[0].str()}") from error
                 raise
 
-        self._asked(ask, doing)
+        self._ask(ask, doing)
 
     def members(self, group: str) -> tuple[str, list[Member]]:
         """
         Return the state of a group ("stable", "empty", …) and its members, by worker id.
 
-        Both are empty while its coordinator is loading, moves or does not answer: ask again.
-
-        Raises:
-            StopError: no answer will come.
+        Both are empty while its coordinator is loading, moves or does not answer: ask again. Raises StopError: no
+        answer will come.
         """
         future = self._client.describe_consumer_groups([group], request_timeout=self._wait_s)[group]
         try:
@@ -284,14 +273,7 @@ class Admin:
         return state, sorted(members, key=lambda one: (one.worker_id, one.member_id))
 
     def assigned(self, group: str) -> dict[str, int]:
-        """
-        Return how many partitions each member of a group has now, by member id.
-
-        Empty while it rebalances, or its coordinator is loading, moves or does not answer: ask again.
-
-        Raises:
-            StopError: no answer will come.
-        """
+        """Return how many partitions each member of a group has now; empty while it rebalances, and as `members` is."""
         state, members = self.members(group)
         return {one.member_id: len(one.partitions) for one in members} if state == "stable" else {}
 

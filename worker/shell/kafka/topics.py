@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from worker.errors import StopError
@@ -14,15 +15,17 @@ from worker.settings.load import flag
 from worker.shell.kafka import Admin, Topic
 
 
-class Wanted(NamedTuple):
-    """A topic as it should be. `partitions_exact` is None where any number will do."""
+class TopicSpec(NamedTuple):
+    """A topic as it should be."""
 
     name: str
     partitions: int
-    partitions_exact: int | None
     config: dict[str, str]
-    essential: dict[str, str]  # settings without which the guarantees do not hold, with the reason
+    reasons: Mapping[str, str] = MappingProxyType(
+        {}
+    )  # settings without which the guarantees do not hold, with the reason
     fatal: frozenset[str] = frozenset()  # of these the ones without which no worker runs
+    is_log: bool = False  # which has one partition; of the others any number will do
 
 
 class Problem(NamedTuple):
@@ -37,50 +40,38 @@ class Problem(NamedTuple):
         return f"{self.topic}: {self.text}. {self.remedy}"
 
 
-_FOREVER = {"retention.ms": "-1", "retention.bytes": "-1"}
-
-
-def wanted(settings: Settings) -> list[Wanted]:
-    """Return the topics, in the order of a document's way."""
+def specs(settings: Settings) -> list[TopicSpec]:
+    """Return the topics as they should be, in the order of a document's way."""
     expires = settings.definition.retention.expire_after_ms > 0
-    size = {"max.message.bytes": str(MESSAGE_BYTES_MAX)}
-    wants = [
-        Wanted(
-            settings.topic_documents,
-            settings.partitions,
-            None,
-            {**size, "message.timestamp.type": "LogAppendTime"},
+    size, broker_time = {"max.message.bytes": str(MESSAGE_BYTES_MAX)}, {"message.timestamp.type": "LogAppendTime"}
+    forever = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
+    expiry = "records that expire take their originals with them"
+    found = [
+        TopicSpec(
+            settings.topic_documents, settings.partitions, size | broker_time,
             {"message.timestamp.type": "latency and lag are told by the crawler's clock"},
         ),
-        Wanted(
-            settings.topic_fingerprints,
-            1,
-            1,
-            {**_FOREVER, "cleanup.policy": "delete", "message.timestamp.type": "LogAppendTime"},
+        TopicSpec(
+            settings.topic_fingerprints, 1, forever | broker_time,
             {
                 "cleanup.policy": "a compacted log loses records, and with them originals",
-                "retention.ms": "records that expire take their originals with them",
-                "retention.bytes": "records that expire take their originals with them",
+                "retention.ms": expiry,
+                "retention.bytes": expiry,
                 "message.timestamp.type": "originals expire by the records' times: one writer whose clock is ahead "
                 "takes all of them with it",
             },
             frozenset({"cleanup.policy", "message.timestamp.type"} if expires else {"cleanup.policy"}),
+            is_log=True,
         ),
-        Wanted(settings.topic_verdicts, settings.partitions, None, {}, {}),
-        Wanted(settings.topic_dead_letter, 1, None, size, {}),
-    ]
+        TopicSpec(settings.topic_verdicts, settings.partitions, {}),
+        TopicSpec(settings.topic_dead_letter, 1, size),
+    ]  # fmt: skip
     if settings.topic_new is not None:
-        wants.append(
-            Wanted(
-                settings.topic_new,
-                settings.partitions,
-                None,
-                {"max.message.bytes": str(max(MESSAGE_BYTES_MAX, settings.document_bytes_max) + OVERHEAD_BYTES_MAX)},
-                {"max.message.bytes": "a new document of document_bytes_max would stop every worker"},
-                frozenset({"max.message.bytes"}),
-            )
-        )
-    return wants
+        largest = max(MESSAGE_BYTES_MAX, settings.document_bytes_max) + OVERHEAD_BYTES_MAX
+        reason = {"max.message.bytes": "a new document of document_bytes_max would stop every worker"}
+        size = {"max.message.bytes": str(largest)}
+        found.append(TopicSpec(settings.topic_new, settings.partitions, size, reason, frozenset(reason)))
+    return found
 
 
 def create(admin: Admin, settings: Settings) -> dict[str, bool]:
@@ -90,14 +81,13 @@ def create(admin: Admin, settings: Settings) -> dict[str, bool]:
     Raises:
         StopError: the cluster refuses, or does not show a new topic in time.
     """
-    replicas = settings.replication_factor
+    replicas, wanted = settings.replication_factor, specs(settings)
     config = {"min.insync.replicas": "2"} if replicas >= 3 else {}
-    wants = wanted(settings)
     created = {
-        want.name: admin.create(want.name, want.partitions, replicas, {**config, **want.config}) for want in wants
+        spec.name: admin.create(spec.name, spec.partitions, replicas, {**config, **spec.config}) for spec in wanted
     }
     deadline = time.monotonic() + settings.call_timeout_s
-    while missing := {want.name for want in wants} - set(admin.describe([want.name for want in wants])):
+    while missing := created.keys() - admin.describe(list(created)).keys():
         if time.monotonic() > deadline:  # brokers learn of a new topic a moment after its creation
             raise StopError(f"created, but not to be seen after {settings.call_timeout_s:g} s: {', '.join(missing)}")
         time.sleep(0.1)
@@ -106,41 +96,31 @@ def create(admin: Admin, settings: Settings) -> dict[str, bool]:
 
 def check(admin: Admin, settings: Settings) -> list[Problem]:
     """Compare the topics with what they should be."""
-    found = admin.describe([want.name for want in wanted(settings)])
+    wanted = specs(settings)
+    found = admin.describe([spec.name for spec in wanted])
     own = [flag(settings, name) for name in TOPICS if getattr(settings, name) != Settings.model_fields[name].default]
     creates = " ".join(["neardup topics create", *own])
-    return [problem for want in wanted(settings) for problem in _problems(want, found, creates)]
+    return [problem for spec in wanted for problem in _problems(spec, found.get(spec.name), creates)]
 
 
-def _problems(want: Wanted, found: Mapping[str, Topic], creates: str) -> list[Problem]:
-    topic = found.get(want.name)
+def _problems(spec: TopicSpec, topic: Topic | None, creates: str) -> Iterator[Problem]:
     if topic is None:
-        return [Problem(want.name, "the topic does not exist", f"Create it: {creates}", fatal=True)]
-    problems = []
-    if want.partitions_exact is not None and topic.partitions != want.partitions_exact:
-        problems.append(
-            Problem(
-                want.name,
-                f"has {topic.partitions} partitions, but only one gives all fingerprints one order",
-                "Delete and create it again, or name another one with --topic-fingerprints",
-                fatal=True,
-            )
+        yield Problem(spec.name, "the topic does not exist", f"Create it: {creates}", fatal=True)
+        return
+    if spec.is_log and topic.partitions != 1:
+        yield Problem(
+            spec.name,
+            f"has {topic.partitions} partitions, but only one gives all fingerprints one order",
+            "Delete and create it again, or name another one with --topic-fingerprints",
+            fatal=True,
         )
-    problems.extend(_durability(topic, is_log=want.partitions_exact == 1))
-    for name, value in want.config.items():
+    yield from _durability(topic, is_log=spec.is_log)
+    for name, value in spec.config.items():
         actual = topic.config.get(name)
-        if actual == value or _is_larger(name, actual, value):
-            continue
-        problems.append(
-            Problem(
-                want.name,
-                f"{name} is {actual}, should be {value}"
-                + (f": {want.essential[name]}" if name in want.essential else ""),
-                _alter(want.name, name, value),
-                fatal=name in want.fatal,
-            )
-        )
-    return problems
+        if actual != value and not _is_larger(name, actual, value):
+            reason = f": {spec.reasons[name]}" if name in spec.reasons else ""
+            remedy = _alter(spec.name, name, value)
+            yield Problem(spec.name, f"{name} is {actual}, should be {value}{reason}", remedy, name in spec.fatal)
 
 
 def _durability(topic: Topic, *, is_log: bool) -> Iterator[Problem]:
@@ -189,4 +169,4 @@ def require(admin: Admin, settings: Settings) -> tuple[dict[str, Topic], list[Pr
     fatal = [problem for problem in problems if problem.fatal]
     if fatal:
         raise StopError("\n".join(str(problem) for problem in fatal))
-    return admin.describe([want.name for want in wanted(settings)]), problems
+    return admin.describe([spec.name for spec in specs(settings)]), problems

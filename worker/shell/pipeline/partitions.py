@@ -82,11 +82,12 @@ class Partition(NamedTuple):
     published: int = -1  # the committed offset as far as it is known; -1: it is not
     waits_since_ms: int = 0  # time stamp of what was read and is not published, a little earlier at most; 0: nothing
 
-    def after(self, event: Event) -> Partition:
-        return self._replace(state=TRANSITIONS[self.state][event])
+    def after(self, event: Event, **changed: Any) -> Partition:
+        return self._replace(state=TRANSITIONS[self.state][event], **changed)
 
-    def at(self, start: int | None) -> Partition:
-        return self._replace(position=start, published=-1 if start is None else start, waits_since_ms=0)
+    def begin(self, event: Event, claim: Claim, start: int | None) -> Partition:
+        published = -1 if start is None else start
+        return self.after(event, claim=claim, position=start, published=published, waits_since_ms=0)
 
 
 class Partitions:
@@ -132,8 +133,7 @@ class Partitions:
             came = {}
             for number, start in starts.items():
                 claim = self._new_claim(number)
-                before = self._known.get(number, Partition(claim))
-                came[number] = before.after(Event.ASSIGN).at(start)._replace(claim=claim)
+                came[number] = self._known.get(number, Partition(claim)).begin(Event.ASSIGN, claim, start)
             self._known = {**self._known, **came}
         _log.info("partitions assigned", offsets=dict(starts))
 
@@ -172,7 +172,7 @@ class Partitions:
                 return None
             ours = self._known[claim.partition]
             since_ms = ours.waits_since_ms or timestamp_ms
-            after = ours.after(Event.READ)._replace(position=stop, waits_since_ms=since_ms)
+            after = ours.after(Event.READ, position=stop, waits_since_ms=since_ms)
             self._known = {**self._known, claim.partition: after}
             return first if ours.position is None else ours.position
 
@@ -184,8 +184,7 @@ class Partitions:
         """
         with self._lock:
             self._known = {
-                number: ours.after(Event.REWIND)._replace(claim=self._new_claim(number))
-                for number, ours in self._known.items()
+                number: ours.after(Event.REWIND, claim=self._new_claim(number)) for number, ours in self._known.items()
             }
 
     def rewinding(self) -> list[Claim]:
@@ -196,7 +195,7 @@ class Partitions:
         """Read on from these committed offsets; what has been rewound since they were asked for waits on."""
         with self._lock:
             again = {
-                claim.partition: self._known[claim.partition].after(Event.RESTART).at(start)
+                claim.partition: self._known[claim.partition].begin(Event.RESTART, claim, start)
                 for claim, start in starts.items()
                 if claim in self.rewinding()
             }
@@ -222,7 +221,7 @@ class Partitions:
                     ours = known[claim.partition]
                     event = Event.FINISH if stop == ours.position else Event.PUBLISH
                     since_ms = 0 if event is Event.FINISH else timestamps_ms.get(claim, 0)
-                    known[claim.partition] = ours.after(event)._replace(published=stop, waits_since_ms=since_ms)
+                    known[claim.partition] = ours.after(event, published=stop, waits_since_ms=since_ms)
             self._known = known
 
     def set_group_metadata(self, metadata: Any) -> None:

@@ -51,12 +51,7 @@ def never(_point: Point) -> None:
 
 
 def from_setting(setting: str | None) -> FaultHook:
-    """
-    Return the function that fails as the setting says.
-
-    Raises:
-        ValueError: the setting names no point, action or hit.
-    """
+    """Return the function that fails as the setting says. Raises ValueError: it names no point, action or hit."""
     if not setting:
         return never
     try:

@@ -45,7 +45,7 @@ class Readiness:
         self._conditions: dict[str, Callable[[], bool]] = {}
 
     def needs(self, name: str, holds: Callable[[], bool]) -> None:
-        """Add a condition, or put another one in its place; it is asked at every request, from any thread."""
+        """Add a condition, or put another in its place; any thread asks it at every request."""
         self._conditions[name] = holds
 
     def missing(self) -> list[str]:
@@ -57,14 +57,8 @@ class HealthServer:
     """
     Serves in threads of its own until it is closed, few at once and none for long; port 0 serves nothing.
 
-    Args:
-        host: "0.0.0.0" for every interface.
-        readiness: what /readyz asks.
-        status: what /status shows.
-        registry: what /metrics serves.
-
-    Raises:
-        StopError: the address cannot be had.
+    /readyz asks `readiness`, /status shows `status`, /metrics serves `registry`. Raises StopError: the address cannot
+    be had.
     """
 
     def __init__(
@@ -108,18 +102,13 @@ class HealthServer:
         start_response(status, [("Content-Type", f"{kind}; charset=utf-8")])
         return [f"{text}\n".encode()]
 
-    def close(self) -> None:
-        """Stop serving and free the port."""
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-            self._server = None
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -161,7 +150,5 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 
 class _Handler(WSGIRequestHandler):
-    """Logs no requests."""
-
     def log_message(self, *_: object) -> None:
         """Say nothing: probes come every few seconds."""

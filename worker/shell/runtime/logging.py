@@ -18,8 +18,6 @@ def configure(level: str = "info", log_format: str = "auto", *, is_worker: bool 
     """
     Write log lines to stderr, as it is at each line; stdout is for what a command answers.
 
-    Tracebacks are without local variables: those hold passwords and documents.
-
     Args:
         level: debug, info, warning or error.
         log_format: json, console, or auto (console on a terminal).
@@ -32,6 +30,7 @@ def configure(level: str = "info", log_format: str = "auto", *, is_worker: bool 
         [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)]
         if console
         else [
+            # Local variables hold passwords and documents.
             structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
             structlog.processors.JSONRenderer(default=repr),
         ]
@@ -59,9 +58,8 @@ def end(text: str, error: Exception | None = None) -> bool:
     if _ends_as_json:
         structlog.get_logger(__name__).critical(text, exc_info=error)
     elif error is None:
-        shown = "".join(
-            char if char.isprintable() or char == "\n" else "\ufffd" for char in text
-        )  # names of files in it
+        # Names of files stand in it.
+        shown = "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in text)
         sys.stderr.write(f"neardup: {shown}\n")
     return _ends_as_json or error is None
 

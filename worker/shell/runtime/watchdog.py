@@ -26,14 +26,7 @@ def _end(doing: str, limit_s: float) -> None:
 
 
 class Watchdog:
-    """
-    One thread that looks at the running calls four times a second.
-
-    Args:
-        on_hang: what to do with a call that outlived its limit; ends the process unless a test says otherwise.
-
-    Cost: two dictionary operations a call.
-    """
+    """One thread that looks at the running calls four times a second; `on_hang` gets what outlived its limit."""
 
     def __init__(self, on_hang: Callable[[str, float], None] = _end) -> None:
         self._on_hang = on_hang
@@ -63,9 +56,5 @@ class Watchdog:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Stop watching."""
         self._stopped.set()
         self._thread.join()
