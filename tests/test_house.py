@@ -39,19 +39,19 @@ CAPABILITIES = {
     "verify, rebuild, group watch": (1139, "shell/admin/*"),
     "archives": (1458, "shell/files/archives/*"),
     "files, library, kept documents": (1727, "shell/files/* public/*"),
-    "settings": (1162, "settings/* cli/options.py cli/settings.py"),
+    "settings": (1165, "settings/* cli/options.py"),
     "compare, explain, report": (
-        1852,
-        "report/* core/compare.py cli/compare*.py cli/explain*.py cli/report.py",
+        1603,
+        "report/* core/compare.py cli/explain.py",
     ),
-    "evaluate, tune": (961, "core/evaluation.py core/tuning.py cli/evaluate*.py cli/tune.py"),
+    "evaluate, tune": (961, "core/evaluation.py core/tuning.py cli/tune.py"),
     "find-all, find-clusters, nearest, fingerprint": (
-        522,
-        "core/pairs.py core/nearest.py cli/find.py cli/nearest.py cli/fingerprint.py",
+        596,
+        "core/pairs.py core/nearest.py cli/pairs.py",
     ),
     "embedded broker": (1399, "devkit/broker/* cli/broker.py"),
-    "demo, sample crawl": (1294, "devkit/* cli/demo*.py cli/sample_crawl.py"),
-    "rest of the command line, errors": (1733, "cli/* errors.py __*__.py shell/__init__.py core/__init__.py"),
+    "demo, sample crawl": (1294, "devkit/* cli/demo.py"),
+    "rest of the command line, errors": (1254, "cli/* errors.py __*__.py shell/__init__.py core/__init__.py"),
 }
 
 

@@ -10,7 +10,7 @@ from tests.benchmarks.accuracy.hard import merged, templates
 from tests.benchmarks.accuracy.pairs import Sample, crawl_samples
 from tests.benchmarks.accuracy.report import table
 from tests.benchmarks.bench_accuracy import OURS, ours
-from worker.cli.corpus import Corpus
+from worker.cli.tune import Corpus
 from worker.core.evaluation import Pairs, groups, score
 from worker.devkit.sample.language import LANGUAGES, TEMPLATES
 from worker.settings import Settings

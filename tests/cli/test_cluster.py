@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.cli.test_options_used import ON_A_CLUSTER
-from worker.cli import app, cluster
+from worker.cli import app
+from worker.cli import options as cluster
 from worker.errors import StopError
 
 NOBODY = "127.0.0.1:1"

@@ -18,8 +18,7 @@ from worker.cli import app
 from worker.core.fingerprint import Fingerprinter
 from worker.core.verdict import Changed, Outcome, Verdict
 from worker.errors import StopError
-from worker.report.answers import Answer
-from worker.report.explanation import explain
+from worker.report.answers import Answer, explain
 from worker.settings import Settings
 from worker.settings.load import env_name
 from worker.shell.admin.watch import message_at

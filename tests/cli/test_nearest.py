@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from worker.cli import app
-from worker.cli import lines as reading
+from worker.cli import pairs as reading
 from worker.errors import StopError
 
 ENTRIES = [("a", 0b0), ("b", 0b111), ("c", 0b0), ("d", 0b1), ("e", 2**64 - 1)]
@@ -89,4 +89,4 @@ def test_a_fingerprint_beyond_64_bits_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "bad.jsonl"
     path.write_text('{"doc_id": "a", "fingerprint": "10000000000000000"}\n')
     result = run("--documents", str(path), "--to", "a")
-    assert "line 1: a fingerprint has 16 hex digits" in str(result.exception)
+    assert "line 1: must be an object with doc_id and fingerprint (16 hex digits)" in str(result.exception)

@@ -20,7 +20,7 @@ from tests.report.made import copy, verdict
 from worker.cli import app, options
 from worker.settings import Settings
 from worker.settings.connection import TOPICS
-from worker.settings.load import Loaded, env_name, load_settings
+from worker.settings.load import LoadedSettings, env_name, load_settings
 from worker.shell.messages import encode_verdict
 
 ON_FILES = {
@@ -78,7 +78,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
         read.add(name)
         return get(settings, name)
 
-    def loaded(*arguments: Any) -> Loaded:
+    def loaded(*arguments: Any) -> LoadedSettings:
         found = load(*arguments)
         read.clear()  # what the checks of the settings have read
         return found

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from tests.cli.test_dedup import ARTICLE, lines, page
 from tests.cli.test_options_used import commands
-from worker.cli import app, progress
+from worker.cli import app
+from worker.cli import shared as progress
 
 LONG = (
     "dedup", "evaluate", "explain", "feed", "find-all", "find-clusters", "fingerprint", "nearest", "rebuild", "report",

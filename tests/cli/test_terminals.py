@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from tests.cli.test_options_used import commands
 from worker.__main__ import main
 from worker.cli import app
-from worker.cli.columns import Column, Columns
+from worker.cli.shared import Column, Columns
 
 COLUMNS = (Column("bits", 4, is_right=True), Column("url"), Column("reason"), Column("µs", 6, rank=1))
 

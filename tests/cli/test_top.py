@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from tests.conftest import Kafka
 from tests.report.made import copy
 from worker.cli import app
-from worker.cli.top_view import frame
+from worker.cli.top import frame
 from worker.devkit.demo import workers_running
 from worker.devkit.sample_crawl import write_sample_crawl
 from worker.errors import StopError

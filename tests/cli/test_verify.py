@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from worker.cli.verify import conclusion
+from worker.cli.group import conclusion
 from worker.shell.admin.findings import Report
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.report.diff import CONTEXT, ROWS_MAX, difference
+from worker.report.page import CONTEXT, ROWS_MAX, difference
 
 WORDS = st.lists(st.sampled_from(["the", "ferry", "is", "late", "橋", "は", "ที่", ",", ".", "Über"]), max_size=120)
 

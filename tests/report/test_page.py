@@ -13,10 +13,9 @@ import pytest
 
 from tests.report.made import START_MS, copy, dead, former, taken, verdict
 from worker.core.verdict import Changed, DuplicateOf, Outcome, Verdict
-from worker.report.charts import BINS_MAX, HEIGHT, bins, stacked, ticks, times
-from worker.report.page import page
+from worker.report.answers import Texts
+from worker.report.page import BINS_MAX, HEIGHT, bins, page, stacked, ticks, times
 from worker.report.tally import NO_TIME, Class, Tally
-from worker.report.texts import Read
 
 EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>\x00\x1b[31m\u202e{{ 7 * 7 }}'
 VOID = {"meta", "br", "link", "img", "input", "hr"}
@@ -53,7 +52,7 @@ class Outline(HTMLParser):
         return [attributes for name, attributes in self.elements if name == tag]
 
 
-def drawn(tally: Tally, read: Read | None = None, title: str = "a crawl") -> tuple[str, Outline]:
+def drawn(tally: Tally, read: Texts | None = None, title: str = "a crawl") -> tuple[str, Outline]:
     """The page of a tally."""
     with tally:
         text = page(tally, title, tally.clusters.largest(8), read, {"0" * 16: {"anchors": "elected", "own": None}})
@@ -73,10 +72,10 @@ def a_crawl() -> Tally:
     )
 
 
-def texts() -> Read:
+def texts() -> Texts:
     """Texts of some of them."""
     found = {f"d{number}": f"the ferry on the river is late {number}" for number in range(70)}
-    return Read(found, Counter({"en": 60, "de": 3, "": 2}))
+    return Texts(found, Counter({"en": 60, "de": 3, "": 2}))
 
 
 def test_the_page_is_whole() -> None:
@@ -120,7 +119,7 @@ def test_hostile_texts_stay_texts(scheme: str) -> None:
     """No element, no link and no control character comes from a document."""
     skipped = verdict(3, outcome=Outcome.SKIPPED, reason=EVIL, url=f"http://{EVIL}/", fingerprint=None)
     tally = taken(hostile(1, scheme + EVIL), hostile(2, scheme), dead(EVIL, EVIL, EVIL.encode()), skipped)
-    read = Read({f"o{EVIL}": EVIL * 3, f"1{EVIL}": EVIL}, Counter({EVIL: 1}))
+    read = Texts({f"o{EVIL}": EVIL * 3, f"1{EVIL}": EVIL}, Counter({EVIL: 1}))
     text, outline = drawn(tally, read, EVIL)
     assert not {"script", "img"} & {tag for tag, _ in outline.elements}
     assert all(one["href"].startswith("#") for one in outline.all("a"))
@@ -179,7 +178,7 @@ def test_a_report_of_little_is_whole() -> None:
     for answers in ([verdict(1)], [dead("no-body")], [copy(1, 0)]):
         text, _ = drawn(taken(*answers))
         assert "Documents over time" in text
-    text, _ = drawn(taken(copy(1, 0)), Read())
+    text, _ = drawn(taken(copy(1, 0)), Texts())
     assert "have no text of both" in text and "No document given has a text" in text
 
 

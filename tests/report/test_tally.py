@@ -11,8 +11,7 @@ from worker.core.verdict import Changed, Outcome, Verdict
 from worker.errors import StopError
 from worker.report import tally as tallies
 from worker.report.answers import of_lines
-from worker.report.clusters import Clusters
-from worker.report.tally import NO_TIME, OTHER, Class, class_of, host_of
+from worker.report.tally import NO_TIME, OTHER, Class, Clusters, class_of, host_of
 from worker.shell.messages import DeadLetter, encode_verdict
 
 

@@ -19,7 +19,7 @@ WORDS = "the\nof\nand\n"
 def test_the_printed_settings_are_those_of_the_plan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any], own_words: bool
 ) -> None:
-    """Loaded in another folder they give the same definition and the same names."""
+    """LoadedSettings in another folder they give the same definition and the same names."""
     monkeypatch.chdir(tmp_path)
     Path("words.txt").write_text(WORDS)
     settings = Settings(

@@ -17,10 +17,18 @@ import typer
 import xxhash
 
 from worker.cli import app
-from worker.cli.columns import printable
-from worker.cli.lines import FetchedAtOption, FilesArgument, QuietOption, opened_output
 from worker.cli.options import DOCUMENTS, ENGINE, with_settings
-from worker.cli.progress import counted, summary, tally_of, tracked
+from worker.cli.shared import (
+    FetchedAtOption,
+    FilesArgument,
+    QuietOption,
+    counted,
+    opened_output,
+    printable,
+    summary,
+    tally_of,
+    tracked,
+)
 from worker.core.verdict import Verdict
 from worker.errors import DocumentError, StopError
 from worker.settings import Settings

@@ -1,29 +1,117 @@
-"""`neardup demo`: the main job from end to end, on a real broker, with the verdicts live."""
+"""`neardup demo`: the main job on a real broker, verdicts live; and `sample-crawl`, which makes its documents."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
 from worker.cli import app
 from worker.cli.broker import prepare_with_progress
-from worker.cli.cluster import await_cluster
-from worker.cli.demo_view import show_examples, show_next, show_summary, table
+from worker.cli.options import await_cluster
+from worker.cli.shared import QuietOption, counted, printable
+from worker.cli.verdicts import cells
 from worker.errors import StopError
 from worker.settings import Settings
 
 if TYPE_CHECKING:
+    from worker.core.verdict import Verdict
+    from worker.devkit.demo import Demo
     from worker.shell.files.crawl import CrawlFiles
+
+
+COLOURS = {"new": "green", "duplicate": "yellow", "skipped": "dim", "deleted": "red"}
+
+
+def table(run: Demo) -> Group:
+    """Return the latest verdicts, and how far it is."""
+    rows = Table(expand=True, box=None, pad_edge=False)
+    for name, width in (("verdict", 10), ("bits", 5), ("url", None), ("duplicate of", None)):
+        rows.add_column(name, width=width, no_wrap=True, overflow="ellipsis", ratio=None if width else 1)
+    for verdict in run.latest:
+        outcome, *rest = cells(verdict)
+        rows.add_row(Text(outcome, style=COLOURS[outcome]), *map(Text, rest))
+    counts = ", ".join(f"{count:,} {name}" for name, count in sorted(run.outcomes.items()))
+    rate = len(run.answers) / run.seconds
+    return Group(rows, Text(f"{len(run.sent_ms):,} fed, {len(run.answers):,} answered, {rate:,.0f}/s: {counts}"))
+
+
+def show_summary(console: Console, run: Demo) -> bool:
+    """Print what came of it; return whether every document was answered exactly once."""
+    across, pairs = run.pairs_across_workers()
+    outcomes = run.outcomes
+    rows = [
+        ("documents", f"{len(run.sent_ms):,}"),
+        ("new", f"{outcomes['new']:,}"),
+        ("exact duplicates", f"{outcomes['exact duplicates']:,}"),
+        ("near duplicates", f"{outcomes['near duplicates']:,}"),
+        ("skipped", f"{outcomes['skipped']:,}"),
+        ("dead letters", f"{outcomes['dead letters']:,}"),
+        ("damaged records in the crawl", f"{run.crawl.tally.damaged:,}"),
+        ("unanswered", f"{run.unanswered:,}"),
+        ("answered twice", f"{run.repeated:,}"),
+        ("duplicates found across workers", f"{across:,} of {pairs:,}"),
+    ]
+    if run.truth:
+        found, missed, false = run.found_missed_false()
+        share = found / max(found + missed, 1)
+        rows.append(("against the truth", f"{found:,} found, {missed:,} missed ({share:.1%}), {false:,} false"))
+        kinds = (f"{kind} {merged:,} of {pages:,}" for kind, (merged, pages) in run.templates_merged().items())
+        rows.append(("pages of a template merged", ", ".join(kinds)))
+    rows.append(("latency p50, p99", f"{run.percentile_ms(0.5):,} ms, {run.percentile_ms(0.99):,} ms"))
+    rows.append(("documents/s", f"{len(run.answers) / run.seconds:,.0f}"))
+    facts = Table(box=None, show_header=False, pad_edge=False)
+    facts.add_column(style="bold")
+    facts.add_column(justify="left")
+    for row in rows:
+        facts.add_row(*row)
+    console.print(facts)
+    return run.unanswered == 0 and run.repeated == 0 and bool(run.sent_ms)
+
+
+def show_examples(console: Console, examples: Mapping[str, Verdict]) -> None:
+    """Print a pair of each kind, with its distance."""
+    for name, verdict in examples.items():
+        match = verdict.duplicate_of
+        assert match is not None
+        bits = "1 bit of 64 differs" if match.distance == 1 else f"{match.distance} bits of 64 differ"
+        console.print(Text(f"\n{name}: {bits}, similarity {match.similarity:.3f}", style="bold"))
+        console.print(Text(f"  {printable(match.original.url)}\n  {printable(verdict.url or '')}"))
+
+
+def show_next(console: Console, crawl: Path, made: str | None, run: Demo) -> None:
+    """
+    Print commands that go on from here; each works as it stands, in this order.
+
+    Args:
+        made: the command that makes the crawl, if it is not kept.
+    """
+    file = shlex.quote(str(crawl))
+    near = next((one.doc_id for one in run.examples().values()), "DOC_ID")
+    commands = [] if shutil.which("neardup") else [f". {shlex.quote(os.path.relpath(f'{sys.prefix}/bin/activate'))}"]
+    commands += [f"{made} {file}"] if made else []
+    commands += [
+        f"neardup dedup {file} --output verdicts.jsonl",
+        f"neardup report verdicts.jsonl --documents {file}",
+        f"neardup explain {shlex.quote(near)} verdicts.jsonl --documents {file}",
+    ]
+    console.print(Text("\nNext", style="bold"))
+    for command in commands:
+        console.print(Text(f"  {printable(command)}"), soft_wrap=True)
+
 
 PARTITIONS_MIN = 6
 
@@ -140,3 +228,35 @@ def _settings(stack: ExitStack, console: Console, folder: Path, nodes: int) -> S
         kafka = stack.enter_context(EmbeddedKafka(nodes, data=folder / "kafka", runtime=runtime))
     console.print(f"Apache Kafka serves at {kafka.bootstrap}")
     return Settings(bootstrap=kafka.bootstrap, partitions=PARTITIONS_MIN, replication_factor=nodes, threads=1)
+
+
+@app.command()
+def sample_crawl(
+    out: Annotated[Path, typer.Argument(help="The archive to write, like crawl.warc.gz; the truth goes beside it.")],
+    documents: Annotated[int, typer.Option(help="How many documents.", min=1, max=100_000_000)] = 10_000,
+    seed: Annotated[int, typer.Option(help="Equal seeds give equal bytes, on every machine.", min=0)] = 1,
+    quiet: QuietOption = False,
+) -> None:
+    """
+    Write a synthetic crawl in eight languages, with its truth.
+
+    Sites with mirrors, syndicated copies, edits, re-crawls, pages of one template with other facts, and damage.
+    OUT.truth.jsonl says of each document which article it is and how it came about.
+    """
+    from worker.devkit.sample_crawl import truth_path, write_sample_crawl  # noqa: PLC0415
+    from worker.shell.files.outputs import check_format  # noqa: PLC0415
+
+    check_format(out, "WARC")
+
+    with counted("documents", quiet=quiet) as tell:
+
+        def show(number: int) -> None:
+            if number % 200 == 0:
+                tell("writing", number, documents)
+
+        relations = write_sample_crawl(out, documents, seed, show)
+    if quiet:
+        return
+    counts = ", ".join(f"{count:,} {relation}" for relation, count in relations.most_common())
+    readable = "; of what is damaged, three in five are read all the same" if relations["damaged"] else ""
+    typer.echo(f"{out} and {truth_path(out)}: {counts}{readable}", err=True)

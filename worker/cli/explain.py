@@ -1,29 +1,222 @@
-"""`neardup explain`: why a document got its verdict."""
+"""
+`neardup compare`: two documents side by side. `neardup explain`: why a document got its verdict. `neardup report`: all
+verdicts on one page of HTML.
+
+Both of the first draw one view of a pair: the bits as labelled blocks, measures, shingles, and a coloured diff.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from worker.cli import app
-from worker.cli.answers import read_answers
-from worker.cli.cluster import await_cluster
-from worker.cli.compare import as_fields
-from worker.cli.explain_view import show, why
-from worker.cli.lines import STDIN, QuietOption
-from worker.cli.options import CLUSTER, FINGERPRINTS, SEARCH, with_settings
-from worker.cli.progress import tracked
+from worker.cli.options import CLUSTER, FINGERPRINTS, SEARCH, await_cluster, with_settings
+from worker.cli.shared import STDIN, QuietOption, opened, opened_output, passed, printable, terminal_width, tracked
+from worker.core.definition import Kind
+from worker.core.document import BodyKind, Document
+from worker.core.search import Document as SearchedDocument
+from worker.core.search import Original, SearchRules, best, block_of, condition, patterns
 from worker.core.verdict import Verdict
+from worker.errors import StopError
 from worker.settings import Settings
+from worker.shell.files.outputs import check_format
 
 if TYPE_CHECKING:
     from worker.core.compare import Comparison
-    from worker.report.explanation import Explanation
-    from worker.report.texts import Read
+    from worker.report.answers import Answer, Explanation, Texts
+    from worker.shell.messages import DeadLetter
+
+SHINGLES = 8  # of each kind, in an explanation
+BLOCK_BITS = 16
+CONTEXT_TOKENS = 6  # shown on either side of a change
+STEPS_SHOWN_MAX = 400  # a longer diff is no longer read
+
+
+@app.command("compare")
+@with_settings(*FINGERPRINTS, *SEARCH, "text_characters_max")
+def compare_command(
+    settings: Settings,
+    first: Annotated[str, typer.Argument(metavar="A", help="A text or an HTML page; - for stdin.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another; - for stdin.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Everything as one JSON object.")] = False,
+    shingles: Annotated[int, typer.Option(help="Shingles shown of each kind, the heaviest first.", min=0)] = 8,
+    language: Annotated[str | None, typer.Option(help="Of both, for --anchors named.")] = None,
+) -> None:
+    """
+    Compare two documents: bits, shingles, classical measures, a diff.
+
+    Pages are compared by their main content, as everywhere. Of longer texts the subsequence and the diff see 20,000
+    tokens each, equal beginnings and ends apart.
+    """
+    from worker.core.compare import compare  # noqa: PLC0415
+
+    if first == second == str(STDIN):
+        raise typer.BadParameter("stdin can be read once: one of A and B must be a file")
+    found = compare(_text(first, settings), _text(second, settings), settings.parameters, (language, language))
+    if as_json:
+        _write_json(_comparison_fields(found))
+    else:
+        _show_comparison(found, (first, second), shingles, settings.search)
+
+
+def _text(name: str, settings: Settings) -> str:
+    """Return the text of a document, as the worker would see it."""
+    from worker.core.extract import Skipped, extract  # noqa: PLC0415
+
+    with opened(Path(name)) as stream:
+        body = stream.read()
+    found = extract(Document(name, name, 0, BodyKind.BYTES, body), settings.text_characters_max)
+    if isinstance(found, Skipped):
+        raise StopError(f"{name} has no text to compare ({found.reason}): texts and HTML pages have")
+    return found.text
+
+
+def _write_json(fields: dict[str, Any]) -> None:
+    sys.stdout.buffer.write(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE))
+
+
+def _comparison_fields(found: Comparison) -> dict[str, Any]:
+    digits = found.bits // 4
+    documents = [
+        {
+            "fingerprint": f"{made.value:0{digits}x}",
+            "kind": made.kind.name.lower(),
+            "features": made.features,
+            "tokens": tokens,
+            "only": [
+                {name: getattr(one, name) for name in ("shingle", "weight", "anchored", "occurrences")} for one in only
+            ],
+        }
+        for made, tokens, only in zip(found.fingerprints, found.tokens, found.only, strict=True)
+    ]
+    measures = ("distance", "similarity", "jaccard_words", "jaccard_shingles", "subsequence", "subsequence_tokens")
+    return {
+        "documents": documents,
+        "differing_bits": [bit for bit in range(found.bits) if found.differing >> bit & 1],
+        **{name: getattr(found, name) for name in measures},
+        "shared": [one._asdict() for one in found.shared],
+        "steps": [step._asdict() for step in found.steps],
+    }
+
+
+def _console() -> Console:
+    """Return the terminal; without colours into a pipe."""
+    return Console(highlight=False, soft_wrap=False, width=terminal_width())
+
+
+def _show_comparison(found: Comparison, names: tuple[str, str], shingles: int, search: SearchRules) -> None:
+    console = _console()
+    for label, name, made, count in zip("AB", names, found.fingerprints, found.tokens, strict=True):
+        told = f"{count:,} tokens, {made.features:,} shingles, {made.kind.name}"
+        console.print(Text(printable(f"{label}  {name}: {told}")))
+    console.print()
+    values = found.fingerprints[0].value, found.fingerprints[1].value
+    for line in _drawn_bits(values, found.bits, console.width):
+        console.print(line)
+    console.print(Text(f"\n{found.distance} of {found.bits} bits differ: {_condition_of(found, search)}"))
+    console.print(Text(f"{search.text}\n"))
+    _show_texts(console, found, shingles)
+
+
+def _show_texts(console: Console, found: Comparison, shingles: int) -> None:
+    """Write what two texts share: measures, shingles of each kind, the heaviest first, and the diff."""
+    console.print(_measures(found))
+    if shingles:
+        console.print(_shingles(found, shingles))
+    console.print(_diff(found))
+    seen, tokens = found.subsequence_tokens, found.tokens
+    if seen != tokens:
+        console.print(Text(f"the diff saw {seen[0]:,} of {tokens[0]:,} and {seen[1]:,} of {tokens[1]:,} tokens"))
+
+
+def _condition_of(found: Comparison, search: SearchRules) -> str:
+    """Say what a worker makes of B when A is an original, and which condition fails where one does."""
+    kinds = {made.kind for made in found.fingerprints}
+    if Kind.EMPTY in kinds:
+        return "a worker skips what has nothing to compare"
+    if Kind.SHORT in kinds:
+        return "so few tokens match only their equals" + (", as here" if found.similarity else "")
+    original, copy = found.fingerprints
+    one = SearchedDocument(copy.value, copy.doubts, copy.sketch)
+    other = Original(0, original.value, original.doubts, original.sketch)
+    told = "no duplicate" if best(search, one, [other]) is None else "a duplicate"
+    return f"{told}, {condition(search, one, other)}"
+
+
+def _drawn_bits(values: tuple[int, int], bits: int, width: int, doubts: tuple[int, int] | None = None) -> list[Text]:
+    """Draw two fingerprints in blocks, the highest bit first, mark what differs, and doubts below each by "?"."""
+    rows = [f"{value:0{bits}b}" for value in values]
+    lines = [("A", rows[0]), ("B", rows[1])]
+    if doubts is not None:
+        marks = [f"{value:0{bits}b}".translate({48: ".", 49: "?"}) for value in doubts]
+        lines = [lines[0], ("doubts", marks[0]), lines[1], ("doubts", marks[1])]
+    lines.append(("differ", "".join(".x"[left != right] for left, right in zip(*rows, strict=True))))
+    blocks = max(1, (width - 7) // (BLOCK_BITS + 1))  # in a line
+    starts = range(0, bits, BLOCK_BITS)
+    styles = {"differ": "bold red", "doubts": "dim"}
+    return [
+        Text(
+            f"{label:8}" + " ".join(row[at : at + BLOCK_BITS] for at in starts[begin : begin + blocks]),
+            style=styles.get(label, ""),
+        )
+        for begin in range(0, len(starts), blocks)
+        for label, row in lines
+    ]
+
+
+def _measures(found: Comparison) -> Table:
+    table = Table("measure", "value", box=None, pad_edge=False)
+    table.add_row("similarity, estimated from the sketches", f"{found.similarity:.3f}")
+    table.add_row("Jaccard of words", f"{found.jaccard_words:.3f}")
+    table.add_row("Jaccard of shingles", f"{found.jaccard_shingles:.3f}")
+    bound = "" if found.subsequence_tokens == found.tokens else "at least "
+    table.add_row("longest common subsequence / longer text", f"{bound}{found.subsequence:.3f}")
+    return table
+
+
+def _shingles(found: Comparison, count: int) -> Table:
+    table = Table("shared", "only A", "only B", title="shingles (weights)", title_justify="left", box=None)
+    columns = [[f"{one.shingle} ({one.weights[0]}, {one.weights[1]})" for one in found.shared[:count]]]
+    columns += [[f"{one.shingle} ({one.weight})" for one in only[:count]] for only in found.only]
+    for column, total in zip(columns, (len(found.shared), *map(len, found.only)), strict=True):
+        if total > count:
+            column.append(f"… {total - count:,} more")
+    for row in range(max(map(len, columns))):
+        table.add_row(*(Text(column[row]) if row < len(column) else Text() for column in columns))
+    return table
+
+
+def _diff(found: Comparison) -> Text:
+    """Strike out in red what A has alone, show in green what B has alone, and shorten long equal runs."""
+    if all(step.kind == "equal" for step in found.steps):
+        return Text("token for token the same", style="green")
+    return Text(" ").join(_pieces(found))
+
+
+def _pieces(found: Comparison) -> Iterator[Text]:
+    last = len(found.steps) - 1
+    for number, (kind, tokens) in enumerate(found.steps):
+        if number == STEPS_SHOWN_MAX:
+            yield Text(f"… and {len(found.steps) - number:,} runs more", style="dim")
+            return
+        if kind == "removed":
+            yield Text(f"[-{' '.join(tokens)}-]", style="red strike")
+        elif kind == "added":
+            yield Text("{+" + " ".join(tokens) + "+}", style="green")
+        else:
+            head = tokens[:CONTEXT_TOKENS] if number else []
+            tail = tokens[-CONTEXT_TOKENS:] if number != last else []
+            whole = len(tokens) <= len(head) + len(tail)
+            yield Text(" ".join(tokens if whole else [*head, "…", *tail]), style="dim")
 
 
 @app.command("explain")
@@ -48,68 +241,260 @@ def explain_command(
     For a new document the nearest original before it takes the original's place. The settings must be those of the
     worker: bars and blocks are theirs.
     """
-    from worker.report.explanation import explain  # noqa: PLC0415
+    from worker.report.answers import explain  # noqa: PLC0415
 
     if verdicts == STDIN:
         raise typer.BadParameter("the verdicts are read twice: stdin cannot be")
     if verdicts is None:
         await_cluster(settings)
-    explanation = explain(lambda: read_answers(verdicts, settings, quiet=quiet), doc_id)
-    read = _read(explanation, documents, settings, from_topics=verdicts is None, quiet=quiet)
-    compared = _compared(explanation, read, settings)
+    explanation = explain(lambda: _answers(verdicts, settings, quiet=quiet), doc_id)
+    texts = _texts(explanation, documents, settings, from_topics=verdicts is None, quiet=quiet)
+    compared = _compared(explanation, texts, settings)
     if as_json:
-        fields = _fields(explanation, compared, settings)
-        sys.stdout.buffer.write(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE))
+        _write_json(_explanation_fields(explanation, compared, settings))
     else:
-        show(explanation, compared, settings.search)
+        _show_explanation(explanation, compared, settings.search)
 
 
-def _read(
+def _answers(verdicts: Path | None, settings: Settings, *, quiet: bool) -> Iterator[Answer]:
+    """Return the answers of a file, of stdin, or of the topics (None), and show how many have been read."""
+    from worker.report.answers import of_lines, of_topics  # noqa: PLC0415
+
+    if verdicts is None:
+        totals: list[int] = []
+        found = of_topics(settings, totals.append)
+        yield from passed(found, "reading answers", "answers", lambda _: sum(totals), quiet=quiet)
+        return
+    with opened(verdicts) as stream:
+        size = verdicts.stat().st_size if verdicts.is_file() else 0
+
+        def total(count: int) -> int | None:
+            return count * size // stream.tell() if size else None
+
+        found = of_lines(stream, "stdin" if verdicts == STDIN else str(verdicts))
+        yield from passed(found, "reading answers", "answers", total, quiet=quiet)
+
+
+def _texts(
     explanation: Explanation, documents: list[str] | None, settings: Settings, *, from_topics: bool, quiet: bool
-) -> Read:
+) -> Texts:
     """Return the texts of both documents: from files, or from where the verdicts say that they came."""
-    from worker.report.texts import Read, read_texts, text_of  # noqa: PLC0415
+    from worker.report.answers import Texts, readable_text  # noqa: PLC0415
     from worker.shell.admin.watch import message_at  # noqa: PLC0415
-    from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
 
     pair = [one for one in (explanation.last, explanation.other) if one is not None]
     if documents:
-        wanted = {one.doc_id for one in pair if one.doc_id is not None}
-        records = tracked(CrawlFiles(documents), "reading texts", quiet=quiet)
-        return read_texts(records, wanted, settings)
-    found = Read()
+        return _texts_of_files(documents, {one.doc_id for one in pair if one.doc_id is not None}, settings, quiet)
+    found = Texts()
     for one in pair if from_topics and explanation.other is not None else []:
         message = message_at(settings, one.source_topic, one.source_partition, one.source_offset)
-        text, language = (None, None) if message is None else text_of(message.key, message.value, settings)
+        text = None if message is None else readable_text(message.key, message.value, settings)
         if text is not None and one.doc_id is not None:
-            found.texts[one.doc_id], found.named[one.doc_id] = text, language
+            found.texts[one.doc_id], found.named[one.doc_id] = text
     return found
 
 
-def _compared(explanation: Explanation, read: Read, settings: Settings) -> Comparison | None:
+def _texts_of_files(
+    documents: list[str], wanted: set[str], settings: Settings, quiet: bool, sample_of: int | None = None
+) -> Texts:
+    from worker.report.answers import read_texts  # noqa: PLC0415
+    from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
+
+    return read_texts(tracked(CrawlFiles(documents), "reading texts", quiet=quiet), wanted, settings, sample_of)
+
+
+def _compared(explanation: Explanation, found: Texts, settings: Settings) -> Comparison | None:
     """Compare the other document, A, with the one that is explained, B, where there are texts of both."""
     from worker.core.compare import compare  # noqa: PLC0415
 
     if explanation.other is None:
         return None
-    ids = explanation.other.doc_id, explanation.last.doc_id or ""
-    texts = [read.texts.get(doc_id) for doc_id in ids]
-    if texts[0] is None or texts[1] is None:
+    a, b = explanation.other.doc_id, explanation.last.doc_id or ""
+    if a not in found.texts or b not in found.texts:
         return None
-    return compare(texts[0], texts[1], settings.parameters, (read.named[ids[0]], read.named[ids[1]]))
+    return compare(found.texts[a], found.texts[b], settings.parameters, (found.named[a], found.named[b]))
 
 
-def _fields(explanation: Explanation, compared: Comparison | None, settings: Settings) -> dict[str, Any]:
+def _explanation_fields(explanation: Explanation, compared: Comparison | None, settings: Settings) -> dict[str, Any]:
     from worker.shell.messages import encode_verdict  # noqa: PLC0415
 
     def line(answer: Any) -> Any:
         return orjson.loads(encode_verdict(answer)[1] if isinstance(answer, Verdict) else answer.line())
 
     return {
-        "why": why(explanation, settings.search),
+        "why": _why(explanation, settings.search),
         "answers": [line(one) for one in explanation.answers],
         "other": None if explanation.other is None else line(explanation.other),
         "originals": explanation.originals,
         "rules": settings.search.text,
-        "comparison": None if compared is None else as_fields(compared),
+        "comparison": None if compared is None else _comparison_fields(compared),
     }
+
+
+def _show_explanation(explanation: Explanation, compared: Comparison | None, search: SearchRules) -> None:
+    console = _console()
+    last = explanation.last
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in _facts(explanation):
+        table.add_row(name, Text(printable(value)))
+    console.print(table)
+    console.print(Text(f"\n{printable(_why(explanation, search))}\n"))
+    other = explanation.other
+    if not isinstance(last, Verdict) or last.fingerprint is None or other is None or other.fingerprint is None:
+        return
+    console.print(Text(f"A  {printable(other.url or other.doc_id)}\nB  {printable(last.url or last.doc_id)}\n"))
+    values = other.fingerprint, last.fingerprint
+    doubts = None if compared is None else (compared.fingerprints[0].doubts, compared.fingerprints[1].doubts)
+    for line in _drawn_bits(values, 64, console.width, doubts):
+        console.print(line)
+    console.print()
+    if compared is None:
+        console.print(Text("--documents shows doubts, shingles and the diff: the texts of both were not found."))
+        return
+    if tuple(made.value for made in compared.fingerprints) != values:
+        console.print(Text("The texts at hand have other fingerprints: other parameters, or another version.\n"))
+    else:
+        console.print(Text(f"{_search_text(compared, search)}\n"))
+    _show_texts(console, compared, SHINGLES)
+
+
+def _facts(explanation: Explanation) -> list[tuple[str, str]]:
+    from worker.report.answers import when  # noqa: PLC0415
+
+    last = explanation.last
+    if not isinstance(last, Verdict):
+        return [("doc_id", last.doc_id or ""), ("dead letter", last.code), ("source", _source(last))]
+    facts = [("doc_id", last.doc_id)]
+    facts += [("url", last.url)] if last.url is not None else []
+    facts += [("captured", when(last.fetched_at_ms))] if last.fetched_at_ms is not None else []
+    told = f"{last.outcome.value}, {last.reason}" if last.reason else last.outcome.value
+    facts.append(("verdict", f"{told}, decided at {when(last.decided_at_ms)}"))
+    if last.duplicate_of is not None:
+        original = last.duplicate_of.original
+        facts.append(("original", f"{original.doc_id}, captured {when(original.fetched_at_ms)}"))
+        facts.append(("its url", f"{original.url}{' (the same)' if last.duplicate_of.same_url else ''}"))
+    if last.former_version is not None:
+        former = last.former_version
+        facts.append(("former version", f"{former.original.doc_id}, changed: {former.changed.value}"))
+    record = f"record {last.log_offset:,}, with {last.index_documents:,} originals in the index"
+    if explanation.other is not None:
+        record += f"; {'the original' if last.duplicate_of else 'the nearest'} is in {explanation.other.log_offset:,}"
+    facts += [("log", record), ("source", _source(last))]
+    if len(explanation.answers) > 1:
+        facts.append(("answers", f"{len(explanation.answers):,}; the last is explained"))
+    return facts
+
+
+def _source(answer: Verdict | DeadLetter) -> str:
+    return f"{answer.source_topic}[{answer.source_partition}] at {answer.source_offset:,}"
+
+
+def _why(explanation: Explanation, search: SearchRules) -> str:
+    """Say in a sentence or two why the verdict is what it is."""
+    last = explanation.last
+    if not isinstance(last, Verdict):
+        return f"It could not be judged: {last.text}"
+    if last.duplicate_of is not None:
+        return _why_duplicate(last, search)
+    if last.fingerprint is None:
+        return {
+            "skipped": f"There is nothing in it to compare: {last.reason}.",
+            "deleted": f"A null value came for its doc_id: {last.reason}.",
+        }[last.outcome.value]
+    if last.reason == "redelivered":
+        return "The same document came again: it is the original that it was."
+    other = explanation.other
+    if other is None or other.fingerprint is None:
+        return "No original was before it."
+    distance = (last.fingerprint ^ other.fingerprint).bit_count()
+    return (
+        f"Nothing before it is near enough ({search.text}). The nearest of {explanation.originals:,} originals differs "
+        f"in {distance} of 64 bits."
+    )
+
+
+def _why_duplicate(last: Verdict, search: SearchRules) -> str:
+    match = last.duplicate_of
+    assert match is not None
+    if match.found_by.value == "text":
+        return "Both have so few tokens that only equal texts match, and these are equal."
+    told = f"Both have the same tokens in the same order; {match.distance} of 64 bits differ."
+    if match.kind.value == "near":
+        told = f"{match.distance} of 64 bits differ (at most {search.max_distance})."
+    return f"{told} Similarity {match.similarity:.3f}, {search.similarity_min / 1_000:.3f} wanted."
+
+
+def found_in(search: SearchRules, fingerprint: int, doubts: int, original: int) -> list[tuple[int, int]]:
+    """
+    Return by which look-ups a directed search comes to an original: block, and how many bits were turned for it.
+
+    >>> found_in(SearchRules(), 0b11, 0b01, 0b10)
+    [(0, 1), (1, 0), (2, 0), (3, 0)]
+    """
+    found = []
+    for number, runs in enumerate(search.runs):
+        turned = block_of(fingerprint, runs) ^ block_of(original, runs)
+        if turned in patterns(block_of(doubts, runs), sum(width for _, width in runs), search.patterns):
+            found.append((number, turned.bit_count()))
+    return found
+
+
+def _search_text(compared: Comparison, search: SearchRules) -> str:
+    """Say how the search comes from B to A, or which condition fails."""
+    original, own = compared.fingerprints
+    told = _condition_of(compared, search)
+    if search.mode == "exact":
+        return told
+    ways = found_in(search, own.value, own.doubts, original.value)
+    parts = [f"block {number + 1}" + (f", {bits} of its bits turned" if bits else " as it is") for number, bits in ways]
+    return (
+        f"{told}\nOf {len(search.runs)} blocks (the first is the lowest) {len(ways)} lead from B to A"
+        f"{': ' if parts else ''}{'; '.join(parts)}. {(original.doubts | own.doubts).bit_count()} bits are doubtful in "
+        f"one or both."
+    )
+
+
+@app.command()
+@with_settings(*CLUSTER, "topic_verdicts", "topic_dead_letter", "document_bytes_max", "text_characters_max")
+def report(
+    settings: Settings,
+    verdicts: Annotated[
+        Path | None,
+        typer.Argument(help="Lines of `neardup dedup` or `neardup verdicts --format jsonl`; - for stdin; else topics."),
+    ] = None,
+    output: Annotated[Path, typer.Option(help="The page; - is stdout.")] = Path("report.html"),
+    documents: Annotated[
+        list[str] | None, typer.Option(help="What was judged (WARC, ARC, WET, JSON Lines), for texts and languages.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Of the page; the name of the file, or of the topic.")] = None,
+    clusters: Annotated[int, typer.Option(help="Largest clusters that are shown.", min=0, max=100)] = 8,
+    quiet: QuietOption = False,
+) -> None:
+    """
+    Draw the verdicts of a file, or of the topics, on one page of HTML.
+
+    Documents over time, distances, clusters with their texts side by side, hosts, re-crawls, languages, what was not
+    judged and why. The page loads nothing. The file is read once: some 35 bytes of memory a verdict.
+    """
+    from worker.report.page import page  # noqa: PLC0415
+    from worker.report.tally import Tally  # noqa: PLC0415
+
+    if verdicts is None:
+        await_cluster(settings)
+    inputs = [] if verdicts is None else [str(verdicts)]
+    with Tally() as tally, opened_output(output, [*inputs, *(documents or [])]) as stream:
+        check_format(output, "HTML")
+        for value, answer in _answers(verdicts, settings, quiet=quiet):
+            tally.take(answer, value)
+        if not len(tally):
+            raise StopError(f"{verdicts or settings.topic_verdicts} has no verdict yet: nothing to report")
+        largest = tally.clusters.largest(clusters)
+        wanted = {doc_id for one in largest for doc_id in (one.original.doc_id, one.farthest.doc_id)}
+        read = _texts_of_files(documents, wanted, settings, quiet, len(tally)) if documents else None
+        known = {settings.parameters.hash: settings.definition.settings}
+        name = title or (settings.topic_verdicts if verdicts is None else verdicts.name)
+        stream.write(page(tally, name, largest, read, known))
+    if not quiet:
+        typer.echo(printable(f"{output}: {len(tally):,} answers"), err=True)

@@ -1,23 +1,27 @@
-"""The settings as options of a command: its help shows the usual ones, in panels; the others are options, too."""
+"""The settings as options of a command, the usual ones in its help; and `neardup settings`, which shows all."""
 
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
+from pydantic import SecretStr
 from pydantic.fields import FieldInfo
+from rich.console import Console
 
-from worker.cli import METAVARS
-from worker.cli.cluster import await_cluster
+from worker.cli import METAVARS, app
 from worker.core.parameters import Parameters
 from worker.errors import StopError
 from worker.settings import EngineSettings, Settings
-from worker.settings.field import default_of, unit_of
-from worker.settings.load import Loaded, flag_name, load_settings
+from worker.settings.field import bounds_of, default_of, unit_of
+from worker.settings.load import HIDDEN, LoadedSettings, flag_name, load_settings
+
+WAIT_S = 3.0  # a person waits; a worker waits `call_timeout_s`
 
 # The settings that commands use, and so offer.
 CLUSTER = (
@@ -40,12 +44,21 @@ PANELS = {
 }  # fmt: skip
 _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
 
+_COMMENT: dict[str, Any] = {"initial_indent": "# ", "subsequent_indent": "# ", "break_on_hyphens": False}
+_SECRET_WORDS = ("password", "secret", "token", "credential", "pem", "jaas")
 _CONFIG_OPTION = typer.Option(
     "--config", metavar="FILE", help="A TOML file of settings: see `neardup settings`.", show_default=False
 )
 
-
 Command = Callable[..., Any]
+
+
+def await_cluster(settings: Settings) -> None:
+    """Wait for the cluster's first answer, some 20 ms; a terminal shows at once whom it is asked of."""
+    from worker.shell.kafka import Admin  # noqa: PLC0415
+
+    with Console(stderr=True).status(f"asking {settings.bootstrap}"):
+        Admin(settings, WAIT_S).cluster_id()
 
 
 def with_settings(*names: str) -> Callable[[Command], Command]:
@@ -69,7 +82,7 @@ def with_cluster(*names: str) -> Callable[[Command], Command]:
 
 
 def _with_settings(command: Command, *, names: tuple[str, ...], prepare: Callable[[Settings], None]) -> Command:
-    def run(loaded: Loaded, **rest: Any) -> Any:
+    def run(loaded: LoadedSettings, **rest: Any) -> Any:
         prepare(loaded.settings)
         return command(settings=loaded.settings, **rest)
 
@@ -77,7 +90,7 @@ def _with_settings(command: Command, *, names: tuple[str, ...], prepare: Callabl
 
 
 def with_loaded_settings(command: Command) -> Command:
-    """Add to a command an option for each setting; it has a parameter `loaded: Loaded`, with the origins."""
+    """Add to a command an option for each setting; it has a parameter `loaded: LoadedSettings`, with the origins."""
     return _with_options(command, "loaded", command, ALL)
 
 
@@ -96,16 +109,18 @@ def _with_options(command: Command, taken: str, run: Command, names: tuple[str, 
         loaded = _load(given, config, is_worker=command.__name__ == "worker")
         return run(loaded=loaded, **arguments)
 
-    options = [_parameter("config", Path | None, _CONFIG_OPTION)]
-    options += [_parameter(name, *_option(name, field)) for name, field in fields.items()]
-    parameters = own + [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
+    offered = {"config": (Path | None, _CONFIG_OPTION)} | {name: _option(name, one) for name, one in fields.items()}
+    parameters = own + [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
+        for name, (kind, option) in offered.items()
+    ]
     wrapper.__name__, wrapper.__doc__, wrapper.__module__ = command.__name__, command.__doc__, command.__module__
     wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return wrapper
 
 
-def _load(flags: dict[str, Any], config: Path | None, *, is_worker: bool) -> Loaded:
+def _load(flags: dict[str, Any], config: Path | None, *, is_worker: bool) -> LoadedSettings:
     from worker.shell.runtime import logging  # noqa: PLC0415
 
     try:
@@ -155,7 +170,58 @@ def _kind(field: FieldInfo) -> Any:
     return arguments[0] if is_optional else field.annotation
 
 
-def _parameter(name: str, annotation: Any, option: Any) -> inspect.Parameter:
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[annotation, option]
-    )
+@app.command("settings")
+@with_loaded_settings
+def settings_command(
+    loaded: LoadedSettings,
+    changed: Annotated[bool, typer.Option("--changed", help="Only what differs from the defaults.")] = False,
+    describe: Annotated[bool, typer.Option("--describe", help="What each does, its default and bounds.")] = False,
+) -> None:
+    """
+    Show every setting in effect, with unit and source: a TOML file for --config.
+
+    Each is also an option of the commands that use it (--group for group) and a variable (NEARDUP_GROUP). Options win
+    over variables, those over the file. Secrets are hidden.
+    """
+    for name, field in Settings.model_fields.items():
+        origin = loaded.origins.get(name, "default")
+        if changed and origin == "default":
+            continue
+        if describe:
+            bounds = bounds_of(field)
+            notes = f"Default: {default_of(field)}{f'; {bounds}' if bounds else ''}."
+            typer.echo("\n" + textwrap.fill(f"{field.description} {notes}", 98, **_COMMENT))
+        value = getattr(loaded.settings, name)
+        comment = f"# {unit_of(field)}; {origin}"
+        if value is None or isinstance(value, SecretStr):
+            typer.echo(f"# {name} is {'not set' if value is None else 'set and hidden'}  {comment}")
+        else:
+            typer.echo(f"{name} = {toml_value(value)}  {comment}")
+
+
+def toml_value(value: Any) -> str:
+    """
+    Write a value as TOML; passwords and the like among Kafka's options are hidden.
+
+    >>> toml_value({"linger.ms": "5", "sasl.oauthbearer.client.secret": "x"})
+    '{ "linger.ms" = "5", "sasl.oauthbearer.client.secret" = "**********" }'
+    """
+    match value:
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return str(value)
+        case tuple():
+            return "[" + ", ".join(map(toml_value, value)) + "]"
+        case dict():
+            hidden = {name for name in value if any(word in name for word in _SECRET_WORDS)}
+            parts = (f"{_quoted(name)} = {_quoted(HIDDEN if name in hidden else text)}" for name, text in value.items())
+            return "{ " + ", ".join(parts) + " }"
+        case _:
+            return _quoted(str(value))
+
+
+def _quoted(text: str) -> str:
+    """Write a TOML basic string."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in escaped) + '"'

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from worker.cli import app
-from worker.cli.columns import Column, Columns
+from worker.cli.shared import Column, Columns
 
 if TYPE_CHECKING:
     from worker.core.planner import DirectedPlan, Plan

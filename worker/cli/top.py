@@ -3,17 +3,145 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
 from worker.cli import app
-from worker.cli.columns import terminal_width
 from worker.cli.options import with_cluster
-from worker.cli.top_view import frame
+from worker.cli.shared import printable, terminal_width
 from worker.settings import Settings
+
+if TYPE_CHECKING:
+    from worker.shell.admin.group import Sample
+
+
+PARTITIONS_SHOWN = 8  # those with the largest lag, where there are more
+NONE = "–"
+HINT = "latency, times by stage, originals: --worker HOST:PORT, of each worker's metrics"
+STAGES = ("prepare", "append", "answer", "publish")
+
+
+def frame(before: Sample, now: Sample, group: str, bootstrap: str) -> Group:
+    """Return what is shown, of 80 columns or more; rates are those between two samples."""
+    own: list[RenderableType] = [Text("what they say of their last minute, times in ms", style="dim"), _own(now)]
+    if all(one.error for one in now.statuses):
+        own = [] if now.statuses else [Text(HINT, style="dim")]
+    return Group(
+        _head(before, now, group, bootstrap), Text(), _workers(before, now), Text(),
+        *own, *_problems(now), Text(), _partitions(now), Text(), _duplicates(now),
+    )  # fmt: skip
+
+
+def _head(before: Sample, now: Sample, group: str, bootstrap: str) -> Text:
+    from worker.shell.admin.group import rate  # noqa: PLC0415
+
+    told = {
+        "waiting": f"{now.lag:,}",
+        "fed": _per_s(rate(before, now, lambda one: sum(part.end for part in one.partitions.values()))),
+        "answered": _per_s(rate(before, now, lambda one: one.answered)),
+        "log": f"{now.log_end:,} records",
+    }
+    line = "   ".join(f"{name} {value}" for name, value in told.items())
+    text = Text(printable(f"group {group} at {bootstrap}: {now.state or 'its coordinator does not answer'}"), "bold")
+    return text.append(f"\n{line}", style="not bold")
+
+
+def _per_s(value: float | None) -> str:
+    return NONE if value is None else f"{value:,.0f}/s"
+
+
+def _table(*columns: tuple[str, bool]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, is_right in columns:
+        table.add_column(name, justify="right" if is_right else "left", no_wrap=is_right, overflow="fold")
+    return table
+
+
+def _workers(before: Sample, now: Sample) -> Table:
+    """Return what Kafka knows of the members."""
+    table = _table(("worker", False), ("host", False), ("partitions", True), ("waiting", True), ("docs/s", True))
+    seconds = now.at_s - before.at_s
+    for member in now.members:
+        own = [number for number in member.partitions if number in now.partitions]
+        lag = sum(now.partitions[number].lag for number in own)
+        answered = sum(  # of partitions that it owned before, too
+            now.partitions[at].answered - before.partitions[at].answered for at in own if at in before.partitions
+        )
+        per_s = _number(answered / seconds if seconds > 0 else None, 0)
+        names = (Text(printable(name)) for name in (member.worker_id, member.host))
+        table.add_row(*names, f"{len(own):,}", f"{lag:,}", per_s)
+    if not now.members:
+        table.add_row("none", *[NONE] * 4)
+    return table
+
+
+def _own(now: Sample) -> Table:
+    """Return what workers say of their last minute."""
+    columns = ((name, True) for name in ("docs/s", "latency", *STAGES, "originals", "log at"))
+    table = _table(("worker", False), *columns)
+    members = {member.worker_id for member in now.members}
+    for fields in (one.fields for one in now.statuses if not one.error):
+        name, minute, log = printable(fields["worker_id"]), _part(fields, "last_minute"), _part(fields, "log")
+        stages = _part(fields, "stages_ms")
+        times = [minute.get("latency_ms"), *(stages.get(stage) for stage in STAGES)]
+        table.add_row(
+            Text(name if fields["worker_id"] in members else f"{name}, no member"),
+            _number(minute.get("documents_per_s"), 0),
+            *(_number(time_ms, 1) for time_ms in times),
+            _number(fields.get("originals"), 0),
+            _number(log.get("offset"), 0),
+        )
+    return table
+
+
+def _part(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = fields.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _number(value: object, digits: int) -> str:
+    return f"{value:,.{digits}f}" if isinstance(value, int | float) else NONE
+
+
+def _partitions(now: Sample) -> Table:
+    owners = {number: member.worker_id for member in now.members for number in member.partitions}
+    table = _table(("partition", True), ("worker", False), ("ends at", True), ("answered to", True), ("waiting", True))
+    ordered = sorted(now.partitions.items(), key=lambda one: (-one[1].lag, one[0]))
+    for number, part in sorted(ordered[:PARTITIONS_SHOWN]):
+        owner = Text(printable(owners.get(number, "nobody")))
+        table.add_row(f"{number}", owner, f"{part.end:,}", f"{part.answered:,}", f"{part.lag:,}")
+    if len(ordered) > PARTITIONS_SHOWN:
+        rest = sum(part.lag for _, part in ordered[PARTITIONS_SHOWN:])
+        table.add_row("", f"{len(ordered) - PARTITIONS_SHOWN:,} others", "", "", f"{rest:,}")
+    return table
+
+
+def _problems(now: Sample) -> list[Text]:
+    found = [f"{one.address}: {one.error}" for one in now.statuses if one.error]
+    found += [
+        f"{one.fields['worker_id']}: {one.fields['last_error']}" for one in now.statuses if one.fields.get("last_error")
+    ]
+    return [Text(printable(line), style="red") for line in found]
+
+
+def _duplicates(now: Sample) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
+    table.add_column("bits", justify="right", width=4)
+    for name in ("last duplicates", "of"):
+        table.add_column(name, ratio=1, no_wrap=True, overflow="ellipsis")
+    for verdict in reversed(now.duplicates):
+        match = verdict.duplicate_of
+        if match is not None:
+            bits = "same" if match.kind.value == "exact" else str(match.distance)
+            table.add_row(bits, Text(printable(verdict.url or verdict.doc_id)), Text(printable(match.original.url)))
+    return table
+
 
 WIDTH_PIPE = 160  # of a frame that goes into a pipe
 

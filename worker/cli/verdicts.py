@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 import typer
 
 from worker.cli import app
-from worker.cli.columns import Column, Columns
 from worker.cli.options import with_cluster
+from worker.cli.shared import Column, Columns
 from worker.core.verdict import Verdict
 from worker.settings import Settings
 

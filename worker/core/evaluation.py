@@ -39,7 +39,7 @@ class Pairs(NamedTuple):
         return np.array([one == kind for one in self.kinds], np.bool_)
 
 
-class Measured(NamedTuple):
+class Measures(NamedTuple):
     """All that searches go by, of n pairs: any rules can be applied to it."""
 
     distances: NDArray[np.uint8]  # NO_MATCH where one of the two cannot be compared by distance
@@ -78,7 +78,7 @@ class Scores(NamedTuple):
     f1: Score
 
 
-def measure(batch: FingerprintBatch, pairs: Pairs, rules: SearchRules) -> Measured:
+def measure(batch: FingerprintBatch, pairs: Pairs, rules: SearchRules) -> Measures:
     """
     Measure each pair, its second document as the query.
 
@@ -99,7 +99,7 @@ def measure(batch: FingerprintBatch, pairs: Pairs, rules: SearchRules) -> Measur
         for row in np.flatnonzero(distances <= DISTANCE_MAX).tolist():
             ranks[row] = _rank(int(differ[row]), int(batch.doubts[second[row]]), rules)
     alike = sketch_similarities(batch.sketches[first], batch.sketches[second])
-    return Measured(distances, looks(differ, batch.doubts[first], batch.doubts[second]), alike, ranks, equal)
+    return Measures(distances, looks(differ, batch.doubts[first], batch.doubts[second]), alike, ranks, equal)
 
 
 def _rank(differ: int, doubts: int, rules: SearchRules) -> int:
@@ -112,13 +112,13 @@ def _rank(differ: int, doubts: int, rules: SearchRules) -> int:
     return min(ranks)
 
 
-def finds(measured: Measured, rules: SearchRules) -> NDArray[np.bool_]:
+def finds(measured: Measures, rules: SearchRules) -> NDArray[np.bool_]:
     """Mark the pairs whose second document would be found to be a duplicate of the first. Cost: some ns a pair."""
     failed: NDArray[np.bool_] = np.logical_or.reduce(list(_failed(measured, rules).values()))
     return measured.equal | ~failed
 
 
-def reasons(measured: Measured, rules: SearchRules) -> list[str]:
+def reasons(measured: Measures, rules: SearchRules) -> list[str]:
     """Say of each pair why it is not found; empty where it is. Cost: some 0.1 µs a pair."""
     failed = _failed(measured, rules)
     told = np.select(list(failed.values()), list(failed), "")
@@ -126,7 +126,7 @@ def reasons(measured: Measured, rules: SearchRules) -> list[str]:
     return list(told.tolist())
 
 
-def _failed(measured: Measured, rules: SearchRules) -> dict[str, NDArray[np.bool_]]:
+def _failed(measured: Measures, rules: SearchRules) -> dict[str, NDArray[np.bool_]]:
     """Mark the pairs that each condition fails on, in the order in which it is told."""
     distances, seen, similarities, ranks, _ = measured
     return {

@@ -1,17 +1,25 @@
-"""Answers as lines: what `neardup dedup`, `neardup verdicts` and `neardup dead-letters` write as JSON Lines."""
+"""What a report and an explanation read: answers as lines or from the topics, a document's answers, texts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Set
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import orjson
+import xxhash
 
-from worker.core.verdict import Verdict
+from schemas.timestamp import format_timestamp
+from worker.core.document import Deletion, Document
+from worker.core.extract import Skipped, extract
+from worker.core.language import detect
+from worker.core.verdict import Outcome, Verdict
 from worker.errors import DocumentError, StopError
 from worker.settings import Settings
 from worker.shell.admin.watch import watch
-from worker.shell.messages import DeadLetter, decode_verdict
+from worker.shell.files.archives import Record
+from worker.shell.messages import DeadLetter, decode_document, decode_verdict
 
 LINE_BYTES_MAX = 1 << 20  # a verdict has three URLs of at most 8 KiB each
 
@@ -29,8 +37,6 @@ def of_lines(lines: Iterable[bytes], name: str) -> Iterator[Answer]:
 
     Raises:
         StopError: a line is neither a verdict nor a dead letter; names the line.
-
-    Cost: some 25 us a line.
     """
     for number, line in enumerate(lines, start=1):
         if line.isspace():
@@ -73,3 +79,146 @@ def of_topics(settings: Settings, on_start: Callable[[int], None] = lambda _: No
     for seen in watch(settings, names, follow=False, on_start=on_start):
         if seen is not None:
             yield Answer(seen.value, seen.answer)
+
+
+def when(timestamp_ms: int) -> str:
+    """Return a time as verdicts have it."""
+    return format_timestamp(timestamp_ms)
+
+
+class Explanation(NamedTuple):
+    """One document's answers and what they refer to."""
+
+    answers: list[Verdict | DeadLetter]  # in the order in which they were read; the last one is explained
+    other: Verdict | None  # the original's own verdict; of a new document the nearest original before it
+    originals: int  # those before a new document that were looked at
+
+    @property
+    def last(self) -> Verdict | DeadLetter:
+        """The answer that is explained."""
+        return self.answers[-1]
+
+
+def explain(read: Callable[[], Iterable[Answer]], name: str) -> Explanation:
+    """
+    Find what there is to say of a document.
+
+    Args:
+        read: all answers; called twice.
+        name: doc_id or URL.
+    Raises:
+        StopError: there is no answer to it.
+
+    Cost: two passes over the answers, some 25 us each.
+    """
+    answers = [one.answer for one in read() if _is_named(one.answer, name)]
+    if not answers:
+        raise StopError(f"there is no verdict on {name!r}: it takes a doc_id or a URL, as a verdict has them")
+    last = answers[-1]
+    if isinstance(last, DeadLetter) or last.fingerprint is None:
+        return Explanation(answers, None, 0)
+    if last.duplicate_of is None:
+        return Explanation(answers, *_nearest(read(), last))
+    wanted = last.duplicate_of.original
+    found = [
+        one.answer
+        for one in read()
+        if isinstance(one.answer, Verdict)
+        and (one.answer.doc_id, one.answer.fetched_at_ms) == (wanted.doc_id, wanted.fetched_at_ms)
+        and one.answer.outcome is Outcome.NEW
+    ]
+    return Explanation(answers, found[0] if found else None, 0)
+
+
+def _is_named(answer: Verdict | DeadLetter, name: str) -> bool:
+    return answer.doc_id == name or (isinstance(answer, Verdict) and answer.url == name)
+
+
+def _nearest(answers: Iterable[Answer], last: Verdict) -> tuple[Verdict | None, int]:
+    """Return the nearest original before a document, of equals the earlier, and how many there are."""
+    nearest: tuple[int, int, int] | None = None
+    found: Verdict | None = None
+    seen = set[str]()
+    for _, one in answers:
+        if isinstance(one, DeadLetter) or one.outcome is not Outcome.NEW or not _is_before(one, last):
+            continue
+        assert one.fingerprint is not None and last.fingerprint is not None  # a new document has one
+        seen.add(one.doc_id)
+        rank = ((one.fingerprint ^ last.fingerprint).bit_count(), one.log_offset, one.source_offset)
+        if nearest is None or rank < nearest:
+            nearest, found = rank, one
+    return found, len(seen)
+
+
+def _is_before(one: Verdict, last: Verdict) -> bool:
+    if one.doc_id == last.doc_id or one.parameters != last.parameters:
+        return False
+    place, other = (one.source_topic, one.source_partition), (last.source_topic, last.source_partition)
+    if one.log_offset == last.log_offset:  # of one batch: in the order of its partition
+        return place == other and one.source_offset < last.source_offset
+    return one.log_offset < last.log_offset
+
+
+LANGUAGES_SAMPLE = 2_000  # documents whose language is looked for: shares within 2.2 %, some 3 ms each
+_CHARACTERS_READ = 3_000  # of a text, for its language
+
+
+@dataclass
+class Texts:
+    """Texts and languages of documents."""
+
+    texts: dict[str, str] = field(default_factory=dict)  # by doc_id, of those that were wanted
+    languages: Counter[str] = field(default_factory=Counter)  # of the sample; "" where too few words tell
+    named: dict[str, str | None] = field(default_factory=dict)  # of the texts, as the messages name them
+
+
+def read_texts(records: Iterable[Record], wanted: Set[str], settings: Settings, sample_of: int | None = None) -> Texts:
+    """
+    Read documents once: the texts of those that are wanted, and the languages of a sample if one is asked for.
+
+    Of a doc_id that comes again the last text counts. What cannot be read is passed over: it has a dead letter.
+
+    Args:
+        wanted: doc_ids.
+        sample_of: how many documents there are, about; of more than LANGUAGES_SAMPLE a part is the sample.
+    """
+    found = Texts()
+    for record in records:
+        doc_id = "" if record.key is None else record.key.decode("utf-8", "replace")
+        number = xxhash.xxh3_64_intdigest(record.key or b"")
+        is_sampled = sample_of is not None and number % max(sample_of, 1) < LANGUAGES_SAMPLE
+        if doc_id not in wanted and not is_sampled:
+            continue
+        readable = readable_text(record.key, record.value, settings)
+        if readable is None:
+            continue
+        text, language = readable
+        if doc_id in wanted:
+            found.texts[doc_id], found.named[doc_id] = readable
+        if is_sampled:
+            found.languages[_primary(language) or detect(text[:_CHARACTERS_READ]) or ""] += 1
+    return found
+
+
+def text_of(key: bytes | None, value: bytes | None, settings: Settings) -> tuple[Document | Deletion, str | None]:
+    """Return a message's document and its text as a worker sees it, None where there is none; raise whatever it is."""
+    document = decode_document(key, value, value_bytes_max=settings.document_bytes_max)
+    if isinstance(document, Deletion):
+        return document, None
+    found = extract(document, settings.text_characters_max)
+    return document, None if isinstance(found, Skipped) else found.text
+
+
+def readable_text(key: bytes | None, value: bytes | None, settings: Settings) -> tuple[str, str | None] | None:
+    """Return a message's text and the language that it names; None where there is none, or it cannot be read."""
+    try:
+        document, text = text_of(key, value, settings)
+    except Exception:  # whatever it is, it costs this text
+        return None
+    return None if text is None or isinstance(document, Deletion) else (text, document.language)
+
+
+def _primary(language: str | None) -> str | None:
+    """Return the first part of a language tag, if it looks like one: "de" of "de-AT"."""
+    code = (language or "").replace("_", "-").partition("-")[0].strip().lower()
+    return code if code.isascii() and code.isalpha() and 2 <= len(code) <= 3 else None

@@ -27,7 +27,7 @@ HIDDEN = "**********"
 _SHOWN_CHARACTERS_MAX = 100
 
 
-class Loaded(NamedTuple):
+class LoadedSettings(NamedTuple):
     """The settings, and for each that is not a default where its value came from."""
 
     settings: Settings
@@ -85,7 +85,7 @@ def env_name(name: str) -> str:
     return ENV_PREFIX + name.upper()
 
 
-def load_settings(flags: Mapping[str, Any] | None = None, config: Path | None = None) -> Loaded:
+def load_settings(flags: Mapping[str, Any] | None = None, config: Path | None = None) -> LoadedSettings:
     """
     Merge flags, environment, file and defaults, in this order of precedence, and check them.
 
@@ -110,7 +110,7 @@ def load_settings(flags: Mapping[str, Any] | None = None, config: Path | None = 
             values[name] = values[name] | value if both else value
             origins[name] = origin
     try:
-        return Loaded(Settings(**values), origins)
+        return LoadedSettings(Settings(**values), origins)
     except ValidationError as error:
         lines = [_line(part, values, origins) for part in error.errors(include_url=False)]
         raise StopError("these settings are wrong:\n" + "\n".join(f"  {line}" for line in lines)) from None

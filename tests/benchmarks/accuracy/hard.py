@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.benchmarks.accuracy.pairs import Sample
-from worker.cli.corpus import Corpus, read_corpus
+from worker.cli.tune import Corpus, read_corpus
 from worker.core.evaluation import Pairs, exact_jaccard, shingle_set
 from worker.core.tuning import SAME_FROM
 from worker.devkit.sample.dice import Dice

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import orjson
 
-from worker.cli.corpus import Corpus, read_corpus, read_pairs
+from worker.cli.tune import Corpus, read_corpus, read_pairs
 from worker.core.evaluation import Pairs
 from worker.devkit.sample.language import TEMPLATES
 from worker.devkit.sample_crawl import truth_path, write_sample_crawl

@@ -1,0 +1,309 @@
+"""A group of workers: `neardup worker`, `topics`, `feed`, `rebuild`, `verify`; and `warm-up`, for its image."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import threading
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import orjson
+import typer
+
+from worker.cli import Commands, app
+from worker.cli.options import ALL, ENGINE, with_cluster, with_settings
+from worker.cli.shared import (
+    FetchedAtOption,
+    FilesArgument,
+    QuietOption,
+    counted,
+    printable,
+    summary,
+    tally_of,
+    tracked,
+)
+from worker.settings import DECIDING, Settings
+from worker.settings.connection import TOPICS
+
+if TYPE_CHECKING:
+    from worker.shell.admin.findings import Report
+    from worker.shell.admin.rebuild import Plan
+    from worker.shell.kafka import Admin
+
+topics_app = typer.Typer(
+    cls=Commands, no_args_is_help=True, help="The topics: create them, or say what is wrong with them."
+)
+app.add_typer(topics_app, name="topics")
+
+
+@app.command()
+@with_settings(*(name for name in ALL if name not in ("partitions", "replication_factor")))
+def worker(
+    settings: Settings,
+    until_stdin_ends: Annotated[
+        bool, typer.Option("--until-stdin-ends", help="End when stdin is closed: nothing outlives a parent that dies.")
+    ] = False,
+) -> None:
+    """
+    Judge documents as a member of the group: one verdict for each.
+
+    A verdict and its source offset are published in one transaction. SIGTERM and Ctrl-C end it cleanly. Run one a
+    machine; each needs its own --worker-id.
+    """
+    from worker.shell.pipeline.service import run  # noqa: PLC0415
+
+    if until_stdin_ends:
+        threading.Thread(target=_end_with_stdin, name="stdin", daemon=True).start()
+    stop = threading.Event()
+    run(settings, stop, on_serving=partial(_stop_on_signals, stop))
+
+
+def _stop_on_signals(stop: threading.Event) -> None:
+    """Have SIGTERM and Ctrl-C set `stop` from now on: they end a worker cleanly, once it has something to finish."""
+    from structlog import get_logger  # noqa: PLC0415
+
+    def handle(number: int, _frame: object) -> None:
+        get_logger(__name__).info("stopping", signal=signal.Signals(number).name)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handle)
+
+
+def _end_with_stdin() -> None:
+    while os.read(0, 4096):  # not sys.stdin: its lock would be held when the interpreter ends
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+@topics_app.command()
+@with_cluster(*TOPICS, "partitions", "replication_factor", "document_bytes_max")
+def create(settings: Settings) -> None:
+    """Create the topics that are missing, with the right settings; then check all."""
+    from worker.shell.kafka import topics  # noqa: PLC0415
+
+    for name, was_missing in topics.create(_admin(settings), settings).items():
+        typer.echo(f"{name}: {'created' if was_missing else 'exists'}")
+    _check(settings)
+
+
+@topics_app.command()
+@with_cluster(*TOPICS, "document_bytes_max")
+def check(settings: Settings) -> None:
+    """Say what is wrong with the topics and how to mend it; exit code 1 if that stops a worker."""
+    _check(settings)
+
+
+@topics_app.command()
+@with_cluster()
+def alter(
+    settings: Settings,
+    topic: Annotated[str, typer.Argument(help="Its name.")],
+    pairs: Annotated[list[str], typer.Argument(metavar="NAME=VALUE…", help="Settings, as Kafka names them.")],
+) -> None:
+    """Set some of a topic's settings, as `topics check` says; the others stay."""
+    for pair in pairs:
+        if not all(pair.partition("=")):
+            raise typer.BadParameter(f"must be NAME=VALUE, got {pair!r}", param_hint="NAME=VALUE")
+    _admin(settings).alter(topic, dict(pair.split("=", 1) for pair in pairs))
+    typer.echo(f"{topic}: {', '.join(pairs)}")
+
+
+def _check(settings: Settings) -> None:
+    from worker.shell.kafka import topics  # noqa: PLC0415
+
+    problems = topics.check(_admin(settings), settings)
+    for problem in problems:
+        typer.echo(f"{'error' if problem.fatal else 'warning'}: {problem}")
+    if not problems:
+        typer.echo("all topics are as they should be")
+    if any(problem.fatal for problem in problems):
+        raise typer.Exit(1)
+
+
+def _admin(settings: Settings) -> Admin:
+    from worker.shell.kafka import Admin  # noqa: PLC0415
+
+    return Admin(settings)
+
+
+@app.command()
+@with_cluster("topic_documents")
+def feed(
+    settings: Settings,
+    files: FilesArgument,
+    fetched_at: FetchedAtOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON, on stdout.")] = False,
+    quiet: QuietOption = False,
+    rate: Annotated[float, typer.Option(help="At most so many documents a second; 0 is no limit.", min=0)] = 0,
+) -> None:
+    """
+    Send crawler output to the topic of documents.
+
+    A damaged record is named and counted, and the rest goes on. Exit code 1 if a document could not be delivered, or if
+    there was none.
+    """
+    from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
+    from worker.shell.files.feed import BODY_BYTES_MAX, feed_documents  # noqa: PLC0415
+
+    crawl = CrawlFiles(
+        files,
+        body_max=BODY_BYTES_MAX,
+        fetched_at_default=fetched_at,
+        number_from=secrets.randbits(62),  # no other run has fed the numbers from there on
+    )
+    started = time.monotonic()
+    outcome = feed_documents(settings, tracked(crawl, "feeding", quiet=quiet), rate)
+    seconds = max(time.monotonic() - started, 1e-9)
+    if as_json:
+        told = tally_of(crawl) | {"delivered": outcome.delivered, "failed": outcome.failures}
+        typer.echo(json.dumps(told | {"seconds": round(seconds, 3)}))
+    elif not quiet:
+        typer.echo(f"{summary(crawl)}; {outcome.delivered:,} delivered in {seconds:.1f} s", err=True)
+    for reason in outcome.failed:
+        typer.echo(printable(f"not delivered: {reason}"), err=True)
+    if outcome.failures or not outcome.delivered:
+        raise typer.Exit(1)
+
+
+@app.command()
+@with_cluster(*ALL)
+def rebuild(settings: Settings, quiet: QuietOption = False) -> None:
+    """
+    Judge all documents anew with other parameters, beside the old log.
+
+    Name the deployment's topics as they are and the parameters as they shall be. The new group, log and topics have
+    the hash of the parameters behind their names, so the same command goes on where it was ended. Ends when the
+    documents that were there at its start are answered, and prints the settings to switch workers and subscribers to.
+    """
+    from worker.shell.admin import rebuild as shell  # noqa: PLC0415
+
+    plan = shell.plan(settings, _admin(settings))
+    _say_what(plan, settings)
+    begun: list[tuple[float, int]] = []  # when the first was told, and how much of it had been answered before
+
+    def tell(answered: int, total: int) -> None:
+        now_s = time.monotonic()
+        if not begun:
+            begun.append((now_s, answered))
+        since_s, before = begun[0]
+        rate = (answered - before) / max(now_s - since_s, 1e-9)
+        left = f", {rate:,.0f}/s, {(total - answered) / rate:,.0f} s left" if rate else ""
+        typer.echo(f"{answered:,} of {total:,} offsets answered{left}", err=True)
+
+    stop = threading.Event()
+    if not shell.rebuild(plan, stop, (lambda *_: None) if quiet else tell, on_serving=partial(_stop_on_signals, stop)):
+        typer.echo("ended before all documents were answered: the same command goes on from here", err=True)
+        raise typer.Exit(1)
+    typer.echo(_SWITCH, err=True)
+    for line in plan.switch():
+        typer.echo(line)
+
+
+_SWITCH = """\
+# all documents of the start are answered; now, in this order:
+# 1. start workers with these settings; they answer what has come since
+# 2. let subscribers go on in the new topic of verdicts, each source offset where they stopped
+# 3. end the old workers; delete the old log and answers when nobody needs them"""
+
+
+def _say_what(plan: Plan, settings: Settings) -> None:
+    new = plan.settings
+    typer.echo(f"from {settings.topic_documents}: {sum(plan.stops.values()):,} offsets", err=True)
+    if plan.missing:
+        gone = f"{plan.missing:,} documents have been deleted by retention"
+        typer.echo(f"warning: {gone}; originals among them stay unknown", err=True)
+    names = (new.topic_fingerprints, new.topic_verdicts, new.topic_dead_letter, new.topic_new)
+    how = "created" if plan.created else "taken up again"
+    told = f"into {', '.join(filter(None, names))} as group {new.group} ({how})"
+    typer.echo(f"{told}; the old ones are not touched", err=True)
+
+
+@app.command()
+@with_cluster(*TOPICS, "group", *DECIDING)
+def verify(
+    settings: Settings,
+    output: Annotated[
+        Literal["table", "json"], typer.Option("--format", help="A table for people, or one JSON object.")
+    ] = "table",
+    documents: Annotated[
+        bool, typer.Option(help="Read the documents too; without, the log says which there are.")
+    ] = True,
+    quiet: QuietOption = False,
+) -> None:
+    """
+    Replay the log and report what is lost, repeated or wrong in the topics.
+
+    The workers may run or not. Documents that no worker has committed yet are unanswered, which is no defect. Exit
+    code 1 if there is a defect.
+    """
+    from worker.shell.admin.verify import verify as run  # noqa: PLC0415
+
+    with counted("messages", quiet=quiet) as tell:
+        report = run(settings, read_documents=documents, on_progress=tell)
+    if output == "json":
+        typer.echo(orjson.dumps(report.to_dict()))
+    else:
+        _print(report)
+    if not report.clean:
+        raise typer.Exit(1)
+
+
+def _print(report: Report) -> None:
+    rows = {
+        "documents": report.documents,
+        "answered": report.answered,
+        **{f"  {name}": count for name, count in report.outcomes.items()},
+        "unanswered, not committed yet": report.unanswered,
+        "answers deleted by retention": report.expired,
+        **({} if report.new_documents is None else {"topic of new documents: messages": report.new_documents}),
+        "log: records": report.log_records,
+        "log: rows": report.log_rows,
+        "log: rows repeated, ignored": report.log_rows_repeated,
+        **report.defects,
+    }
+    width = max(map(len, rows))
+    for name, count in rows.items():
+        typer.echo(f"{name:<{width}}  {count:>12,}")
+    for finding in report.findings:
+        where = f"[{finding.partition}] offset {finding.offset}: " if finding.partition >= 0 else ""
+        typer.echo(printable(f"{finding.defect.value}: {where}{finding.text}"))
+    typer.echo(conclusion(report))
+
+
+def conclusion(report: Report) -> str:
+    """Return in a line what the counts mean."""
+    if not report.clean:
+        return "NOT CLEAN"
+    if report.unanswered:
+        return f"what is answered is answered once, as the log says; {report.unanswered:,} documents wait for a worker"
+    return "every document is answered once, as the log says"
+
+
+@app.command("warm-up")
+@with_settings(*ENGINE)
+def warm_up_command(settings: Settings) -> None:
+    """
+    Compile every kernel, and say where their machine code is kept.
+
+    That is NUMBA_CACHE_DIR, else beside the code, else your cache directory; where none of them may be written, each
+    process compiles for itself.
+    """
+    begun = time.perf_counter()
+    from worker.core import warm  # noqa: PLC0415
+    from worker.shell.runtime import kernels  # noqa: PLC0415
+
+    kernels.ready(settings, warm.exact_index, warm.pairs)
+    kept = warm.kept_in()
+    where = f"kept in {kept}" if kept is not None else _IN_MEMORY
+    typer.echo(f"kernels ready in {time.perf_counter() - begun:.1f} s, {where}")
+
+
+_IN_MEMORY = (
+    "in memory only: nothing can be written to NUMBA_CACHE_DIR, beside the code, or to your cache directory, so each "
+    "process compiles for itself. Set NUMBA_CACHE_DIR."
+)

@@ -1,0 +1,334 @@
+"""
+`neardup fingerprint`, `find-all`, `find-clusters`, `nearest`: documents or fingerprints of files, without an index.
+
+All read one of two things: decimal numbers, one a line; or documents with doc_ids, whose fingerprints are made here
+unless the lines are those of `neardup fingerprint`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
+
+import numpy as np
+import orjson
+import typer
+
+from worker.cli import app
+from worker.cli.options import DOCUMENTS, FINGERPRINTS, with_settings
+from worker.cli.shared import (
+    NO_TIME,
+    STDIN,
+    FetchedAtOption,
+    FilesArgument,
+    QuietOption,
+    counted,
+    opened,
+    opened_lines,
+    printable,
+    summary,
+    tracked,
+)
+from worker.errors import StopError
+from worker.log.rows import RowKind
+from worker.settings import Settings
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from worker.log.rows import Row
+    from worker.shell.files.archives import Record
+    from worker.shell.files.crawl import CrawlFiles
+
+Format = Literal["jsonl", "decimal", "hex"]
+Ids = dict[int, list[str]]  # fingerprint -> doc_ids
+
+NUMBERS = 2**64
+PART_BYTES = 1 << 24  # read at once: 16 MB of text are some 800,000 numbers
+_FINGERPRINT = re.compile(rb'"fingerprint"\s*:')
+_BODY = re.compile(rb'"(?:text|html|body_base64)"\s*:')
+_STARTS = (b"{", b"WARC/", b"filedesc:", b"PAR1", b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # of all formats
+_LOOK_BYTES = 4_096
+
+OutputOption = Annotated[Path, typer.Option("--output", help="JSON arrays, one a line; - is stdout.")]
+DocumentsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--documents",
+        help="In place of --input: documents (WARC, ARC, WET, JSON Lines), or lines of `neardup fingerprint`; "
+        "- is stdin. The output has doc_ids.",
+    ),
+]
+
+
+@app.command()
+@with_settings(*FINGERPRINTS, *DOCUMENTS)
+def fingerprint(
+    settings: Settings,
+    files: FilesArgument,
+    output: Annotated[Path, typer.Option(help="Where to write; - is stdout.")] = STDIN,
+    written: Annotated[
+        Format, typer.Option("--format", help="JSON Lines; or one number a line, as find-all reads them, or hex.")
+    ] = "jsonl",
+    fetched_at: FetchedAtOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """
+    Fingerprint the documents of files, in their order, one line each.
+
+    A document without a fingerprint (nothing in it, or not to be read) is named on stderr and counted. When no document
+    has one, the exit code is 1, and no output is made.
+    """
+    from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
+
+    crawl = CrawlFiles(files, fetched_at_default=fetched_at)
+    without: Counter[str] = Counter()
+    with opened_lines(output, files) as stream:
+        for record, row in _rows(crawl, settings, quiet):
+            if row.kind in (RowKind.FULL, RowKind.SHORT):
+                stream.write(_line(row, written))
+            else:
+                without[RowKind(row.kind).name.lower()] += 1
+                typer.echo(printable(f"no fingerprint: {record.place}: {row.doc_id}: {row.note}"), err=True)
+        counts = "".join(f", {count:,} {name}" for name, count in sorted(without.items()))
+        if crawl.tally.documents == without.total():
+            raise StopError(f"nothing could be fingerprinted: {summary(crawl)}{counts}")
+    if not quiet:
+        typer.echo(f"{summary(crawl)}{counts}", err=True)
+
+
+def _rows(crawl: CrawlFiles, settings: Settings, quiet: bool) -> Iterator[tuple[Record, Row]]:
+    """Return each document with its row."""
+    from worker.shell.files.crawl import with_answers  # noqa: PLC0415
+    from worker.shell.files.engine import prepared_rows  # noqa: PLC0415
+
+    return with_answers(tracked(crawl, "fingerprinting", quiet=quiet), partial(prepared_rows, settings=settings))
+
+
+def _line(row: Row, written: Format) -> bytes:
+    if written == "decimal":
+        return b"%d\n" % row.fingerprint
+    if written == "hex":
+        return b"%016x\n" % row.fingerprint
+    fields = {"doc_id": row.doc_id, "fingerprint": f"{row.fingerprint:016x}", "features": row.features}
+    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _read(source: Path, documents: Path | None, settings: Settings, quiet: bool) -> tuple[NDArray[np.uint64], Ids]:
+    """
+    Return different fingerprints with their doc_ids; those of `source`, without any, when no documents are named.
+
+    A doc_id that comes again replaces its former self; a deleted one is gone. What has no fingerprint is left out, and
+    counted on stderr. Cost: that of fingerprinting; some 200 bytes a document.
+    """
+    if documents is None:
+        with opened(source) as stream:
+            return _numbers(stream, str(source)), {}
+    held: dict[str, int] = {}
+    found = _of_lines(documents) if _has_fingerprints(documents) else _of_documents(documents, settings, quiet)
+    for doc_id, value in found:
+        held.pop(doc_id, None)
+        if value is not None:
+            held[doc_id] = value
+    if not held:
+        raise StopError(f"no document of {documents} has a fingerprint")
+    ids: Ids = {}
+    for doc_id, number in held.items():
+        ids.setdefault(number, []).append(doc_id)
+    return np.fromiter(ids, np.uint64, len(ids)), ids
+
+
+def _holds_documents(path: Path) -> bool:
+    """Return whether a file begins as documents do, or lines with doc_ids, and not as decimal numbers."""
+    return _start(path).lstrip().startswith(_STARTS)
+
+
+def _has_fingerprints(path: Path) -> bool:
+    line = _start(path).lstrip().partition(b"\n")[0]
+    return not line.startswith(_STARTS) or bool(_FINGERPRINT.search(line) and not _BODY.search(line))
+
+
+def _start(path: Path) -> bytes:
+    """Return the first bytes; nothing is read away from stdin."""
+    if path == STDIN:
+        peek = getattr(sys.stdin.buffer, "peek", None)
+        return b"" if peek is None else bytes(peek(_LOOK_BYTES))
+    with opened(path) as stream:
+        return stream.read(_LOOK_BYTES)
+
+
+def _numbers(stream: BinaryIO, name: str) -> NDArray[np.uint64]:
+    """Read part by part: as Python objects ten million numbers would take more memory than finding their pairs."""
+    parts = [np.empty(0, np.uint64)]
+    while text := stream.read(PART_BYTES):
+        lines = (text + stream.readline()).split()
+        if not all(map(bytes.isdigit, lines)) or any(int(line) >= NUMBERS for line in lines):
+            bad = next(i for i, line in enumerate(lines) if not line.isdigit() or int(line) >= NUMBERS)
+            place = sum(map(len, parts)) + bad + 1
+            raise StopError(f"{name}: number {place} must be a decimal from 0 to 2^64 - 1, got {lines[bad][:100]!r}")
+        parts.append(np.array(list(map(int, lines)), np.uint64))
+    return np.concatenate(parts)
+
+
+def _of_lines(path: Path) -> Iterator[tuple[str, int]]:
+    """Yield doc_id and fingerprint of each line of `neardup fingerprint`."""
+    with opened(path) as stream:
+        for line_number, line in enumerate(stream, start=1):
+            try:
+                fields = orjson.loads(line)
+                doc_id, number = str(fields["doc_id"]), int(fields["fingerprint"], 16)
+                number.to_bytes(8, "big")  # else too large, or negative
+            except (ValueError, KeyError, TypeError, OverflowError) as error:
+                raise StopError(
+                    f"{path}, line {line_number}: must be an object with doc_id and fingerprint (16 hex digits), as "
+                    f"`neardup fingerprint` writes them, got {line[:100]!r}"
+                ) from error
+            yield doc_id, number
+
+
+def _of_documents(path: Path, settings: Settings, quiet: bool) -> Iterator[tuple[str, int | None]]:
+    """Yield doc_id and fingerprint of each document that has one, None for one that is deleted."""
+    from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
+
+    crawl = CrawlFiles([str(path)], fetched_at_default=NO_TIME)
+    without = 0
+    for record, row in _rows(crawl, settings, quiet):
+        if row.kind in (RowKind.FULL, RowKind.SHORT, RowKind.DELETED):
+            yield row.doc_id, None if row.kind == RowKind.DELETED else row.fingerprint
+            continue
+        without += 1
+        if row.kind == RowKind.DEAD:
+            typer.echo(printable(f"no fingerprint: {record.place}: {row.note}"), err=True)
+    if not quiet:
+        typer.echo(f"{summary(crawl)}, {without} without a fingerprint", err=True)
+
+
+def _pairs(fingerprints: NDArray[np.uint64], ids: Ids, *search: Any) -> Iterator[list[Any]]:
+    """
+    Write every pair of fingerprints within a distance.
+
+    A pair is a JSON array. Equal fingerprints count once, doc_ids each.
+    """
+    from worker.core.pairs import all_pairs  # noqa: PLC0415
+
+    for group in ids.values():
+        yield from map(list, itertools.combinations(group, 2))
+    for pairs in all_pairs(fingerprints, *search):
+        if ids:
+            yield from ([a, b] for x, y in pairs.tolist() for a in ids[x] for b in ids[y])
+        else:
+            yield from pairs.tolist()
+
+
+def _clusters(fingerprints: NDArray[np.uint64], ids: Ids, *search: Any) -> Iterator[list[Any]]:
+    """
+    Write every cluster, joined by pairs within a distance.
+
+    A cluster is a JSON array. Nothing stands alone.
+    """
+    from worker.core.pairs import clusters  # noqa: PLC0415
+
+    alone = dict(ids)
+    for cluster in clusters(fingerprints, *search):
+        members = cluster.tolist()
+        yield [doc_id for member in members for doc_id in alone.pop(member)] if ids else members
+    yield from (group for group in alone.values() if len(group) > 1)
+
+
+def _add_command(name: str, find: Callable[..., Iterable[list[Any]]]) -> None:
+    @app.command(name, help=find.__doc__)
+    @with_settings(*FINGERPRINTS, *DOCUMENTS)
+    def run(
+        settings: Settings,
+        source: Annotated[Path, typer.Option("--input", help="Decimal fingerprints, one a line; - is stdin.")] = STDIN,
+        target: OutputOption = STDIN,
+        blocks: Annotated[
+            int | None,
+            typer.Option(help="Blocks of the permutations, more than the distance. [default: distance + 2]", min=1),
+        ] = None,
+        distance: Annotated[int, typer.Option(help="Bits that may differ.", min=0, max=15)] = 3,
+        documents: DocumentsOption = None,
+        quiet: QuietOption = False,
+    ) -> None:
+        from worker.core.permutation import permuted  # noqa: PLC0415
+
+        try:
+            permuted(distance, distance + 2 if blocks is None else blocks)
+        except ValueError as error:
+            raise typer.BadParameter(f"--blocks {blocks} --distance {distance}: {error}") from None
+        if documents is not None and source != STDIN:
+            raise typer.BadParameter("--input and --documents: name one of them")
+        fingerprints, ids = _read(source, documents, settings, quiet)
+        with opened_lines(target, [documents or source]) as stream, counted("tables", quiet=quiet) as tell:
+            _write_arrays(stream, find(fingerprints, ids, distance, blocks, partial(tell, "finding")))
+
+
+_add_command("find-all", _pairs)
+_add_command("find-clusters", _clusters)
+
+
+def _write_arrays(stream: BinaryIO, arrays: Iterable[Any]) -> None:
+    for array in arrays:
+        stream.write(orjson.dumps(array, option=orjson.OPT_APPEND_NEWLINE))
+
+
+@app.command()
+@with_settings(*FINGERPRINTS, *DOCUMENTS)
+def nearest(
+    settings: Settings,
+    to: Annotated[str, typer.Option(help="The document: its doc_id, or a fingerprint (decimal, or 0x and hex).")],
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="Decimal fingerprints, one a line; or documents (WARC, ARC, WET, JSON Lines); or lines of "
+            "`neardup fingerprint`. - is stdin.",
+        ),
+    ] = STDIN,
+    count: Annotated[int, typer.Option(help="How many, at most.", min=1)] = 10,
+    target: OutputOption = STDIN,
+    documents: Annotated[
+        Path | None, typer.Option("--documents", help="The same as FILE, when it has doc_ids.")
+    ] = None,
+    quiet: QuietOption = False,
+) -> None:
+    """
+    Write the documents most similar to one, the most similar first.
+
+    A line is [doc_id or fingerprint, bits that differ]. Documents as far away as each other come in the order of the
+    file. A doc_id does not name itself.
+    """
+    from worker.core.nearest import nearest as rank  # noqa: PLC0415
+
+    if documents is None and _holds_documents(source):
+        documents = source
+    elif documents is not None and source != STDIN:
+        raise typer.BadParameter("FILE and --documents: name one of them")
+    fingerprints, ids = _read(source, documents, settings, quiet)
+    own = _wanted(to, ids)
+    rows = np.arange(len(fingerprints), dtype=np.uint32)
+    ranked = ((int(fingerprints[row]), bits) for row, bits in rank(fingerprints, rows, own, count + bool(ids)))
+    named = ((name, bits) for number, bits in ranked for name in ids.get(number, [number]) if name != to)
+    with opened_lines(target, [documents or source]) as stream:
+        _write_arrays(stream, itertools.islice(named, count))
+
+
+def _wanted(to: str, ids: Ids) -> int:
+    """Return the fingerprint that is meant by a doc_id, or by a number."""
+    for number, group in ids.items():
+        if to in group:
+            return number
+    try:
+        number = int(to, 0)
+    except ValueError:
+        number = -1
+    if not 0 <= number < NUMBERS:
+        kind = "a doc_id of the file or a fingerprint" if ids else "a fingerprint from 0 to 2^64 - 1"
+        raise StopError(f"--to must be {kind}, got {to!r}")
+    return number

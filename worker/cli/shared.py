@@ -1,0 +1,206 @@
+"""What commands share: rows in columns, files in and out, progress on a terminal, a plot, signals as an event."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple, TypeVar
+
+import typer
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from worker.errors import StopError
+from worker.shell.files.outputs import check_format, check_places, packed, written
+
+if TYPE_CHECKING:
+    from worker.shell.files.archives import Damage, Record
+    from worker.shell.files.crawl import CrawlFiles
+
+
+STDIN = Path("-")
+FilesArgument = Annotated[list[str], typer.Argument(help="WARC, ARC, WET, JSON Lines, CSV, Parquet; URLs; - is stdin.")]
+FetchedAtOption = Annotated[str | None, typer.Option(help="Time of documents without one (ISO 8601).")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")]
+NO_TIME = "1970-01-01T00:00:00Z"  # of documents that bring none, where their fetch time changes nothing
+DAMAGED_TOLD_MAX = 3
+Item = TypeVar("Item")
+Tell = Callable[[str, int, int | None], None]
+_GAP = "  "
+_SHARE_MIN = 12  # of a column that shares what the others leave, in a terminal
+_SHARE_PIPE = 40  # into a pipe, where longer texts stand out of their column
+
+
+class Column(NamedTuple):
+    """One column of a table on the terminal."""
+
+    name: str
+    width: int | None = None  # in characters; None: shares what the others leave
+    is_right: bool = False
+    rank: int = 0  # where not all fit, the highest is left out first, 0 never
+
+
+class Columns:
+    """
+    Lays out rows of cells; what is too long for the terminal is cut, and control characters are not passed on.
+
+    >>> columns = Columns(Column("bits", 4, is_right=True), Column("url"), width=24)
+    >>> columns.head(), columns.line(["3", "https://example.org/a/b"])
+    ('bits  url', '   3  https://example.o…')
+    """
+
+    def __init__(self, *columns: Column, width: int | None = None) -> None:
+        room = terminal_width() if width is None else width
+        shown = dict(enumerate(columns))
+
+        def needed() -> int:
+            return sum((column.width or _SHARE_MIN) + len(_GAP) for column in shown.values()) - len(_GAP)
+
+        while room is not None and needed() > room and any(column.rank for column in shown.values()):
+            del shown[max(shown, key=lambda number: shown[number].rank)]
+        shares = sum(column.width is None for column in shown.values())
+        share = _SHARE_PIPE if room is None else _SHARE_MIN + max(room - needed(), 0) // max(shares, 1)
+        self._is_cut = room is not None
+        self._shown = [(number, column, column.width or share) for number, column in shown.items()]
+        self._names = [column.name for column in columns]
+
+    def head(self) -> str:
+        """Return the line of names."""
+        return self.line(self._names)
+
+    def line(self, cells: Sequence[str]) -> str:
+        """Return one row: a cell for each column, those left out included."""
+        return _GAP.join(self._cell(cells[number], column, width) for number, column, width in self._shown).rstrip()
+
+    def _cell(self, text: str, column: Column, width: int) -> str:
+        text = printable(text)
+        if self._is_cut and cell_len(text) > width:
+            text = set_cell_size(text, width - 1) + "…"
+        padding = " " * (width - cell_len(text))
+        return padding + text if column.is_right else text + padding
+
+
+def printable(text: str) -> str:
+    """
+    Return a text that does nothing to a terminal.
+
+    >>> printable("a\\x1b[31mb")
+    'a�[31mb'
+    """
+    return text if text.isprintable() else "".join(char if char.isprintable() else "�" for char in text)
+
+
+def terminal_width() -> int | None:
+    """Return the columns of the terminal, or of $COLUMNS; None for a pipe."""
+    return shutil.get_terminal_size((0, 0)).columns or None
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Read a file, or stdin."""
+    if path == STDIN:
+        yield sys.stdin.buffer
+        return
+    try:
+        with path.open("rb") as stream:
+            yield stream
+    except OSError as error:
+        raise StopError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+@contextmanager
+def opened_output(path: str | Path, inputs: Iterable[str | Path]) -> Iterator[BinaryIO]:
+    """Write a file, which comes whole or not at all and may be none of the inputs; or stdout."""
+    if str(path) != str(STDIN):
+        with written(path, inputs) as stream:
+            yield stream
+        return
+    check_places(inputs, [path])
+    yield sys.stdout.buffer
+    sys.stdout.buffer.flush()
+
+
+@contextmanager
+def opened_lines(path: str | Path, inputs: Iterable[str | Path]) -> Iterator[BinaryIO]:
+    """Write lines of JSON: as `opened_output`, compressed as the name says."""
+    check_format(path, "JSON Lines")
+    with opened_output(path, inputs) as stream, packed(stream, path) as lines:
+        yield lines
+
+
+def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[Record]:
+    """Return the files' documents, and show how far they have been read; the first damaged records, by name."""
+
+    def tell(damaged: Damage) -> None:
+        if not quiet and files.tally.damaged <= DAMAGED_TOLD_MAX:
+            typer.echo(printable(f"damaged: {damaged.place}: {damaged.reason}"), err=True)
+
+    files.on_damage = tell
+    with _bar("{task.fields[documents]:,} documents", quiet=quiet) as progress:
+        task = progress.add_task(doing, total=files.bytes_total, documents=0, rate=0.0)
+        started = time.monotonic()
+        for count, record in enumerate(files, start=1):
+            yield record
+            if count % 200 == 0:
+                rate = count / max(time.monotonic() - started, 1e-9)
+                progress.update(task, completed=files.bytes_read, documents=count, rate=rate)
+        progress.update(task, completed=files.bytes_read, documents=files.tally.documents)
+    if not quiet and files.tally.damaged > DAMAGED_TOLD_MAX:
+        typer.echo(f"damaged: {files.tally.damaged - DAMAGED_TOLD_MAX:,} more", err=True)
+
+
+@contextmanager
+def counted(unit: str, *, quiet: bool = False) -> Iterator[Tell]:
+    """Return what is told of each step: its name, how many of its things are done, and of how many if that is known."""
+    tasks: dict[str, tuple[TaskID, float]] = {}
+    with _bar(f"{{task.completed:,.0f}} {unit}", quiet=quiet, transient=True) as progress:
+
+        def tell(step: str, done: int, total: int | None) -> None:
+            now_s = time.monotonic()
+            if step not in tasks:
+                tasks[step] = progress.add_task(step, total=total, rate=0.0), now_s
+            task, started_s = tasks[step]
+            progress.update(task, completed=done, total=total, rate=done / max(now_s - started_s, 1e-9))
+
+        yield tell
+
+
+def passed(
+    items: Iterable[Item], doing: str, unit: str, total: Callable[[int], int | None], *, quiet: bool = False
+) -> Iterator[Item]:
+    """Return the items, and show how many have passed; `total` says of how many, when asked after so many."""
+    with counted(unit, quiet=quiet) as tell:
+        for count, item in enumerate(items, start=1):
+            yield item
+            if count % 200 == 0:
+                tell(doing, count, total(count))
+
+
+def _bar(done: str, *, quiet: bool, transient: bool = False) -> Progress:
+    """Return a bar with how much is done, the field `rate` and the time left; nothing of it in a pipe."""
+    console = Console(stderr=True)
+    words = TextColumn(f"{done}, {{task.fields[rate]:,.0f}}/s")
+    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), words, TimeRemainingColumn()
+    is_hidden = quiet or not console.is_terminal
+    return Progress(*columns, console=console, disable=is_hidden, refresh_per_second=5, transient=transient)
+
+
+def tally_of(files: CrawlFiles) -> dict[str, Any]:
+    """Return what was in the files, as for JSON."""
+    return {name: getattr(files.tally, name) for name in ("documents", "damaged", "left_out")}
+
+
+def summary(files: CrawlFiles) -> str:
+    """Say in one line what was in the files."""
+    tally = files.tally
+    left_out = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.left_out.items()))
+    documents, damaged = (
+        f"{count:,} {noun}{'' if count == 1 else 's'}"
+        for count, noun in ((tally.documents, "document"), (tally.damaged, "damaged record"))
+    )
+    return f"{documents}, {damaged}, {sum(tally.left_out.values())} left out" + (f" ({left_out})" if left_out else "")
