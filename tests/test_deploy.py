@@ -13,7 +13,7 @@ from tests.conftest import REPOSITORY
 from worker.cli import app
 from worker.devkit.broker.jars import KAFKA_VERSION
 from worker.devkit.broker.layout import lay_out, server_properties
-from worker.settings.load import load_settings
+from worker.settings import load_settings
 
 DEPLOY = REPOSITORY / "deploy"
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")

@@ -39,7 +39,7 @@ CAPABILITIES = {
     "verify, rebuild, group watch": (1139, "shell/admin/*"),
     "archives": (1458, "shell/files/archives/*"),
     "files, library, kept documents": (1727, "shell/files/* public/*"),
-    "settings": (1165, "settings/* cli/options.py"),
+    "settings": (1165, "settings.py cli/options.py"),
     "compare, explain, report": (
         1603,
         "report/* core/compare.py cli/explain.py",

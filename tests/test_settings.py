@@ -13,10 +13,16 @@ from worker.core.parameters import Parameters
 from worker.devkit.demo import _environment
 from worker.errors import StopError
 from worker.log.retention import Retention
-from worker.settings import Settings
-from worker.settings.connection import KAFKA_OPTIONS_REFUSED
-from worker.settings.field import bounds_of, default_of, unit_of
-from worker.settings.load import env_name, flag_name, load_settings
+from worker.settings import (
+    KAFKA_OPTIONS_REFUSED,
+    Settings,
+    bounds_of,
+    default_of,
+    env_name,
+    flag_name,
+    load_settings,
+    unit_of,
+)
 from worker.shell.kafka.client import publisher_config
 from worker.shell.messages import VALUE_BYTES_MAX
 from worker.shell.messages.dead_letter import DEAD_LETTER_BYTES_MAX

@@ -19,8 +19,7 @@ from worker.core.fingerprint import Fingerprinter
 from worker.core.verdict import Changed, Outcome, Verdict
 from worker.errors import StopError
 from worker.report.answers import Answer, explain
-from worker.settings import Settings
-from worker.settings.load import env_name
+from worker.settings import Settings, env_name
 from worker.shell.admin.watch import message_at
 from worker.shell.kafka import Admin
 from worker.shell.messages import DeadLetter, encode_verdict

@@ -18,9 +18,7 @@ from tests.cli.test_dedup import ARTICLE
 from tests.conftest import Kafka
 from tests.report.made import copy, verdict
 from worker.cli import app, options
-from worker.settings import Settings
-from worker.settings.connection import TOPICS
-from worker.settings.load import LoadedSettings, env_name, load_settings
+from worker.settings import TOPICS, LoadedSettings, Settings, env_name, load_settings
 from worker.shell.messages import encode_verdict
 
 ON_FILES = {

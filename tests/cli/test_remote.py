@@ -22,7 +22,7 @@ from tests.cli.test_dedup import ARTICLE, lines, page
 from tests.cli.test_dedup_keep import OTHER, TABLE, dedup
 from tests.conftest import Kafka
 from worker.cli import app
-from worker.settings.load import env_name
+from worker.settings import env_name
 
 GIVEN = [page(1, text=ARTICLE), page(2, text=ARTICLE), page(3, text=OTHER)]
 

@@ -13,8 +13,7 @@ from typer.utils import get_params_from_function
 
 from worker.cli import app
 from worker.cli.options import ENGINE, with_settings
-from worker.settings import Settings
-from worker.settings.load import env_name
+from worker.settings import Settings, env_name
 
 RUNNER = CliRunner()
 

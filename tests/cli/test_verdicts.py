@@ -19,8 +19,7 @@ from tests.report.made import copy, verdict
 from tests.shell.test_topics import deployment
 from worker.cli import app
 from worker.errors import StopError
-from worker.settings import Settings
-from worker.settings.load import env_name
+from worker.settings import Settings, env_name
 from worker.shell.admin.watch import time_ms
 from worker.shell.kafka import Admin, topics
 from worker.shell.messages import encode_verdict

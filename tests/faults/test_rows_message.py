@@ -24,7 +24,7 @@ from tests.faults.crawl import Message, crawl, random_words
 from tests.faults.harness import Deployment
 from tests.floods import doc_ids_of_one_xxh64
 from worker.cli import app
-from worker.settings.load import env_name
+from worker.settings import env_name
 from worker.shell.kafka.client import feeder_config
 from worker.shell.messages import DeadLetter, decode_dead_letter
 

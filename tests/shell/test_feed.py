@@ -13,8 +13,7 @@ import pytest
 from worker.devkit import demo
 from worker.devkit.demo import Demo
 from worker.errors import StopError
-from worker.settings import Settings
-from worker.settings.batches import MESSAGE_BYTES_MAX
+from worker.settings import MESSAGE_BYTES_MAX, Settings
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.feed import BODY_BYTES_MAX
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from worker.errors import StopError
-from worker.settings import Settings
-from worker.settings.connection import KAFKA_OPTIONS_REFUSED
+from worker.settings import KAFKA_OPTIONS_REFUSED, Settings
 from worker.shell.kafka import Admin, client
 
 Configure = Callable[[Settings], dict[str, Any]]

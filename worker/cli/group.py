@@ -26,8 +26,7 @@ from worker.cli.shared import (
     tally_of,
     tracked,
 )
-from worker.settings import DECIDING, Settings
-from worker.settings.connection import TOPICS
+from worker.settings import DECIDING, TOPICS, Settings
 
 if TYPE_CHECKING:
     from worker.shell.admin.findings import Report

@@ -17,9 +17,17 @@ from rich.console import Console
 from worker.cli import METAVARS, app
 from worker.core.parameters import Parameters
 from worker.errors import StopError
-from worker.settings import EngineSettings, Settings
-from worker.settings.field import bounds_of, default_of, unit_of
-from worker.settings.load import HIDDEN, LoadedSettings, flag_name, load_settings
+from worker.settings import (
+    HIDDEN,
+    EngineSettings,
+    LoadedSettings,
+    Settings,
+    bounds_of,
+    default_of,
+    flag_name,
+    load_settings,
+    unit_of,
+)
 
 WAIT_S = 3.0  # a person waits; a worker waits `call_timeout_s`
 

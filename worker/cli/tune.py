@@ -31,8 +31,7 @@ from worker.cli.shared import NO_TIME, QuietOption, passed, printable, summary, 
 from worker.core.document import Deletion
 from worker.core.search import NO_MATCH
 from worker.errors import StopError
-from worker.settings import Settings
-from worker.settings.load import flag
+from worker.settings import Settings, flag
 from worker.shell.files.outputs import written
 
 if TYPE_CHECKING:

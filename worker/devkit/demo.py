@@ -24,8 +24,7 @@ from worker.core.verdict import MatchKind, Verdict
 from worker.devkit.sample.language import TEMPLATES
 from worker.errors import NeardupError, RecordError, StopError
 from worker.log.record import decode
-from worker.settings import Settings
-from worker.settings.load import env_name, written
+from worker.settings import Settings, env_name, written
 from worker.shell.admin.watch import watch
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.feed import feed_documents

@@ -25,7 +25,7 @@ from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment, WorkerProcess
 from worker.devkit.broker import EmbeddedKafka
 from worker.errors import NeardupError, StopError
-from worker.settings.connection import TOPICS
+from worker.settings import TOPICS
 
 SETTLE_S_MAX = 240.0  # a call that hangs at the last moment ends its worker after 45 s, which then starts anew
 STOP_S_MAX = 60.0  # as that one

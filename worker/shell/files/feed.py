@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from worker.errors import StopError
-from worker.settings import Settings
-from worker.settings.batches import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX
+from worker.settings import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX, Settings
 from worker.shell.files.archives import Record
 from worker.shell.kafka import Admin, Feeder
 

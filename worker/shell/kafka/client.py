@@ -19,8 +19,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from worker.errors import FencedError, NeardupError, RetryError, StopError
-from worker.settings import Settings
-from worker.settings.batches import MESSAGE_BYTES_MAX
+from worker.settings import MESSAGE_BYTES_MAX, Settings
 from worker.shell.ports import Headers
 from worker.shell.runtime import metrics
 

@@ -8,10 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from worker.errors import StopError
-from worker.settings import Settings
-from worker.settings.batches import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX
-from worker.settings.connection import TOPICS
-from worker.settings.load import flag
+from worker.settings import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX, TOPICS, Settings, flag
 from worker.shell.kafka import Admin, Topic
 
 

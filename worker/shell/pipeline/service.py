@@ -37,8 +37,7 @@ from worker.core.fingerprint import Fingerprinter
 from worker.errors import DefinitionError, NeardupError, StopError
 from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity
-from worker.settings import DECIDING, Settings
-from worker.settings.load import flag
+from worker.settings import DECIDING, Settings, flag
 from worker.shell.kafka import (
     Admin,
     GroupConsumer,
