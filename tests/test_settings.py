@@ -192,7 +192,6 @@ def test_kafka_options_that_break_a_promise_are_refused(name: str) -> None:
         ({"shingle_widths": (2, 1)}, "ascending"),
         ({"shingle_widths": (9,)}, "tokens_min must be at least the largest width"),
         ({"record_format": 2}, "record_format must be 0 or at least 3, got 2: its records have no sketches"),
-        ({"record_format": 1, "similarity_min": 0}, "must be 0 or at least 2, got 1: its records have no doubts"),
     ],
 )
 def test_settings_that_do_not_agree_are_refused(values: dict[str, Any], says: str) -> None:

@@ -69,10 +69,15 @@ class RetryError(NeardupError):
 
 
 class RecordError(NeardupError):
-    """A record of the log is not ours, damaged or of a newer format: it changes nothing, on any replica."""
+    """
+    A record of the log is not ours, damaged or of another format: it changes nothing, on any replica.
 
-    def __init__(self, text: str, *, is_newer: bool = False) -> None:
-        self.is_newer = is_newer
+    Args:
+        record_format: where it is a record, of a format that this version does not read; else 0.
+    """
+
+    def __init__(self, text: str, *, record_format: int = 0) -> None:
+        self.record_format = record_format
         super().__init__(text)
 
 

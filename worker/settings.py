@@ -36,7 +36,7 @@ from worker.core.parameters import Parameters
 from worker.core.search import SearchRules
 from worker.errors import StopError
 from worker.log.definition import Definition, Parts
-from worker.log.record import FORMAT_VERSION, SINCE
+from worker.log.record import FORMAT_OLDEST, FORMAT_VERSION
 from worker.log.retention import Retention
 
 
@@ -480,12 +480,10 @@ class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSetti
                 f"call_timeout_s must exceed transaction_timeout_ms, got {self.call_timeout_s:g} s and "
                 f"{self.transaction_timeout_ms:,} ms: committed() answers only when another's transaction has timed out"
             )
-        judged_by = "sketches" if self.search.similarity_min else "doubts" if self.search_mode == "directed" else ""
-        needed = SINCE.get(judged_by, 1)
-        if 0 < self.record_format < needed:
+        if 0 < self.record_format < FORMAT_OLDEST:
             raise ValueError(
-                f"record_format must be 0 or at least {needed}, got {self.record_format}: its records have no "
-                f"{judged_by}, by which documents are judged here"
+                f"record_format must be 0 or at least {FORMAT_OLDEST}, got {self.record_format}: its records have no "
+                f"sketches, by which documents are judged"
             )
         return self
 

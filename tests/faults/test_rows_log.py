@@ -69,22 +69,13 @@ def test_row_24_two_definitions_on_an_empty_log(deploy: Deploy) -> None:
     deployment.until_all_committed()
 
 
-def test_row_24_a_rolling_upgrade_of_the_format(deploy: Deploy) -> None:
-    """Workers write the format that the log has, until one is told to raise it; then all do."""
-    deployment = deploy(search_mode="exact", max_distance=3)  # format 1 has what exact search needs
-    deployment.start("one", record_format=1)
+def test_row_24_a_log_that_goes_on_in_a_newer_format(deploy: Deploy) -> None:
+    """A worker of this version reads up to there, ends, and says which one to start."""
+    deployment = deploy()
+    worker = deployment.start("one")
     deployment.feed(crawl(seed=24, count=MESSAGES))
     deployment.until_all_committed()
-    deployment.start("two")
-    deployment.feed(crawl(seed=25, count=MESSAGES))
-    deployment.until_all_committed()
-    assert _formats(deployment) == {1}
-    deployment.start("three", record_format=FORMAT_VERSION)
-    deployment.until_shared()
-    deployment.feed(crawl(seed=26, count=2 * MESSAGES))
-    deployment.finish()
-    assert _formats(deployment) == {1, FORMAT_VERSION}
-
-
-def _formats(deployment: Deployment) -> set[int]:
-    return {int.from_bytes(record[4:6], "little") for record in deployment.log() if record.startswith(b"NDLG")}
+    definition = deployment.settings.definition
+    _append(deployment, [definition.declaration("newer", FORMAT_VERSION + 1, raises=True)])
+    assert worker.wait() == 1
+    assert f"format {FORMAT_VERSION + 1}, this version reads up to {FORMAT_VERSION}" in worker.log_path.read_text()

@@ -18,6 +18,7 @@ from tests.oracle import Said, said
 from worker.core.search import SearchRules
 from worker.errors import DefinitionError, StopError
 from worker.log import acceptance
+from worker.log import record as log_record
 from worker.log.acceptance import Acceptance, Ignored
 from worker.log.definition import Definition, is_declaration
 from worker.log.record import FORMAT_VERSION, encode
@@ -139,45 +140,54 @@ def test_the_first_definition_rules() -> None:
     assert follower.read(DECLARED, 6, 0).ignored is Ignored.DEFINITION
 
 
-def test_a_log_from_before_definitions_were_declared_is_refused_or_followed() -> None:
-    """Its first rows, of format 1, are its definition; rows of a later format never are."""
-    with pytest.raises(DefinitionError, match=rf"hash is '{OTHER.hash:016x}' there, '{DEFINITION.hash:016x}' here"):
-        Replica(DEFINITION).read(of(OTHER, 1), 0, 0)
+@pytest.mark.parametrize("old", [with_format(of(DEFINITION), 1), DEFINITION.declaration("w1", 2)])
+def test_a_log_of_a_format_that_is_read_no_more_is_refused(old: bytes) -> None:
+    """Both formats are named, and nothing of it is taken; in a log of today such records change nothing."""
     replica = Replica(DEFINITION)
-    assert replica.read(of(DEFINITION), 0, 0).ignored is Ignored.DEFINITION
-    assert replica.read(of(DEFINITION, 1), 1, 0).judged == 1
-    assert replica.read(of(DEFINITION, 2, offset=1), 2, 0).ignored is Ignored.FORMAT
+    with pytest.raises(DefinitionError, match=r"record 4.*: record_format is [12] there, 3 here$"):
+        replica.read(old, 4, 0)
+    replica.read(DECLARED, 5, 0)
+    replica.read(old, 6, 0)
+    assert (replica.next_offset, replica.documents, replica.acceptance.record_format) == (7, 0, FORMAT_VERSION)
 
 
+NEXT = FORMAT_VERSION + 1
+
+
+@pytest.fixture
+def next_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version that reads and writes one more format, of the same columns."""
+    monkeypatch.setattr(log_record, "FORMAT_VERSION", NEXT)
+    monkeypatch.setattr(acceptance, "FORMAT_VERSION", NEXT)
+
+
+@pytest.mark.usefixtures("next_version")
 def test_a_rolling_upgrade() -> None:
     """New versions read old records and write them until a declaration allows their own; then the old ones end."""
-    old_log = [DEFINITION.declaration("old", 1), of(DEFINITION, 1)]
-    raised, new = DEFINITION.declaration("new", 2, raises=True), of(DEFINITION, 2, offset=1, doubts=5)
-    replica = Replica(DEFINITION)
-    for offset, data in enumerate(old_log):
+    replica, new = Replica(DEFINITION), of(DEFINITION, NEXT, offset=1)
+    for offset, data in enumerate([DECLARED, of(DEFINITION)]):
         replica.read(data, offset, 0)
     assert replica.read(new, 2, 0).ignored is Ignored.FORMAT  # although this version could read it: others could not
-    assert restore(bytes_of(replica), DEFINITION, LOG).acceptance.record_format == 1
-    assert replica.read(DEFINITION.declaration("late", 2), 3, 0).ignored is None  # written before it had read the log
-    assert replica.acceptance.record_format == 1
-    assert replica.read(raised, 4, 0).ignored is None
+    assert restore(bytes_of(replica), DEFINITION, LOG).acceptance.record_format == FORMAT_VERSION
+    assert (
+        replica.read(DEFINITION.declaration("late", NEXT), 3, 0).ignored is None
+    )  # it had not read the log
+    assert replica.acceptance.record_format == FORMAT_VERSION
+    assert replica.read(DEFINITION.declaration("new", NEXT, raises=True), 4, 0).ignored is None
     assert replica.read(new, 5, 0).judged == 1
-    assert replica.read(of(DEFINITION, 1, offset=2), 6, 0).judged == 1  # of a worker that had not read so far
-    assert replica.read(DEFINITION.declaration("old", 1, raises=True), 7, 0).ignored is None
-    assert replica.acceptance.record_format == 2
+    assert replica.read(of(DEFINITION, offset=2), 6, 0).judged == 1  # of a worker that had not read so far
+    assert replica.read(DEFINITION.declaration("old", FORMAT_VERSION, raises=True), 7, 0).ignored is None
+    assert replica.acceptance.record_format == NEXT
 
 
-def test_an_older_version_ignores_what_newer_ones_ignore_and_ends_where_they_go_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A version that reads format 1 only, on the same log: the same decisions up to the declaration, then the end."""
-    monkeypatch.setattr(acceptance, "FORMAT_VERSION", 1)
+def test_an_older_version_ignores_what_newer_ones_ignore_and_ends_where_they_go_on() -> None:
+    """The same log under this version: the same decisions up to the declaration, then the end."""
     replica = Replica(DEFINITION)
-    for offset, data in enumerate([DEFINITION.declaration("old", 1), of(DEFINITION, 1), of(DEFINITION, 2, offset=1)]):
+    for offset, data in enumerate([DECLARED, of(DEFINITION), of(DEFINITION, NEXT, offset=1)]):
         replica.read(data, offset, 0)
     assert not replica.missing(Source(TOPIC, 0), 0, 1) and replica.missing(Source(TOPIC, 0), 1, 2)
-    with pytest.raises(StopError, match="goes on in records of format 2, this version reads up to 1: start the newer"):
-        replica.read(DEFINITION.declaration("new", 2, raises=True), 3, 0)
+    with pytest.raises(StopError, match="goes on in records of format 4, this version reads up to 3: start the newer"):
+        replica.read(DEFINITION.declaration("new", NEXT, raises=True), 3, 0)
 
 
 def worker(
@@ -236,19 +246,20 @@ def test_an_author_whose_records_are_ignored_stops() -> None:
     assert good.replica.next_offset == 4
 
 
+@pytest.mark.usefixtures("next_version")
 def test_the_format_of_a_log_is_raised_by_a_setting_alone() -> None:
     """Workers write the log's format, old or new, until one is told to raise it; then all follow."""
     log = MemoryLog(lambda: 0)
-    old, new = worker(log, DEFINITION, "old", 1), worker(log, DEFINITION, "new")
+    old, new = worker(log, DEFINITION, "old", FORMAT_VERSION), worker(log, DEFINITION, "new")
     append(old, 0)
     append(new, 1)
-    told = worker(log, DEFINITION, "told", 2)
+    told = worker(log, DEFINITION, "told", NEXT)
     told.restore()
     append(told, 2)
     new.follow(0)
     append(new, 3)
     formats = [struct.unpack_from("<H", entry.value, 4)[0] for entry in log.entries if entry.value[:4] == b"NDLG"]
-    assert formats == [1, 1, 2, 2]
+    assert formats == [FORMAT_VERSION, FORMAT_VERSION, NEXT, NEXT]
 
 
 def test_all_that_decides_a_verdict_is_in_the_hash() -> None:

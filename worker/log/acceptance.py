@@ -4,8 +4,9 @@ Which records of the log count: the first definition rules, and what is not of i
     record                                  the log has no definition    it has one, of records of format f
     declaration of a definition             it rules from now on         the same one: its format rules if it is above
                                                                          f and "raises"; another one: ignored
-    rows of format 1                        their definition rules       of it, of a format up to f: applied
-    rows of a later format                  ignored                      else: ignored
+    rows                                    ignored                      of it, of a format up to f: applied
+                                                                         else: ignored
+    rows of a format that is read no more   this version stops           ignored
     anything else, damage, null             ignored                      ignored
 
 A rule looks at the log alone, so that all replicas ignore the same, whatever their version: a worker that could read a
@@ -16,9 +17,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from worker.errors import RecordError, StopError
+from worker.errors import DefinitionError, RecordError, StopError
 from worker.log.definition import Definition, LogDefinition, is_declaration
-from worker.log.record import FORMAT_VERSION, decode
+from worker.log.record import FORMAT_OLDEST, FORMAT_VERSION, decode
 from worker.log.rows import Record
 
 
@@ -27,7 +28,7 @@ class Ignored(StrEnum):
 
     FOREIGN = "foreign"  # not ours, null or damaged
     DEFINITION = "definition"  # of another definition than the log's
-    FORMAT = "format"  # of a newer format than the log's
+    FORMAT = "format"  # of another format than the log's
 
 
 class Acceptance:
@@ -40,6 +41,8 @@ class Acceptance:
     """
 
     def __init__(self, definition: Definition, declared: LogDefinition | None = None) -> None:
+        if declared:
+            _check_format(declared.record_format, "the snapshot")
         self.definition = definition
         self.declared = declared
         self._hash = definition.hash
@@ -54,7 +57,7 @@ class Acceptance:
         Return the record to apply, or why it is ignored; None for a definition that is this process's.
 
         Raises:
-            DefinitionError: the log's definition is not this process's.
+            DefinitionError: the log's definition is not this process's, or its format is read no more.
             StopError: from here on the log's records have a format that this version cannot read.
         Cost: that of `decode`.
         """
@@ -63,10 +66,10 @@ class Acceptance:
                 return self._declare(LogDefinition.decode(value), log_offset)
             record = decode(value)
         except RecordError as error:
-            return Ignored.FORMAT if error.is_newer else Ignored.FOREIGN
+            if not self.declared and error.record_format:
+                _check_format(error.record_format, f"the log (record {log_offset})")
+            return Ignored.FORMAT if error.record_format else Ignored.FOREIGN
         author = record.author
-        if not self.record_format and record.format == 1:
-            self._declare(LogDefinition(1, author.scheme, f"{author.parameters_hash:016x}", author.name), log_offset)
         if not self.record_format or (author.scheme, author.parameters_hash) != (self.definition.scheme, self._hash):
             return Ignored.DEFINITION
         return record if record.format <= self.record_format else Ignored.FORMAT
@@ -75,6 +78,7 @@ class Acceptance:
         where = f"the log (record {log_offset}, written by {declared.author!r})"
         if not self.declared:
             self.definition.check(declared, where)
+            _check_format(declared.record_format, where)
         elif (declared.scheme, declared.hash) != (self.definition.scheme, f"{self._hash:016x}"):
             return Ignored.DEFINITION
         elif not declared.raises:
@@ -89,3 +93,9 @@ class Acceptance:
         elif declared.record_format > self.record_format:
             self.declared = self.declared._replace(record_format=declared.record_format)
         return None
+
+
+def _check_format(record_format: int, where: str) -> None:
+    """Refuse the records of a format that this version reads no more; they would be lost without a word."""
+    if record_format < FORMAT_OLDEST:
+        raise DefinitionError(where, {"record_format": (record_format, FORMAT_VERSION)})

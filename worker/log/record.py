@@ -8,8 +8,7 @@ One record of the ordered log: the rows that one worker made of one batch, as co
     text      author, then all doc_ids, all urls, all notes: UTF-8, back to back
 
 All numbers are little-endian. A section covers the source offsets [first, stop): each message in that range has a row,
-so that a replica knows of every offset what became of it. Columns, not objects: replay runs at array speed. Format
-1 has no doubts, and formats 1 and 2 have no sketches: they are read as 0.
+so that a replica knows of every offset what became of it. Columns, not objects: replay runs at array speed.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from worker.log.rows import Author, Record, RowKind, Rows, Section, SectionRows,
 from worker.log.texts import Texts
 
 FORMAT_VERSION = 3
+FORMAT_OLDEST = 3  # that is still read: those before had no sketches, by which documents are judged
 ROWS_MAX = 1 << 20
 TEXT_BYTES_MAX = (1 << 16) - 1
 SCHEME_BYTES_MAX = 32
@@ -47,7 +47,6 @@ _COLUMNS: tuple[tuple[str, DTypeLike], ...] = (
     ("note_lengths", "<u2"),
     ("kinds", "u1"),
 )
-SINCE = {"doubts": 2, "sketches": 3}  # the formats that have these columns
 _TEXTS = ("doc_id", "url", "note")
 ROW_BYTES = sum(np.dtype(kind).itemsize for _, kind in _COLUMNS)
 
@@ -62,7 +61,7 @@ def encode(
     Deterministic: the same sections give the same bytes.
 
     Args:
-        record_format: 1 leaves doubts and sketches out, 2 the sketches.
+        record_format: the log's; what it has is told by `FORMAT_OLDEST` and the formats since.
     Raises:
         ValueError: a text is longer than 65,535 bytes: the shell must have refused such a document before.
     Cost: O(rows), some 0.2 µs each.
@@ -122,7 +121,7 @@ def _pack(author: Author, sections: Sequence[Section], record_format: int) -> by
             *(_SECTION.pack(*s.source, len(s.rows), s.first, s.stop, s.committed) for s in sections),
             *(
                 part.astype(np.dtype(kind).base).tobytes()
-                for column, kind in _columns(record_format)
+                for column, kind in _COLUMNS
                 for part in columns.get(column) or [getattr(section.rows, column) for section in sections]
             ),
             name,
@@ -159,16 +158,14 @@ def decode(data: bytes) -> Record:
         raise RecordError(f"a record of {len(data)} bytes is too short for its header ({_HEADER.size})") from error
     if magic != _MAGIC:
         raise RecordError(f"not a record of neardup's log: it starts with {data[:4]!r}, not {_MAGIC!r}")
-    if not 1 <= version <= FORMAT_VERSION:
-        raise RecordError(f"the record has format {version}, this version reads 1 to {FORMAT_VERSION}", is_newer=True)
+    if not FORMAT_OLDEST <= version <= FORMAT_VERSION:
+        read = " to ".join(dict.fromkeys((str(FORMAT_OLDEST), str(FORMAT_VERSION))))
+        raise RecordError(f"the record has format {version}, this version reads {read}", record_format=version)
     at = _HEADER.size + section_count * _SECTION.size
-    row_bytes = sum(np.dtype(kind).itemsize for _, kind in _columns(version))
-    if row_count > ROWS_MAX or len(data) < at + row_count * row_bytes + name_length:
+    if row_count > ROWS_MAX or len(data) < at + row_count * ROW_BYTES + name_length:
         raise RecordError(f"a record of {len(data)} bytes cannot hold {section_count} sections and {row_count} rows")
-    columns: dict[str, Any] = {
-        name: np.zeros(row_count if version < SINCE.get(name, 0) else 0, kind) for name, kind in _COLUMNS
-    }
-    for name, kind in _columns(version):
+    columns: dict[str, Any] = {}
+    for name, kind in _COLUMNS:
         columns[name] = np.frombuffer(data, dtype=kind, count=row_count, offset=at)
         at += columns[name].nbytes
         columns[name] = columns[name].astype(columns[name].dtype.newbyteorder("="), copy=False)
@@ -182,10 +179,6 @@ def decode(data: bytes) -> Record:
     offsets = _checked(firsts + columns.pop("deltas").astype(np.int64), spans, columns)
     columns |= zip(("doc_ids", "urls", "notes"), texts, strict=True)
     return Record(author=Author(*author), format=version, spans=spans, offsets=offsets, data=data, **columns)
-
-
-def _columns(record_format: int) -> tuple[tuple[str, DTypeLike], ...]:
-    return tuple(column for column in _COLUMNS if record_format >= SINCE.get(column[0], 0))
 
 
 def _checked(
