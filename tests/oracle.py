@@ -15,10 +15,8 @@ from worker.core.search import Document, Original, SearchRules, best, look
 from worker.core.sketch import sketch_similarity
 from worker.core.verdict import Outcome, Verdict
 from worker.errors import DocumentError, RecordError
-from worker.log.definition import Definition
-from worker.log.record import decode
-from worker.log.retention import Retention
-from worker.log.rows import Row, RowKind, Section, Source
+from worker.log.record import Row, RowKind, Section, Source, decode
+from worker.log.rules import Definition, Retention
 
 Said = tuple[str, str | None, int | None, str | None, int, float | None, str | None]
 """Outcome, doc_id of the original, distance, kind or reason, originals before, similarity, former version."""

@@ -21,7 +21,7 @@ from tests.oracle import Oracle, said
 from worker.cli import app
 from worker.core.document import derive_doc_id
 from worker.errors import StopError
-from worker.log.rows import Source
+from worker.log.record import Source
 from worker.settings import Settings
 from worker.shell.files.engine import file_engine
 from worker.shell.storage.memory_log import MemoryLog

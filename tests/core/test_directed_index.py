@@ -17,7 +17,7 @@ from worker.core.row_index import Judgement
 from worker.core.search import Document, Original, SearchRules, best
 from worker.core.search_index import index_from_arrays, new_index
 from worker.core.sketch import SKETCH, sketch_similarity, words_of
-from worker.log.columns import Column
+from worker.log.originals import Column
 
 RULES = (
     SearchRules(),

@@ -14,7 +14,7 @@ from tests.core.test_directed_index import RULES, columns, crawl, said
 from worker.core.directed_index import DirectedIndex
 from worker.core.search import Document, Original, SearchRules, best
 from worker.core.sketch import SKETCH
-from worker.log.columns import Column
+from worker.log.originals import Column
 
 LIVE = (2**64 - 1, 0xFFFF, 0xFFFF_0000_0000_00FF, 0xFFFFF)  # skewed: few live bits, shared prefixes
 QUERIES = 6  # of a batch that are compared with the definition

@@ -8,8 +8,7 @@ from tests.faults import cluster
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment, WorkerProcess
-from worker.log.record import FORMAT_VERSION, encode
-from worker.log.rows import Rows, Section, Source
+from worker.log.record import FORMAT_VERSION, Rows, Section, Source, encode
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 

@@ -17,14 +17,11 @@ from tests.log.test_replica import TOPIC, Step, record, rows, steps
 from tests.oracle import Said, said
 from worker.core.search import SearchRules
 from worker.errors import DefinitionError, StopError
-from worker.log import acceptance
 from worker.log import record as log_record
-from worker.log.acceptance import Acceptance, Ignored
-from worker.log.definition import Definition, is_declaration
-from worker.log.record import FORMAT_VERSION, encode
+from worker.log import rules
+from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, encode
 from worker.log.replica import Replica
-from worker.log.retention import Retention
-from worker.log.rows import Row, RowKind, Rows, Section, Source
+from worker.log.rules import Acceptance, Definition, Ignored, Retention, is_declaration
 from worker.log.snapshot import LogIdentity, capture, restore
 from worker.settings import Settings
 from worker.shell.pipeline.sequencer import ReplicatedLog
@@ -158,7 +155,7 @@ NEXT = FORMAT_VERSION + 1
 def next_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """A version that reads and writes one more format, of the same columns."""
     monkeypatch.setattr(log_record, "FORMAT_VERSION", NEXT)
-    monkeypatch.setattr(acceptance, "FORMAT_VERSION", NEXT)
+    monkeypatch.setattr(rules, "FORMAT_VERSION", NEXT)
 
 
 @pytest.mark.usefixtures("next_version")
@@ -169,9 +166,7 @@ def test_a_rolling_upgrade() -> None:
         replica.read(data, offset, 0)
     assert replica.read(new, 2, 0).ignored is Ignored.FORMAT  # although this version could read it: others could not
     assert restore(bytes_of(replica), DEFINITION, LOG).acceptance.record_format == FORMAT_VERSION
-    assert (
-        replica.read(DEFINITION.declaration("late", NEXT), 3, 0).ignored is None
-    )  # it had not read the log
+    assert replica.read(DEFINITION.declaration("late", NEXT), 3, 0).ignored is None  # it had not read the log
     assert replica.acceptance.record_format == FORMAT_VERSION
     assert replica.read(DEFINITION.declaration("new", NEXT, raises=True), 4, 0).ignored is None
     assert replica.read(new, 5, 0).judged == 1

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from worker.log.columns import Column
-from worker.log.originals import Originals
+from worker.core.search import SearchRules
+from worker.log.originals import CONTENT, Column, OriginalStore
+from worker.log.record import RowKind
 from worker.log.texts import Texts
 
 CHUNK = 65_536
@@ -55,28 +59,21 @@ def test_a_column_loaded_from_a_row_on_goes_on_like_the_one_it_was_taken_from() 
 
 
 def test_originals_that_are_kept_read_the_same_after_others_were_forgotten() -> None:
-    """Texts of many chunks, empty ones at a chunk's border among them."""
-    originals, count = Originals(), 150_000
+    """Texts of many chunks, empty ones at a chunk's border among them. What is forgotten, or not there, is an error."""
+    held, count = OriginalStore(SearchRules("exact", 3)), 150_000
     texts = Texts.of([b"x" * (row % 50) for row in range(count)])
-    originals.append(np.arange(count, dtype=np.int64), texts, texts)
-    before = originals.nbytes
-    originals.forget(140_000)
-    assert originals.first == 2 * CHUNK and originals.nbytes < before / 2
-    loaded = Originals().like(
-        {name: np.concatenate(list(pieces)) for name, pieces in originals.pieces().items()}, originals.firsts
-    )
-    for held in (originals, loaded):
+    hashes = np.random.default_rng(1).integers(0, 2**64, count, np.uint64)
+    content: dict[str, NDArray[Any]] = dict.fromkeys(CONTENT, hashes)
+    content |= {"kinds": np.full(count, RowKind.SHORT), "sketches": np.zeros((count, 8), np.uint64)}
+    held.add(np.arange(count), (texts, texts), hashes, content, 0, latest=np.zeros(count, np.uint8))
+    before = held.texts.data.nbytes
+    held.forget(140_000)
+    assert held.first == 2 * CHUNK and held.texts.data.nbytes < before / 2
+    loaded = OriginalStore(held.search)
+    loaded.load({name: np.concatenate(list(pieces)) for name, pieces in held.pieces().items()}, held.firsts)
+    for each in (held, loaded):
         for row in (2 * CHUNK, 140_000, count - 1):
-            assert held.get(row) == ("x" * (row % 50), "x" * (row % 50), row)
-        with pytest.raises(IndexError, match="131072 are forgotten"):
-            held.get(2 * CHUNK - 1)
-
-
-def test_an_original_that_is_not_there_is_an_error() -> None:
-    """Neither a negative row nor one past the end is an original."""
-    originals = Originals()
-    for row in (-1, 0):
-        with pytest.raises(IndexError, match=f"row {row} of 0 originals"):
-            originals.get(row)
-    with pytest.raises(ValueError, match="columns of one length"):
-        originals.append(np.array([1], np.int64), Texts.of([]), Texts.of([]))
+            assert each.get(row) == ("x" * (row % 50), "x" * (row % 50), row)
+        for row in (-1, 2 * CHUNK - 1, count):
+            with pytest.raises(IndexError, match=f"row {row} of 150000 originals, of which the first 131072"):
+                each.get(row)

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from tests.oracle import plain, unpack
 from worker.errors import RecordError
-from worker.log.record import TIME_MS_MAX, TIME_MS_MIN, decode, encode
-from worker.log.rows import Author, Row, RowKind, Rows, Section, Source
+from worker.log.record import TIME_MS_MAX, TIME_MS_MIN, Author, Row, RowKind, Rows, Section, Source, decode, encode
 
 AUTHOR = Author("worker-α", "nd1", 0xFEDCBA9876543210)
 TOPIC = bytes(range(16))

@@ -9,10 +9,9 @@ import pytest
 from tests.log.test_replica import DIRECTED, FACTS, TOPIC
 from worker.core.verdict import Verdict
 from worker.log.answers import write_answers
-from worker.log.definition import Definition
-from worker.log.record import decode, encode
+from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
-from worker.log.rows import Row, RowKind, Rows, Section, Source
+from worker.log.rules import Definition
 
 PAGE = 0x0123_4567_89AB_CDEF
 EDITED, REWRITTEN = PAGE ^ 0b11, ~PAGE & (2**64 - 1)

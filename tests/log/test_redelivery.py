@@ -14,11 +14,10 @@ from tests.log.test_replica import DEFINITION, DIRECTED, REPLACED, TOPIC
 from tests.oracle import Oracle, said
 from worker.core.verdict import Verdict
 from worker.log.answers import write_answers
-from worker.log.definition import Definition
-from worker.log.original_store import OriginalStore
-from worker.log.record import decode, encode
+from worker.log.originals import OriginalStore
+from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
-from worker.log.rows import Row, RowKind, Rows, Section, Source
+from worker.log.rules import Definition
 from worker.log.texts import Texts
 
 SOURCE = Source(TOPIC, 0)

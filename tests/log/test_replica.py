@@ -14,10 +14,9 @@ from tests.oracle import Oracle, said
 from worker.core.search import SearchRules
 from worker.core.verdict import Verdict
 from worker.errors import RetryError
-from worker.log.definition import Definition
-from worker.log.record import decode, encode
+from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
-from worker.log.rows import Row, RowKind, Rows, Section, Source
+from worker.log.rules import Definition
 
 DEFINITION = Definition("nd1", "0" * 16, SearchRules("exact", 3))
 DIRECTED = Definition("nd1", "0" * 16, SearchRules(look_min=700))

@@ -21,14 +21,12 @@ from tests.oracle import Oracle, said
 from worker.core.search import SearchRules
 from worker.core.verdict import Verdict
 from worker.errors import DefinitionError, DocumentError
-from worker.log import columns, snapshot
+from worker.log import originals, snapshot
 from worker.log.answers import write_answers
-from worker.log.definition import Definition
-from worker.log.original_store import OriginalStore
-from worker.log.record import FORMAT_VERSION, decode, encode
+from worker.log.originals import OriginalStore
+from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import ApplyResult, Replica
-from worker.log.retention import Retention
-from worker.log.rows import Row, RowKind, Rows, Section, Source
+from worker.log.rules import Definition, Retention
 from worker.log.snapshot import LogIdentity, restore
 from worker.shell.storage.disk import DiskMemory
 
@@ -40,8 +38,8 @@ SOURCE = Source(TOPIC, 0)
 def small_chunks(rows_bits: int = 1) -> Iterator[pytest.MonkeyPatch]:
     """Chunks of two rows and of sixteen bytes: forgetting, sharing and mapping happen all the time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns, "ROWS_BITS", rows_bits)
-        patch.setattr(columns, "BYTES_BITS", rows_bits + 3)
+        patch.setattr(originals, "ROWS_BITS", rows_bits)
+        patch.setattr(originals, "BYTES_BITS", rows_bits + 3)
         yield patch
 
 
@@ -207,10 +205,10 @@ def test_row_23_restores_and_compactions_at_any_moment_change_nothing(
     """Versions, deletions, duplicates, every retention, on disk: later verdicts and snapshots are as without them."""
     of, chance = definition(retention, search, recrawls), random.Random(seed)
     with small_chunks(rows_bits=3) as patch:
-        patch.setattr(snapshot, "LEFT_MIN_AT_START", 1)
+        patch.setattr(snapshot, "_LEFT_MIN", 1)
         if seed % 2:  # doc_ids and URLs that a table cannot tell apart
             patch.setattr(OriginalStore, "hashes", lambda _, texts: texts.hashes(7) % np.uint64(5))
-        patch.setattr("worker.log.retention._RENEWALS", 2)  # a queue of few has places between its ends, too
+        patch.setattr("worker.log.judge._RENEWALS", 2)  # a queue of few has places between its ends, too
         memory = on_disk()
         plain, other = Replica(of), Replica(of, memory=memory)
         for offset in range(80):
@@ -346,10 +344,10 @@ def test_memory_is_given_back(expire_from: str) -> None:
             decode(_many(of, first, step, max(first - step, 0) if number < 12 else 11 * step)), number, number
         )
         held = replica.judge.held
-        sizes.append(held.originals.nbytes + held.index.nbytes + held.short.nbytes + held.names.nbytes)
+        sizes.append(held.nbytes)
     replica.check()
     assert replica.documents == 4 * step
-    assert held.originals.first >= 2 * 65_536
+    assert held.first >= 2 * 65_536
     assert max(sizes[8:]) < 1.3 * sizes[5]
 
 
@@ -369,7 +367,7 @@ def test_memory_is_given_back_without_retention(monkeypatch: pytest.MonkeyPatch)
             each.apply(decode(data), number, 0)
         told = [each.answers(SOURCE, list(offsets), "t", write_answers) for each in (replica, plain)]
         assert told[0] == told[1]
-        sizes.append(len(replica.judge.held) - replica.judge.held.originals.first)
+        sizes.append(len(replica.judge.held) - replica.judge.held.first)
     replica.check()
     assert replica.documents == 500
     assert max(sizes) < 500 + 5_000 + 1_000 < len(plain.judge.held)
@@ -412,7 +410,7 @@ def test_what_is_live_is_kept_whatever_kept_verdicts_name() -> None:
     replica.apply(decode(record(of, [], 280_001, 280_001)), 15, 14)
     replica.check()
     held = replica.judge.held
-    assert held.originals.first == 65_536 < held.oldest == 80_000
+    assert held.first == 65_536 < held.oldest == 80_000
     assert said(replica.answer(SOURCE, 280_000, "documents"))[0] == "duplicate"
     replica.apply(decode(_many(of, 290_000, 10, 290_000)), 16, 16)
     replica.check()
@@ -428,10 +426,10 @@ def test_item_3_a_partition_that_fell_silent_keeps_no_original() -> None:
     replica.apply(decode(next(encode(of.author("w"), [copy], 1 << 20))), 1, 0)
     for number in range(1, 8):
         replica.apply(decode(_many(of, number * 20_000, 20_000, number * 20_000)), 1 + number, number)
-    assert replica.judge.held.originals.first == 0
+    assert replica.judge.held.first == 0
     replica.serve(TOPIC, {0: 160_000, 1: 1})
     replica.apply(decode(_many(of, 160_000, 1, 160_000)), 9, 8)
-    assert replica.judge.held.originals.first == 65_536
+    assert replica.judge.held.first == 65_536
 
 
 def test_when_nearly_all_leave_at_once_the_tables_are_built_from_the_rest() -> None:

@@ -14,14 +14,12 @@ from hypothesis import strategies as st
 from tests.log.test_replica import DEFINITION, TOPIC, Step, one_row, record, replay, rows, steps
 from worker.core.search import SearchRules
 from worker.errors import RestoreError, RetryError, StopError
-from worker.log import columns, snapshot
+from worker.log import originals, snapshot
 from worker.log.answers import write_answers
-from worker.log.definition import Definition
-from worker.log.record import decode, encode
+from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
-from worker.log.rows import Row, RowKind, Rows, Section, Source
-from worker.log.snapshot import LogIdentity, capture, restore
-from worker.log.snapshot_bytes import FORMAT_VERSION
+from worker.log.rules import Definition
+from worker.log.snapshot import FORMAT_VERSION, LogIdentity, capture, restore
 
 LOG = LogIdentity("cluster", b"l" * 16)
 
@@ -154,7 +152,7 @@ def test_more_rows_than_a_chunk_come_back() -> None:
     stored = to_bytes(replica)
     restored = restore(stored, DEFINITION, LOG)
     for row in (0, 1, 65_535, 65_536, 69_999):
-        assert restored.judge.held.originals.get(row) == replica.judge.held.originals.get(row)
+        assert restored.judge.held.get(row) == replica.judge.held.get(row)
     later = one_row(70_000, doc_id="later", fingerprint=1)
     for each in (restored, replica):
         each.apply(decode(later), 70_000, 0)
@@ -165,9 +163,9 @@ def test_more_rows_than_a_chunk_come_back() -> None:
 
 def test_a_start_leaves_out_what_has_been_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Most of 6,000 documents are deleted: the restored replica is small, and says and will say the same."""
-    monkeypatch.setattr(snapshot, "LEFT_MIN_AT_START", 1_000)
-    monkeypatch.setattr(columns, "ROWS_BITS", 8)  # many chunks, as of millions
-    monkeypatch.setattr(columns, "BYTES_BITS", 11)
+    monkeypatch.setattr(snapshot, "_LEFT_MIN", 1_000)
+    monkeypatch.setattr(originals, "ROWS_BITS", 8)  # many chunks, as of millions
+    monkeypatch.setattr(originals, "BYTES_BITS", 11)
     count, step = 6_000, 500
     rows = [Row(n, RowKind.SHORT, f"doc-{n}", f"https://example.org/{n}", n, 0, n, 1) for n in range(count)]
     rows += [Row(count + n, RowKind.DELETED, f"doc-{n}", "", 0) for n in range(count) if n % 50]
@@ -184,7 +182,7 @@ def test_a_start_leaves_out_what_has_been_deleted(monkeypatch: pytest.MonkeyPatc
     small = restore(to_bytes(whole), DEFINITION, LOG)
     small.check()
     assert len(small.judge.held) == 120 and small.documents == whole.documents == 70
-    assert small.judge.held.originals.nbytes < whole.judge.held.originals.nbytes / 2
+    assert small.judge.held.texts.data.nbytes < whole.judge.held.texts.data.nbytes / 2
     later = [Row(len(rows) + n, RowKind.SHORT, f"later-{n}", "", n, 0, n * 50, 1) for n in range(100)]
     for each in (small, whole):
         each.apply(decode(record_of(later, len(rows))), 101, 0)

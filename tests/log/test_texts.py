@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.floods import doc_ids_of_one_xxh64
 from tests.log.test_replica import DEFINITION, Step, record, replay, rows, steps
 from tests.oracle import Oracle, said
-from worker.log.original_store import OriginalStore
+from worker.log.originals import OriginalStore
+from worker.log.record import Row
 from worker.log.replica import Replica
-from worker.log.rows import Row
 from worker.log.texts import Texts
 
 ALL = (1 << 64) - 1

@@ -23,12 +23,10 @@ from tests.oracle import Oracle, Said, said
 from worker.core.search import SearchRules
 from worker.core.verdict import Outcome, Verdict
 from worker.errors import DocumentError, FencedError, RetryError
-from worker.log.columns import anonymous
-from worker.log.definition import Definition, is_declaration
-from worker.log.record import FORMAT_VERSION, encode
+from worker.log.originals import anonymous
+from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, encode
 from worker.log.replica import Replica
-from worker.log.retention import Retention
-from worker.log.rows import Row, RowKind, Rows, Section, Source
+from worker.log.rules import Definition, Retention, is_declaration
 from worker.settings import Settings
 from worker.shell.admin.audit import check
 from worker.shell.admin.audit_new import NewDocuments

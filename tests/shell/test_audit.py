@@ -9,10 +9,9 @@ from tests.shell.simulation import DEFINITION, TOPIC_ID, History, World
 from worker.core.search import SearchRules
 from worker.core.verdict import Outcome
 from worker.errors import StopError
-from worker.log.definition import Definition
-from worker.log.record import FORMAT_VERSION, decode, encode
+from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
-from worker.log.rows import Row, RowKind, Rows, Section, Source
+from worker.log.rules import Definition
 from worker.shell.admin.audit import check
 from worker.shell.admin.audit_new import NewDocuments
 from worker.shell.admin.findings import Defect, Published, Report

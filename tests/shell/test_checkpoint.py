@@ -18,10 +18,9 @@ from prometheus_client import REGISTRY
 from tests.log.test_replica import DEFINITION, TOPIC, one_row
 from worker.core.search import SearchRules
 from worker.errors import StopError
-from worker.log.definition import Definition
-from worker.log.record import FORMAT_VERSION
+from worker.log.record import FORMAT_VERSION, Source
 from worker.log.replica import Replica
-from worker.log.rows import Source
+from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity
 from worker.shell.pipeline.sequencer import ReplicatedLog
 from worker.shell.runtime.fault_hooks import Point

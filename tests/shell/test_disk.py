@@ -19,10 +19,9 @@ from tests.log.test_snapshot import LOG, record_of, to_bytes
 from worker.core.verdict import Verdict
 from worker.errors import RetryError, StopError
 from worker.log.answers import write_answers
-from worker.log.columns import Column
-from worker.log.record import FORMAT_VERSION, decode
+from worker.log.originals import Column
+from worker.log.record import FORMAT_VERSION, Row, RowKind, Source, decode
 from worker.log.replica import Replica
-from worker.log.rows import Row, RowKind, Source
 from worker.settings import Settings
 from worker.shell.files.engine import file_engine
 from worker.shell.pipeline.sequencer import ReplicatedLog
@@ -68,11 +67,11 @@ def test_what_finding_does_not_need_takes_no_memory_and_reads_the_same(tmp_path:
     replica, whole = applied(records, started(tmp_path).restore()), applied(records, Replica(DEFINITION))
     held = replica.judge.held
     assert replica.documents == ROWS  # also where the table of digests finds another's row
-    assert held.originals.nbytes + sum(column.nbytes for column in held.columns().values()) <= ROWS + 65_536
+    assert held.texts.data.nbytes + sum(column.nbytes for column in held.columns().values()) <= ROWS + 65_536
     assert not list(tmp_path.iterdir())  # its files have no names: nothing stays behind, however it ends
     assert to_bytes(replica) == to_bytes(whole)
     for row in (0, 65_535, 65_536, 131_071, 131_072, ROWS - 1):
-        assert replica.judge.held.originals.get(row) == whole.judge.held.originals.get(row)
+        assert replica.judge.held.get(row) == whole.judge.held.get(row)
 
 
 def test_a_restored_replica_refers_to_its_snapshot_and_goes_on_beside_it(tmp_path: Path, records: list[bytes]) -> None:
@@ -86,7 +85,7 @@ def test_a_restored_replica_refers_to_its_snapshot_and_goes_on_beside_it(tmp_pat
         for offset in range(len(records), len(records) + 5):
             each.apply(decode(one_row(ROWS + offset, doc_id=f"doc-{offset}", fingerprint=1 << offset)), offset, 0)
         each.check()
-    assert restored.judge.held.originals.nbytes == 0
+    assert restored.judge.held.texts.data.nbytes == 0
     assert to_bytes(restored) == to_bytes(whole)
 
 

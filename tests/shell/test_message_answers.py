@@ -12,9 +12,8 @@ from schemas.verdict import VerdictMessage
 from worker.core.verdict import Verdict
 from worker.errors import DocumentError
 from worker.log.answers import write_answers
-from worker.log.record import decode, encode
+from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
-from worker.log.rows import Row, RowKind, Rows, Section, Source
 from worker.settings import Settings
 from worker.shell.messages import VerdictBytes, encode_answers, encode_verdict
 

@@ -10,7 +10,7 @@ import pytest
 
 from worker.core.fingerprint import Fingerprinter
 from worker.core.kernels.batch import Texts
-from worker.log.rows import Row, RowKind
+from worker.log.record import Row, RowKind
 from worker.settings import Settings
 from worker.shell.pipeline.job import JOB_BYTES_MAX
 from worker.shell.pipeline.prepare import Preparer

@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from worker.core.fingerprint import Fingerprinter
-from worker.log.rows import Row, RowKind
+from worker.log.record import Row, RowKind
 from worker.settings import Settings
 from worker.shell.pipeline.prepare import Preparer
 from worker.shell.pipeline.stage import Batch

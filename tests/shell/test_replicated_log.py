@@ -6,9 +6,8 @@ import pytest
 
 from worker.core.search import SearchRules
 from worker.errors import StopError
-from worker.log.acceptance import Ignored
-from worker.log.definition import Definition
 from worker.log.replica import Replica
+from worker.log.rules import Definition, Ignored
 from worker.shell.pipeline import sequencer
 from worker.shell.pipeline.sequencer import ReplicatedLog
 from worker.shell.ports import LogEntry

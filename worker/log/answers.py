@@ -4,102 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from worker.core.search import SearchRules, looks
 from worker.core.sketch import sketch_similarities
 from worker.core.verdict import Changed, FormerVersion, FoundBy, Outcome, Verdict, duplicate_of
 from worker.errors import DocumentError
-from worker.log.coverage import Span
-from worker.log.definition import Definition
-from worker.log.original_store import OriginalStore
-from worker.log.rows import Record, RowKind
+from worker.log.judge import REASONS, JudgedRows
+from worker.log.originals import OriginalStore
+from worker.log.record import RowKind
+from worker.log.rules import Definition
 
 Answer = Verdict | DocumentError
-
-
-class ReasonCode(IntEnum):
-    """What the outcome alone does not tell."""
-
-    NONE = 0
-    REDELIVERED = 1  # an original again, with the same content
-    REMOVED = 2  # a deletion that took an original out of the index
-    NOT_AN_ORIGINAL = 3  # a deletion of a document that the index does not hold
-
-
-REASONS: dict[int, str | None] = {
-    ReasonCode.NONE: None,
-    ReasonCode.REDELIVERED: "redelivered",
-    ReasonCode.REMOVED: "removed",
-    ReasonCode.NOT_AN_ORIGINAL: "not-an-original",
-}
-
-
-class Judgements(NamedTuple):
-    """What the judge found for each row of a record; entries of rows that were not fresh mean nothing."""
-
-    originals: NDArray[np.int64]  # the original's row, or -1
-    formers: NDArray[np.int64]  # the row of the former version, or -1
-    distances: NDArray[np.uint8]
-    similarities: NDArray[np.uint16]  # in thousandths, 0 without an original
-    remarks: NDArray[np.uint8]  # a ReasonCode
-    documents: NDArray[np.int64]  # originals in the index when the row was judged
-    horizon_ms: int | None  # originals seen before it had left by then; None: none had
-
-    def between(self, first: int, stop: int) -> Judgements:
-        """Return what was found for the rows [first, stop)."""
-        return self._replace(**{name: getattr(self, name)[first:stop] for name in JUDGEMENT_COLUMNS})
-
-
-JUDGEMENT_COLUMNS = Judgements._fields[:-1]
-
-
-class JudgedRows(NamedTuple):
-    """Rows [first, stop) of a record with what was found for them: enough to write their verdicts at any time."""
-
-    span: Span  # source offsets that they answer
-    record: Record
-    first: int
-    stop: int
-    judged: Judgements
-    log_offset: int
-    timestamp_ms: int
-
-    def between(self, first: int, stop: int) -> JudgedRows:
-        """Return the rows of the source offsets [first, stop)."""
-        offsets = self.record.offsets[self.first : self.stop]
-        begin, end = np.searchsorted(offsets, [first, stop]).tolist()
-        judged = self.judged.between(begin, end)
-        return self._replace(first=self.first + begin, stop=self.first + end, judged=judged)
-
-    def columns(self) -> tuple[list[Any], ...]:
-        """
-        Return kinds, doc_ids, URLs, times, fingerprints, features, offsets, reasons, originals and notes as lists.
-
-        Cost: 0.3 µs a row; a number taken out of an array one by one costs 0.1 µs.
-        """
-        record, first, stop, judged = self.record, self.first, self.stop, self.judged
-        return (
-            record.kinds[first:stop].tolist(),
-            record.doc_ids.between(first, stop),
-            record.urls.between(first, stop),
-            record.fetched_at_ms[first:stop].tolist(),
-            record.fingerprints[first:stop].tolist(),
-            record.features[first:stop].tolist(),
-            record.offsets[first:stop].tolist(),
-            judged.remarks.tolist(),
-            judged.documents.tolist(),
-            record.notes.between(first, stop),
-        )
-
-    def offsets(self) -> list[int]:
-        """Return the source offset of each row."""
-        offsets: list[int] = self.record.offsets[self.first : self.stop].tolist()
-        return offsets
 
 
 class Match(NamedTuple):
@@ -137,13 +55,13 @@ def write_answers(
     _, record, first, _, judged, log_offset, timestamp_ms = rows
     duplicates = {
         place: duplicate_of(
-            held.originals.get(row), record.urls[first + place].decode("utf-8", "surrogatepass"), distance, thousandths,
+            held.get(row), record.urls[first + place].decode("utf-8", "surrogatepass"), distance, thousandths,
             exact=is_exact, found_by=found_by,
         )
         for place, row, distance, thousandths, is_exact, found_by in matches(rows, held, definition.search)
     }  # fmt: skip
     versions = {
-        place: FormerVersion(held.originals.get(row), changed, None if parts is None else parts / 1_000)
+        place: FormerVersion(held.get(row), changed, None if parts is None else parts / 1_000)
         for place, row, changed, parts in formers(rows, held, definition.search)
     }
     for row, (kind, id_bytes, url_bytes, fetched_at_ms, value, features, offset, remark, documents, note) in enumerate(
@@ -168,15 +86,6 @@ def write_answers(
             definition.parameters, documents, log_offset, judged.horizon_ms, topic, partition, offset, timestamp_ms,
             versions.get(row),
         )  # fmt: skip
-
-
-def will_need(judged: Judgements, held: OriginalStore) -> None:
-    """Ask the system for what answers say of originals and former versions."""
-    originals, formers = judged.originals, judged.formers[judged.formers >= 0]
-    for column in (held.kinds, held.fingerprints, held.doubts, held.sketches):
-        column.will_need(formers)
-    held.digests.will_need(np.concatenate([formers, originals[(originals >= 0) & (judged.distances == 0)]]))
-    held.originals.will_need(np.concatenate([formers, originals[originals >= 0]]))
 
 
 def matches(rows: JudgedRows, held: OriginalStore, search: SearchRules) -> Iterator[Match]:

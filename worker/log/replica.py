@@ -16,33 +16,93 @@ that have applied the same log are equal. Only originals enter the index (leader
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sortedcontainers import SortedDict
 
 from worker.errors import RetryError
-from worker.log.acceptance import Acceptance, Ignored
-from worker.log.answers import Answer, JudgedRows, write_answers
-from worker.log.columns import Memory, anonymous
+from worker.log.answers import Answer, write_answers
 from worker.log.coverage import Coverage, Span
-from worker.log.definition import Definition, LogDefinition
-from worker.log.judge import Judge
-from worker.log.original_store import OriginalStore
-from worker.log.pending import Pending
-from worker.log.record import decode, encode
-from worker.log.rows import Record, Row, RowKind, Rows, Section, Source
+from worker.log.judge import Judge, JudgedRows
+from worker.log.originals import Memory, OriginalStore, anonymous
+from worker.log.record import Record, Row, RowKind, Rows, Section, Source, decode, encode
+from worker.log.rules import Acceptance, Definition, Ignored, LogDefinition
 
 LEFT_MIN = 1 << 20  # rows of originals that have left: fewer are not worth the pause of a compaction
-LEFT_MIN_AT_START = 1 << 16  # the same where nobody waits yet
 RENUMBERED_FROM = 3 << 30  # rows are 32 bits in the tables; a record adds a million at most
 _WARM_ROWS = 2_200  # more than an index without tables has
 _SPREAD = 0x9E37_79B9_7F4A_7C15  # multiples of it differ in many bits
 
-
 Encoded = TypeVar("Encoded")
 Encoder = Callable[[JudgedRows, OriginalStore, Definition, int, str], Iterable[Encoded]]
+
+
+class Pending:
+    """
+    Verdicts of one source partition that are decided and not known to be committed: batches by their first offset.
+
+    Cost: O(log n) a call over n batches; memory is the records' own columns until they are pruned.
+    """
+
+    __slots__ = ("_batches", "pruned")
+
+    def __init__(self) -> None:
+        self._batches: SortedDict = SortedDict()  # first offset -> JudgedRows
+        self.pruned = 0  # offsets below are committed
+
+    def __len__(self) -> int:
+        """Return the number of batches."""
+        return len(self._batches)
+
+    def __iter__(self) -> Iterator[JudgedRows]:
+        return iter(self._batches.values())
+
+    def add(self, rows: JudgedRows) -> None:
+        """Keep the answers of these rows."""
+        if rows.span.stop > self.pruned:
+            self._batches[rows.span.first] = rows
+
+    def between(self, first: int, stop: int) -> list[JudgedRows]:
+        """Return the rows of the source offsets [first, stop) that are kept, in order."""
+        found = []
+        for start in self._batches.islice(max(self._batches.bisect_right(first) - 1, 0)):
+            if start >= stop:
+                break
+            rows = self._batches[start].between(first, stop)
+            if rows.first < rows.stop:
+                found.append(rows)
+        return found
+
+    def named(self) -> NDArray[np.int64]:
+        """Return the rows of the originals that kept answers name. Cost: O(rows kept)."""
+        named = (rows for batch in self for rows in (batch.judged.originals, batch.judged.formers))
+        rows = np.concatenate([np.empty(0, np.int64), *named])
+        return rows[rows >= 0]
+
+    def renumber(self, numbers: NDArray[np.int64], first: int) -> None:
+        """Give the originals that kept answers name their new numbers: `numbers[row - first]` for each row."""
+        for at, batch in self._batches.items():
+            own = {name: getattr(batch.judged, name).copy() for name in ("originals", "formers")}
+            for rows in own.values():
+                rows[rows >= 0] = numbers[rows[rows >= 0] - first]
+            self._batches[at] = batch._replace(judged=batch.judged._replace(**own))
+
+    def prune(self, committed: int) -> None:
+        """Drop the batches that lie wholly below the committed offset."""
+        self.pruned = max(self.pruned, committed)
+        while self._batches and self._batches.peekitem(0)[1].span.stop <= committed:
+            self._batches.popitem(0)
+
+    def check(self, coverage: Coverage) -> None:
+        """Assert that batches are disjoint and covered."""
+        before = 0
+        for first, batch in self._batches.items():
+            assert before <= first < batch.span.stop, (before, first, batch.span)
+            assert not coverage.missing(*batch.span)
+            before = batch.span.stop
 
 
 class ApplyResult(NamedTuple):
@@ -150,7 +210,7 @@ class Replica:
     def _left(self) -> int:
         """Return how many rows of originals have left and still take memory."""
         held = self.judge.held
-        return len(held) - held.originals.first - held.documents
+        return len(held) - held.first - held.documents
 
     def _named(self) -> list[NDArray[np.int64]]:
         return [pending.named() for pending in self.pending.values()]
@@ -165,7 +225,7 @@ class Replica:
         Their order stays, no rule asks for more: no verdict changes. Cost: that of `OriginalStore.compact`, a pause.
         """
         held = self.judge.held
-        first = held.originals.first
+        first = held.first
         numbers = held.compact(np.concatenate([np.empty(0, np.int64), *self._named()]))
         for pending in self.pending.values():
             pending.renumber(numbers, first)

@@ -18,7 +18,7 @@ from tests.benchmarks.index.trial import OPERATIONS, STREAM_S, figures, load, ti
 from worker.core.directed_index import DirectedIndex
 from worker.core.search import Document, Original, SearchRules, best
 from worker.core.sketch import SKETCH, sketch_of
-from worker.log.columns import Column
+from worker.log.originals import Column
 
 DIRECTED = "neardup directed"
 RULES = SearchRules()

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.search import SearchRules
-from worker.log.definition import Definition
-from worker.log.record import _COLUMNS, _HEADER, _SECTION, FORMAT_VERSION
-from worker.log.rows import RowKind
+from worker.log.record import _COLUMNS, _HEADER, _SECTION, FORMAT_VERSION, RowKind
+from worker.log.rules import Definition
 
 DEFINITION = Definition("nd1", "0" * 16, SearchRules())
 RECORD_ROWS = 1_000

@@ -13,8 +13,8 @@ import orjson
 from tests.oracle import Oracle, Said, said
 from worker.core.search import SearchRules
 from worker.errors import DocumentError
-from worker.log.definition import Definition
-from worker.log.rows import Source
+from worker.log.record import Source
+from worker.log.rules import Definition
 from worker.shell.admin.audit import check
 from worker.shell.admin.audit_new import NewDocuments
 from worker.shell.admin.findings import Defect, Published, Report

@@ -36,7 +36,7 @@ from worker.core.verdict import Verdict as Verdict
 from worker.errors import DocumentError as DocumentError
 from worker.errors import NeardupError as NeardupError
 from worker.errors import StopError as StopError
-from worker.log.retention import Retention as Retention
+from worker.log.rules import Retention as Retention
 from worker.shell.files.archives import Record as Record
 from worker.shell.files.crawl import CrawlFiles as CrawlFiles
 from worker.shell.files.deduplicator import Deduplicator as Deduplicator

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from worker.core.verdict import Outcome, Verdict
 from worker.errors import DocumentError
-from worker.log.definition import Definition
+from worker.log.record import Record, Source
 from worker.log.replica import Replica
-from worker.log.rows import Record, Source
+from worker.log.rules import Definition
 from worker.shell.admin.audit_new import NewDocuments
 from worker.shell.admin.findings import Defect, Finding, Published, Report
 from worker.shell.messages import decode_dead_letter, decode_verdict, encode_verdict

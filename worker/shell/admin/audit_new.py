@@ -10,7 +10,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from worker.core.verdict import FORWARDED, Outcome, Verdict
-from worker.log.rows import Source
+from worker.log.record import Source
 
 
 class NewDocuments:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from worker.errors import DefinitionError, NeardupError, StopError
-from worker.log.acceptance import Acceptance
+from worker.log.rules import Acceptance
 from worker.settings import DECIDING, Settings
 from worker.shell.kafka import Admin, GroupOffsets, LogConsumer, topics
 from worker.shell.pipeline import service

@@ -28,12 +28,10 @@ from worker.core.search import SearchRules
 from worker.core.sketch import sketch_of, sketch_similarity
 from worker.core.verdict import Original, Verdict
 from worker.errors import DefinitionError, DocumentError, RestoreError, StopError
-from worker.log.definition import Definition, LogDefinition, Parts, Recrawls
+from worker.log.record import Row, RowKind
 from worker.log.replica import Replica
-from worker.log.retention import ENDLESS, Retention
-from worker.log.rows import Row, RowKind
-from worker.log.snapshot import LogIdentity, capture, restore
-from worker.log.snapshot_bytes import unpack
+from worker.log.rules import ENDLESS, Definition, LogDefinition, Parts, Recrawls, Retention
+from worker.log.snapshot import LogIdentity, capture, restore, unpack
 from worker.settings import Settings
 from worker.shell.files.archives import Record
 from worker.shell.files.archives.record import Message
@@ -436,7 +434,7 @@ class Deduplicator:
         rows = held.oldest + np.flatnonzero(is_asked)
         values = held.fingerprints.slice(held.oldest, stop)[is_asked]
         near = nearest(values, rows.astype(np.uint32), row.fingerprint, count + 1)
-        found = (Neighbour(held.originals.get(at), bits, self._similarity(row, at)) for at, bits in near)
+        found = (Neighbour(held.get(at), bits, self._similarity(row, at)) for at, bits in near)
         return [neighbour for neighbour in found if neighbour.original.doc_id != row.doc_id][:count]
 
     def _similarity(self, row: Row, original: int) -> float:

@@ -18,8 +18,8 @@ import orjson
 from worker.core.verdict import Verdict
 from worker.errors import DefinitionError, DocumentError, StopError
 from worker.log.answers import write_answers
+from worker.log.record import Row, RowKind, Section, Source
 from worker.log.replica import Replica
-from worker.log.rows import Row, RowKind, Section, Source
 from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
 from worker.shell.files.archives import Record

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from worker.core.verdict import FoundBy, MatchKind, Outcome
 from worker.errors import DocumentError
-from worker.log.answers import REASONS, JudgedRows, formers, matches
-from worker.log.definition import Definition
-from worker.log.original_store import OriginalStore
-from worker.log.rows import RowKind
+from worker.log.answers import formers, matches
+from worker.log.judge import REASONS, JudgedRows
+from worker.log.originals import OriginalStore
+from worker.log.record import RowKind
+from worker.log.rules import Definition
 from worker.shell.messages.verdict import DUPLICATE_OF, FORMER_VERSION, REASON, SIMILARITY, Templates, inside, insides
 
 _SIMILARITIES = tuple(b"%r" % (thousandths / 1_000) for thousandths in range(1_001))
@@ -117,8 +118,8 @@ def _versions(rows: JudgedRows, held: OriginalStore, definition: Definition) -> 
 def _originals(held: OriginalStore, rows: list[int]) -> Iterable[tuple[bytes, bytes, bytes, bytes]]:
     """Return doc_id, URL and time of these originals as JSON has them, and the URL as it is."""
     places = np.array(rows, np.int64)
-    ids, urls = (texts.between(0, len(texts)) for texts in held.originals.texts(places))
-    return zip(insides(ids), insides(urls), _times(held.originals.times(places)), urls, strict=True)
+    ids, urls = (texts.between(0, len(texts)) for texts in held.texts.take(places))
+    return zip(insides(ids), insides(urls), _times(held.times.take(places)), urls, strict=True)
 
 
 def _times(times_ms: NDArray[np.int64]) -> list[bytes]:

@@ -24,7 +24,7 @@ from worker.core.fingerprint import FingerprintBatch, Fingerprinter
 from worker.core.pages import extract_packed, pack_bodies
 from worker.core.sketch import WORDS
 from worker.errors import DocumentError
-from worker.log.rows import RowKind, Rows
+from worker.log.record import RowKind, Rows
 from worker.log.texts import Texts
 from worker.settings import Settings
 from worker.shell.messages import decode_document, decode_documents

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 
 from worker.core.fingerprint import Fingerprinter
-from worker.log.rows import Rows
+from worker.log.record import Rows
 from worker.settings import Settings
 from worker.shell.pipeline.job import JOB_BYTES_MAX, JobReader
 from worker.shell.pipeline.stage import Batch, Stage, cut

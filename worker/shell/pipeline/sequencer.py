@@ -20,10 +20,9 @@ import structlog
 import xxhash
 
 from worker.errors import DocumentError, RetryError, StopError
-from worker.log.acceptance import Ignored
-from worker.log.record import FORMAT_VERSION, encode
+from worker.log.record import FORMAT_VERSION, Author, Rows, Section, Source, encode
 from worker.log.replica import Replica
-from worker.log.rows import Author, Rows, Section, Source
+from worker.log.rules import Ignored
 from worker.settings import Settings
 from worker.shell.messages import VerdictBytes, encode_answers
 from worker.shell.pipeline.partitions import Partitions

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import structlog
 
 from worker.errors import DocumentError, NeardupError, RetryError, StopError
-from worker.log.rows import Rows
+from worker.log.record import Rows
 from worker.shell.messages import VerdictBytes
 from worker.shell.pipeline.partitions import Claim, Partitions
 from worker.shell.ports import Outgoing, SourceMessage

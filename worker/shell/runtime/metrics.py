@@ -21,7 +21,7 @@ from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from worker.log.acceptance import Ignored
+from worker.log.rules import Ignored
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.06, 0.1, 0.15, 0.25, 0.5, 1, 2, 5, 15, 60)
 _WAITS_S = (*_SECONDS, 300, 900, 3_600, 14_400, 86_400)

@@ -26,10 +26,9 @@ from pathlib import Path
 import structlog
 
 from worker.errors import DefinitionError, RestoreError, StopError
-from worker.log.definition import Definition
 from worker.log.replica import Replica
-from worker.log.snapshot import LogIdentity, capture, restore
-from worker.log.snapshot_bytes import Snapshot
+from worker.log.rules import Definition
+from worker.log.snapshot import LogIdentity, Snapshot, capture, restore
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 from worker.shell.storage.disk import DiskMemory

@@ -30,7 +30,7 @@ _THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 
 class DiskMemory:
     """
-    Memory for columns (`worker.log.columns`), in the files of a folder.
+    Memory for columns (`worker.log.originals`), in the files of a folder.
 
     Raises:
         StopError: the disk has no room for a chunk, or the folder takes no files.

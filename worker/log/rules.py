@@ -1,16 +1,31 @@
 """
-How fingerprints are made and compared: what all records of one log must agree on.
+The rules of a log: what decides a fingerprint or a verdict, how long originals stay, and which records count.
 
-The log's first record of ours is its definition, as JSON for people and programs of any version:
+All records of one log agree on them. The log's first record of ours is its definition, as JSON for people and programs
+of any version:
 
     {"neardup": "definition", "format": 3, "raises": false, "hash": "…", "scheme": "…", "author": "…",
      "rules": {"max_distance": 15, …}}
+
+The first definition rules, and what is not of it changes nothing, on any replica:
+
+    record                                  the log has no definition    it has one, of records of format f
+    declaration of a definition             it rules from now on         the same one: its format rules if it is above
+                                                                         f and "raises"; another one: ignored
+    rows                                    ignored                      of it, of a format up to f: applied
+                                                                         else: ignored
+    rows of a format that is read no more   this version stops           ignored
+    anything else, damage, null             ignored                      ignored
+
+A rule looks at the log alone, so that all replicas ignore the same, whatever their version: a worker that could read a
+newer format ignores it, too, until a declaration allows it. A worker whose own definition is not the log's stops.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
 import orjson
@@ -20,8 +35,7 @@ from worker.core import stopwords
 from worker.core.parameters import Parameters
 from worker.core.search import SearchRules
 from worker.errors import DefinitionError, RecordError, StopError
-from worker.log.retention import ENDLESS, Retention
-from worker.log.rows import Author
+from worker.log.record import FORMAT_OLDEST, FORMAT_VERSION, Author, Record, decode
 
 Recrawls = Literal["compare", "replace"]
 
@@ -30,6 +44,60 @@ _BITS = 64
 _PARAMETERS = tuple(
     field.name for field in fields(Parameters) if field.name not in ("bits", "fields", "stopwords")
 )  # of the fingerprint, by the names of the settings
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """
+    When originals leave: between records, so that the rows of one see the same originals leave, by the log's own time.
+
+        record's time stamp  ─► the log's clock: the largest time stamp so far, so that it never goes back
+        before a record      originals not seen for longer than `expire_after_ms` leave
+        its rows             are judged against those that stay
+        after it             originals seen again move to the end of the queue (`expire_from` "last" only);
+                             of more than `documents_max` the first of the queue leave
+
+    The queue is the order of rows: each original enters at its end.
+
+    Args:
+        expire_after_ms: of the log's time since an original was seen; 0: never.
+        expire_from: what counts as seen: its own record ("first"), or also its duplicates and redeliveries ("last").
+            Moving an original costs as much as a new one, so "last" moves it only when a sixteenth of the window has
+            passed since it was seen, or, with `documents_max`, a sixteenth of so many originals stand behind it.
+        documents_max: originals after each record; 0: any number. The one that was seen longest ago leaves first.
+    Raises:
+        ValueError: a number is negative, or `expire_from` neither "first" nor "last".
+
+    >>> Retention(expire_after_ms=60_000).is_endless, Retention().is_endless
+    (False, True)
+    >>> str(Retention(86_400_000, "last", 1_000))
+    'expire_after_s 86400, expire_from last, documents_max 1000'
+    """
+
+    expire_after_ms: int = 0
+    expire_from: Literal["first", "last"] = "first"
+    documents_max: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("expire_after_ms", "documents_max"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be 0 (no limit) or more, got {getattr(self, name)}")
+        if self.expire_from not in ("first", "last"):
+            raise ValueError(f"expire_from must be 'first' or 'last', got {self.expire_from!r}")
+
+    def __str__(self) -> str:
+        if self.is_endless:
+            return "originals kept for ever"
+        seconds = f"{self.expire_after_ms / 1_000:.3f}".rstrip("0").rstrip(".")
+        return f"expire_after_s {seconds}, expire_from {self.expire_from}, documents_max {self.documents_max}"
+
+    @property
+    def is_endless(self) -> bool:
+        """Nothing ever leaves by itself; then `expire_from` means nothing."""
+        return not self.expire_after_ms and not self.documents_max
+
+
+ENDLESS = Retention()
 
 
 class Parts(NamedTuple):
@@ -133,15 +201,16 @@ class Definition:
         Args:
             record_format: of the log's records; raises: also where the log has a lower one.
         """
+        declared = LogDefinition.of(self, record_format)
         return orjson.dumps(
             {
                 "neardup": "definition",
                 "format": record_format,
                 "raises": raises,
-                "hash": f"{self.hash:016x}",
+                "hash": declared.hash,
                 "scheme": self.scheme,
                 "author": author,
-                "rules": self.rules,
+                "rules": declared.rules,
             }
         )
 
@@ -153,26 +222,30 @@ class Definition:
             DefinitionError: it has another; names what differs, with both values.
         """
         own = LogDefinition.of(self, found.record_format)
-        if (found.scheme, found.hash) == (own.scheme, own.hash):
-            return
-        differences = _differences(found.rules, orjson.loads(orjson.dumps(own.rules)))  # tuples are lists there
-        hashes = {"scheme": (found.scheme, own.scheme), "hash": (found.hash, own.hash)}
-        raise DefinitionError(where, differences if found.rules and differences else hashes)
+        if (found.scheme, found.hash) != (own.scheme, own.hash):
+            rules = orjson.loads(orjson.dumps(own.rules))  # tuples are lists there
+            hashes = {"scheme": (found.scheme, own.scheme), "hash": (found.hash, own.hash)}
+            raise DefinitionError(where, (found.rules and _differences(found.rules, rules)) or hashes)
+
+
+def is_declaration(data: bytes) -> bool:
+    """Return whether a record means to declare a definition."""
+    return data.startswith(_PREFIX)
 
 
 class LogDefinition(NamedTuple):
-    """A definition as a log or a snapshot has it; without `rules` where only its hash is known."""
+    """A definition as a log or a snapshot has it."""
 
     record_format: int
     scheme: str
     hash: str
-    author: str = ""
-    rules: Mapping[str, Any] = {}  # never written to
+    author: str
+    rules: Mapping[str, Any]
     raises: bool = False
 
     @classmethod
     def of(cls, definition: Definition, record_format: int) -> LogDefinition:
-        """Return a definition as it is declared."""
+        """Return a definition as it is declared, by nobody yet."""
         return cls(record_format, definition.scheme, f"{definition.hash:016x}", "", definition.rules)
 
     def parts(self, words: frozenset[str] | None = None) -> Parts:
@@ -183,7 +256,7 @@ class LogDefinition(NamedTuple):
             words: the list of function words, where it is one of the user's own: only its digest is declared.
 
         Raises:
-            StopError: it has a list of its own, and none is given; or its rules are not known to this version.
+            StopError: a list of its own is not given, or this version does not know its rules.
         """
         rules = self.rules
         if rules.get("stopwords_file") and words is None:
@@ -201,12 +274,7 @@ class LogDefinition(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> LogDefinition:
-        """
-        Read a record that declares a definition. The rules of this stay as they are in every later version.
-
-        Raises:
-            RecordError: it is none.
-        """
+        """Read a declaration, or raise RecordError. The rules of this stay as they are in every later version."""
         try:
             fields = orjson.loads(data)
         except orjson.JSONDecodeError as error:
@@ -244,6 +312,81 @@ def _of_mode(mode: Any) -> dict[str, Any]:
     return SearchRules(mode).settings if mode in ("directed", "exact") else {}
 
 
-def is_declaration(data: bytes) -> bool:
-    """Return whether a record means to declare a definition."""
-    return data.startswith(_PREFIX)
+class Ignored(StrEnum):
+    """Why a record of the log changes nothing."""
+
+    FOREIGN = "foreign"  # not ours, null or damaged
+    DEFINITION = "definition"  # of another definition than the log's
+    FORMAT = "format"  # of another format than the log's
+
+
+class Acceptance:
+    """
+    Decides on each record of one log, in order.
+
+    Args:
+        definition: this process's; the log must have the same.
+        declared: the log's definition, where a snapshot knows it; None: it has none yet.
+    Raises:
+        DefinitionError: a snapshot knows a log whose format is read no more.
+    """
+
+    def __init__(self, definition: Definition, declared: LogDefinition | None = None) -> None:
+        if declared:
+            _check_format(declared.record_format, "the snapshot")
+        self.definition = definition
+        self.declared = declared
+        self._hash = definition.hash
+
+    @property
+    def record_format(self) -> int:
+        """The highest format of the log's records that counts; 0: the log has no definition yet."""
+        return self.declared.record_format if self.declared else 0
+
+    def accept(self, value: bytes, log_offset: int) -> Record | Ignored | None:
+        """
+        Return the record to apply, or why it is ignored; None for a definition that is this process's.
+
+        Raises:
+            DefinitionError: the log's definition is not this process's, or its format is read no more.
+            StopError: from here on the log's records have a format that this version cannot read.
+        Cost: that of `decode`.
+        """
+        try:
+            if is_declaration(value):
+                return self._declare(LogDefinition.decode(value), log_offset)
+            record = decode(value)
+        except RecordError as error:
+            if not self.declared and error.record_format:
+                _check_format(error.record_format, f"the log (record {log_offset})")
+            return Ignored.FORMAT if error.record_format else Ignored.FOREIGN
+        author = record.author
+        if not self.record_format or (author.scheme, author.parameters_hash) != (self.definition.scheme, self._hash):
+            return Ignored.DEFINITION
+        return record if record.format <= self.record_format else Ignored.FORMAT
+
+    def _declare(self, declared: LogDefinition, log_offset: int) -> Ignored | None:
+        where = f"the log (record {log_offset}, written by {declared.author!r})"
+        if not self.declared:
+            self.definition.check(declared, where)
+            _check_format(declared.record_format, where)
+        elif (declared.scheme, declared.hash) != (self.definition.scheme, f"{self._hash:016x}"):
+            return Ignored.DEFINITION
+        elif not declared.raises:
+            return None
+        if declared.record_format > FORMAT_VERSION:
+            raise StopError(
+                f"{where} goes on in records of format {declared.record_format}, this version reads up to "
+                f"{FORMAT_VERSION}: start the newer version that the other workers run"
+            )
+        if not self.declared:
+            self.declared = declared
+        elif declared.record_format > self.record_format:
+            self.declared = self.declared._replace(record_format=declared.record_format)
+        return None
+
+
+def _check_format(record_format: int, where: str) -> None:
+    """Refuse the records of a format that this version reads no more; they would be lost without a word."""
+    if record_format < FORMAT_OLDEST:
+        raise DefinitionError(where, {"record_format": (record_format, FORMAT_VERSION)})
