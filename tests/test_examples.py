@@ -25,8 +25,8 @@ from tests.cli.test_dedup import ARTICLE
 from tests.conftest import REPOSITORY, Kafka
 from tests.report.made import copy, verdict
 from tests.shell.test_topics import deployment
-from worker.devkit.broker import Runtime, jars
-from worker.devkit.broker.jars import Jar
+from worker.devkit.broker import Runtime
+from worker.devkit.broker.runtime import Jar, fetch
 from worker.shell.kafka import topics
 from worker.shell.kafka.client import publisher_config
 from worker.shell.messages import encode_verdict
@@ -137,7 +137,7 @@ def subscriber(request: pytest.FixtureRequest, tmp_path: Path) -> list[str | Pat
     runtime: Runtime = request.getfixturevalue("broker_runtime")
     path = os.pathsep.join(str(jar) for jar in runtime.jars if jar.name.startswith(CLIENT))
     java: list[str | Path] = [runtime.java.executable]
-    [compiler] = jars.fetch(jars=[ECJ])
+    [compiler] = fetch(jars=[ECJ])
     subprocess.run(
         [*java, "-jar", compiler, "-17", "-cp", path, "-d", tmp_path, EXAMPLES / "Subscriber.java"], check=True
     )

@@ -12,7 +12,7 @@ from tests.benchmarks.accuracy.report import table
 from tests.benchmarks.bench_accuracy import OURS, ours
 from worker.cli.tune import Corpus
 from worker.core.evaluation import Pairs, groups, score
-from worker.devkit.sample.language import LANGUAGES, TEMPLATES
+from worker.devkit.sample.crawl import LANGUAGES, TEMPLATES
 from worker.settings import Settings
 
 PROSE = "the bridge over the river was built by two brothers who had learned their trade in the mountains of the north"

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from tests.cli.test_dedup import ARTICLE, lines, page
 from worker.cli import app
 from worker.core.verdict import Original
-from worker.devkit.sample_crawl import write_sample_crawl
+from worker.devkit.sample.crawl import write_sample_crawl
 from worker.shell.files.archives.inflate import pieces
 from worker.shell.files.keeping import revisit_of
 

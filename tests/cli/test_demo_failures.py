@@ -42,7 +42,7 @@ def test_what_a_failed_demo_has_left_is_kept_and_named(tmp_path: Path, monkeypat
 def test_an_interrupted_demo_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not a failure whose cause is looked for."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr("worker.devkit.sample_crawl.write_sample_crawl", _interrupted)
+    monkeypatch.setattr("worker.devkit.sample.crawl.write_sample_crawl", _interrupted)
     result = CliRunner().invoke(app, ["demo", "--documents", "10"])
     assert result.exit_code == 130
     assert list(tmp_path.iterdir()) == []

@@ -10,8 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from worker.cli import app
-from worker.devkit.sample.language import TEMPLATES
-from worker.devkit.sample_crawl import truth_path, write_sample_crawl
+from worker.devkit.sample.crawl import TEMPLATES, truth_path, write_sample_crawl
 
 NUMBERS = [0, 7, 63, 2**64 - 1, 2**64 - 2, 0, 1 << 40]
 

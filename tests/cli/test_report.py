@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from worker.cli import app
-from worker.devkit.sample_crawl import write_sample_crawl
+from worker.devkit.sample.crawl import write_sample_crawl
 from worker.errors import StopError
 
 

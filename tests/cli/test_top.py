@@ -21,7 +21,7 @@ from tests.report.made import copy
 from worker.cli import app
 from worker.cli.top import frame
 from worker.devkit.demo import workers_running
-from worker.devkit.sample_crawl import write_sample_crawl
+from worker.devkit.sample.crawl import write_sample_crawl
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.admin.group import GroupWatch, Partition, Sample, WorkerStatus, rate, status_of

@@ -16,9 +16,7 @@ from worker.core.fingerprint import Fingerprinter
 from worker.core.parameters import Parameters
 from worker.core.simhash import hamming_distance
 from worker.core.tokens import tokens
-from worker.devkit.sample.article import write_article
-from worker.devkit.sample.dice import Dice
-from worker.devkit.sample.language import LANGUAGES, load_language
+from worker.devkit.sample.crawl import LANGUAGES, Dice, load_language, write_article
 
 SAMPLES: dict[str, dict[str, list[str]]] = json.loads(
     (Path(__file__).parent / "data" / "prose.json").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from tests.conftest import REPOSITORY
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import Message, crawl
 from tests.oracle import Oracle, said
-from worker.devkit.broker.layout import lay_out
+from worker.devkit.broker.cluster import lay_out
 from worker.settings import Settings
 from worker.shell.files.engine import file_engine
 

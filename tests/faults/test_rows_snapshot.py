@@ -11,7 +11,7 @@ import pytest
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import WorkerProcess
-from worker.devkit.broker.layout import lay_out
+from worker.devkit.broker.cluster import lay_out
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 

@@ -11,10 +11,16 @@ import pytest
 
 from tests.conftest import Kafka
 from worker.devkit.broker import CLIENT_PORT_DEFAULT, EmbeddedKafka, NodeState, Runtime
-from worker.devkit.broker.java import Java, find_java
-from worker.devkit.broker.layout import is_free, lay_out, server_properties
-from worker.devkit.broker.serving import PortTakenError
-from worker.devkit.broker.wire import Metadata, ask_metadata, decode_answer
+from worker.devkit.broker.cluster import (
+    Metadata,
+    PortTakenError,
+    ask_metadata,
+    decode_answer,
+    is_free,
+    lay_out,
+    server_properties,
+)
+from worker.devkit.broker.runtime import Java, find_java
 from worker.errors import StopError
 from worker.settings import Settings
 

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from tests.conftest import EVENTUALLY_S, REPOSITORY
 from worker.cli import app
 from worker.devkit.broker import EmbeddedKafka, Runtime
-from worker.devkit.broker.layout import is_free
+from worker.devkit.broker.cluster import is_free
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from worker.devkit.broker import jars
-from worker.devkit.broker.jars import Jar, fetch, is_right, listed
+from worker.devkit.broker import runtime as jars
+from worker.devkit.broker.runtime import Jar, fetch, is_right, listed
 from worker.errors import StopError
 
 CONTENT = {"alpha": b"a" * 100_000, "beta": b"b" * 200_000, "gamma": b"c" * 50}

@@ -34,7 +34,7 @@ from neardup import (
 )
 
 from tests.cli.test_dedup import ARTICLE, dedup, lines, page
-from worker.devkit.sample_crawl import write_sample_crawl
+from worker.devkit.sample.crawl import write_sample_crawl
 from worker.log.answers import write_answers
 from worker.log.replica import Replica
 from worker.settings import Settings

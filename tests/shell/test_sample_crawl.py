@@ -22,12 +22,20 @@ from worker.core.extract import Extracted, extract
 from worker.core.fingerprint import Fingerprinter
 from worker.core.search import SearchRules
 from worker.core.tokens import tokens
-from worker.devkit.sample.article import Article, edited, write_article
-from worker.devkit.sample.crawl import RELATIONS, crawl
-from worker.devkit.sample.dice import Dice
-from worker.devkit.sample.language import LANGUAGES, TEMPLATES, load_language
-from worker.devkit.sample.template import fill_template
-from worker.devkit.sample_crawl import truth_path, write_sample_crawl
+from worker.devkit.sample.crawl import (
+    LANGUAGES,
+    RELATIONS,
+    TEMPLATES,
+    Article,
+    Dice,
+    crawl,
+    edited,
+    fill_template,
+    load_language,
+    truth_path,
+    write_article,
+    write_sample_crawl,
+)
 from worker.shell.files.archives import ArchiveReader, Damage, Record
 from worker.shell.messages.document import decode_document
 

@@ -121,7 +121,7 @@ def _attach(data: Path | None) -> EmbeddedKafka:
 def prepare_with_progress(repository: str | None) -> Runtime:
     """Find Java and fetch the jars, with a bar on stderr while something is missing."""
     from worker.devkit.broker import prepare  # noqa: PLC0415
-    from worker.devkit.broker.jars import listed  # noqa: PLC0415
+    from worker.devkit.broker.runtime import listed  # noqa: PLC0415
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     console = Console(file=sys.stderr)

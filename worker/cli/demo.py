@@ -190,7 +190,7 @@ def _crawl(
 ) -> tuple[Path, Path | None]:
     if input_file is not None:
         return input_file, None
-    from worker.devkit.sample_crawl import truth_path, write_sample_crawl  # noqa: PLC0415
+    from worker.devkit.sample.crawl import truth_path, write_sample_crawl  # noqa: PLC0415
 
     crawl_file = folder / "crawl.warc.gz"
     with console.status(f"writing a sample crawl of {documents:,} documents (seed {seed})"):

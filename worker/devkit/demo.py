@@ -21,7 +21,7 @@ import orjson
 
 from schemas.timestamp import parse_timestamp
 from worker.core.verdict import MatchKind, Verdict
-from worker.devkit.sample.language import TEMPLATES
+from worker.devkit.sample.crawl import TEMPLATES
 from worker.errors import NeardupError, RecordError, StopError
 from worker.log.record import decode
 from worker.settings import Settings, env_name, written

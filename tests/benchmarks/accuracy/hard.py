@@ -20,9 +20,7 @@ from tests.benchmarks.accuracy.pairs import Sample
 from worker.cli.tune import Corpus, read_corpus
 from worker.core.evaluation import Pairs, exact_jaccard, shingle_set
 from worker.core.tuning import SAME_FROM
-from worker.devkit.sample.dice import Dice
-from worker.devkit.sample.language import LANGUAGES, TEMPLATES
-from worker.devkit.sample.template import PAGES_MAX, fill_template
+from worker.devkit.sample.crawl import LANGUAGES, PAGES_MAX, TEMPLATES, Dice, fill_template
 from worker.settings import Settings
 
 OTHERS = {"gesetze": "other laws", "vba": "other API pages", "kafka": "other classes"}

@@ -14,8 +14,7 @@ import orjson
 
 from worker.cli.tune import Corpus, read_corpus, read_pairs
 from worker.core.evaluation import Pairs
-from worker.devkit.sample.language import TEMPLATES
-from worker.devkit.sample_crawl import truth_path, write_sample_crawl
+from worker.devkit.sample.crawl import TEMPLATES, truth_path, write_sample_crawl
 from worker.settings import Settings
 
 _INVISIBLE = re.compile(r"<(script|style)\b.*?</\1>|<!--.*?-->|<[^>]*>", re.DOTALL)

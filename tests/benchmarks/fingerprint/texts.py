@@ -11,9 +11,7 @@ from typing import Any
 import orjson
 
 from worker.core.language import detect
-from worker.devkit.sample.article import write_article
-from worker.devkit.sample.dice import Dice
-from worker.devkit.sample.language import LANGUAGES, load_language
+from worker.devkit.sample.crawl import LANGUAGES, Dice, load_language, write_article
 
 MIXED_BYTES = 4_500
 ENGLISH_BYTES = 5_000

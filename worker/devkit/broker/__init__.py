@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from worker.devkit.broker.cluster import EmbeddedKafka, Runtime, default_data, prepare
-from worker.devkit.broker.layout import CLIENT_PORT_DEFAULT, Extras
-from worker.devkit.broker.serving import NodeState
+from worker.devkit.broker.cluster import (
+    CLIENT_PORT_DEFAULT,
+    EmbeddedKafka,
+    Extras,
+    NodeState,
+    Runtime,
+    default_data,
+    prepare,
+)
 
 __all__ = ["CLIENT_PORT_DEFAULT", "EmbeddedKafka", "Extras", "NodeState", "Runtime", "default_data", "prepare"]

