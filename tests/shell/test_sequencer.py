@@ -10,8 +10,7 @@ import pytest
 from tests.shell.simulation import TOPIC_ID, History, Scripted, SimulatedWorker
 from tests.shell.test_partitions import state
 from worker.errors import FencedError, RetryError, StopError
-from worker.log.record import decode
-from worker.log.rows import Source
+from worker.log.record import Source, decode
 from worker.shell.pipeline.partitions import State
 from worker.shell.pipeline.sequencer import STOP_GRACE_S
 from worker.shell.pipeline.stage import Batch, Stage
