@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from tests.conftest import REPOSITORY
 from worker.cli import app
-from worker.devkit.broker.jars import KAFKA_VERSION
-from worker.devkit.broker.layout import lay_out, server_properties
+from worker.devkit.broker.cluster import lay_out, server_properties
+from worker.devkit.broker.runtime import KAFKA_VERSION
 from worker.settings import load_settings
 
 DEPLOY = REPOSITORY / "deploy"

@@ -17,7 +17,7 @@ import yaml
 from prometheus_client import REGISTRY
 
 from tests.conftest import REPOSITORY
-from worker.devkit.broker.layout import lay_out, server_properties
+from worker.devkit.broker.cluster import lay_out, server_properties
 from worker.settings import CONFIG_VARIABLE, Settings, env_name, load_settings
 from worker.shell.kafka import topics
 from worker.shell.runtime import metrics

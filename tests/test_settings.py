@@ -12,7 +12,7 @@ from worker.core.pages import PAGE_RULES
 from worker.core.parameters import Parameters
 from worker.devkit.demo import _environment
 from worker.errors import StopError
-from worker.log.retention import Retention
+from worker.log.rules import Retention
 from worker.settings import (
     KAFKA_OPTIONS_REFUSED,
     Settings,

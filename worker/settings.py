@@ -35,9 +35,8 @@ from worker.core.document import TEXT_CHARACTERS_MAX
 from worker.core.parameters import Parameters
 from worker.core.search import SearchRules
 from worker.errors import StopError
-from worker.log.definition import Definition, Parts
 from worker.log.record import FORMAT_OLDEST, FORMAT_VERSION
-from worker.log.retention import Retention
+from worker.log.rules import Definition, Parts, Retention
 
 
 def setting(

@@ -243,7 +243,7 @@ def sample_crawl(
     Sites with mirrors, syndicated copies, edits, re-crawls, pages of one template with other facts, and damage.
     OUT.truth.jsonl says of each document which article it is and how it came about.
     """
-    from worker.devkit.sample_crawl import truth_path, write_sample_crawl  # noqa: PLC0415
+    from worker.devkit.sample.crawl import truth_path, write_sample_crawl  # noqa: PLC0415
     from worker.shell.files.outputs import check_format  # noqa: PLC0415
 
     check_format(out, "WARC")

@@ -36,13 +36,13 @@ from worker.cli.shared import (
     tracked,
 )
 from worker.errors import StopError
-from worker.log.rows import RowKind
+from worker.log.record import RowKind
 from worker.settings import Settings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from worker.log.rows import Row
+    from worker.log.record import Row
     from worker.shell.files.archives import Record
     from worker.shell.files.crawl import CrawlFiles
 
