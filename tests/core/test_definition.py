@@ -6,35 +6,32 @@ import unicodedata
 
 import numpy as np
 import pytest
+import unicodedata2
 from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.core.definition import Kind, define, explain
 from worker.core.fingerprint import Fingerprinter
-from worker.core.normalise import nfc
 from worker.core.parameters import Parameters
 from worker.core.simhash import doubts, fold, hamming_distance, packed_doubts
 from worker.core.tokens import tokens
-from worker.core.unicode_table import SEPARATOR, unicode_table
+from worker.core.unicode_table import CODE_POINTS, SEPARATOR, nfc, unicode_table
+from worker.errors import StopError
 
 PROSE = "The old ferry crosses the river at noon, and nobody on board remembers who painted it green or why. " * 3
 
 
-def _stable(character: str) -> bool:
-    """Whether the running Python knows the character, so that its normalisation is fixed for ever."""
-    return unicodedata.category(character) not in ("Cn", "Cs")
-
-
-@given(st.text(st.characters(exclude_categories=["Cs", "Cn"]), max_size=40))
-def test_nfc_equals_that_of_python(text: str) -> None:
-    """Over characters that the running Python knows, our composed form is Python's."""
-    assert nfc(text) == unicodedata.normalize("NFC", text)
-
-
-def test_nfc_of_every_single_character_equals_that_of_python() -> None:
-    """Every code point that the running Python knows composes as there."""
-    known = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000 and _stable(chr(code))]
-    assert [one for one in known if nfc(one) != unicodedata.normalize("NFC", one)] == []
+def test_the_table_and_the_library_are_of_one_unicode(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel sends on what may not be in NFC by the table's classes and pairs; another version is refused."""
+    table = unicode_table()
+    classes = [unicodedata2.combining(chr(code)) for code in range(CODE_POINTS)]
+    assert np.flatnonzero(table.combining != np.array(classes)).tolist() == []
+    assert {pair: ord(nfc(chr(pair[0]) + chr(pair[1]))) for pair in table.composed} == table.composed
+    changed = {code for code in range(CODE_POINTS) if unicodedata2.normalize("NFD", chr(code)) != chr(code)}
+    assert changed - set(range(0xAC00, 0xD7A4)) == set(table.canonical)
+    monkeypatch.setattr(unicodedata2, "unidata_version", "19.0.0")
+    with pytest.raises(StopError, match=r"19\.0\.0"):
+        unicode_table.__wrapped__()
 
 
 def test_every_letter_that_python_knows_is_no_separator() -> None:

@@ -7,9 +7,8 @@ import pytest
 from tests.core.golden import PARAMETERS, Golden, golden_hashes, goldens
 from worker.core.definition import Kind, define
 from worker.core.fingerprint import Fingerprinter
-from worker.core.normalise import nfc
 from worker.core.parameters import SCHEME_VERSION
-from worker.core.unicode_table import UNICODE_VERSION
+from worker.core.unicode_table import UNICODE_VERSION, nfc
 
 GOLDENS = goldens()
 

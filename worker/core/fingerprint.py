@@ -223,7 +223,7 @@ class Fingerprinter:
 
     def warm_up(self) -> None:
         """Do now what the first fingerprint would have to wait for. A worker calls it before it joins its group."""
-        self.batch(["warm", "e\u0301"])  # the second is composed first, by a kernel of its own
+        self.batch(["warm"])
 
     def _run(self, texts: Sequence[str], languages: Sequence[str | None] | None, tallies: bool = False) -> Columns:
         if isinstance(texts, str) or not isinstance(texts, Sized):
@@ -254,7 +254,7 @@ class Fingerprinter:
         if again.size == 0:
             return
         rows = empty_columns(again.size, self.parameters, tallies=columns.tallies.size > 0)
-        fingerprint_batch(compose(batch, again, self._tables[0]), True, *self._tables, rows)
+        fingerprint_batch(compose(batch, again), True, *self._tables, rows)
         for column, found in zip(columns, rows, strict=True):
             if column.size:
                 column[again] = found

@@ -15,8 +15,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.normalise import nfc
-from worker.core.unicode_table import CHARACTER, CHARACTER_MARK, IGNORED, SEPARATOR, WORD, token_kinds, unicode_table
+from worker.core.unicode_table import (
+    CHARACTER,
+    CHARACTER_MARK,
+    IGNORED,
+    SEPARATOR,
+    WORD,
+    nfc,
+    token_kinds,
+    unicode_table,
+)
 
 MASK = "0"  # what a masked token counts as
 HEXADECIMAL_MIN = 4  # characters: "2b4d" is masked; "b4" and "a1" name things

@@ -10,7 +10,6 @@ The Unicode table in the form that kernels read: one 64-bit entry a code point, 
     bit  48     CHANGES: NFC never leaves this code point as it is
     bit  49     JOINS: may compose with what stands before it
     bits 50–55  RANK of its canonical combining class; 0 for a starter
-    bit  56     PARTS: it has a canonical decomposition, but is no Hangul syllable
     bit  57     FIRST: may compose with what stands behind it
     bits 58–63  LAST: the rank of the last part of its decomposition; of a mark its own
 
@@ -23,13 +22,13 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 import numpy as np
+import unicodedata2
 from numpy.typing import NDArray
 
 from worker.core import unicode_table as unicode
-from worker.core.normalise import canonical_order, compose, decompose
-from worker.core.unicode_table import CODE_POINTS, UnicodeTable, token_kinds, unicode_table
+from worker.core.unicode_table import CODE_POINTS, UnicodeTable, nfc, token_kinds, unicode_table
 
-JOINED, KIND, LENGTH, CHANGES, JOINS, RANK, PARTS, FIRST, LAST = 32, 36, 40, 48, 49, 50, 56, 57, 58
+JOINED, KIND, LENGTH, CHANGES, JOINS, RANK, FIRST, LAST = 32, 36, 40, 48, 49, 50, 57, 58
 LETTER, _CHARACTER, _MARK, SEPARATOR = 1, 2, 4, 8  # the four bits of JOINED and KIND
 _ALL = 15
 _PARTS = {  # of each kind of code point: (JOINED, KIND)
@@ -101,16 +100,16 @@ def _add_normalisation(entries: NDArray[np.uint64], table: UnicodeTable) -> NDAr
     long = bytearray(LONG_BYTES)
     changed: dict[int, int] = {}
     for code in table.canonical:
-        parts = canonical_order(decompose([code], table), table)
-        entries[code] |= ranks[parts[-1]] << np.uint64(LAST)
-        after = compose(parts, table)
+        last = ord(unicodedata2.normalize("NFD", chr(code))[-1])
+        entries[code] |= ranks[last] << np.uint64(LAST)
+        after = [ord(part) for part in nfc(chr(code))]
         if after == [code]:
             continue
         text = "".join(chr(table.folded[part]) for part in after).encode()
         if _stands_alone(after, entries, firsts) and len(text) <= LONG_BYTES:
             # Written in its composed form at once: the usual text of many languages of India is not in NFC.
             entry = int(entries[after[0]]) & (_ALL << KIND | _ALL << JOINED) | len(text) << LENGTH
-            entry |= int(ranks[parts[-1]]) << LAST
+            entry |= int(ranks[last]) << LAST
             if len(text) <= 4:
                 entry |= int.from_bytes(text, "little")
             else:
@@ -120,7 +119,6 @@ def _add_normalisation(entries: NDArray[np.uint64], table: UnicodeTable) -> NDAr
         else:
             changed[code] = int(entries[code]) | 1 << CHANGES
     entries[list(changed)] = np.array(list(changed.values()), np.uint64)
-    entries[list(table.canonical)] |= np.uint64(1 << PARTS)
     entries[list(firsts)] |= np.uint64(1 << FIRST)
     return np.frombuffer(bytes(long), np.uint8)
 

@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.kernels.batch import END, IS_WIDE, START, Columns, Texts
-from worker.core.kernels.code_points import CodePoints
 from worker.core.kernels.machine import SLACK
-from worker.core.kernels.nfc import canonical_table, compose_batch
 from worker.core.parameters import Parameters
 from worker.core.sketch import BINS, SKETCH
+from worker.core.unicode_table import nfc
 
 CHUNK_CHARACTERS = 1 << 20  # copied at once: a call costs 30 µs, and then a wait for the interpreter's lock
 _SLACK = bytes(SLACK)
@@ -66,13 +65,14 @@ def pack_one(text: str, by_byte: bool, number: int) -> Texts:
     return Texts(_NO_BYTES, _code_points(text), np.array([[0, len(text), 1, number]], np.uint64))
 
 
-def compose(batch: Texts, rows: NDArray[np.intp], points: CodePoints) -> Texts:
+def compose(batch: Texts, rows: NDArray[np.intp]) -> Texts:
     """The texts in these rows, which are code points, in NFC."""
-    old = batch.spans[rows]
-    offsets = np.empty(rows.size + 1, np.uint64)
-    wide = compose_batch(batch.wide, old, points, canonical_table(), offsets)
-    old[:, START], old[:, END] = offsets[:-1], offsets[1:]
-    return Texts(batch.narrow, wide, old)
+    spans = batch.spans[rows]
+    ranges = spans[:, [START, END]].tolist()
+    texts = [nfc(batch.wide[begin:end].tobytes().decode("utf-32-le", "surrogatepass")) for begin, end in ranges]
+    spans[:, END] = np.cumsum([len(text) for text in texts])
+    spans[1:, START], spans[0, START] = spans[:-1, END], 0
+    return Texts(batch.narrow, _code_points("".join(texts)), spans)
 
 
 def widened(texts: Texts) -> Texts:
