@@ -26,22 +26,12 @@ def sections(draw: st.DrawFn) -> list[Section]:
     for partition in range(draw(st.integers(1, 3))):
         first = draw(st.integers(0, 2**40))
         offsets = sorted(draw(st.sets(st.integers(0, 50), max_size=12)))
-        rows = [
-            Row(
-                first + offset,
-                draw(st.sampled_from(RowKind)),
-                draw(texts),
-                draw(texts),
-                draw(st.integers(TIME_MS_MIN, TIME_MS_MAX)),
-                draw(u64),
-                draw(u64),
-                draw(st.integers(0, 2**32 - 1)),
-                draw(texts),
-                draw(u64),
-                draw(st.integers(0, 2**512 - 1)),
-            )
-            for offset in offsets
-        ]
+        kinds, times, u32, u512 = (
+            st.sampled_from(RowKind), st.integers(TIME_MS_MIN, TIME_MS_MAX), st.integers(0, 2**32 - 1),
+            st.integers(0, 2**512 - 1),
+        )  # fmt: skip
+        rest = st.tuples(kinds, texts, texts, times, u64, u64, u32, texts, u64, u512)
+        rows = [Row(first + offset, *draw(rest)) for offset in offsets]
         stop = first + (offsets[-1] + 1 if offsets else 0) + draw(st.integers(0, 3))
         made.append(Section(Source(TOPIC, partition), first, stop, draw(st.integers(-1, 2**40)), Rows.of(rows)))
     return made

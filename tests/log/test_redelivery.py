@@ -144,18 +144,8 @@ def _recrawl(seed: int, pages: int, messages: int) -> list[Row]:
         story = chance.choice(stories) ^ (1 << chance.randrange(64) if chance.random() < 0.8 else 0)
         kind = RowKind.FULL if number % 5 else RowKind.SHORT
         value = story if offset >= pages else stories[number]
-        rows.append(
-            Row(
-                offset,
-                kind,
-                f"page-{number}",
-                f"u{number % 300}",
-                0,
-                value,
-                stories.index(value) if value in stories else 0,
-                9,
-            )
-        )
+        digest = stories.index(value) if value in stories else 0
+        rows.append(Row(offset, kind, f"page-{number}", f"u{number % 300}", 0, value, digest, 9))
     return rows
 
 

@@ -174,18 +174,8 @@ def crawled(chance: random.Random, offset: int) -> Row:
     if chance.random() < 0.4:
         return Row(offset, kind, "front", "front", 0, chance.getrandbits(64), chance.getrandbits(64), 9)
     story = chance.randrange(14)
-    return Row(
-        offset,
-        kind,
-        f"page-{chance.randrange(60)}",
-        f"page-{chance.randrange(20)}",
-        0,
-        story * 0x1111_0000_0001,
-        story,
-        9,
-        "",
-        1 << story,
-    )
+    names = f"page-{chance.randrange(60)}", f"page-{chance.randrange(20)}"
+    return Row(offset, kind, *names, 0, story * 0x1111_0000_0001, story, 9, "", 1 << story)
 
 
 @settings(max_examples=one_in(4))
@@ -441,15 +431,7 @@ def test_when_nearly_all_leave_at_once_the_tables_are_built_from_the_rest() -> N
         replica.apply(decode(_many(of, first, count, first)), number, time_ms)
     replica.check()
     assert replica.documents == 510 and replica.judge.held.oldest >= 65_536
-    row = Row(
-        70_510,
-        RowKind.FULL,
-        "copy",
-        "",
-        0,
-        int(np.random.default_rng(70_000).integers(0, 2**64, 500, np.uint64)[3]),
-        1,
-        9,
-    )
+    prints = np.random.default_rng(70_000).integers(0, 2**64, 500, np.uint64).tolist()
+    row = Row(70_510, RowKind.FULL, "copy", "", 0, prints[3], 1, 9)
     replica.apply(decode(record(of, [row], 70_510, 70_511)), 3, 121)
     assert said(replica.answer(SOURCE, 70_510, "documents"))[:3] == ("duplicate", "doc-70003", 0)

@@ -136,10 +136,7 @@ class Judge:
 
     def judge(self, record: Record, fresh: NDArray[np.bool_], timestamp_ms: int = 0) -> Judgements:
         """
-        Judge the fresh rows of a record in their order; the others are left alone.
-
-        Args:
-            timestamp_ms: the log's time stamp of the record.
+        Judge the fresh rows of a record, of the log's time `timestamp_ms`, in their order; the others are left alone.
 
         Cost: an index operation a row, in batches between the rows whose doc_id has come since the batch began; and one
         for each original that leaves.
@@ -207,11 +204,9 @@ class _RecordJudge:
 
     def _judge_batch(self, rows: NDArray[np.int64]) -> int:
         """
-        Judge rows whose doc_ids differ: originals that have come again, new versions, and the others.
+        Judge rows whose doc_ids differ, and return how many: originals that have come again, new versions, the others.
 
-        Returns:
-            How many it has judged: up to the first that concerns the same original as one before it, for what is right
-            for that row depends on what became of the other.
+        It ends before the first row of the same original as one before it: what is right there depends on that one.
         """
         held, judged = self._held, self._judged
         formers = held.find_many(self._hashes[rows], self._record.doc_ids.take(rows))
@@ -356,11 +351,9 @@ def _formers(
     urls: Texts, again: NDArray[np.int64], before: NDArray[np.int64], is_new: NDArray[np.bool_], first: int
 ) -> NDArray[np.int64]:
     """
-    Return the row of the latest original of each row's URL, at its turn.
+    Return the latest original of each row's URL at its turn: of those `before` all, or of these, new from `first` on.
 
-    Args:
-        again: places of the URLs that may come more than once among these rows; before: rows in the index before all.
-        is_new: which rows become originals, in order from row `first` on.
+    `again` are the places of the URLs that may come more than once.
     """
     if not len(again):
         return before
@@ -405,12 +398,10 @@ def batches(
 
 def copies(record: Record, rows: NDArray[np.int64], hashes: Sequence[NDArray[np.uint64]]) -> NDArray[np.bool_]:
     """
-    Mark the rows that are the same as the two right before them, fetch time aside: the second changed nothing.
+    Mark the rows that are the same as the two right before them, fetch time aside; `hashes`: of doc_ids and URLs.
 
-    It is a redelivery, or a duplicate whose former version has left: the third finds what the second has found.
-
-    Args:
-        hashes: of these rows' doc_ids and URLs.
+    The second changed nothing: it is a redelivery, or a duplicate whose former version has left. So the third finds the
+    same.
     """
     same = np.zeros(len(rows), np.bool_)
     numbers = (record.kinds, record.fingerprints, record.doubts, record.digests)
@@ -454,12 +445,7 @@ class Eviction:
             self.horizon_ms = max(horizon_ms, self.horizon_ms or 0)
 
     def after_record(self, originals: NDArray[np.int64], seen_again: Sequence[int]) -> None:
-        """
-        Move what the record has brought again to the end of the queue; let the first leave when there are too many.
-
-        Args:
-            originals: of the record's duplicates, -1 for other rows; seen_again: those that it had themselves.
-        """
+        """Move what the record has brought again, or duplicated, to the end of the queue; evict what is too many."""
         if self._held.seen is None:
             return
         if self._retention.expire_from == "last":
@@ -514,11 +500,7 @@ class Eviction:
         return min((row | (self._held.live.size - 1)) + 1, len(self._held))
 
     def _live_from_end(self, count: int) -> int:
-        """
-        Return the row of the live original that is number `count` from the end; -1: there are fewer.
-
-        Cost: some 3 µs a chunk of rows between.
-        """
+        """Return the live row that is number `count` from the end, or -1. Cost: some 3 µs a chunk of rows between."""
         held, stop = self._held, len(self._held)
         while stop > held.oldest:
             first = max((stop - 1) & -held.live.size, held.oldest)

@@ -240,8 +240,6 @@ class Column(Generic[Scalar]):
         """
         Return another column of this kind with these values from row `first` on; it refers to them, never writes there.
 
-        Raises:
-            ValueError: `first` is not the first row of a chunk.
         Cost: O(chunks); the entries of the last, partly filled chunk are copied.
         """
         column: Column[Scalar] = Column(self.dtype, self.bits, self._memory)
@@ -386,11 +384,9 @@ class OriginalStore:
         latest: NDArray[np.uint8] | None = None,
     ) -> None:
         """
-        Append rows; the index by fingerprint knows them already, the tables learn them here.
+        Append rows, of which the index by fingerprint knows already: doc_ids and URLs, the doc_ids' hashes, CONTENT.
 
         Args:
-            times: when they were fetched; texts: doc_ids and URLs; hashes: of the doc_ids.
-            content: the columns named in CONTENT; clock_ms: the log's time.
             before: row of the latest original of each one's URL, -1 for none; or
             latest: whether each is its URL's latest original, of which the tables no longer know another.
         """
@@ -442,10 +438,8 @@ class OriginalStore:
         self, table: HashTable, text_of: Callable[[int], bytes], texts: Texts, hashes: NDArray[np.uint64]
     ) -> NDArray[np.int64]:
         """
-        Return the row that a table has under each text, -1 where it has none.
+        Return the row that a table has under each text, -1 for none. Other texts of an equal tag are passed over.
 
-        Args:
-            text_of: the text of a row; hashes: of the texts. Rows of other texts with an equal tag are passed over.
         Cost: 50 ns a text, 1 to 2 µs one that is known, and one in some ten thousand others.
         """
         found = table.find(hashes)
@@ -562,10 +556,8 @@ class OriginalStore:
 
     def compact(self, named: NDArray[np.int64]) -> NDArray[np.int64]:
         """
-        Leave out the rows that are neither live nor `named`, and number the others anew in their order.
+        Leave out the rows that are neither live nor `named`; return the new number of each row from `first` on.
 
-        Returns:
-            The number of each row from `first` on; that of a row left out means nothing.
         Cost: some 0.3 µs a row that stays, and that of `build`.
         """
         first, length = self.first, len(self)
@@ -585,12 +577,7 @@ class OriginalStore:
         return np.cumsum(stays) - 1
 
     def load(self, arrays: Mapping[str, NDArray[Any]], firsts: Sequence[int]) -> None:
-        """
-        Take the rows of a snapshot, by reference; `build` or `compact` must follow.
-
-        Args:
-            arrays: by the names of `pieces`; firsts: as `firsts` was then.
-        """
+        """Refer to the rows of a snapshot, as `pieces` and `firsts` were; `build` or `compact` must follow."""
         self.texts.begins = self.texts.begins.like(arrays["text_begins"], 2 * firsts[0])
         self.texts.data = self.texts.data.like(arrays["text_bytes"], firsts[1])
         for name, column in self.columns().items():

@@ -143,12 +143,7 @@ class Replica:
 
     def read(self, value: bytes, log_offset: int, timestamp_ms: int) -> ApplyResult:
         """
-        Take the log's next record, whatever it is.
-
-        Args:
-            value: as it stands in the log.
-            log_offset: its offset, at least `next_offset`.
-            timestamp_ms: the log's own time stamp of it.
+        Take the log's next record, whatever it is, at its offset and with the log's own time stamp.
 
         Raises:
             ValueError: the offset lies before `next_offset`.
@@ -314,11 +309,7 @@ class Replica:
         return KeyError(f"no record of the log covers offset {offset} of {topic}[{source.partition}]")
 
     def warm_up(self) -> None:
-        """
-        Do now what the first record would have to wait for: load the compiled kernels, or compile them.
-
-        A worker calls it before it joins its group. The replica itself is left as it is.
-        """
+        """Load or compile the kernels now, before the worker joins its group. The replica itself is left as it is."""
         source = Source(bytes(16), 0)
         rows = [
             Row(0, RowKind.FULL, "a", "", 0, 1, 1, 9),

@@ -84,13 +84,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 class Snapshot:
-    """
-    A replica as it stood at `next_offset`; the replica may go on while this is written.
-
-    Args:
-        header: what stands beside the arrays.
-        arrays: each in pieces that no longer change.
-    """
+    """A replica as it stood at `next_offset`; it may go on while this is written: the pieces no longer change."""
 
     def __init__(self, header: Mapping[str, Any], arrays: Mapping[str, Pieces]) -> None:
         self.next_offset = int(header["next_offset"])
