@@ -12,7 +12,7 @@ has changed. Here the stamp covers every kernel that a function can reach, and e
 Each counts when it may be written or already holds the code (an image built for reading).
 
 To load code is to run it. So a folder counts only when none but its owner may write to it, who is this process's user
-or root, and a file in it that others may write to is removed unread.
+or root, and a file in it that others may write to is removed unread. So is a damaged one: its code is compiled anew.
 
 Of processes that start together one compiles a kernel while the others wait for its code: workers that each compiled
 the same would need minutes where one needs seconds.
@@ -26,7 +26,7 @@ import logging
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -79,11 +79,7 @@ def kernel(function: Callable[..., Any], *, counted: bool = True) -> Any:
 
 
 def cache_directory(function: Callable[..., Any]) -> Path | None:
-    """
-    Return where the machine code of a kernel is kept; None when nothing can be written.
-
-    Cost: one file is created and removed.
-    """
+    """Return where the machine code of a kernel is kept, a folder that is made; None when nothing can be written."""
     source = Path(inspect.getfile(function))
     configured = str(vars(config).get("CACHE_DIR", ""))  # the environment's NUMBA_CACHE_DIR
     if configured:
@@ -119,14 +115,9 @@ def _writable(directory: Path) -> bool:
     """Return whether code can be kept there, safe from others."""
     try:
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-        if not _owners_only(directory):
-            return False
-        probe = directory / f".probe-{os.getpid()}"
-        probe.touch()
-        probe.unlink()
     except OSError:
         return False
-    return True
+    return _owners_only(directory) and os.access(directory, os.W_OK)
 
 
 def _stamp(function: Callable[..., Any]) -> str:
@@ -193,21 +184,31 @@ class _KernelCache(FunctionCache):
     @property
     def is_filled(self) -> bool:
         """Whether there is code of these sources, for any arguments."""
-        return bool(self._cache_file._load_index())  # type: ignore[no-untyped-call]
+        try:
+            return bool(self._cache_file._load_index())  # type: ignore[no-untyped-call]
+        except Exception:  # damaged: a pickle raises whatever it comes upon
+            return False
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         """Return the code, or None once it is this process' turn to compile it."""
-        self._remove_foreign()
-        found = super().load_overload(signature, target_context)  # type: ignore[no-untyped-call]
+        found = self._loaded(signature, target_context)
         if found is None:
             self._turn.take()
-            self._remove_foreign()
-            found = super().load_overload(signature, target_context)  # type: ignore[no-untyped-call]
+            found = self._loaded(signature, target_context)
         if found is not None:
             self._turn.give()
         else:
             _tell()
         return found
+
+    def _loaded(self, signature: Any, target_context: Any) -> Any:
+        """Return the code of safe, whole files, or None; other files are removed."""
+        self._remove(path for path in self._files() if not _owners_only(path))
+        try:
+            return super().load_overload(signature, target_context)  # type: ignore[no-untyped-call]
+        except Exception:  # damaged: a pickle raises whatever it comes upon
+            self._remove(self._files())
+            return None
 
     def save_overload(self, signature: Any, data: Any) -> None:
         """Keep the code if that can be done; a full or read-only disk costs the next process its compilation."""
@@ -223,12 +224,11 @@ class _KernelCache(FunctionCache):
     def _files(self) -> Iterator[Path]:
         return self._directory.glob(f"{self._impl.filename_base}.*nb[ic]")
 
-    def _remove_foreign(self) -> None:
-        """Remove code that others may have written; where it can't be removed, nothing is loaded or kept."""
+    def _remove(self, paths: Iterable[Path]) -> None:
+        """Remove files; where that can't be done, nothing is loaded or kept."""
         try:
-            for path in self._files():
-                if not _owners_only(path):
-                    path.unlink(missing_ok=True)
+            for path in paths:
+                path.unlink(missing_ok=True)
         except OSError:
             self.disable()  # type: ignore[no-untyped-call]
 
