@@ -6,7 +6,6 @@ import fcntl
 import os
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -122,22 +121,6 @@ def test_nobody_waits_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         turn.take()
         assert time.monotonic() - began >= 0.2
         turn.give()
-
-
-def test_a_turn_is_one_processes_at_a_time(tmp_path: Path) -> None:
-    """Who comes second waits until the first lets go."""
-    first, second = compiled._Turn(tmp_path / "lock"), compiled._Turn(tmp_path / "lock")
-    first.take()
-    waiting = threading.Thread(target=second.take)
-    waiting.start()
-    waiting.join(0.2)
-    assert waiting.is_alive()
-    first.give()
-    waiting.join(30)
-    assert not waiting.is_alive()
-    with (tmp_path / "lock").open("w") as third, pytest.raises(BlockingIOError):
-        fcntl.flock(third, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    second.give()
 
 
 def test_a_lock_that_cannot_be_made_is_no_error(tmp_path: Path) -> None:
