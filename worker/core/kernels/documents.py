@@ -17,7 +17,7 @@ from worker.core.document import DOC_ID_BYTES_MAX, URL_BYTES_MAX
 from worker.core.kernels.json import read_string, skip_blank, value_end
 from worker.core.kernels.machine import SLACK, byte_at, set_byte
 from worker.core.kernels.times import read_time
-from worker.core.pages.emit import valid_utf8
+from worker.core.pages.batch import valid_utf8
 
 DOC_ID, URL, LANGUAGE, TEXTS = 0, 1, 2, 3  # the first three are returned as texts
 FETCHED_AT, TEXT, HTML, BODY_BASE64, TITLE, ATTRS, BOUNDED = 3, 4, 5, 6, 7, 8, 9

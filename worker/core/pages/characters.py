@@ -1,9 +1,10 @@
 """
-Text of a page: runs of plain characters, white space, character references; and what its bytes are.
+What stands in a page: text with its white space and references, stretches without markup, attributes of tags.
 
 White space is every byte up to 0x20 and the no-break space: it becomes one space, none at the start of a block.
 """
 
+# ruff: noqa: PLR1714  # "in (…)" compiles a function for each tuple
 from __future__ import annotations
 
 import html.entities
@@ -14,8 +15,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.compiled import apart, fused
-from worker.core.kernels.machine import BYTE_LANES, byte_at, copy_plain, lanes_before, set_byte, viewer
-from worker.core.pages.hashing import SEED, add_byte, finished, look_up, lookup_table
+from worker.core.kernels.machine import (
+    BYTE_LANES,
+    byte_at,
+    copy_plain,
+    find_apostrophe,
+    find_greater_than,
+    find_less_than,
+    find_quote,
+    find_tag_edge,
+    lanes_before,
+    set_byte,
+    viewer,
+)
+from worker.core.pages.names import (
+    ARTICLE_BODY,
+    BODY_WORD,
+    HIDDEN,
+    POSITIVE,
+    ROLE_TABLE,
+    SEED,
+    STATE_WORD,
+    TRUE,
+    WORD_TABLE,
+    add_byte,
+    finished,
+    look_up,
+    lookup_table,
+    name_hash,
+)
 
 # Of each byte:
 ENDS_NAME, SPACE, LETTER, EQUALS, ALNUM = 1, 2, 4, 8, 16
@@ -212,3 +240,272 @@ def copy_verbatim(page: Any, i: Any, end: Any, out: Any, start: Any, at: Any) ->
             at += 1
         i += 1
     return at
+
+
+# ---- stretches without markup: raw text, scripts, comments, CDATA; each function says where one ends
+
+SCRIPT_HASH, SCRIPT_SIZE = np.uint64(name_hash("script")), np.int64(6)
+PLAIN, ESCAPED, DOUBLE_ESCAPED = 0, 1, 2
+
+
+@fused
+def is_named(page: Any, i: Any, end: Any, name: Any, size: Any) -> Any:
+    """Whether an element's name of that hash and size stands at `i`, and something that ends it behind it."""
+    if i + size >= end or not about_byte(byte_at(page, i + size)) & ENDS_NAME:
+        return False
+    key = SEED
+    for k in range(i, i + size):
+        byte = byte_at(page, k)
+        if 65 <= byte <= 90:
+            byte |= 32
+        key = add_byte(key, byte)
+    return finished(key) == name
+
+
+@fused
+def skip_raw(page: Any, i: Any, end: Any, name: Any, size: Any) -> Any:
+    """From inside an element without markup to the '<' of its end tag."""
+    while True:
+        i = find_less_than(page, i, end)
+        if i >= end or (byte_at(page, i + 1) == 47 and is_named(page, i + 2, end, name, size)):
+            return i
+        i += 1
+
+
+@fused
+def skip_script(page: Any, i: Any, end: Any) -> Any:
+    """The same for a script: one within a comment ('<!--', '<script') does not end it, '-->' ends the comment."""
+    state = PLAIN
+    while True:
+        i = find_less_than(page, i, end) if state == PLAIN else find_tag_edge(page, i, end)
+        if i >= end:
+            return end
+        if byte_at(page, i) == 62:
+            if byte_at(page, i - 1) == 45 and byte_at(page, i - 2) == 45:
+                state = PLAIN
+            i += 1
+        elif byte_at(page, i + 1) == 47 and is_named(page, i + 2, end, SCRIPT_HASH, SCRIPT_SIZE):
+            if state != DOUBLE_ESCAPED:
+                return i
+            state = ESCAPED
+            i += 2 + SCRIPT_SIZE
+        elif state == PLAIN and byte_at(page, i + 1) == 33 and _dashes(page, i + 2, end):
+            state = ESCAPED
+            i += 2  # the dashes may be those of '-->'
+        elif state == ESCAPED and is_named(page, i + 1, end, SCRIPT_HASH, SCRIPT_SIZE):
+            state = DOUBLE_ESCAPED
+            i += 1 + SCRIPT_SIZE
+        else:
+            i += 1
+
+
+@fused
+def _dashes(page: Any, i: Any, end: Any) -> Any:
+    return i + 1 < end and byte_at(page, i) == 45 and byte_at(page, i + 1) == 45
+
+
+@fused
+def skip_comment(page: Any, i: Any, end: Any) -> Any:
+    """From behind '<!--' to behind the comment: '-->', '--!>', or '>' and '->' at once."""
+    begin = i
+    while True:
+        i = find_greater_than(page, i, end)
+        if i >= end:
+            return end
+        if i == begin or (i == begin + 1 and byte_at(page, begin) == 45):
+            return i + 1
+        if i - begin >= 2 and _dashes(page, i - 2, end):
+            return i + 1
+        if i - begin >= 3 and byte_at(page, i - 1) == 33 and _dashes(page, i - 3, end):
+            return i + 1
+        i += 1
+
+
+@fused
+def skip_cdata(page: Any, i: Any, end: Any) -> Any:
+    """From behind '<![CDATA[' to behind ']]>'."""
+    begin = i
+    while True:
+        i = find_greater_than(page, i, end)
+        if i >= end:
+            return end
+        if i - begin >= 2 and byte_at(page, i - 1) == 93 and byte_at(page, i - 2) == 93:
+            return i + 1
+        i += 1
+
+
+# ---- attributes, as far as they say what a container is: class, id, style, hidden, role, itemprop, href
+
+U = np.uint64
+HAS_HREF, SELF_CLOSING = 1 << 30, 1 << 31  # beside the flags of words
+CLASS_MAX, STYLE_MAX, VALUE_MAX = 512, 256, 24  # bytes that are read of a value
+ID_WORDS_MAX = 3  # an id of more words is made of a heading's
+WORD_MAX = 15  # letters
+
+
+def _letters(word: bytes) -> NDArray[np.uint8]:
+    return np.frombuffer(word, np.uint8)
+
+
+DISPLAY, NONE, VISIBILITY, HIDDEN_WORD = map(_letters, (b"display", b"none", b"visibility", b"hidden"))
+ARIA = _letters(b"aria")
+
+
+def _packed(name: str) -> np.uint64:
+    """The last eight bytes of a name as a number: with its length all that is needed to know these."""
+    return np.uint64(int.from_bytes(name.encode()[-8:], "big"))
+
+
+CLASS, ID, STYLE, HIDDEN_NAME, ROLE, HREF = map(_packed, ("class", "id", "style", "hidden", "role", "href"))
+ITEMPROP, ARIA_HIDDEN = map(_packed, ("itemprop", "aria-hidden"))
+
+
+@apart
+def read_attributes(page: Any, j: Any, end: Any, reads: Any) -> Any:
+    """
+    From behind a tag's name to its '>'; returns (where that is, flags). Without a '>' that is `end`: no tag.
+
+    Args:
+        reads: not 0 when the values matter.
+    """
+    flags = np.int64(0)
+    slash = False
+    while j < end:
+        byte = byte_at(page, j)
+        if byte == 62:
+            break
+        slash = byte == 47
+        if about_byte(byte) & ENDS_NAME:
+            j += 1
+            continue
+        name, begin = U(0), j
+        while True:  # its first byte may be '='
+            if 65 <= byte <= 90:
+                byte |= 32
+            name = (name << U(8)) | U(byte)
+            j += 1
+            byte = byte_at(page, j)
+            if j >= end or about_byte(byte) & (ENDS_NAME | EQUALS):
+                break
+        size = j - begin
+        j, value, value_end = _value(page, j, end)
+        if reads:
+            flags |= _meaning(page, begin, name, size, value, value_end)
+    return min(j, end), flags | (SELF_CLOSING if slash else 0)
+
+
+@fused
+def _value(page: Any, j: Any, end: Any) -> Any:
+    """What follows an attribute's name: (where it ends, begin of the value, its end)."""
+    after = j
+    while after < end and about_byte(byte_at(page, after)) & SPACE:
+        after += 1
+    if after >= end or byte_at(page, after) != 61:
+        return after, after, after
+    j = after + 1
+    while j < end and about_byte(byte_at(page, j)) & SPACE:
+        j += 1
+    byte = byte_at(page, j)
+    if byte == 34 or byte == 39:
+        begin = min(j + 1, end)
+        stop = find_quote(page, begin, end) if byte == 34 else find_apostrophe(page, begin, end)
+        return min(stop + 1, end), begin, stop
+    begin = j
+    while j < end and not about_byte(byte_at(page, j)) & SPACE and byte_at(page, j) != 62:
+        j += 1
+    return j, begin, j
+
+
+@fused
+def _meaning(page: Any, begin: Any, name: Any, size: Any, value: Any, end: Any) -> Any:  # noqa: PLR0911
+    """What an attribute says, as flags."""
+    if (size == 5 and name == CLASS) or (size == 2 and name == ID):
+        return _words_of(page, value, min(end, value + CLASS_MAX), ID_WORDS_MAX if size == 2 else CLASS_MAX)
+    if size == 4 and name == HREF:  # a place in this page is no other page; "#" alone is a script's
+        return 0 if byte_at(page, value) == 35 and end - value > 1 else HAS_HREF
+    if size == 5 and name == STYLE:
+        return HIDDEN if _style_hides(page, value, min(end, value + STYLE_MAX)) else 0
+    if size == 6 and name == HIDDEN_NAME:
+        return HIDDEN
+    if size == 4 and name == ROLE:
+        return look_up(ROLE_TABLE, _value_hash(page, value, end))
+    if size == 8 and name == ITEMPROP:
+        return BODY_WORD | POSITIVE if _value_hash(page, value, end) == ARTICLE_BODY else 0
+    if size == 11 and name == ARIA_HIDDEN and _spells(page, begin, end, ARIA):
+        return HIDDEN if _value_hash(page, value, end) == TRUE else 0
+    return 0
+
+
+@fused
+def _words_of(page: Any, i: Any, end: Any, words_max: Any) -> Any:
+    """
+    What the words of a class or id say.
+
+    A name that begins with a word of state ("has-sidebar") says nothing, nor does one of more words than `words_max`.
+    """
+    flags, of_name = np.int64(0), np.int64(0)
+    key, size, words = SEED, 0, 0
+    silent, lower_before = False, False
+    while i <= end:
+        byte = byte_at(page, i) if i < end else np.int64(32)
+        about = about_byte(byte)
+        upper = 65 <= byte <= 90
+        if size > 0 and (not about & LETTER or (upper and lower_before)):
+            if 1 < size <= WORD_MAX:
+                found = look_up(WORD_TABLE, finished(key))
+                if words == 0 and found & STATE_WORD:
+                    silent = True
+                of_name |= found
+            words += 1
+            key, size = SEED, 0
+        if about & LETTER:
+            key = add_byte(key, byte | 32)
+            size += 1
+        elif about & SPACE:
+            flags |= 0 if silent or words > words_max else of_name
+            of_name, words, silent = np.int64(0), 0, False
+        lower_before = bool(97 <= byte <= 122)
+        i += 1
+    return flags
+
+
+@fused
+def _value_hash(page: Any, i: Any, end: Any) -> Any:
+    """The hash of a whole value in lower case; of a longer one than VALUE_MAX bytes that of its beginning."""
+    end = min(end, i + VALUE_MAX)
+    key = SEED
+    while i < end:
+        byte = byte_at(page, i)
+        if 65 <= byte <= 90:
+            byte |= 32
+        key = add_byte(key, byte)
+        i += 1
+    return finished(key)
+
+
+@fused
+def _spells(page: Any, i: Any, end: Any, word: Any) -> Any:
+    """Whether these letters stand at i, in either case."""
+    if i + len(word) > end:
+        return False
+    for k in range(len(word)):  # noqa: SIM110  # numba knows no all()
+        if byte_at(page, i + k) | 32 != word[k]:
+            return False
+    return True
+
+
+@fused
+def _style_hides(page: Any, i: Any, end: Any) -> Any:
+    """Whether a style says display: none or visibility: hidden."""
+    begin = i
+    while i < end:
+        if byte_at(page, i) == 58:
+            after = i + 1
+            while after < end and byte_at(page, after) == 32:
+                after += 1
+            if _spells(page, after, end, NONE) and i - begin >= 7 and _spells(page, i - 7, i, DISPLAY):
+                return True
+            if _spells(page, after, end, HIDDEN_WORD) and i - begin >= 10 and _spells(page, i - 10, i, VISIBILITY):
+                return True
+        i += 1
+    return False

@@ -9,23 +9,35 @@ import numpy as np
 
 from worker.core.compiled import apart, fused
 from worker.core.kernels.machine import byte_at, find_greater_than, find_less_than, set_byte
-from worker.core.pages.attributes import read_attributes
-from worker.core.pages.characters import ENDS_NAME, LETTER, about_byte, copy_text, copy_verbatim
-from worker.core.pages.hashing import SEED, add_byte, finished, look_up
+from worker.core.pages.characters import (
+    ENDS_NAME,
+    LETTER,
+    about_byte,
+    copy_text,
+    copy_verbatim,
+    read_attributes,
+    skip_cdata,
+    skip_comment,
+    skip_raw,
+    skip_script,
+)
 from worker.core.pages.names import (
     CLASSED,
     FRAMESET,
     PLAINTEXT,
     RAW,
     SCRIPT,
+    SEED,
     TAG,
     TAG_TABLE,
     TEXTAREA,
     TITLE,
     XMP,
     A,
+    add_byte,
+    finished,
+    look_up,
 )
-from worker.core.pages.raw import skip_cdata, skip_comment, skip_raw, skip_script
 from worker.core.pages.skeleton import (
     BLOCKS,
     DEPTH,
@@ -37,12 +49,14 @@ from worker.core.pages.skeleton import (
     TITLE_MAX,
     TITLE_SIZE,
     begin_page,
+    close_select,
     end_page,
+    end_tag,
     is_dropped,
     is_foreign,
+    start_tag,
     state_of,
 )
-from worker.core.pages.structure import close_select, end_tag, start_tag
 
 
 @apart
