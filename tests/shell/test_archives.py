@@ -28,10 +28,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from schemas.timestamp import TIMESTAMP_MS_MAX
 from worker.core.document import BodyKind, Document
 from worker.errors import DocumentError, StopError
 from worker.shell.files.archives import ArchiveReader, ColumnNames, Damage, Entry, Omission, Record
 from worker.shell.files.archives.inflate import Piece
+from worker.shell.files.archives.record import Capture
 from worker.shell.files.archives.rows import RowReader
 from worker.shell.messages.document import decode_document
 
@@ -498,7 +500,7 @@ def test_any_error_of_a_record_costs_that_record(
         return original(*arguments)
 
     module = f"worker.shell.files.archives.{'rows' if kind == 'jsonl' else 'warc'}"
-    name = "derive_doc_id" if kind == "jsonl" else "message_of"
+    name = "derive_doc_id" if kind == "jsonl" else "parse_response"
     original = getattr(import_module(module), name)
     monkeypatch.setattr(f"{module}.{name}", partial(at_the_second, original=original))
     found = read(tmp_path, MEMBERS[kind], f"crawl.{kind}")
@@ -628,6 +630,26 @@ def test_files_of_the_wild_end_with_a_count(corpora: Path) -> None:
         kinds = Counter(type(item) for item in ArchiveReader(path))
         counted[path.name] = (kinds[Record], kinds[Damage])
     assert counted == EXPECTED
+
+
+TEXTS = st.none() | st.text(max_size=9) | st.sampled_from(["text/html", "x" * 5_000, "\ud800"])
+
+
+@given(
+    st.builds(
+        Capture, st.text(min_size=1) | st.just("ü" * 4_097), st.integers(0, TIMESTAMP_MS_MAX), st.binary(max_size=999),
+        TEXTS, TEXTS, TEXTS, st.booleans(),
+    ),
+    st.integers(0, 9_999),
+)  # fmt: skip
+def test_a_capture_is_the_document_of_its_message(capture: Capture, bytes_max: int) -> None:
+    """Without JSON and base64 it is the same document, of as many bytes; a text, or one to be refused, is none."""
+    value = capture.message()
+    try:
+        wanted = decode_document(None, value, value_bytes_max=bytes_max), len(value)
+    except DocumentError:
+        wanted = None
+    assert capture.document(bytes_max) == (None if capture.is_text else wanted)
 
 
 def test_messages_are_valid_json_whatever_the_page(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
+from worker.core.document import Document
+
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
@@ -23,11 +25,13 @@ class SourceMessage(NamedTuple):
     defect: str = ""
     headers: Headers = ()  # read for traces and for `topic_new` alone
     timestamp_ms: int = 0  # the topic's; 0: none
+    document: Document | None = None  # of a file: what `value` would be decoded to ...
+    document_bytes: int = 0  # ... and how many bytes it would have
 
     @property
     def size_bytes(self) -> int:
         """What it counts for in a batch: its key, its value and the headers that were read."""
-        size = len(self.key or b"") + len(self.value or b"")
+        size = len(self.key or b"") + len(self.value or b"") + self.document_bytes
         return size + sum(len(name) + len(value or b"") for name, value in self.headers) if self.headers else size
 
 

@@ -108,7 +108,7 @@ def with_answers(
     def messages() -> Iterator[Message]:
         for record in records:
             ahead.append(record)
-            yield record.key, record.value
+            yield record.key, record.content
 
     for answered in answer(messages()):
         yield ahead.popleft(), answered

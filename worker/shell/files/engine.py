@@ -23,7 +23,7 @@ from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
 from worker.shell.files.archives import Record
-from worker.shell.files.archives.record import Message
+from worker.shell.files.archives.record import Capture, Message
 from worker.shell.messages import encode_verdict
 from worker.shell.pipeline.prepare import Preparer
 from worker.shell.pipeline.sequencer import ReplicatedLog
@@ -89,9 +89,9 @@ class FileEngine:
         """Of the stream: the number of the message that comes next."""
         return self._offset
 
-    def row(self, key: bytes | None, value: bytes | None) -> Row:
+    def row(self, message: Message) -> Row:
         """Return a message as the row that the log would get, without judging it."""
-        [row] = self._preparer.rows([SourceMessage(0, 0, key, value)])
+        [row] = self._preparer.rows([_numbered(0, *message, self._settings.document_bytes_max)])
         return row
 
     def _answer(self, batch: Batch) -> Iterator[Answer]:
@@ -105,7 +105,8 @@ class FileEngine:
 
 def _prepared(preparer: Preparer, messages: Iterable[Message], settings: Settings, first: int = 0) -> Iterator[Batch]:
     """Number messages from `first` on and yield them in batches with their rows, a few of which are prepared ahead."""
-    numbered = (SourceMessage(0, offset, key, value) for offset, (key, value) in enumerate(messages, start=first))
+    bytes_max = settings.document_bytes_max
+    numbered = (_numbered(offset, key, value, bytes_max) for offset, (key, value) in enumerate(messages, start=first))
     try:
         for piece in cut(numbered, settings.batch_documents_max, settings.batch_bytes_max):
             batch = Batch(piece)
@@ -116,6 +117,17 @@ def _prepared(preparer: Preparer, messages: Iterable[Message], settings: Setting
     finally:  # whoever stops in between wants none of those that are on their way
         while len(preparer):
             _next(preparer)
+
+
+def _numbered(offset: int, key: bytes | None, value: bytes | Capture | None, bytes_max: int) -> SourceMessage:
+    """Return a message of the stream; a capture as the document that it is, unless its length is to be refused."""
+    if not isinstance(value, Capture):
+        return SourceMessage(0, offset, key, value)
+    found = value.document(bytes_max)
+    if found is None:
+        return SourceMessage(0, offset, key, value.message())
+    document, document_bytes = found
+    return SourceMessage(0, offset, key, None, document=document, document_bytes=document_bytes)
 
 
 def _next(preparer: Preparer) -> Batch:

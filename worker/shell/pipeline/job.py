@@ -155,6 +155,8 @@ class JobReader:
         _, _, key, value, defect, *_ = message
         if defect:
             raise DocumentError("unreadable", defect)
+        if message.document is not None:
+            return message.document
         if message.size_bytes <= JOB_BYTES_MAX:
             return decode_document(key, value, value_bytes_max=self._document_bytes_max)
         with self._decoding_large:

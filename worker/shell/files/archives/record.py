@@ -9,9 +9,72 @@ import orjson
 
 from schemas.document import OPTIONAL_CHARACTERS_MAX
 from schemas.timestamp import format_timestamp
-from worker.core.document import derive_doc_id
+from worker.core.document import URL_BYTES_MAX, BodyKind, Document, derive_doc_id
 
-Message: TypeAlias = tuple[bytes | None, bytes | None]  # key and value, as in the topic `documents`
+
+class Capture(NamedTuple):
+    """One page as an archive holds it; the body without transfer and content encodings."""
+
+    url: str
+    fetched_at_ms: int
+    body: bytes
+    content_type: str | None = None
+    payload_digest: str | None = None
+    language: str | None = None
+    is_text: bool = False  # the extracted text of a page, in UTF-8
+
+    @property
+    def doc_id(self) -> str:
+        """That of a message without one."""
+        return derive_doc_id(self._url, self.fetched_at_ms)
+
+    @property
+    def _url(self) -> str:
+        return self.url.encode("utf-8", "replace").decode()
+
+    def _optional(self) -> dict[str, str]:
+        fields = {"payload_digest": self.payload_digest, "language": self.language}
+        if not self.is_text:
+            fields = {"content_type": self.content_type, **fields}
+        return {
+            name: value.encode("utf-8", "replace").decode()[: OPTIONAL_CHARACTERS_MAX[name]]
+            for name, value in fields.items()
+            if value
+        }
+
+    def message(self) -> bytes:
+        """
+        Return the value of its message. The body goes as bytes: the worker finds the charset, as it is there.
+
+        >>> Capture("https://example.org/", 0, b"Hello", is_text=True).message().decode()
+        '{"url":"https://example.org/","fetched_at":"1970-01-01T00:00:00.000Z","text":"Hello"}'
+        """
+        if self.is_text:
+            return self._json(text=self.body.decode("utf-8", "replace"))
+        return self._json(body_base64=base64.b64encode(self.body).decode())
+
+    def _json(self, **body: str) -> bytes:
+        fields = {"url": self._url, "fetched_at": format_timestamp(self.fetched_at_ms)}
+        return orjson.dumps(fields | self._optional() | body)
+
+    def document(self, message_bytes_max: int) -> tuple[Document, int] | None:
+        """
+        Return what a page's message is decoded to, without JSON and base64, and the bytes that the message would have.
+
+        None: a text, which JSON holds as it is; or the message would be refused for its length or its URL's.
+
+        >>> Capture("https://example.org/", 0, b"Hello").document(100)[1]
+        95
+        """
+        message_bytes = len(self._json(body_base64="")) + (len(self.body) + 2) // 3 * 4
+        url, optional = self._url, self._optional()
+        if self.is_text or message_bytes > message_bytes_max or len(url.encode()) > URL_BYTES_MAX:
+            return None
+        named = optional.get("content_type"), None, optional.get("language")
+        return Document(self.doc_id, url, self.fetched_at_ms, BodyKind.BYTES, self.body, *named), message_bytes
+
+
+Message: TypeAlias = tuple[bytes | None, bytes | Capture | None]  # key and value, as in the topic `documents`
 
 
 class Record(NamedTuple):
@@ -27,10 +90,15 @@ class Record(NamedTuple):
     file: str
     offset: int
     key: bytes | None
-    value: bytes
+    content: bytes | Capture
     line: int | None = None
     raw: bytes = b""
     head: bytes = b""
+
+    @property
+    def value(self) -> bytes:
+        """The value of its message."""
+        return self.content.message() if isinstance(self.content, Capture) else self.content
 
     @property
     def place(self) -> str:
@@ -65,41 +133,3 @@ def _place(found: Record | Damage) -> str:
 
 
 Entry: TypeAlias = Record | Omission | Damage
-
-
-class Capture(NamedTuple):
-    """One page as an archive holds it; the body without transfer and content encodings."""
-
-    url: str
-    fetched_at_ms: int
-    body: bytes
-    content_type: str | None = None
-    payload_digest: str | None = None
-    language: str | None = None
-    is_text: bool = False  # the extracted text of a page, in UTF-8
-
-
-def message_of(capture: Capture) -> tuple[bytes, bytes]:
-    """
-    Return key and value of a capture's message. The body goes as bytes: the worker finds the charset, as it is there.
-
-    Cost: O(len(body)).
-
-    >>> key, value = message_of(Capture("https://example.org/", 0, b"Hello", is_text=True))
-    >>> value.decode()
-    '{"url":"https://example.org/","fetched_at":"1970-01-01T00:00:00.000Z","text":"Hello"}'
-    """
-    url = capture.url.encode("utf-8", "replace").decode()
-    fields: dict[str, str] = {"url": url, "fetched_at": format_timestamp(capture.fetched_at_ms)}
-    for name, value in (
-        ("content_type", capture.content_type),
-        ("payload_digest", capture.payload_digest),
-        ("language", capture.language),
-    ):
-        if value and not (name == "content_type" and capture.is_text):
-            fields[name] = value.encode("utf-8", "replace").decode()[: OPTIONAL_CHARACTERS_MAX[name]]
-    if capture.is_text:
-        fields["text"] = capture.body.decode("utf-8", "replace")
-    else:
-        fields["body_base64"] = base64.b64encode(capture.body).decode()
-    return derive_doc_id(url, capture.fetched_at_ms).encode(), orjson.dumps(fields)

@@ -36,7 +36,7 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 from worker.core.extract import is_prose
 from worker.errors import StopError
 from worker.shell.files.archives.inflate import Segment
-from worker.shell.files.archives.record import Capture, Damage, Entry, Omission, Record, message_of
+from worker.shell.files.archives.record import Capture, Damage, Entry, Omission, Record
 
 HEADERS_BYTES_MAX = 256 << 10
 _LINE_BYTES_MAX = 16 << 10  # of ARC
@@ -63,7 +63,8 @@ class _CutShortError(ValueError):
 def _entry(file: str, offset: int, read: Callable[[], Capture]) -> Entry:
     """Return the page in a record, why it is left out, or what is wrong with it, which costs this record alone."""
     try:
-        return Record(file, offset, *message_of(read()))
+        capture = read()
+        return Record(file, offset, capture.doc_id.encode(), capture)
     except _NoPageError as rule:
         return Omission(file, offset, str(rule))
     except (StopError, _CutShortError):
