@@ -30,7 +30,7 @@ from tests.oracle import Said
 from worker.core.verdict import Outcome
 from worker.errors import RetryError
 from worker.settings import Settings
-from worker.shell.admin.findings import Published, Report
+from worker.shell.admin.findings import AnswerMessage, Report
 from worker.shell.kafka import Admin, Feeder, GroupOffsets, TopicReader, topics
 from worker.shell.messages import decode_verdict
 from worker.shell.ports import LogEntry, SourceMessage
@@ -376,10 +376,10 @@ class Deployment:
     def log(self) -> list[bytes]:
         return [message.value or b"" for message in self.read(self.settings.topic_fingerprints)]
 
-    def published(self) -> list[Published]:
+    def published(self) -> list[AnswerMessage]:
         letters = self.settings.topic_dead_letter
         return [
-            Published(m.key, m.value, m.headers, name == letters)
+            AnswerMessage(m.key, m.value, m.headers, name == letters)
             for name in (self.settings.topic_verdicts, letters)
             for m in self.read(name)
         ]

@@ -16,7 +16,7 @@ from tests.faults.chaos.checker import Topics, judge, load, save
 from tests.faults.chaos.relay import Relay, client_id
 from tests.faults.chaos.schedule import EVERYBODY, FAULTS_SPAN_S, NODES, SLOW_MS, Kind, plan
 from tests.shell.simulation import TOPIC_ID, History
-from worker.shell.admin.findings import Published
+from worker.shell.admin.findings import AnswerMessage
 from worker.shell.runtime.fault_hooks import from_setting
 
 SEEDS = range(400)
@@ -90,7 +90,7 @@ def test_the_check_can_fail(topics: Topics) -> None:
     answers, new = topics.answers, topics.new
     assert _counts(topics) == (0, 0, 0)
     assert _counts(topics._replace(answers=[*answers, answers[7]])) == (0, 1, 0)
-    assert _counts(topics._replace(answers=[*answers, Published(b"k", b"{}", (), False)])) == (0, 0, 1)
+    assert _counts(topics._replace(answers=[*answers, AnswerMessage(b"k", b"{}", (), False)])) == (0, 0, 1)
     assert _counts(topics._replace(new=new[1:])) == (1, 0, 0)
     assert _counts(topics._replace(new=[*new, new[0]])) == (0, 0, 1)
 

@@ -30,7 +30,7 @@ from worker.log.rules import Definition, Retention, is_declaration
 from worker.settings import Settings
 from worker.shell.admin.audit import check
 from worker.shell.admin.audit_new import NewDocuments
-from worker.shell.admin.findings import Published
+from worker.shell.admin.findings import AnswerMessage
 from worker.shell.messages import decode_dead_letter, decode_verdict
 from worker.shell.pipeline.intake import Intake
 from worker.shell.pipeline.partitions import Partitions
@@ -82,7 +82,7 @@ class World:
         self.log = MemoryLog(lambda: self.log.stop)
         self.sources = [[self._row(part, offset) for offset in range(documents)] for part in range(partitions)]
         self.committed: dict[int, int] = {}
-        self.messages: list[Published] = []  # as they stand in the topics of answers
+        self.messages: list[AnswerMessage] = []  # as they stand in the topics of answers
         self.new: list[Outgoing] = []  # as they stand in the topic of new documents
         self.generation = 0
         self.owners: dict[int, int] = {}  # partition -> member
@@ -123,7 +123,7 @@ class World:
     def commit(self, messages: Sequence[Outgoing], offsets: Mapping[int, int]) -> None:
         self.new += [message for message in messages if message.topic == NEW]
         self.messages += [
-            Published(key, value, headers, bool(headers))  # none of ours is null
+            AnswerMessage(key, value, headers, bool(headers))  # none of ours is null
             for topic, key, value, headers in messages
             if topic != NEW
         ]

@@ -14,7 +14,7 @@ from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.shell.admin.audit import check
 from worker.shell.admin.audit_new import NewDocuments
-from worker.shell.admin.findings import Defect, Published, Report
+from worker.shell.admin.findings import AnswerMessage, Defect, Report
 from worker.shell.messages import encode_verdict
 from worker.shell.ports import LogEntry, Outgoing, SourceMessage
 
@@ -32,7 +32,7 @@ def world() -> World:
 
 def _report(
     world: World,
-    answers: list[Published],
+    answers: list[AnswerMessage],
     *,
     committed: dict[int, int] | None = None,
     new: NewDocuments | None = None,
@@ -137,7 +137,7 @@ def test_a_dead_letter_with_another_reason_is_wrong(world: World) -> None:
 @pytest.mark.parametrize("value", [b"", b"{}", b"[]", b"\xff", None])
 def test_what_is_no_verdict_at_all_is_wrong(world: World, value: bytes | None) -> None:
     """Whatever stands in the topic of the verdicts must be one."""
-    assert _only(_report(world, [*world.messages, Published(b"k", value, (), False)]), Defect.WRONG)
+    assert _only(_report(world, [*world.messages, AnswerMessage(b"k", value, (), False)]), Defect.WRONG)
 
 
 def test_two_documents_that_duplicate_each_other_are_found() -> None:
@@ -161,8 +161,8 @@ def test_two_documents_that_duplicate_each_other_are_found() -> None:
         log=[LogEntry(0, 5, DEFINITION.declaration("w", FORMAT_VERSION)), LogEntry(1, 5, data)],
         documents=[SourceMessage(0, offset, b"k", b"v") for offset in (0, 1)],
         answers=[
-            Published(b"a", orjson.dumps(fields), (), False),
-            Published(*encode_verdict(second), (), False),  # type: ignore[arg-type]
+            AnswerMessage(b"a", orjson.dumps(fields), (), False),
+            AnswerMessage(*encode_verdict(second), (), False),  # type: ignore[arg-type]
         ],
         committed={0: 2},
     )

@@ -15,7 +15,7 @@ from worker.settings import Settings
 
 if TYPE_CHECKING:
     from worker.core.verdict import Verdict
-    from worker.shell.admin.watch import Seen
+    from worker.shell.admin.watch import PublishedAnswer
 
 
 Format = Literal["table", "jsonl"]
@@ -49,12 +49,12 @@ def verdicts(
 ) -> None:
     """Print the committed verdicts, from the beginning of the topic."""
 
-    def row(seen: Seen) -> tuple[bytes, list[str]] | None:
-        answer = seen.answer
+    def row(published: PublishedAnswer) -> tuple[bytes, list[str]] | None:
+        answer = published.answer
         if not isinstance(answer, Verdict) or only not in (None, answer.outcome.value):
             return None
         if doc_id in (None, answer.doc_id, answer.url):
-            return seen.value, cells(answer)
+            return published.value, cells(answer)
         return None
 
     columns = Columns(Column("verdict", 9), Column("bits", 4, is_right=True), Column("url"), Column("duplicate of"))
@@ -73,8 +73,8 @@ def dead_letters(
     """Print what could not be judged, with class, source, doc_id and reason."""
     from worker.shell.messages import DeadLetter  # noqa: PLC0415
 
-    def row(seen: Seen) -> tuple[bytes, list[str]] | None:
-        letter = seen.answer
+    def row(published: PublishedAnswer) -> tuple[bytes, list[str]] | None:
+        letter = published.answer
         if not isinstance(letter, DeadLetter):
             return None
         source = f"[{letter.source_partition}] {letter.source_offset}"
@@ -88,7 +88,7 @@ def _print(
     settings: Settings,
     topic: str,
     columns: Columns,
-    row: Callable[[Seen], tuple[bytes, list[str]] | None],
+    row: Callable[[PublishedAnswer], tuple[bytes, list[str]] | None],
     output: Format,
     part: Part,
 ) -> None:
@@ -99,8 +99,8 @@ def _print(
     count = 0
     if output == "table":
         typer.echo(columns.head())
-    for seen in watch(settings, [topic], follow=part.follow, since_ms=since_ms):
-        found = None if seen is None else row(seen)
+    for published in watch(settings, [topic], follow=part.follow, since_ms=since_ms):
+        found = None if published is None else row(published)
         if found is not None:
             typer.echo(found[0] if output == "jsonl" else columns.line(found[1]))
             count += 1

@@ -17,7 +17,7 @@ from worker.log.record import Source
 from worker.log.rules import Definition
 from worker.shell.admin.audit import check
 from worker.shell.admin.audit_new import NewDocuments
-from worker.shell.admin.findings import Defect, Published, Report
+from worker.shell.admin.findings import AnswerMessage, Defect, Report
 from worker.shell.messages import decode_dead_letter, decode_verdict
 from worker.shell.ports import LogEntry, SourceMessage
 
@@ -32,7 +32,7 @@ class Topics(NamedTuple):
     topic_id: bytes
     log: Sequence[LogEntry]
     documents: Sequence[SourceMessage]
-    answers: Sequence[Published]
+    answers: Sequence[AnswerMessage]
     committed: Mapping[int, int | None]
     fed: int
     new: Sequence[tuple[bytes | None, bytes | None]]  # key, value of the new documents
@@ -115,7 +115,7 @@ def _disagreements(topics: Topics) -> list[str]:
     return found
 
 
-def read_answer(published: Published) -> tuple[tuple[int, int], Said]:
+def read_answer(published: AnswerMessage) -> tuple[tuple[int, int], Said]:
     """Return which source offset an answer is for, and what it says."""
     if published.is_dead_letter:
         letter = decode_dead_letter(published.key, published.value, published.headers)
@@ -162,7 +162,7 @@ def load(path: Path) -> Topics:
         [LogEntry(o, t, _bytes(v) or b"") for line in lines if "log" in line for o, t, v in [line["log"]]],
         [SourceMessage(p, o, _bytes(k), _bytes(v)) for line in lines if "document" in line
          for p, o, k, v in [line["document"]]],
-        [Published(_bytes(k), _bytes(v), tuple((name, _bytes(value) or b"") for name, value in h), d)
+        [AnswerMessage(_bytes(k), _bytes(v), tuple((name, _bytes(value) or b"") for name, value in h), d)
          for line in lines if "answer" in line for k, v, h, d in [line["answer"]]],
         {int(part): offset for part, offset in head["committed"].items()},
         head["fed"],

@@ -1,12 +1,12 @@
 """
-The whole history of a deployment held against the rules: each document one answer, and that the log's. No I/O.
+The whole history of a deployment held against the rules: one answer per document, the log's. No I/O.
 
     1 log        replayed through a fresh replica: what the answer to each source offset must be
     2 documents  which source offsets there are
     3 answers    the committed verdicts and dead letters, each compared with the log's word; see also `audit_new.py`
     4 report     below the group's committed offsets everything is answered, once, and nothing else is
 
-Fed in this order, one message at a time. Memory is 10 bytes a document, beside the replica and the dead letters.
+Fed in this order, one message at a time. Memory is 10 bytes per document, beside the replica and the dead letters.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from worker.log.record import Record, Source
 from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.shell.admin.audit_new import NewDocuments
-from worker.shell.admin.findings import Defect, Finding, Published, Report
+from worker.shell.admin.findings import AnswerMessage, Defect, Finding, Report
 from worker.shell.messages import decode_dead_letter, decode_verdict, encode_verdict
 from worker.shell.ports import LogEntry, SourceMessage
 
@@ -67,7 +67,7 @@ class History:
         answers_since_ms: answers published before this time may have been deleted by retention; 0: all are there.
         new: what stands in `topic_new`, to be held against the log, too.
 
-    Cost: some 15 us a row of the log, 3 us a document, 5 us an answer.
+    Cost: some 15 us per row of the log, 3 us per document, 5 us per answer.
     """
 
     def __init__(
@@ -133,14 +133,14 @@ class History:
             content = message.key, len(value), hashlib.sha256(value).digest()
             self._dead[source, message.offset] = self._dead[source, message.offset]._replace(message=content)
 
-    def take_answer(self, published: Published) -> None:
+    def take_answer(self, published: AnswerMessage) -> None:
         """Take a committed answer."""
         if published.is_dead_letter:
             self._take_dead_letter(published)
         else:
             self._take_verdict(published)
 
-    def _take_verdict(self, published: Published) -> None:
+    def _take_verdict(self, published: AnswerMessage) -> None:
         try:
             fields = orjson.loads(published.value or b"")
             partition, offset = int(fields["source"]["partition"]), int(fields["source"]["offset"])
@@ -167,7 +167,7 @@ class History:
         places = self._places(partition, offset)
         return next((source for source, page, at in places if digest and int(page.digests[at]) == digest), None)
 
-    def _take_dead_letter(self, published: Published) -> None:
+    def _take_dead_letter(self, published: AnswerMessage) -> None:
         try:
             letter = decode_dead_letter(published.key, published.value, published.headers)
         except DocumentError as error:
@@ -217,7 +217,7 @@ class History:
 
     def report(self, committed: Mapping[int, int | None]) -> Report:
         """
-        Close the books.
+        Compute the report. Call it once, at the end.
 
         Args:
             committed: the group's offset of each partition, asked for before the answers' end was.
@@ -279,7 +279,7 @@ def check(
     *,
     log: Iterable[LogEntry],
     documents: Iterable[SourceMessage],
-    answers: Iterable[Published],
+    answers: Iterable[AnswerMessage],
     committed: Mapping[int, int | None],
     answers_since_ms: int = 0,
     new: NewDocuments | None = None,
@@ -300,7 +300,7 @@ def _digest(key: bytes | None, value: bytes | None) -> int:
     return xxhash.xxh3_64_intdigest(b"%b\0%b" % (key or b"", value or b"")) or 1
 
 
-def _digest_again(published: Published) -> int:
+def _digest_again(published: AnswerMessage) -> int:
     """Return the digest of what a verdict says, whatever the order and the spelling of its fields."""
     try:
         verdict: Verdict = decode_verdict(published.value or b"")

@@ -25,7 +25,7 @@ class NewDocuments:
         is_whole: all is missed: `topic_new` has been set from the beginning.
         is_compacted: nothing is missed, since a later message under its key, or a deletion, may have replaced it.
 
-    Cost: 8 bytes a message there, 32 bytes one that must be there.
+    Cost: 8 bytes per message there, 32 bytes per message that must be there.
     """
 
     def __init__(self, since_ms: int = 0, *, is_whole: bool = False, is_compacted: bool = False) -> None:

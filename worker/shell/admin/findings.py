@@ -28,7 +28,7 @@ class Finding(NamedTuple):
     text: str
 
 
-class Published(NamedTuple):
+class AnswerMessage(NamedTuple):
     """One committed message of the verdicts' or the dead letters' topic."""
 
     key: bytes | None

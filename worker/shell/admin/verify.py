@@ -15,7 +15,7 @@ from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.admin.audit import check
 from worker.shell.admin.audit_new import NewDocuments
-from worker.shell.admin.findings import Published, Report
+from worker.shell.admin.findings import AnswerMessage, Report
 from worker.shell.kafka import Admin, Topic, TopicMessage, TopicReader
 from worker.shell.pipeline import service
 from worker.shell.ports import LogEntry, SourceMessage
@@ -69,7 +69,7 @@ def verify(settings: Settings, *, read_documents: bool = True, on_progress: Tell
             for one in messages([documents] if read_documents else [], document_ends)
         ),
         answers=(
-            Published(one.key, one.value, one.headers, one.topic == settings.topic_dead_letter)
+            AnswerMessage(one.key, one.value, one.headers, one.topic == settings.topic_dead_letter)
             for one in messages(published, answer_ends)
         ),
         committed=committed,

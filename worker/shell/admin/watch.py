@@ -18,7 +18,7 @@ from worker.shell.messages import DeadLetter, decode_dead_letter, decode_verdict
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-class Seen(NamedTuple):
+class PublishedAnswer(NamedTuple):
     """One committed answer: when it was published, its message as it came, and what it says."""
 
     timestamp_ms: int
@@ -34,7 +34,7 @@ def watch(
     wait_s: float = 0.2,
     since_ms: int | None = None,
     on_start: Callable[[int], None] = lambda _: None,
-) -> Iterator[Seen | None]:
+) -> Iterator[PublishedAnswer | None]:
     """
     Return the committed answers, those of one partition in order; None when nothing has come for a while.
 
@@ -56,7 +56,7 @@ def watch(
         while follow or not reader.at_end():
             messages = reader.read(wait_s)
             for message in messages:
-                yield Seen(message.timestamp_ms, message.value or b"", _decode(message, settings))
+                yield PublishedAnswer(message.timestamp_ms, message.value or b"", _decode(message, settings))
             if not messages:
                 yield None
 

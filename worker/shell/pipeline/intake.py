@@ -35,7 +35,7 @@ _log = structlog.get_logger(__name__)
 
 class Intake:
     """
-    The first stage. It reads until `stop` is set, and is a member until `join`: what has been read a member publishes.
+    The first stage. It reads until `stop` is set, and stays a member until `join`: only a member may publish.
 
     Args:
         connect: makes the source consumer, whose rebalance callbacks are `partitions`' own.

@@ -34,7 +34,7 @@ from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 from worker.shell.runtime.watchdog import Watchdog
 
 PATIENCE_S = 120.0  # longer than a new leader takes
-IDLE_S = 0.01  # how long one wait for a batch takes
+IDLE_S = 0.01  # longest wait for a batch
 STOP_GRACE_S = 10.0  # supervisors kill after 30 s
 
 _log = structlog.get_logger(__name__)
