@@ -37,8 +37,8 @@ CAPABILITIES = {
     "pipeline, service": (2267, "shell/pipeline/* shell/ports.py"),
     "health, metrics, tracing, watchdog, fault hooks": (834, "shell/runtime/*"),
     "verify, rebuild, group watch": (1139, "shell/admin/*"),
-    "archives": (1458, "shell/files/archives/*"),
-    "files, library, kept documents": (1727, "shell/files/* public/*"),
+    "archives": (1489, "shell/files/archives/*"),
+    "files, library, kept documents": (1566, "shell/files/* public/*"),
     "settings": (1165, "settings.py cli/options.py"),
     "compare, explain, report": (
         1603,
