@@ -47,7 +47,7 @@ CAPABILITIES = {
     "evaluate, tune": (961, "core/evaluation.py core/tuning.py cli/tune.py"),
     "find-all, find-clusters, nearest, fingerprint": (
         596,
-        "core/pairs.py core/nearest.py cli/pairs.py",
+        "core/pairs.py cli/pairs.py",
     ),
     "embedded broker": (1399, "devkit/broker/* cli/broker.py"),
     "demo, sample crawl": (1294, "devkit/* cli/demo.py"),

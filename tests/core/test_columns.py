@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from worker.core.tables.columns import HUGE_FROM, MappedColumn
+from worker.core.tables.store import HUGE_FROM, MappedColumn
 
 
 @pytest.mark.parametrize("unit", [1_000, HUGE_FROM // 4], ids=["small pages", "huge pages"])

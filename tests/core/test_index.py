@@ -1,125 +1,336 @@
-"""The permuted index against a linear scan."""
+"""The index, exact and directed, against its definition in plain Python: `worker.core.search.best`."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from numpy.typing import NDArray
 
+from tests.conftest import EXAMPLES, run_machine
+from worker.core import index as index_module
 from worker.core import planner
-from worker.core.index import PermutedIndex
-from worker.core.nearest import nearest
-from worker.core.permutation import Layout, nested, permuted, probed
-from worker.core.search import NO_MATCH
-from worker.core.tables import content
+from worker.core.index import Judgement, PermutedIndex, SearchIndex
+from worker.core.pairs import nearest
+from worker.core.permutation import BITS, Layout, permuted, probed
+from worker.core.search import Document, Original, SearchRules, best
+from worker.core.sketch import SKETCH, sketch_similarity, words_of
+from worker.core.tables import exact
+from worker.core.tables.exact import BACKS, NEXTS, ExactTables
+from worker.core.tables.store import BASE, DIRECTION, ENTRIES, SIZE, UNSWEPT
+from worker.log.originals import Column
+
+RULES = (
+    *(SearchRules("exact", distance) for distance in range(8)),
+    SearchRules("exact", 3, similarity_min=500),
+    SearchRules("exact", 7, similarity_min=1_000),
+    SearchRules(),
+    SearchRules(look_min=0, max_distance=16, patterns=128, similarity_min=0),
+    SearchRules(look_min=500, max_distance=16, patterns=128, similarity_min=500),
+    SearchRules(blocks=2, patterns=64, look_min=700),
+    SearchRules(blocks=3, block_bits=20, patterns=32, max_distance=7),
+    SearchRules(blocks=10, block_bits=26, patterns=32),
+    SearchRules(blocks=6, block_bits=30, patterns=5, prefix_max=3),
+    SearchRules(prefix_max=2, similarity_min=1_000),
+    SearchRules(blocks=15, block_bits=22, prefix_max=2, look_min=500),
+    SearchRules(patterns=1, max_distance=0, look_min=1_000),
+)
+LIVE = (2**64 - 1, 0xFFFF, 0xFFFF_0000_0000_00FF, 0xF00F_00F0_0F00_FFFF)  # skewed: few live bits, shared prefixes
+COMPARED = 8  # documents of a batch that are compared with the definition
+Columns = tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]
 
 
-@pytest.fixture(params=["as it is", "tables from the first", "buckets split at 8"], autouse=True)
-def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Each test runs three times: a small index without and with tables, and with buckets that split early."""
-    if request.param != "as it is":
-        monkeypatch.setattr(planner, "FLAT_MIN", 0)
-        monkeypatch.setattr(planner, "FLAT_MAX", 0)
-    if request.param == "buckets split at 8":
-        monkeypatch.setattr(content, "HOT_MIN", 8)
-    yield
+@pytest.fixture(autouse=True)
+def few_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wide blocks have no more buckets than the others."""
+    monkeypatch.setattr(index_module, "WIDE_EXPECTED", 0)
 
 
-def near(generator: random.Random, fingerprint: int, bits: int) -> int:
-    """The fingerprint with so many of its bits flipped."""
-    for bit in generator.sample(range(64), bits):
-        fingerprint ^= 1 << bit
-    return fingerprint
+def doubts_of(generator: random.Random) -> int:
+    """About a quarter of the bits; sometimes none, or all."""
+    share = generator.choice([0.25, 0.25, 0.25, 0.6, 0.0, 1.0])
+    return sum(1 << bit for bit in range(64) if generator.random() < share)
 
 
-def crawl(generator: random.Random, documents: int, distance_max: int) -> list[int]:
-    """Fingerprints in a crawl's order: new ones, equal ones and ones some bits away from an earlier one."""
-    made = [generator.getrandbits(64)]
+def crawl(generator: random.Random, documents: int, live: int = 2**64 - 1) -> list[Document]:
+    """
+    Documents in a crawl's order: new ones, equal ones, and copies in which mostly doubtful bits differ.
+
+    Of a copy a part of the sketch is another one: none, some, or all, as of pages with other facts.
+    """
+    made = [Document(generator.getrandbits(64) & live, doubts_of(generator), generator.getrandbits(512))]
     while len(made) < documents:
-        if generator.random() < 0.5:
-            made.append(generator.getrandbits(64))
-        else:
-            made.append(near(generator, generator.choice(made), generator.randint(0, distance_max)))
+        fingerprint, doubts, sketch = generator.choice(made)
+        if generator.random() < 0.6:
+            sketch ^= generator.getrandbits(512) & generator.choice([0xFF << 128, (1 << 128) - 1, (1 << 512) - 1])
+        if generator.random() < 0.4:
+            fingerprint = generator.getrandbits(64) & live
+        for bit in generator.sample(range(64), generator.choice([0, 1, 2, 4, 8, 16])):
+            if doubts >> bit & 1 or generator.random() < 0.1:
+                fingerprint ^= 1 << bit
+        for bit in generator.sample(range(64), generator.choice([0, 0, 3, 12])):
+            doubts ^= 1 << bit
+        made.append(Document(fingerprint, doubts if generator.random() < 0.9 else doubts_of(generator), sketch))
     return made
 
 
-def best(indexed: list[tuple[int, int]], fingerprint: int, max_distance: int) -> tuple[int, int]:
-    """The oracle: (row, distance) of the smallest distance, then the earliest row; (-1, 255) for none."""
-    matches = [((held ^ fingerprint).bit_count(), row) for held, row in indexed]
-    distance, row = min(matches, default=(65, -1))
-    return (row, distance) if distance <= max_distance else (-1, NO_MATCH)
+def columns(documents: Sequence[Document | Original]) -> Columns:
+    """Fingerprints, doubts and sketches."""
+    sketches = np.array([words_of(one.sketch) for one in documents], np.uint64).reshape(-1, 8)
+    first, second = ([getattr(one, name) for one in documents] for name in ("fingerprint", "doubts"))
+    return np.array(first, np.uint64), np.array(second, np.uint64), sketches
 
 
-@pytest.mark.parametrize("max_distance", range(8))
-def test_judging_is_leader_clustering(max_distance: int) -> None:
-    """Each fingerprint gets its best earlier leader, or becomes one; batch borders do not matter."""
-    generator = random.Random(max_distance)
-    stream = crawl(generator, 600, max_distance + 3)
-    index = PermutedIndex(max_distance)
-    leaders: list[tuple[int, int]] = []
-    position = 0
-    while position < len(stream):
-        batch = stream[position : position + generator.randint(0, 50)]
-        first_row = len(leaders)
-        judgement = index.judge(np.array(batch, np.uint64), first_row)
-        expected = []
-        for fingerprint in batch:
-            expected.append(best(leaders, fingerprint, max_distance))
-            if expected[-1][0] < 0:
-                leaders.append((fingerprint, len(leaders)))
-        assert list(zip(judgement.rows.tolist(), judgement.distances.tolist(), strict=True)) == expected
-        assert judgement.new == len(leaders) - first_row
-        position += len(batch)
-    assert len(index) == len(leaders)
+def plain(pairs: Sequence[tuple[int, int]]) -> Columns:
+    """Documents whose sketches say nothing."""
+    return columns([Document(fingerprint, doubts, 1) for fingerprint, doubts in pairs])
+
+
+def held(sketches: NDArray[np.uint64], bits: int = 3) -> Column[np.uint64]:
+    """Sketches by row, in short chunks."""
+    column: Column[np.uint64] = Column(SKETCH, bits)
+    column.append(sketches)
+    return column
+
+
+def said(found: Judgement, number: int) -> tuple[int, ...] | None:
+    """What an index says of one document, as the definition does."""
+    row, *rest = (int(column[number]) for column in found[:4])
+    return (row, *rest) if row >= 0 else None
+
+
+class IndexMachine(RuleBasedStateMachine):
+    """Batches of any size come, match and go; after each step the index holds what a plain list holds."""
+
+    search: SearchRules
+
+    @initialize(
+        flat_below=st.sampled_from([0, 50, 300]), hot=st.sampled_from([4, 64]),
+        seed=st.integers(0), documents=st.sampled_from([0, 10, 3_000_000]),
+    )  # fmt: skip
+    def start(self, flat_below: int, hot: int, seed: int, documents: int) -> None:
+        """Begin empty, sized for few or for millions; buckets that many share are split early."""
+        self.hot, exact.HOT_MIN = exact.HOT_MIN, hot
+        self.flat_below = flat_below
+        self.generator = random.Random(seed)
+        self.held: list[Original] = []
+        self.next_row = 0
+        self.sketches: Column[np.uint64] = Column(SKETCH, 4)
+        self.adopt(SearchIndex(self.search, documents if self.search.mode == "exact" else 0, self.sketches))
+
+    def teardown(self) -> None:
+        """Leave the module as it was."""
+        if hasattr(self, "hot"):
+            exact.HOT_MIN = self.hot
+
+    def adopt(self, index: SearchIndex) -> None:
+        """Go on with this index."""
+        self.index = index
+        self.index.tables.flat_below = min(self.flat_below, self.search.prefix_max or self.flat_below)
+
+    def draw(self, size: int, live: int) -> list[Document]:
+        """Documents: new ones, equal ones, near ones, near ones with other facts."""
+        mixed = crawl(self.generator, max(1, size), live)
+        for _ in range(size // 2 if self.held else 0):
+            _, fingerprint, doubts, sketch = self.generator.choice(self.held)
+            sketch ^= self.generator.choice([0, 0, 0xF0F0, (1 << 200) - 1])
+            for bit in self.generator.sample(range(64), self.generator.choice([0, 1, 2, self.search.max_distance + 1])):
+                fingerprint ^= 1 << bit
+            mixed.append(Document(fingerprint, doubts, sketch))
+        return self.generator.sample(mixed, min(size, len(mixed)))
+
+    def hold(self, document: Document) -> None:
+        """Remember a document under the next row."""
+        self.held.append(Original(self.next_row, *document))
+        self.sketches.append(columns([document])[2])
+        self.next_row += 1
+
+    @rule(size=st.integers(0, 60), live=st.sampled_from(LIVE), everything=st.booleans())
+    def match(self, size: int, live: int, everything: bool) -> None:
+        """Match a batch and insert what is new, or all of it."""
+        batch = self.draw(size, live)
+        take = self.index.query_then_insert if everything else self.index.match_or_insert
+        found = take(*columns(batch), self.next_row)
+        for position, document in enumerate(batch):
+            if position < COMPARED:
+                assert said(found, position) == best(self.search, document, self.held)
+            if everything or found.rows[position] < 0:
+                self.hold(document)
+        assert found.new == np.count_nonzero(found.rows < 0)
+
+    @rule(size=st.integers(0, 700), live=st.sampled_from(LIVE), shuffled=st.booleans())
+    def insert(self, size: int, live: int, shuffled: bool) -> None:
+        """Index a batch as it is, in any order."""
+        first = len(self.held)
+        for document in self.draw(size, live):
+            self.hold(document)
+        added = self.held[first:]
+        if shuffled:
+            self.generator.shuffle(added)
+        self.index.insert(*columns(added)[:2], np.array([one.row for one in added], np.uint32))
+
+    @rule(share=st.floats(0, 1), front=st.booleans())
+    def delete(self, share: float, front: bool) -> None:
+        """Take a share of all rows out, the earliest or any, and fail to take them out again."""
+        count = int(share * len(self.held))
+        gone = self.held[:count] if front else self.generator.sample(self.held, count)
+        fingerprints, _, _ = columns(gone)
+        rows = np.array([one.row for one in gone], np.uint32)
+        assert self.index.delete_many(fingerprints, rows).all()
+        assert not self.index.delete_many(fingerprints, rows).any()
+        self.held = sorted(set(self.held) - set(gone))
+
+    @rule()
+    def restore(self) -> None:
+        """Go on with an index made from the arrays."""
+        self.adopt(SearchIndex.from_arrays(self.index.arrays(), self.search, sketches=self.sketches))
+
+    @rule(live=st.sampled_from(LIVE))
+    def query(self, live: int) -> None:
+        """Find the best of what is held; where the search is exact, and no sketches are wanted, all matches."""
+        batch = self.draw(COMPARED, live)
+        self.index.will_need(*columns(batch)[:2])
+        found = self.index.query(*columns(batch))
+        for position, document in enumerate(batch):
+            assert said(found, position) == best(self.search, document, self.held)
+        if self.search.mode == "exact":
+            permuted_ = PermutedIndex.from_arrays(self.index.arrays(), self.search.max_distance)
+            for fingerprint, _, _ in batch[:2]:
+                ranked = sorted(((one.fingerprint ^ fingerprint).bit_count(), one.row) for one in self.held)
+                matches = [(row, distance) for distance, row in ranked if distance <= self.search.max_distance]
+                assert permuted_.query_all(fingerprint) == matches
+
+    @invariant()
+    def holds_what_it_should(self) -> None:
+        """Nothing is lost, nothing is left."""
+        if hasattr(self, "index"):
+            assert len(self.index) == len(self.held)
+            self.index.check()
+
+
+@pytest.mark.timeout(580)
+@pytest.mark.parametrize("rules", RULES, ids=lambda rules: rules.text)
+def test_any_calls_in_any_order_follow_the_definition(rules: SearchRules) -> None:
+    """For rules of every kind."""
+
+    class Machine(IndexMachine):
+        search = rules
+
+    run_machine(Machine, steps=12)
+
+
+@pytest.mark.parametrize("rules", [RULES[10], RULES[14], RULES[16]], ids=lambda rules: rules.text)
+def test_what_is_found_does_not_depend_on_the_buckets(rules: SearchRules, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scan, buckets of one prefix and buckets that many prefixes share give the same answers."""
+    documents = columns(crawl(random.Random(3), 6_000, 0xFF0F_FF0F_FFFF_FFFF))
+    answers = []
+    for flat_below, bits in ((1 << 20, 16), (0, 16), (0, 19)):
+        monkeypatch.setattr(index_module, "FLAT_BELOW", flat_below)
+        monkeypatch.setattr(planner, "DIRECTED_BITS", (bits, 26))
+        index = SearchIndex(rules)
+        answers.append(np.array(index.match_or_insert(*documents, first_row=0)[:4]))
+        index.check()
+    for answer in answers[1:]:
+        assert (answer == answers[0]).all()
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> Layout:
+    """Up to 8 blocks of any widths, for any distance up to 7."""
+    max_distance = draw(st.integers(0, 7))
+    is_probed = max_distance >= 2 and draw(st.booleans())
+    blocks = draw(st.integers(2, 8) if is_probed else st.integers(max_distance + 1, 8))
+    cuts = draw(st.lists(st.integers(1, BITS - 1), min_size=blocks - 1, max_size=blocks - 1, unique=True))
+    ends = [0, *sorted(cuts), BITS]
+    widths = tuple(ends[number + 1] - ends[number] for number in range(blocks))
+    if not is_probed:
+        return permuted(max_distance, blocks, widths)
+    layout = probed(max_distance, blocks, widths)
+    return layout if layout.probes <= 300 else probed(max_distance, max(2, max_distance - 1))
+
+
+def near(numbers: NDArray[np.uint64], flips_max: int, dice: np.random.Generator) -> NDArray[np.uint64]:
+    """Each with 0 to `flips_max` bits flipped."""
+    flips = dice.integers(0, flips_max + 1, len(numbers))
+    for number in range(flips_max):
+        bit = np.uint64(1) << dice.integers(0, 64, len(numbers), dtype=np.uint64)
+        numbers = np.where(number < flips, numbers ^ bit, numbers)
+    return numbers
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(layouts(), st.integers(0, 2**32 - 1))
+def test_any_blocks_of_any_widths_miss_nothing_and_invent_nothing(layout: Layout, seed: int) -> None:
+    """The best match is that of a scan, whatever the layout."""
+    dice = np.random.default_rng(seed)
+    held = dice.integers(0, 2**64, 150, dtype=np.uint64)
+    held = np.concatenate((held, near(held, layout.max_distance + 2, dice)))
+    index = PermutedIndex(layout.max_distance, layout, documents_expected=300)
+    index.tables.flat_below = 0
+    index.insert(held, np.arange(len(held), dtype=np.uint32))
+    asked = near(held, layout.max_distance + 2, dice)
+    distances = np.bitwise_count(asked[:, None] ^ held[None, :])
+    smallest = distances.min(axis=1)
+    found = index.query(asked)
+    within = smallest <= layout.max_distance
+    assert (found.rows == np.where(within, distances.argmin(axis=1), -1)).all()
+    assert (found.distances[within] == smallest[within]).all()
     index.check()
 
 
 def test_zero_is_a_fingerprint() -> None:
-    """The fingerprint 0 is found like any other."""
+    """The fingerprint 0 is found like any other, and is the most similar to itself."""
     index = PermutedIndex(3)
     index.insert(np.array([0], np.uint64), np.array([9], np.uint32))
     assert index.query(np.array([0, 0b111, 0b1111], np.uint64)).rows.tolist() == [9, 9, -1]
+    assert nearest(index.tables.fingerprints, index.tables.rows, 0, 10) == [(9, 0)]
 
 
-def test_all_matches_are_ranked() -> None:
-    """query_all gives every match and nothing else; nearest, over what is held, the closest whatever their distance."""
-    generator = random.Random(3)
-    stream = crawl(generator, 400, 5)
-    index = PermutedIndex(5)
-    index.insert(np.array(stream, np.uint64), np.arange(400, dtype=np.uint32))
-    for fingerprint in [*stream[::20], 0, 2**64 - 1]:
-        ranked = sorted(((held ^ fingerprint).bit_count(), row) for row, held in enumerate(stream))
-        assert index.query_all(fingerprint) == [(row, distance) for distance, row in ranked if distance <= 5]
-        near = nearest(index.tables.fingerprints, index.tables.rows, fingerprint, 10)
-        assert near == [(row, distance) for distance, row in ranked[:10]]
-
-
-@pytest.mark.parametrize(
-    "layout",
-    [
-        *(permuted(k, m) for m in range(1, 9) for k in range(m)),
-        *(probed(k, m) for k in range(4, 8) for m in (3, 4, 5)),
-        probed(10, 4),
-        nested(3, 4, 4),
-        permuted(3, 5, (20, 20, 20, 3, 1)),
-    ],
-    ids=lambda layout: f"{layout.name}, k={layout.max_distance}",
-)
-def test_every_layout_is_exact(layout: Layout) -> None:
-    """The permuted index misses no fingerprint within max_distance and invents none, under every layout."""
-    generator = random.Random(6)
-    max_distance = layout.max_distance
-    held = crawl(generator, 300, max_distance + 2)
-    index = PermutedIndex(max_distance, layout)
-    index.insert(np.array(held, np.uint64), np.arange(300, dtype=np.uint32))
+def test_growth_from_nothing_loses_nothing() -> None:
+    """100,000 fingerprints through every size of the tables: each is found again, with one bit changed."""
+    dice = np.random.default_rng(1)
+    fingerprints = dice.integers(0, 2**64, 100_000, dtype=np.uint64)
+    index = PermutedIndex(3)
+    row = 0
+    for start in range(0, len(fingerprints), 777):
+        row += index.judge(fingerprints[start : start + 777], row).new
+    assert row == len(index) == len(fingerprints)
+    found = index.query(fingerprints ^ (np.uint64(1) << dice.integers(0, 64, len(fingerprints), dtype=np.uint64)))
+    assert (found.rows == np.arange(len(fingerprints))).all()
+    assert (found.distances == 1).all()
     index.check()
-    asked = [near(generator, generator.choice(held), generator.randint(0, max_distance + 2)) for _ in range(300)]
-    judgement = index.query(np.array(asked, np.uint64))
-    indexed = [(fingerprint, row) for row, fingerprint in enumerate(held)]
-    expected = [best(indexed, fingerprint, max_distance) for fingerprint in asked]
-    assert list(zip(judgement.rows.tolist(), judgement.distances.tolist(), strict=True)) == expected
+
+
+def test_deletions_give_memory_back_and_leave_what_a_new_index_holds() -> None:
+    """Of 200,000 every twentieth stays. The store is cut while changes go on; the answers are those of a new index."""
+    numbers = np.random.default_rng(6).integers(0, 2**64, 200_000, dtype=np.uint64)
+    rows = np.arange(len(numbers), dtype=np.uint32)
+    index = PermutedIndex(3)
+    index.insert(numbers, rows)
+    before = index.nbytes
+    gone = rows % 20 != 0
+    assert index.delete_many(numbers[gone], rows[gone]).all()
+    for _ in range(4):
+        index.insert(numbers[gone][:10_000], rows[gone][:10_000])
+        index.delete_many(numbers[gone][:10_000], rows[gone][:10_000])
+    assert index.nbytes < before / 3
+    index.check()
+    rebuilt = PermutedIndex(3)
+    rebuilt.insert(numbers[~gone], rows[~gone])
+    asked = near(numbers, 4, np.random.default_rng(7))
+    found, expected = index.query(asked), rebuilt.query(asked)
+    assert (found.rows == expected.rows).all()
+    assert (found.distances == expected.distances).all()
+    for name, column in index.arrays().items():
+        assert (column == rebuilt.arrays()[name]).all()
 
 
 def test_many_equal_fingerprints_are_one_entry() -> None:
@@ -139,6 +350,59 @@ def test_many_equal_fingerprints_are_one_entry() -> None:
     assert len(index) == 0
 
 
+def test_equal_fingerprints_with_different_doubts_are_different_originals() -> None:
+    """What is sure of one document may be doubtful of the other: their second look may fail though no bit differs."""
+    one, other = (0b1011, 0x0000_0000_FFFF_FFFF), (0b1011, 0xFFFF_FFFF_0000_0000)
+    index = SearchIndex(SearchRules(), sketches=held(plain([one, other])[2]))
+    assert index.match_or_insert(*plain([one, other, one, other]), first_row=0).rows.tolist() == [-1, -1, 0, 1]
+    assert index.delete_many(plain([one])[0], np.array([0], np.uint32)).all()
+    assert index.query(*plain([one, other])).rows.tolist() == [-1, 1]
+    index.check()
+
+
+@pytest.mark.parametrize("rules", [SearchRules(), SearchRules("exact", 3, similarity_min=750)])
+def test_of_many_equal_fingerprints_the_first_sixteen_are_confirmed(rules: SearchRules) -> None:
+    """Pages of one template: what is not among the first is not read, and what is read decides by its facts."""
+    facts = [random.Random(number).getrandbits(512) for number in range(20)]
+    family = columns([Document(7, 0, sketch) for sketch in facts])
+    index = SearchIndex(rules, sketches=held(family[2]))
+    assert max(sketch_similarity(facts[0], other) for other in facts[1:]) < 750
+    assert index.match_or_insert(*family, first_row=0).rows.tolist() == [-1] * 20
+    again = index.query(*family)
+    assert again.rows.tolist() == [*range(16), *[-1] * 4]
+    assert again.similarities.tolist() == [1_000] * 16 + [0] * 4
+
+
+@pytest.mark.parametrize("rules", [SearchRules(prefix_max=2), SearchRules("exact", 3)])
+def test_rows_may_be_given_later(rules: SearchRules) -> None:
+    """Renumbered, the earliest is still the earliest."""
+    index = SearchIndex(rules, sketches=held(plain([(0, 0)] * 9)[2]))
+    index.match_or_insert(*plain([(0xFFFF_FFFF, 0), (1 << 63, 0)]), first_row=0)
+    index.renumber(np.array([0, 7], np.uint32))
+    assert index.query(*plain([(1 << 63, 0)])).rows.tolist() == [7]
+    with pytest.raises(ValueError, match="ascend"):
+        index.renumber(np.array([9, 8], np.uint32))
+    index.insert(*plain([(6, 0)])[:2], np.array([8], np.uint32))
+    index.check()
+
+
+@pytest.mark.parametrize("rules", [SearchRules(), SearchRules("exact", 3)])
+def test_wrong_columns_are_refused(rules: SearchRules) -> None:
+    """One column of doubts for the fingerprints, both of 64 bits; a sketch of each, and of each indexed row."""
+    index, nothing = SearchIndex(rules), np.zeros(2, np.uint64)
+    with pytest.raises(ValueError, match="doubts"):
+        index.match_or_insert(nothing, nothing[:1], np.zeros((2, 8), np.uint64), 0)
+    with pytest.raises(ValueError, match="uint64"):
+        index.query(np.zeros(1, np.int64), nothing[:1], np.zeros((1, 8), np.uint64))
+    with pytest.raises(ValueError, match="first_row"):
+        index.match_or_insert(nothing, nothing, np.zeros((2, 8), np.uint64), 2**32 - 1)
+    with pytest.raises(ValueError, match=r"uint64\[2, 8\]"):
+        index.query(nothing, nothing, np.zeros((2, 4), np.uint64))
+    index.match_or_insert(*plain([(1, 0)]), first_row=0)
+    with pytest.raises(ValueError, match="got row 0 and 0 sketches"):
+        index.query(*plain([(1, 0)]))
+
+
 def test_mistakes_of_the_caller_are_named() -> None:
     """Wrong distances and columns of different lengths are refused with both values."""
     with pytest.raises(ValueError, match="max_distance must be 0 to 16, got 17"):
@@ -155,3 +419,74 @@ def test_mistakes_of_the_caller_are_named() -> None:
         PermutedIndex(3).query_all(-1)
     with pytest.raises(ValueError, match="got 2 fingerprints and 1 rows"):
         PermutedIndex(3).insert(np.array([1, 2], np.uint64), np.array([1], np.uint32))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_caller_who_breaks_the_rules_breaks_no_memory(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that repeat, rows out of bounds, deletions of what is not there, any size: refused, or the stores hold."""
+    monkeypatch.setattr(exact, "HOT_MIN", 8)
+    dice = np.random.default_rng(seed)
+    index = PermutedIndex(int(dice.integers(0, 9)), documents_expected=int(dice.choice([0, 10, 1_000_000])))
+    index.tables.flat_below = int(dice.choice([0, 100, 5_000]))
+    live = np.uint64(int(dice.choice(np.array([2**64 - 1, 0xFFFF, 0xFFF0_0000_0000_00FF], np.uint64))))
+    for _ in range(25):
+        size = int(dice.choice([0, 1, 7, 500, 3_000]))
+        fingerprints = dice.integers(0, 2**64, size, dtype=np.uint64) & live
+        rows = dice.integers(0, int(dice.choice([3, 2**32])), size).astype(np.uint32)
+        held = index.arrays()
+        some = dice.permutation(len(index))[:size]
+        calls: list[Callable[[], object]] = [
+            partial(index.insert, fingerprints, rows),
+            partial(index.judge, fingerprints, int(dice.choice([0, 5, 2**32 - 1, -3, 2**33]))),
+            partial(index.query_then_insert, fingerprints, int(dice.integers(0, 2**31))),
+            partial(index.delete_many, fingerprints, rows),
+            partial(
+                index.delete_many, held["fingerprints"][some].astype(np.uint64), held["rows"][some].astype(np.uint32)
+            ),
+            partial(index.query, fingerprints),
+            partial(index.query_all, 7),
+        ]
+        with suppress(ValueError):
+            calls[int(dice.integers(len(calls)))]()
+    for store in index.tables.stores:
+        store.check()
+    assert len(index.arrays()["rows"]) == len(index)
+
+
+def filled() -> PermutedIndex:
+    """Tables, a ring of equal ones, and a sweep under way."""
+    index = PermutedIndex(3)
+    index.tables.flat_below = 0
+    numbers = np.random.default_rng(5).integers(0, 2**64, 30_000, dtype=np.uint64)
+    numbers[100:110] = 7
+    for begin in range(0, len(numbers), 1_000):
+        index.insert(numbers[begin : begin + 1_000], np.arange(begin, begin + 1_000, dtype=np.uint32))
+    index.tables.stores[0].grow()
+    index.check()
+    return index
+
+
+CORRUPTIONS: dict[str, Callable[[ExactTables, int, int], tuple[NDArray[Any], int]]] = {
+    "fingerprint": lambda tables, _, __: (tables.fingerprints, 17),
+    "filter": lambda tables, _, entry: (tables.stores[0].filters.array, entry),
+    "reference": lambda tables, _, entry: (tables.stores[0].refs.array, entry),
+    "count": lambda tables, bucket, _: (tables.stores[0].heads.array, bucket),
+    "ring": lambda tables, _, __: (tables.column(NEXTS), int(tables.column(NEXTS).argmax())),
+    "ring backwards": lambda tables, _, __: (tables.column(BACKS), int(tables.column(BACKS).argmax())),
+    "entries": lambda tables, _, __: (tables.memory, int(BASE + ENTRIES)),
+    "unswept": lambda tables, _, __: (tables.memory, int(BASE + UNSWEPT)),
+    "size": lambda tables, _, __: (tables.memory, int(SIZE)),
+}
+
+
+@pytest.mark.parametrize("what", CORRUPTIONS)
+def test_the_check_notices(what: str) -> None:
+    """One wrong bit anywhere is an AssertionError."""
+    index = filled()
+    assert index.tables.memory[BASE + DIRECTION] != 0
+    heads = index.tables.stores[0].heads.array
+    bucket = int(np.flatnonzero((heads[:-1] & np.uint64(0xFFFFFF)) >= 2)[0])
+    array, place = CORRUPTIONS[what](index.tables, bucket, int(heads[bucket] >> np.uint64(26)))
+    array[place] ^= array.dtype.type(1)
+    with pytest.raises(AssertionError):
+        index.check()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from worker.core.index import PermutedIndex
+from tests.core.test_index import held
+from worker.core import index as index_module
+from worker.core.index import PermutedIndex, SearchIndex
 from worker.core.permutation import permuted
-from worker.core.tables import content
-from worker.core.tables.store import DEALT
-from worker.core.tables.words import BASE, DEEP, READ
+from worker.core.planner import LARGE
+from worker.core.search import SearchRules
+from worker.core.tables import exact
+from worker.core.tables.store import BASE, DEALT, DEEP
 
 
 def sharing(count: int, live: int, seed: int = 1) -> NDArray[np.uint64]:
@@ -30,19 +35,18 @@ def filled(fingerprints: NDArray[np.uint64], max_distance: int, step: int) -> Pe
 
 
 def filters_read(index: PermutedIndex, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """How many filters each query reads that stops at no equal one."""
-    words = index.tables.words
+    """How many filters each query for all matches reads."""
     counts = []
     for fingerprint in fingerprints.tolist():
-        before = int(words[READ])
+        before = index.filters_read
         index.query_all(fingerprint)
-        counts.append(int(words[READ]) - before)
+        counts.append(index.filters_read - before)
     return np.array(counts)
 
 
 def buckets_moved(index: PermutedIndex) -> int:
     """How many buckets insertions went over to make room, those of every store together."""
-    return int(index.tables.words[[BASE + DEALT, DEEP + DEALT]].sum())
+    return int(index.tables.memory[[BASE + DEALT, DEEP + DEALT]].sum())
 
 
 def test_a_hot_bucket_costs_a_query_no_more_than_its_limit_and_its_sub_tables() -> None:
@@ -50,7 +54,7 @@ def test_a_hot_bucket_costs_a_query_no_more_than_its_limit_and_its_sub_tables() 
     hot = sharing(200_000, 0x0000_FFFF_FFFF_FFFF)
     index = filled(hot, 3, 5_000)
     counts = filters_read(index, hot[::2_000])
-    assert counts.min() > content.HOT_MIN
+    assert counts.min() > exact.HOT_MIN
     assert counts.max() < 3_000
     index.check()
 
@@ -68,7 +72,7 @@ def test_an_insertion_moves_few_buckets_however_skewed(
     monkeypatch: pytest.MonkeyPatch, max_distance: int, hot: int, step: int
 ) -> None:
     """Sixteen live bits: every table's bucket overflows. The stores grow before free places are far to seek."""
-    monkeypatch.setattr(content, "HOT_MIN", hot)
+    monkeypatch.setattr(exact, "HOT_MIN", hot)
     index = filled(sharing(1_500, 0xFFFF), max_distance, step)
     entries = sum(store.entries for store in index.tables.stores)
     assert buckets_moved(index) < 40 * entries
@@ -77,7 +81,7 @@ def test_an_insertion_moves_few_buckets_however_skewed(
 
 def test_a_load_that_must_grow_halfway_keeps_its_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Making room among the first few is no reason to go back to scanning."""
-    monkeypatch.setattr(content, "HOT_MIN", 4)
+    monkeypatch.setattr(exact, "HOT_MIN", 4)
     fingerprints = sharing(3_000, 0xFFFF)
     rows = np.arange(len(fingerprints), dtype=np.uint32)
     index = PermutedIndex.from_arrays({"fingerprints": fingerprints, "rows": rows}, 7, permuted(7, 8))
@@ -92,3 +96,49 @@ def test_equal_fingerprints_are_read_once() -> None:
     before = filters_read(index, np.array([7], np.uint64))
     index.insert(np.full(100_000, 7, np.uint64), np.arange(5_000, 105_000, dtype=np.uint32))
     assert filters_read(index, np.array([6], np.uint64)) - before <= len(index.layout.permutations)
+
+
+def test_a_prefix_that_very_many_share_costs_no_more_than_its_first_ones() -> None:
+    """30,000 originals that agree in one block: a query reads 4,096 of them, and 1,000 if the rules say so."""
+    drawn = np.unique(np.random.default_rng(1).integers(0, 2**48, 30_000, dtype=np.uint64)) << np.uint64(16)
+    nothing = np.zeros(len(drawn), np.uint64)
+    sketches = np.zeros((len(drawn), 8), np.uint64)
+    for rules in (SearchRules(look_min=900), replace(SearchRules(look_min=900), prefix_max=1_000)):
+        index = SearchIndex(rules, sketches=held(sketches, 16))
+        index.insert(drawn, nothing, np.arange(len(drawn), dtype=np.uint32))
+        before = index.filters_read
+        index.query(drawn[-1:], nothing[-1:], sketches[:1] + np.uint64(1))
+        assert rules.prefix_max <= index.filters_read - before < rules.prefix_max + 200
+
+
+def test_wide_blocks_have_buckets_for_many_from_the_beginning() -> None:
+    """A query of ten wide blocks reads few entries, in an index that is new as in one that is restored."""
+    drawn = np.random.default_rng(1).integers(0, 2**64, 100_000, dtype=np.uint64)
+    nothing, read = np.zeros(len(drawn), np.uint64), []
+    sketches = held(np.zeros((len(drawn), 8), np.uint64), 16)
+    nobody = SearchIndex(LARGE).arrays()
+    for index in (SearchIndex(LARGE, sketches=sketches), SearchIndex.from_arrays(nobody, LARGE, sketches=sketches)):
+        index.insert(drawn, nothing, np.arange(len(drawn), dtype=np.uint32))
+        index.query(drawn[:100] ^ np.uint64(0x5555), nothing[:100], np.zeros((100, 8), np.uint64))
+        read.append(index.filters_read / 100)
+    assert max(read) < 200  # with as many buckets as 16 bits have it is 465
+
+
+def test_a_query_reads_a_bucket_of_several_prefixes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 30,000 originals 26 bits agree: another prefix of their bucket costs a scan, their own at most 20."""
+    monkeypatch.setattr(index_module, "WIDE_EXPECTED", 0)
+    rules = SearchRules(max_distance=12, blocks=10, block_bits=26, patterns=1, look_min=800, prefix_max=1_000)
+    drawn = np.unique(np.random.default_rng(1).integers(0, 2**38, 30_000, dtype=np.uint64)) << np.uint64(26)
+    nothing = np.zeros(len(drawn), np.uint64)
+    sketches = np.zeros((len(drawn), 8), np.uint64)
+    index = SearchIndex(rules, sketches=held(sketches, 16))
+    index.insert(drawn, nothing, np.arange(len(drawn), dtype=np.uint32))
+    scans = []
+    for query in (drawn[:1] ^ np.uint64(1), drawn[:1]):
+        before = index.filters_read
+        index.query(query, nothing[:1], sketches[:1])
+        scans.append((index.filters_read - before) / len(drawn))
+    assert 1 <= scans[0] < 1.1
+    assert scans[0] < scans[1] < 20
+    elsewhere = np.uint64(1 << 27 | 1 << 40 | 1 << 53)  # so that no other block finds them
+    assert index.query(drawn[998:1_001] ^ elsewhere, nothing[:3], sketches[:3]).rows.tolist() == [998, 999, -1]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.core.test_directed_index import held
-from worker.core.directed_index import DirectedIndex
-from worker.core.index import PermutedIndex
+from tests.core.test_index import held
+from worker.core import index as index_module
+from worker.core.index import PermutedIndex, SearchIndex
 from worker.core.permutation import nested, permuted
 from worker.core.planner import choose, estimate, estimate_directed, plan
 from worker.core.search import SearchRules
@@ -68,11 +68,14 @@ def test_an_index_takes_the_memory_that_was_planned(max_distance: int) -> None:
 
 
 @pytest.mark.parametrize("rules", [SearchRules(), SearchRules(blocks=10, block_bits=26, patterns=32)])
-def test_a_directed_index_takes_the_memory_and_reads_the_entries_that_were_planned(rules: SearchRules) -> None:
+def test_a_directed_index_takes_the_memory_and_reads_the_entries_that_were_planned(
+    rules: SearchRules, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Within a third at 200,000 documents, where free places and heads weigh most."""
+    monkeypatch.setattr(index_module, "WIDE_EXPECTED", 0)
     documents = 200_000
     sketches = np.zeros((documents, 8), np.uint64)
-    index = DirectedIndex(rules, documents, held(sketches, 16))
+    index = SearchIndex(rules, documents, held(sketches, 16))
     drawn, doubts = np.random.default_rng(1).integers(0, 2**64, (2, documents), dtype=np.uint64)
     index.insert(drawn, doubts & (doubts >> np.uint64(7)), np.arange(documents, dtype=np.uint32))
     planned = estimate_directed(rules, documents)

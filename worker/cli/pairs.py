@@ -304,7 +304,7 @@ def nearest(
     A line is [doc_id or fingerprint, bits that differ]. Documents as far away as each other come in the order of the
     file. A doc_id does not name itself.
     """
-    from worker.core.nearest import nearest as rank  # noqa: PLC0415
+    from worker.core.pairs import nearest as rank  # noqa: PLC0415
 
     if documents is None and _holds_documents(source):
         documents = source

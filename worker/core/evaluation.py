@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from worker.core.definition import Kind
 from worker.core.fingerprint import FingerprintBatch
+from worker.core.index import SearchIndex
 from worker.core.search import DISTANCE_MAX, NO_MATCH, PATTERNS_MAX, SearchRules, block_of, looks, patterns
-from worker.core.search_index import new_index
 from worker.core.shingles import MULTIPLIER, token_hash
 from worker.core.sketch import sketch_similarities
 from worker.core.tokens import tokens_quickly
@@ -230,8 +230,8 @@ def leaders(batch: FingerprintBatch, rules: SearchRules) -> NDArray[np.int64]:
     """
     of = np.full(len(batch.kinds), -1, np.int64)
     full = np.flatnonzero(batch.kinds == Kind.FULL)
-    index = new_index(rules, len(full))
-    found = index.judge(batch.fingerprints[full], batch.doubts[full], batch.sketches[full], first_row=0).rows
+    index = SearchIndex(rules, len(full))
+    found = index.match_or_insert(batch.fingerprints[full], batch.doubts[full], batch.sketches[full], first_row=0).rows
     originals = full[found < 0]
     of[full[found >= 0]] = originals[found[found >= 0]]
     seen: dict[int, int] = {}

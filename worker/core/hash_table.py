@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 
 from worker.core.compiled import inner, kernel
 from worker.core.kernels.machine import prefetch
-from worker.core.row_index import column_of, rows_of
-from worker.core.tables.columns import MappedColumn
+from worker.core.tables.store import MappedColumn, column_of, rows_of
 
 U = np.uint64
 I = np.int64  # noqa: E741  # the signed twin of U
@@ -72,11 +71,6 @@ def _home(segment: Any, mixed: Any) -> Any:
 
 
 @inner
-def _tag(mixed: Any) -> Any:
-    return np.uint16((mixed >> U(8)) & U(0xFFFF))
-
-
-@inner
 def _next(at: Any) -> Any:
     """The bucket after this one; in its segment, the first follows the last."""
     following = at + WORDS
@@ -91,22 +85,23 @@ def _further(halves: Any, at: Any, home: Any) -> Any:
 
 
 @inner
-def _ask(memory: Any, way: Any, key: Any) -> Any:
+def _begin(memory: Any, way: Any, hashes: Any, i: Any) -> Any:
+    """The segment, own bucket and tag of hash i, while the bucket of a later one is asked for."""
     directory, depth, seed = way
-    mixed = _mixed(key, seed)
-    prefetch(memory[2], _home(_segment(directory, depth, mixed), mixed) * 4)
+    if i + AHEAD < len(hashes):
+        later = _mixed(hashes[i + AHEAD], seed)
+        prefetch(memory[2], _home(_segment(directory, depth, later), later) * 4)
+    mixed = _mixed(hashes[i], seed)
+    segment = _segment(directory, depth, mixed)
+    return segment, _home(segment, mixed), np.uint16((mixed >> U(8)) & U(0xFFFF))
 
 
 @kernel
 def _find(memory: Any, way: Any, hashes: Any, found: Any) -> Any:
     """Write the first row with each hash's tag into `found`, -1 where there is none."""
     words, halves, _ = memory
-    directory, depth, seed = way
     for i in range(len(hashes)):
-        if i + AHEAD < len(hashes):
-            _ask(memory, way, hashes[i + AHEAD])
-        mixed = _mixed(hashes[i], seed)
-        home, tag = _home(_segment(directory, depth, mixed), mixed), _tag(mixed)
+        _, home, tag = _begin(memory, way, hashes, i)
         at, found[i] = home, I(-1)
         while at >= 0 and found[i] < 0:
             for place in range(I(halves[at * 2 + COUNT])):
@@ -117,13 +112,11 @@ def _find(memory: Any, way: Any, hashes: Any, found: Any) -> Any:
 
 
 @kernel
-def _find_all(memory: Any, way: Any, key: Any, found: Any) -> Any:
-    """Write all rows with a hash's tag into `found`; gives how many."""
+def _find_all(memory: Any, way: Any, hashes: Any, found: Any) -> Any:
+    """Write all rows with the tag of the one hash into `found`; return how many."""
     words, halves, _ = memory
-    directory, depth, seed = way
-    mixed = _mixed(key, seed)
-    home, tag, count = _home(_segment(directory, depth, mixed), mixed), _tag(mixed), I(0)
-    at = home
+    _, home, tag = _begin(memory, way, hashes, I(0))
+    at, count = home, I(0)
     while at >= 0:
         for place in range(I(halves[at * 2 + COUNT])):
             if halves[at * 2 + TAGS + place] == tag:
@@ -135,50 +128,34 @@ def _find_all(memory: Any, way: Any, key: Any, found: Any) -> Any:
 
 @kernel
 def _insert(memory: Any, way: Any, counts: Any, hashes: Any, rows: Any, begin: Any) -> Any:
-    """Insert from `begin` on; gives where it stopped: at the end, or before one whose segment is to be cut first."""
+    """Insert from `begin` on; return where it stopped, at the end or before one whose segment is full, and that."""
     words, halves, _ = memory
-    directory, depth, seed = way
     for i in range(begin, len(hashes)):
-        if i + AHEAD < len(hashes):
-            _ask(memory, way, hashes[i + AHEAD])
-        mixed = _mixed(hashes[i], seed)
-        segment = _segment(directory, depth, mixed)
+        segment, at, tag = _begin(memory, way, hashes, i)
         if counts[segment] >= LIMIT:
-            return I(i)
-        at = _home(segment, mixed)
+            return I(i), segment
         while halves[at * 2 + COUNT] == PLACES:
             halves[at * 2 + PASSED] += np.uint16(1)
             at = _next(at)
         place = I(halves[at * 2 + COUNT])
         words[at + place] = rows[i]
-        halves[at * 2 + TAGS + place] = _tag(mixed)
+        halves[at * 2 + TAGS + place] = tag
         halves[at * 2 + COUNT] = np.uint16(place + 1)
         counts[segment] += 1
-    return I(len(hashes))
-
-
-@kernel
-def _segment_of(way: Any, key: Any) -> Any:
-    directory, depth, seed = way
-    return _segment(directory, depth, _mixed(key, seed))
+    return I(len(hashes)), I(-1)
 
 
 @kernel
 def _remove(memory: Any, way: Any, counts: Any, hashes: Any, rows: Any, segments: Any) -> Any:
     """Take rows out; `segments` tells where each was, -1 of one that was not there under its hash."""
     words, halves, _ = memory
-    directory, depth, seed = way
     for i in range(len(hashes)):
-        if i + AHEAD < len(hashes):
-            _ask(memory, way, hashes[i + AHEAD])
-        mixed = _mixed(hashes[i], seed)
-        segment = _segment(directory, depth, mixed)
-        home = _home(segment, mixed)
+        segment, home, tag = _begin(memory, way, hashes, i)
         at, found, last = home, I(-1), I(-1)
         while at >= 0:
             last = I(halves[at * 2 + COUNT]) - 1
             for place in range(last + 1):
-                if words[at + place] == rows[i] and halves[at * 2 + TAGS + place] == _tag(mixed):
+                if words[at + place] == rows[i] and halves[at * 2 + TAGS + place] == tag:
                     found = I(place)
                     break
             if found >= 0:
@@ -198,7 +175,7 @@ def _remove(memory: Any, way: Any, counts: Any, hashes: Any, rows: Any, segments
 
 @kernel
 def _gather(memory: Any, first: Any, stop: Any, rows: Any) -> Any:
-    """Write all rows of some segments; gives how many."""
+    """Write all rows of some segments; return how many."""
     words, halves, _ = memory
     to = I(0)
     for at in range(first * SEGMENT_WORDS, stop * SEGMENT_WORDS, WORDS):
@@ -268,7 +245,7 @@ class HashTable:
     def find_all(self, key: int) -> list[int]:
         """Return the rows of this hash, among others one in some ten thousand times."""
         found = np.empty(BUCKETS * PLACES, np.int64)
-        count = _find_all(self._memory(), self._way(), np.uint64(key), found)
+        count = _find_all(self._memory(), self._way(), np.array([key], np.uint64), found)
         rows: list[int] = found[:count].tolist()
         return rows
 
@@ -281,9 +258,10 @@ class HashTable:
         Cost: O(new), and a segment cut in two (some 200 µs) every 1,000 rows.
         """
         hashes, rows = column_of(hashes, "key"), rows_of(rows, len(hashes), "key")
-        at = 0
-        while (at := _insert(self._memory(), self._way(), self._counts, hashes, rows, at)) < len(hashes):
-            self._split(_segment_of(self._way(), hashes[at]))
+        at, full = _insert(self._memory(), self._way(), self._counts, hashes, rows, 0)
+        while at < len(hashes):
+            self._split(full)
+            at, full = _insert(self._memory(), self._way(), self._counts, hashes, rows, at)
 
     def delete_many(self, hashes: NDArray[np.uint64], rows: NDArray[np.uint32]) -> NDArray[np.bool_]:
         """Take rows out; return for each whether it was there under its hash. Memory is given back."""
@@ -337,7 +315,8 @@ class HashTable:
 
     def _put(self, rows: NDArray[np.uint32]) -> None:
         """Put rows back that were taken, to where the directory leads now."""
-        done = _insert(self._memory(), self._way(), self._counts, self._hashes_of(rows.astype(np.int64)), rows, 0)
+        hashes = self._hashes_of(rows.astype(np.int64))
+        done, _ = _insert(self._memory(), self._way(), self._counts, hashes, rows, 0)
         assert done == len(rows), "a segment has room for what one had"
 
     def _bytes_of(self, segment: int) -> slice:

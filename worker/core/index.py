@@ -1,25 +1,205 @@
 """
-The permuted index: which indexed fingerprint is within `max_distance` bits of this one, the best of them, exactly.
+The index: which indexed fingerprint is the best match of this one, by the rules of `worker.core.search`.
 
-Rows are the caller's numbers for what it has indexed, given in insertion order and never reused.
+    PermutedIndex   all within a Hamming distance: fingerprints alone, for the library
+    SearchIndex     what a log's rules ask for, exact or directed: fingerprints, doubts, sketches
+
+Rows are the caller's numbers for what is indexed, given in insertion order and never reused.
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.permutation import Layout
-from worker.core.planner import DISTANCE_MAX, choose
-from worker.core.row_index import ROWS_MAX, Judgement, RowIndex, column_of, rows_of
-from worker.core.tables.content import Tables
-from worker.core.tables.judging import INSERT_ALL, INSERT_NEW, QUERY, delete, judge
-from worker.core.tables.search import search_all
+from worker.core.planner import DISTANCE_MAX, bucket_bits, choose
+from worker.core.search import BLOCK_BITS_MIN, LOOK_MAX, NO_MATCH, SearchRules
+from worker.core.sketch import SIMILARITY_MAX, SKETCH, WORDS
+from worker.core.tables.confirm import (
+    ASKING,
+    CONFIRMED,
+    DISTANCE_SHIFT,
+    FRESH,
+    FRESH_FIRST,
+    FRESH_PLACES,
+    LOOK_SHIFT,
+    ROW_MASK,
+    SIMILARITY_SHIFT,
+    SKETCH_BITS,
+    SKETCH_FIRST,
+    SKETCHES,
+    UNCONFIRMED,
+)
+from worker.core.tables.directed import DirectedTables
+from worker.core.tables.exact import ExactTables
+from worker.core.tables.store import (
+    INSERT_ALL,
+    INSERT_NEW,
+    LAST_ROW,
+    QUERY,
+    READ,
+    ROWS_MAX,
+    Slots,
+    column_of,
+    rows_of,
+)
 
-MATCHES_MIN = 256  # room for the matches of one query at the first try
+Column = NDArray[np.uint64]
+DELETIONS_MAX = 4_096  # between two looks at whether memory can be given back
+LOOK_MASK = (1 << int(SIMILARITY_SHIFT - LOOK_SHIFT)) - 1
+FLAT_BELOW = 2_048  # fingerprints below which a scan is faster than the tables of a directed search
+WIDE_EXPECTED = 3_000_000  # the buckets of ten blocks take 21 MB when empty; beyond it queries read more, in proportion
 
 
-class PermutedIndex(RowIndex):
+class Judgement(NamedTuple):
+    """The best match of each fingerprint. Row -1, distance 255, look and similarity 0: no match."""
+
+    rows: NDArray[np.int64]
+    distances: NDArray[np.uint8]
+    looks: NDArray[np.uint16]  # second look in thousandths; 0 where the search is exact
+    similarities: NDArray[np.uint16]  # of the sketches, in thousandths; 0 where there are none
+    new: int  # how many had no match
+
+
+class SketchColumn(Protocol):
+    """Sketches by row, as kernels read them: in chunks of `1 << bits` rows side by side."""
+
+    @property
+    def bits(self) -> int: ...
+
+    @property
+    def first(self) -> int:
+        """The first row of the first chunk."""
+
+    @property
+    def addresses(self) -> NDArray[np.int64]:
+        """Of each chunk its first byte."""
+
+    def __len__(self) -> int:
+        """One more than the last row."""
+
+
+class _RowIndex:
+    """What both indexes have: their content, in `tables`, and how it is searched and changed."""
+
+    def __init__(self, tables: Slots, sketches: SketchColumn | None = None) -> None:
+        self.tables = tables
+        self.sketches = sketches
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory held."""
+        return self.tables.nbytes
+
+    @property
+    def filters_read(self) -> int:
+        """Entries that all searches so far have read: what they cost, on any machine."""
+        return int(self.tables.memory[READ])
+
+    @property
+    def sketches_read(self) -> int:
+        """Sketches of candidates that all searches so far have read."""
+        return int(self.tables.memory[CONFIRMED])
+
+    def renumber(self, rows: NDArray[np.uint32]) -> None:
+        """
+        Give the fingerprints inserted last, with nothing deleted since, these row numbers.
+
+        Raises:
+            ValueError: the rows do not ascend beyond those of the others: the earliest match would be another one.
+        """
+        mine = self.tables.rows[len(self) - len(rows) :]
+        if len(rows) > len(self) or not ((rows[1:] > rows[:-1]).all() and (rows >= mine).all()):
+            raise ValueError(f"rows must ascend from {mine[:1]} on, at most {len(self)} of them, got {rows[:3]} …")
+        mine[:] = rows
+        memory = self.tables.memory
+        memory[LAST_ROW] = max(int(memory[LAST_ROW]), *rows[-1:].tolist(), -1)
+
+    def delete(self, fingerprint: int, row: int) -> bool:
+        """Take one row out. False: it was not indexed under this fingerprint."""
+        return bool(self.delete_many(np.array([fingerprint], np.uint64), np.array([row], np.uint32))[0])
+
+    def delete_many(self, fingerprints: Column, rows: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """
+        Take rows out; return for each whether it was indexed under its fingerprint. Memory is given back.
+
+        Cost: about twice that of inserting them.
+        """
+        fingerprints, rows = column_of(fingerprints), rows_of(rows, len(fingerprints))
+        done = np.zeros(len(rows), np.bool_)
+        for begin in range(0, len(rows), DELETIONS_MAX):
+            part = slice(begin, begin + DELETIONS_MAX)
+            self.tables.maintain()
+            self.tables.delete(fingerprints[part], rows[part], done[part])
+        self.tables.maintain()
+        return done
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Return the content as columns in row order: all that a snapshot needs. Copies."""
+        columns: dict[str, NDArray[Any]] = dict(zip(("fingerprints", "doubts"), self.tables.held, strict=False))
+        order = np.argsort(self.tables.rows, kind="stable")
+        return {name: column[order] for name, column in (columns | {"rows": self.tables.rows}).items()}
+
+    def check(self) -> None:
+        """Assert the invariants: each fingerprint stands where each table looks for it, and nothing else does."""
+        self.tables.check()
+
+    def _held(self, *columns: Column) -> list[Column]:
+        """The columns that the tables keep: fingerprints, of a directed search doubts too."""
+        if len({len(column) for column in columns}) > 1:
+            raise ValueError(f"each fingerprint has doubts, got {' and '.join(str(len(column)) for column in columns)}")
+        return [column_of(column) for column in columns[: self.tables.brought]]
+
+    def _match(self, held: list[Column], sketches: Column | None, first_row: int, mode: int) -> Judgement:
+        count = len(held[0])
+        if mode != QUERY and not 0 <= first_row <= ROWS_MAX - count:
+            raise ValueError(f"rows must be 0 to {ROWS_MAX - 1}, got first_row={first_row} and {count} more")
+        alive = self._point_to(sketches, count, first_row)
+        ranks = np.empty(count, np.int64)
+        before, done = len(self), 0
+        while done < count:
+            if mode != QUERY:
+                self.tables.maintain()
+            done = self.tables.match(held, done, first_row + len(self) - before, ranks, mode)
+        del alive
+        is_match = ranks < UNCONFIRMED
+        return Judgement(
+            np.where(is_match, ranks & ROW_MASK, -1),
+            np.where(is_match, ranks >> DISTANCE_SHIFT & NO_MATCH, NO_MATCH).astype(np.uint8),
+            np.where(is_match, LOOK_MAX - (ranks >> LOOK_SHIFT & LOOK_MASK), 0).astype(np.uint16),
+            np.where(is_match, SIMILARITY_MAX - (ranks >> SIMILARITY_SHIFT), 0).astype(np.uint16),
+            count - int(np.count_nonzero(is_match)),
+        )
+
+    def _point_to(self, sketches: Column | None, count: int, first_row: int) -> tuple[NDArray[Any], ...]:
+        """Tell the kernels where sketches lie; what is returned must live as long as they run."""
+        memory, held = self.tables.memory, self.sketches
+        memory[FRESH] = 0
+        if sketches is None:
+            return ()
+        if sketches.shape != (count, WORDS) or sketches.dtype != np.uint64:
+            raise ValueError(f"each fingerprint has a sketch, uint64[{count}, {WORDS}], got {sketches.dtype} of "
+                             f"shape {sketches.shape}")  # fmt: skip
+        known = 0 if held is None else len(held)
+        if len(self) and memory[LAST_ROW] >= known:
+            raise ValueError(f"each indexed row has a sketch, got row {memory[LAST_ROW]} and {known} sketches")
+        fresh, places = np.ascontiguousarray(sketches), np.empty(count, np.int64)
+        addresses = np.empty(0, np.int64)
+        if held is not None:
+            addresses = held.addresses
+            memory[SKETCH_BITS], memory[SKETCH_FIRST] = held.bits, held.first
+        memory[SKETCHES], memory[FRESH_FIRST] = addresses.ctypes.data, first_row
+        memory[FRESH], memory[FRESH_PLACES] = fresh.ctypes.data, places.ctypes.data
+        return addresses, fresh, places
+
+
+class PermutedIndex(_RowIndex):
     """
     Fingerprints by row, searched by Hamming distance.
 
@@ -30,7 +210,7 @@ class PermutedIndex(RowIndex):
     Raises:
         ValueError: a distance out of bounds, or a layout made for a smaller distance: it would miss matches.
 
-    Cost, 4 tables, k = 3: 0.2 µs a judged fingerprint at 1 M, 0.6 µs at 10 M; 48 to 57 bytes each.
+    Cost, 4 tables, k = 3: 0.2 µs per fingerprint at 1 M, 0.6 µs at 10 M; 48 to 57 bytes each.
 
     >>> index = PermutedIndex(max_distance=3)
     >>> index.judge(np.array([0b0000, 0b0111, 0b1111], dtype=np.uint64), first_row=0).rows.tolist()
@@ -40,7 +220,7 @@ class PermutedIndex(RowIndex):
     [2]
     """
 
-    tables: Tables
+    tables: ExactTables
 
     def __init__(self, max_distance: int = 3, layout: Layout | None = None, documents_expected: int = 0) -> None:
         if not 0 <= max_distance <= DISTANCE_MAX:
@@ -53,9 +233,9 @@ class PermutedIndex(RowIndex):
             )
         self.max_distance = max_distance
         self.layout = choice.layout
-        self.tables = Tables(choice.layout, choice.bits, choice.flat_below)
+        super().__init__(ExactTables(choice.layout, choice.bits, choice.flat_below))
 
-    def judge(self, fingerprints: NDArray[np.uint64], first_row: int) -> Judgement:
+    def judge(self, fingerprints: Column, first_row: int) -> Judgement:
         """
         Leader clustering, in order: the best match of each fingerprint, or a new row of its own.
 
@@ -65,15 +245,15 @@ class PermutedIndex(RowIndex):
         >>> PermutedIndex(0).judge(np.array([5, 6, 5], dtype=np.uint64), first_row=10)[:2]
         (array([-1, -1, 10]), array([255, 255,   0], dtype=uint8))
         """
-        return self._judge(fingerprints, first_row, INSERT_NEW)
+        return self._match([column_of(fingerprints)], None, first_row, INSERT_NEW)
 
-    def query(self, fingerprints: NDArray[np.uint64]) -> Judgement:
+    def query(self, fingerprints: Column) -> Judgement:
         """Return the best match of each fingerprint among what is indexed. Changes nothing."""
-        return self._judge(fingerprints, 0, QUERY)
+        return self._match([column_of(fingerprints)], None, 0, QUERY)
 
-    def query_then_insert(self, fingerprints: NDArray[np.uint64], first_row: int) -> Judgement:
+    def query_then_insert(self, fingerprints: Column, first_row: int) -> Judgement:
         """As `judge`, but every fingerprint is indexed, the matched too: rows `first_row`, `first_row` + 1, …"""
-        return self._judge(fingerprints, first_row, INSERT_ALL)
+        return self._match([column_of(fingerprints)], None, first_row, INSERT_ALL)
 
     def query_all(self, fingerprint: int) -> list[tuple[int, int]]:
         """
@@ -81,30 +261,18 @@ class PermutedIndex(RowIndex):
 
         Cost: that of a query, and the sorting of the matches.
         """
-        own = _checked(fingerprint)
-        if self.tables.flat:
-            return self._ranked(own, np.arange(len(self)), self.max_distance)
-        slots = np.empty(MATCHES_MIN, np.int64)
-        while (count := search_all(self.tables.words, own, slots)) > len(slots):
-            slots = np.empty(count, np.int64)
-        return self._ranked(own, self.tables.with_equals(np.unique(slots[:count])), self.max_distance)
+        if not 0 <= fingerprint < 2**64:
+            raise ValueError(f"a fingerprint is 0 to 2**64 - 1, got {fingerprint}")
+        slots = self.tables.all_matches(np.uint64(fingerprint))
+        distances = np.bitwise_count(self.tables.fingerprints[slots] ^ np.uint64(fingerprint))
+        rows = self.tables.rows[slots]
+        order = np.lexsort((rows, distances))
+        return list(zip(rows[order].tolist(), distances[order].tolist(), strict=True))
 
-    def insert(self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32]) -> None:
+    def insert(self, fingerprints: Column, rows: NDArray[np.uint32]) -> None:
         """Index `fingerprints[i]` as `rows[i]`, whether it has matches or not."""
-        fingerprints, rows = column_of(fingerprints), rows_of(rows, len(fingerprints))
-        self.tables.maintain()
-        self.tables.insert((fingerprints,), rows)
-
-    def _delete(self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], done: NDArray[np.bool_]) -> None:
-        delete(self.tables.words, fingerprints, rows, done)
-
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return the content as two columns in row order: all that a snapshot needs. Copies."""
-        rows = self.tables.rows
-        if (rows[1:] > rows[:-1]).all():
-            return {"fingerprints": self.tables.fingerprints.copy(), "rows": rows.copy()}
-        order = np.argsort(rows, kind="stable")
-        return {"fingerprints": self.tables.fingerprints[order], "rows": rows[order]}
+        column = column_of(fingerprints)
+        self.tables.insert([column], rows_of(rows, len(column)))
 
     @classmethod
     def from_arrays(
@@ -114,38 +282,90 @@ class PermutedIndex(RowIndex):
         fingerprints = column_of(arrays["fingerprints"])
         rows = rows_of(arrays["rows"], len(fingerprints))
         index = cls(max_distance, layout, len(rows))
-        index.tables.load((fingerprints,), rows)
+        index.tables.load([fingerprints], rows)
         return index
 
     def warm_up(self) -> None:
         """Compile, or load from the cache, what `judge` runs. Some seconds the first time, else a fraction of one."""
         PermutedIndex(self.max_distance).judge(np.zeros(1, np.uint64), 0)
 
-    def _judge(self, fingerprints: NDArray[np.uint64], first_row: int, mode: int) -> Judgement:
-        column = column_of(fingerprints)
-        if mode != QUERY and not 0 <= first_row <= ROWS_MAX - len(column):
-            raise ValueError(f"rows must be 0 to {ROWS_MAX - 1}, got first_row={first_row} and {len(column)} more")
-        rows = np.empty(len(column), np.int64)
-        distances = np.empty(len(column), np.uint8)
-        before = len(self)
-        done = 0
-        while done < len(column):
-            if mode != QUERY:
-                self.tables.maintain()
-            row = first_row + len(self) - before
-            done = judge(self.tables.words, column, done, row, rows, distances, mode, self.tables.ahead)
-        nothing = np.zeros(len(column), np.uint16)
-        return Judgement(rows, distances, nothing, nothing, int(np.count_nonzero(rows < 0)))
 
-    def _ranked(self, fingerprint: np.uint64, slots: NDArray[np.int64], limit: int) -> list[tuple[int, int]]:
-        distances = np.bitwise_count(self.tables.fingerprints[slots] ^ fingerprint)
-        rows = self.tables.rows[slots]
-        order = np.lexsort((rows, distances))
-        order = order[distances[order] <= limit]
-        return list(zip(rows[order].tolist(), distances[order].tolist(), strict=True))
+class SearchIndex(_RowIndex):
+    """
+    Fingerprints, of a directed search with their doubts, by row, searched as `rules` say.
 
+    Args:
+        rules: they alone decide what is found.
+        documents_expected: what the index is sized for; it grows beyond.
+        sketches: by row, of all that is indexed; whoever indexes a row adds it there before the next call.
 
-def _checked(fingerprint: int) -> np.uint64:
-    if not 0 <= fingerprint < 2**64:
-        raise ValueError(f"a fingerprint is 0 to 2**64 - 1, got {fingerprint}")
-    return np.uint64(fingerprint)
+    Cost: measured by `make bench-index`, foretold by `core.planner`.
+
+    >>> index = SearchIndex(SearchRules())
+    >>> fingerprints, doubts = np.array([0b0000, 0b0111], np.uint64), np.array([0b1111, 0b1111], np.uint64)
+    >>> index.match_or_insert(fingerprints, doubts, np.ones((2, 8), np.uint64), first_row=0).rows.tolist()
+    [-1, 0]
+    """
+
+    def __init__(self, rules: SearchRules, documents_expected: int = 0, sketches: SketchColumn | None = None) -> None:
+        self.rules = rules
+        tables: Slots
+        if rules.mode == "directed":
+            least = WIDE_EXPECTED if rules.block_bits > BLOCK_BITS_MIN else 0
+            tables = DirectedTables(rules, bucket_bits(rules, max(documents_expected, least)), FLAT_BELOW)
+        else:
+            choice = choose(rules.max_distance, documents_expected)
+            tables = ExactTables(choice.layout, choice.bits, choice.flat_below, rules.similarity_min)
+        super().__init__(tables, sketches)
+
+    def match_or_insert(self, fingerprints: Column, doubts: Column, sketches: Column, first_row: int) -> Judgement:
+        """
+        Leader clustering, in order: the best match of each fingerprint, or a new row of its own.
+
+        A fingerprint without a match is indexed at once as row `first_row` + (new ones before it in this call), so
+        that later ones of the same call find it.
+
+        Args:
+            fingerprints, doubts: uint64[n]; sketches: uint64[n, 8].
+        """
+        return self._match(self._held(fingerprints, doubts), sketches, first_row, INSERT_NEW)
+
+    def query(self, fingerprints: Column, doubts: Column, sketches: Column) -> Judgement:
+        """Return the best match of each fingerprint among what is indexed. Changes nothing."""
+        return self._match(self._held(fingerprints, doubts), sketches, ROWS_MAX, QUERY)
+
+    def query_then_insert(self, fingerprints: Column, doubts: Column, sketches: Column, first_row: int) -> Judgement:
+        """As `match_or_insert`, but every fingerprint is indexed: rows `first_row`, `first_row` + 1, …"""
+        return self._match(self._held(fingerprints, doubts), sketches, first_row, INSERT_ALL)
+
+    def will_need(self, fingerprints: Column, doubts: Column) -> None:
+        """Ask the system for the sketches that searches for these would read. Changes nothing."""
+        self.tables.memory[ASKING] = 1
+        try:
+            self.query(fingerprints, doubts, np.zeros((len(fingerprints), WORDS), np.uint64))
+        finally:
+            self.tables.memory[ASKING] = 0
+
+    def insert(self, fingerprints: Column, doubts: Column, rows: NDArray[np.uint32]) -> None:
+        """Index `fingerprints[i]` as `rows[i]`, whether it has matches or not."""
+        self.tables.insert(self._held(fingerprints, doubts), rows_of(rows, len(fingerprints)))
+
+    @classmethod
+    def from_arrays(
+        cls,
+        arrays: dict[str, NDArray[np.generic]],
+        rules: SearchRules,
+        documents_expected: int = 0,
+        sketches: SketchColumn | None = None,
+    ) -> Self:
+        """Return the index of these rules whose content is `arrays`, as `arrays()` gave it."""
+        index = cls(rules, max(documents_expected, len(arrays["rows"])), sketches)
+        names = ("fingerprints", "doubts")[: index.tables.brought]
+        held = index._held(*(arrays[name] for name in names))  # type: ignore[arg-type]
+        index.tables.load(held, rows_of(arrays["rows"], len(held[0])))
+        return index
+
+    def warm_up(self) -> None:
+        """Compile, or load from the cache, what a search runs. Some seconds the first time, else a fraction of one."""
+        nothing = np.zeros(1, np.uint64)
+        SearchIndex(self.rules).match_or_insert(nothing, nothing, np.zeros(1, SKETCH), 0)

@@ -1,5 +1,5 @@
 """
-All pairs of fingerprints within a distance, and the clusters that they form, in one go over a whole set.
+Whole sets without an index: all pairs of fingerprints within a distance, their clusters, and the nearest of one.
 
 One table after the other: permute the bits so that the leading blocks are on top, sort, and compare the neighbours that
 share them. Each pair is given once, by the first table in which it meets. What a table costs is mostly its sort.
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from worker.core.compiled import kernel
 from worker.core.kernels.machine import popcount
 from worker.core.permutation import Permutation, permuted
-from worker.core.row_index import column_of
+from worker.core.tables.store import column_of
 
 _DIGIT_BITS = 13  # of a radix sort: 8,192 places to write to are as many as the address cache holds twice over
 
@@ -185,6 +185,31 @@ def components(parent: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     order = members[np.argsort(parent[members], kind="stable")]
     starts = np.flatnonzero(np.diff(parent[order], prepend=-1))
     return np.split(order, starts[1:]) if len(order) else []
+
+
+def nearest(fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], to: int, count: int) -> list[tuple[int, int]]:
+    """
+    Return the `count` fingerprints most similar to one as (row, distance), by distance, then row.
+
+    Args:
+        fingerprints: uint64[n] in any order.
+        rows: the row of each.
+        to: the fingerprint that they are compared with, which need not be among them.
+        count: how many at most; fewer where there are fewer.
+
+    Cost: a scan, some 10 ms for 10 M; 1 byte a fingerprint.
+
+    >>> nearest(np.array([8, 1, 3, 0], np.uint64), np.arange(4, dtype=np.uint32), 0, 3)
+    [(3, 0), (0, 1), (1, 1)]
+    """
+    if count < 1:
+        return []
+    distances = np.bitwise_count(fingerprints ^ np.uint64(to))
+    within = np.cumsum(np.bincount(distances, minlength=65))
+    limit = int(np.searchsorted(within, min(count, len(fingerprints))))
+    close = np.flatnonzero(distances <= limit)
+    order = close[np.lexsort((rows[close], distances[close]))][:count]
+    return list(zip(rows[order].tolist(), distances[order].tolist(), strict=True))
 
 
 def _sorted_unique(fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -27,10 +27,8 @@ from math import comb
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 BITS = 64
-MASK = (1 << BITS) - 1
 TABLES_MAX = 1_024  # C(12, 5) = 792; beyond that a scan is faster than the tables
 LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-"
 
@@ -75,33 +73,10 @@ class Permutation:
         """Prefixes probed by one look-up: all within `radius` bits."""
         return sum(comb(self.prefix_bits, bits) for bits in range(self.radius + 1))
 
-    @property
-    def name(self) -> str:
-        """Its labels, a bar behind the leading ones: `AB|CD`."""
-        labels = [block.label for block in self.blocks]
-        return "".join(labels[: self.leading]) + "|" + "".join(labels[self.leading :])
-
     def flips(self) -> list[int]:
         """Return what to xor a fingerprint with for each prefix to probe: fewest bits first, 0 is the first."""
         bits = [1 << bit for bit in range(BITS) if self.mask >> bit & 1]
         return [sum(chosen) for count in range(self.radius + 1) for chosen in combinations(bits, count)]
-
-    def apply(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """
-        Return the fingerprints with their bits in this order of blocks, the leading ones most significant.
-
-        >>> hex(permuted(3, 4).permutations[1].apply(np.array([0x1111222233334444], dtype=np.uint64))[0])
-        '0x2222111133334444'
-        """
-        permuted_ = np.zeros_like(fingerprints)
-        for block in self.blocks:
-            permuted_ <<= np.uint64(block.width % BITS)
-            permuted_ |= (fingerprints >> np.uint64(block.shift)) & np.uint64(block.mask >> block.shift)
-        return permuted_
-
-    def draw(self) -> str:
-        """Draw the 64 bits, most significant first: a letter where the bit keys the table, a dot where it does not."""
-        return _draw(self.blocks[: self.leading])
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +91,6 @@ class Layout:
     def probes(self) -> int:
         """Prefixes probed by one query, over all tables."""
         return sum(permutation.probes for permutation in self.permutations)
-
-    def covers(self, difference: int) -> bool:
-        """Return whether two fingerprints whose xor is `difference` meet in a probed prefix of some table."""
-        return any((difference & table.mask).bit_count() <= table.radius for table in self.permutations)
 
 
 def split_bits(blocks: int, bits: int = BITS) -> tuple[int, ...]:
@@ -192,8 +163,8 @@ def nested(max_distance: int, outer: int, inner: int) -> Layout:
     A choice of blocks, then a choice of blocks among the bits that are left: Manku's 4 x 4 = 16 tables for k = 3.
 
     >>> table = nested(3, 4, 4).permutations[5]
-    >>> table.prefix_bits, table.draw()
-    (28, '............AAAABBBBBBBBBBBBBBBBCCCCCCCC........................')
+    >>> table.prefix_bits, f"{table.mask:064b}"
+    (28, '0000000000001111111111111111111111111111000000000000000000000000')
     """
     tables: list[Permutation] = []
     for first in permuted(max_distance, outer).permutations:
@@ -231,11 +202,3 @@ def _pieces(bits: list[int], blocks: tuple[Block, ...]) -> list[Block]:
         if inside:
             pieces.append(Block(block.label, inside[-1], len(inside)))
     return pieces
-
-
-def _draw(blocks: tuple[Block, ...]) -> str:
-    line = ["."] * BITS
-    for block in blocks:
-        for bit in range(block.shift, block.shift + block.width):
-            line[BITS - 1 - bit] = block.label
-    return "".join(line)

@@ -286,7 +286,8 @@ class _RecordJudge:
         before = held.latest_of(urls, url_hashes)
         is_full = record.kinds[rows] == RowKind.FULL
         full, short = rows[is_full], rows[~is_full]
-        matches = held.index.judge(record.fingerprints[full], record.doubts[full], record.sketches[full], first)
+        doubts, sketches = record.doubts[full], record.sketches[full]
+        matches = held.index.match_or_insert(record.fingerprints[full], doubts, sketches, first)
         groups = _Groups(record.digests[short], held.find_short(record.digests[short]))
         new_full, new_short = full[matches.rows < 0], short[groups.new]
         new = np.sort(np.concatenate([new_full, new_short]))

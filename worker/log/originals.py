@@ -32,8 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.hash_table import HashTable
+from worker.core.index import SearchIndex
 from worker.core.search import SearchRules
-from worker.core.search_index import index_from_arrays, new_index
 from worker.core.sketch import SKETCH
 from worker.core.verdict import Original
 from worker.log.record import Record, RowKind
@@ -348,7 +348,7 @@ class OriginalStore:
         self.urls = self._table("url_hashes", none)  # row of each URL's latest original, while that is in the index
         self.documents = 0
         self.oldest = 0  # no row before it is live
-        self.index = new_index(search, sketches=self.sketches)
+        self.index = SearchIndex(search, sketches=self.sketches)
         self._key = secrets.randbits(128)
 
     def __len__(self) -> int:
@@ -533,7 +533,8 @@ class OriginalStore:
         full, short = live[is_full], live[~is_full]
         held = self.columns()
         content = {name: held[name].slice(first, length)[full - first] for name in ("fingerprints", "doubts")}
-        self.index = index_from_arrays(self.search, content | {"rows": full.astype(np.uint32)}, self.sketches)
+        content["rows"] = full.astype(np.uint32)
+        self.index = SearchIndex.from_arrays(content, self.search, sketches=self.sketches)
         self.short = self._table("digests", short)
         self.names = self._table("name_hashes", live)
         latest = live[self.latest.slice(first, length)[live - first] == 1]
@@ -600,8 +601,8 @@ class OriginalStore:
     @property
     def nbytes(self) -> int:
         """Bytes of memory held."""
-        own = (*self.columns().values(), self.texts.begins, self.texts.data)
-        return sum(part.nbytes for part in (*own, self.index, self.short, self.names, self.urls))
+        parts: list[Any] = [*self.columns().values(), self.texts.begins, self.texts.data, self.index, self.short]
+        return sum(part.nbytes for part in (*parts, self.names, self.urls))
 
     def check(self) -> None:
         """Assert that the three tables agree on the number of originals."""

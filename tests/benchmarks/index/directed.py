@@ -15,7 +15,7 @@ import psutil
 from numpy.typing import NDArray
 
 from tests.benchmarks.index.trial import OPERATIONS, STREAM_S, figures, load, timed, touch
-from worker.core.directed_index import DirectedIndex
+from worker.core.index import SearchIndex
 from worker.core.search import Document, Original, SearchRules, best
 from worker.core.sketch import SKETCH, sketch_of
 from worker.log.originals import Column
@@ -67,11 +67,11 @@ def whole(document: list[int]) -> tuple[int, int, int]:
 
 
 class DirectedContender:
-    """DirectedIndex at the default rules, sized for so many documents; it judges."""
+    """SearchIndex at the default rules, sized for so many documents; it judges."""
 
     def __init__(self, documents: int) -> None:
         self.sketches: Column[np.uint64] = Column(SKETCH)
-        self.index = DirectedIndex(RULES, documents, self.sketches)
+        self.index = SearchIndex(RULES, documents, self.sketches)
         self.index.warm_up()
 
     def load(self, documents: Documents) -> None:
@@ -83,7 +83,7 @@ class DirectedContender:
 
     def step(self, documents: Documents) -> list[int]:
         """One call."""
-        found = self.index.judge(*columns(documents), len(self.index))
+        found = self.index.match_or_insert(*columns(documents), len(self.index))
         self.sketches.append(documents[found.rows < 0, 2:])
         distances: list[int] = np.where(found.rows < 0, -1, found.distances.astype(np.int64)).tolist()
         return distances

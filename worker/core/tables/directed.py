@@ -1,15 +1,25 @@
 """
-Directed search: the kernels that look into the likeliest buckets, and compare what they find there.
+The directed engine: look into the likeliest buckets, and compare what is found there. Equal to `worker.core.search`.
 
     fingerprint, doubts -> probes -> filters scanned -> found -> second look -> candidates -> sketches -> the best
 
-A rank is (1000 - look) << 40 | distance << 32 | row: the smallest is the best; UNRANKED is none. What is confirmed has
-(1000 - similarity) << 50 in front. `worker.core.search` defines the result.
+The bits of a block are taken to the top of the 64, the others below them. The topmost name a bucket, the lower 48 are
+the filter of an entry, so that together they say all of a fingerprint.
+
+    probe    block's width (8 bits) | distance left for the filter (8) | filter looked for (48)      one number
+
+Up to PREFIX_MAX entries of a bucket stand in any order. In a longer one the first PREFIX_MAX are the earliest by row,
+so that a scan of the first ones finds them; the others are a heap: none is earlier than the one at half its place.
+
+    [ e e e e | h0 h1 h2 h3 … ]      h0 the earliest of the rest; row(h[i]) >= row(h[(i - 1) // 2])
+
+While one fingerprint is searched, the memory of the next two is asked for, probe by probe.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from worker.core import search
 from worker.core.kernels.machine import (
@@ -17,75 +27,305 @@ from worker.core.kernels.machine import (
     popcount,
     prefetch,
     prefetch_many,
+    read16,
     read32,
     read64,
     trailing_zeros,
     wide_lanes_within,
-    will_need,
+    write32,
     write64,
 )
-from worker.core.tables.earliest import filter_at
-from worker.core.tables.patterns import (
-    FILTER_MASK,
-    arranged,
-    below_block,
-    bucket_at,
-    bucket_of,
-    left_of,
-    prepare,
-    probe_at,
-    probes_of,
-    turn_at,
-)
-from worker.core.tables.store import FILTERS, HEADS, REFS, count_of, head_of, start_of
-from worker.core.tables.words import (
-    ASKING,
-    BASE,
-    BEST_COUNT,
-    BITS,
-    CONFIRMED,
-    DISTANCE_MAX,
-    DOUBTS,
-    FINGERPRINTS,
-    FOUND,
-    FOUND_COUNT,
-    FRESH,
-    FRESH_FIRST,
-    FRESH_PLACES,
-    LAST_ROW,
-    LOOK_MIN,
-    PREFIX_MAX,
-    READ,
-    ROWS,
+from worker.core.search import BITS as BITS_ALL
+from worker.core.search import SearchRules
+from worker.core.tables.confirm import (
+    DISTANCE_SHIFT,
+    LOOK_MAX,
+    LOOK_SHIFT,
+    RANK_COUNT,
+    RANKS,
+    RANKS_MAX,
     SIMILARITY_MIN,
+    UNCONFIRMED,
+    bits,
+    confirm,
+    keep,
+    note_fresh,
+)
+from worker.core.tables.store import (
+    BASE,
+    BITS,
+    DISTANCE_MAX,
+    ENGINE,
+    FILTERS,
+    FINGERPRINTS,
+    FLAT,
+    HEADS,
+    INSERT_ALL,
+    INSERT_GIVEN,
+    INSERT_NEW,
+    LAST_ROW,
+    ONE,
+    PREFIX_MAX,
+    QUERY,
+    READ,
+    REFS,
+    ROWS,
     SIZE,
-    SKETCH_BITS,
-    SKETCH_FIRST,
-    SKETCHES,
-    Words,
+    TABLES,
+    UNLIMITED,
+    Buckets,
+    Memory,
+    Slots,
+    add_slot,
+    append,
+    count_of,
+    has_room,
+    head_of,
     inner,
+    kernel,
+    move_entries,
+    place_of,
+    remove,
     signed,
+    start_of,
+    sweep_on,
+    write_entry,
 )
 
-FOUND_MAX = signed(64)  # slots that wait: enough that what they hold is near when they are ranked
-CONFIRMED_MAX = signed(search.CONFIRMED_MAX)
-SKETCH_BYTES = signed(64)
-SIMILARITY_MAX = signed(1_000)
-SIMILARITY_SHIFT = signed(50)
-UNCONFIRMED = signed(1 << 62)  # no match
-ROW_MASK = signed((1 << 32) - 1)
+DOUBTS = ENGINE  # address, by slot
+PIECES = ENGINE + 1  # address: runs of bits as (shift right, mask, shift left), which take a block to the top
+PIECE_ENDS = ENGINE + 2  # address, by table: where its pieces begin; one more at the end
+WIDTHS = ENGINE + 3  # address, by table: bits of its block
+PATTERNS = ENGINE + 4  # at most, of each block
+LOOK_MIN = ENGINE + 5
+PROBES = ENGINE + 6  # address: scratch, the probes of some queries
+FOUND = ENGINE + 7  # address: scratch, slots that are found
+FOUND_COUNT = ENGINE + 8  # those that wait there
 
-LOOK_MAX = signed(1_000)
-ROW_BITS = signed(32)
-LOOK_SHIFT = signed(40)
-UNRANKED = signed((int(LOOK_MAX) + 1) << int(LOOK_SHIFT))
-IDENTICAL = signed(1 << 32)  # similarity and look 1000, distance 0: what is below it is not beaten in another bucket
-SURE = signed(6)
+TURNS = 4  # queries whose probes are kept: the one that is answered and those for which memory is asked for
+FILTER_BITS = np.uint64(48)
+FILTER_MASK = np.uint64((1 << 48) - 1)
+ZERO = np.uint64(0)
+TOP = np.uint64(64)
+WIDTH_SHIFT = np.uint64(56)
+SMALL_MASK = np.uint64(0xFF)
 
 
 @inner
-def bits(value: np.uint64) -> int:
-    return signed(popcount(value))
+def turn_size(tables: int, patterns: int) -> int:
+    """Numbers of one turn: how many probes it has, then a bucket and a probe each."""
+    return signed(1 + 2 * tables * patterns)
+
+
+def scratch_size(tables: int, patterns: int) -> int:
+    """Numbers behind PROBES: some turns, and the patterns of a block."""
+    return TURNS * (1 + 2 * tables * patterns) + patterns
+
+
+@inner
+def width_of(memory: Memory, table: int) -> np.uint64:
+    return read64(memory[WIDTHS], table)
+
+
+@inner
+def arranged(memory: Memory, table: int, fingerprint: np.uint64) -> np.uint64:
+    """A fingerprint, or its doubts, with the bits of a table's block on top."""
+    value = ZERO
+    pieces = memory[PIECES]
+    for piece in range(signed(read64(memory[PIECE_ENDS], table)), signed(read64(memory[PIECE_ENDS], table + 1))):
+        run = (fingerprint >> read64(pieces, 3 * piece)) & read64(pieces, 3 * piece + 1)
+        value |= run << read64(pieces, 3 * piece + 2)
+    return value
+
+
+@inner
+def bucket_of(memory: Memory, table: int, value: np.uint64) -> int:
+    """The bucket of an arranged fingerprint."""
+    return signed(value >> (TOP - np.uint64(memory[BITS]))) + signed(table << memory[BITS])
+
+
+@inner
+def turn_at(memory: Memory, turn: int) -> int:
+    """The address of a turn's probes."""
+    return signed(memory[PROBES] + 8 * (turn & (TURNS - 1)) * turn_size(memory[TABLES], memory[PATTERNS]))
+
+
+@inner
+def probes_of(turn: int) -> int:
+    """How many probes the query of a turn, by its address, has."""
+    return signed(read64(turn, signed(0)))
+
+
+@inner
+def bucket_at(turn: int, number: int) -> int:
+    return signed(read64(turn, 1 + 2 * number))
+
+
+@inner
+def probe_at(turn: int, number: int) -> np.uint64:
+    return read64(turn, 2 + 2 * number)
+
+
+@inner
+def left_of(probe: np.uint64) -> np.uint32:
+    """The distance that is left for the filter."""
+    return np.uint32(probe >> FILTER_BITS & SMALL_MASK)
+
+
+@inner
+def below_block(probe: np.uint64) -> np.uint64:
+    """How many bits lie below the block."""
+    return TOP - (probe >> WIDTH_SHIFT)
+
+
+@inner
+def extend(address: int, count: int, limit: int, begin: int, end: int, more: np.uint64, below: bool) -> int:
+    """
+    Write each single one of the bits `more`, ascending, with each pattern from `begin` to `end`; return how many
+    patterns there are now. `below`: only with those that are smaller than the bit, so that each set comes once.
+    """
+    while more != ZERO and count < limit:
+        bit = more & (~more + ONE)
+        more ^= bit
+        for number in range(begin, end):
+            pattern = read64(address, number)
+            if count == limit or (below and pattern >= bit):
+                break
+            write64(address, count, pattern | bit)
+            count += 1
+    return signed(count)
+
+
+@inner
+def write_patterns(address: int, doubts: np.uint64, width: np.uint64, limit: int) -> int:
+    """Write the likeliest patterns of a block in their order; return their number: `search.patterns`."""
+    sure = ~doubts & ((ONE << width) - ONE)
+    none = signed(1)
+    write64(address, signed(0), ZERO)
+    ones = extend(address, none, limit, signed(0), none, doubts, True)
+    twos = extend(address, ones, limit, none, ones, doubts, True)
+    threes = extend(address, twos, limit, ones, twos, doubts, True)
+    others = extend(address, threes, limit, signed(0), none, sure, True)
+    fours = extend(address, others, limit, twos, threes, doubts, True)
+    return signed(extend(address, fours, limit, none, ones, sure, False))
+
+
+@inner
+def prepare(memory: Memory, turn: int, fingerprint: np.uint64, doubts: np.uint64) -> None:
+    """Write the probes of a query."""
+    address = turn_at(memory, turn)
+    found = memory[PROBES] + 8 * TURNS * turn_size(memory[TABLES], memory[PATTERNS])  # scratch
+    number = signed(0)
+    for table in range(memory[TABLES]):
+        width = width_of(memory, table)
+        below = TOP - width
+        own = arranged(memory, table, fingerprint)
+        count = write_patterns(found, arranged(memory, table, doubts) >> below, width, memory[PATTERNS])
+        for i in range(count):
+            pattern = read64(found, i)
+            flipped = np.uint64(popcount(pattern))
+            if flipped <= np.uint64(memory[DISTANCE_MAX]):
+                value = own ^ (pattern << below)
+                left = np.uint64(memory[DISTANCE_MAX]) - flipped
+                write64(address, 1 + 2 * number, np.uint64(bucket_of(memory, table, value)))
+                write64(address, 2 + 2 * number, width << WIDTH_SHIFT | left << FILTER_BITS | (value & FILTER_MASK))
+                number += 1
+    write64(address, signed(0), np.uint64(number))
+
+
+@inner
+def filter_at(memory: Memory, position: int) -> np.uint64:
+    """The filter of the entry at a position."""
+    filter_ = np.uint64(0)
+    for part in range(3):
+        filter_ |= np.uint64(read16(memory[BASE + FILTERS], 3 * position + part)) << np.uint64(16 * part)
+    return filter_
+
+
+@inner
+def row_at(memory: Memory, position: int) -> np.uint32:
+    return read32(memory[ROWS], signed(read32(memory[BASE + REFS], position)))
+
+
+@inner
+def swap(memory: Memory, one: int, other: int) -> None:
+    held, ref = filter_at(memory, one), read32(memory[BASE + REFS], one)
+    move_entries(memory, signed(BASE), one, other, signed(1))
+    write_entry(memory, signed(BASE), other, held, ref)
+
+
+@inner
+def rise(memory: Memory, heap: int, position: int) -> None:
+    """Move an entry of a heap towards its first place as far as it belongs."""
+    while position > heap:
+        above = heap + (position - heap - 1) // 2
+        if row_at(memory, above) <= row_at(memory, position):
+            return
+        swap(memory, above, position)
+        position = above
+
+
+@inner
+def sink(memory: Memory, heap: int, end: int, position: int) -> None:
+    """Move an entry of a heap away from its first place as far as it belongs."""
+    while True:
+        below = heap + 2 * (position - heap) + 1
+        if below >= end:
+            return
+        if below + 1 < end and row_at(memory, below + 1) < row_at(memory, below):
+            below += 1
+        if row_at(memory, position) <= row_at(memory, below):
+            return
+        swap(memory, below, position)
+        position = below
+
+
+@inner
+def enter(memory: Memory, bucket: int, filter_: np.uint64, slot: int) -> None:
+    """
+    Add an entry. The caller has made sure of the room, and that LAST_ROW is not smaller than the slot's row.
+
+    A bucket of COUNT_MAX entries, 33 million, takes no more: the latest are beyond PREFIX_MAX anyway.
+    """
+    if not append(memory, signed(BASE), bucket, filter_, np.uint32(slot), UNLIMITED):
+        return
+    head = head_of(memory, signed(BASE), bucket)
+    if count_of(head) <= memory[PREFIX_MAX]:
+        return
+    start = start_of(head)
+    heap, position = start + memory[PREFIX_MAX], start + count_of(head) - 1
+    if signed(row_at(memory, position)) == memory[LAST_ROW]:  # the latest of all stands right at the end
+        return
+    latest = start
+    for other in range(start, heap):
+        if row_at(memory, other) > row_at(memory, latest):
+            latest = other
+    if row_at(memory, position) < row_at(memory, latest):
+        swap(memory, latest, position)
+    rise(memory, heap, position)
+
+
+@inner
+def take_out(memory: Memory, bucket: int, position: int) -> None:
+    """Remove the entry at a position; -1: it was never added."""
+    if position < 0:
+        return
+    head = head_of(memory, signed(BASE), bucket)
+    start = start_of(head)
+    heap, last = start + memory[PREFIX_MAX], start + count_of(head) - 1
+    if position < heap <= last:  # the earliest of the rest is among the first now
+        move_entries(memory, signed(BASE), position, heap, signed(1))
+        position = heap
+    remove(memory, signed(BASE), bucket, position)
+    if heap <= position < last:
+        sink(memory, heap, last, position)
+        rise(memory, heap, position)
+
+
+FOUND_MAX = signed(64)  # slots that wait: enough that what they hold is near when they are ranked
+UNRANKED = signed((int(LOOK_MAX) + 1) << int(LOOK_SHIFT))  # no candidate
+IDENTICAL = signed(1 << 32)  # similarity and look 1000, distance 0: what is below it is not beaten in another bucket
+SURE = signed(search.SURE)
 
 
 @inner
@@ -108,121 +348,64 @@ def look(difference: np.uint64, doubts: np.uint64, other: np.uint64) -> int:
 
 
 @inner
-def rank_of(words: Words, slot: int, fingerprint: np.uint64, doubts: np.uint64) -> int:
+def rank_of(memory: Memory, slot: int, fingerprint: np.uint64, doubts: np.uint64) -> int:
     """The rank of a slot for a query; UNRANKED where it is no match."""
-    difference = read64(words[FINGERPRINTS], slot) ^ fingerprint
+    difference = read64(memory[FINGERPRINTS], slot) ^ fingerprint
     distance = bits(difference)
-    seen = look(difference, doubts, read64(words[DOUBTS], slot))
-    if distance > words[DISTANCE_MAX] or seen < words[LOOK_MIN]:
+    seen = look(difference, doubts, read64(memory[DOUBTS], slot))
+    if distance > memory[DISTANCE_MAX] or seen < memory[LOOK_MIN]:
         return signed(UNRANKED)
-    return signed((LOOK_MAX - seen) << LOOK_SHIFT | distance << ROW_BITS | signed(read32(words[ROWS], slot)))
+    return signed((LOOK_MAX - seen) << LOOK_SHIFT | distance << DISTANCE_SHIFT | signed(read32(memory[ROWS], slot)))
 
 
 @inner
-def find(words: Words, slot: int, fingerprint: np.uint64, doubts: np.uint64) -> None:
+def find(memory: Memory, slot: int, fingerprint: np.uint64, doubts: np.uint64) -> None:
     """Let a slot wait until what it holds has come near; those that wait are ranked when there is no more room."""
-    prefetch(words[FINGERPRINTS], 8 * slot)
-    prefetch(words[DOUBTS], 8 * slot)
-    write64(words[FOUND], words[FOUND_COUNT], np.uint64(slot))
-    words[FOUND_COUNT] += 1
-    if words[FOUND_COUNT] == FOUND_MAX:
-        rank_found(words, fingerprint, doubts)
+    prefetch(memory[FINGERPRINTS], 8 * slot)
+    prefetch(memory[DOUBTS], 8 * slot)
+    write64(memory[FOUND], memory[FOUND_COUNT], np.uint64(slot))
+    memory[FOUND_COUNT] += 1
+    if memory[FOUND_COUNT] == FOUND_MAX:
+        rank_found(memory, fingerprint, doubts)
 
 
 @inner
-def rank_found(words: Words, fingerprint: np.uint64, doubts: np.uint64) -> None:
-    """Rank the slots that wait, and keep the best candidates in order, each once."""
-    best = words[FOUND] + 8 * FOUND_MAX
-    kept_max = CONFIRMED_MAX if words[SIMILARITY_MIN] else signed(1)
-    for number in range(words[FOUND_COUNT]):
-        rank = rank_of(words, signed(read64(words[FOUND], number)), fingerprint, doubts)
-        count = words[BEST_COUNT]
-        if rank == UNRANKED or (count == kept_max and rank >= signed(read64(best, count - 1))):
-            continue
-        place = count
-        while place > 0 and signed(read64(best, place - 1)) > rank:
-            place -= 1
-        if place > 0 and signed(read64(best, place - 1)) == rank:  # another block has found it, too
-            continue
-        last = min(count, kept_max - 1)
-        for at in range(last, place, -1):
-            write64(best, at, read64(best, at - 1))
-        write64(best, place, np.uint64(rank))
-        words[BEST_COUNT] = last + 1
-    words[FOUND_COUNT] = 0
+def rank_found(memory: Memory, fingerprint: np.uint64, doubts: np.uint64) -> None:
+    """Rank the slots that wait, and keep the best candidates."""
+    for number in range(memory[FOUND_COUNT]):
+        rank = rank_of(memory, signed(read64(memory[FOUND], number)), fingerprint, doubts)
+        if rank != UNRANKED:
+            keep(memory, rank)
+    memory[FOUND_COUNT] = 0
 
 
 @inner
-def sketch_of(words: Words, row: int) -> int:
-    """The address of an original's sketch."""
-    if row >= words[FRESH_FIRST]:
-        return signed(words[FRESH] + SKETCH_BYTES * signed(read64(words[FRESH_PLACES], row - words[FRESH_FIRST])))
-    own = row - words[SKETCH_FIRST]
-    chunk = signed(read64(words[SKETCHES], own >> words[SKETCH_BITS]))
-    return signed(chunk + SKETCH_BYTES * (own & ((signed(1) << words[SKETCH_BITS]) - 1)))
-
-
-@inner
-def sketch_similarity(one: int, other: int) -> int:
-    """`sketch.sketch_similarity` of the sketches at two addresses."""
-    either, both, equal = signed(0), signed(0), signed(0)
-    for word in range(4):
-        low, high = read64(one, word), read64(one, word + 4)
-        other_low, other_high = read64(other, word), read64(other, word + 4)
-        mine, others = low | high, other_low | other_high
-        either += bits(mine | others)
-        both += bits(mine & others)
-        equal += bits(mine & others & ~((low ^ other_low) | (high ^ other_high)))
-    return max(signed(0), SIMILARITY_MAX * (3 * equal - both) // (2 * either)) if either else signed(SIMILARITY_MAX)
-
-
-@inner
-def confirm(words: Words, own: int) -> int:
-    """The best candidate that the sketches confirm, by similarity, then rank; `own` is the address of the query's."""
-    ranks = words[FOUND] + 8 * FOUND_MAX
-    if words[ASKING]:
-        for number in range(words[BEST_COUNT]):
-            will_need(sketch_of(words, signed(read64(ranks, number)) & ROW_MASK), SKETCH_BYTES)
-        return UNCONFIRMED
-    words[CONFIRMED] += words[BEST_COUNT]
-    for number in range(words[BEST_COUNT]):
-        prefetch(sketch_of(words, signed(read64(ranks, number)) & ROW_MASK), signed(0))
-    best = UNCONFIRMED
-    for number in range(words[BEST_COUNT]):
-        rank = signed(read64(ranks, number))
-        similarity = sketch_similarity(own, sketch_of(words, rank & ROW_MASK))
-        if similarity >= words[SIMILARITY_MIN]:
-            best = min(best, (SIMILARITY_MAX - similarity) << SIMILARITY_SHIFT | rank)
-    return signed(best)
-
-
-@inner
-def scan_probe(words: Words, bucket: int, probe: np.uint64, fingerprint: np.uint64, doubts: np.uint64) -> None:
+def scan_probe(memory: Memory, bucket: int, probe: np.uint64, fingerprint: np.uint64, doubts: np.uint64) -> None:
     """Find what a bucket has for a probe."""
-    head = head_of(words, signed(BASE), bucket)
+    head = head_of(memory, signed(BASE), bucket)
     position, count = start_of(head), count_of(head)
-    if count > words[PREFIX_MAX]:
-        if np.uint64(64 - words[BITS]) != below_block(probe):
-            scan_shared(words, position, count, probe, fingerprint, doubts)
+    if count > memory[PREFIX_MAX]:
+        if np.uint64(64 - memory[BITS]) != below_block(probe):
+            scan_shared(memory, position, count, probe, fingerprint, doubts)
             return
-        count = words[PREFIX_MAX]
-    words[READ] += count
+        count = memory[PREFIX_MAX]
+    memory[READ] += count
     end = position + count
-    filters, refs = words[BASE + FILTERS], words[BASE + REFS]
+    filters, refs = memory[BASE + FILTERS], memory[BASE + REFS]
     wanted, left = probe & FILTER_MASK, left_of(probe)
     while position < end:
         near = wide_lanes_within(filters, position, wanted, left)
         while near:
             place = position + signed(trailing_zeros(near))
             near &= near - np.uint32(1)
-            if place < end and (filter_at(words, place) ^ wanted) >> below_block(probe) == np.uint64(0):
-                find(words, signed(read32(refs, place)), fingerprint, doubts)
+            if place < end and (filter_at(memory, place) ^ wanted) >> below_block(probe) == np.uint64(0):
+                find(memory, signed(read32(refs, place)), fingerprint, doubts)
         position += NUMBER_LANES
 
 
 @inner
 def scan_shared(
-    words: Words, start: int, count: int, probe: np.uint64, fingerprint: np.uint64, doubts: np.uint64
+    memory: Memory, start: int, count: int, probe: np.uint64, fingerprint: np.uint64, doubts: np.uint64
 ) -> None:
     """
     The same of a long bucket that several prefixes share: of the one that is looked up, the earliest only.
@@ -230,86 +413,318 @@ def scan_shared(
     Nearly always it has no more than PREFIX_MAX rows; else the row that is the last of these is searched for first.
     """
     below, wanted, left = below_block(probe), probe & FILTER_MASK, np.uint64(left_of(probe))
-    words[READ] += count
+    memory[READ] += count
     rows = signed(0)
     for place in range(start, start + count):
-        rows += signed((filter_at(words, place) ^ wanted) >> below == np.uint64(0))
+        rows += signed((filter_at(memory, place) ^ wanted) >> below == np.uint64(0))
     if rows == 0:
         return
-    low, high = signed(0), words[LAST_ROW]  # the smallest limit below which PREFIX_MAX rows lie
-    if rows <= words[PREFIX_MAX]:
+    low, high = signed(0), memory[LAST_ROW]  # the smallest limit below which PREFIX_MAX rows lie
+    if rows <= memory[PREFIX_MAX]:
         low = high + 1
     while low < high:
-        words[READ] += count
+        memory[READ] += count
         limit = (low + high) >> 1
         earlier = signed(0)
         for place in range(start, start + count):
-            if (filter_at(words, place) ^ wanted) >> below == np.uint64(0):
-                earlier += signed(row_of(words, place) < limit)
-        if earlier < words[PREFIX_MAX]:
+            if (filter_at(memory, place) ^ wanted) >> below == np.uint64(0):
+                earlier += signed(signed(row_at(memory, place)) < limit)
+        if earlier < memory[PREFIX_MAX]:
             low = limit + 1
         else:
             high = limit
-    words[READ] += count
+    memory[READ] += count
     for place in range(start, start + count):
-        difference = filter_at(words, place) ^ wanted
-        if difference >> below == np.uint64(0) and popcount(difference) <= left and row_of(words, place) < low:
-            find(words, signed(read32(words[BASE + REFS], place)), fingerprint, doubts)
+        difference = filter_at(memory, place) ^ wanted
+        if difference >> below == np.uint64(0) and popcount(difference) <= left and signed(row_at(memory, place)) < low:
+            find(memory, signed(read32(memory[BASE + REFS], place)), fingerprint, doubts)
 
 
 @inner
-def row_of(words: Words, place: int) -> int:
-    return signed(read32(words[ROWS], signed(read32(words[BASE + REFS], place))))
-
-
-@inner
-def scan_flat(words: Words, fingerprint: np.uint64, doubts: np.uint64) -> None:
+def scan_flat(memory: Memory, fingerprint: np.uint64, doubts: np.uint64) -> None:
     """Find, over all slots, what one of the probes finds."""
-    limit = np.uint64(words[DISTANCE_MAX])
+    limit = np.uint64(memory[DISTANCE_MAX])
     is_prepared = False
-    words[READ] += words[SIZE]
-    for slot in range(words[SIZE]):
-        held = read64(words[FINGERPRINTS], slot)
-        if np.uint64(popcount(held ^ fingerprint)) <= limit and rank_of(words, slot, fingerprint, doubts) < UNRANKED:
+    memory[READ] += memory[SIZE]
+    for slot in range(memory[SIZE]):
+        held = read64(memory[FINGERPRINTS], slot)
+        if np.uint64(popcount(held ^ fingerprint)) <= limit and rank_of(memory, slot, fingerprint, doubts) < UNRANKED:
             if not is_prepared:
-                prepare(words, signed(0), fingerprint, doubts)
+                prepare(memory, signed(0), fingerprint, doubts)
                 is_prepared = True
-            if is_found(words, held):
-                find(words, slot, fingerprint, doubts)
+            if is_found(memory, held):
+                find(memory, slot, fingerprint, doubts)
 
 
 @inner
-def is_found(words: Words, held: np.uint64) -> bool:
+def is_found(memory: Memory, held: np.uint64) -> bool:
     """Whether a fingerprint has one of the prefixes that are looked up."""
-    turn = turn_at(words, signed(0))
+    turn = turn_at(memory, signed(0))
     for number in range(probes_of(turn)):
         bucket, probe = bucket_at(turn, number), probe_at(turn, number)
-        table = signed(bucket >> words[BITS])
-        value = arranged(words, table, held)
-        same_bucket = bucket_of(words, table, value) == bucket
+        table = signed(bucket >> memory[BITS])
+        value = arranged(memory, table, held)
+        same_bucket = bucket_of(memory, table, value) == bucket
         if same_bucket and ((value ^ probe) & FILTER_MASK) >> below_block(probe) == np.uint64(0):
             return True
     return False
 
 
 @inner
-def ask_head(words: Words, bucket: int) -> None:
-    """Prefetch the head of a bucket that will be looked into."""
-    prefetch(words[BASE + HEADS], 8 * bucket)
-
-
-@inner
-def ask_entries(words: Words, bucket: int) -> None:
+def ask_entries(memory: Memory, bucket: int) -> None:
     """Prefetch what a probe will read; the bucket's head is near already."""
-    head = head_of(words, signed(BASE), bucket)
-    vectors = (min(count_of(head), words[PREFIX_MAX]) + NUMBER_LANES - 1) // NUMBER_LANES
-    ask_run(words[BASE + FILTERS] + 6 * start_of(head), 6 * NUMBER_LANES * vectors)
-
-
-@inner
-def ask_run(address: int, length: int) -> None:
-    """Prefetch so many bytes."""
-    line = address & -64
-    while line < address + length:
+    head = head_of(memory, signed(BASE), bucket)
+    vectors = (min(count_of(head), memory[PREFIX_MAX]) + NUMBER_LANES - 1) // NUMBER_LANES
+    begin = memory[BASE + FILTERS] + 6 * start_of(head)
+    line = begin & -64
+    while line < begin + 6 * NUMBER_LANES * vectors:
         prefetch_many(line, signed(0))
         line += 64
+
+
+GIVEN_AHEAD = signed(8)  # fingerprints whose buckets are asked for before they are entered
+
+
+@inner
+def add(memory: Memory, fingerprint: np.uint64, doubts: np.uint64, row: int) -> None:
+    """Index a fingerprint in a new slot."""
+    slot = add_slot(memory, fingerprint, row)
+    write64(memory[DOUBTS], slot, doubts)
+    if not memory[FLAT]:
+        for table in range(memory[TABLES]):
+            value = arranged(memory, table, fingerprint)
+            enter(memory, bucket_of(memory, table, value), value & FILTER_MASK, slot)
+        sweep_on(memory)
+
+
+@inner
+def search_turn(memory: Memory, turn: int, ready: int, fingerprint: np.uint64, doubts: np.uint64) -> int:
+    """
+    The best match. `ready`: up to this turn probes are prepared; their memory is asked for on the way.
+
+    The first probe finds whatever is equal: when that is confirmed as such, the others need not be looked up.
+    """
+    memory[FOUND_COUNT] = memory[RANK_COUNT] = 0
+    here, soon, later = turn_at(memory, turn), turn_at(memory, turn + 1), turn_at(memory, turn + 2)
+    count = probes_of(here)
+    count_soon = probes_of(soon) if turn + 1 < ready else signed(0)
+    count_later = probes_of(later) if turn + 2 < ready else signed(0)
+    for number in range(max(count, count_soon, count_later)):
+        if number < count_later:
+            prefetch(memory[BASE + HEADS], 8 * bucket_at(later, number))
+        if number < count_soon:
+            ask_entries(memory, bucket_at(soon, number))
+        if number < count:
+            scan_probe(memory, bucket_at(here, number), probe_at(here, number), fingerprint, doubts)
+        if number == 0:
+            rank_found(memory, fingerprint, doubts)
+            best = confirm(memory, turn) if memory[RANK_COUNT] else UNCONFIRMED
+            if best < IDENTICAL:
+                count = signed(0)
+    rank_found(memory, fingerprint, doubts)
+    return signed(confirm(memory, turn))
+
+
+@inner
+def ask_places(memory: Memory, fingerprint: np.uint64, stage: int) -> None:
+    """Prefetch where a fingerprint will be entered: heads first, the ends of buckets later."""
+    for table in range(memory[TABLES]):
+        bucket = bucket_of(memory, table, arranged(memory, table, fingerprint))
+        if stage == 0:
+            prefetch(memory[BASE + HEADS], 8 * bucket)
+        else:
+            head = head_of(memory, signed(BASE), bucket)
+            position = start_of(head) + count_of(head)
+            prefetch(memory[BASE + FILTERS], 6 * position)
+            prefetch(memory[BASE + REFS], 4 * position)
+
+
+@kernel
+def match_directed(
+    memory: Memory,
+    fingerprints: NDArray[np.uint64],
+    doubts: NDArray[np.uint64],
+    begin: int,
+    first_row: int,
+    ranks: NDArray[np.int64],
+    mode: int,
+) -> int:
+    """`Slots.match`."""
+    row = first_row
+    count = len(fingerprints)
+    ready = signed(begin)
+    for i in range(begin, count):
+        if mode != QUERY and not has_room(memory):
+            return signed(i)
+        if mode == INSERT_GIVEN:
+            if not memory[FLAT] and i + 2 * GIVEN_AHEAD < count:
+                ask_places(memory, fingerprints[i + 2 * GIVEN_AHEAD], signed(0))
+                ask_places(memory, fingerprints[i + GIVEN_AHEAD], signed(1))
+            add(memory, fingerprints[i], doubts[i], ranks[i])
+            continue
+        if memory[FLAT]:
+            memory[FOUND_COUNT] = memory[RANK_COUNT] = 0
+            scan_flat(memory, fingerprints[i], doubts[i])
+            rank_found(memory, fingerprints[i], doubts[i])
+            ranks[i] = confirm(memory, signed(i))
+        else:
+            while ready < min(signed(i) + 3, signed(count)):
+                prepare(memory, ready, fingerprints[ready], doubts[ready])
+                ready += 1
+            if mode != QUERY and i + 1 < count:
+                ask_places(memory, fingerprints[i + 1], signed(1))
+            ranks[i] = search_turn(memory, signed(i), ready, fingerprints[i], doubts[i])
+        if mode == INSERT_ALL or (mode == INSERT_NEW and ranks[i] == UNCONFIRMED):
+            add(memory, fingerprints[i], doubts[i], row)
+            note_fresh(memory, row, signed(i))
+            row += 1
+    return signed(count)
+
+
+@inner
+def slot_of(memory: Memory, fingerprint: np.uint64, row: np.uint32) -> int:
+    """The slot of a row with this fingerprint, or -1. It is looked for in the shortest of its buckets."""
+    if memory[FLAT]:
+        for slot in range(memory[SIZE]):
+            if read32(memory[ROWS], slot) == row and read64(memory[FINGERPRINTS], slot) == fingerprint:
+                return signed(slot)
+        return signed(-1)
+    head, value = np.uint64(0), np.uint64(0)
+    for table in range(memory[TABLES]):
+        arranged_ = arranged(memory, table, fingerprint)
+        other = head_of(memory, signed(BASE), bucket_of(memory, table, arranged_))
+        if table == 0 or count_of(other) < count_of(head):
+            head, value = other, arranged_
+    position = start_of(head)
+    end = position + count_of(head)
+    while position < end:
+        near = wide_lanes_within(memory[BASE + FILTERS], position, value & FILTER_MASK, np.uint32(0))
+        for place in range(position, min(position + NUMBER_LANES, end) if near else position):
+            slot = signed(read32(memory[BASE + REFS], place))
+            if filter_at(memory, place) == value & FILTER_MASK and read32(memory[ROWS], slot) == row:
+                return slot
+        position += NUMBER_LANES
+    return signed(-1)
+
+
+@kernel
+def delete_directed(
+    memory: Memory, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], done: NDArray[np.bool_]
+) -> None:
+    """Take out rows; `done[i]` tells whether row i was there under its fingerprint."""
+    for i in range(len(fingerprints)):
+        slot = slot_of(memory, fingerprints[i], rows[i])
+        done[i] = slot >= 0
+        if slot < 0:
+            continue
+        last = memory[SIZE] - 1
+        if not memory[FLAT]:
+            for table in range(memory[TABLES]):
+                bucket = bucket_of(memory, table, arranged(memory, table, fingerprints[i]))
+                take_out(memory, bucket, place_of(memory, signed(BASE), bucket, np.uint32(slot)))
+        if slot != last:
+            fill(memory, slot, last)
+        memory[SIZE] = last
+        if not memory[FLAT]:
+            sweep_on(memory)
+
+
+@inner
+def fill(memory: Memory, slot: int, last: int) -> None:
+    """Move the last slot into one that has become free, so that the slots stay dense."""
+    fingerprint = read64(memory[FINGERPRINTS], last)
+    if not memory[FLAT]:
+        for table in range(memory[TABLES]):
+            bucket = bucket_of(memory, table, arranged(memory, table, fingerprint))
+            place = place_of(memory, signed(BASE), bucket, np.uint32(last))
+            if place >= 0:
+                write32(memory[BASE + REFS], place, np.uint32(slot))
+    write64(memory[FINGERPRINTS], slot, fingerprint)
+    write64(memory[DOUBTS], slot, read64(memory[DOUBTS], last))
+    write32(memory[ROWS], slot, read32(memory[ROWS], last))
+
+
+class DirectedTables(Slots):
+    """The content of a directed index. `flat_below` is at most `prefix_max`: a scan of all slots needs no count."""
+
+    def __init__(self, rules: SearchRules, bits: int, flat_below: int) -> None:
+        self._pieces = [_pieces(runs) for runs in rules.runs]
+        constants: dict[int, NDArray[np.generic]] = {
+            PIECES: np.array([piece for pieces in self._pieces for piece in pieces], np.uint64),
+            PIECE_ENDS: np.cumsum([0, *map(len, self._pieces)]).astype(np.uint64),
+            WIDTHS: np.array([sum(width for _, width in runs) for runs in rules.runs], np.uint64),
+            PROBES: np.zeros(scratch_size(rules.blocks, rules.patterns), np.uint64),
+            FOUND: np.zeros(int(FOUND_MAX), np.uint64),
+            RANKS: np.zeros(int(RANKS_MAX), np.uint64),
+        }
+        columns = {FINGERPRINTS: np.uint64, DOUBTS: np.uint64, ROWS: np.uint32}
+        super().__init__(bits, min(flat_below, rules.prefix_max), rules.prefix_max, columns, 2, constants)
+        self.memory[[TABLES, PATTERNS, LOOK_MIN]] = rules.blocks, rules.patterns, rules.look_min
+        self.memory[[DISTANCE_MAX, SIMILARITY_MIN]] = rules.max_distance, rules.similarity_min
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory held."""
+        return 20 * len(self) + sum(store.nbytes for store in self.stores)
+
+    def match(
+        self, held: list[NDArray[np.uint64]], begin: int, first_row: int, ranks: NDArray[np.int64], mode: int
+    ) -> int:
+        """As for every index."""
+        return int(match_directed(self.memory, held[0], held[1], begin, first_row, ranks, mode))
+
+    def delete(self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], done: NDArray[np.bool_]) -> None:
+        """As for every index."""
+        delete_directed(self.memory, fingerprints, rows, done)
+
+    def check(self) -> None:
+        """Assert the invariants of slots and entries: each slot once in each table, the earliest of a bucket first."""
+        super().check()
+        if self.flat:
+            return
+        bits, prefix_max = int(self.memory[BITS]), int(self.memory[PREFIX_MAX])
+        buckets, filters, refs = self.stores[0].contents()
+        for table in range(len(self._pieces)):
+            mine = buckets >> bits == table
+            held = self.fingerprints[refs[mine]]
+            assert (np.sort(refs[mine]) == np.arange(len(self))).all()
+            assert (filters[mine] == self._arranged(table, held) & FILTER_MASK).all()
+            assert (buckets[mine] & ((1 << bits) - 1) == self._buckets(table, held)).all()
+        for bucket in np.flatnonzero(np.bincount(buckets) > prefix_max):
+            rows = self.rows[refs[buckets == bucket]]
+            first, rest = rows[:prefix_max], rows[prefix_max:]
+            assert first.max() < rest.min()
+            assert (rest >= rest[(np.arange(len(rest)) - 1).clip(0) // 2]).all()
+
+    def _new_stores(self, documents: int) -> tuple[Buckets, ...]:
+        tables = len(self._pieces)
+        return (Buckets(self.memory, BASE, tables << int(self.memory[BITS]), tables, tables * documents, wide=True),)
+
+    def _buckets(self, table: int, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
+        top = np.uint64(BITS_ALL - int(self.memory[BITS]))
+        return (self._arranged(table, fingerprints) >> top).astype(np.int64)
+
+    def _arranged(self, table: int, fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        arranged = np.zeros_like(fingerprints)
+        for right, mask, left in self._pieces[table]:
+            arranged |= (fingerprints >> np.uint64(right) & np.uint64(mask)) << np.uint64(left)
+        return arranged
+
+
+def _pieces(runs: tuple[tuple[int, int], ...]) -> list[tuple[int, int, int]]:
+    """
+    Return what takes a block's runs to the top, the last topmost, and the other bits below: (right, mask, left) each.
+
+    >>> _pieces(((16, 16),))
+    [(16, 65535, 48), (32, 4294967295, 16), (0, 65535, 0)]
+    """
+    rest, end = [], 0
+    for low, width in (*runs, (BITS_ALL, 0)):
+        if low > end:
+            rest.append((end, low - end))
+        end = low + width
+    pieces, left = [], BITS_ALL
+    for low, width in (*reversed(runs), *reversed(rest)):
+        left -= width
+        pieces.append((low, (1 << width) - 1, left))
+    return pieces

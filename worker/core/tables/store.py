@@ -1,29 +1,79 @@
 """
-The store of buckets: for each bucket its entries side by side, all buckets in one pair of columns, in bucket order.
+The store of buckets: how the fingerprints of an index lie in memory, and how that grows and shrinks without a pause.
 
-    head of bucket b    start (38 bits) | split (1 bit) | count (25 bits)         one word
+    Memory         the block of numbers that kernels are given in place of an index: where everything is
+    MappedColumn   an array that grows and shrinks in place
+    Buckets        entries by bucket, for the tables of an index
+    Slots          what the index holds, in dense columns; all of an index but its tables, for either search
+
+For each bucket its entries stand side by side, all buckets in one pair of columns, in bucket order:
+
+    head of bucket b    start (38 bits) | split (1 bit) | count (25 bits)         one number
     filters, refs       [ b=0: e e e . . | b=1: e . . | b=2: e e e e . | … ]      e an entry, . free
 
 The entries of bucket b begin at its start; what is free after them reaches to the start of bucket b + 1. An entry is a
-32-bit filter and a 32-bit reference at the same position of two columns, so that a scan reads filters only. The filters
-of a wide store have 48 bits.
+32-bit filter and a 32-bit reference, the slot, at the same position of two columns, so that a scan reads filters only.
+The filters of a wide store have 48 bits.
 
 There is no allocator: a full bucket takes free places from its neighbours by moving a few of them (as in a packed
 memory array). When free places run short overall, the columns are made longer at their end and a sweep from the last
 bucket to the first spreads the new room, a few buckets with each insertion; when many are free, a sweep from the first
 to the last gathers the entries and the columns are cut. Every state in between is a valid one, so nothing ever pauses.
 
-A kernel finds a store in a block of words, at `at` and the places named below.
+Kernels change what the columns hold; the columns themselves are changed between two kernel calls, by `maintain`.
 """
 
 from __future__ import annotations
 
+import mmap
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from math import ceil
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.kernels.machine import move16, move32, read32, read64, write16, write32, write64
-from worker.core.tables.words import Words, inner, kernel, signed
+from worker.core import compiled
+from worker.core.kernels.machine import NUMBER_LANES, move16, move32, read32, read64, write16, write32, write64
 
+if TYPE_CHECKING:
+    signed = int
+else:
+    signed = np.int64  # every signed number of a kernel
+
+inner = partial(compiled.inner, counted=False)  # the kernels of the tables own no memory
+kernel = partial(compiled.kernel, counted=False)
+Memory = NDArray[np.int64]
+
+# A place in the block is an `np.int64` and not a plain integer: numba compiles a kernel anew for each plain constant
+# that is passed to it.
+BASE = signed(0)  # the store with 2^BITS buckets for each table
+DEEP = signed(16)  # the exact index's store of all sub-tables, hashed
+FINGERPRINTS = signed(32)  # address, by slot: the indexed fingerprints, dense, in no order
+ROWS = signed(33)  # address, by slot
+SIZE = signed(34)  # slots in use
+SLOTS = signed(35)  # slots there are
+FLAT = signed(36)  # 1: no tables, the slots are scanned
+TABLES = signed(37)
+BITS = signed(38)  # of a bucket number within a table
+DISTANCE_MAX = signed(39)  # k
+PREFIX_MAX = signed(40)  # entries of one prefix that are looked at
+LAST_ROW = signed(41)  # the greatest that was ever indexed
+READ = signed(42)  # filters read by directed searches and by those of the exact one for all matches, ever
+CONFIRM = signed(43)  # what `confirm` knows
+ENGINE = signed(64)  # what one engine alone knows
+MEMORY_SIZE = 192
+
+ROWS_MAX = 2**32  # a row is 32 bits in memory and in snapshots
+QUERY = 0  # change nothing
+INSERT_NEW = 1  # index what has no match
+INSERT_ALL = 2  # index everything
+INSERT_GIVEN = 3  # index everything as the rows that are given, and search nothing
+
+# The numbers of one bucket store, from BASE or DEEP on.
 HEADS = signed(0)  # address of the heads: one more than buckets, the last one's start is the columns' length
 FILTERS = signed(1)  # address; NUMBER_LANES more elements than places, so that a vector may be read anywhere
 REFS = signed(2)  # address
@@ -39,7 +89,7 @@ DEALT = signed(11)  # buckets gone over to make room, ever: what insertions cost
 DUE = signed(12)  # buckets that the sweep owes, in 256ths
 DUE_MAX = signed(13)  # when it owes so many it takes them, one after the other: the processor reads ahead
 WIDE = signed(14)  # 1: filters are 48 bits, three elements of 16 each
-STORE_WORDS = 15
+STORE_SIZE = 15
 PACE_SHIFT = 8
 
 COUNT_BITS = 25
@@ -52,12 +102,13 @@ ONE = np.uint64(1)
 SMOOTHING = signed(8)  # free places go to buckets in proportion to entries + 8: small ones vary more
 STRIDE = np.uint64(0x9E3779B97F4A7C15)  # the golden ratio: consecutive multiples fill a circle evenly
 WINDOW_MIN = signed(8)  # buckets that a full one looks at first
+UNLIMITED = signed(1 << 62)
 MOVED_MAX = signed(32_768)  # entries moved to make room for one: 256 KB, some 20 µs
 
 
 @inner
-def head_of(words: Words, at: int, bucket: int) -> np.uint64:
-    return read64(words[at + HEADS], bucket)
+def head_of(memory: Memory, at: int, bucket: int) -> np.uint64:
+    return read64(memory[at + HEADS], bucket)
 
 
 @inner
@@ -71,27 +122,27 @@ def count_of(head: np.uint64) -> int:
 
 
 @inner
-def mark_split(words: Words, at: int, bucket: int) -> None:
-    write64(words[at + HEADS], bucket, head_of(words, at, bucket) | SPLIT)
+def mark_split(memory: Memory, at: int, bucket: int) -> None:
+    write64(memory[at + HEADS], bucket, head_of(memory, at, bucket) | SPLIT)
 
 
 @inner
-def move_entries(words: Words, at: int, target: int, source: int, count: int) -> None:
-    if words[at + WIDE]:
-        move16(words[at + FILTERS], 3 * target, 3 * source, 3 * count)
+def move_entries(memory: Memory, at: int, target: int, source: int, count: int) -> None:
+    if memory[at + WIDE]:
+        move16(memory[at + FILTERS], 3 * target, 3 * source, 3 * count)
     else:
-        move32(words[at + FILTERS], target, source, count)
-    move32(words[at + REFS], target, source, count)
+        move32(memory[at + FILTERS], target, source, count)
+    move32(memory[at + REFS], target, source, count)
 
 
 @inner
-def shift_bucket(words: Words, at: int, bucket: int, start: int) -> None:
+def shift_bucket(memory: Memory, at: int, bucket: int, start: int) -> None:
     """Move a bucket's entries to another start. The caller knows that the places are free or its own."""
-    head = head_of(words, at, bucket)
+    head = head_of(memory, at, bucket)
     old = start_of(head)
     if start != old:
-        move_entries(words, at, start, old, count_of(head))
-        write64(words[at + HEADS], bucket, (np.uint64(start) << START_SHIFT) | (head & (SPLIT | COUNT_MASK)))
+        move_entries(memory, at, start, old, count_of(head))
+        write64(memory[at + HEADS], bucket, (np.uint64(start) << START_SHIFT) | (head & (SPLIT | COUNT_MASK)))
 
 
 @inner
@@ -109,26 +160,26 @@ def share(free: int, bucket: int, count: int, entries: int, buckets: int) -> int
 
 
 @kernel
-def lay_out(words: Words, at: int, counts: NDArray[np.int64], places: int, entries: int) -> None:
+def lay_out(memory: Memory, at: int, counts: NDArray[np.int64], places: int, entries: int) -> None:
     """Give each bucket of an empty store room for `counts` entries, `entries` in all, and its share of what is free."""
-    buckets = words[at + BUCKETS]
+    buckets = memory[at + BUCKETS]
     each = np.float64(places - entries) / np.float64(entries + SMOOTHING * buckets)
     held, weight, start = signed(0), np.float64(0.0), signed(0)
     for b in range(buckets):
-        write64(words[at + HEADS], b, np.uint64(start) << START_SHIFT)
+        write64(memory[at + HEADS], b, np.uint64(start) << START_SHIFT)
         held += counts[b]
         weight += np.float64(counts[b] + SMOOTHING)
         start = held + signed(weight * each)
 
 
 @inner
-def make_room(words: Words, at: int, bucket: int, moved_max: int) -> bool:
+def make_room(memory: Memory, at: int, bucket: int, moved_max: int) -> bool:
     """Give a full bucket a free place by dealing those of its neighbourhood anew. False: none within `moved_max`."""
-    first, last = signed(0), words[at + BUCKETS]
-    gap = words[at + CURSOR] - signed(words[at + DIRECTION] > 0)  # what the sweep has still to deal lies behind it
-    if words[at + DIRECTION] != 0 and bucket < gap:
+    first, last = signed(0), memory[at + BUCKETS]
+    gap = memory[at + CURSOR] - signed(memory[at + DIRECTION] > 0)  # what the sweep has still to deal lies behind it
+    if memory[at + DIRECTION] != 0 and bucket < gap:
         last = gap
-    elif words[at + DIRECTION] != 0 and bucket > gap:
+    elif memory[at + DIRECTION] != 0 and bucket > gap:
         first = gap + 1
     width = signed(WINDOW_MIN)
     while True:
@@ -136,120 +187,556 @@ def make_room(words: Words, at: int, bucket: int, moved_max: int) -> bool:
         high = min(last, bucket // width * width + width)
         entries = signed(0)
         for b in range(low, high):
-            entries += count_of(head_of(words, at, b))
-        free = start_of(head_of(words, at, high)) - start_of(head_of(words, at, low)) - entries
+            entries += count_of(head_of(memory, at, b))
+        free = start_of(head_of(memory, at, high)) - start_of(head_of(memory, at, low)) - entries
         if free >= 2 and free * 16 >= entries:
             break
         if entries > moved_max or (low == first and high == last):
             if free >= 1:
                 break
-            if entries > moved_max or last - first == words[at + BUCKETS]:
+            if entries > moved_max or last - first == memory[at + BUCKETS]:
                 return False
-            first, last = signed(0), words[at + BUCKETS]  # rather disturb the sweep than fail
+            first, last = signed(0), memory[at + BUCKETS]  # rather disturb the sweep than fail
         width *= 2
-    deal(words, at, low, high, bucket)
+    deal(memory, at, low, high, bucket)
     return True
 
 
 @inner
-def deal(words: Words, at: int, low: int, high: int, favoured: int) -> None:
+def deal(memory: Memory, at: int, low: int, high: int, favoured: int) -> None:
     """Deal the free places of buckets `low` to `high` - 1 anew; the favoured one gets at least one."""
-    words[at + DEALT] += high - low
-    position = start_of(head_of(words, at, low))
+    memory[at + DEALT] += high - low
+    position = start_of(head_of(memory, at, low))
     entries = signed(0)
     for b in range(low, high):  # gather to the left …
-        shift_bucket(words, at, b, position)
-        count = count_of(head_of(words, at, b))
+        shift_bucket(memory, at, b, position)
+        count = count_of(head_of(memory, at, b))
         entries += count
         position += count
-    top = start_of(head_of(words, at, high))
+    top = start_of(head_of(memory, at, high))
     free = top - position - 1
     for b in range(high - 1, low, -1):  # … and deal to the right
-        count = count_of(head_of(words, at, b))
+        count = count_of(head_of(memory, at, b))
         dealt = share(free, b, count, entries, b + 1 - low)
         entries -= count
         free -= dealt
         top -= count + dealt + signed(b == favoured)
-        shift_bucket(words, at, b, top)
+        shift_bucket(memory, at, b, top)
 
 
 @inner
-def write_entry(words: Words, at: int, position: int, filter_: np.uint64, ref: np.uint32) -> None:
-    if words[at + WIDE]:
+def write_entry(memory: Memory, at: int, position: int, filter_: np.uint64, ref: np.uint32) -> None:
+    if memory[at + WIDE]:
         for part in range(3):
             piece = np.uint64(filter_) >> np.uint64(16 * part)
-            write16(words[at + FILTERS], 3 * position + part, np.uint16(piece & np.uint64(0xFFFF)))
+            write16(memory[at + FILTERS], 3 * position + part, np.uint16(piece & np.uint64(0xFFFF)))
     else:
-        write32(words[at + FILTERS], position, np.uint32(filter_ & np.uint64(0xFFFFFFFF)))
-    write32(words[at + REFS], position, ref)
+        write32(memory[at + FILTERS], position, np.uint32(filter_ & np.uint64(0xFFFFFFFF)))
+    write32(memory[at + REFS], position, ref)
 
 
 @inner
-def append(words: Words, at: int, bucket: int, filter_: np.uint64, ref: np.uint32, moved_max: int) -> bool:
+def append(memory: Memory, at: int, bucket: int, filter_: np.uint64, ref: np.uint32, moved_max: int) -> bool:
     """Add an entry. False: the bucket is full and its neighbourhood too; nothing was changed."""
-    head = head_of(words, at, bucket)
+    head = head_of(memory, at, bucket)
     position = start_of(head) + count_of(head)
-    if position == start_of(head_of(words, at, bucket + 1)):
-        if count_of(head) == COUNT_MAX or not make_room(words, at, bucket, moved_max):
+    if position == start_of(head_of(memory, at, bucket + 1)):
+        if count_of(head) == COUNT_MAX or not make_room(memory, at, bucket, moved_max):
             return False
-        head = head_of(words, at, bucket)
+        head = head_of(memory, at, bucket)
         position = start_of(head) + count_of(head)
-    write_entry(words, at, position, filter_, ref)
-    write64(words[at + HEADS], bucket, head + ONE)
-    recount(words, at, bucket, signed(1))
+    write_entry(memory, at, position, filter_, ref)
+    write64(memory[at + HEADS], bucket, head + ONE)
+    recount(memory, at, bucket, signed(1))
     return True
 
 
 @inner
-def recount(words: Words, at: int, bucket: int, change: int) -> None:
+def recount(memory: Memory, at: int, bucket: int, change: int) -> None:
     """Account for an entry that came or went."""
-    words[at + ENTRIES] += change
-    if words[at + DIRECTION] != 0 and words[at + DIRECTION] * (bucket - words[at + CURSOR]) >= 0:
-        words[at + UNSWEPT] += change
+    memory[at + ENTRIES] += change
+    if memory[at + DIRECTION] != 0 and memory[at + DIRECTION] * (bucket - memory[at + CURSOR]) >= 0:
+        memory[at + UNSWEPT] += change
 
 
 @inner
-def place_of(words: Words, at: int, bucket: int, ref: np.uint32) -> int:
+def place_of(memory: Memory, at: int, bucket: int, ref: np.uint32) -> int:
     """The position of the first entry with this reference in a bucket, or -1."""
-    head = head_of(words, at, bucket)
+    head = head_of(memory, at, bucket)
     start = start_of(head)
     for position in range(start, start + count_of(head)):
-        if read32(words[at + REFS], position) == ref:
+        if read32(memory[at + REFS], position) == ref:
             return signed(position)
     return signed(-1)
 
 
 @inner
-def remove(words: Words, at: int, bucket: int, position: int) -> None:
+def remove(memory: Memory, at: int, bucket: int, position: int) -> None:
     """Take out the entry at a position of a bucket; the bucket's last takes its place."""
-    head = head_of(words, at, bucket)
-    move_entries(words, at, position, start_of(head) + count_of(head) - 1, signed(1))
-    write64(words[at + HEADS], bucket, head - ONE)
-    recount(words, at, bucket, signed(-1))
+    head = head_of(memory, at, bucket)
+    move_entries(memory, at, position, start_of(head) + count_of(head) - 1, signed(1))
+    write64(memory[at + HEADS], bucket, head - ONE)
+    recount(memory, at, bucket, signed(-1))
 
 
 @kernel
-def sweep(words: Words, at: int, steps: int) -> None:
+def sweep(memory: Memory, at: int, steps: int) -> None:
     """Take the sweep so many buckets further."""
     for _ in range(steps):
-        direction, b = words[at + DIRECTION], words[at + CURSOR]
-        unswept, buckets = words[at + UNSWEPT], words[at + BUCKETS]
+        direction, b = memory[at + DIRECTION], memory[at + CURSOR]
+        unswept, buckets = memory[at + UNSWEPT], memory[at + BUCKETS]
         if direction == 0:
             return
-        head = head_of(words, at, b)
+        head = head_of(memory, at, b)
         if direction < 0:
-            top = start_of(head_of(words, at, b + 1))
+            top = start_of(head_of(memory, at, b + 1))
             dealt = share(top - unswept, b, count_of(head), unswept, b + 1)
-            shift_bucket(words, at, b, max(start_of(head), top - count_of(head) - dealt))
+            shift_bucket(memory, at, b, max(start_of(head), top - count_of(head) - dealt))
         elif b > 0:
-            before = head_of(words, at, b - 1)
+            before = head_of(memory, at, b - 1)
             end = start_of(before) + count_of(before)
-            dealt = share(words[at + LIMIT] - end - unswept, b, count_of(before), unswept, buckets - b + 1)
-            shift_bucket(words, at, b, min(start_of(head), end + dealt))
+            dealt = share(memory[at + LIMIT] - end - unswept, b, count_of(before), unswept, buckets - b + 1)
+            shift_bucket(memory, at, b, min(start_of(head), end + dealt))
         else:
-            shift_bucket(words, at, signed(0), signed(0))
-        words[at + UNSWEPT] = unswept - count_of(head)
-        words[at + CURSOR] = b + direction
+            shift_bucket(memory, at, signed(0), signed(0))
+        memory[at + UNSWEPT] = unswept - count_of(head)
+        memory[at + CURSOR] = b + direction
         if b + direction < 0 or b + direction == buckets:
-            words[at + DIRECTION] = 0
-            words[at + GROW_AT] = 0  # maintenance is due: it says how far this size goes without a sweep
+            memory[at + DIRECTION] = 0
+            memory[at + GROW_AT] = 0  # maintenance is due: it says how far this size goes without a sweep
+
+
+T = TypeVar("T", bound=np.generic)
+HUGE_PAGE = 1 << 21
+HUGE_FROM = 1 << 22  # bytes from which a column lies in huge pages
+_FLAGS = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
+
+
+@inner
+def sweep_on(memory: Memory) -> None:
+    """Take the sweeps that are under way as far as one more change makes due."""
+    for at in (BASE, DEEP):
+        if memory[at + DIRECTION] != 0:
+            due = memory[at + DUE] + memory[at + PACE]
+            if due >= memory[at + DUE_MAX]:
+                sweep(memory, at, due >> PACE_SHIFT)
+                due &= (1 << PACE_SHIFT) - 1
+            memory[at + DUE] = due
+
+
+@inner
+def has_room(memory: Memory) -> bool:
+    """Whether one more fingerprint can be indexed before the columns are to be made longer."""
+    if memory[FLAT]:
+        return bool(memory[SIZE] < min(memory[SLOTS], memory[PREFIX_MAX]))
+    return bool(
+        memory[SIZE] < memory[SLOTS]
+        and memory[BASE + ENTRIES] < memory[BASE + GROW_AT]
+        and (memory[DEEP + BUCKETS] == 0 or memory[DEEP + ENTRIES] < memory[DEEP + GROW_AT])
+    )
+
+
+@inner
+def add_slot(memory: Memory, fingerprint: np.uint64, row: int) -> int:
+    """Put a fingerprint into a new slot, which is yet to be entered into the tables; return the slot."""
+    slot = memory[SIZE]
+    write64(memory[FINGERPRINTS], slot, fingerprint)
+    write32(memory[ROWS], slot, np.uint32(row))
+    memory[SIZE] = slot + 1
+    memory[LAST_ROW] = max(memory[LAST_ROW], row)
+    return signed(slot)
+
+
+class MappedColumn(Generic[T]):
+    """
+    A one-dimensional array of zeros that can be resized. Hold no reference to `array` across `resize`.
+
+    `address` is where its first element lies, for kernels; it changes with `resize`.
+
+    >>> column = MappedColumn(np.uint32, 2)
+    >>> column.array[1] = 7
+    >>> column.resize(4)
+    >>> column.array.tolist()
+    [0, 7, 0, 0]
+    """
+
+    def __init__(self, dtype: type[T], size: int) -> None:
+        self._dtype: np.dtype[Any] = np.dtype(dtype)
+        self._map = self._new(size)
+        self._show(size)
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def resize(self, size: int) -> None:
+        """
+        Make the column `size` long: new elements are 0, cut elements are gone.
+
+        Raises:
+            MemoryError: the system grants no more; the column is as it was.
+
+        Cost: microseconds on Linux; a copy elsewhere, or while somebody holds a view of the array.
+        """
+        before = len(self.array)
+        self.array[size : self._bytes(size) // self._dtype.itemsize] = 0  # stays mapped: it must not come back
+        del self.array
+        try:
+            self._map.resize(self._bytes(size))
+        except (BufferError, SystemError, OSError, ValueError):
+            old = np.frombuffer(self._map, self._dtype)
+            try:
+                replacement = self._new(size)
+            except OSError as error:
+                self._show(before)
+                raise MemoryError(f"no memory for a column of {size} elements of {self._dtype}") from error
+            kept = min(size, before)
+            np.frombuffer(replacement, self._dtype)[:kept] = old[:kept]
+            self._map = replacement
+        self._show(size)
+
+    def _show(self, size: int) -> None:
+        self.array: NDArray[T] = np.frombuffer(self._map, self._dtype)[:size]
+        self.address = int(self.array.ctypes.data)
+        if len(self._map) >= HUGE_FROM and hasattr(mmap, "MADV_HUGEPAGE"):
+            with suppress(OSError):  # a system without them
+                self._map.madvise(mmap.MADV_HUGEPAGE)
+
+    def _new(self, size: int) -> mmap.mmap:
+        return mmap.mmap(-1, self._bytes(size), **_FLAGS)
+
+    def _bytes(self, size: int) -> int:
+        wanted = max(1, size) * self._dtype.itemsize
+        page = mmap.PAGESIZE if wanted < HUGE_FROM else HUGE_PAGE
+        return -(-wanted // page) * page
+
+
+SHIFT = int(START_SHIFT)
+FREE_MAX = 6  # places kept free for a bucket
+SPARE, WIDE_SPARE = 4, 6  # one in so many of the entries' places is free after growing
+GATHER_STEPS = 8  # of a sweep that gathers, with each change
+SWEPT_TOGETHER = 256  # entries that a sweep moves in a row
+TOGETHER_MAX = 32  # buckets
+
+
+class Buckets:
+    """
+    One bucket store: its columns, and its numbers within the block that kernels are given.
+
+    Places kept free: a quarter of the entries and 6 a bucket after growing; growing begins at 9 % and 3 a bucket: with
+    fewer a full bucket would look far for a free place. With fewer entries than buckets it is 1 a bucket and 5 an
+    entry, 0.4 and 2.1: a new store is small, and made at once. At 10 M documents in 4 tables that is 32 B of entries
+    in 35 to 42 B of columns. A wide store's entries are longer, so it keeps a sixth free, not a quarter.
+
+    Args:
+        memory: the block; the store's numbers begin at `at`.
+        buckets: how many.
+        per_insertion: entries that one insertion may add.
+        entries: how many are expected.
+        wide: filters of 48 bits, not 32.
+    """
+
+    def __init__(
+        self, memory: Memory, at: int, buckets: int, per_insertion: int, entries: int, *, wide: bool = False
+    ) -> None:
+        self._memory = memory
+        self._at = at
+        self._own = memory[at : at + STORE_SIZE]
+        self._own[:] = 0
+        self._buckets = self._own[BUCKETS] = buckets
+        self._spare = WIDE_SPARE if wide else SPARE
+        self._per_insertion = per_insertion
+        self.heads = MappedColumn(np.uint64, buckets + 1)
+        self._own[HEADS] = self.heads.address
+        self._own[WIDE] = self._wide = int(wide)
+        self.filters: MappedColumn[Any] = MappedColumn(np.uint16 if wide else np.uint32, 0)
+        self.refs = MappedColumn(np.uint32, 0)
+        self._resize(self._size_for(entries))
+        self._own[GROW_AT] = self._grow_at()
+
+    @property
+    def entries(self) -> int:
+        """Entries held."""
+        return int(self._own[ENTRIES])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory held; an empty store has columns, but no page of them was ever written."""
+        return (self.heads.array.nbytes + self.filters.array.nbytes + self.refs.array.nbytes) * (self.entries > 0)
+
+    def deal(self, counts: NDArray[np.int64]) -> None:
+        """Give each empty bucket the places that so many entries need, and the free ones their share."""
+        lay_out(self._memory, self._at, counts, len(self.refs), int(counts.sum()))
+
+    def maintain(self) -> None:
+        """Begin to grow or to shrink where it is time, and finish what a sweep has prepared. Before each change."""
+        own = self._own
+        if own[DIRECTION] != 0 and own[ENTRIES] >= own[GROW_AT]:
+            sweep(self._memory, self._at, self._buckets)  # too slow for this load: finish it now
+        if own[DIRECTION] == 0 and own[LIMIT]:
+            self._cut()
+        if own[DIRECTION] == 0:
+            if own[ENTRIES] >= self._grow_at():
+                self.grow()
+            elif len(self.refs) > 2 * self._size_for(self.entries):
+                own[LIMIT] = self._size_for(self.entries)
+                self._begin(1, 0, GATHER_STEPS)
+        own[GROW_AT] = len(self.refs) - self._per_insertion if own[DIRECTION] else self._grow_at()
+
+    def check(self) -> None:
+        """Assert that buckets lie in order within the columns and that their counts add up."""
+        heads = self.heads.array
+        starts = (heads >> START_SHIFT).astype(np.int64)
+        counts = (heads & COUNT_MASK).astype(np.int64)
+        assert starts[0] >= 0
+        assert starts[-1] == len(self.refs)
+        assert len(self.filters) == self._filter_elements(len(self.refs))
+        assert (starts[:-1] + counts[:-1] <= starts[1:]).all()
+        assert counts[:-1].sum() == self._own[ENTRIES]
+        cursor, direction = int(self._own[CURSOR]), int(self._own[DIRECTION])
+        if direction:
+            unswept = counts[: cursor + 1] if direction < 0 else counts[cursor:-1]
+            assert unswept.sum() == self._own[UNSWEPT]
+
+    def contents(self) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint32]]:
+        """Bucket, filter and reference of every entry, for checks."""
+        heads = self.heads.array[:-1]
+        counts = (heads & COUNT_MASK).astype(np.int64)
+        buckets = np.repeat(np.arange(self._buckets), counts)
+        first = np.repeat((heads >> START_SHIFT).astype(np.int64) - (np.cumsum(counts) - counts), counts)
+        places = first + np.arange(len(buckets))
+        if not self._wide:
+            return buckets, self.filters.array[places].astype(np.uint64), self.refs.array[places]
+        parts = (self.filters.array[3 * places + part].astype(np.uint64) << np.uint64(16 * part) for part in range(3))
+        return buckets, sum(parts, np.zeros(len(places), np.uint64)), self.refs.array[places]
+
+    def _size_for(self, entries: int) -> int:
+        free = min(FREE_MAX * self._buckets, self._buckets + (FREE_MAX - 1) * entries)
+        return entries + entries // self._spare + free + 2 * self._per_insertion
+
+    def _grow_at(self) -> int:
+        size = len(self.refs) - self._per_insertion
+        filled = (size - 3 * self._buckets) / 1.09
+        return int(filled if filled > self._buckets else (size - 0.4 * self._buckets) / 3.16)
+
+    def grow(self) -> None:
+        """Make the columns longer at their end; the coming insertions sweep the room through the buckets."""
+        free = max(1, len(self.refs) - self.entries)  # a third of it may be used up before the sweep is through
+        self._resize(max(self._size_for(self.entries), len(self.refs) + self._per_insertion))
+        self._begin(-1, self._buckets - 1, 3 * self._per_insertion * self._buckets / free)
+
+    def _cut(self) -> None:
+        last = int(self.heads.array[-2])
+        end = (last >> SHIFT) + (last & int(COUNT_MASK))
+        self._resize(max(end + self._per_insertion, int(self._own[LIMIT])))
+        self._own[LIMIT] = 0
+
+    def _resize(self, size: int) -> None:
+        self.filters.resize(self._filter_elements(size))
+        self.refs.resize(size)
+        self.heads.array[-1] = np.uint64(size << SHIFT)
+        self._own[FILTERS] = self.filters.address
+        self._own[REFS] = self.refs.address
+
+    def _filter_elements(self, size: int) -> int:
+        """So many that a vector may be read at any place."""
+        return 3 * (size + NUMBER_LANES) + NUMBER_LANES // 2 if self._wide else size + NUMBER_LANES
+
+    def _begin(self, direction: int, cursor: int, steps: float) -> None:
+        together = SWEPT_TOGETHER * self._buckets // max(1, self.entries)
+        self._own[PACE] = ceil(min(self._buckets, steps) * (1 << PACE_SHIFT))
+        self._own[DUE_MAX] = max(1, min(together, TOGETHER_MAX)) << PACE_SHIFT
+        self._own[DUE] = 0
+        self._own[DIRECTION] = direction
+        self._own[CURSOR] = cursor
+        self._own[UNSWEPT] = self._own[ENTRIES]
+
+
+SLOTS_MIN = 4_096
+COUNTED_MAX = 1 << 20  # fingerprints counted at once: the temporaries stay small
+
+
+class Slots(ABC):
+    """
+    The content of an index as kernels take it: one block of numbers that says where everything is.
+
+    Below `flat_below` fingerprints there are no tables, and a search scans the slots.
+
+    Args:
+        bits: of a bucket number within a table.
+        prefix_max: entries of one prefix that a search looks at.
+        columns: by place in the block the element types of the columns by slot; the first `brought` are those that an
+            insertion brings, fingerprints first.
+        constants: places and values of columns that never change.
+    """
+
+    def __init__(
+        self,
+        bits: int,
+        flat_below: int,
+        prefix_max: int,
+        columns: dict[int, Any],
+        brought: int,
+        constants: dict[int, NDArray[np.generic]],
+    ) -> None:
+        self.flat_below = flat_below
+        self.brought = brought
+        self.memory = np.zeros(MEMORY_SIZE, np.int64)
+        self._constants = constants  # kept alive here: the block holds their addresses
+        for place, values in constants.items():
+            self.memory[place] = values.ctypes.data
+        self.memory[[BITS, PREFIX_MAX, LAST_ROW, FLAT]] = bits, prefix_max, -1, 1
+        self.columns: dict[int, MappedColumn[Any]] = {place: MappedColumn(kind, 0) for place, kind in columns.items()}
+        self._resize(SLOTS_MIN)
+        self.stores: tuple[Buckets, ...] = ()
+
+    def __len__(self) -> int:
+        return int(self.memory[SIZE])
+
+    @property
+    def flat(self) -> bool:
+        """There are no tables."""
+        return not self.stores
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes of memory held: pages that were never written are not there, so slots count as far as they are used."""
+
+    @property
+    def fingerprints(self) -> NDArray[np.uint64]:
+        """By slot. A view: keep it no longer than until the next change."""
+        return self.column(FINGERPRINTS)
+
+    @property
+    def rows(self) -> NDArray[np.uint32]:
+        """By slot. A view: keep it no longer than until the next change."""
+        return self.column(ROWS)
+
+    @property
+    def held(self) -> list[NDArray[np.uint64]]:
+        """The columns that an insertion brings, by slot. Views."""
+        return [self.column(place) for place in list(self.columns)[: self.brought]]
+
+    def column(self, place: int) -> NDArray[Any]:
+        """One of the columns by slot. A view."""
+        return self.columns[place].array[: len(self)]
+
+    def maintain(self) -> None:
+        """Make room for at least one more fingerprint, and give back what is no longer needed. Before each change."""
+        size = len(self)
+        if self.flat and size >= self.flat_below:
+            self.load([column.copy() for column in self.held], self.rows.copy())
+            return
+        if not self.flat and size < self.flat_below // 2:
+            self._flatten()
+        self._make_room()
+
+    def load(self, held: list[NDArray[np.uint64]], rows: NDArray[np.uint32]) -> None:
+        """Hold these and nothing else. Cost: for many at once less than half of inserting them."""
+        self._flatten()
+        self.memory[SIZE] = 0
+        self._resize(len(rows) + len(rows) // 8 + SLOTS_MIN)
+        if len(rows) >= self.flat_below:
+            self.stores = self._new_stores(len(rows))
+            self.stores[0].deal(self._counts(held[0]))
+            self.memory[FLAT] = 0
+            self._on_growth(len(rows))
+        self._insert(held, rows, self._make_room)
+
+    def insert(self, held: list[NDArray[np.uint64]], rows: NDArray[np.uint32]) -> None:
+        """Index `held[0][i]` as `rows[i]`; `held[1]` are the doubts, where they are kept."""
+        self.maintain()
+        self._insert(held, rows, self.maintain)
+
+    def _insert(self, held: list[NDArray[np.uint64]], rows: NDArray[np.uint32], when_full: Callable[[], None]) -> None:
+        """The same. A load only makes room when full: halfway it would be too small for tables, and lose them."""
+        numbers = rows.astype(np.int64)
+        done = 0
+        while (done := self.match(held, done, 0, numbers, INSERT_GIVEN)) < len(rows):
+            when_full()
+
+    @abstractmethod
+    def match(
+        self, held: list[NDArray[np.uint64]], begin: int, first_row: int, ranks: NDArray[np.int64], mode: int
+    ) -> int:
+        """
+        Search, and index according to `mode`, from fingerprint `begin` on; return where it stopped.
+
+        It stops at the end, or earlier where the columns are to be made longer first. The results go to `ranks`,
+        UNCONFIRMED for no match. A fingerprint that is indexed has the row `first_row` + (its place among those
+        indexed since `begin`); with INSERT_GIVEN `ranks` says the rows, nothing is searched and there are no results.
+        """
+
+    @abstractmethod
+    def delete(self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], done: NDArray[np.bool_]) -> None:
+        """Take out rows; `done[i]` tells whether row i was there under its fingerprint."""
+
+    @abstractmethod
+    def _new_stores(self, documents: int) -> tuple[Buckets, ...]:
+        """Empty stores for so many; the first has 2^BITS buckets for each table."""
+
+    @abstractmethod
+    def _buckets(self, table: int, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The buckets of fingerprints within a table."""
+
+    def _on_growth(self, documents: int) -> None:  # noqa: B027  # most have nothing to do
+        """Adapt to the number held."""
+
+    def _make_room(self) -> None:
+        size, slots = len(self), int(self.memory[SLOTS])
+        if size >= slots or slots > 2 * size + SLOTS_MIN:
+            self._resize(size + size // 2 + SLOTS_MIN // 2)
+        for store in self.stores:
+            store.maintain()
+        if self.stores:
+            self._on_growth(self.stores[0].entries // int(self.memory[TABLES]))
+
+    def _counts(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Entries of each bucket, were these inserted."""
+        bits = int(self.memory[BITS])
+        counts = np.zeros((int(self.memory[TABLES]), 1 << bits), np.int64)
+        for table in range(len(counts)):
+            for begin in range(0, len(fingerprints), COUNTED_MAX):
+                buckets = self._buckets(table, fingerprints[begin : begin + COUNTED_MAX])
+                counts[table] += np.bincount(buckets, minlength=1 << bits)
+        return counts.ravel()
+
+    def _flatten(self) -> None:
+        self.stores = ()
+        self.memory[FLAT] = 1
+
+    def _resize(self, slots: int) -> None:
+        for place, column in self.columns.items():
+            column.resize(slots)
+            self.memory[place] = column.address
+        self.memory[SLOTS] = slots
+
+    def check(self) -> None:
+        """Assert the invariants of the columns."""
+        assert len(self) <= self.memory[SLOTS]
+        assert all(len(column) == self.memory[SLOTS] for column in self.columns.values())
+        assert self.flat == bool(self.memory[FLAT])
+        assert not len(self) or self.rows.max() <= self.memory[LAST_ROW]
+        for store in self.stores:
+            store.check()
+
+
+def column_of(values: NDArray[np.generic], name: str = "fingerprint") -> NDArray[np.uint64]:
+    """Return 64-bit numbers as kernels take them. Raises TypeError, ValueError for another type or shape."""
+    if not isinstance(values, np.ndarray):
+        raise TypeError(f"{name}s are one column of uint64, got {values!r:.50}: np.array([…], np.uint64)")
+    if values.ndim != 1 or (len(values) and values.dtype != np.uint64):
+        raise ValueError(
+            f"{name}s are one column of uint64, got {values.dtype} of shape {values.shape}: another type would lose or "
+            f"change bits"
+        )
+    return np.ascontiguousarray(values, np.uint64)
+
+
+def rows_of(rows: NDArray[np.generic], count: int, name: str = "fingerprint") -> NDArray[np.uint32]:
+    """Return `count` rows as kernels take them. Raises ValueError for another number, or beyond 32 bits."""
+    if len(rows) != count:
+        raise ValueError(f"one row for each {name}, got {count} {name}s and {len(rows)} rows")
+    if rows.dtype != np.uint32 and len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < ROWS_MAX:
+        raise ValueError(f"rows must be 0 to {ROWS_MAX - 1}, got {rows.min()} to {rows.max()}")
+    return np.ascontiguousarray(rows, np.uint32)

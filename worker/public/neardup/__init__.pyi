@@ -13,13 +13,13 @@ from worker.core.extract import Skipped as Skipped
 from worker.core.extract import extract as extract
 from worker.core.fingerprint import FingerprintBatch as FingerprintBatch
 from worker.core.fingerprint import Fingerprinter as Fingerprinter
+from worker.core.index import Judgement as Judgement
 from worker.core.index import PermutedIndex as PermutedIndex
 from worker.core.pages import PackedPages as PackedPages
 from worker.core.pages import extract_pages as extract_pages
 from worker.core.pairs import all_pairs as all_pairs
 from worker.core.pairs import clusters as clusters
 from worker.core.parameters import Parameters as Parameters
-from worker.core.row_index import Judgement as Judgement
 from worker.core.search import SearchRules as SearchRules
 from worker.core.shingles import Feature as Feature
 from worker.core.simhash import hamming_distance as hamming_distance

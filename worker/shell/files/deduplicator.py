@@ -22,7 +22,7 @@ from schemas.document import DocumentMessage
 from schemas.timestamp import format_timestamp
 from worker.core.document import TEXT_CHARACTERS_MAX, BodyKind, Deletion, Document
 from worker.core.fingerprint import Fingerprinter
-from worker.core.nearest import nearest
+from worker.core.pairs import nearest
 from worker.core.parameters import Parameters
 from worker.core.search import SearchRules
 from worker.core.sketch import sketch_of, sketch_similarity

@@ -1,0 +1,112 @@
+"""
+Candidates by rank, and the one among the first that the sketches confirm: the same for either search.
+
+    (1000 - similarity) << 50 | (1000 - look) << 40 | distance << 32 | row        one number; the smallest is the best
+
+Exact search has no look: 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from worker.core import search, sketch
+from worker.core.kernels.machine import popcount, prefetch, read64, will_need, write64
+from worker.core.tables.store import CONFIRM, Memory, inner, signed
+
+SIMILARITY_MIN = CONFIRM  # 0: nothing is confirmed, the best candidate is taken
+RANKS = CONFIRM + 1  # address: scratch, the ranks of the best candidates
+RANK_COUNT = CONFIRM + 2  # those that stand there
+SKETCHES = CONFIRM + 3  # address: of each chunk of the sketches, by row, its address
+SKETCH_BITS = CONFIRM + 4  # a chunk has 2^SKETCH_BITS rows
+SKETCH_FIRST = CONFIRM + 5  # the first row of the first chunk
+FRESH = CONFIRM + 6  # address: the sketches of the documents that are searched; 0: there are no sketches
+FRESH_FIRST = CONFIRM + 7  # the first row that these get
+FRESH_PLACES = CONFIRM + 8  # address, by row from FRESH_FIRST on: its place among them
+CONFIRMED = CONFIRM + 9  # sketches of candidates read, ever
+ASKING = CONFIRM + 10  # 1: sketches are not read but asked for, if their pages are on disk; nothing matches
+
+RANKS_MAX = signed(search.CONFIRMED_MAX)
+SKETCH_BYTES = signed(8 * sketch.WORDS)
+LOOK_MAX = signed(search.LOOK_MAX)
+SIMILARITY_MAX = signed(sketch.SIMILARITY_MAX)
+ROW_MASK = signed((1 << 32) - 1)
+DISTANCE_SHIFT, LOOK_SHIFT, SIMILARITY_SHIFT = signed(32), signed(40), signed(50)
+NO_LOOK = LOOK_MAX << LOOK_SHIFT
+UNCONFIRMED = signed(1 << 62)  # no match
+
+
+@inner
+def bits(value: np.uint64) -> int:
+    return signed(popcount(value))
+
+
+@inner
+def keep(memory: Memory, rank: int) -> None:
+    """Keep a candidate if it is among the best, each once and in order."""
+    best, count = memory[RANKS], memory[RANK_COUNT]
+    kept_max = RANKS_MAX if memory[SIMILARITY_MIN] else signed(1)
+    if count == kept_max and rank >= signed(read64(best, count - 1)):
+        return
+    place = count
+    while place > 0 and signed(read64(best, place - 1)) > rank:
+        place -= 1
+    if place > 0 and signed(read64(best, place - 1)) == rank:  # another table has found it, too
+        return
+    last = min(count, kept_max - 1)
+    for at in range(last, place, -1):
+        write64(best, at, read64(best, at - 1))
+    write64(best, place, np.uint64(rank))
+    memory[RANK_COUNT] = last + 1
+
+
+@inner
+def sketch_of(memory: Memory, row: int) -> int:
+    """The address of an original's sketch."""
+    if row >= memory[FRESH_FIRST]:
+        return signed(memory[FRESH] + SKETCH_BYTES * signed(read64(memory[FRESH_PLACES], row - memory[FRESH_FIRST])))
+    own = row - memory[SKETCH_FIRST]
+    chunk = signed(read64(memory[SKETCHES], own >> memory[SKETCH_BITS]))
+    return signed(chunk + SKETCH_BYTES * (own & ((signed(1) << memory[SKETCH_BITS]) - 1)))
+
+
+@inner
+def sketch_similarity(one: int, other: int) -> int:
+    """`sketch.sketch_similarity` of the sketches at two addresses."""
+    either, both, equal = signed(0), signed(0), signed(0)
+    for word in range(4):
+        low, high = read64(one, word), read64(one, word + 4)
+        other_low, other_high = read64(other, word), read64(other, word + 4)
+        mine, others = low | high, other_low | other_high
+        either += bits(mine | others)
+        both += bits(mine & others)
+        equal += bits(mine & others & ~((low ^ other_low) | (high ^ other_high)))
+    return max(signed(0), SIMILARITY_MAX * (3 * equal - both) // (2 * either)) if either else signed(SIMILARITY_MAX)
+
+
+@inner
+def confirm(memory: Memory, turn: int) -> int:
+    """The rank of the best candidate that the sketches confirm, by similarity first; `turn` is the query's place."""
+    ranks, count = memory[RANKS], memory[RANK_COUNT]
+    if memory[ASKING]:
+        for number in range(count):
+            will_need(sketch_of(memory, signed(read64(ranks, number)) & ROW_MASK), SKETCH_BYTES)
+        return UNCONFIRMED
+    memory[CONFIRMED] += count
+    for number in range(count):
+        prefetch(sketch_of(memory, signed(read64(ranks, number)) & ROW_MASK), signed(0))
+    own = memory[FRESH] + SKETCH_BYTES * turn
+    best = UNCONFIRMED
+    for number in range(count):
+        rank = signed(read64(ranks, number))
+        similarity = sketch_similarity(own, sketch_of(memory, rank & ROW_MASK))
+        if similarity >= memory[SIMILARITY_MIN]:
+            best = min(best, (SIMILARITY_MAX - similarity) << SIMILARITY_SHIFT | rank)
+    return signed(best)
+
+
+@inner
+def note_fresh(memory: Memory, row: int, turn: int) -> None:
+    """Remember that the query of this turn has been indexed: its sketch is that of the row."""
+    if memory[FRESH]:
+        write64(memory[FRESH_PLACES], row - memory[FRESH_FIRST], np.uint64(turn))

@@ -1,0 +1,724 @@
+"""
+The exact engine: every fingerprint within `max_distance` bits, by the tables of a layout (`worker.core.permutation`).
+
+    fingerprint -> its prefix under each permutation -> bucket -> filters scanned -> candidates compared in full
+
+The filter of a fingerprint is its upper half xor its lower half: two fingerprints that differ in d bits have filters
+that differ in at most d, and of unrelated ones about 1 in a million come within 3. It is the same in every table.
+
+A bucket that would be scanned for long is *split*: what no longer goes into it goes into sub-tables, keyed by the
+table's prefix and one of k + 1 groups of the other bits. k differing bits leave one group equal, so nothing is missed;
+and a sub-table's bucket can be split again. That bounds the scan when many fingerprints share a prefix.
+
+Equal fingerprints form a ring, ascending by row, the last and the first neighbours. Only the first of a ring stands in
+the tables, for all: a million copies of one page cost a query no more than one.
+
+It is not the directed engine with fixed probes: that reads 48 bits of filter where 32 do, a quarter more memory and at
+1 M originals twice the time; and without sub-tables a prefix that 200,000 share costs 50 times as much.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.core.kernels.machine import (
+    NUMBER_LANES,
+    lanes_within,
+    popcount,
+    prefetch,
+    read32,
+    read64,
+    trailing_zeros,
+    write32,
+    write64,
+)
+from worker.core.permutation import BITS as BITS_ALL
+from worker.core.permutation import Layout
+from worker.core.tables.confirm import (
+    DISTANCE_SHIFT,
+    FRESH,
+    NO_LOOK,
+    RANK_COUNT,
+    RANKS,
+    RANKS_MAX,
+    SIMILARITY_MAX,
+    SIMILARITY_MIN,
+    SIMILARITY_SHIFT,
+    UNCONFIRMED,
+    confirm,
+    keep,
+    note_fresh,
+)
+from worker.core.tables.store import (
+    BASE,
+    BITS,
+    DEEP,
+    DISTANCE_MAX,
+    ENGINE,
+    FILTERS,
+    FINGERPRINTS,
+    FLAT,
+    HEADS,
+    INSERT_ALL,
+    INSERT_GIVEN,
+    INSERT_NEW,
+    MOVED_MAX,
+    QUERY,
+    READ,
+    REFS,
+    ROWS,
+    SIZE,
+    SPLIT,
+    TABLES,
+    UNLIMITED,
+    Buckets,
+    Memory,
+    Slots,
+    add_slot,
+    append,
+    count_of,
+    has_room,
+    head_of,
+    inner,
+    kernel,
+    mark_split,
+    place_of,
+    remove,
+    signed,
+    start_of,
+    sweep_on,
+)
+
+NEXTS = ENGINE  # address, by slot: slot + 1 of the next one with an equal fingerprint, 0 where there is no other
+BACKS = ENGINE + 1  # address, by slot: the same backwards
+DEEP_BITS = ENGINE + 2
+FAN = ENGINE + 3  # sub-tables of a split bucket: k + 1
+HOT = ENGINE + 4  # entries from which on a bucket is split
+MASKS = ENGINE + 5  # address, by table and sub-table: the bits that key it
+CHILDREN = ENGINE + 6  # address, by table and sub-table: the first of its sub-tables, 0 for none
+FACTORS = ENGINE + 7  # address, by table: takes the masked bits to the top
+FLIPS = ENGINE + 8  # address: neighbouring prefixes of all tables, as differences
+FLIPPED = ENGINE + 9  # address: the same as differences of bucket numbers
+FLIP_ENDS = ENGINE + 10  # address, by table: where its flips begin; one more at the end
+AHEAD = ENGINE + 11  # queries whose buckets are asked for ahead
+FOUND = ENGINE + 12  # address: the slots of all matches, one for each distinct fingerprint, some more than once
+FOUND_MAX = ENGINE + 13  # how many have room there
+FOUND_COUNT = ENGINE + 14  # how many there are; they may be more
+PENDING = ENGINE + 15  # scratch, the rest of the block: a stack of sub-tables still to be visited
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MIX = np.uint64(0xD6E8FEB86659FD93)
+HALF = np.uint64(32)
+LOW_HALF = np.uint64(0xFFFFFFFF)
+ONE_BIT = signed(1 << 32)  # here a rank is distance << 32 | row: below it a fingerprint is equal
+ASKED_MAX = signed(192)  # filters of one bucket that are asked for ahead, 12 cache lines
+
+
+@inner
+def word(memory: Memory, column: int, position: int) -> int:
+    """An element of a column of 64-bit numbers, as a signed one."""
+    return signed(read64(memory[column], position))
+
+
+@inner
+def fold(fingerprint: np.uint64) -> np.uint32:
+    """The filter of a fingerprint."""
+    return np.uint32((fingerprint ^ (fingerprint >> HALF)) & LOW_HALF)
+
+
+@inner
+def root_bucket(memory: Memory, table: int, fingerprint: np.uint64) -> int:
+    key = (fingerprint & read64(memory[MASKS], table)) * read64(memory[FACTORS], table)
+    return signed(key >> np.uint64(64 - memory[BITS])) + signed(table << memory[BITS])
+
+
+@inner
+def deep_bucket(memory: Memory, node: int, fingerprint: np.uint64) -> int:
+    """
+    The bucket of a sub-table's prefix, hashed: sub-tables share buckets, the filter tells their entries apart.
+
+    Those that have sub-tables of their own use the even ones, the others the odd ones. So all that share a bucket
+    follow one rule for when it is full, and a deletion finds an entry where the insertion has put it.
+    """
+    key = ((fingerprint & read64(memory[MASKS], node)) + np.uint64(node)) * GOLDEN
+    key = (key ^ (key >> HALF)) * MIX
+    bucket = signed((key ^ (key >> HALF)) * GOLDEN >> np.uint64(65 - memory[DEEP_BITS]))
+    return 2 * bucket + signed(word(memory, CHILDREN, node) == 0)
+
+
+@inner
+def scan(memory: Memory, at: int, bucket: int, fingerprint: np.uint64, best: int, slot: int) -> tuple[int, int]:
+    """The better of `best` (a rank, with its slot) and the bucket's best."""
+    head = head_of(memory, at, bucket)
+    start = start_of(head)
+    end = start + count_of(head)
+    own = fold(fingerprint)
+    limit = np.uint32((best - 1) >> 32)
+    filters = memory[at + FILTERS]
+    position = start
+    while position < end:
+        near = lanes_within(filters, position, own, limit)
+        position += NUMBER_LANES
+        while near:
+            place = position - NUMBER_LANES + signed(trailing_zeros(near))
+            near &= near - np.uint32(1)
+            if place < end:  # the last vector reaches past the bucket
+                candidate = signed(read32(memory[at + REFS], place))
+                distance = signed(popcount(read64(memory[FINGERPRINTS], candidate) ^ fingerprint))
+                if distance <= signed(limit):
+                    rank = (distance << DISTANCE_SHIFT) | signed(read32(memory[ROWS], candidate))
+                    if rank < best:
+                        best = rank
+                        slot = candidate
+    return signed(best), signed(slot)
+
+
+@inner
+def push_children(memory: Memory, node: int, waiting: int) -> int:
+    """Put a node's sub-tables on the stack; return how many wait there now."""
+    first = word(memory, CHILDREN, node)
+    for child in range(memory[FAN] if first else 0):
+        memory[PENDING + waiting] = first + child
+        waiting += 1
+    return signed(waiting)
+
+
+@inner
+def scan_deep(
+    memory: Memory, table: int, probe: np.uint64, fingerprint: np.uint64, best: int, slot: int
+) -> tuple[int, int]:
+    """The same over the sub-tables of a split bucket. `probe` is the fingerprint with the prefix that was probed."""
+    waiting = push_children(memory, table, signed(0))
+    while waiting and best >= ONE_BIT:
+        waiting -= 1
+        node = memory[PENDING + waiting]
+        bucket = deep_bucket(memory, node, probe)
+        best, slot = scan(memory, DEEP, bucket, fingerprint, best, slot)
+        if head_of(memory, DEEP, bucket) & SPLIT:
+            waiting = push_children(memory, node, waiting)
+    return signed(best), signed(slot)
+
+
+@inner
+def scan_flat(memory: Memory, fingerprint: np.uint64, best: int) -> tuple[int, int]:
+    """The best over all slots."""
+    address = memory[FINGERPRINTS]
+    limit = np.uint64((best - 1) >> 32)
+    hits = signed(0)
+    slot = signed(-1)
+    for j in range(memory[SIZE]):
+        hits += signed(popcount(read64(address, j) ^ fingerprint) <= limit)
+    if hits:
+        for j in range(memory[SIZE]):
+            distance = signed(popcount(read64(address, j) ^ fingerprint))
+            rank = (distance << DISTANCE_SHIFT) | signed(read32(memory[ROWS], j))
+            if rank < best:
+                best = rank
+                slot = signed(j)
+    return signed(best), slot
+
+
+@inner
+def search(memory: Memory, fingerprint: np.uint64) -> tuple[int, int]:
+    """The best match: (distance << 32 | row, slot); slot -1 where there is none."""
+    best = (memory[DISTANCE_MAX] + 1) << DISTANCE_SHIFT
+    slot = signed(-1)
+    if memory[FLAT]:
+        best, slot = scan_flat(memory, fingerprint, best)
+        return best, slot
+    for table in range(memory[TABLES]):
+        own = root_bucket(memory, table, fingerprint)
+        for number in range(word(memory, FLIP_ENDS, table), word(memory, FLIP_ENDS, table + 1)):
+            bucket = own ^ word(memory, FLIPPED, number)
+            best, slot = scan(memory, BASE, bucket, fingerprint, best, slot)
+            if best >= ONE_BIT and head_of(memory, BASE, bucket) & SPLIT:
+                probe = fingerprint ^ read64(memory[FLIPS], number)
+                best, slot = scan_deep(memory, table, probe, fingerprint, best, slot)
+            if best < ONE_BIT:
+                return best, slot
+    return best, slot
+
+
+@inner
+def put(memory: Memory, candidate: int, distance: int) -> None:
+    """Add a slot to those that are found, and the first of its ring to the candidates that are confirmed."""
+    if memory[FOUND_COUNT] < memory[FOUND_MAX]:
+        write64(memory[FOUND], memory[FOUND_COUNT], np.uint64(candidate))
+    memory[FOUND_COUNT] += 1
+    slot = candidate
+    for _ in range(RANKS_MAX):
+        keep(memory, NO_LOOK | distance << DISTANCE_SHIFT | signed(read32(memory[ROWS], slot)))
+        slot = neighbour(memory, NEXTS, slot)
+        if slot < 0 or slot == candidate:
+            return
+
+
+@inner
+def scan_all(memory: Memory, at: int, bucket: int, fingerprint: np.uint64) -> None:
+    """Put a bucket's matches to those that are found."""
+    head = head_of(memory, at, bucket)
+    start = start_of(head)
+    own = fold(fingerprint)
+    limit = np.uint64(memory[DISTANCE_MAX])
+    memory[READ] += count_of(head)
+    for position in range(start, start + count_of(head)):
+        if np.uint64(popcount(np.uint32(read32(memory[at + FILTERS], position) ^ own))) <= limit:
+            slot = signed(read32(memory[at + REFS], position))
+            distance = popcount(read64(memory[FINGERPRINTS], slot) ^ fingerprint)
+            if distance <= limit:
+                put(memory, slot, signed(distance))
+
+
+@kernel
+def search_all(memory: Memory, fingerprint: np.uint64) -> None:
+    """Put all matches to those that are found, and the best to the candidates that are confirmed."""
+    memory[RANK_COUNT] = memory[FOUND_COUNT] = 0
+    if memory[FLAT]:
+        for slot in range(memory[SIZE]):
+            distance = signed(popcount(read64(memory[FINGERPRINTS], slot) ^ fingerprint))
+            if distance <= memory[DISTANCE_MAX]:
+                put(memory, signed(slot), distance)
+        return
+    for table in range(memory[TABLES]):
+        own = root_bucket(memory, table, fingerprint)
+        for number in range(word(memory, FLIP_ENDS, table), word(memory, FLIP_ENDS, table + 1)):
+            probe = fingerprint ^ read64(memory[FLIPS], number)
+            bucket = own ^ word(memory, FLIPPED, number)
+            scan_all(memory, BASE, bucket, fingerprint)
+            waiting = push_children(memory, table, signed(0)) if head_of(memory, BASE, bucket) & SPLIT else signed(0)
+            while waiting:
+                waiting -= 1
+                node = memory[PENDING + waiting]
+                bucket = deep_bucket(memory, node, probe)
+                scan_all(memory, DEEP, bucket, fingerprint)
+                if head_of(memory, DEEP, bucket) & SPLIT:
+                    waiting = push_children(memory, node, waiting)
+
+
+@inner
+def ask_heads(memory: Memory, fingerprint: np.uint64) -> None:
+    """Prefetch the heads of the buckets that a search will read."""
+    for table in range(memory[TABLES]):
+        own = root_bucket(memory, table, fingerprint)
+        for number in range(word(memory, FLIP_ENDS, table), word(memory, FLIP_ENDS, table + 1)):
+            prefetch(memory[BASE + HEADS], 8 * (own ^ word(memory, FLIPPED, number)))
+
+
+@inner
+def ask_entries(memory: Memory, fingerprint: np.uint64) -> None:
+    """Prefetch the entries that a search will read, and the places where an insertion will write."""
+    for table in range(memory[TABLES]):
+        own = root_bucket(memory, table, fingerprint)
+        head = head_of(memory, BASE, own)
+        prefetch(memory[BASE + REFS], 4 * (start_of(head) + count_of(head)))
+        for number in range(word(memory, FLIP_ENDS, table), word(memory, FLIP_ENDS, table + 1)):
+            head = head_of(memory, BASE, own ^ word(memory, FLIPPED, number))
+            position = start_of(head)
+            end = position + min(count_of(head), ASKED_MAX)
+            while position < end + NUMBER_LANES:
+                prefetch(memory[BASE + FILTERS], 4 * position)
+                position += NUMBER_LANES
+
+
+@inner
+def find_equal(memory: Memory, fingerprint: np.uint64) -> int:
+    """The slot that stands in the tables for this very fingerprint, or -1."""
+    at, node = signed(BASE), signed(0)
+    bucket = root_bucket(memory, signed(0), fingerprint)
+    while True:
+        _, slot = scan(memory, at, bucket, fingerprint, ONE_BIT, signed(-1))
+        if slot >= 0 or not head_of(memory, at, bucket) & SPLIT or word(memory, CHILDREN, node) == 0:
+            return signed(slot)
+        at, node = DEEP, word(memory, CHILDREN, node)
+        bucket = deep_bucket(memory, node, fingerprint)
+
+
+NOTHING = np.uint32(0)
+
+
+@inner
+def neighbour(memory: Memory, column: int, slot: int) -> int:
+    """The slot after (NEXTS) or before (BACKS) one in its ring, or -1."""
+    return signed(read32(memory[column], slot)) - 1
+
+
+@inner
+def join(memory: Memory, before: int, after: int) -> None:
+    """Make two slots neighbours in a ring."""
+    write32(memory[NEXTS], before, np.uint32(after + 1))
+    write32(memory[BACKS], after, np.uint32(before + 1))
+
+
+@inner
+def link(memory: Memory, first: int, slot: int) -> None:
+    """Put a slot into the ring of `first`, by row; the smallest row is kept in `first`."""
+    rows = memory[ROWS]
+    if neighbour(memory, NEXTS, first) < 0:
+        join(memory, first, first)
+    before = signed(first)
+    own, held = read32(rows, slot), read32(rows, first)
+    if own < held:
+        write32(rows, slot, held)
+        write32(rows, first, own)
+    else:
+        before = neighbour(memory, BACKS, first)
+        while before != first and read32(rows, before) > own:
+            before = neighbour(memory, BACKS, before)
+    after = neighbour(memory, NEXTS, before)
+    join(memory, before, slot)
+    join(memory, slot, after)
+
+
+@inner
+def unlink(memory: Memory, slot: int) -> None:
+    """Take a slot out of its ring."""
+    before = neighbour(memory, BACKS, slot)
+    after = neighbour(memory, NEXTS, slot)
+    join(memory, before, after)
+    for alone in (slot, before if before == after else slot):  # one that is left is no ring
+        write32(memory[NEXTS], alone, NOTHING)
+        write32(memory[BACKS], alone, NOTHING)
+
+
+@inner
+def place(memory: Memory, fingerprint: np.uint64, slot: int) -> None:
+    """Enter a slot into every table. The caller has made sure of the room."""
+    own = fold(fingerprint)
+    ref = np.uint32(slot)
+    for table in range(memory[TABLES]):
+        bucket = root_bucket(memory, table, fingerprint)
+        divisible = word(memory, CHILDREN, table) != 0
+        if divisible and count_of(head_of(memory, BASE, bucket)) >= memory[HOT]:
+            split = True
+        else:
+            split = not append(memory, BASE, bucket, own, ref, MOVED_MAX if divisible else UNLIMITED)
+        if split:
+            mark_split(memory, BASE, bucket)
+            place_deep(memory, table, fingerprint, ref)
+
+
+@inner
+def place_deep(memory: Memory, table: int, fingerprint: np.uint64, ref: np.uint32) -> None:
+    """Enter a slot into the sub-tables of a split bucket."""
+    waiting = push_children(memory, table, signed(0))
+    while waiting:
+        waiting -= 1
+        node = memory[PENDING + waiting]
+        bucket = deep_bucket(memory, node, fingerprint)
+        if word(memory, CHILDREN, node) != 0 and count_of(head_of(memory, DEEP, bucket)) >= memory[HOT]:
+            mark_split(memory, DEEP, bucket)
+            waiting = push_children(memory, node, waiting)
+        else:
+            append(memory, DEEP, bucket, fold(fingerprint), ref, UNLIMITED)
+
+
+@inner
+def change(memory: Memory, fingerprint: np.uint64, old: np.uint32, new: int) -> None:
+    """In every table: point the entry of slot `old` to `new`, or take it out when `new` is -1."""
+    for table in range(memory[TABLES]):
+        waiting = signed(0)
+        if not change_entry(memory, BASE, root_bucket(memory, table, fingerprint), old, new):
+            waiting = push_children(memory, table, signed(0))
+        while waiting:
+            waiting -= 1
+            node = memory[PENDING + waiting]
+            if not change_entry(memory, DEEP, deep_bucket(memory, node, fingerprint), old, new):
+                waiting = push_children(memory, node, waiting)
+
+
+@inner
+def change_entry(memory: Memory, at: int, bucket: int, old: np.uint32, new: int) -> bool:
+    """The same in one bucket. False: the entry is not there."""
+    position = place_of(memory, at, bucket, old)
+    if position < 0:
+        return False
+    if new < 0:
+        remove(memory, at, bucket, position)
+    else:
+        write32(memory[at + REFS], position, np.uint32(new))
+    return True
+
+
+@inner
+def ask(memory: Memory, fingerprints: NDArray[np.uint64], i: int) -> None:
+    """Prefetch for the fingerprints that come soon: heads for the later one, entries for the sooner."""
+    ahead = memory[AHEAD]
+    if not memory[FLAT]:
+        if i + 2 * ahead < len(fingerprints):
+            ask_heads(memory, fingerprints[i + 2 * ahead])
+        if i + ahead < len(fingerprints):
+            ask_entries(memory, fingerprints[i + ahead])
+
+
+@inner
+def add(memory: Memory, fingerprint: np.uint64, row: int, equal: int) -> None:
+    """Index a fingerprint in a new slot; `equal` is the slot that stands for the same fingerprint, or -1."""
+    slot = add_slot(memory, fingerprint, row)
+    if not memory[FLAT]:
+        if equal >= 0:
+            link(memory, equal, slot)
+        else:
+            place(memory, fingerprint, slot)
+        sweep_on(memory)
+
+
+@kernel
+def match_exact(
+    memory: Memory, fingerprints: NDArray[np.uint64], begin: int, first_row: int, ranks: NDArray[np.int64], mode: int
+) -> int:
+    """`Slots.match`."""
+    row = first_row
+    for i in range(begin, len(fingerprints)):
+        if mode != QUERY and not has_room(memory):
+            return signed(i)
+        ask(memory, fingerprints, i)
+        is_new, equal = False, signed(-1)
+        if mode != INSERT_GIVEN:
+            best, slot = search(memory, fingerprints[i])
+            equal = slot if best < ONE_BIT else signed(-1)
+            rank = SIMILARITY_MAX << SIMILARITY_SHIFT | NO_LOOK | best if slot >= 0 else UNCONFIRMED
+            if memory[FRESH] and slot >= 0:
+                if memory[SIMILARITY_MIN]:
+                    search_all(memory, fingerprints[i])
+                else:
+                    memory[RANK_COUNT] = 0
+                    keep(memory, NO_LOOK | best)
+                rank = confirm(memory, signed(i))
+            ranks[i] = rank
+            is_new = mode == INSERT_ALL or (mode == INSERT_NEW and rank == UNCONFIRMED)
+        if mode == INSERT_GIVEN:
+            equal = signed(-1) if memory[FLAT] else find_equal(memory, fingerprints[i])
+        if mode == INSERT_GIVEN:
+            add(memory, fingerprints[i], ranks[i], equal)
+        elif is_new:
+            add(memory, fingerprints[i], row, equal)
+            note_fresh(memory, row, signed(i))
+            row += 1
+    return signed(len(fingerprints))
+
+
+@inner
+def slot_of(memory: Memory, fingerprint: np.uint64, row: np.uint32) -> tuple[int, int]:
+    """The slot that stands in the tables for a fingerprint, and the slot of a row with it; -1 where there is none."""
+    if memory[FLAT]:
+        for slot in range(memory[SIZE]):
+            if read64(memory[FINGERPRINTS], slot) == fingerprint and read32(memory[ROWS], slot) == row:
+                return signed(slot), signed(slot)
+        return signed(-1), signed(-1)
+    first = find_equal(memory, fingerprint)
+    slot = first
+    while slot >= 0 and read32(memory[ROWS], slot) != row:
+        slot = neighbour(memory, NEXTS, slot)
+        if slot == first:
+            slot = signed(-1)
+    return first, slot
+
+
+@kernel
+def delete_exact(
+    memory: Memory, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], done: NDArray[np.bool_]
+) -> None:
+    """Take out rows; `done[i]` tells whether row i was there under its fingerprint."""
+    for i in range(len(fingerprints)):
+        first, slot = slot_of(memory, fingerprints[i], rows[i])
+        done[i] = slot >= 0
+        if slot < 0:
+            continue
+        if memory[FLAT]:
+            fill(memory, slot)
+            continue
+        second = neighbour(memory, NEXTS, slot)
+        if second < 0:
+            change(memory, fingerprints[i], np.uint32(slot), signed(-1))
+        else:
+            if slot == first:  # its place in the tables stays; the second takes over
+                write32(memory[ROWS], first, read32(memory[ROWS], second))
+                slot = second
+            unlink(memory, slot)
+        fill(memory, slot)
+        sweep_on(memory)
+
+
+@inner
+def fill(memory: Memory, slot: int) -> None:
+    """Move the last slot into one that has become free, so that the slots stay dense."""
+    last = memory[SIZE] - 1
+    memory[SIZE] = last
+    if slot == last:
+        return
+    fingerprint = read64(memory[FINGERPRINTS], last)
+    if not memory[FLAT] and find_equal(memory, fingerprint) == last:
+        change(memory, fingerprint, np.uint32(last), slot)
+    write64(memory[FINGERPRINTS], slot, fingerprint)
+    write32(memory[ROWS], slot, read32(memory[ROWS], last))
+    before, after = neighbour(memory, BACKS, last), neighbour(memory, NEXTS, last)
+    if after >= 0:
+        join(memory, before, slot)
+        join(memory, slot, after)
+        write32(memory[NEXTS], last, NOTHING)
+        write32(memory[BACKS], last, NOTHING)
+
+
+NODES_MAX = 2_048  # sub-tables; each is a mask and a number
+DEPTH_MAX = 3  # 16 + 12 + 9 + 7 bits for k = 3: at most 2^20 fingerprints share the last prefix
+SUB_BITS = 16  # 2^16 buckets for the sub-tables of all split buckets
+HOT_MIN = 1_024  # a bucket is split at this many entries, or at 8 times the average: 4 KB of filters, 0.1 µs
+MATCHES_MIN = 256  # room for all matches of one query at the first try
+
+
+class SubTables:
+    """
+    The tree of bits that key sub-tables, for the kernels: `masks` and `children` by number.
+
+    The tables of the layout are the first nodes; a node's sub-tables are keyed by its bits and one of k + 1 groups of
+    the others.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self.fan = layout.max_distance + 1
+        masks = [table.mask for table in layout.permutations]
+        children = [0] * len(masks)
+        level = list(range(len(masks)))
+        for _ in range(DEPTH_MAX):
+            following: list[int] = []
+            for node in level:
+                free = [bit for bit in range(BITS_ALL - 1, -1, -1) if not masks[node] >> bit & 1]
+                if len(free) < 2 * self.fan or len(masks) + self.fan > NODES_MAX:
+                    continue
+                children[node] = len(masks)
+                for group in range(self.fan):
+                    chosen = free[group * len(free) // self.fan : (group + 1) * len(free) // self.fan]
+                    following.append(len(masks))
+                    masks.append(masks[node] | sum(1 << bit for bit in chosen))
+                    children.append(0)
+            level = following
+        self.masks = np.array(masks, np.uint64)
+        self.children = np.array(children, np.int64)
+
+
+class ExactTables(Slots):
+    """
+    The content of an exact index: slots, a bucket store for the tables of a layout, another for all sub-tables.
+
+    `similarity_min`: in thousandths, what the sketches must confirm; 0: the best match is taken.
+    """
+
+    def __init__(self, layout: Layout, bits: int, flat_below: int, similarity_min: int = 0) -> None:
+        tree = SubTables(layout)
+        flips = [np.array(table.flips(), np.uint64) for table in layout.permutations]
+        self._factors = np.array([_factor(table.mask) for table in layout.permutations], np.uint64)
+        self._masks = tree.masks
+        flipped = [
+            (differences & mask) * factor >> np.uint64(BITS_ALL - bits)
+            for differences, mask, factor in zip(flips, self._masks, self._factors, strict=False)
+        ]
+        constants: dict[int, NDArray[np.generic]] = {
+            MASKS: tree.masks,
+            CHILDREN: tree.children,
+            FACTORS: self._factors,
+            FLIPS: np.concatenate(flips),
+            FLIPPED: np.concatenate(flipped).astype(np.int64),
+            FLIP_ENDS: np.cumsum([0, *map(len, flips)]).astype(np.int64),
+            RANKS: np.zeros(int(RANKS_MAX), np.uint64),
+        }
+        columns = {FINGERPRINTS: np.uint64, ROWS: np.uint32, NEXTS: np.uint32, BACKS: np.uint32}
+        super().__init__(bits, flat_below, UNLIMITED, columns, 1, constants)
+        self.memory[[TABLES, DEEP_BITS, FAN]] = len(flips), SUB_BITS, tree.fan
+        self.memory[[DISTANCE_MAX, SIMILARITY_MIN]] = layout.max_distance, similarity_min
+        self.memory[AHEAD] = max(1, min(8, 48 // layout.probes))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory held; rings only where there are equal ones."""
+        rings = 8 if self.column(NEXTS).any() else 0
+        return (12 + rings) * len(self) + sum(store.nbytes for store in self.stores)
+
+    def match(
+        self, held: list[NDArray[np.uint64]], begin: int, first_row: int, ranks: NDArray[np.int64], mode: int
+    ) -> int:
+        """As for every index."""
+        return int(match_exact(self.memory, held[0], begin, first_row, ranks, mode))
+
+    def delete(self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], done: NDArray[np.bool_]) -> None:
+        """As for every index."""
+        delete_exact(self.memory, fingerprints, rows, done)
+
+    def all_matches(self, fingerprint: np.uint64) -> NDArray[np.int64]:
+        """Return the slots of all matches, in no order."""
+        count, found = MATCHES_MIN, np.empty(0, np.int64)
+        while count > len(found):
+            found = np.empty(count, np.int64)
+            self.memory[[FOUND, FOUND_MAX]] = found.ctypes.data, count
+            search_all(self.memory, fingerprint)
+            count = int(self.memory[FOUND_COUNT])
+        self.memory[FOUND_MAX] = 0
+        nexts = self.columns[NEXTS].array
+        slots: list[int] = []
+        for first in np.unique(found[:count]).tolist():
+            slots.append(first)
+            while nexts[slots[-1]] and (slot := int(nexts[slots[-1]]) - 1) != first:
+                slots.append(slot)
+        return np.array(slots, np.int64)
+
+    def check(self) -> None:
+        """Assert the invariants of slots, rings and entries."""
+        super().check()
+        size = len(self)
+        nexts, backs = (self.columns[which].array for which in (NEXTS, BACKS))
+        assert not nexts[size:].any()
+        assert not backs[size:].any()
+        in_ring = np.flatnonzero(nexts)
+        assert (backs[nexts[in_ring] - 1] - 1 == in_ring).all()
+        assert (self.fingerprints[nexts[in_ring] - 1] == self.fingerprints[in_ring]).all()
+        if self.flat:
+            assert len(in_ring) == 0
+        else:
+            self._check_entries()
+
+    def _check_entries(self) -> None:
+        """Each distinct fingerprint is entered once, by its smallest row, and once in each table."""
+        rows, tables = self.rows, len(self._factors)
+        order = np.lexsort((rows, self.fingerprints))
+        first = np.ones(len(order), np.bool_)
+        first[1:] = self.fingerprints[order[1:]] != self.fingerprints[order[:-1]]
+        standing = np.sort(order[first])
+        buckets, filters, refs = self.stores[0].contents()
+        held = self.fingerprints[refs]
+        assert (filters == ((held ^ (held >> np.uint64(32))) & np.uint64(0xFFFF_FFFF))).all()
+        deep = set(self.stores[1].contents()[2].tolist())
+        bits = int(self.memory[BITS])
+        for table in range(tables):
+            own = buckets >> bits == table
+            assert (self._buckets(table, held[own]) == buckets[own] & ((1 << bits) - 1)).all()
+            entered = np.sort(refs[own])
+            assert (entered[1:] != entered[:-1]).all()
+            assert np.isin(entered, standing).all()
+            assert deep.issuperset(np.setdiff1d(standing, entered).tolist())
+
+    def _new_stores(self, documents: int) -> tuple[Buckets, ...]:
+        tables = len(self._factors)
+        base = Buckets(self.memory, BASE, tables << int(self.memory[BITS]), tables, tables * documents)
+        return base, Buckets(self.memory, DEEP, 1 << SUB_BITS, len(self._masks), 0)
+
+    def _buckets(self, table: int, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
+        keys = (fingerprints & self._masks[table]) * self._factors[table]
+        buckets: NDArray[np.int64] = (keys >> np.uint64(BITS_ALL - int(self.memory[BITS]))).astype(np.int64)
+        return buckets
+
+    def _on_growth(self, documents: int) -> None:
+        self.memory[HOT] = max(HOT_MIN, 8 * documents >> int(self.memory[BITS]))
+
+    def _flatten(self) -> None:
+        super()._flatten()
+        self.column(NEXTS)[:] = 0
+        self.column(BACKS)[:] = 0
+
+
+def _factor(mask: int) -> int:
+    """
+    Return what takes the masked bits to the top of a product: by shifting when they are a run, else by hashing.
+
+    Shifted ones keep their differences: neighbouring prefixes are neighbouring buckets, as `FLIPPED` needs them.
+    """
+    return int(GOLDEN) if mask & (mask + (mask & -mask)) else 1 << (BITS_ALL - mask.bit_length())
