@@ -33,13 +33,6 @@ def test_the_drawn_pair_differs_where_the_drawing_says() -> None:
     assert ["x" in block for block in marks.split()] == [False, True, False, True]
 
 
-def test_no_paragraph_stands_twice() -> None:
-    """What was moved has left where it was."""
-    paragraphs = [paragraph for paragraph in README.split("\n\n") if len(paragraph) > 120]
-    assert len(paragraphs) > 100
-    assert not {paragraph for paragraph in paragraphs if paragraphs.count(paragraph) > 1}
-
-
 def test_every_command_in_the_readme_exists() -> None:
     """Those of the shell and those of make."""
     commands = set(get_command(app).commands)  # type: ignore[attr-defined]
@@ -101,11 +94,3 @@ def test_the_definition_names_the_codes_constants() -> None:
     assert f"`shingle_widths` ({defaults.shingle_widths[0]})" in page
     assert f"{HEXADECIMAL_MIN} or more hexadecimal" in page
     assert f"{IDENTIFIER_MIN} or more characters" in page
-
-
-@pytest.mark.parametrize(
-    "section", ["The way of a document", "Use", "How a pair is found", "Figures", "Limits, plainly"]
-)
-def test_the_sections_that_a_reader_looks_for_are_there(section: str) -> None:
-    """A new reader finds what it is, how it is used, how it works, how fast it is and what it cannot do."""
-    assert f"\n## {section}\n" in ROOT

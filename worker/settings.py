@@ -360,7 +360,7 @@ class EngineSettings(_Part):
     anchors: Literal["elected", "named", "union"] = setting(_DEFAULT.anchors, "choice")
     """Whose function words anchor: of the language that the text itself elects, that its message names, or of all."""
     stopwords_file: Path | None = setting(None, "file")
-    """Function words of your own in place of the built-in lists: UTF-8, one word a line, # begins a comment."""
+    """Function words of your own in place of the built-in lists: UTF-8, one word per line, # begins a comment."""
     tokens_min: int = setting(_DEFAULT.tokens_min, "tokens", low=1, high=1_000)
     """A document with fewer must be equal to match."""
     shingles_min: int = setting(_DEFAULT.shingles_min, "shingles", low=1, high=1_000)
@@ -426,7 +426,7 @@ class OperationSettings(_Part):
     log_format: Literal["auto", "json", "console"] = setting("auto", "choice")
     """How logs are written. auto: readable on a terminal, else JSON, one object a line."""
     tracing: bool = setting(False, "yes/no")
-    """Spans of OpenTelemetry. One a document, from read to commit; the context comes and goes in headers. The OTEL_
+    """Spans of OpenTelemetry. One per document, from read to commit; the context comes and goes in headers. The OTEL_
     variables say where they go. Needs neardup[otel]."""
     fault: str | None = setting(None, "point:action:hit")
     """For tests: fail at a named point, for example after-append:kill:3."""

@@ -1,4 +1,4 @@
-"""The command line: one file a command group, each registers itself with `app`; heavy imports wait for the command."""
+"""The command line: one file per group of commands, which register with `app`; heavy imports wait for the command."""
 
 from __future__ import annotations
 

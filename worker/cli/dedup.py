@@ -65,7 +65,7 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON, on stdout.")] = False,
 ) -> None:
     """
-    Judge the documents of files, as a group of workers would: a verdict a line.
+    Judge the documents of files, as a group of workers would: one verdict per line.
 
     What cannot be judged gets a line with its error and its place. When nothing could be judged the exit code is 1,
     and no output is made. --keep writes documents in the format they came in, compressed as the name says; with

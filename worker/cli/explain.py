@@ -476,7 +476,7 @@ def report(
     Draw the verdicts of a file, or of the topics, on one page of HTML.
 
     Documents over time, distances, clusters with their texts side by side, hosts, re-crawls, languages, what was not
-    judged and why. The page loads nothing. The file is read once: some 35 bytes of memory a verdict.
+    judged and why. The page loads nothing. The file is read once: some 35 bytes of memory per verdict.
     """
     from worker.report.page import page  # noqa: PLC0415
     from worker.report.tally import Tally  # noqa: PLC0415

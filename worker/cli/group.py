@@ -50,7 +50,7 @@ def worker(
     """
     Judge documents as a member of the group: one verdict for each.
 
-    A verdict and its source offset are published in one transaction. SIGTERM and Ctrl-C end it cleanly. Run one a
+    A verdict and its source offset are published in one transaction. SIGTERM and Ctrl-C end it cleanly. Run one per
     machine; each needs its own --worker-id.
     """
     from worker.shell.pipeline.service import run  # noqa: PLC0415

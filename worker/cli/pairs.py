@@ -1,7 +1,7 @@
 """
 `neardup fingerprint`, `find-all`, `find-clusters`, `nearest`: documents or fingerprints of files, without an index.
 
-All read one of two things: decimal numbers, one a line; or documents with doc_ids, whose fingerprints are made here
+All read one of two things: decimal numbers, one per line; or documents with doc_ids, whose fingerprints are made here
 unless the lines are those of `neardup fingerprint`.
 """
 
@@ -56,7 +56,7 @@ _BODY = re.compile(rb'"(?:text|html|body_base64)"\s*:')
 _STARTS = (b"{", b"WARC/", b"filedesc:", b"PAR1", b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # of all formats
 _LOOK_BYTES = 4_096
 
-OutputOption = Annotated[Path, typer.Option("--output", help="JSON arrays, one a line; - is stdout.")]
+OutputOption = Annotated[Path, typer.Option("--output", help="JSON arrays, one per line; - is stdout.")]
 DocumentsOption = Annotated[
     Path | None,
     typer.Option(
@@ -74,7 +74,7 @@ def fingerprint(
     files: FilesArgument,
     output: Annotated[Path, typer.Option(help="Where to write; - is stdout.")] = STDIN,
     written: Annotated[
-        Format, typer.Option("--format", help="JSON Lines; or one number a line, as find-all reads them, or hex.")
+        Format, typer.Option("--format", help="JSON Lines; or one number per line, as find-all reads them, or hex.")
     ] = "jsonl",
     fetched_at: FetchedAtOption = None,
     quiet: QuietOption = False,
@@ -125,7 +125,7 @@ def _read(source: Path, documents: Path | None, settings: Settings, quiet: bool)
     Return different fingerprints with their doc_ids; those of `source`, without any, when no documents are named.
 
     A doc_id that comes again replaces its former self; a deleted one is gone. What has no fingerprint is left out, and
-    counted on stderr. Cost: that of fingerprinting; some 200 bytes a document.
+    counted on stderr. Cost: that of fingerprinting; some 200 bytes per document.
     """
     if documents is None:
         with opened(source) as stream:
@@ -246,7 +246,7 @@ def _add_command(name: str, find: Callable[..., Iterable[list[Any]]]) -> None:
     @with_settings(*FINGERPRINTS, *DOCUMENTS)
     def run(
         settings: Settings,
-        source: Annotated[Path, typer.Option("--input", help="Decimal fingerprints, one a line; - is stdin.")] = STDIN,
+        source: Annotated[Path, typer.Option("--input", help="Decimal numbers, one per line; - is stdin.")] = STDIN,
         target: OutputOption = STDIN,
         blocks: Annotated[
             int | None,
@@ -287,7 +287,7 @@ def nearest(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="Decimal fingerprints, one a line; or documents (WARC, ARC, WET, JSON Lines); or lines of "
+            help="Decimal fingerprints, one per line; or documents (WARC, ARC, WET, JSON Lines); or lines of "
             "`neardup fingerprint`. - is stdin.",
         ),
     ] = STDIN,

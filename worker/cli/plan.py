@@ -63,7 +63,7 @@ def plan(
 
 
 def _print(title: str, shown: Sequence[Column], plans: Iterable[list[str]]) -> None:
-    """Print a line a plan; the first is the chosen one."""
+    """Print a line per plan; the first is the chosen one."""
     columns = Columns(*shown)
     typer.echo(f"{title}; a query and its insertion, on one core:\n\n{columns.head()}")
     for position, cells in enumerate(plans):

@@ -20,11 +20,45 @@ from worker.settings import Settings
 if TYPE_CHECKING:
     from worker.shell.admin.group import Sample
 
-
+WIDTH_PIPE = 160  # of a frame that goes into a pipe
 PARTITIONS_SHOWN = 8  # those with the largest lag, where there are more
 NONE = "–"
 HINT = "latency, times by stage, originals: --worker HOST:PORT, of each worker's metrics"
 STAGES = ("prepare", "append", "answer", "publish")
+
+
+@app.command()
+@with_cluster("group", "topic_documents", "topic_fingerprints", "topic_verdicts")
+def top(
+    settings: Settings,
+    worker: Annotated[
+        list[str] | None, typer.Option(help="host:port of a worker's metrics, for its rates and times; one per option.")
+    ] = None,
+    interval: Annotated[float, typer.Option(help="Seconds from a frame to the next.", min=0.1, max=60)] = 2,
+    once: Annotated[bool, typer.Option("--once", help="One frame as text, with the rates of one interval.")] = False,
+) -> None:
+    """
+    Show a running group live: members, lag, rates, duplicates.
+
+    Kafka knows members, partitions, lag and rates; stage times, originals and log offsets come from the workers whose
+    addresses are given. Ctrl-C ends it.
+    """
+    from worker.shell.admin.group import GroupWatch  # noqa: PLC0415
+
+    width = terminal_width()
+    console = Console(highlight=False, width=WIDTH_PIPE if width is None else width)
+    with GroupWatch(settings, worker or []) as watch:
+        before = watch.sample()
+        time.sleep(interval)
+        now = watch.sample()
+        if once:
+            console.print(frame(before, now, settings.group, settings.bootstrap))
+            return
+        with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
+            while True:
+                live.update(frame(before, now, settings.group, settings.bootstrap), refresh=True)
+                time.sleep(interval)
+                before, now = now, watch.sample()
 
 
 def frame(before: Sample, now: Sample, group: str, bootstrap: str) -> Group:
@@ -141,40 +175,3 @@ def _duplicates(now: Sample) -> Table:
             bits = "same" if match.kind.value == "exact" else str(match.distance)
             table.add_row(bits, Text(printable(verdict.url or verdict.doc_id)), Text(printable(match.original.url)))
     return table
-
-
-WIDTH_PIPE = 160  # of a frame that goes into a pipe
-
-
-@app.command()
-@with_cluster("group", "topic_documents", "topic_fingerprints", "topic_verdicts")
-def top(
-    settings: Settings,
-    worker: Annotated[
-        list[str] | None, typer.Option(help="host:port of a worker's metrics, for its rates and times; one an option.")
-    ] = None,
-    interval: Annotated[float, typer.Option(help="Seconds from a frame to the next.", min=0.1, max=60)] = 2,
-    once: Annotated[bool, typer.Option("--once", help="One frame as text, with the rates of one interval.")] = False,
-) -> None:
-    """
-    Show a running group live: members, lag, rates, duplicates.
-
-    Kafka knows members, partitions, lag and rates; stage times, originals and log offsets come from the workers whose
-    addresses are given. Ctrl-C ends it.
-    """
-    from worker.shell.admin.group import GroupWatch  # noqa: PLC0415
-
-    width = terminal_width()
-    console = Console(highlight=False, width=WIDTH_PIPE if width is None else width)
-    with GroupWatch(settings, worker or []) as watch:
-        before = watch.sample()
-        time.sleep(interval)
-        now = watch.sample()
-        if once:
-            console.print(frame(before, now, settings.group, settings.bootstrap))
-            return
-        with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
-            while True:
-                live.update(frame(before, now, settings.group, settings.bootstrap), refresh=True)
-                time.sleep(interval)
-                before, now = now, watch.sample()

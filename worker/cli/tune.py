@@ -517,7 +517,7 @@ def _cost(best: Trial, documents: int) -> str:
     found = plan(documents, rules.max_distance)[0] if is_exact else estimate_directed(rules, documents)
     return (
         f"at {documents:,} originals: an index of {in_bytes(found.memory_bytes)}, "
-        f"{found.query_insert_ns / 1e3:,.1f} µs a document on one core (`neardup plan`)"
+        f"{found.query_insert_ns / 1e3:,.1f} µs per document on one core (`neardup plan`)"
     )
 
 

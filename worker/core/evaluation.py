@@ -86,7 +86,7 @@ def measure(batch: FingerprintBatch, pairs: Pairs, rules: SearchRules) -> Measur
         batch: fingerprints of 64 bits; the pairs' numbers are its rows.
         rules: their blocks are what `ranks` are of; nothing else of them counts.
 
-    Cost: 0.1 µs a pair, 100 µs one within DISTANCE_MAX bits in a directed search.
+    Cost: 0.1 µs per pair, 100 µs per pair within DISTANCE_MAX bits in a directed search.
     """
     first, second = pairs.first, pairs.second
     full = (batch.kinds[first] == Kind.FULL) & (batch.kinds[second] == Kind.FULL)
@@ -113,13 +113,13 @@ def _rank(differ: int, doubts: int, rules: SearchRules) -> int:
 
 
 def finds(measured: Measures, rules: SearchRules) -> NDArray[np.bool_]:
-    """Mark the pairs whose second document would be found to be a duplicate of the first. Cost: some ns a pair."""
+    """Mark the pairs whose second document would be found to be a duplicate of the first. Cost: some ns per pair."""
     failed: NDArray[np.bool_] = np.logical_or.reduce(list(_failed(measured, rules).values()))
     return measured.equal | ~failed
 
 
 def reasons(measured: Measures, rules: SearchRules) -> list[str]:
-    """Say of each pair why it is not found; empty where it is. Cost: some 0.1 µs a pair."""
+    """Say of each pair why it is not found; empty where it is. Cost: some 0.1 µs per pair."""
     failed = _failed(measured, rules)
     told = np.select(list(failed.values()), list(failed), "")
     told[measured.equal] = ""

@@ -79,7 +79,7 @@ def trials(
     Args:
         base: the settings given.
 
-    Cost: a fingerprint of each text a variant, 13 of them, and some 0.1 ms a pair.
+    Cost: 13 variants, each a fingerprint of each text, and some 0.1 ms per pair.
     """
     rules = list(searches(base[1]))
     ranked = base[1] if base[1].mode == "directed" else SearchRules()  # an exact search ranks no pair by its doubts
@@ -134,7 +134,7 @@ def sample_pairs(texts: Sequence[str], batch: FingerprintBatch, pairs_max: int, 
     Half of them are drawn from all pairs that lie near each other, the others by chance; what lies between the bounds
     is left out.
 
-    Cost: 0.3 ns for every two documents, some 50 µs a pair.
+    Cost: 0.3 ns for every two documents, some 50 µs per pair.
     """
     generator = np.random.default_rng(seed)
     full = np.flatnonzero(batch.kinds == Kind.FULL)

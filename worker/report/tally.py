@@ -46,7 +46,7 @@ class Clusters:
     """
     Copies by their originals.
 
-    In memory a copy is 16 bytes: the hash of its original's doc_id, and where its verdict lies in a temporary file.
+    In memory 16 bytes per copy: the hash of its original's doc_id, and where its verdict lies in a temporary file.
     """
 
     def __init__(self) -> None:
