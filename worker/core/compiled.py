@@ -2,7 +2,7 @@
 Kernels: plain functions compiled by numba without the GIL, their machine code cached on disk.
 
 numba's own cache looks at the file of the outermost function alone, and would keep an old kernel after an inner one
-has changed. Here the stamp covers every kernel that a function can reach, and every constant. The code is kept
+has changed. Here the stamp covers every file of `worker.core`: a change in any of them compiles all anew. It is kept
 
 1. in NUMBA_CACHE_DIR when that is set,
 2. else beside the source, in `__pycache__`,
@@ -32,7 +32,6 @@ from pathlib import Path
 from typing import Any
 
 import numba
-import numpy as np
 import platformdirs
 import xxhash
 from numba.core import config
@@ -40,6 +39,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLoca
 
 from worker.core.linked import ApartCompiler, FusedCompiler, KernelCompiler, LinkedCompiler
 
+_CORE = Path(__file__).parent
 _OTHERS_WRITE = 0o022
 _log = logging.getLogger("neardup")
 TURN_S_MAX = 60.0  # a kernel compiles in 1 to 10 s alone
@@ -120,28 +120,12 @@ def _writable(directory: Path) -> bool:
     return _owners_only(directory) and os.access(directory, os.W_OK)
 
 
-def _stamp(function: Callable[..., Any]) -> str:
-    """A digest of all that the machine code depends on: the files of the kernels it can reach, and their constants."""
-    seen: dict[str, dict[str, Any]] = {}  # file -> the globals of its module
-    pending: list[Any] = [function]
-    while pending:
-        found = pending.pop()
-        plain = getattr(found, "py_func", None) or getattr(found, "_defn", None) or found
-        path = inspect.getfile(plain)
-        if path in seen:
-            continue
-        seen[path] = plain.__globals__
-        for value in plain.__globals__.values():
-            reachable = getattr(value, "py_func", None) or getattr(value, "_defn", None)
-            if inspect.isfunction(reachable) and reachable.__module__.startswith("worker."):
-                pending.append(reachable)
+@cache
+def _stamp() -> str:
+    """Return a digest of what machine code depends on: every file of `worker.core`, and what is asked of numba."""
     digest = xxhash.xxh3_64(f"bounds checked: {getattr(config, 'BOUNDSCHECK', None)}".encode())
-    for path, module_globals in sorted(seen.items()):
-        digest.update(Path(path).read_bytes())
-        for name, value in sorted(module_globals.items()):
-            if name.isupper():
-                whole = value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
-                digest.update(f"{name}=".encode() + whole)
+    for path in sorted(path for path in _CORE.rglob("*") if path.suffix in (".py", ".tsv", ".txt")):
+        digest.update(f"{path.relative_to(_CORE).as_posix()}\0".encode() + path.read_bytes())
     return digest.hexdigest()
 
 
@@ -152,7 +136,7 @@ class _Locator(_CacheLocator):
         self._py_file = inspect.getfile(function)
         self._directory = directory
         self._line = function.__code__.co_firstlineno
-        self._source_stamp = _stamp(function)
+        self._source_stamp = _stamp()
 
     def get_cache_path(self) -> str:
         return str(self._directory)
