@@ -3,9 +3,10 @@ Throughput and latency of the whole, from `documents` to committed verdicts, on 
 
     text, 5 KB       the bare loop (the limit), one worker, and a Quix Streams pipeline over the same backlog
     pages, 56 KB     the bare loop (the limit), one worker
+    archives         the same pages, fed from a WARC file: their bodies travel as base64
     latency          one worker fed at a steady 1,000 documents/s, after 20 s of that
 
-    python -m tests.benchmarks.bench_stream [--quick] [--text N] [--pages N] [--rounds N] [--only text,html,latency]
+    python -m tests.benchmarks.bench_stream [--quick] [--text N] [--pages N] [--rounds N] [--only text,archives,…]
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tests.benchmarks.machine import machine
 from tests.benchmarks.stream import latency
 from tests.benchmarks.stream.corpus import html_documents, text_documents
 from tests.benchmarks.stream.report import Line, markdown, save
-from tests.benchmarks.stream.scene import PARTITIONS, Progress, Scene, feed
+from tests.benchmarks.stream.scene import PARTITIONS, Progress, Scene, feed, feed_archive
 from worker.devkit.broker import EmbeddedKafka
 
 STREAM = Path(__file__).parent / "stream"
@@ -100,6 +101,12 @@ class Bench:
 
         self._beside_the_bare_loop(name, topic, count, HTML_BAR)
 
+    def archives(self, count: int) -> None:
+        """Measure the same pages out of a WARC file."""
+        name = "HTML of 56 KB, out of a WARC file"
+        topic = self._backlog("archives", lambda scene: feed_archive(scene.settings(), html_documents(count)))
+        self._beside_the_bare_loop(name, topic, count, HTML_BAR)
+
     def _beside_the_bare_loop(self, name: str, topic: str, count: int, bar: int, share_bar: float = 0.0) -> float:
         """Let the bare loop and one worker work off a backlog in turn; return the worker's rate."""
         limit, ours = "bare Kafka loop", "neardup worker"
@@ -156,7 +163,7 @@ def main() -> None:
     parser.add_argument("--text", type=int, help="text documents in the backlog")
     parser.add_argument("--pages", type=int, help="pages in the backlog")
     parser.add_argument("--rounds", type=int, help="runs of each contender; the median counts")
-    parser.add_argument("--only", default="text,html,latency", help="parts to run, separated by commas")
+    parser.add_argument("--only", default="text,html,archives,latency", help="parts to run, separated by commas")
     parser.add_argument("--quix-python", default=None, help="interpreter of an environment with Quix Streams")
     parser.add_argument("--no-save", action="store_true", help="leave the kept results as they are")
     given = parser.parse_args()
@@ -168,6 +175,7 @@ def main() -> None:
         parts = {
             "text": lambda: bench.text(given.text or texts),
             "html": lambda: bench.html(given.pages or pages),
+            "archives": lambda: bench.archives(given.pages or pages),
             "latency": lambda: bench.latency(latency_s),
         }
         failed = []

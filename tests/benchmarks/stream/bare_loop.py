@@ -37,9 +37,10 @@ def main() -> None:
             decoded = [orjson.loads(message.value() or b"") for message in messages]
             _append(appender, log, len(decoded))
             publisher.begin_transaction()
-            for fields in decoded:
-                answer = {"doc_id": fields["doc_id"], "url": fields["url"], "verdict": "new", "padding": "x" * 350}
-                publisher.produce(verdicts, value=orjson.dumps(answer), key=fields["doc_id"].encode())
+            for message, fields in zip(messages, decoded, strict=True):
+                key = message.key() or b""
+                answer = {"doc_id": key.decode(), "url": fields["url"], "verdict": "new", "padding": "x" * 350}
+                publisher.produce(verdicts, value=orjson.dumps(answer), key=key)
             publisher.poll(0)
             publisher.send_offsets_to_transaction(
                 consumer.position(consumer.assignment()), consumer.consumer_group_metadata()

@@ -10,12 +10,16 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import orjson
 from confluent_kafka import Producer
 
 from tests.benchmarks.stream.corpus import Message
 from worker.settings import Settings
+from worker.shell.files.crawl import CrawlFiles
+from worker.shell.files.feed import BODY_BYTES_MAX, feed_documents
 from worker.shell.kafka import Admin, GroupOffsets, topics
 from worker.shell.kafka.client import feeder_config
 
@@ -127,6 +131,25 @@ class Scene:
                 time.sleep(_STEP_S)
         finally:
             offsets.close()
+
+
+def feed_archive(settings: Settings, pages: Iterable[Message]) -> int:
+    """Write pages to a WARC file and feed that, as `neardup feed` does; give their number."""
+    http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n%b"
+    record = (
+        b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Record-ID: <urn:uuid:%08d-0000-0000-0000-000000000000>\r\n"
+        b"WARC-Date: %b\r\nWARC-Target-URI: %b\r\nContent-Type: application/http; msgtype=response\r\n"
+        b"Content-Length: %d\r\n\r\n%b\r\n\r\n"
+    )
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "pages.warc"
+        with path.open("wb") as file:
+            for number, page in enumerate(pages):
+                fields = orjson.loads(page.value)
+                content = http % fields["html"].encode()
+                time, url = fields["fetched_at"].encode(), fields["url"].encode()
+                file.write(record % (number, time, url, len(content), content))
+        return feed_documents(settings, CrawlFiles([str(path)], body_max=BODY_BYTES_MAX)).delivered
 
 
 def feed(settings: Settings, messages: Iterable[Message]) -> int:
