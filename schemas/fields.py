@@ -41,8 +41,13 @@ def _read_timestamp(value: Any) -> Any:
     raise ValueError("must be an ISO 8601 date-time with an offset, as a string")
 
 
+def to_ms(time: datetime) -> int:
+    """Return a field's time as Unix milliseconds."""
+    return (time - _EPOCH) // timedelta(milliseconds=1)
+
+
 def _write_timestamp(value: datetime) -> str:
-    return format_timestamp((value - _EPOCH) // timedelta(milliseconds=1))
+    return format_timestamp(to_ms(value))
 
 
 DocId = Annotated[str, Field(min_length=1, max_length=DOC_ID_BYTES_MAX), _bytes_max(DOC_ID_BYTES_MAX)]

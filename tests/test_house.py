@@ -20,8 +20,7 @@ CAPABILITIES = {
     "hash tables (doc_id, URL, digest)": (455, "core/hash_table.py core/kernels/siphash.py"),
     "message formats (JSON in and out, times)": (
         2041,
-        "schemas/* shell/messages/* core/document.py core/verdict.py core/kernels/documents.py "
-        "core/kernels/json.py core/kernels/times.py",
+        "schemas/* shell/messages/* core/document.py core/verdict.py core/kernels/documents.py",
     ),
     "numba: compile, cache, start": (550, "core/compiled.py core/linked.py core/warm.py shell/runtime/kernels.py"),
     "index: exact, directed, store, rules, sketch": (

@@ -24,6 +24,7 @@ from worker.log.replica import Replica
 from worker.log.rules import Acceptance, Definition, Ignored, Retention, is_declaration
 from worker.log.snapshot import LogIdentity, capture, restore
 from worker.settings import Settings
+from worker.shell.messages import read_answers
 from worker.shell.pipeline.sequencer import ReplicatedLog
 from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
 
@@ -121,7 +122,7 @@ def answers(replica: Replica) -> dict[tuple[int, int], Said]:
     """What a replica says of each document that its log has."""
     places = [(Source(TOPIC, partition), offset) for partition in (0, 1) for offset in range(40)]
     return {
-        (source.partition, offset): said(replica.answer(source, offset, "documents"))
+        (source.partition, offset): said(replica.answer(source, offset, "documents", read_answers))
         for source, offset in places
         if not replica.missing(source, offset, offset + 1)
     }

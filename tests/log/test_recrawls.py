@@ -8,10 +8,10 @@ import pytest
 
 from tests.log.test_replica import DIRECTED, FACTS, TOPIC
 from worker.core.verdict import Verdict
-from worker.log.answers import write_answers
 from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
 from worker.log.rules import Definition
+from worker.shell.messages import read_answers
 
 PAGE = 0x0123_4567_89AB_CDEF
 EDITED, REWRITTEN = PAGE ^ 0b11, ~PAGE & (2**64 - 1)
@@ -39,7 +39,7 @@ def told(definition: Definition, records_of: int) -> list[tuple[str, str | None,
         [data] = encode(definition.author("w"), [Section(source, at, at + len(part), -1, Rows.of(part))], 1 << 20)
         replica.apply(decode(data), number, 0)
         replica.check()
-    answers = replica.answers(source, range(len(rows)), "documents", write_answers)
+    answers = replica.answers(source, range(len(rows)), "documents", read_answers)
     found = []
     for answer in answers:
         assert isinstance(answer, Verdict)

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from tests.log.test_replica import DEFINITION, DIRECTED, REPLACED, TOPIC
 from tests.oracle import Oracle, said
 from worker.core.verdict import Verdict
-from worker.log.answers import write_answers
 from worker.log.originals import OriginalStore
 from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.log.texts import Texts
+from worker.shell.messages import read_answers
 
 SOURCE = Source(TOPIC, 0)
 STORY, OTHER = 0x1234_5678_9ABC_DEF0, 0x0F0F_0F0F_F0F0_F0F0
@@ -126,7 +126,7 @@ def test_what_comes_again(history: list[tuple[Step, str]], records_of: int) -> N
         replica.apply(decode(data), number, 1_000)
         replica.check()
         oracle.apply(data)
-    answers = replica.answers(SOURCE, list(range(len(rows))), "documents", write_answers)
+    answers = replica.answers(SOURCE, list(range(len(rows))), "documents", read_answers)
     told = [_told(answer) for answer in answers if isinstance(answer, Verdict)]
     assert told == [expected for _, expected in history]
     assert [oracle.answers[SOURCE, offset][0] for offset in range(len(rows))] == [
@@ -165,7 +165,7 @@ def test_rows_of_one_record_are_judged_one_after_the_other(of: Definition) -> No
     rows = _recrawl(1, 600, 1_400)
     together, alone = _applied(of, rows, 1_000), _applied(of, rows, 1)
     for offset in range(len(rows)):
-        told = [said(replica.answer(SOURCE, offset, "documents")) for replica in (together, alone)]
+        told = [said(replica.answer(SOURCE, offset, "documents", read_answers)) for replica in (together, alone)]
         assert told[0] == told[1]
 
 
@@ -197,7 +197,7 @@ def test_what_repeats_in_a_record_is_judged_as_if_each_row_came_alone(
     rows = [flood(at, chance) for at in range(300)]
     together, alone = _applied(of, rows, 300), _applied(of, rows, 1)
     for offset in range(len(rows)):
-        told = [said(replica.answer(SOURCE, offset, "documents")) for replica in (together, alone)]
+        told = [said(replica.answer(SOURCE, offset, "documents", read_answers)) for replica in (together, alone)]
         assert told[0] == told[1]
 
 
@@ -228,7 +228,16 @@ def test_a_site_that_is_crawled_again_costs_little_more_than_a_new_one() -> None
     replica = Replica(DEFINITION)
     for number in range(3):  # the first one loads the kernels
         rows = [
-            Row(number * 2_000 + at, RowKind.FULL, f"page-{at}-{number == 0}", "", 0, chance.getrandbits(64), at, 9)
+            Row(
+                number * 2_000 + at,
+                RowKind.FULL,
+                f"page-{at}-{number == 0}",
+                f"u-{at}",
+                0,
+                chance.getrandbits(64),
+                at,
+                9,
+            )
             for at in range(2_000)
         ]
         section = Section(SOURCE, rows[0].offset, rows[-1].offset + 1, -1, Rows.of(rows))

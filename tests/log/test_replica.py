@@ -17,6 +17,7 @@ from worker.errors import RetryError
 from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
 from worker.log.rules import Definition
+from worker.shell.messages import read_answers
 
 DEFINITION = Definition("nd1", "0" * 16, SearchRules("exact", 3))
 DIRECTED = Definition("nd1", "0" * 16, SearchRules(look_min=700))
@@ -83,7 +84,7 @@ def test_every_answer_is_the_oracles(one: list[Row], two: list[Row], taken: list
     for data in records:
         oracle.apply(data)
     for (source, offset), expected in oracle.answers.items():
-        assert said(replica.answer(source, offset, "documents")) == expected
+        assert said(replica.answer(source, offset, "documents", read_answers)) == expected
         assert replica.missing(source, offset, offset + 1) == []
 
 
@@ -95,7 +96,7 @@ def test_no_two_documents_are_each_a_duplicate_of_the_other(one: list[Row], take
     originals = {}
     for offset in range(40):
         if not replica.missing(Source(TOPIC, 0), offset, offset + 1):
-            verdict = replica.answer(Source(TOPIC, 0), offset, "documents")
+            verdict = replica.answer(Source(TOPIC, 0), offset, "documents", read_answers)
             assert isinstance(verdict, Verdict)
             if verdict.duplicate_of:
                 originals[verdict.doc_id] = verdict.duplicate_of.original.doc_id
@@ -112,7 +113,7 @@ def one_row(offset: int, **fields: object) -> bytes:
 def test_the_first_appearance_wins() -> None:
     """A second append of an offset, by a worker that no longer owned it, changes nothing."""
     replica = replay([one_row(0), one_row(0, fingerprint=2**63, doc_id="late")])
-    verdict = replica.answer(Source(TOPIC, 0), 0, "documents")
+    verdict = replica.answer(Source(TOPIC, 0), 0, "documents", read_answers)
     assert isinstance(verdict, Verdict)
     assert (verdict.doc_id, verdict.fingerprint, replica.documents) == ("d0", 7, 1)
 
@@ -120,7 +121,8 @@ def test_the_first_appearance_wins() -> None:
 def test_a_redelivered_document_is_not_a_duplicate_of_itself() -> None:
     """The same doc_id with the same content is new again, and enters the index once."""
     replica = replay([one_row(0), one_row(1, doc_id="d0")])
-    assert said(replica.answer(Source(TOPIC, 0), 1, "documents")) == ("new", None, None, "redelivered", 1, None, None)
+    answer = replica.answer(Source(TOPIC, 0), 1, "documents", read_answers)
+    assert said(answer) == ("new", None, None, "redelivered", 1, None, None)
     assert replica.documents == 1
 
 
@@ -136,10 +138,10 @@ def test_committed_verdicts_are_dropped_and_asking_again_names_the_remedy() -> N
     replica = replay([one_row(0), one_row(1)])
     replica.committed(Source(TOPIC, 0), 1)
     with pytest.raises(RetryError, match="moved back"):
-        replica.answer(Source(TOPIC, 0), 0, "documents")
-    assert isinstance(replica.answer(Source(TOPIC, 0), 1, "documents"), Verdict)
+        replica.answer(Source(TOPIC, 0), 0, "documents", read_answers)
+    assert isinstance(replica.answer(Source(TOPIC, 0), 1, "documents", read_answers), Verdict)
     with pytest.raises(KeyError):
-        replica.answer(Source(TOPIC, 0), 2, "documents")
+        replica.answer(Source(TOPIC, 0), 2, "documents", read_answers)
 
 
 def test_a_record_tells_what_its_author_has_committed() -> None:
@@ -148,15 +150,15 @@ def test_a_record_tells_what_its_author_has_committed() -> None:
     of_author = record({0: rows}, Step(partition=0, first=2, length=1, committed=1, seed=0))
     replica = replay([one_row(0), one_row(1), of_author])
     with pytest.raises(RetryError):
-        replica.answer(Source(TOPIC, 0), 0, "documents")
-    assert isinstance(replica.answer(Source(TOPIC, 0), 1, "documents"), Verdict)
+        replica.answer(Source(TOPIC, 0), 0, "documents", read_answers)
+    assert isinstance(replica.answer(Source(TOPIC, 0), 1, "documents", read_answers), Verdict)
 
 
 def test_item_3_what_nobody_will_ask_for_is_not_kept() -> None:
     """Verdicts of a partition that fell silent, and of a topic that was recreated; what arrives later included."""
     replica = replay([one_row(0), one_row(1)])
     successor = b"u" * 16
-    rows = [Row(offset, RowKind.SHORT, f"d{offset}", "", 5, 7, offset, 9) for offset in range(4)]
+    rows = [Row(offset, RowKind.SHORT, f"d{offset}", f"d{offset}", 5, 7, offset, 9) for offset in range(4)]
     replica.serve(successor, {0: 3, 1: 9})
     for source, log_offset in ((Source(TOPIC, 0), 2), (Source(successor, 0), 3)):
         section = Section(source, 2, 3, -1, Rows.of(rows[2:3]))
@@ -164,7 +166,7 @@ def test_item_3_what_nobody_will_ask_for_is_not_kept() -> None:
     assert [len(pending) for pending in replica.pending.values()] == [0, 0]
     section = Section(Source(successor, 0), 3, 4, -1, Rows.of(rows[3:]))
     replica.apply(decode(next(encode(DEFINITION.author("w"), [section], 1 << 20))), 4, 1_003)
-    assert isinstance(replica.answer(Source(successor, 0), 3, "documents"), Verdict)
+    assert isinstance(replica.answer(Source(successor, 0), 3, "documents", read_answers), Verdict)
     replica.check()
 
 
@@ -174,7 +176,7 @@ def test_a_range_that_is_committed_in_part_is_kept() -> None:
     replica = replay([one_row(0)])
     replica.committed(Source(TOPIC, 0), 2)
     replica.apply(decode(record({0: rows}, Step(partition=0, first=1, length=3, committed=-1, seed=0))), 1, 1_001)
-    assert isinstance(replica.answer(Source(TOPIC, 0), 2, "documents"), Verdict)
+    assert isinstance(replica.answer(Source(TOPIC, 0), 2, "documents", read_answers), Verdict)
 
 
 def test_records_come_in_order() -> None:

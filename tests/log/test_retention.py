@@ -22,12 +22,12 @@ from worker.core.search import SearchRules
 from worker.core.verdict import Verdict
 from worker.errors import DefinitionError, DocumentError
 from worker.log import originals, snapshot
-from worker.log.answers import write_answers
 from worker.log.originals import OriginalStore
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import ApplyResult, Replica
 from worker.log.rules import Definition, Retention
 from worker.log.snapshot import LogIdentity, restore
+from worker.shell.messages import read_answers
 from worker.shell.storage.disk import DiskMemory
 
 LOG = LogIdentity("cluster", b"l" * 16)
@@ -130,7 +130,7 @@ def agree(oracle: Oracle, replica: Replica, committed: int) -> None:
     """All answers that are not known to be committed, old and new."""
     for (source, offset), expected in oracle.answers.items():
         if offset >= committed:
-            answer = replica.answer(source, offset, "documents")
+            answer = replica.answer(source, offset, "documents", read_answers)
             assert said(answer) == expected
             assert isinstance(answer, DocumentError) or answer.horizon_ms == oracle.horizons[source, offset]
 
@@ -211,7 +211,7 @@ def test_row_23_restores_and_compactions_at_any_moment_change_nothing(
             for each in (plain, other):
                 each.apply(decode(data), offset, offset)
             kept = range(max(offset // 2, offset - 3), offset + 1)
-            told = [each.answers(SOURCE, kept, "documents", write_answers) for each in (plain, other)]
+            told = [each.answers(SOURCE, kept, "documents", read_answers) for each in (plain, other)]
             assert told[0] == told[1]
         other.check()
         assert content(other) == content(plain)
@@ -233,7 +233,7 @@ def test_a_window_does_not_depend_on_how_rows_share_records(
             cut.apply(decode(record(of, messages[begin:end], begin, end)), 2 * number + place, now_ms)
         first = stop
     for offset in range(first):
-        one, other = (replica.answer(SOURCE, offset, "documents") for replica in (whole, cut))
+        one, other = (replica.answer(SOURCE, offset, "documents", read_answers) for replica in (whole, cut))
         assert said(one) == said(other)
         assert isinstance(one, DocumentError) or horizon(one) == horizon(other)
 
@@ -248,7 +248,7 @@ def history(retention: Retention, *messages: tuple[int, str, int]) -> tuple[Repl
     for offset, (time_ms, doc_id, fingerprint) in enumerate(messages):
         row = Row(offset, RowKind.FULL, doc_id, "https://example.org/", 5, fingerprint, fingerprint, 9)
         replica.apply(decode(record(of, [row], offset, offset + 1)), offset, time_ms)
-        answer = said(replica.answer(SOURCE, offset, "documents"))
+        answer = said(replica.answer(SOURCE, offset, "documents", read_answers))
         told.append(" ".join(str(part) for part in (answer[0], answer[1] or answer[3]) if part))
     return replica, told
 
@@ -281,11 +281,11 @@ def test_what_was_decided_stays_decided_when_the_original_has_left() -> None:
     """A verdict that waits for its commit, asked for again after the expiry, still names the original."""
     replica, told = history(Retention(10), (0, "a", STORY), (5, "b", NEAR), (500, "c", 7))
     assert told == ["new", "duplicate a", "new"]
-    again = record(definition(Retention(10)), [Row(1, RowKind.FULL, "b", "", 5, NEAR, NEAR, 9)], 1, 2)
+    again = record(definition(Retention(10)), [Row(1, RowKind.FULL, "b", "b", 5, NEAR, NEAR, 9)], 1, 2)
     assert replica.apply(decode(again), 3, 501) == ApplyResult(0, 1)  # a second append: ignored, and no sighting
-    answer = replica.answer(SOURCE, 1, "documents")
+    answer = replica.answer(SOURCE, 1, "documents", read_answers)
     assert said(answer)[:2] == ("duplicate", "a") and horizon(answer) is None
-    assert horizon(replica.answer(SOURCE, 2, "documents")) == 490
+    assert horizon(replica.answer(SOURCE, 2, "documents", read_answers)) == 490
 
 
 def test_a_clock_that_jumps_back_brings_nothing_back() -> None:
@@ -350,12 +350,14 @@ def test_memory_is_given_back_without_retention(monkeypatch: pytest.MonkeyPatch)
     for number in range(60):
         prints = random.integers(0, 2**64, 500, np.uint64).tolist()
         offsets = range(number * 500, number * 500 + 500)
-        rows = Rows.of(Row(o, RowKind.FULL, f"doc-{o % 500}", "", 0, prints[o % 500], o, 9) for o in offsets)
+        rows = Rows.of(
+            Row(o, RowKind.FULL, f"doc-{o % 500}", f"u-{o % 500}", 0, prints[o % 500], o, 9) for o in offsets
+        )
         (data,) = encode(of.author(""), [Section(SOURCE, offsets[0], offsets[-1] + 1, offsets[0], rows)], 1 << 26)
         for each in (replica, plain):
             monkeypatch.setattr("worker.log.replica.LEFT_MIN", 5_000 if each is replica else 1 << 40)
             each.apply(decode(data), number, 0)
-        told = [each.answers(SOURCE, list(offsets), "t", write_answers) for each in (replica, plain)]
+        told = [each.answers(SOURCE, list(offsets), "t", read_answers) for each in (replica, plain)]
         assert told[0] == told[1]
         sizes.append(len(replica.judge.held) - replica.judge.held.first)
     replica.check()
@@ -378,12 +380,12 @@ def test_rows_are_numbered_anew_before_their_32_bits_run_out(monkeypatch: pytest
     numbered.check()
     assert len(numbered.judge.held) < 150_000 < len(plain.judge.held) == 260_000
     prints = np.random.default_rng(240_000).integers(0, 2**64, 20_000, np.uint64).tolist()
-    rows = [Row(260_000 + at, RowKind.FULL, f"copy-{at}", "", 0, prints[at], 1, 9) for at in range(0, 300, 3)]
+    rows = [Row(260_000 + at, RowKind.FULL, f"copy-{at}", f"copy-{at}", 0, prints[at], 1, 9) for at in range(0, 300, 3)]
     rows = [row._replace(offset=260_000 + at) for at, row in enumerate(rows)]
     for each in (numbered, plain):
         each.apply(decode(record(of, rows, 260_000, 260_100)), 13, 13)
     for offset in (*range(200_000, 200_500), *range(260_000, 260_100)):
-        told = [replica.answer(SOURCE, offset, "documents") for replica in (numbered, plain)]
+        told = [replica.answer(SOURCE, offset, "documents", read_answers) for replica in (numbered, plain)]
         assert told[0] == told[1]
     assert said(told[0])[:3] == ("duplicate", "doc-240297", 0)
 
@@ -395,13 +397,13 @@ def test_what_is_live_is_kept_whatever_kept_verdicts_name() -> None:
     for number in range(14):
         replica.apply(decode(_many(of, number * 20_000, 20_000, number * 20_000)), number, number)
     prints = np.random.default_rng(260_000).integers(0, 2**64, 20_000, np.uint64).tolist()
-    copy = Row(280_000, RowKind.FULL, "copy", "", 0, prints[-2], 1, 9)
+    copy = Row(280_000, RowKind.FULL, "copy", "copy", 0, prints[-2], 1, 9)
     replica.apply(decode(record(of, [copy], 280_000, 280_001, 280_000)), 14, 14)
     replica.apply(decode(record(of, [], 280_001, 280_001)), 15, 14)
     replica.check()
     held = replica.judge.held
     assert held.first == 65_536 < held.oldest == 80_000
-    assert said(replica.answer(SOURCE, 280_000, "documents"))[0] == "duplicate"
+    assert said(replica.answer(SOURCE, 280_000, "documents", read_answers))[0] == "duplicate"
     replica.apply(decode(_many(of, 290_000, 10, 290_000)), 16, 16)
     replica.check()
 
@@ -412,7 +414,7 @@ def test_item_3_a_partition_that_fell_silent_keeps_no_original() -> None:
     replica = Replica(of)
     replica.apply(decode(_many(of, 0, 20_000, 0)), 0, 0)
     first = int(np.random.default_rng(0).integers(0, 2**64, 1, np.uint64)[0])
-    copy = Section(Source(TOPIC, 1), 0, 1, 0, Rows.of([Row(0, RowKind.FULL, "copy", "", 0, first, 1, 9)]))
+    copy = Section(Source(TOPIC, 1), 0, 1, 0, Rows.of([Row(0, RowKind.FULL, "copy", "copy", 0, first, 1, 9)]))
     replica.apply(decode(next(encode(of.author("w"), [copy], 1 << 20))), 1, 0)
     for number in range(1, 8):
         replica.apply(decode(_many(of, number * 20_000, 20_000, number * 20_000)), 1 + number, number)
@@ -434,4 +436,4 @@ def test_when_nearly_all_leave_at_once_the_tables_are_built_from_the_rest() -> N
     prints = np.random.default_rng(70_000).integers(0, 2**64, 500, np.uint64).tolist()
     row = Row(70_510, RowKind.FULL, "copy", "", 0, prints[3], 1, 9)
     replica.apply(decode(record(of, [row], 70_510, 70_511)), 3, 121)
-    assert said(replica.answer(SOURCE, 70_510, "documents"))[:3] == ("duplicate", "doc-70003", 0)
+    assert said(replica.answer(SOURCE, 70_510, "documents", read_answers))[:3] == ("duplicate", "doc-70003", 0)

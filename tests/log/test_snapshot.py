@@ -15,11 +15,11 @@ from tests.log.test_replica import DEFINITION, TOPIC, Step, one_row, record, rep
 from worker.core.search import SearchRules
 from worker.errors import RestoreError, RetryError, StopError
 from worker.log import originals, snapshot
-from worker.log.answers import write_answers
 from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.log.snapshot import FORMAT_VERSION, LogIdentity, capture, restore
+from worker.shell.messages import read_answers
 
 LOG = LogIdentity("cluster", b"l" * 16)
 
@@ -38,7 +38,7 @@ def answers(replica: Replica) -> list[object]:
     for partition in (0, 1):
         for offset in range(40):
             try:
-                said.append(replica.answer(Source(TOPIC, partition), offset, "documents"))
+                said.append(replica.answer(Source(TOPIC, partition), offset, "documents", read_answers))
             except (KeyError, RetryError) as error:
                 said.append(repr(error))
             said.append(replica.missing(Source(TOPIC, partition), offset, offset + 3))
@@ -170,7 +170,7 @@ def test_a_start_leaves_out_what_has_been_deleted(monkeypatch: pytest.MonkeyPatc
     rows = [Row(n, RowKind.SHORT, f"doc-{n}", f"https://example.org/{n}", n, 0, n, 1) for n in range(count)]
     rows += [Row(count + n, RowKind.DELETED, f"doc-{n}", "", 0) for n in range(count) if n % 50]
     rows = [row._replace(offset=at) for at, row in enumerate(rows)]
-    copies = [Row(len(rows) + n, RowKind.SHORT, f"copy-{n}", "", n, 0, n * 50, 1) for n in range(100)]
+    copies = [Row(len(rows) + n, RowKind.SHORT, f"copy-{n}", f"copy-{n}", n, 0, n * 50, 1) for n in range(100)]
     gone = [Row(len(rows) + 100 + n, RowKind.DELETED, f"doc-{n * 50}", "", 0) for n in range(50)]
     whole = Replica(DEFINITION)
     for number, first in enumerate(range(0, len(rows), step)):
@@ -183,12 +183,12 @@ def test_a_start_leaves_out_what_has_been_deleted(monkeypatch: pytest.MonkeyPatc
     small.check()
     assert len(small.judge.held) == 120 and small.documents == whole.documents == 70
     assert small.judge.held.texts.data.nbytes < whole.judge.held.texts.data.nbytes / 2
-    later = [Row(len(rows) + n, RowKind.SHORT, f"later-{n}", "", n, 0, n * 50, 1) for n in range(100)]
+    later = [Row(len(rows) + n, RowKind.SHORT, f"later-{n}", f"later-{n}", n, 0, n * 50, 1) for n in range(100)]
     for each in (small, whole):
         each.apply(decode(record_of(later, len(rows))), 101, 0)
     for source, offsets in ((Source(TOPIC, 1), range(150)), (Source(TOPIC, 0), range(len(rows), len(rows) + 100))):
-        told = small.answers(source, offsets, "documents", write_answers)
-        assert told == whole.answers(source, offsets, "documents", write_answers)
+        told = small.answers(source, offsets, "documents", read_answers)
+        assert told == whole.answers(source, offsets, "documents", read_answers)
     assert to_bytes(restore(to_bytes(small), DEFINITION, LOG)) == to_bytes(small)
 
 

@@ -15,6 +15,7 @@ from worker.log.originals import OriginalStore
 from worker.log.record import Row
 from worker.log.replica import Replica
 from worker.log.texts import Texts
+from worker.shell.messages import read_answers
 
 ALL = (1 << 64) - 1
 
@@ -86,4 +87,4 @@ def test_row_25_doc_ids_of_one_hash_change_no_verdict(one: list[Row], taken: lis
     for data in records:
         oracle.apply(data)
     for (source, offset), expected in oracle.answers.items():
-        assert said(replica.answer(source, offset, "documents")) == expected
+        assert said(replica.answer(source, offset, "documents", read_answers)) == expected

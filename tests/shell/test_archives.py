@@ -35,7 +35,7 @@ from worker.shell.files.archives import ArchiveReader, ColumnNames, Damage, Entr
 from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.record import Capture
 from worker.shell.files.archives.rows import RowReader
-from worker.shell.messages.document import decode_document
+from worker.shell.messages.documents import decode_document
 
 PAGE = b"<html><body><p>The harbour master counted the boats twice.</p></body></html>"
 

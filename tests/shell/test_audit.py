@@ -15,7 +15,7 @@ from worker.log.rules import Definition
 from worker.shell.admin.audit import check
 from worker.shell.admin.audit_new import NewDocuments
 from worker.shell.admin.findings import AnswerMessage, Defect, Report
-from worker.shell.messages import encode_verdict
+from worker.shell.messages import encode_verdict, read_answers
 from worker.shell.ports import LogEntry, Outgoing, SourceMessage
 
 FEW = 12
@@ -147,7 +147,7 @@ def test_two_documents_that_duplicate_each_other_are_found() -> None:
     [data] = encode(DEFINITION.author("w"), [Section(source, 0, 2, -1, Rows.of(rows))], 10_000)
     replica = Replica(DEFINITION)
     replica.apply(decode(data), 1, 5)
-    first, second = (replica.answer(source, offset, "documents") for offset in (0, 1))
+    first, second = (replica.answer(source, offset, "documents", read_answers) for offset in (0, 1))
     assert first.outcome is Outcome.NEW and second.outcome is Outcome.DUPLICATE  # type: ignore[union-attr]
     fields = orjson.loads(encode_verdict(first)[1])  # type: ignore[arg-type]
     fields |= {

@@ -22,6 +22,7 @@ from worker.log.record import FORMAT_VERSION, Source
 from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity
+from worker.shell.messages import read_answers
 from worker.shell.pipeline.sequencer import ReplicatedLog
 from worker.shell.runtime.fault_hooks import Point
 from worker.shell.storage.checkpoint import KEPT, Checkpoint, locked
@@ -100,7 +101,9 @@ def test_the_newest_comes_back_and_two_are_kept(tmp_path: Path) -> None:
     assert names(tmp_path) == [12, 15] and KEPT == 2
     restored = checkpoint(tmp_path).restore()
     assert (restored.next_offset, restored.documents) == (15, replica.documents)
-    assert restored.answer(Source(TOPIC, 0), 7, "d") == replica.answer(Source(TOPIC, 0), 7, "d")
+    assert restored.answer(Source(TOPIC, 0), 7, "d", read_answers) == replica.answer(
+        Source(TOPIC, 0), 7, "d", read_answers
+    )
     restored.check()
 
 
@@ -184,7 +187,9 @@ def test_row_14_a_damaged_snapshot_falls_back_to_the_older_then_to_the_log(tmp_p
     ordering = ReplicatedLog(restored, MemoryReader(log), writer, DEFINITION.author("w"), 1 << 20)
     assert ordering.restore() == 9
     for offset in range(1, 9):
-        assert restored.answer(Source(TOPIC, 0), offset, "d") == whole.answer(Source(TOPIC, 0), offset, "d")
+        assert restored.answer(Source(TOPIC, 0), offset, "d", read_answers) == whole.answer(
+            Source(TOPIC, 0), offset, "d", read_answers
+        )
 
 
 def _damage(path: Path, how: str) -> None:

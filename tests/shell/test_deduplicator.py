@@ -35,10 +35,10 @@ from neardup import (
 
 from tests.cli.test_dedup import ARTICLE, dedup, lines, page
 from worker.devkit.sample.crawl import write_sample_crawl
-from worker.log.answers import write_answers
 from worker.log.replica import Replica
 from worker.settings import Settings
 from worker.shell.files.engine import LOG, TOPIC, file_engine
+from worker.shell.messages import read_answers
 from worker.shell.storage.checkpoint import Checkpoint
 from worker.shell.storage.memory_log import MemoryLog
 
@@ -109,7 +109,7 @@ def test_a_replica_of_the_log_gives_the_same_verdicts(crawl: Path, monkeypatch: 
     for record in log:
         replica.read(*record)
     [source] = replica.coverage
-    assert replica.answers(source, range(len(verdicts)), TOPIC, write_answers) == verdicts
+    assert replica.answers(source, range(len(verdicts)), TOPIC, read_answers) == verdicts
 
 
 def test_the_definition_is_that_of_the_settings() -> None:

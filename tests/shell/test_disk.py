@@ -18,12 +18,12 @@ from tests.log.test_replica import DEFINITION, TOPIC, one_row
 from tests.log.test_snapshot import LOG, record_of, to_bytes
 from worker.core.verdict import Verdict
 from worker.errors import RetryError, StopError
-from worker.log.answers import write_answers
 from worker.log.originals import Column
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Source, decode
 from worker.log.replica import Replica
 from worker.settings import Settings
 from worker.shell.files.engine import file_engine
+from worker.shell.messages import read_answers
 from worker.shell.pipeline.sequencer import ReplicatedLog
 from worker.shell.storage import disk
 from worker.shell.storage.checkpoint import Checkpoint
@@ -139,7 +139,7 @@ def test_what_candidates_and_verdicts_need_is_read_at_once(tmp_path: Path, monke
         before = resource.getrusage(resource.RUSAGE_SELF).ru_majflt
         replica.apply(last, len(first), 0)
         span = last.spans[0]
-        answers.append(replica.answers(span.source, range(span.first, span.stop), "t", write_answers))
+        answers.append(replica.answers(span.source, range(span.first, span.stop), "t", read_answers))
         faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_majflt - before)
         monkeypatch.undo()
         was_cold = memory.is_cold()
@@ -179,7 +179,7 @@ def test_a_full_disk_ends_a_replica_and_the_log_restores_it(
     failed = broken.next_offset
     assert 1 < failed < len(records)
     with pytest.raises(RetryError, match="no longer kept"):
-        broken.answer(Source(TOPIC, 0), (failed - 1) * STEP, "d")
+        broken.answer(Source(TOPIC, 0), (failed - 1) * STEP, "d", read_answers)
     restored, whole = started(tmp_path).restore(), Replica(DEFINITION)
     assert reading(restored).restore() == reading(whole).restore() == len(records) + 1
     assert to_bytes(restored) == to_bytes(whole)

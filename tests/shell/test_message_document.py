@@ -1,21 +1,28 @@
-"""A message of the topic `documents` as a value: good ones, bad ones, any bytes at all."""
+"""Messages of the topic `documents`, one by one and in batches: good ones, bad ones, any bytes at all."""
 
 from __future__ import annotations
 
 import base64
 import json
+import random
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import orjson
 import pytest
-from hypothesis import example, given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from schemas.__main__ import FOLDER
-from schemas.document import OPTIONAL_CHARACTERS_MAX, DocumentMessage
+from schemas.document import OPTIONAL_CHARACTERS_MAX
+from tests.conftest import EXAMPLES
 from worker.core.document import BodyKind, Deletion, Document, derive_doc_id
+from worker.core.kernels.documents import TEXTS, UNREAD, read_documents
+from worker.core.pages import extract_packed
+from worker.core.pages.batch import joined
 from worker.errors import DocumentError
-from worker.shell.messages import decode_document
+from worker.shell.messages import decode_document, decode_documents
 
 URL = "https://example.org/"
 TIME = "2024-05-01T12:00:00Z"
@@ -262,25 +269,151 @@ def test_any_damage_to_a_message_is_answered(message: dict[str, Any], ascii_only
     assert isinstance(_answer(None, bytes(value)), Document | DocumentError)
 
 
-@given(DRAWN)
-@example({"url": URL, "fetched_at": TIME, "text": "a", "payload_digest": None})
-@example({"url": URL, "fetched_at": TIME, "body_base64": "YQ==="})
-@example({"url": "é" * 4_096, "fetched_at": TIME, "html": ""})
-@example({"url": "é" * 4_097, "fetched_at": TIME, "html": ""})
-def test_decoding_takes_what_the_model_takes(message: dict[str, Any]) -> None:
-    """The decoder and the pydantic model accept the same messages and read the same values from them."""
-    value = json.dumps(message).encode()
-    answer = _answer(None, value)
-    try:
-        model = DocumentMessage.model_validate_json(value)
-    except ValidationError as refused:
-        assert isinstance(answer, DocumentError), refused
-        return
-    assert isinstance(answer, Document), answer
-    assert answer.url == model.url
-    assert answer.fetched_at_ms == int(model.fetched_at.timestamp() * 1000 + 0.5)
-    assert model.doc_id in (answer.doc_id, None)
-    body = answer.body if isinstance(answer.body, str) else base64.b64encode(answer.body).decode()
-    assert body in (model.text, model.html, model.body_base64)
-    for name in ("content_type", "charset", "language"):
-        assert getattr(answer, name) == getattr(model, name)
+LETTERS = st.text(st.sampled_from('ab"\\/\b\f\n\r\t\x00\x1f\x7fé한😀\u2028'), max_size=60) | st.text(max_size=20)
+DATES = st.sampled_from(
+    [TIME, "1970-01-01T00:00:00+00:01", "9999-12-31T23:59:59.999Z", "2024-02-30T00:00:00Z", f"{TIME}\n"]
+)
+MEMBERS: dict[str, st.SearchStrategy[Any]] = {
+    "doc_id": LETTERS, "title": LETTERS, "attrs": JSON, "charset": LETTERS, "content_type": LETTERS,
+    "language": st.sampled_from(["en", "ü" * 128, "x" * 129]), "text": LETTERS, "html": LETTERS,
+    "body_base64": BASE64 | LETTERS | st.sampled_from(["YR==", "YWI=YWI=", "=", "YQ=*"]), "payload_digest": JSON,
+    "other": JSON, "\\u0075rl": LETTERS,
+}  # fmt: skip
+
+
+def check(values: Sequence[bytes]) -> list[bool]:
+    """Assert that what was read of each message is what `decode_document` reads; return which were read."""
+    found = decode_documents(values)
+    for place, value in enumerate(values):
+        if found.kinds[place] == UNREAD:
+            continue
+        document = decode_document(None, value)
+        assert isinstance(document, Document)
+        begin, end, is_plain = found.spans[place].tolist()
+        body = found.bodies[begin:end].tobytes()
+        assert found.kinds[place] == document.kind and is_plain == (document.kind is not BodyKind.HTML)
+        if document.kind is BodyKind.BYTES:
+            assert found.document(place) == document._replace(
+                content_type=document.content_type or None,
+                charset=document.charset or None,
+                language=document.language or None,
+            )
+        else:
+            assert body.decode() == document.body
+        assert found.doc_ids[place].decode() == document.doc_id
+        assert found.urls[place].decode() == document.url
+        assert found.languages[place].decode() == (document.language or "")
+        assert found.times_ms[place] == document.fetched_at_ms
+    return [bool(kind != UNREAD) for kind in found.kinds]
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> bytes:
+    """Messages that are documents, and such as nearly are."""
+    body = draw(st.sampled_from(["text", "html", "body_base64"]))
+    fields: list[tuple[str, Any]] = [("url", draw(LETTERS)), ("fetched_at", draw(DATES)), (body, draw(MEMBERS[body]))]
+    for name in draw(st.lists(st.sampled_from(sorted(MEMBERS)), max_size=3)):
+        fields.append((name, draw(MEMBERS[name] | st.none())))
+    if draw(st.booleans()):
+        del fields[draw(st.integers(0, len(fields) - 1))]
+    ascii_only, blank = draw(st.booleans()), draw(st.sampled_from(["", " ", "\n\t", "\x0b"]))
+    members = (
+        f'{blank}"{name}"{blank}:{blank}{json.dumps(value, ensure_ascii=ascii_only)}{blank}'
+        for name, value in draw(st.permutations(fields))
+    )
+    value = (blank + "{" + ",".join(members) + "}" + blank).encode("utf-8", "surrogatepass")
+    if draw(st.booleans()):
+        return value
+    at = draw(st.integers(0, len(value)))
+    return (
+        value[:at]
+        + draw(st.sampled_from([b"", b"\\", b'"', b",", b"\x80", b"\xed\xa0\x80", b"\\ud83d", b"{", b"]", b"0"]))
+        + value[at + draw(st.integers(0, 1)) :]
+    )
+
+
+@settings(max_examples=25 * EXAMPLES)
+@given(st.lists(messages(), min_size=1, max_size=8))
+def test_a_batch_is_read_as_each_message_is(values: list[bytes]) -> None:
+    """What is read is what is read alone; what is refused alone is not read."""
+    check(values)
+
+
+@given(st.lists(st.binary(max_size=80), max_size=5))
+def test_any_bytes_are_read_alike(values: list[bytes]) -> None:
+    """Whatever comes in."""
+    check(values)
+
+
+@given(st.dictionaries(st.sampled_from(["doc_id", "title", "language", "other"]), LETTERS), LETTERS, LETTERS)
+def test_a_plain_document_is_read(more: dict[str, str], url: str, body: str) -> None:
+    """The way of nearly every message is the fast one."""
+    plain = {name: text for name, text in more.items() if text} | {"attrs": None}
+    raw = base64.b64encode(body.encode()).decode()
+    for name, text in (("text", body), ("html", body), ("body_base64", raw)):
+        fields = {"url": f"u{url}", "fetched_at": TIME, name: text, **plain}
+        assert check([json.dumps(fields).encode(), orjson.dumps(fields)]) == [True, True]
+
+
+@pytest.mark.parametrize(
+    "value", [value for _, _, value, _ in BAD if value is not None], ids=[bad[0] for bad in BAD if bad[2] is not None]
+)
+def test_no_error_is_read(value: bytes) -> None:
+    """What `decode_document` refuses is left to it."""
+    assert check([value]) == [False]
+
+
+def test_bodies_are_ready_for_the_pages_kernel() -> None:
+    """Zeros stand behind each body, whatever the message has behind it."""
+    pages = [
+        f'{{"html":"<p>{"x" * n} é</p>","url":"u","fetched_at":"{TIME}","title":"<b>"}}'.encode() for n in range(100)
+    ]
+    found = decode_documents(pages)
+    texts = extract_packed(found.bodies, found.spans)
+    assert [texts.text(n) for n in range(100)] == [f"{'x' * n} é" if n else "é" for n in range(100)]
+
+
+PIECES = (
+    "",
+    "a",
+    "YWFh",
+    "é",
+    "\\n",
+    "\\u4e2d",
+    "\\ud83d\\ude00",
+    '\\"',
+    "\\\\",
+    "x" * 31,
+    "x" * 32,
+    "x" * 33,
+    "中" * 11,
+)
+NAMES = ("url", "text", "html", "body_base64", "doc_id", "language", "title", "charset")
+GUARD = 256
+
+
+def damaged(chance: random.Random) -> bytes:
+    """A message of any strings, often a document; some are cut off or have another byte."""
+    fields = ["url", chance.choice(["text", "html", "body_base64"]), *chance.choices(NAMES, k=chance.randrange(3))]
+    members = [f'"{name}": "{"".join(chance.choices(PIECES, k=chance.randrange(8)))}"' for name in fields]
+    members.append(f'"fetched_at": "{TIME}"')
+    chance.shuffle(members)
+    value = f"{{{', '.join(members)}}}".encode()
+    at = chance.randrange(len(value))
+    return chance.choice([value, value, value[:at], value[:at] + bytes([chance.randrange(256)]) + value[at + 1 :]])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_is_written_beside_the_texts_and_bodies(seed: int) -> None:
+    """The bytes around what the kernel fills stay as they are, whatever it reads."""
+    chance, read = random.Random(seed), 0
+    for _ in range(1_000):
+        values = [damaged(chance) for _ in range(chance.randrange(1, 6))]
+        data, spans = joined(values, None)
+        rooms = np.full((2, GUARD + data.size + GUARD), 0xAA, np.uint8)
+        ends, places = np.empty((len(values), TEXTS), np.int64), np.empty((len(values), 3), np.int64)
+        kinds, (texts, bodies) = np.empty(len(values), np.uint8), rooms[:, GUARD:-GUARD]
+        read_documents(data, spans, texts, ends, kinds, bodies, places)
+        assert (rooms[:, :GUARD] == 0xAA).all() and (rooms[:, -GUARD:] == 0xAA).all(), values
+        read += sum(check(values))
+    assert read > 400

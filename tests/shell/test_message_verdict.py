@@ -1,4 +1,4 @@
-"""A verdict as a message of the topic `verdicts`, and back."""
+"""Verdicts as messages of the topic `verdicts`, one by one and of judged rows, and back."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ from worker.core.verdict import (
     Original,
     Outcome,
     Verdict,
-    duplicate_of,
 )
 from worker.errors import DocumentError
-from worker.shell.messages import decode_verdict, encode_verdict
+from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
+from worker.log.replica import Replica
+from worker.settings import Settings
+from worker.shell.messages import VerdictBytes, decode_verdict, encode_answers, encode_verdict
 
 SCHEMA = jsonschema.Draft202012Validator(json.loads(render("verdict")))
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
@@ -34,19 +36,17 @@ TIMES_MS = st.integers(0, TIMESTAMP_MS_MAX)
 COUNTS = st.integers(0, 2**63 - 1)
 HEX = st.integers(0, 2**64 - 1).map("{:016x}".format)
 ORIGINALS = st.builds(Original, doc_id=TEXT, url=TEXT, fetched_at_ms=TIMES_MS)
+SIMILARITIES = st.integers(0, 1_000).map(lambda part: part / 1_000)
 DUPLICATES = st.builds(
-    duplicate_of,
+    DuplicateOf,
     ORIGINALS,
-    TEXT,
+    st.sampled_from(MatchKind),
     st.integers(0, 64),
-    st.integers(0, 1_000),
-    exact=st.booleans(),
+    SIMILARITIES,
+    same_url=st.booleans(),
     found_by=st.sampled_from(FoundBy),
 )
-
-FORMERS = st.builds(
-    FormerVersion, ORIGINALS, st.sampled_from(Changed), st.none() | st.integers(0, 1_000).map(lambda part: part / 1_000)
-)
+FORMERS = st.builds(FormerVersion, ORIGINALS, st.sampled_from(Changed), st.none() | SIMILARITIES)
 
 
 def _verdicts(outcome: Outcome) -> st.SearchStrategy[Verdict]:
@@ -170,3 +170,77 @@ def test_any_bytes_are_a_verdict_or_refused(value: bytes) -> None:
     """No other exception comes out."""
     with pytest.raises(DocumentError):
         decode_verdict(value)
+
+
+SOURCE = Source(bytes(range(16)), 3)
+ROW_TIMES_MS = st.integers(0, 2**40) | st.sampled_from([0, 253_402_300_799_999])
+NAMES = st.sampled_from(["a", "b", "c\ud800", 'd"\\', "e\n\x01", "é한국"]) | st.text(min_size=1, max_size=3)
+URLS = st.sampled_from(["https://example.org/", "u\udfff", 'u"', "https://한국.example/%d%%"])
+VALUES = st.sampled_from([0, 1, 3, 0xFFFF, 2**64 - 1, 2**64 - 2, 0x5555_5555_5555_5555])
+DEFINITIONS = [
+    Settings(search_mode="directed").definition,
+    Settings(search_mode="exact", recrawls="replace").definition,
+    Settings(search_mode="directed", recrawls="replace", expire_after_s=86_400).definition,
+]
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> list[Row]:
+    """Rows of every kind, of few names, URLs and fingerprints, so that they meet."""
+    found = []
+    for offset in range(draw(st.integers(1, 12))):
+        kind = draw(st.sampled_from(RowKind))
+        doc_id, url, time = draw(NAMES), draw(URLS), draw(ROW_TIMES_MS)
+        match kind:
+            case RowKind.SKIPPED:
+                found.append(Row(offset, kind, doc_id, url, time, note="empty-text"))
+            case RowKind.DELETED:
+                found.append(Row(offset, kind, doc_id, "", 0))
+            case RowKind.DEAD:
+                found.append(Row(offset, kind, "", "", 0, note='no-body: needs "one": of text'))
+            case _:
+                value = draw(VALUES)
+                found.append(Row(offset, kind, doc_id, url, time, value, value % 7, 9, doubts=draw(VALUES)))
+    return found
+
+
+@given(rows(), rows(), st.sampled_from(DEFINITIONS), st.sampled_from(["documents", '100%d "files"/é']))
+def test_a_batch_of_verdicts_is_what_each_of_them_is(
+    one: list[Row], two: list[Row], definition: object, topic: str
+) -> None:
+    """Each is a message of the model, and read and written again alone it has the same bytes."""
+    replica = Replica(definition)  # type: ignore[arg-type]
+    two = [row._replace(offset=row.offset + len(one)) for row in two]
+    offset = 0
+    for part in (one, two):
+        section = Section(SOURCE, part[0].offset, part[-1].offset + 1, -1, Rows.of(part))
+        for data in encode(replica.definition.author("w"), [section], 1 << 20):
+            replica.apply(decode(data), offset, 1_700_000_000_000 + offset * 90_000_000)
+            offset += 1
+    both = [*one, *two]
+    messages = replica.answers(SOURCE, range(len(both)), topic, encode_answers)
+    for row, message in zip(both, messages, strict=True):
+        if row.kind is RowKind.DEAD:
+            assert message == DocumentError.parse(row.note)
+        else:
+            assert isinstance(message, VerdictBytes)
+            verdict = decode_verdict(message.value)
+            assert message == VerdictBytes(*encode_verdict(verdict), verdict.outcome)
+            model = VerdictMessage.model_validate_json(message.value)
+            assert model.model_dump_json(exclude_none=True).encode() == message.value
+            seen = [text and text.encode("utf-8", "replace").decode() for text in (row.doc_id, row.url or None)]
+            assert [verdict.doc_id, verdict.url, verdict.source_offset, verdict.source_topic] == [
+                *seen,
+                row.offset,
+                topic,
+            ]
+
+
+def test_some_of_a_records_rows_are_answered() -> None:
+    """Answers are those of the offsets asked for, whatever else the log holds."""
+    replica = Replica(DEFINITIONS[0])
+    part = [Row(offset, RowKind.SKIPPED, f"d{offset}", "u", 0, note="empty-text") for offset in range(5)]
+    for data in encode(replica.definition.author("w"), [Section(SOURCE, 0, 5, -1, Rows.of(part))], 1 << 20):
+        replica.apply(decode(data), 0, 0)
+    messages = replica.answers(SOURCE, [1, 3], "documents", encode_answers)
+    assert [message.key for message in messages if isinstance(message, VerdictBytes)] == [b"d1", b"d3"]

@@ -37,7 +37,7 @@ from worker.devkit.sample.crawl import (
     write_sample_crawl,
 )
 from worker.shell.files.archives import ArchiveReader, Damage, Record
-from worker.shell.messages.document import decode_document
+from worker.shell.messages.documents import decode_document
 
 DOCUMENTS = 1_500
 SPACED = [code for code in LANGUAGES if load_language(code).joiner]

@@ -115,22 +115,3 @@ class Verdict(NamedTuple):
         if match is not None:
             told = f"of {match.original.doc_id!r}, {match.kind}, {match.distance} bits, similarity {match.similarity}"
         return f"<Verdict {self.doc_id!r}: {self.outcome}{told and f' ({told})'}>"
-
-
-def duplicate_of(
-    original: Original, url: str, distance: int, thousandths: int, *, exact: bool, found_by: FoundBy
-) -> DuplicateOf:
-    """
-    Describe a match: its kind, its similarity and whether it is the same URL again.
-
-    A distance of 0 is not "exact" by itself: texts that differ can share a fingerprint.
-
-    Args:
-        thousandths: the similarity.
-
-    >>> there = Original("a", "https://example.org/", 0)
-    >>> duplicate_of(there, "https://example.com/", 16, 707, exact=False, found_by=FoundBy.EXACT).similarity
-    0.707
-    """
-    kind = MatchKind.EXACT if exact else MatchKind.NEAR
-    return DuplicateOf(original, kind, distance, thousandths / 1_000, url == original.url, found_by)

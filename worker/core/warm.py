@@ -28,7 +28,7 @@ def pages() -> None:
 def messages() -> None:
     """Messages to documents."""
     data, none = np.zeros(SLACK, np.uint8), np.empty((0, 3), np.int64)
-    read_documents(data, none, data.copy(), none.copy(), np.empty(0, np.int64), data.copy(), none.copy())
+    read_documents(data, none, data.copy(), none.copy(), np.empty(0, np.uint8), data.copy(), none.copy())
 
 
 def fingerprints() -> None:

@@ -1,4 +1,4 @@
-"""From judged rows to verdicts: a slice of a record's columns in, one answer a row out, in the rows' order."""
+"""What the verdicts of judged rows say of originals and former versions, as columns."""
 
 from __future__ import annotations
 
@@ -10,14 +10,10 @@ import numpy as np
 
 from worker.core.search import SearchRules, looks
 from worker.core.sketch import sketch_similarities
-from worker.core.verdict import Changed, FormerVersion, FoundBy, Outcome, Verdict, duplicate_of
-from worker.errors import DocumentError
-from worker.log.judge import REASONS, JudgedRows
+from worker.core.verdict import Changed, FoundBy
+from worker.log.judge import JudgedRows
 from worker.log.originals import OriginalStore
 from worker.log.record import RowKind
-from worker.log.rules import Definition
-
-Answer = Verdict | DocumentError
 
 
 class Match(NamedTuple):
@@ -38,54 +34,6 @@ class Former(NamedTuple):
     original: int  # the former version's row
     changed: Changed
     thousandths: int | None  # the similarity; None: not known
-
-
-def write_answers(
-    rows: JudgedRows, held: OriginalStore, definition: Definition, partition: int, topic: str
-) -> Iterator[Answer]:
-    """
-    Write the answer to each row, as objects.
-
-    Args:
-        held: all documents that were new, by row.
-        partition, topic: of the source; the log does not carry the topic's name.
-
-    Cost: 10 µs a row; `messages.encode_answers` writes messages at once.
-    """
-    _, record, first, _, judged, log_offset, timestamp_ms = rows
-    duplicates = {
-        place: duplicate_of(
-            held.get(row), record.urls[first + place].decode("utf-8", "surrogatepass"), distance, thousandths,
-            exact=is_exact, found_by=found_by,
-        )
-        for place, row, distance, thousandths, is_exact, found_by in matches(rows, held, definition.search)
-    }  # fmt: skip
-    versions = {
-        place: FormerVersion(held.get(row), changed, None if parts is None else parts / 1_000)
-        for place, row, changed, parts in formers(rows, held, definition.search)
-    }
-    for row, (kind, id_bytes, url_bytes, fetched_at_ms, value, features, offset, remark, documents, note) in enumerate(
-        zip(*rows.columns(), strict=True)
-    ):
-        if kind == RowKind.DEAD:
-            yield DocumentError.parse(note.decode("utf-8", "surrogatepass"))
-            continue
-        match = duplicates.get(row)
-        url: str | None = url_bytes.decode("utf-8", "surrogatepass")
-        time_ms: int | None = fetched_at_ms
-        fingerprint: int | None = value
-        reason = REASONS[remark]
-        outcome = Outcome.NEW if match is None else Outcome.DUPLICATE
-        if kind == RowKind.SKIPPED:
-            outcome, reason, fingerprint = Outcome.SKIPPED, note.decode("utf-8", "surrogatepass"), None
-        elif kind == RowKind.DELETED:
-            outcome, url, time_ms, fingerprint = Outcome.DELETED, None, None, None
-        doc_id = id_bytes.decode("utf-8", "surrogatepass")
-        yield Verdict(
-            doc_id, url, time_ms, outcome, reason, match, fingerprint, features, definition.scheme,
-            definition.parameters, documents, log_offset, judged.horizon_ms, topic, partition, offset, timestamp_ms,
-            versions.get(row),
-        )  # fmt: skip
 
 
 def matches(rows: JudgedRows, held: OriginalStore, search: SearchRules) -> Iterator[Match]:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sortedcontainers import SortedDict
 
 from worker.errors import RetryError
-from worker.log.answers import Answer, write_answers
+from worker.log.answers import formers, matches
 from worker.log.coverage import Coverage, Span
 from worker.log.judge import Judge, JudgedRows
 from worker.log.originals import Memory, OriginalStore, anonymous
@@ -263,9 +263,9 @@ class Replica:
         for partition, offset in committed.items():
             self.committed(Source(topic_id, partition), offset)
 
-    def answer(self, source: Source, offset: int, topic: str) -> Answer:
+    def answer(self, source: Source, offset: int, topic: str, encode: Encoder[Encoded]) -> Encoded:
         """Return what the log says of one source message; see `answers`."""
-        return self.answers(source, [offset], topic, write_answers)[0]
+        return self.answers(source, [offset], topic, encode)[0]
 
     def answers(self, source: Source, offsets: Sequence[int], topic: str, encode: Encoder[Encoded]) -> list[Encoded]:
         """
@@ -274,7 +274,7 @@ class Replica:
         Args:
             source: the partition; `topic` is that topic's name, which the log does not carry.
             offsets: ascending; they must be covered and not yet committed.
-            encode: makes the answers of judged rows: `write_answers` objects, `messages.encode_answers` bytes.
+            encode: makes the answers of judged rows: `messages.encode_answers` bytes, `read_answers` objects.
 
         Raises:
             RetryError: a verdict has been dropped, because its offset is known to be committed.
@@ -325,7 +325,9 @@ class Replica:
             encode(self.definition.author(""), [Section(source, 0, len(rows), -1, Rows.of(rows))], 1 << 20)
         ):
             idle.apply(decode(data), log_offset, 0)
-        idle.answers(source, range(4), "", write_answers)
+        for judged in idle.pending[source].between(0, len(rows)):
+            for found in (matches, formers):
+                list(found(judged, idle.judge.held, idle.definition.search))
 
     def check(self) -> None:
         """Assert the invariants that hold between two calls of `apply`."""

@@ -1,35 +1,158 @@
 """
-Messages of the topic `documents` in a batch: JSON in, the texts of their fields and their bodies out as UTF-8.
+Messages of the topic `documents` in a batch: JSON in, the texts of their fields and their bodies out, in one pass.
 
-What reads as a document with a text or a page goes this way. All else (another body, a wrong field, lone surrogates, a
-name with escapes or twice, numbers of many digits) is left to `messages.decode_document`, which says what is wrong.
+What is an object of strings and nulls, as nearly every message is, is read here, without the interpreter's lock. All
+else (numbers, arrays and objects, a wrong field, lone surrogates, a name with escapes or twice) is left to
+`messages.decode_document`, which says what is wrong. Positions beyond the end may be read, as SLACK allows.
 """
 
-# ruff: noqa: PLR0911, PLR0912, PLR1714, SIM109  # kernels return where they find out; "in (…)" compiles a function each
+# ruff: noqa: PLR0911, PLR0912  # kernels return where they find out; "in (…)" compiles a function each
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from numba import types
 
 from worker.core.compiled import apart, fused, kernel
-from worker.core.document import DOC_ID_BYTES_MAX, URL_BYTES_MAX
-from worker.core.kernels.json import read_string, skip_blank, value_end
-from worker.core.kernels.machine import SLACK, byte_at, set_byte
-from worker.core.kernels.times import read_time
+from worker.core.document import DOC_ID_BYTES_MAX, URL_BYTES_MAX, BodyKind
+from worker.core.kernels.machine import (
+    BYTE_LANES,
+    PLACE,
+    SLACK,
+    any_of,
+    below,
+    bits_of,
+    byte_at,
+    instruction,
+    lanes_before,
+    set_byte,
+    store,
+    vector,
+)
 from worker.core.pages.batch import valid_utf8
 
-DOC_ID, URL, LANGUAGE, TEXTS = 0, 1, 2, 3  # the first three are returned as texts
-FETCHED_AT, TEXT, HTML, BODY_BASE64, TITLE, ATTRS, BOUNDED = 3, 4, 5, 6, 7, 8, 9
-_NAMES = (b"doc_id", b"url", b"language", b"fetched_at", b"text", b"html", b"body_base64", b"title", b"attrs",
-          b"content_type", b"charset", b"payload_digest", b"collection")  # fmt: skip
+DOC_ID, URL, FETCHED_AT, LANGUAGE, CONTENT_TYPE, CHARSET, TEXTS = 0, 1, 2, 3, 4, 5, 6  # those below TEXTS are returned
+TEXT, HTML, BODY_BASE64, ATTRS = 6, 7, 8, 9
+_NAMES = (b"doc_id", b"url", b"fetched_at", b"language", b"content_type", b"charset", b"text", b"html", b"body_base64",
+          b"attrs", b"title", b"payload_digest", b"collection")  # fmt: skip
 NAMES = np.frombuffer(b"".join(_NAMES), np.uint8)
 NAME_ENDS = np.cumsum([len(name) for name in _NAMES])
 FIELDS = len(_NAMES)
 # In bytes, where the schema has characters: what is longer is looked at by `decode_document`.
-BYTES_MAX = np.array([DOC_ID_BYTES_MAX, URL_BYTES_MAX, 128, 64, -1, -1, 0, -1, -1, 1_024, 128, 512, 512])
+BYTES_MAX = np.array([DOC_ID_BYTES_MAX, URL_BYTES_MAX, 64, 128, 1_024, 128, -1, -1, -1, -1, -1, 512, 512])
 BEGIN, END, PLAIN = 0, 1, 2
-QUOTE, COMMA, COLON, OPEN, CLOSE, LETTER_N = 0x22, 0x2C, 0x3A, 0x7B, 0x7D, 0x6E
+UNREAD = 255  # as a kind of body
+OF_TEXT, OF_HTML, OF_BYTES = int(BodyKind.TEXT), int(BodyKind.HTML), int(BodyKind.BYTES)
+QUOTE, COMMA, COLON, BACKSLASH, EQUALS, OPEN, CLOSE = 0x22, 0x2C, 0x3A, 0x5C, 0x3D, 0x7B, 0x7D
+LETTER_N, LETTER_U, LETTER_L = 0x6E, 0x75, 0x6C
+ESCAPES = np.zeros(256, np.uint8)  # what an escape stands for; 0: no escape
+ESCAPES[list(b'"\\/bfnrt')] = list(b'"\\/\b\f\n\r\t')
+NO_DIGIT = 64
+DIGITS = np.full(256, NO_DIGIT, np.uint8)  # of base64
+DIGITS[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")] = range(64)
+
+
+@instruction(types.uint64, PLACE, PLACE)
+def _copy_to_stop(builder: Any, source: Any, out: Any) -> Any:
+    """Copy 32 bytes; bit i is set when byte `position + i` is a quote, a backslash or a control."""
+    block = vector(builder, source, 8, BYTE_LANES)
+    store(builder, block, out)
+    stop = builder.or_(below(builder, block, 0x20), any_of(builder, block, bytes([QUOTE, BACKSLASH])))
+    return bits_of(builder, stop)
+
+
+@fused
+def _skip_blank(page: Any, i: Any, end: Any) -> Any:
+    """The next position that is no white space, `end` at most."""
+    while i < end and (byte_at(page, i) == 0x20 or 9 <= byte_at(page, i) <= 10 or byte_at(page, i) == 13):
+        i += 1
+    return i
+
+
+@fused
+def _hex(page: Any, i: Any) -> Any:
+    """The number of four hexadecimal digits; negative when they are not."""
+    value = np.int64(0)
+    for k in range(i, i + 4):
+        byte = byte_at(page, k)
+        letter = byte | 0x20
+        if 0x30 <= byte <= 0x39:
+            value = value << 4 | (byte - 0x30)
+        elif 0x61 <= letter <= 0x66:
+            value = value << 4 | (letter - 0x57)
+        else:
+            return np.int64(-1)
+    return value
+
+
+@fused
+def _put(out: Any, at: Any, code: Any) -> Any:
+    """Write a code point as UTF-8; returns where it ends."""
+    if code < 0x80:
+        set_byte(out, at, code)
+        return at + 1
+    if code < 0x800:
+        set_byte(out, at, 0xC0 | code >> 6)
+        set_byte(out, at + 1, 0x80 | (code & 63))
+        return at + 2
+    if code < 0x10000:
+        set_byte(out, at, 0xE0 | code >> 12)
+        set_byte(out, at + 1, 0x80 | (code >> 6 & 63))
+        set_byte(out, at + 2, 0x80 | (code & 63))
+        return at + 3
+    set_byte(out, at, 0xF0 | code >> 18)
+    set_byte(out, at + 1, 0x80 | (code >> 12 & 63))
+    set_byte(out, at + 2, 0x80 | (code >> 6 & 63))
+    set_byte(out, at + 3, 0x80 | (code & 63))
+    return at + 4
+
+
+@apart
+def _read_string(page: Any, i: Any, end: Any, out: Any, at: Any) -> Any:
+    """
+    Write the string that begins at `i`, behind its quote, to `out`, without its escapes.
+
+    Returns where its other quote stands (-1: nowhere), and where it ends in `out`.
+    """
+    while i < end:
+        found = _copy_to_stop(page, i, out, at)
+        if not found:
+            i += BYTE_LANES
+            at += BYTE_LANES
+            continue
+        size = lanes_before(found)
+        i += size
+        at += size
+        if i >= end:
+            break
+        byte = byte_at(page, i)
+        if byte == QUOTE:
+            return i, at
+        if byte != BACKSLASH:
+            break
+        if byte_at(page, i + 1) != LETTER_U:
+            plain = np.int64(ESCAPES[byte_at(page, i + 1)])
+            if plain == 0:
+                break
+            set_byte(out, at, plain)
+            at += 1
+            i += 2
+            continue
+        code = _hex(page, i + 2)
+        if code < 0 or 0xDC00 <= code < 0xE000:
+            break
+        i += 6
+        if 0xD800 <= code < 0xDC00:
+            if byte_at(page, i) != BACKSLASH or byte_at(page, i + 1) != LETTER_U:
+                break
+            low = _hex(page, i + 2)
+            if not 0xDC00 <= low < 0xE000:
+                break
+            code = 0x10000 + ((code - 0xD800) << 10) + low - 0xDC00
+            i += 6
+        at = _put(out, at, code)
+    return np.int64(-1), at
 
 
 @fused
@@ -47,35 +170,63 @@ def _field_at(page: Any, begin: Any, end: Any) -> Any:
 
 
 @apart
-def find_fields(page: Any, begin: Any, end: Any, found: Any, room: Any, at: Any) -> Any:
+def _decode_base64(room: Any, begin: Any, end: Any) -> Any:
+    """Put bytes in the place of their base64; returns where they end, -1 for all but RFC 4648, section 4."""
+    if (end - begin) & 3:
+        return np.int64(-1)
+    padding = np.int64(0)
+    if begin < end and byte_at(room, end - 1) == EQUALS:
+        padding = np.int64(2) if byte_at(room, end - 2) == EQUALS else np.int64(1)
+    for i in range(end - padding, end):
+        set_byte(room, i, np.int64(0x41))  # "A": no bits
+    seen, group, at = np.int64(0), np.int64(0), begin
+    for i in range(begin, end, 4):
+        first, second = np.int64(DIGITS[byte_at(room, i)]), np.int64(DIGITS[byte_at(room, i + 1)])
+        third, fourth = np.int64(DIGITS[byte_at(room, i + 2)]), np.int64(DIGITS[byte_at(room, i + 3)])
+        seen |= first | second | third | fourth
+        group = first << 18 | second << 12 | third << 6 | fourth
+        set_byte(room, at, group >> 16)
+        set_byte(room, at + 1, group >> 8)
+        set_byte(room, at + 2, group)
+        at += 3
+    left_over = group & ((1 << 8 * padding) - 1)  # bits that no byte has
+    return at - padding if seen < NO_DIGIT and left_over == 0 else np.int64(-1)
+
+
+@apart
+def _find_fields(page: Any, begin: Any, end: Any, found: Any, room: Any, at: Any) -> Any:
     """
     Fill `found` with where each field's text begins and ends, 0 where there is none; whether all is in order.
 
-    TEXT or HTML is written to `room`, from `at` on, and END is where it ends there.
+    A body is written to `room`, from `at` on, and END is where it ends there.
     """
     found[:] = 0
     seen = np.int64(0)
-    i = skip_blank(page, begin, end)
+    i = _skip_blank(page, begin, end)
     if byte_at(page, i) != OPEN:
         return False
     while True:
-        i = skip_blank(page, i + 1, end)
+        i = _skip_blank(page, i + 1, end)
         if byte_at(page, i) != QUOTE:
             return False
-        stop, written = read_string(page, i + 1, end, room, at)
+        stop, written = _read_string(page, i + 1, end, room, at)
         if written - at != stop - i - 1:  # nowhere, or escapes
             return False
         field = _field_at(page, i + 1, stop)
-        i = skip_blank(page, stop + 1, end)
+        i = _skip_blank(page, stop + 1, end)
         if (field < FIELDS and seen >> field & 1) or byte_at(page, i) != COLON:
             return False
-        i = skip_blank(page, i + 1, end)
-        first = byte_at(page, i)
-        if first == QUOTE and field != ATTRS:
-            stop, written = read_string(page, i + 1, end, room, at)
+        seen |= np.int64(field < FIELDS) << field
+        i = _skip_blank(page, i + 1, end)
+        if byte_at(page, i) == QUOTE and field != ATTRS:
+            stop, written = _read_string(page, i + 1, end, room, at)
             if stop < 0:
                 return False
-            if field == TEXT or field == HTML:
+            if field == BODY_BASE64:
+                written = _decode_base64(room, at, written)
+                if written < 0:
+                    return False
+            if TEXT <= field <= BODY_BASE64:
                 found[field, BEGIN], found[field, END] = i + 1, written
                 at = written
             elif field < FIELDS:
@@ -83,57 +234,58 @@ def find_fields(page: Any, begin: Any, end: Any, found: Any, room: Any, at: Any)
                 if BYTES_MAX[field] >= 0 and stop - i - 1 > BYTES_MAX[field]:
                     return False
             i = stop + 1
+        elif byte_at(page, i) == LETTER_N and byte_at(page, i + 1) == LETTER_U:
+            if byte_at(page, i + 2) != LETTER_L or byte_at(page, i + 3) != LETTER_L:
+                return False
+            i += 4
         else:
-            if field < FIELDS and first != LETTER_N and not (field == ATTRS and first == OPEN):
-                return False
-            i = value_end(page, i, end, room, at)
-            if i < 0:
-                return False
-        if field < FIELDS:
-            seen |= 1 << field
-        i = skip_blank(page, i, end)
+            return False
+        i = _skip_blank(page, i, end)
         if byte_at(page, i) == CLOSE:
-            return skip_blank(page, i + 1, end) == end
+            return _skip_blank(page, i + 1, end) == end
         if byte_at(page, i) != COMMA:
             return False
 
 
+@fused
+def _kind_of(found: Any) -> Any:
+    """The kind of the body, UNREAD where something is missing, or there."""
+    text, html, raw = found[TEXT, BEGIN] > 0, found[HTML, BEGIN] > 0, found[BODY_BASE64, BEGIN] > 0
+    if found[URL, BEGIN] == found[URL, END] or found[FETCHED_AT, BEGIN] == 0:
+        return UNREAD
+    if (found[DOC_ID, BEGIN] > 0 and found[DOC_ID, BEGIN] == found[DOC_ID, END]) or text + html + raw != 1:
+        return UNREAD
+    return OF_TEXT if text else OF_HTML if html else OF_BYTES
+
+
 @kernel
-def read_documents(data: Any, spans: Any, texts: Any, ends: Any, times: Any, bodies: Any, places: Any) -> Any:
+def read_documents(data: Any, spans: Any, texts: Any, ends: Any, kinds: Any, bodies: Any, places: Any) -> Any:
     """
     Read what reads as a document.
 
     Args:
         data, spans: the messages, SLACK zeros behind each; their BEGIN and END.
-        texts, ends: filled with DOC_ID, URL and LANGUAGE of each, back to back, and where each ends. An empty URL: left
-            to be read otherwise; an empty doc_id: there is none. `texts` and `bodies` are as long as `data`.
-        times: filled with the time of each.
+        texts, ends: filled with the fields below TEXTS of each, back to back, and where each ends; an empty one is not
+            there. `texts` and `bodies` are as long as `data`.
+        kinds: filled with the BodyKind of each, or UNREAD: to be read otherwise.
         bodies, places: filled with the bodies, SLACK zeros behind each; their BEGIN, END and whether they are PLAIN.
     """
     page, out, room = np.int64(data.ctypes.data), np.int64(texts.ctypes.data), np.int64(bodies.ctypes.data)
     found = np.empty((FIELDS, 2), np.int64)
     at, body_at = np.int64(0), np.int64(0)
     for number in range(spans.shape[0]):
-        begin, end, before = spans[number, BEGIN], spans[number, END], at
-        good = begin < end and valid_utf8(page, begin, end) and find_fields(page, begin, end, found, room, body_at)
-        good = good and found[URL, BEGIN] < found[URL, END] and found[BODY_BASE64, BEGIN] == 0
-        good = good and (found[DOC_ID, BEGIN] == 0 or found[DOC_ID, BEGIN] < found[DOC_ID, END])
-        good = good and (found[TEXT, BEGIN] == 0) != (found[HTML, BEGIN] == 0)
-        if good:
-            times[number] = read_time(page, found[FETCHED_AT, BEGIN], found[FETCHED_AT, END])
-            good = times[number] >= 0
-        if good:
-            for field in range(TEXTS):
-                if found[field, BEGIN] > 0:
-                    at = read_string(page, found[field, BEGIN], end, out, at)[1]
-                ends[number, field] = at
-        else:
-            for field in range(TEXTS):
-                ends[number, field] = before
+        begin, end, kind = spans[number, BEGIN], spans[number, END], UNREAD
+        if valid_utf8(page, begin, end) and _find_fields(page, begin, end, found, room, body_at):
+            kind = _kind_of(found)
+        for field in range(TEXTS):
+            if kind != UNREAD and found[field, BEGIN] > 0:
+                at = _read_string(page, found[field, BEGIN], end, out, at)[1]
+            ends[number, field] = at
+        kinds[number] = kind
         places[number, BEGIN] = body_at
-        places[number, PLAIN] = not good or found[TEXT, BEGIN] > 0
-        if good:
-            body_at = found[TEXT if found[TEXT, BEGIN] > 0 else HTML, END]
+        places[number, PLAIN] = kind != OF_HTML
+        if kind != UNREAD:
+            body_at = found[TEXT + kind, END]
         places[number, END] = body_at
         for _ in range(SLACK):
             set_byte(room, body_at, np.int64(0))

@@ -28,7 +28,7 @@ from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.shell.admin.audit_new import NewDocuments
 from worker.shell.admin.findings import AnswerMessage, Defect, Finding, Report
-from worker.shell.messages import decode_dead_letter, decode_verdict, encode_verdict
+from worker.shell.messages import decode_dead_letter, decode_verdict, encode_answers, encode_verdict
 from worker.shell.ports import LogEntry, SourceMessage
 
 FINDINGS_MAX = 20  # of each defect, told in full
@@ -106,22 +106,21 @@ class History:
             for offset in record.offsets[span.row_first : span.row_stop].tolist():
                 page, at = self._at(span.source, offset)
                 if not page.flags[at] & _LOGGED:
-                    self._expect(span.source, offset, page, at)
+                    self._expect(span.source, offset, page, at, entry.timestamp_ms)
             self._replica.committed(span.source, span.stop)
             if entry.timestamp_ms < self._answers_since_ms:
                 self._aged[span.source] = max(self._aged[span.source], span.stop)
 
-    def _expect(self, source: Source, offset: int, page: _Page, at: int) -> None:
-        answer = self._replica.answer(source, offset, self._topic)
+    def _expect(self, source: Source, offset: int, page: _Page, at: int, timestamp_ms: int) -> None:
+        answer = self._replica.answer(source, offset, self._topic, encode_answers)
         page.flags[at] |= _LOGGED
         if isinstance(answer, DocumentError):
             page.flags[at] |= _DEAD
             self._dead[source, offset] = _Dead(answer.code, answer.text, None)
         else:
-            key, value = encode_verdict(answer)
-            page.digests[at] = _digest(key, value)
+            page.digests[at] = _digest(answer.key, answer.value)
             if self._new is not None:
-                self._new.expect(source, offset, answer, key)
+                self._new.expect(source, offset, answer, timestamp_ms)
 
     def take_document(self, message: SourceMessage) -> None:
         """Take a message of the source topic as it is now."""

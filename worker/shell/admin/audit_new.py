@@ -9,8 +9,9 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from worker.core.verdict import FORWARDED, Outcome, Verdict
+from worker.core.verdict import FORWARDED, Outcome
 from worker.log.record import Source
+from worker.shell.messages import VerdictBytes
 
 
 class NewDocuments:
@@ -44,12 +45,12 @@ class NewDocuments:
         """Take a committed message of the topic."""
         self._found.append(_digest(key, is_null=value is None))
 
-    def expect(self, source: Source, offset: int, verdict: Verdict, key: bytes) -> None:
-        """Take the log's verdict on a source offset, with the key of its message."""
+    def expect(self, source: Source, offset: int, verdict: VerdictBytes, decided_at_ms: int) -> None:
+        """Take the log's verdict on a source offset."""
         if verdict.outcome in FORWARDED:
-            digest = _digest(key, is_null=verdict.outcome is Outcome.DELETED)
+            digest = _digest(verdict.key, is_null=verdict.outcome is Outcome.DELETED)
             number = self._sources.setdefault(source, len(self._sources))
-            row = digest, number, offset, verdict.decided_at_ms
+            row = digest, number, offset, decided_at_ms
             for column, field in zip(self._wanted.values(), row, strict=True):
                 column.append(field)
 

@@ -10,21 +10,20 @@ import math
 import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import orjson
 
 from worker.core.verdict import Verdict
 from worker.errors import DefinitionError, DocumentError, StopError
-from worker.log.answers import write_answers
 from worker.log.record import Row, RowKind, Section, Source
 from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
 from worker.shell.files.archives import Record
 from worker.shell.files.archives.record import Capture, Message
-from worker.shell.messages import encode_verdict
+from worker.shell.messages import VerdictBytes, decode_verdict, encode_answers
 from worker.shell.pipeline.prepare import Preparer
 from worker.shell.pipeline.sequencer import ReplicatedLog
 from worker.shell.pipeline.stage import Batch, cut
@@ -39,11 +38,17 @@ _WAIT_S = 60.0
 LOG = LogIdentity("files", _SOURCE.topic_id)
 
 
-class Answer(NamedTuple):
+class Answer:
     """One message of the input and what was decided of it."""
 
-    message: SourceMessage
-    answer: Verdict | DocumentError
+    def __init__(self, message: SourceMessage, written: VerdictBytes | DocumentError) -> None:
+        self.message = message
+        self.written = written
+
+    @cached_property
+    def answer(self) -> Verdict | DocumentError:
+        """The verdict as an object."""
+        return self.written if isinstance(self.written, DocumentError) else decode_verdict(self.written.value)
 
 
 class FileEngine:
@@ -97,7 +102,7 @@ class FileEngine:
     def _answer(self, batch: Batch) -> Iterator[Answer]:
         stop = batch.messages[-1].offset + 1
         self._log.append(self._log.missing(Section(_SOURCE, self._offset, stop, self._offset, batch.rows)))
-        answers = self.replica.answers(_SOURCE, [message.offset for message in batch.messages], TOPIC, write_answers)
+        answers = self.replica.answers(_SOURCE, [message.offset for message in batch.messages], TOPIC, encode_answers)
         self.replica.committed(_SOURCE, stop)
         self._offset = stop
         return map(Answer, batch.messages, answers)
@@ -174,9 +179,9 @@ def file_engine(settings: Settings, state: Path | None = None) -> Iterator[FileE
 
 def line_of(record: Record, answered: Answer) -> tuple[str, bytes]:
     """Return the outcome and the JSON line of one answer: a verdict as on its topic, or what was wrong, and where."""
-    answer = answered.answer
-    if isinstance(answer, Verdict):
-        return answer.outcome.value, encode_verdict(answer)[1]
+    answer = answered.written
+    if isinstance(answer, VerdictBytes):
+        return answer.outcome.value, answer.value
     fields = {
         "verdict": "dead-letter",
         "doc_id": record.key and record.key.decode(),

@@ -1,20 +1,19 @@
 """
 Between messages and values: bytes of Kafka in, documents out; verdicts and dead letters in, bytes out.
 
-One file a topic, as in `schemas`, which defines the format; `documents` and `answers` do the same for batches.
+One file a topic, as in `schemas`, which defines the format.
 """
 
 from __future__ import annotations
 
-from worker.shell.messages.answers import VerdictBytes, encode_answers
 from worker.shell.messages.dead_letter import DeadLetter, decode_dead_letter, encode_dead_letter
-from worker.shell.messages.document import VALUE_BYTES_MAX, decode_document
-from worker.shell.messages.documents import decode_documents
-from worker.shell.messages.verdict import decode_verdict, encode_verdict
+from worker.shell.messages.documents import VALUE_BYTES_MAX, DocumentColumns, decode_document, decode_documents
+from worker.shell.messages.verdicts import VerdictBytes, decode_verdict, encode_answers, encode_verdict, read_answers
 
 __all__ = [
     "VALUE_BYTES_MAX",
     "DeadLetter",
+    "DocumentColumns",
     "VerdictBytes",
     "decode_dead_letter",
     "decode_document",
@@ -23,4 +22,5 @@ __all__ = [
     "encode_answers",
     "encode_dead_letter",
     "encode_verdict",
+    "read_answers",
 ]

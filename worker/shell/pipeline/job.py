@@ -1,7 +1,8 @@
 """
 One job of the preparation: messages in, rows of the log out, as columns.
 
-    messages ─┬► decode_documents ─► texts and pages as UTF-8 ─────┬► main text ─► fingerprint ─┬► rows
+    messages ─┬► decode_documents ─┬► texts and pages as UTF-8 ────┬► main text ─► fingerprint ─┬► rows
+              │                    └► bytes ─► charset ────────────┤                            │
               └► the unusual ones, one by one: decode_document ────┘                            │
                         └► deletion, nothing to compare, error ─────────────────────────────────┘
 
@@ -18,16 +19,17 @@ import numpy as np
 import structlog
 from numpy.typing import NDArray
 
-from worker.core.document import Deletion, Document
+from worker.core.document import BodyKind, Deletion, Document
 from worker.core.extract import Skipped, content_of
 from worker.core.fingerprint import FingerprintBatch, Fingerprinter
+from worker.core.kernels.documents import UNREAD
 from worker.core.pages import extract_packed, pack_bodies
 from worker.core.sketch import WORDS
 from worker.errors import DocumentError
 from worker.log.record import RowKind, Rows
 from worker.log.texts import Texts
 from worker.settings import Settings
-from worker.shell.messages import decode_document, decode_documents
+from worker.shell.messages import DocumentColumns, decode_document, decode_documents
 from worker.shell.ports import SourceMessage
 
 _log = structlog.get_logger(__name__)
@@ -99,44 +101,50 @@ class JobReader:
     def rows(self, messages: Sequence[SourceMessage]) -> Rows:
         """Return the row of each message."""
         draft = _Draft([message.offset for message in messages])
-        bodies = self._unusual(messages, self._usual(messages, draft), draft)
+        found = self._usual(messages)
+        bodies = self._others(messages, found, self._texts_and_pages(found, draft), draft)
         self._fingerprint(bodies, draft)
         return draft.rows()
 
-    def _usual(self, messages: Sequence[SourceMessage], draft: _Draft) -> _Bodies:
-        """Enter the messages that a kernel can read."""
+    def _usual(self, messages: Sequence[SourceMessage]) -> DocumentColumns:
+        """Read the messages that a kernel can read."""
         bytes_max = self._document_bytes_max
-        found = decode_documents(
+        return decode_documents(
             [
                 value if value is not None and not defect and len(value) <= bytes_max else b""
                 for _, _, _, value, defect, *_ in messages
             ]
         )
-        draft.doc_ids, draft.urls = found.doc_ids, found.urls
-        draft.kinds[found.is_read] = RowKind.FULL
-        draft.times_ms = np.where(found.is_read, found.times_ms, 0)
-        places = np.flatnonzero(found.is_read)
+
+    def _texts_and_pages(self, found: DocumentColumns, draft: _Draft) -> _Bodies:
+        """Enter those that are in UTF-8 as they are."""
+        draft.doc_ids, draft.urls, draft.times_ms = found.doc_ids, found.urls, found.times_ms
+        places = np.flatnonzero((found.kinds == BodyKind.TEXT) | (found.kinds == BodyKind.HTML))
+        draft.kinds[places] = RowKind.FULL
         named = [language.decode() or None for language in found.languages] if self._names_languages else None
         return _Bodies(
             places, found.bodies, found.spans[places],
             [named[place] for place in places.tolist()] if named else [None] * len(places),
         )  # fmt: skip
 
-    def _unusual(self, messages: Sequence[SourceMessage], read: _Bodies, draft: _Draft) -> _Bodies:
-        """Enter the others one by one; return all that there is to fingerprint."""
+    def _others(
+        self, messages: Sequence[SourceMessage], found: DocumentColumns, read: _Bodies, draft: _Draft
+    ) -> _Bodies:
+        """Enter the others one by one: bytes, and what the kernel has not read; return all there is to fingerprint."""
         bodies: list[tuple[int, str | bytes, bool, str | None]] = []
         for place in np.flatnonzero(draft.kinds == RowKind.DEAD).tolist():
             try:
-                document = self._decode(messages[place])
+                is_read = found.kinds[place] != UNREAD
+                document = found.document(place) if is_read else self._decode(messages[place])
                 if isinstance(document, Deletion):
                     draft.take(place, RowKind.DELETED, document)
                     continue
-                found = content_of(document)
-                if isinstance(found, Skipped):
-                    draft.take(place, RowKind.SKIPPED, document, found.reason)
+                content = content_of(document)
+                if isinstance(content, Skipped):
+                    draft.take(place, RowKind.SKIPPED, document, content.reason)
                     continue
                 draft.take(place, RowKind.FULL, document)
-                bodies.append((place, found.body, not found.is_page, document.language))
+                bodies.append((place, content.body, not content.is_page, document.language))
             except DocumentError as error:
                 draft.reject(place, error)
             except Exception as error:
