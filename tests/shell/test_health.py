@@ -85,7 +85,7 @@ def test_metrics_are_in_prometheus_own_format(port: int) -> None:
 def test_counters_with_labels_stand_at_0_before_their_first_event() -> None:
     """Every outcome, and every class of dead letter that the code can make: a rate would miss the first event."""
     sources = [path.read_text(encoding="utf-8") for path in (REPOSITORY / "worker").rglob("*.py")]
-    decoding = (REPOSITORY / "worker" / "shell" / "messages" / "document.py").read_text(encoding="utf-8")
+    decoding = (REPOSITORY / "worker" / "shell" / "messages" / "documents.py").read_text(encoding="utf-8")
     made = {code for text in sources for code in re.findall(r'DocumentError\(\s*"([a-z0-9-]+)"', text)}
     made |= set(re.findall(r'"([a-z0-9]+(?:-[a-z0-9]+)+)"', decoding)) - {"utf-8"}
     made -= {"invalid-dead-letter", "invalid-verdict"}  # what readers of answers raise

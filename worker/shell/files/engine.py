@@ -23,7 +23,7 @@ from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
 from worker.shell.files.archives import Record
 from worker.shell.files.archives.record import Capture, Message
-from worker.shell.messages import VerdictBytes, decode_verdict, encode_answers
+from worker.shell.messages import VerdictBytes, encode_answers, read_verdict
 from worker.shell.pipeline.prepare import Preparer
 from worker.shell.pipeline.sequencer import ReplicatedLog
 from worker.shell.pipeline.stage import Batch, cut
@@ -48,7 +48,7 @@ class Answer:
     @cached_property
     def answer(self) -> Verdict | DocumentError:
         """The verdict as an object."""
-        return self.written if isinstance(self.written, DocumentError) else decode_verdict(self.written.value)
+        return self.written if isinstance(self.written, DocumentError) else read_verdict(self.written.value)
 
 
 class FileEngine:

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from worker.shell.messages.dead_letter import DeadLetter, decode_dead_letter, encode_dead_letter
 from worker.shell.messages.documents import VALUE_BYTES_MAX, DocumentColumns, decode_document, decode_documents
-from worker.shell.messages.verdicts import VerdictBytes, decode_verdict, encode_answers, encode_verdict, read_answers
+from worker.shell.messages.verdicts import (
+    VerdictBytes,
+    decode_verdict,
+    encode_answers,
+    encode_verdict,
+    read_answers,
+    read_verdict,
+)
 
 __all__ = [
     "VALUE_BYTES_MAX",
@@ -23,4 +30,5 @@ __all__ = [
     "encode_dead_letter",
     "encode_verdict",
     "read_answers",
+    "read_verdict",
 ]

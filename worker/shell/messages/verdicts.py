@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -18,8 +18,8 @@ import orjson
 from pydantic import ValidationError
 
 from schemas.fields import to_ms
-from schemas.timestamp import format_timestamp
-from schemas.verdict import DuplicateOfMessage, FormerVersionMessage, VerdictMessage
+from schemas.timestamp import format_timestamp, parse_timestamp
+from schemas.verdict import VerdictMessage
 from worker.core.verdict import Changed, DuplicateOf, FormerVersion, FoundBy, MatchKind, Original, Outcome, Verdict
 from worker.errors import DocumentError
 from worker.log.answers import formers, matches
@@ -43,6 +43,7 @@ _REASONS = {code: b"" if reason is None else _REASON % reason.encode() for code,
 _JSON_BOOLEANS = b"false", b"true"
 _NEW, _DUPLICATE, _SKIPPED, _DELETED = Outcome  # bound once: an attribute of an enum costs as much as a tuple
 _VALUES = {outcome: outcome.encode() for outcome in Outcome}
+_NONE: Mapping[str, Any] = {}
 _JUDGED = frozenset({int(RowKind.FULL), int(RowKind.SHORT)})
 
 
@@ -183,7 +184,7 @@ def read_answers(
 ) -> list[Verdict | DocumentError]:
     """Return what `encode_answers` writes, as objects."""
     answers = encode_answers(rows, held, definition, partition, topic)
-    return [answer if isinstance(answer, DocumentError) else decode_verdict(answer.value) for answer in answers]
+    return [answer if isinstance(answer, DocumentError) else read_verdict(answer.value) for answer in answers]
 
 
 def encode_verdict(verdict: Verdict) -> tuple[bytes, bytes]:
@@ -263,37 +264,50 @@ def decode_verdict(value: bytes) -> Verdict:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the value"
         raise DocumentError("invalid-verdict", f"not a verdict: {where}: {first['msg']}") from None
-    match, former, made = message.duplicate_of, message.former_version, message.fingerprint
+    return _verdict(message.model_dump())
+
+
+def read_verdict(value: bytes) -> Verdict:
+    """Return what `encode_answers` wrote, unchecked: 4 us, a third of `decode_verdict`."""
+    return _verdict(orjson.loads(value))
+
+
+def _verdict(fields: Mapping[str, Any]) -> Verdict:
+    """Return a verdict of its message's fields."""
+    match, former, made = fields.get("duplicate_of"), fields.get("former_version"), fields.get("fingerprint") or _NONE
+    index, source, value = fields["index"], fields["source"], made.get("value")
     return Verdict(
-        doc_id=message.doc_id,
-        url=message.url,
-        fetched_at_ms=_ms(message.fetched_at),
-        outcome=Outcome(message.verdict),
-        reason=message.reason,
+        doc_id=fields["doc_id"],
+        url=fields.get("url"),
+        fetched_at_ms=_ms(fields.get("fetched_at")),
+        outcome=Outcome(fields["verdict"]),
+        reason=fields.get("reason"),
         duplicate_of=None if match is None else DuplicateOf(
-            _original(match), MatchKind(match.kind), match.distance, match.similarity, match.same_url,
-            FoundBy(match.found_by),
+            _original(match), MatchKind(match["kind"]), match["distance"], match["similarity"], match["same_url"],
+            FoundBy(match["found_by"]),
         ),
-        fingerprint=None if made is None else int(made.value, 16),
-        features=0 if made is None else made.features,
-        scheme="" if made is None else made.scheme,
-        parameters="" if made is None else made.parameters,
-        index_documents=message.index.documents,
-        log_offset=message.index.log_offset,
-        horizon_ms=_ms(message.index.horizon),
-        source_topic=message.source.topic,
-        source_partition=message.source.partition,
-        source_offset=message.source.offset,
-        decided_at_ms=to_ms(message.decided_at),
+        fingerprint=None if value is None else int(value, 16),
+        features=made.get("features", 0),
+        scheme=made.get("scheme", ""),
+        parameters=made.get("parameters", ""),
+        index_documents=index["documents"],
+        log_offset=index["log_offset"],
+        horizon_ms=_ms(index.get("horizon")),
+        source_topic=source["topic"],
+        source_partition=source["partition"],
+        source_offset=source["offset"],
+        decided_at_ms=_ms(fields["decided_at"]) or 0,
         former_version=None if former is None else FormerVersion(
-            _original(former), Changed(former.changed), former.similarity
+            _original(former), Changed(former["changed"]), former.get("similarity")
         ),
     )  # fmt: skip
 
 
-def _original(message: DuplicateOfMessage | FormerVersionMessage) -> Original:
-    return Original(message.doc_id, message.url, to_ms(message.fetched_at))
+def _original(fields: Mapping[str, Any]) -> Original:
+    return Original(fields["doc_id"], fields["url"], _ms(fields["fetched_at"]) or 0)
 
 
-def _ms(time: datetime | None) -> int | None:
-    return None if time is None else to_ms(time)
+def _ms(time: datetime | str | None) -> int | None:
+    if time is None:
+        return None
+    return parse_timestamp(time) if isinstance(time, str) else to_ms(time)
