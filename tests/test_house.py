@@ -37,7 +37,7 @@ CAPABILITIES = {
     "health, metrics, tracing, watchdog, fault hooks": (834, "shell/runtime/*"),
     "verify, rebuild, group watch": (1139, "shell/admin/*"),
     "archives": (1489, "shell/files/archives/*"),
-    "files, library, kept documents": (1566, "shell/files/* public/*"),
+    "files, library, kept documents": (1571, "shell/files/* public/*"),
     "settings": (1165, "settings.py cli/options.py"),
     "compare, explain, report": (
         1603,
