@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from worker.core.permutation import Layout
 from worker.core.planner import DISTANCE_MAX, bucket_bits, choose
-from worker.core.search import BLOCK_BITS_MIN, LOOK_MAX, NO_MATCH, SearchRules
+from worker.core.search import BLOCK_BITS_MIN, LOOK_MAX, SearchRules
 from worker.core.sketch import SIMILARITY_MAX, SKETCH, WORDS
 from worker.core.tables.confirm import (
     ASKING,
@@ -168,14 +168,12 @@ class _RowIndex:
                 self.tables.maintain()
             done = self.tables.match(held, done, first_row + len(self) - before, ranks, mode)
         del alive
-        is_match = ranks < UNCONFIRMED
-        return Judgement(
-            np.where(is_match, ranks & ROW_MASK, -1),
-            np.where(is_match, ranks >> DISTANCE_SHIFT & NO_MATCH, NO_MATCH).astype(np.uint8),
-            np.where(is_match, LOOK_MAX - (ranks >> LOOK_SHIFT & LOOK_MASK), 0).astype(np.uint16),
-            np.where(is_match, SIMILARITY_MAX - (ranks >> SIMILARITY_SHIFT), 0).astype(np.uint16),
-            count - int(np.count_nonzero(is_match)),
-        )
+        rows, is_new = ranks & ROW_MASK, ranks == UNCONFIRMED
+        rows[is_new] = -1
+        looks, similarities = LOOK_MAX - (ranks >> LOOK_SHIFT & LOOK_MASK), SIMILARITY_MAX - (ranks >> SIMILARITY_SHIFT)
+        new = int(np.count_nonzero(is_new))
+        distances = (ranks >> DISTANCE_SHIFT).astype(np.uint8)
+        return Judgement(rows, distances, looks.astype(np.uint16), similarities.astype(np.uint16), new)
 
     def _point_to(self, sketches: Column | None, count: int, first_row: int) -> tuple[NDArray[Any], ...]:
         """Tell the kernels where sketches lie; what is returned must live as long as they run."""

@@ -33,7 +33,8 @@ SIMILARITY_MAX = signed(sketch.SIMILARITY_MAX)
 ROW_MASK = signed((1 << 32) - 1)
 DISTANCE_SHIFT, LOOK_SHIFT, SIMILARITY_SHIFT = signed(32), signed(40), signed(50)
 NO_LOOK = LOOK_MAX << LOOK_SHIFT
-UNCONFIRMED = signed(1 << 62)  # no match
+NO_RANK = SIMILARITY_MAX << SIMILARITY_SHIFT | NO_LOOK  # of what has neither: but for distance and row
+UNCONFIRMED = NO_RANK | signed(search.NO_MATCH) << DISTANCE_SHIFT | ROW_MASK  # no match, worse than any
 
 
 @inner

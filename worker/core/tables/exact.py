@@ -39,12 +39,11 @@ from worker.core.tables.confirm import (
     DISTANCE_SHIFT,
     FRESH,
     NO_LOOK,
+    NO_RANK,
     RANK_COUNT,
     RANKS,
     RANKS_MAX,
-    SIMILARITY_MAX,
     SIMILARITY_MIN,
-    SIMILARITY_SHIFT,
     UNCONFIRMED,
     confirm,
     keep,
@@ -477,7 +476,7 @@ def match_exact(
         if mode != INSERT_GIVEN:
             best, slot = search(memory, fingerprints[i])
             equal = slot if best < ONE_BIT else signed(-1)
-            rank = SIMILARITY_MAX << SIMILARITY_SHIFT | NO_LOOK | best if slot >= 0 else UNCONFIRMED
+            rank = NO_RANK | best if slot >= 0 else UNCONFIRMED
             if memory[FRESH] and slot >= 0:
                 if memory[SIMILARITY_MIN]:
                     search_all(memory, fingerprints[i])
