@@ -12,10 +12,8 @@ from typer.main import get_command
 from tests.benchmarks.machine import RESULTS
 from tests.conftest import REPOSITORY
 from worker.cli import app
-from worker.core.parameters import Parameters
-from worker.core.shingles import MULTIPLIER, finish
-from worker.core.tokens import HEXADECIMAL_MIN, IDENTIFIER_MIN
-from worker.core.unicode_table import UNICODE_VERSION
+from worker.core.definition import MULTIPLIER, Parameters, finish
+from worker.core.tokens import HEXADECIMAL_MIN, IDENTIFIER_MIN, UNICODE_VERSION
 
 FOLDERS = ("worker", "worker/core", "worker/public", "deploy", "tests")
 ROOT = (REPOSITORY / "README.md").read_text()

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
+from worker.core.definition import Parameters
 from worker.core.pages import PAGE_RULES
-from worker.core.parameters import Parameters
 from worker.devkit.demo import _environment
 from worker.errors import StopError
 from worker.log.rules import Retention

@@ -31,8 +31,8 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, SettingsConfigDict
 
 from worker.core import stopwords
+from worker.core.definition import Parameters
 from worker.core.document import TEXT_CHARACTERS_MAX
-from worker.core.parameters import Parameters
 from worker.core.search import SearchRules
 from worker.errors import StopError
 from worker.log.record import FORMAT_OLDEST, FORMAT_VERSION

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from worker.core.definition import Fingerprint, Kind, define
-from worker.core.parameters import Parameters
+from worker.core.definition import Fingerprint, Kind, Parameters, define
 
 _FILE = Path(__file__).parent / "data" / "golden.jsonl"
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.core.compare import compare, steps
-from worker.core.definition import Kind, define
-from worker.core.parameters import Parameters
+from worker.core.definition import Kind, Parameters, define
 from worker.core.sketch import sketch_similarity
 from worker.core.tokens import tokens
 

@@ -10,12 +10,9 @@ import unicodedata2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.definition import Kind, define, explain
+from worker.core.definition import Kind, Parameters, define, doubts, explain, fold, hamming_distance, packed_doubts
 from worker.core.fingerprint import Fingerprinter
-from worker.core.parameters import Parameters
-from worker.core.simhash import doubts, fold, hamming_distance, packed_doubts
-from worker.core.tokens import tokens
-from worker.core.unicode_table import CODE_POINTS, SEPARATOR, nfc, unicode_table
+from worker.core.tokens import CODE_POINTS, SEPARATOR, nfc, tokens, unicode_table
 from worker.errors import StopError
 
 PROSE = "The old ferry crosses the river at noon, and nobody on board remembers who painted it green or why. " * 3

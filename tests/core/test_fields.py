@@ -11,11 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import EXAMPLES
-from worker.core.definition import Kind, define, define_fields, explain_fields
+from worker.core.definition import (
+    Kind,
+    Parameters,
+    define,
+    define_fields,
+    explain_fields,
+    fold,
+    fold_columns,
+    hamming_distance,
+    token_hash,
+)
 from worker.core.fingerprint import Fingerprinter
-from worker.core.parameters import Parameters
-from worker.core.shingles import token_hash
-from worker.core.simhash import fold, fold_columns, hamming_distance
 
 BODY = "The old ferry crosses the river at noon, and nobody on board remembers who painted it green or why. " * 3
 NAMES = ("title", "headings", "body")

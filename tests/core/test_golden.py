@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.core.golden import PARAMETERS, Golden, golden_hashes, goldens
-from worker.core.definition import Kind, define
+from worker.core.definition import SCHEME_VERSION, Kind, define
 from worker.core.fingerprint import Fingerprinter
-from worker.core.parameters import SCHEME_VERSION
-from worker.core.unicode_table import UNICODE_VERSION, nfc
+from worker.core.tokens import UNICODE_VERSION, nfc
 
 GOLDENS = goldens()
 

@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import REPOSITORY
 
 WHERE = (
-    "from worker.core.kernels.batch import fingerprint_batch as f; from worker.core.compiled import cache_directory;"
+    "from worker.core.kernels.fingerprint import fingerprint_batch as f; from worker.core.compiled import cache_directory;"
     "print(cache_directory(f.py_func))"
 )
 

@@ -14,13 +14,11 @@ from hypothesis import strategies as st
 
 from tests.conftest import EXAMPLES
 from worker.core.compiled import kernel
-from worker.core.definition import define
+from worker.core.definition import Parameters, define
 from worker.core.fingerprint import Fingerprinter
-from worker.core.kernels.batch import fingerprint_batch
-from worker.core.kernels.code_points import LONG_BYTES, code_points
-from worker.core.kernels.count import LOG, ONE, TF, settle, table_bits
-from worker.core.parameters import Parameters
-from worker.core.unicode_table import CODE_POINTS, nfc, unicode_table
+from worker.core.kernels.fingerprint import LOG, ONE, TF, fingerprint_batch, settle, table_bits
+from worker.core.kernels.unicode import LONG_BYTES, code_points
+from worker.core.tokens import CODE_POINTS, nfc, unicode_table
 
 MARKS = "\u0300\u0316\u0301\u0323\u05b0\u05b4\u0651\u0650\u093c\u094d\u0e38\u0e48\u103a\u1037\u3099\u302a\u0345"
 COMPOSING = "\u00e9e\u0301\u1e69\u00dd\u212b\u2126\u1100\u1161\u11a8\uac00\u1025\u102e\u0130"

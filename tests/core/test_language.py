@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.language import POINTS_MIN, TOKENS_MAX, VOTELESS, detect, elect, votes
+from worker.core.definition import POINTS_MIN, TOKENS_MAX, VOTELESS, detect, elect, votes
 from worker.core.stopwords import language_code, languages, stopwords
 from worker.core.tokens import tokens
 

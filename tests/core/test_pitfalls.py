@@ -11,10 +11,8 @@ import numpy as np
 import orjson
 import pytest
 
-from worker.core.definition import Kind
+from worker.core.definition import Kind, Parameters, hamming_distance
 from worker.core.fingerprint import Fingerprinter
-from worker.core.parameters import Parameters
-from worker.core.simhash import hamming_distance
 from worker.core.tokens import tokens
 from worker.devkit.sample.crawl import LANGUAGES, Dice, load_language, write_article
 

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.definition import define_fields
+from worker.core.definition import Parameters, define_fields
 from worker.core.fingerprint import Fingerprinter
-from worker.core.parameters import Parameters
 from worker.core.sketch import (
     BITS,
     similarity,

@@ -7,9 +7,9 @@ import tracemalloc
 
 import numpy as np
 
+from worker.core.definition import Parameters
 from worker.core.evaluation import Pairs
 from worker.core.fingerprint import Fingerprinter
-from worker.core.parameters import Parameters
 from worker.core.search import SearchRules
 from worker.core.tuning import Trial, frontier, sample_pairs, trials, variants
 

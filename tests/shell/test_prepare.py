@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from worker.core.fingerprint import Fingerprinter
-from worker.core.kernels.batch import Texts
+from worker.core.kernels.fingerprint import Texts
 from worker.log.record import Row, RowKind
 from worker.settings import Settings
 from worker.shell.pipeline.job import JOB_BYTES_MAX

@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from rich.console import Console
 
 from worker.cli import METAVARS, app
-from worker.core.parameters import Parameters
+from worker.core.definition import Parameters
 from worker.errors import StopError
 from worker.settings import (
     HIDDEN,

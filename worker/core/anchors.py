@@ -9,12 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core import stopwords as lists
-from worker.core.definition import folded_words
-from worker.core.kernels.batch import Anchors
-from worker.core.kernels.elect import ELECT, POINTS_BIT, UNION
-from worker.core.language import votes
-from worker.core.parameters import Parameters
-from worker.core.shingles import token_hash
+from worker.core.definition import Parameters, folded_words, token_hash, votes
+from worker.core.kernels.fingerprint import ELECT, POINTS_BIT, UNION, Anchors
 
 MOVES_MAX = 500  # words moved for one to find its place, before other bits are tried
 

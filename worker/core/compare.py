@@ -14,11 +14,8 @@ from typing import Literal, NamedTuple
 
 from rapidfuzz.distance import LCSseq
 
-from worker.core.definition import Fingerprint, Kind, explain
+from worker.core.definition import Feature, Fingerprint, Kind, Parameters, explain, hamming_distance
 from worker.core.fingerprint import Fingerprinter
-from worker.core.parameters import Parameters
-from worker.core.shingles import Feature
-from worker.core.simhash import hamming_distance
 from worker.core.sketch import sketch_similarity
 from worker.core.tokens import tokens
 

@@ -1,5 +1,4 @@
-"""
-The definition of a fingerprint from end to end, in plain Python. The kernels must equal it bit for bit.
+"""The definition of a fingerprint from end to end, in plain Python. The kernels must equal it bit for bit.
 
     text ─normalise─► NFC ─tokens─► tokens ─shingles─► weighted features ─┬simhash─► fingerprint, doubts
                                                                           └sketch──► sketch
@@ -10,21 +9,510 @@ only feature. Everything else is FULL.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from enum import IntEnum
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import islice
 from typing import Literal, NamedTuple
 
+import numpy as np
+import orjson
 import xxhash
+from numpy.typing import NDArray
 
 from worker.core import stopwords as lists
-from worker.core.language import elect
-from worker.core.parameters import Parameters
-from worker.core.shingles import Feature, features, token_hash
-from worker.core.simhash import doubts, signs, tally, wide_hash
 from worker.core.sketch import sketch
-from worker.core.tokens import tokens
-from worker.core.unicode_table import CHARACTER, token_kinds
+from worker.core.stopwords import languages, stopwords
+from worker.core.tokens import CHARACTER, TABLE_DIGEST, UNICODE_VERSION, masked, token_kinds, tokens
+
+# Everything that changes a fingerprint, in one frozen value: two fingerprints compare only under equal parameters.
+
+SCHEME_VERSION = 3  # raised with any change of the definition that is not a parameter
+WIDTHS_MAX = 4  # each width is another pass over the tokens
+WIDTH_MAX = 32  # a longer shingle is a sentence: one changed word would change most of them
+WEIGHT_MAX = 255  # with it 2**40 shingles still fit a 64-bit tally
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """
+    How a text becomes a fingerprint. The defaults are those that were measured best on web documents.
+
+    Args:
+        bits: width of the fingerprint; the index and the log use 64.
+        token_unit: what a token is: "word" (a character in scripts without spaces) or always one "character".
+        shingle_widths: tokens in a shingle, one or several, ascending.
+        anchored_weight: of a shingle with at least one function word: prose.
+        unanchored_weight: of the others: advertisements and menus are mostly such. 0 leaves them out.
+        term_frequency: what n occurrences count: "one" 1, "log" 1 + floor(log2 n), "tf" n.
+        anchors: whose function words: of the language that the text's own words elect ("elected"), of the one that
+            comes with it, if there is one with a list ("named"), or of all languages ("union"). Without enough function
+            words the union decides. A label that is wrong on one of two copies hides them from each other (recall
+            at distance 3 falls from 0.67 to 0.04), so labels do not count by default.
+        tokens_min: a document with fewer tokens is SHORT: only equal texts match.
+        shingles_min: with fewer anchored shingles than this, and unanchored weight 0, every shingle counts as anchored.
+        mask_numbers: tokens of which half or more are digits count as one and the same: dates, times, prices.
+        mask_identifiers: so do hexadecimal and long mixed tokens: session ids, hashes.
+        fields: weights of named parts of a document: (("title", 4), ("body", 1)).
+        stopwords: a list of one's own instead of the built-in ones.
+    Raises:
+        ValueError: a value is out of its bounds, or contradicts another.
+
+    >>> Parameters().scheme
+    'simhash64-3-unicode-18.0.0'
+    >>> Parameters().hash == Parameters(shingle_widths=(2,)).hash != Parameters(shingle_widths=(3,)).hash
+    True
+    """
+
+    bits: Literal[32, 64, 128] = 64
+    token_unit: Literal["word", "character"] = "word"
+    shingle_widths: tuple[int, ...] = (2,)
+    anchored_weight: int = 3
+    unanchored_weight: int = 1
+    term_frequency: Literal["one", "log", "tf"] = "one"
+    anchors: Literal["elected", "named", "union"] = "elected"
+    tokens_min: int = 8
+    shingles_min: int = 8
+    mask_numbers: bool = False
+    mask_identifiers: bool = False
+    fields: tuple[tuple[str, int], ...] = ()
+    stopwords: frozenset[str] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shingle_widths", tuple(self.shingle_widths))  # hashable, whatever they were given as
+        if self.stopwords is not None:
+            object.__setattr__(self, "stopwords", frozenset(self.stopwords))
+        _one_of("bits", self.bits, (32, 64, 128))
+        _one_of("token_unit", self.token_unit, ("word", "character"))
+        _one_of("term_frequency", self.term_frequency, ("one", "log", "tf"))
+        _one_of("anchors", self.anchors, ("elected", "named", "union"))
+        if not 1 <= len(self.shingle_widths) <= WIDTHS_MAX or sorted(set(self.shingle_widths)) != list(
+            self.shingle_widths
+        ):
+            raise ValueError(
+                f"shingle_widths must be 1 to {WIDTHS_MAX} different numbers, ascending, got {self.shingle_widths}"
+            )
+        for width in self.shingle_widths:
+            _between("a width", width, 1, WIDTH_MAX)
+        _between("anchored_weight", self.anchored_weight, 1, WEIGHT_MAX)
+        _between("unanchored_weight", self.unanchored_weight, 0, WEIGHT_MAX)
+        _between("tokens_min", self.tokens_min, 1, 1_000)
+        _between("shingles_min", self.shingles_min, 1, 1_000)
+        if self.tokens_min < self.shingle_widths[-1]:
+            raise ValueError(
+                f"tokens_min must be at least the largest width, got tokens_min={self.tokens_min}, "
+                f"shingle_widths={self.shingle_widths}: a text of {self.tokens_min} tokens would have no shingle"
+            )
+        if len({name for name, _ in self.fields}) != len(self.fields):
+            raise ValueError(f"a field has one weight, got {self.fields}")
+        for name, weight in self.fields:
+            _between(f"the weight of field {name!r}", weight, 1, WEIGHT_MAX)
+
+    @property
+    def scheme(self) -> str:
+        """The name of the definition: kind and width of the fingerprint, version, Unicode table."""
+        return f"simhash{self.bits}-{SCHEME_VERSION}-unicode-{UNICODE_VERSION}"
+
+    @property
+    def hash(self) -> str:
+        """16 hex digits over scheme, parameters, Unicode table and stopwords: equal hash, equal fingerprints."""
+        return _hash(self)
+
+
+@lru_cache(maxsize=64)
+def _hash(parameters: Parameters) -> str:
+    values = asdict(parameters)
+    own = parameters.stopwords
+    values["stopwords"] = lists.version() if own is None else lists.digest(own)
+    values["scheme"] = parameters.scheme
+    values["table"] = TABLE_DIGEST
+    points = POINTS_MIN, POINTS_ALONE, POINTS_SHARED
+    values["votes"] = (TOKENS_MAX, *points, sorted(VOTELESS))
+    return xxhash.xxh64_hexdigest(orjson.dumps(values, option=orjson.OPT_SORT_KEYS))
+
+
+def _one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+
+
+def _between(name: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise ValueError(f"{name} must be {low} to {high}, got {value}")
+
+
+# The definition, step 3: tokens to weighted features.
+#
+# A shingle is `width` tokens in a row. It is anchored when at least one of them is a function word. A feature is the
+# 64-bit hash of a shingle; its weight is that of the anchored or the unanchored, times what its occurrences count.
+
+_64 = (1 << 64) - 1
+MULTIPLIER = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio, odd: a bijection, so no token is lost in a product
+
+
+class Feature(NamedTuple):
+    """A distinct shingle of a document, with what the fingerprint knows of it."""
+
+    shingle: str  # its tokens, joined by one space
+    hash: int
+    weight: int
+    anchored: bool
+    occurrences: int
+
+
+def token_hash(token: str) -> int:
+    """
+    XXH64, seed 0, of the token's UTF-8 bytes.
+
+    >>> hex(token_hash("the"))
+    '0x4b1b03a21f8b5f26'
+    """
+    return xxhash.xxh64_intdigest(token.encode("utf-8", "surrogatepass"))
+
+
+def finish(value: int) -> int:
+    """
+    Return the finishing mix of MurmurHash3: every bit of the value moves every bit of the result.
+
+    >>> finish(0), hex(finish(1))
+    (0, '0xb456bcfc34c2cb2c')
+    """
+    value = ((value ^ value >> 33) * 0xFF51AFD7ED558CCD) & _64
+    value = ((value ^ value >> 33) * 0xC4CEB9FE1A85EC53) & _64
+    return value ^ value >> 33
+
+
+def shingle_hash(hashes: Sequence[int]) -> int:
+    """
+    One 64-bit hash of token hashes in order: `finish(((width · M + t0) · M + t1) · M + …)`, modulo 2**64.
+
+    The width comes first, so shingles of different widths have nothing in common.
+
+    >>> shingle_hash([1, 2]) == shingle_hash([2, 1])
+    False
+    """
+    value = len(hashes)
+    for one in hashes:
+        value = (value * MULTIPLIER + one) & _64
+    return finish(value)
+
+
+def occurrences_weight(occurrences: int, term_frequency: str) -> int:
+    """
+    Return what n occurrences of a shingle count: "one" 1, "tf" n, "log" 1 + floor(log2 n).
+
+    The logarithm is a whole number, so that every machine agrees on it.
+
+    >>> [occurrences_weight(n, "log") for n in (1, 2, 3, 4, 100)]
+    [1, 2, 2, 3, 7]
+    """
+    if term_frequency == "one":
+        return 1
+    return occurrences if term_frequency == "tf" else occurrences.bit_length()
+
+
+def features(tokens: Sequence[str], parameters: Parameters, stopwords: Collection[str]) -> list[Feature]:
+    """
+    Return the features of a text of `tokens_min` tokens or more, those of weight 0 left out, by first occurrence.
+
+    With unanchored weight 0 and fewer anchored shingles than `shingles_min`, every shingle counts as anchored: a
+    fingerprint of three phrases would say nothing of the rest.
+
+    Args:
+        tokens: as `tokens.tokens` gives them.
+        stopwords: the function words that anchor, folded like tokens.
+
+    Cost: O(tokens · widths).
+    """
+    shown = [masked(token, parameters.mask_numbers, parameters.mask_identifiers) for token in tokens]
+    anchor = [token in stopwords for token in shown]
+    hashes = [token_hash(token) for token in shown]
+    counts: dict[tuple[int, bool], list[int]] = {}  # (hash, anchored) -> occurrences, first position, width
+    anchored_count = 0
+    for width in parameters.shingle_widths:
+        for position in range(len(tokens) - width + 1):
+            anchored = any(anchor[position : position + width])
+            anchored_count += anchored
+            key = (shingle_hash(hashes[position : position + width]), anchored)
+            counts.setdefault(key, [0, position, width])[0] += 1
+    unanchored_weight = parameters.unanchored_weight
+    if unanchored_weight == 0 and anchored_count < parameters.shingles_min:
+        unanchored_weight = parameters.anchored_weight
+    return [
+        Feature(
+            " ".join(shown[position : position + width]),
+            value,
+            (parameters.anchored_weight if anchored else unanchored_weight)
+            * occurrences_weight(occurrences, parameters.term_frequency),
+            anchored,
+            occurrences,
+        )
+        for (value, anchored), (occurrences, position, width) in counts.items()
+        if anchored or unanchored_weight
+    ]
+
+
+# The definition, step 4: weighted features to a SimHash fingerprint; and how two fingerprints compare.
+
+SECOND_HALF = 0x9E3779B97F4A7C15  # added before the mix that makes bits 64 to 127 of a feature's hash
+WEIGHT_SUM_MAX = 1 << 62  # the kernels' tally is a signed 64-bit number
+DOUBT_BITS = 24  # of a sum that enters the rule of doubt: its square times 400 * 128 still fits 64 bits
+DOUBT_LEFT, DOUBT_RIGHT = 400, 49  # (7 / 20)^2: doubtful below 0.35 of the root mean square
+
+
+def wide_hash(value: int, bits: int) -> int:
+    """
+    A 64-bit feature hash as one of `bits` bits: the low 32, all 64, or 64 more mixed from them.
+
+    >>> hex(wide_hash(0x1_0000_0002, 32))
+    '0x2'
+    """
+    if bits == 128:
+        return finish((value + SECOND_HALF) & (1 << 64) - 1) << 64 | value
+    return value & (1 << bits) - 1
+
+
+def fold(features: Iterable[tuple[int, int]], bits: int = 64) -> int:
+    """
+    Fold weighted features into one SimHash fingerprint.
+
+    Bit i is 1 when the features whose hash has bit i set outweigh those whose hash has not. A tie gives 0. The order of
+    the features does not matter.
+
+    Args:
+        features: pairs of a 64-bit hash and a weight (>= 1), at least one; an equal hash may come again.
+        bits: 32, 64 or 128.
+    Returns:
+        An integer in [0, 2**bits). 0 is a fingerprint, not "none".
+    Raises:
+        ValueError: no features (every empty page would match every other), a weight below 1, a sum beyond 2**62.
+
+    Cost: O(bits · features) time, O(bits) memory.  Source: Charikar, STOC 2002.
+
+    >>> fold([(0b01, 1), (0b10, 1)])
+    0
+    >>> fold([(0b01, 1), (0b10, 300)])
+    2
+    """
+    return signs(tally(features, bits))
+
+
+def tally(features: Iterable[tuple[int, int]], bits: int = 64) -> list[int]:
+    """
+    Return the sums whose signs are the fingerprint: for each bit the weights of features that have it, less all others.
+
+    Args and errors are those of `fold`.
+
+    >>> tally([(0b01, 1), (0b10, 300)], bits=32)[:3]
+    [-299, 299, -301]
+    """
+    sums = [0] * bits
+    total = 0
+    for value, weight in features:
+        if weight < 1:
+            raise ValueError(f"a weight must be at least 1, got {weight}: leave the feature out instead")
+        total += weight
+        wide = wide_hash(value, bits)
+        for bit in range(bits):
+            sums[bit] += weight if wide >> bit & 1 else -weight
+    if not 0 < total < WEIGHT_SUM_MAX:
+        raise ValueError(f"the weights of a fingerprint must sum to 1 to 2**62, got {total}")
+    return sums
+
+
+def signs(sums: Sequence[int]) -> int:
+    """
+    Return the fingerprint of a tally: bit i is 1 where sum i is above 0.
+
+    >>> signs([5, 0, -5, 1])
+    9
+    """
+    return sum(1 << bit for bit, one in enumerate(sums) if one > 0)
+
+
+def doubts(sums: Sequence[int]) -> int:
+    """
+    Return the doubt bits of a tally: bit i is 1 when sum i is so near zero that a small edit may change its sign.
+
+    Near is below 0.35 of the root mean square of all sums, in whole numbers: 400 n s_i^2 < 49 (s_1^2 + ... + s_n^2),
+    where each s is its absolute value without the low bits that the largest has beyond 24. A tie is no doubt.
+
+    Cost: O(bits).  Source: Sood and Loguinov, CIKM 2011 (volatile bits).
+
+    >>> bin(doubts([100, -34, 3, -100]))
+    '0b100'
+    """
+    shift = max(0, max(abs(one) for one in sums).bit_length() - DOUBT_BITS)
+    squares = [(abs(one) >> shift) ** 2 for one in sums]
+    limit = DOUBT_RIGHT * sum(squares)
+    return sum(1 << bit for bit, square in enumerate(squares) if DOUBT_LEFT * len(sums) * square < limit)
+
+
+def fold_columns(hashes: Sequence[int], weights: Sequence[int], bits: int = 64) -> int:
+    """
+    `fold`, quicker for many features.
+
+    Args:
+        hashes, weights: of each feature; integers of any kind, NumPy's too.
+    Raises:
+        ValueError: as `fold`, and for a hash below 0 or beyond 64 bits.
+        TypeError: a hash or a weight is not a whole number: 1.5 would count as 1.
+
+    Cost: about 0.1 ms for 1,000 features of 64 bits.
+
+    >>> fold_columns([0b01, 0b10], [1, 300])
+    2
+    """
+    hashes, weights = list(map(operator.index, hashes)), list(map(operator.index, weights))
+    for value, weight in zip(hashes, weights, strict=True):
+        if not 0 <= value < 1 << 64:
+            raise ValueError(f"a feature's hash has 64 bits, got {value:#x}")
+        if weight < 1:
+            raise ValueError(f"a weight must be at least 1, got {weight}: leave the feature out instead")
+    if not 0 < sum(weights) < WEIGHT_SUM_MAX:
+        raise ValueError(f"the weights of a fingerprint must sum to 1 to 2**62, got {sum(weights)}")
+    wide = np.array([[wide_hash(value, bits) >> 32 * part & 0xFFFFFFFF for part in range(bits // 32)]
+                     for value in hashes], "<u4")  # fmt: skip
+    ones = np.unpackbits(wide.view(np.uint8), axis=1, bitorder="little").T @ np.array(weights, np.int64)
+    tallies = (2 * ones - sum(weights)).astype(np.int64)
+    (halves,) = packed_signs(tallies[np.newaxis], bits)
+    return sum(int(half) << 64 * place for place, half in enumerate(halves))
+
+
+def packed_signs(tallies: NDArray[np.int64], bits: int) -> NDArray[np.uint64]:
+    """
+    Return the fingerprints of sums: bit i is 1 where the sum of bit i is above 0.
+
+    Args:
+        tallies: [n, bits or more].
+    Returns:
+        uint64[n, 1], or for 128 bits uint64[n, 2], low half first.
+    """
+    return _packed(tallies[:, :bits] > 0)
+
+
+def packed_doubts(tallies: NDArray[np.int64], bits: int) -> NDArray[np.uint64]:
+    """`doubts` of each row of sums, in the shape of `packed_signs`."""
+    sizes = np.abs(tallies[:, :bits]).astype(np.uint64)
+    for shift in (32, 16, 8, 4, 2, 1):  # the largest of each row ends below 2**24
+        too_long = sizes.max(axis=1, initial=0) >> np.uint64(DOUBT_BITS + shift - 1) > 0
+        sizes[too_long] >>= np.uint64(shift)
+    squares = sizes * sizes
+    limits = np.uint64(DOUBT_RIGHT) * squares.sum(axis=1, keepdims=True)
+    return _packed(np.uint64(DOUBT_LEFT * bits) * squares < limits)
+
+
+def _packed(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Flags [n, bits] as whole words of 64 bits, low half first."""
+    padded = np.zeros((len(flags), max(64, flags.shape[1])), np.bool_)
+    padded[:, : flags.shape[1]] = flags
+    return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64)
+
+
+def hamming_distance(a: int, b: int) -> int:
+    """
+    Return the bits in which two fingerprints differ.
+
+    Raises:
+        ValueError: one is negative, as numbers of a signed column are.
+
+    Cost: O(1).
+
+    >>> hamming_distance(0b1010, 0b0110)
+    2
+    """
+    if a < 0 or b < 0:
+        raise ValueError(f"a fingerprint is 0 or more, got {a} and {b}: an int64 column is .view(np.uint64)")
+    return (a ^ b).bit_count()
+
+
+# The language of a text, by votes: each function word among its tokens votes for the languages whose lists have it.
+#
+# A word of one list brings its language 2 points, a word of several lists 1 to each. Most points win, at least
+# `POINTS_MIN`; of equals the first code wins. All tokens vote, up to `TOKENS_MAX`, so that a menu, a footer or some words
+# of another language do not tip the result: with the first 200 alone, two versions of a page could get two languages and
+# lie 9 to 19 bits apart. The result is a pure function of the text and of our own lists: no library, no model, no
+# floating point takes part, and `stopwords.version()`, which is in the parameter hash, changes whenever a result could.
+#
+# On 3,563 labelled documents 99.75 % are right. Sixty words of web addresses put in front change 4 of 3,781 results.
+
+TOKENS_MAX = 4_096  # voters; with 200 of them a third more results are wrong, with more hardly fewer
+CHARACTERS_MAX = 32_768  # of a text that `detect` reads: room for 4,096 tokens of nearly every language
+POINTS_MIN = 6  # three words of one language alone; below it nine of ten menus are of no language, prose hardly ever
+LANGUAGES_MAX = 60  # bits of a vote; a kernel has room for the points above them
+POINTS_ALONE, POINTS_SHARED = 2, 1  # of a word of one list; of several
+VOTELESS = frozenset({"com", "net", "us"})  # function words that web addresses and English pages are full of
+
+Vote = tuple[int, int]  # bits over `languages()`, points for each
+
+
+def detect(text: str) -> str | None:
+    """
+    Return the ISO 639-1 code of a text's language, or None when its beginning has too few function words to tell.
+
+    Cost: about 1 µs a character of the first 32,768. The fingerprint has the tokens already and calls `elect`.
+
+    >>> detect("The bridge was built by two brothers when the water of the river had risen.")
+    'en'
+    >>> detect("Die Brücke wurde von zwei Brüdern gebaut, als das Wasser des Flusses gestiegen war.")
+    'de'
+    >>> detect("橋は二人の兄弟によって建てられた。"), detect("Shop | Sale | Contact"), detect("")
+    ('ja', None, None)
+    """
+    return elect(tokens(text[:CHARACTERS_MAX]))
+
+
+def elect(words: Iterable[str]) -> str | None:
+    """
+    Return the language for which these tokens vote, the first `TOKENS_MAX` of them, or None when none has `POINTS_MIN`.
+
+    Args:
+        words: tokens as `tokens.tokens` gives them.
+
+    Cost: about 0.2 µs a token in Python; a look-up a token for a kernel.
+
+    >>> elect("das ist nicht der fluss und auch das wird er".split()), elect("und".split())
+    ('de', None)
+    """
+    table = votes()
+    points = [0] * len(languages())
+    for word in islice(words, TOKENS_MAX):
+        bits, brought = table.get(word, (0, 0))
+        while bits:
+            lowest = bits & -bits
+            points[lowest.bit_length() - 1] += brought
+            bits ^= lowest
+    most = max(points)
+    return languages()[points.index(most)] if most >= POINTS_MIN else None
+
+
+@cache
+def votes() -> Mapping[str, Vote]:
+    """
+    Each function word, folded like a token: a bit for each language that has it (bit i: `languages()[i]`), and points.
+
+    Cost: about 50 ms, once.
+
+    >>> bits, points = votes()["und"]
+    >>> [code for i, code in enumerate(languages()) if bits >> i & 1], points
+    (['de'], 2)
+    """
+    if len(languages()) > LANGUAGES_MAX:
+        raise ValueError(f"a vote has {LANGUAGES_MAX} bits, got {len(languages())} languages: widen it in kernels too")
+    masks: dict[str, int] = {}
+    for number, code in enumerate(languages()):
+        for word in stopwords(code):
+            for token in tokens(word):
+                masks[token] = masks.get(token, 0) | 1 << number
+    return {word: (bits, _points(word, bits)) for word, bits in masks.items()}
+
+
+def _points(word: str, lists: int) -> int:
+    if word in VOTELESS:
+        return 0
+    return POINTS_ALONE if lists.bit_count() == 1 else POINTS_SHARED
 
 
 class Kind(IntEnum):

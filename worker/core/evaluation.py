@@ -13,11 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.definition import Kind
+from worker.core.definition import MULTIPLIER, Kind, token_hash
 from worker.core.fingerprint import FingerprintBatch
 from worker.core.index import SearchIndex
 from worker.core.search import DISTANCE_MAX, NO_MATCH, PATTERNS_MAX, SearchRules, block_of, looks, patterns
-from worker.core.shingles import MULTIPLIER, token_hash
 from worker.core.sketch import sketch_similarities
 from worker.core.tokens import tokens_quickly
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import xxhash
 
-from worker.core.definition import Kind
-from worker.core.kernels.batch import DIGEST, FEATURES, KIND, TOKENS, Columns
-from worker.core.parameters import Parameters
-from worker.core.simhash import packed_doubts, packed_signs, wide_hash
+from worker.core.definition import Kind, Parameters, packed_doubts, packed_signs, wide_hash
+from worker.core.kernels.fingerprint import DIGEST, FEATURES, KIND, TOKENS, Columns
 from worker.core.sketch import BINS, packed
 
 

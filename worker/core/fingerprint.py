@@ -11,25 +11,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.anchors import anchor_table, list_number
-from worker.core.definition import Fingerprint, Kind, explain
+from worker.core.definition import Feature, Fingerprint, Kind, Parameters, explain, fold_columns, token_hash
 from worker.core.fields import sum_fields
-from worker.core.kernels.batch import (
+from worker.core.kernels.fingerprint import (
     DIGEST,
     FEATURES,
     KIND,
     LIST,
+    LOG,
     NOT_COMPOSED,
+    ONE,
+    TF,
     Columns,
     Rules,
     Texts,
+    chunks,
+    compose,
+    empty_columns,
     fingerprint_batch,
+    pack,
+    pack_one,
+    widened,
 )
-from worker.core.kernels.code_points import code_points
-from worker.core.kernels.count import LOG, ONE, TF
-from worker.core.kernels.pack import chunks, compose, empty_columns, pack, pack_one, widened
-from worker.core.parameters import Parameters
-from worker.core.shingles import Feature, token_hash
-from worker.core.simhash import fold_columns
+from worker.core.kernels.unicode import code_points
 from worker.core.sketch import sketch_of
 from worker.core.tokens import MASK
 

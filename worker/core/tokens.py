@@ -1,5 +1,4 @@
-"""
-The definition, step 2: normalised text to tokens.
+"""The definition, step 2: normalised text to tokens.
 
 A token is a run of letters, digits and combining marks; in scripts without spaces (Han, kana, Hangul, Thai, Lao, Khmer,
 Burmese) it is one character with the marks of these scripts that follow it. Everything else separates. Each character
@@ -9,22 +8,128 @@ is folded: lower case, compatibility form where that is one code point, ASCII di
 from __future__ import annotations
 
 import unicodedata
+from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from typing import Literal
 
 import numpy as np
+import unicodedata2
+import xxhash
 from numpy.typing import NDArray
 
-from worker.core.unicode_table import (
-    CHARACTER,
-    CHARACTER_MARK,
-    IGNORED,
-    SEPARATOR,
-    WORD,
-    nfc,
-    token_kinds,
-    unicode_table,
-)
+from worker.errors import StopError
+
+# The one Unicode that fingerprints depend on: NFC, what each code point is to a token, and how it is folded.
+#
+# The table is package data with a version and a digest, and unicodedata2 composes as that version does, so another
+# Python's Unicode data cannot change a fingerprint.
+# `tests/core/generate_unicode_table.py` writes it. A code point younger than the table is a separator.
+
+UNICODE_VERSION = "18.0.0"
+TABLE_DIGEST = "bd8cc4d2d99a8e80"  # XXH64 of the file: fingerprints are only comparable under one table
+CODE_POINTS = 0x110000
+
+# What a code point is to a token.
+SEPARATOR = 0  # ends a token
+WORD = 1  # a letter or digit of a script with spaces: tokens are runs of these
+CHARACTER = 2  # a token of its own: Han, kana, Hangul, Thai, Lao, Khmer, Burmese
+WORD_MARK = 3  # combining mark of a script with spaces: part of a word
+CHARACTER_MARK = 4  # combining mark of a script without: joins the character it follows
+IGNORED = 5  # invisible (soft hyphen, zero-width joiner, variation selector): as if it were not there
+_KINDS = {"w": WORD, "c": CHARACTER, "m": WORD_MARK, "n": CHARACTER_MARK, "i": IGNORED}
+
+
+@dataclass(frozen=True, eq=False)
+class UnicodeTable:
+    """The columns of the table, indexed by code point, and the canonical pairs."""
+
+    kind: NDArray[np.uint8]  # SEPARATOR … IGNORED
+    folded: NDArray[np.uint32]  # lower case, compatibility form where that is one code point, ASCII digit
+    combining: NDArray[np.uint8]  # canonical combining class
+    canonical: dict[int, tuple[int, ...]]  # one step of canonical decomposition: one or two code points
+    composed: dict[tuple[int, int], int]  # the pairs that NFC composes
+
+
+@cache
+def unicode_table() -> UnicodeTable:
+    """
+    Read the table, once a process.
+
+    Raises:
+        StopError: the file, or unicodedata2, is not of this version: every fingerprint could differ.
+
+    Cost: about 15 ms, 7 MB.
+    """
+    name = f"unicode-{UNICODE_VERSION}.tsv"
+    data = (files("worker.core") / name).read_bytes()
+    found = xxhash.xxh64_hexdigest(data)
+    if found != TABLE_DIGEST:
+        raise StopError(
+            f"{name} has digest {found}, expected {TABLE_DIGEST}: it was altered, and fingerprints would no longer "
+            "equal those in the log. Install neardup again."
+        )
+    if unicodedata2.unidata_version != UNICODE_VERSION:
+        raise StopError(
+            f"unicodedata2 is of Unicode {unicodedata2.unidata_version}, expected {UNICODE_VERSION}: fingerprints "
+            "would no longer equal those in the log. Install neardup again."
+        )
+    kind = np.zeros(CODE_POINTS, np.uint8)
+    folded = np.arange(CODE_POINTS, dtype=np.uint32)
+    combining = np.zeros(CODE_POINTS, np.uint8)
+    canonical: dict[int, tuple[int, ...]] = {}
+    composed: dict[tuple[int, int], int] = {}
+    for line in data.decode("ascii").splitlines():
+        row, _, rest = line.partition("\t")
+        cells = rest.split("\t")
+        if row == "kind":
+            kind[int(cells[0], 16) : int(cells[1], 16) + 1] = _KINDS[cells[2]]
+        elif row == "fold":
+            codes = np.arange(int(cells[0], 16), int(cells[1], 16) + 1, int(cells[2]))
+            folded[codes] = codes + int(cells[3])
+        elif row == "combining":
+            combining[int(cells[0], 16) : int(cells[1], 16) + 1] = int(cells[2])
+        elif row == "canonical":
+            code, parts = int(cells[0], 16), tuple(int(cell, 16) for cell in cells[1:3] if cell != "-")
+            canonical[code] = parts
+            if cells[3] == "1":
+                composed[parts[0], parts[1]] = code
+    for column in (kind, folded, combining):
+        column.flags.writeable = False
+    return UnicodeTable(kind, folded, combining, canonical, composed)
+
+
+def nfc(text: str) -> str:
+    """
+    Return the text in normalisation form C: "é" is one code point, whether typed as one or as e and an accent.
+
+    Code points younger than the table stand as they are, and lone surrogates.
+
+    Cost: O(len(text)), also of nothing but combining marks: a million of them take 0.1 s.
+
+    >>> nfc("e\u0301") == "\u00e9"
+    True
+    """
+    composed: str = unicodedata2.normalize("NFC", text)
+    return composed
+
+
+def token_kinds(unit: Literal["word", "character"]) -> NDArray[np.uint8]:
+    """
+    Return what each code point is to a token of this unit: SEPARATOR, WORD, CHARACTER, CHARACTER_MARK or IGNORED.
+
+    In words the marks of scripts with spaces are letters like others; as characters those letters stand alone.
+
+    Cost: about 2 ms.
+    """
+    kind = unicode_table().kind.copy()
+    if unit == "character":
+        kind[kind == WORD] = CHARACTER
+        kind[kind == WORD_MARK] = CHARACTER_MARK
+    else:
+        kind[kind == WORD_MARK] = WORD
+    return kind
+
 
 MASK = "0"  # what a masked token counts as
 HEXADECIMAL_MIN = 4  # characters: "2b4d" is masked; "b4" and "a1" name things

@@ -15,10 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.definition import Kind
+from worker.core.definition import Kind, Parameters
 from worker.core.evaluation import Pairs, exact_jaccard, finds, measure, shingle_set
 from worker.core.fingerprint import FingerprintBatch, Fingerprinter
-from worker.core.parameters import Parameters
 from worker.core.search import SearchRules
 
 SAME_FROM, OTHER_BELOW = 0.8, 0.5  # exact Jaccard similarity; between them lies what people argue about

@@ -9,8 +9,8 @@ import numpy as np
 from worker.core.compiled import cache_directory, is_kept
 from worker.core.fingerprint import Fingerprinter
 from worker.core.index import PermutedIndex
-from worker.core.kernels.batch import fingerprint_batch
 from worker.core.kernels.documents import read_documents
+from worker.core.kernels.fingerprint import fingerprint_batch
 from worker.core.kernels.machine import SLACK
 from worker.core.pages import extract_pages
 from worker.core.pages.batch import extract_batch

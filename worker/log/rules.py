@@ -32,7 +32,7 @@ import orjson
 import xxhash
 
 from worker.core import stopwords
-from worker.core.parameters import Parameters
+from worker.core.definition import Parameters
 from worker.core.search import SearchRules
 from worker.errors import DefinitionError, RecordError, StopError
 from worker.log.record import FORMAT_OLDEST, FORMAT_VERSION, Author, Record, decode

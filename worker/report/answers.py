@@ -11,9 +11,9 @@ import orjson
 import xxhash
 
 from schemas.timestamp import format_timestamp
+from worker.core.definition import detect
 from worker.core.document import Deletion, Document
 from worker.core.extract import Skipped, extract
-from worker.core.language import detect
 from worker.core.verdict import Outcome, Verdict
 from worker.errors import DocumentError, StopError
 from worker.settings import Settings

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from worker.core.language import detect
+from worker.core.definition import detect
 from worker.devkit.sample.crawl import LANGUAGES, Dice, load_language, write_article
 
 MIXED_BYTES = 4_500

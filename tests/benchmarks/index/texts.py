@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tests.benchmarks.accuracy.pairs import crawl_samples
 from tests.conftest import REPOSITORY
-from worker.core.language import detect
+from worker.core.definition import detect
 from worker.settings import Settings
 
 PASSAGES = 4

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from worker.core.definition import Parameters
 from worker.core.fingerprint import Fingerprinter
 from worker.core.pages import METHODS, extract_pages
-from worker.core.parameters import Parameters
 
 PAGE = (
     "<title>The ferry &amp; the river</title><nav><a href='/'>Home</a> <a href='/news'>News</a></nav>"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from worker.core.charset import well_formed
 from worker.core.compiled import fused, fused_allocating, kernel
-from worker.core.kernels.batch import END, IS_WIDE, START, Texts
+from worker.core.kernels.fingerprint import END, IS_WIDE, START, Texts
 from worker.core.kernels.machine import BYTE_LANES, SLACK, byte_at, count_less_than, high_bits, lanes_before
 from worker.core.pages.characters import REFERENCES
 from worker.core.pages.names import IN_HEADING

@@ -3,7 +3,10 @@ from schemas.dead_letter import DeadLetterHeaders as DeadLetterHeaders
 from schemas.dead_letter import DeadLetterPointer as DeadLetterPointer
 from schemas.document import DocumentMessage as DocumentMessage
 from schemas.verdict import VerdictMessage as VerdictMessage
+from worker.core.definition import Feature as Feature
 from worker.core.definition import Kind as Kind
+from worker.core.definition import Parameters as Parameters
+from worker.core.definition import hamming_distance as hamming_distance
 from worker.core.document import BodyKind as BodyKind
 from worker.core.document import Deletion as Deletion
 from worker.core.document import Document as Document
@@ -19,10 +22,7 @@ from worker.core.pages import PackedPages as PackedPages
 from worker.core.pages import extract_pages as extract_pages
 from worker.core.pairs import all_pairs as all_pairs
 from worker.core.pairs import clusters as clusters
-from worker.core.parameters import Parameters as Parameters
 from worker.core.search import SearchRules as SearchRules
-from worker.core.shingles import Feature as Feature
-from worker.core.simhash import hamming_distance as hamming_distance
 from worker.core.sketch import similarity as similarity
 from worker.core.stopwords import load_stopwords as load_stopwords
 from worker.core.verdict import Changed as Changed

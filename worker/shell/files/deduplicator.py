@@ -20,10 +20,10 @@ import orjson
 
 from schemas.document import DocumentMessage
 from schemas.timestamp import format_timestamp
+from worker.core.definition import Parameters
 from worker.core.document import TEXT_CHARACTERS_MAX, BodyKind, Deletion, Document
 from worker.core.fingerprint import Fingerprinter
 from worker.core.pairs import nearest
-from worker.core.parameters import Parameters
 from worker.core.search import SearchRules
 from worker.core.sketch import sketch_of, sketch_similarity
 from worker.core.verdict import Original, Verdict

@@ -1,5 +1,4 @@
-"""
-The Unicode table in the form that kernels read: one 64-bit entry a code point, in pages of 256, equal pages once.
+"""The Unicode table in the form that kernels read: one 64-bit entry a code point, in pages of 256, equal pages once.
 
     stage1[code >> 8] + (code & 255) ──► entries[…]
 
@@ -19,24 +18,25 @@ What is longer than four bytes has its place in `long` instead of its bytes; LON
 from __future__ import annotations
 
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import unicodedata2
 from numpy.typing import NDArray
 
-from worker.core import unicode_table as unicode
-from worker.core.unicode_table import CODE_POINTS, UnicodeTable, nfc, token_kinds, unicode_table
+from worker.core import tokens
+from worker.core.compiled import inner
+from worker.core.tokens import CODE_POINTS, UnicodeTable, nfc, token_kinds, unicode_table
 
 JOINED, KIND, LENGTH, CHANGES, JOINS, RANK, FIRST, LAST = 32, 36, 40, 48, 49, 50, 57, 58
 LETTER, _CHARACTER, _MARK, SEPARATOR = 1, 2, 4, 8  # the four bits of JOINED and KIND
 _ALL = 15
 _PARTS = {  # of each kind of code point: (JOINED, KIND)
-    unicode.SEPARATOR: (_ALL, SEPARATOR),
-    unicode.WORD: (LETTER, LETTER),
-    unicode.CHARACTER: (0, _CHARACTER),
-    unicode.CHARACTER_MARK: (_CHARACTER | _MARK, _MARK),
-    unicode.IGNORED: (_ALL, 0),
+    tokens.SEPARATOR: (_ALL, SEPARATOR),
+    tokens.WORD: (LETTER, LETTER),
+    tokens.CHARACTER: (0, _CHARACTER),
+    tokens.CHARACTER_MARK: (_CHARACTER | _MARK, _MARK),
+    tokens.IGNORED: (_ALL, 0),
 }
 LONG_BYTES = 6  # a character and a mark of three bytes each
 PAIR_SLOTS = 4_096  # of the open table of composing pairs: a power of two, four times their number
@@ -63,7 +63,7 @@ def code_points(unit: Literal["word", "character"]) -> CodePoints:
     table = unicode_table()
     kind = token_kinds(unit)
     entries = np.zeros(CODE_POINTS, np.uint64)
-    written = (kind != unicode.SEPARATOR) & (kind != unicode.IGNORED)
+    written = (kind != tokens.SEPARATOR) & (kind != tokens.IGNORED)
     entries[written] = _utf8(table.folded[written].astype(np.uint64))
     parts = np.zeros(max(_PARTS) + 1, np.uint64)
     for number, (joined, own) in _PARTS.items():
@@ -154,3 +154,29 @@ def _pairs(table: UnicodeTable) -> NDArray[np.uint64]:
             slot = (slot + 1) & (PAIR_SLOTS - 1)
         pairs[slot] = key, composed
     return pairs
+
+
+# The code point that two others compose to, inside kernels.
+
+U = np.uint64
+C = np.uint32
+NONE = C(0xFFFFFFFF)
+_MULTIPLIER = U(PAIR_MULTIPLIER)
+_SLOTS = U(PAIR_SLOTS - 1)
+
+
+@inner
+def pair(first: Any, second: Any, pairs: Any) -> Any:
+    """The code point that two compose to, or NONE: Hangul by arithmetic, the others from the open table."""
+    if C(first - C(0x1100)) < C(19) and C(second - C(0x1161)) < C(21):
+        return C(C(0xAC00) + (C(first - C(0x1100)) * C(21) + C(second - C(0x1161))) * C(28))
+    syllable = C(first - C(0xAC00))
+    if syllable < C(11172) and syllable % C(28) == C(0) and C(second - C(0x11A8)) < C(27):
+        return C(first + C(second - C(0x11A7)))
+    key = (U(first) << U(32)) | U(second)
+    slot = ((key * _MULTIPLIER) >> U(52)) & _SLOTS
+    while pairs[slot, 0] != U(0):
+        if pairs[slot, 0] == key:
+            return C(pairs[slot, 1])
+        slot = (slot + U(1)) & _SLOTS
+    return NONE

@@ -1,0 +1,915 @@
+"""All steps fused: a batch of texts in, columns of fingerprints out, one pass and no Python in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.core.compiled import fused, fused_allocating, inner, kernel
+from worker.core.definition import (
+    DOUBT_BITS,
+    DOUBT_LEFT,
+    DOUBT_RIGHT,
+    LANGUAGES_MAX,
+    MULTIPLIER,
+    POINTS_MIN,
+    SECOND_HALF,
+    TOKENS_MAX,
+    Parameters,
+)
+from worker.core.kernels.machine import (
+    SLACK,
+    fold_bytes,
+    fold_code_points,
+    load32,
+    load64,
+    mask_of,
+    popcount,
+    rotated,
+    store32,
+    trailing_zeros,
+)
+from worker.core.kernels.sketch import add_minima, clear_minima, pack_minima
+from worker.core.kernels.unicode import (
+    CHANGES,
+    FIRST,
+    JOINED,
+    JOINS,
+    LAST,
+    LENGTH,
+    LETTER,
+    LONG_BYTES,
+    NONE,
+    RANK,
+    SEPARATOR,
+    pair,
+)
+from worker.core.kernels.unicode import KIND as KIND_AT
+from worker.core.sketch import BINS, SKETCH
+from worker.core.tokens import HEXADECIMAL_MIN, IDENTIFIER_MIN, nfc
+
+# How often each feature of a document occurs, without a branch and without clearing a table.
+#
+# Every hash writes its number into the slot of its leading bits; the last one to write stays. Reading the slots again
+# finds the last occurrence of each hash (it reads its own number), the earlier occurrences (they read the number of an
+# equal hash) and the few whose slot another hash has taken. Those few go through the same with other bits; what is left
+# after three rounds (nothing, or somebody chose the words for it) is sorted.
+#
+#     hashes   a  b  a  c  d        slots of a, d = 1; of b = 2; of c = 3
+#     slot     1  2  1  3  1   ──►  table[1] = 4 (d), table[2] = 1 (b), table[3] = 3 (c)
+#     b, c, d found themselves; both a go to the second round
+
+U = np.uint64
+ONE = 0  # term frequencies: what n occurrences leave in the list
+LOG = 1
+TF = 2
+TABLE_BITS_MAX = 21  # three rounds of different bits out of 64
+ROUNDS = 3
+
+
+@fused
+def table_bits(count: Any) -> Any:
+    """The bits of a table for this many hashes: four to eight slots for each."""
+    bits = U(6)
+    while (U(1) << bits) < U(4) * count and bits < U(TABLE_BITS_MAX):
+        bits += U(1)
+    return bits
+
+
+@fused
+def settle(hashes: Any, count: Any, rule: Any, out: Any, scratch: Any) -> Any:
+    """
+    Write to `out` what the term frequency makes of `hashes[:count]`: each distinct hash once (ONE), once for each power
+    of two that its occurrences reach (LOG), or every occurrence (TF).
+
+    Args:
+        out: uint64[count + 1].
+        scratch: any content: uint32[1 << table_bits(count)], two uint32[count + 1], uint64[count + 1].
+    Returns:
+        How many hashes were written, and how many distinct ones there were.
+    """
+    table, again, losers, displaced = scratch
+    bits = table_bits(count)
+    mask = (U(1) << bits) - U(1)
+    kept = U(0)
+    distinct = U(0)
+    pending = count
+    source = hashes
+    for turn in range(ROUNDS):
+        shift = U(64) - bits * U(turn + 1)
+        for k in range(pending):
+            table[(source[k] >> shift) & mask] = k
+            again[k] = 0
+        left = U(0)
+        for k in range(pending):
+            value = source[k]
+            wins = U(table[(value >> shift) & mask] == k)
+            out[kept] = value
+            kept += wins
+            losers[left] = k
+            left += wins ^ U(1)
+        distinct += pending - left
+        pending = U(0)
+        for j in range(left):
+            value = source[losers[j]]
+            winner = U(table[(value >> shift) & mask])
+            same = U(source[winner] == value)
+            more = U(again[winner]) + same  # occurrences beyond the first
+            again[winner] = more
+            counts = U(rule == TF) | (U(rule == LOG) & U((more & (more + U(1))) == U(0)))
+            out[kept] = value
+            kept += same & counts
+            displaced[pending] = value
+            pending += same ^ U(1)
+        source = displaced
+        if pending == U(0):
+            return kept, distinct
+    return _settle_sorted(displaced, pending, rule, out, kept, distinct)
+
+
+@fused_allocating
+def _settle_sorted(source: Any, count: Any, rule: Any, out: Any, kept: Any, distinct: Any) -> Any:
+    """The remaining hashes, sorted byte by byte: linear, whatever they are."""
+    target = np.empty(count, np.uint64)
+    places = np.empty(257, np.uint64)
+    for byte in range(8):
+        shift = U(8 * byte)
+        for level in range(257):
+            places[level] = 0
+        for k in range(count):
+            places[((source[k] >> shift) & U(255)) + U(1)] += U(1)
+        for level in range(256):
+            places[level + 1] += places[level]
+        for k in range(count):
+            at = (source[k] >> shift) & U(255)
+            target[places[at]] = source[k]
+            places[at] += U(1)
+        source, target = target, source
+    more = U(0)
+    for k in range(count):
+        same = U(k > 0 and source[U(k)] == source[U(k) - U(1)])
+        more = (more + U(1)) * same
+        distinct += same ^ U(1)
+        counts = U(rule == TF) | (U(rule == LOG) & U((more & (more + U(1))) == U(0))) | (same ^ U(1))
+        out[kept] = source[U(k)]
+        kept += counts
+    return kept, distinct
+
+
+# The sign of 64 sums at once: hashes are added as columns of bits, not as 64 counters.
+#
+# `planes[p]` holds bit p of all 64 counts. Adding a hash is an addition with carry: plane 0 takes the bit, what
+# overflows moves up. Eight hashes go through a tree of carry-save adders first, so the upper planes are touched once in
+# eight (Harley and Seal's population count, by position).
+#
+#     planes[2]  0 1 1 …        the count of bit 0 is 0·4 + 1·2 + 1·1 = 3
+#     planes[1]  1 0 1 …
+#     planes[0]  1 1 0 …
+
+PLANES = 40  # counts to 2**40: more shingles than any text has
+
+
+@fused
+def add_hashes(hashes: Any, count: Any, weight: Any, planes: Any, tally: Any) -> None:
+    """
+    Add `weight` to `tally[bit]` for every hash that has the bit, subtract it for every one that has not.
+
+    Args:
+        hashes: uint64, the first `count` of them.
+        planes: uint64[PLANES], scratch.
+        tally: int64[64 or more], the first 64 of them.
+    """
+    for plane in range(PLANES):
+        planes[plane] = U(0)
+    ones = U(0)
+    twos = U(0)
+    fours = U(0)
+    i = U(0)
+    while i + U(8) <= count:
+        ones, two_a = _added(ones, hashes[i], hashes[i + U(1)])
+        ones, two_b = _added(ones, hashes[i + U(2)], hashes[i + U(3)])
+        twos, four_a = _added(twos, two_a, two_b)
+        ones, two_a = _added(ones, hashes[i + U(4)], hashes[i + U(5)])
+        ones, two_b = _added(ones, hashes[i + U(6)], hashes[i + U(7)])
+        twos, four_b = _added(twos, two_a, two_b)
+        fours, carry = _added(fours, four_a, four_b)
+        _carry(planes, np.int64(3), carry)
+        i += U(8)
+    planes[0], planes[1], planes[2] = ones, twos, fours
+    while i < count:
+        _carry(planes, np.int64(0), hashes[i])
+        i += U(1)
+    top = 0
+    while count >> U(top):
+        top += 1
+    for bit in range(64):
+        tally[bit] -= weight * np.int64(count)
+    for plane in range(top):
+        twice = weight << np.int64(plane + 1)
+        for bit in range(64):
+            tally[bit] += twice * np.int64((planes[plane] >> U(bit)) & U(1))
+
+
+@fused
+def _added(a: Any, b: Any, c: Any) -> Any:
+    """Three columns of bits added: the sums, and what overflows."""
+    half = a ^ b
+    return half ^ c, (a & b) | (half & c)
+
+
+@fused
+def _carry(planes: Any, plane: Any, carry: Any) -> None:
+    """Add one column of bits at a plane, and what overflows above it."""
+    while carry != U(0):
+        overflow = planes[plane] & carry
+        planes[plane] ^= carry
+        carry = overflow
+        plane += 1
+
+
+@fused
+def signs(tally: Any) -> Any:
+    """Bit i is 1 where `tally[i]` is above 0."""
+    value = U(0)
+    for bit in range(64):
+        value |= U(tally[bit] > 0) << U(bit)
+    return value
+
+
+@fused
+def doubt_rule(tally: Any, bits: Any) -> Any:
+    """
+    How far sums are shifted, and the square below which one is doubtful: `simhash.doubts`.
+
+    Args:
+        bits: of the fingerprint; `tally[:bits]` count.
+    """
+    every = U(0)  # as long as the largest
+    for bit in range(bits):
+        every |= U(abs(tally[bit]))
+    shift = U(0)
+    while every >> (shift + U(DOUBT_BITS)):
+        shift += U(1)
+    total = U(0)
+    for bit in range(bits):
+        size = U(abs(tally[bit])) >> shift
+        total += size * size
+    # left * square < right * total, for whole squares: square < ceil(right * total / left)
+    left = U(DOUBT_LEFT) * U(bits)
+    return shift, (U(DOUBT_RIGHT) * total + left - U(1)) // left
+
+
+@fused
+def doubts(tally: Any, shift: Any, limit: Any) -> Any:
+    """Bit i is 1 where `tally[i]` is doubtful by this rule."""
+    value = U(0)
+    for bit in range(64):
+        size = U(abs(tally[bit])) >> shift
+        value |= U(size * size < limit) << U(bit)
+    return value
+
+
+# Which tokens are function words, inside kernels, and the language for which they vote: `language.elect`.
+
+POINTS_BIT = 60  # of a vote: bits 0 to 59 languages, 60 and 61 its points, 63 whether the word is in the union
+UNION = 63
+ELECT = 64  # instead of a bit: the one that the text elects
+assert LANGUAGES_MAX <= POINTS_BIT
+
+
+@fused
+def find_votes(hashes: Any, count: Any, anchors: Any, found: Any) -> None:
+    """
+    `found[t]` is the vote of the token's hash, 0 if it is no function word; without a branch, since none is foreseen.
+
+    Args:
+        anchors: rows of hash and vote, and mask and shifts: a word is in the row of the bits above one of the two.
+    """
+    mask, first, second = anchors.shape[0], anchors.shape[1], anchors.shape[2]
+    for t in range(count):
+        value = hashes[t]
+        one = (value >> first) & mask
+        two = (value >> second) & mask
+        here = anchors.rows[one, 1] & mask_of(anchors.rows[one, 0] == value)
+        found[t] = here | (anchors.rows[two, 1] & mask_of(anchors.rows[two, 0] == value))
+
+
+@fused
+def elected(votes: Any, count: Any, lists: Any, planes: Any, tally: Any) -> Any:
+    """
+    The bit of the language with the most points, the lowest of equals; UNION below POINTS_MIN.
+
+    Args:
+        lists: uint64[2 * (min(count, TOKENS_MAX) + 1)], scratch: the votes of 1 and of 2 points.
+        planes: uint64[PLANES], scratch.
+        tally: int64[64], scratch.
+    """
+    voters = min(count, U(TOKENS_MAX))
+    room = voters + U(1)
+    ones, twos = U(0), U(0)
+    for t in range(voters):
+        vote = votes[t]
+        points = (vote >> U(POINTS_BIT)) & U(3)
+        lists[ones] = vote
+        lists[room + twos] = vote
+        ones += points & U(1)
+        twos += points >> U(1)
+    total = ones + U(2) * twos
+    if total < U(POINTS_MIN):
+        return U(UNION)
+    for bit in range(64):
+        tally[bit] = total  # so that it ends as twice the points
+    add_hashes(lists, ones, np.int64(1), planes, tally)
+    add_hashes(lists[room:], twos, np.int64(2), planes, tally)
+    best = 0
+    for bit in range(1, POINTS_BIT):
+        if tally[bit] > tally[best]:
+            best = bit
+    return U(best) if tally[best] >= 2 * POINTS_MIN else U(UNION)
+
+
+# The first kernel: code points to folded tokens, without a branch that the text decides.
+#
+# ASCII is folded in place, 16 or 64 characters at a time; where its tokens begin and end are the changes in a word of
+# bits. Everything else goes one code point at a time and is written as UTF-8, one token behind the other.
+#
+#     text   "Don't ПАНИКА"
+#     out    "don t паника"      edges 0 3 4 5 6 18: token t is out[edges[2t] : edges[2t + 1]]
+
+C = np.uint32
+BIT = U(1)
+BLOCK = U(16)  # code points that are tried as ASCII together
+
+
+@fused
+def _add_edges(changes: Any, position: Any, edges: Any, at: Any) -> Any:
+    """Write `position + i` for every bit i that is set; returns where the next edge goes."""
+    count = U(popcount(changes))
+    written = U(0)
+    while written < count:  # four at a time: what is written beyond the last is overwritten, or never read
+        for k in range(4):
+            edges[at + written + U(k)] = position + trailing_zeros(changes)
+            changes &= changes - BIT
+        written += U(4)
+    return at + count
+
+
+@fused
+def scan_ascii(text: Any, start: Any, end: Any, out: Any, edges: Any) -> Any:
+    """
+    The tokens of `text[start:end]`, bytes below 128.
+
+    Args:
+        out: uint8[end - start + SLACK], the folded text.
+        edges: uint32[end - start + SLACK], begin and end of each token in `out`.
+    Returns:
+        The number of tokens.
+    """
+    at = U(0)
+    inside = U(0)
+    block = start
+    while block < end:
+        words = fold_bytes(text, block, out, block - start)
+        if end - block < U(64):
+            words &= (BIT << (end - block)) - BIT
+        at = _add_edges(words ^ ((words << BIT) | inside), block - start, edges, at)
+        inside = words >> U(63)
+        block += U(64)
+    edges[at] = end - start
+    return (at + inside) >> BIT
+
+
+@fused
+def scan_code_points(text: Any, start: Any, end: Any, points: Any, out: Any, edges: Any) -> Any:
+    """
+    The tokens of the code points `text[start:end]`.
+
+    Args:
+        out: uint8[LONG_BYTES · (end - start) + SLACK], the tokens.
+        edges: uint32[2 · (end - start) + SLACK], begin and end of each token in `out`.
+    Returns:
+        The number of tokens; whether the text holds anything that NFC might change.
+    """
+    position = U(0)
+    count = U(0)
+    before = U(SEPARATOR)
+    seen = U(0)
+    i = start
+    while i < end:
+        stop = min(i + BLOCK, end)
+        if points.words and stop - i == BLOCK:
+            words = fold_code_points(text, U(4) * i, out, position)
+            if words < U(1 << 16):
+                inside = U(before == U(LETTER))
+                at = _add_edges((words ^ ((words << BIT) | inside)) & U(0xFFFF), position, edges, U(2) * count - inside)
+                inside = words >> U(15)
+                count = (at + inside) >> BIT
+                before = U(LETTER) if inside else U(SEPARATOR)
+                position += BLOCK
+                edges[U(2) * count - inside] = position
+                i = stop
+                continue
+        for k in range(i, stop):
+            code = text[k]
+            entry = points.entries[points.stage1[code >> C(8)] + (code & C(255))]
+            seen |= entry
+            about = entry >> U(JOINED)
+            edges[U(2) * count] = position
+            count += U((before & about & U(15)) == U(0))
+            store32(out, position, C(entry & U(0xFFFFFFFF)))
+            length = (about >> U(LENGTH - JOINED)) & U(7)
+            if length > U(4):
+                for byte in range(length):
+                    out[position + U(byte)] = points.long[(entry & U(0xFFFFFFFF)) + U(byte)]
+            position += length
+            edges[U(2) * count - U(length != U(0))] = position
+            kind = (about >> U(KIND_AT - JOINED)) & U(15)
+            before = kind if kind != U(0) else before
+        i = stop
+    return count, ((seen >> U(CHANGES)) & U(0xFF)) != U(0)
+
+
+@fused
+def settled(text: Any, start: Any, end: Any, points: Any) -> Any:
+    """
+    Whether the code points `text[start:end]` are in NFC.
+
+    It may say no of a text that is, when marks stand in a row: then composing changes nothing. A yes is sure.
+    """
+    before = U(0)
+    first = U(0)
+    wrong = U(0)
+    meeting = U(0)
+    for i in range(start, end):
+        entry = points.entries[points.stage1[text[i] >> C(8)] + (text[i] & C(255))]
+        rank = (entry >> U(RANK)) & U(63)
+        joins = (entry >> U(JOINS)) & BIT
+        wrong |= entry >> U(CHANGES)
+        wrong |= U(rank != U(0)) & (U(before > rank) | (joins & U(before != U(0))))
+        meeting |= first & joins
+        first = entry >> U(FIRST)
+        before = entry >> U(LAST)
+    if wrong & BIT:
+        return False
+    if meeting & BIT:
+        for i in range(start + BIT, end):
+            if pair(text[U(i) - BIT], text[i], points.pairs) != NONE:
+                return False
+    return True
+
+
+# The middle kernels: masked tokens, and the hashes of shingles, anchored and unanchored apart.
+
+_MULTIPLIER = U(MULTIPLIER)
+_MIX_1 = U(0xFF51AFD7ED558CCD)
+_MIX_2 = U(0xC4CEB9FE1A85EC53)
+
+
+@fused
+def finished(value: Any) -> Any:
+    """`shingles.finish`: the finishing mix of MurmurHash3."""
+    value = (value ^ (value >> U(33))) * _MIX_1
+    value = (value ^ (value >> U(33))) * _MIX_2
+    return value ^ (value >> U(33))
+
+
+@fused
+def mask_tokens(text: Any, edges: Any, count: Any, rules: Any, hashes: Any) -> None:
+    """`tokens.masked` for every token: the hash of a volatile one becomes that of MASK."""
+    for t in range(count):
+        begin = U(edges[U(t) * U(2)])
+        end = U(edges[U(t) * U(2) + U(1)])
+        characters = U(0)
+        digits = U(0)
+        hexadecimal = U(0)
+        for k in range(begin, end):
+            byte = text[U(k)]
+            digit = U(byte - 48 < 10) & U(byte >= 48)
+            characters += U((byte & 0xC0) != 0x80)
+            digits += digit
+            hexadecimal += digit | (U(byte >= 97) & U(byte < 103))
+        volatile = rules.mask_numbers and U(2) * digits >= characters
+        if rules.mask_identifiers and digits >= U(1):
+            volatile |= hexadecimal == end - begin and characters >= U(HEXADECIMAL_MIN)
+            volatile |= digits >= U(2) and characters >= U(IDENTIFIER_MIN)
+        if volatile:
+            hashes[t] = rules.mask_hash
+
+
+@fused
+def shingle_hashes(hashes: Any, anchors: Any, count: Any, width: Any, scratch: Any, out: Any, sizes: Any) -> None:
+    """
+    Append the hash of every shingle of one width to the anchored or the unanchored ones.
+
+    Args:
+        scratch: uint64[count] for the running products, uint8[count] for the anchors of a shingle.
+        out: two arrays of uint64, anchored and unanchored; both have room for every shingle.
+        sizes: uint64[2], how many each of them holds; updated.
+    """
+    if count < width:
+        return
+    total = count - width + U(1)
+    product, anchored = scratch
+    for i in range(total):
+        product[i] = width * _MULTIPLIER + hashes[i]
+        anchored[i] = anchors[i]
+    for k in range(U(1), width):
+        for i in range(total):
+            product[i] = product[i] * _MULTIPLIER + hashes[U(i) + U(k)]
+            anchored[i] |= anchors[U(i) + U(k)]
+    for i in range(total):
+        product[i] = finished(product[i])
+    with_anchor, without = out
+    first = sizes[0]
+    second = sizes[1]
+    for i in range(total):
+        yes = U(anchored[i])
+        with_anchor[first] = product[i]
+        without[second] = product[i]
+        first += yes
+        second += yes ^ U(1)
+    sizes[0] = first
+    sizes[1] = second
+
+
+# XXH64 with seed 0 inside kernels: of any bytes, and of the tokens of a text several at a time.
+
+P1 = U(0x9E3779B185EBCA87)
+P2 = U(0xC2B2AE3D27D4EB4F)
+P3 = U(0x165667B19E3779F9)
+P4 = U(0x85EBCA77C2B2AE63)
+P5 = U(0x27D4EB2F165667C5)
+ALL = U(0xFFFFFFFFFFFFFFFF)
+
+
+@inner
+def _eight(value: Any, word: Any) -> Any:
+    return rotated(value ^ (rotated(word * P2, U(31)) * P1), U(27)) * P1 + P4
+
+
+@inner
+def _four(value: Any, word: Any) -> Any:
+    return rotated(value ^ (word * P1), U(23)) * P2 + P3
+
+
+@inner
+def _one(value: Any, byte: Any) -> Any:
+    return rotated(value ^ (byte * P5), U(11)) * P1
+
+
+@inner
+def _avalanche(value: Any) -> Any:
+    value = (value ^ (value >> U(33))) * P2
+    value = (value ^ (value >> U(29))) * P3
+    return value ^ (value >> U(32))
+
+
+@inner
+def xxh64(text: Any, position: Any, length: Any) -> Any:
+    """XXH64 of `length` bytes of an array from byte `position` (uint64 both)."""
+    end = position + length
+    value = P5
+    if length >= U(32):
+        a, b, c, d = P1 + P2, P2, U(0), U(0) - P1
+        while position + U(32) <= end:
+            a = rotated(a + load64(text, position) * P2, U(31)) * P1
+            b = rotated(b + load64(text, position + U(8)) * P2, U(31)) * P1
+            c = rotated(c + load64(text, position + U(16)) * P2, U(31)) * P1
+            d = rotated(d + load64(text, position + U(24)) * P2, U(31)) * P1
+            position += U(32)
+        value = rotated(a, U(1)) + rotated(b, U(7)) + rotated(c, U(12)) + rotated(d, U(18))
+        for lane in (a, b, c, d):
+            value = (value ^ (rotated(lane * P2, U(31)) * P1)) * P1 + P4
+    value += length
+    while position + U(8) <= end:
+        value = _eight(value, load64(text, position))
+        position += U(8)
+    if position + U(4) <= end:
+        value = _four(value, U(load32(text, position)))
+        position += U(4)
+    while position < end:
+        value = _one(value, load64(text, position) & U(0xFF))
+        position += U(1)
+    return _avalanche(value)
+
+
+@fused
+def token_hashes(text: Any, edges: Any, count: Any, hashes: Any, first: Any, rest: Any, longer: Any) -> None:
+    """
+    XXH64 of each token, `text[edges[2t] : edges[2t + 1]]`.
+
+    Tokens below 16 bytes are hashed without a branch, so the second loop is vectorised; the longer ones after it.
+
+    Args:
+        hashes: uint64[count], the result.
+        first, rest: uint64[count], scratch: the first eight bytes, and what remains after the whole eights.
+        longer: uint32[count + 1], scratch: the tokens of 16 bytes or more.
+    """
+    long_count = U(0)
+    for t in range(count):
+        begin = U(edges[U(t) * U(2)])
+        length = U(edges[U(t) * U(2) + U(1)]) - begin
+        whole = U(length >= U(8))
+        first[t] = load64(text, begin)
+        rest[t] = load64(text, begin + (whole << U(3))) & ~(ALL << ((length & U(7)) << U(3)))
+        hashes[t] = length
+        longer[long_count] = t
+        long_count += U(length >= U(16))
+    for t in range(count):
+        length = hashes[t]
+        tail = rest[t]
+        value = P5 + length
+        value = _eight(value, first[t]) if length >= U(8) else value
+        four = (length & U(4)) != U(0)
+        value = _four(value, tail & U(0xFFFFFFFF)) if four else value
+        tail = tail >> U(32) if four else tail
+        value = _one(value, tail & U(0xFF)) if (length & U(3)) > U(0) else value
+        value = _one(value, (tail >> U(8)) & U(0xFF)) if (length & U(3)) > U(1) else value
+        value = _one(value, (tail >> U(16)) & U(0xFF)) if (length & U(3)) > U(2) else value
+        hashes[t] = _avalanche(value)
+    for k in range(long_count):
+        token = U(longer[k])
+        begin = U(edges[token * U(2)])
+        hashes[token] = xxh64(text, begin, U(edges[token * U(2) + U(1)]) - begin)
+
+
+EMPTY, SHORT, FULL = 0, 1, 2
+NOT_COMPOSED = 255  # a kind for between: the text is to be composed and come again
+START, END, IS_WIDE, LIST = 0, 1, 2, 3
+FEATURES, DIGEST, KIND, TOKENS = 0, 1, 2, 3
+
+
+class Texts(NamedTuple):
+    """A batch of texts: those in ASCII as bytes, the others as code points."""
+
+    narrow: NDArray[np.uint8]  # SLACK bytes behind the last text
+    wide: NDArray[np.uint32]
+    spans: NDArray[np.uint64]  # [n, 4]: START and END in `narrow` or `wide`, IS_WIDE, LIST: a bit of votes, or ELECT
+
+
+class Rules(NamedTuple):
+    """The parameters, as numbers."""
+
+    bits: int  # of a fingerprint: 32, 64 or 128
+    halves: int  # of 64 bits: 1 or 2
+    low_mask: np.uint64  # of the first half: 32 ones for 32 bits
+    widths: NDArray[np.uint64]
+    anchored_weight: int
+    unanchored_weight: int
+    term_frequency: int  # count.ONE, LOG, TF
+    tokens_min: np.uint64
+    shingles_min: np.uint64
+    mask_numbers: bool
+    mask_identifiers: bool
+    mask_hash: np.uint64
+
+
+class Anchors(NamedTuple):
+    """The function words, and in which lists each of them is."""
+
+    rows: NDArray[np.uint64]  # [slots, 2]: hash and vote
+    shape: NDArray[np.uint64]  # slots - 1, and two shifts: a word lies in the slot of its bits above one of the two
+
+
+class Columns(NamedTuple):
+    """What a batch gives, n rows."""
+
+    fingerprints: NDArray[np.uint64]  # [n, halves]
+    doubts: NDArray[np.uint64]  # [n, halves]
+    about: NDArray[np.uint64]  # [n, 4]: FEATURES, DIGEST, KIND (EMPTY … FULL, or NOT_COMPOSED and nothing else), TOKENS
+    sketches: NDArray[np.uint64]  # [n, 8]
+    tallies: NDArray[np.int64]  # [n, 64 * halves], or [0, 0]: the sums before their signs; then no text is SHORT
+    minima: NDArray[np.uint64]  # [n, 256], or [0, 0]: the least hash of each bin of the sketch, with tallies
+
+    def rows(self, begin: int, end: int) -> Columns:
+        """Some of the rows, to be filled in place."""
+        rows = slice(begin, end)
+        return Columns(*(column[rows] for column in self))  # type: ignore[arg-type]
+
+
+@fused
+def _features(
+    hashes: Any, count: Any, rules: Any, anchors: Any, which: Any, scratch: Any, tally: Any, minima: Any
+) -> Any:
+    """Token hashes to tally and minima; returns the number of distinct features that count."""
+    product, anchor, anchored, with_anchor, without, counting, planes, sizes = scratch
+    find_votes(hashes, count, anchors, without)
+    if which == U(ELECT):
+        which = elected(without, count, with_anchor, planes, tally)
+    for t in range(count):
+        anchor[t] = (without[t] >> which) & U(1)
+    for bit in range(tally.size):
+        tally[bit] = 0
+    clear_minima(minima)
+    sizes[0], sizes[1] = U(0), U(0)
+    for width in rules.widths:
+        shingle_hashes(hashes, anchor, count, width, (product, anchored), (with_anchor, without), sizes)
+    distinct = U(0)
+    for side in range(2):
+        features = with_anchor if side == 0 else without
+        weight = rules.anchored_weight
+        if side == 1 and (rules.unanchored_weight != 0 or sizes[0] >= rules.shingles_min):
+            weight = rules.unanchored_weight
+        if weight == 0:
+            continue
+        kept, found = settle(features, sizes[side], rules.term_frequency, product, counting)
+        distinct += found
+        add_minima(product, kept, minima)
+        for half in range(rules.halves):
+            if half == 1:
+                for i in range(kept):
+                    product[i] = finished(product[i] + U(SECOND_HALF))
+            add_hashes(product, kept, weight, planes, tally[64 * half :])
+    return distinct
+
+
+@fused_allocating
+def _scratch(tokens: Any, widths: Any) -> Any:
+    """The arrays that a text of so many tokens needs, as `_features` takes them."""
+    room = max(tokens * widths, U(2) * min(tokens, U(TOKENS_MAX))) + U(3)
+    counting = (
+        np.empty(U(1) << table_bits(room), np.uint32),
+        np.empty(room, np.uint32),
+        np.empty(room, np.uint32),
+        np.empty(room, np.uint64),
+    )
+    return (
+        np.empty(room, np.uint64),
+        np.empty(tokens + U(1), np.uint8),
+        np.empty(tokens + U(1), np.uint8),
+        np.empty(room, np.uint64),
+        np.empty(room, np.uint64),
+        counting,
+        np.empty(PLANES, np.uint64),
+        np.empty(2, np.uint64),
+    )
+
+
+@fused
+def _short(count: Any, digest: Any, rules: Any, fingerprint: Any, about: Any) -> None:
+    """The row of a text with few tokens or none: its digest is the only feature."""
+    empty = count == U(0)
+    about[KIND] = EMPTY if empty else SHORT
+    about[FEATURES] = U(not empty)
+    fingerprint[0] = U(0) if empty else digest & rules.low_mask
+    if rules.halves == 2:
+        fingerprint[1] = U(0) if empty else finished(digest + U(SECOND_HALF))
+
+
+@fused_allocating
+def _token_room(spans: Any) -> Any:
+    """The arrays that take the tokens of any of these texts."""
+    narrow_max, wide_max = U(0), U(0)
+    for d in range(spans.shape[0]):
+        length = spans[d, END] - spans[d, START]
+        narrow_max = max(narrow_max, U(0) if spans[d, IS_WIDE] else length)
+        wide_max = max(wide_max, length if spans[d, IS_WIDE] else U(0))
+    return (
+        np.empty(max(narrow_max, U(LONG_BYTES) * wide_max) + U(SLACK), np.uint8),
+        np.empty(max(narrow_max, U(2) * wide_max) + U(SLACK), np.uint32),
+    )
+
+
+@kernel
+def fingerprint_batch(texts: Any, composed: Any, points: Any, rules: Any, anchors: Any, columns: Any) -> None:
+    """Fingerprints of all texts, into the columns. Unless they are known to be composed, some are NOT_COMPOSED."""
+    out, edges = _token_room(texts.spans)
+    room = U(0)
+    hashes = np.empty(room + U(1), np.uint64)
+    scratch = _scratch(room, U(rules.widths.size))
+    tally, minima = np.empty(64 * rules.halves, np.int64), np.empty(BINS, np.uint64)
+    for d in range(texts.spans.shape[0]):
+        start, end = texts.spans[d, START], texts.spans[d, END]
+        if texts.spans[d, IS_WIDE]:
+            count, doubtful = scan_code_points(texts.wide, start, end, points, out, edges)
+            if doubtful and not composed and not settled(texts.wide, start, end, points):
+                columns.about[d, KIND] = NOT_COMPOSED
+                continue
+        else:
+            count = scan_ascii(texts.narrow, start, end, out, edges)
+        if count > room:
+            room = count + (count >> U(2))
+            hashes = np.empty(room, np.uint64)
+            scratch = _scratch(room, U(rules.widths.size))
+        token_hashes(out, edges, count, hashes, scratch[0], scratch[3], scratch[5][1])
+        digest = xxh64(hashes, U(0), count << U(3))
+        about = columns.about[d]
+        about[DIGEST] = digest
+        about[TOKENS] = count
+        if count < rules.tokens_min and columns.tallies.size == 0:
+            _short(count, digest, rules, columns.fingerprints[d], about)
+            columns.doubts[d, :] = U(0)
+            columns.sketches[d, :] = U(0)
+            continue
+        if rules.mask_numbers or rules.mask_identifiers:
+            mask_tokens(out, edges, count, rules, hashes)
+        about[FEATURES] = _features(hashes, count, rules, anchors, texts.spans[d, LIST], scratch, tally, minima)
+        pack_minima(minima, columns.sketches[d])
+        about[KIND] = FULL
+        shift, limit = doubt_rule(tally, rules.bits)
+        for half in range(rules.halves):
+            columns.fingerprints[d, half] = signs(tally[64 * half :]) & rules.low_mask
+            columns.doubts[d, half] = doubts(tally[64 * half :], shift, limit) & rules.low_mask
+        if columns.tallies.size != 0:
+            for bit in range(tally.size):
+                columns.tallies[d, bit] = tally[bit]
+            for number in range(BINS):
+                columns.minima[d, number] = minima[number]
+
+
+# Python's strings as the kernels read them, and the columns that they fill.
+
+CHUNK_CHARACTERS = 1 << 20  # copied at once: a call costs 30 µs, and then a wait for the interpreter's lock
+_SLACK = bytes(SLACK)
+_SLACK_TEXT = _SLACK.decode()
+_NO_BYTES = np.frombuffer(_SLACK, np.uint8)  # for reading, like the bytes of a text: else it would be another kernel
+_NO_CODES = np.zeros(1, np.uint32)
+_NO_TALLIES, _NO_MINIMA = np.empty((0, 0), np.int64), np.empty((0, 0), np.uint64)
+
+
+def chunks(texts: Sequence[str]) -> Iterator[int]:
+    """Where to cut a batch: behind each text with which CHUNK_CHARACTERS are reached, and at the end."""
+    characters = 0
+    for number, text in enumerate(texts, start=1):
+        characters += len(text)
+        if characters >= CHUNK_CHARACTERS or number == len(texts):
+            yield number
+            characters = 0
+
+
+def pack(texts: Sequence[str], by_byte: bool) -> Texts:
+    """
+    Texts for a kernel: those in ASCII as bytes, the others as code points, each kind in one buffer.
+
+    Args:
+        by_byte: ASCII may go by bytes; False where the unit is a character.
+
+    Cost: O(characters), about 0.3 ns each.
+    """
+    is_wide = [not (by_byte and text.isascii()) for text in texts]
+    narrow = [text for text, wide in zip(texts, is_wide, strict=True) if not wide]
+    wide = "".join([text for text, wide in zip(texts, is_wide, strict=True) if wide])
+    spans = np.zeros((len(texts), 4), np.uint64)
+    lengths = np.array([len(text) for text in texts], np.uint64)
+    spans[:, IS_WIDE] = is_wide
+    spans[:, END] = np.where(
+        is_wide, np.cumsum(lengths * spans[:, IS_WIDE]), np.cumsum(lengths * (1 - spans[:, IS_WIDE]))
+    )
+    spans[:, START] = spans[:, END] - lengths
+    joined = np.frombuffer("".join([*narrow, _SLACK_TEXT]).encode("ascii"), np.uint8)
+    return Texts(joined, _code_points(wide), spans)
+
+
+def pack_one(text: str, by_byte: bool, number: int) -> Texts:
+    """
+    One text for a kernel; `number` is its list of function words.
+
+    Cost: O(characters), 2 µs at least.
+    """
+    if by_byte and text.isascii():
+        return Texts(_bytes(text), _NO_CODES, np.array([[0, len(text), 0, number]], np.uint64))
+    return Texts(_NO_BYTES, _code_points(text), np.array([[0, len(text), 1, number]], np.uint64))
+
+
+def compose(batch: Texts, rows: NDArray[np.intp]) -> Texts:
+    """The texts in these rows, which are code points, in NFC."""
+    spans = batch.spans[rows]
+    ranges = spans[:, [START, END]].tolist()
+    texts = [nfc(batch.wide[begin:end].tobytes().decode("utf-32-le", "surrogatepass")) for begin, end in ranges]
+    spans[:, END] = np.cumsum([len(text) for text in texts])
+    spans[1:, START], spans[0, START] = spans[:-1, END], 0
+    return Texts(batch.narrow, _code_points("".join(texts)), spans)
+
+
+def widened(texts: Texts) -> Texts:
+    """The same texts, all as code points."""
+    spans = texts.spans.copy()
+    narrow = spans[:, IS_WIDE] == 0
+    spans[narrow, START : END + 1] += np.uint64(texts.wide.size)
+    spans[:, IS_WIDE] = 1
+    return Texts(texts.narrow, np.concatenate([texts.wide, texts.narrow], dtype=np.uint32), spans)
+
+
+def empty_columns(rows: int, parameters: Parameters, tallies: bool = False) -> Columns:
+    """Columns for a kernel to fill."""
+    halves = 2 if parameters.bits == 128 else 1
+    return Columns(
+        np.empty((rows, halves), np.uint64),
+        np.empty((rows, halves), np.uint64),
+        np.empty((rows, 4), np.uint64),
+        np.empty(rows, SKETCH),
+        np.empty((rows, 64 * halves), np.int64) if tallies else _NO_TALLIES,
+        np.empty((rows, BINS), np.uint64) if tallies else _NO_MINIMA,
+    )
+
+
+def _bytes(text: str) -> NDArray[np.uint8]:
+    return np.frombuffer(text.encode("ascii") + _SLACK, np.uint8) if text else _NO_BYTES
+
+
+def _code_points(text: str) -> NDArray[np.uint32]:
+    """NumPy's strings are arrays of code points; surrogates stand in them as they are."""
+    return np.array([text]).view(np.uint32) if text else _NO_CODES
