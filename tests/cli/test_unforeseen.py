@@ -34,7 +34,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
         return content_of(document)
 
     monkeypatch.setattr("worker.core.extract.content_of", failing)
-    monkeypatch.setattr("worker.shell.pipeline.job.content_of", failing)
+    monkeypatch.setattr("worker.shell.pipeline.prepare.content_of", failing)
     found = {name: tmp_path / name for name in ("docs", "pairs", "verdicts", "page")}
     body = base64.b64encode(f"<p>{ARTICLE}</p>".encode()).decode()
     found["docs"].write_text(lines(*(page(at, doc_id=name, body_base64=body) for at, name in enumerate("abc"))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from worker.cli.group import conclusion
-from worker.shell.admin.findings import Report
+from worker.shell.admin.audit import Report
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import pytest
 from tests.conftest import REPOSITORY
 
 WHERE = (
-    "from worker.core.kernels.fingerprint import fingerprint_batch as f; from worker.core.compiled import cache_directory;"
-    "print(cache_directory(f.py_func))"
+    "from worker.core.kernels.fingerprint import fingerprint_batch as f;"
+    "from worker.core.compiled import cache_directory; print(cache_directory(f.py_func))"
 )
 
 

@@ -30,7 +30,7 @@ from tests.oracle import Said
 from worker.core.verdict import Outcome
 from worker.errors import RetryError
 from worker.settings import Settings
-from worker.shell.admin.findings import AnswerMessage, Report
+from worker.shell.admin.audit import AnswerMessage, Report
 from worker.shell.kafka import Admin, Feeder, GroupOffsets, TopicReader, topics
 from worker.shell.messages import decode_verdict
 from worker.shell.ports import LogEntry, SourceMessage

@@ -25,8 +25,7 @@ from tests.faults.crawl import Message, random_words
 from tests.faults.harness import Deployment, WorkerProcess
 from worker.devkit.broker import EmbeddedKafka
 from worker.devkit.broker.cluster import lay_out
-from worker.shell.admin.findings import Defect
-from worker.shell.admin.verify import verify
+from worker.shell.admin.audit import Defect, verify
 from worker.shell.kafka import Feeder
 
 WORKERS = ("w1", "w2", "w3")

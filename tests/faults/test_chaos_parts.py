@@ -16,7 +16,7 @@ from tests.faults.chaos.checker import Topics, judge, load, save
 from tests.faults.chaos.relay import Relay, client_id
 from tests.faults.chaos.schedule import EVERYBODY, FAULTS_SPAN_S, NODES, SLOW_MS, Kind, plan
 from tests.shell.simulation import TOPIC_ID, History
-from worker.shell.admin.findings import AnswerMessage
+from worker.shell.admin.audit import AnswerMessage
 from worker.shell.runtime.fault_hooks import from_setting
 
 SEEDS = range(400)

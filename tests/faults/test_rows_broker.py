@@ -16,7 +16,7 @@ from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import SETTLE_S, Deployment
 from worker.devkit.broker import EmbeddedKafka
-from worker.shell.admin.verify import verify
+from worker.shell.admin.audit import verify
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow]
 

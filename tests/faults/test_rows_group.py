@@ -11,7 +11,7 @@ from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import SETTLE_S, WorkerProcess
 from worker.devkit.broker.cluster import lay_out
-from worker.shell.admin.verify import verify
+from worker.shell.admin.audit import verify
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 

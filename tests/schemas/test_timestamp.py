@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from schemas.timestamp import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN, TimestampError, format_timestamp, parse_timestamp
+from schemas.fields import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN, TimestampError, format_timestamp, parse_timestamp
 
 TIMES_MS = st.integers(TIMESTAMP_MS_MIN, TIMESTAMP_MS_MAX)
 

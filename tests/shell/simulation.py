@@ -28,9 +28,7 @@ from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Sourc
 from worker.log.replica import Replica
 from worker.log.rules import Definition, Retention, is_declaration
 from worker.settings import Settings
-from worker.shell.admin.audit import check
-from worker.shell.admin.audit_new import NewDocuments
-from worker.shell.admin.findings import AnswerMessage
+from worker.shell.admin.audit import AnswerMessage, NewDocuments, check
 from worker.shell.messages import decode_dead_letter, decode_verdict
 from worker.shell.pipeline.intake import Intake
 from worker.shell.pipeline.partitions import Partitions

@@ -28,7 +28,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from schemas.timestamp import TIMESTAMP_MS_MAX
+from schemas.fields import TIMESTAMP_MS_MAX
 from worker.core.document import BodyKind, Document
 from worker.errors import DocumentError, StopError
 from worker.shell.files.archives import ArchiveReader, ColumnNames, Damage, Entry, Omission, Record

@@ -12,9 +12,7 @@ from worker.errors import StopError
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
 from worker.log.rules import Definition
-from worker.shell.admin.audit import check
-from worker.shell.admin.audit_new import NewDocuments
-from worker.shell.admin.findings import AnswerMessage, Defect, Report
+from worker.shell.admin.audit import AnswerMessage, Defect, NewDocuments, Report, check
 from worker.shell.messages import encode_verdict, read_answers
 from worker.shell.ports import LogEntry, Outgoing, SourceMessage
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.__main__ import FOLDER, render
-from schemas.timestamp import TIMESTAMP_MS_MAX
+from schemas.fields import TIMESTAMP_MS_MAX
 from schemas.verdict import VerdictMessage
 from worker.core.verdict import (
     Changed,

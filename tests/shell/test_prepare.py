@@ -12,8 +12,7 @@ from worker.core.fingerprint import Fingerprinter
 from worker.core.kernels.fingerprint import Texts
 from worker.log.record import Row, RowKind
 from worker.settings import Settings
-from worker.shell.pipeline.job import JOB_BYTES_MAX
-from worker.shell.pipeline.prepare import Preparer
+from worker.shell.pipeline.prepare import JOB_BYTES_MAX, Preparer
 from worker.shell.pipeline.stage import Batch, cut
 from worker.shell.ports import SourceMessage
 

@@ -12,8 +12,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from worker.shell.runtime import logging, metrics
-from worker.shell.runtime.health import HealthServer, Readiness
-from worker.shell.runtime.status import SAMPLE_S, SAMPLES, Status
+from worker.shell.runtime.health import SAMPLE_S, SAMPLES, HealthServer, Readiness, Status
 
 
 class _Clock:

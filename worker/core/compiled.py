@@ -1,4 +1,5 @@
-"""Kernels: plain functions compiled by numba without the GIL, their machine code cached on disk.
+"""
+Kernels: plain functions compiled by numba without the GIL, their machine code cached on disk.
 
 numba's own cache looks at the file of the outermost function alone, and would keep an old kernel after an inner one
 has changed. Here the stamp covers every file of `worker.core`: a change in any of them compiles all anew. It is kept

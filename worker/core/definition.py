@@ -1,4 +1,5 @@
-"""The definition of a fingerprint from end to end, in plain Python. The kernels must equal it bit for bit.
+"""
+The definition of a fingerprint from end to end, in plain Python. The kernels must equal it bit for bit.
 
     text ─normalise─► NFC ─tokens─► tokens ─shingles─► weighted features ─┬simhash─► fingerprint, doubts
                                                                           └sketch──► sketch
@@ -431,10 +432,11 @@ def hamming_distance(a: int, b: int) -> int:
 # The language of a text, by votes: each function word among its tokens votes for the languages whose lists have it.
 #
 # A word of one list brings its language 2 points, a word of several lists 1 to each. Most points win, at least
-# `POINTS_MIN`; of equals the first code wins. All tokens vote, up to `TOKENS_MAX`, so that a menu, a footer or some words
-# of another language do not tip the result: with the first 200 alone, two versions of a page could get two languages and
-# lie 9 to 19 bits apart. The result is a pure function of the text and of our own lists: no library, no model, no
-# floating point takes part, and `stopwords.version()`, which is in the parameter hash, changes whenever a result could.
+# `POINTS_MIN`; of equals the first code wins. All tokens vote, up to `TOKENS_MAX`, so that a menu, a footer or some
+# words of another language do not tip the result: with the first 200 alone, two versions of a page could get two
+# languages and lie 9 to 19 bits apart. The result is a pure function of the text and of our own lists: no library, no
+# model, no floating point takes part, and `stopwords.version()`, which is in the parameter hash, changes whenever a
+# result could.
 #
 # On 3,563 labelled documents 99.75 % are right. Sixty words of web addresses put in front change 4 of 3,781 results.
 

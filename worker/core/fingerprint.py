@@ -5,23 +5,42 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Literal, NamedTuple
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
-from worker.core.anchors import anchor_table, list_number
-from worker.core.definition import Feature, Fingerprint, Kind, Parameters, explain, fold_columns, token_hash
-from worker.core.fields import sum_fields
+from worker.core import stopwords as lists
+from worker.core.definition import (
+    Feature,
+    Fingerprint,
+    Kind,
+    Parameters,
+    explain,
+    fold_columns,
+    folded_words,
+    packed_doubts,
+    packed_signs,
+    token_hash,
+    votes,
+    wide_hash,
+)
 from worker.core.kernels.fingerprint import (
     DIGEST,
+    ELECT,
     FEATURES,
     KIND,
     LIST,
     LOG,
     NOT_COMPOSED,
     ONE,
+    POINTS_BIT,
     TF,
+    TOKENS,
+    UNION,
+    Anchors,
     Columns,
     Rules,
     Texts,
@@ -34,8 +53,109 @@ from worker.core.kernels.fingerprint import (
     widened,
 )
 from worker.core.kernels.unicode import code_points
-from worker.core.sketch import sketch_of
+from worker.core.sketch import BINS, packed, sketch_of
 from worker.core.tokens import MASK
+
+# Documents in fields: the sums of each field's shingles, weighed and added up to one fingerprint a document.
+
+
+def sum_fields(columns: Columns, parameters: Parameters) -> Columns:
+    """
+    One row a document from one row a field, as `definition.define_fields` says.
+
+    Args:
+        columns: with tallies; the rows of a document's fields stand together, in the order of `parameters.fields`.
+
+    Cost: some 2 µs a document.
+    """
+    names = len(parameters.fields)
+    weights = np.array([weight for _, weight in parameters.fields], np.int64)
+    tallies = np.einsum("dfb,f->db", columns.tallies.reshape(-1, names, columns.tallies.shape[1]), weights)
+    about = columns.about.reshape(-1, names, 4)
+    fingerprints, doubts = packed_signs(tallies, parameters.bits), packed_doubts(tallies, parameters.bits)
+    summed = about.sum(axis=1)
+    summed[:, DIGEST] = [xxhash.xxh64_intdigest(row.tobytes()) for row in about[:, :, DIGEST].astype("<u8")]
+    summed[:, KIND] = np.where(summed[:, TOKENS] == 0, Kind.EMPTY, Kind.FULL)
+    few = (summed[:, TOKENS] < parameters.tokens_min) | (summed[:, FEATURES] == 0)
+    for row in np.flatnonzero(few & (summed[:, TOKENS] > 0)):
+        value = wide_hash(int(summed[row, DIGEST]), parameters.bits)
+        fingerprints[row] = [value >> 64 * half & (1 << 64) - 1 for half in range(fingerprints.shape[1])]
+        summed[row, KIND], summed[row, FEATURES] = Kind.SHORT, 1
+    empty = summed[:, TOKENS] == 0
+    fingerprints[empty], summed[empty, FEATURES] = 0, 0
+    doubts[summed[:, KIND] != Kind.FULL] = 0
+    minima = columns.minima.reshape(len(tallies), names, BINS).min(axis=1)
+    sketches = packed(minima)
+    sketches[summed[:, KIND] != Kind.FULL] = 0
+    return Columns(fingerprints, doubts, summed, sketches, tallies, minima)
+
+
+# Function words as a table for the kernels: a word lies in one of two slots, so a look-up never branches.
+
+MOVES_MAX = 500  # words moved for one to find its place, before other bits are tried
+
+
+def anchor_table(parameters: Parameters) -> Anchors:
+    """
+    Return the function words of these parameters, and which lists each is in.
+
+    Cost: about 0.1 s for all languages, once a process.
+    """
+    return _table(parameters.stopwords, parameters.token_unit)
+
+
+def list_number(parameters: Parameters, language: str | None) -> int:
+    """Whose words anchor a text: the bit of a language, UNION, or ELECT for the kernel to find out."""
+    code = lists.language_code(language) if parameters.anchors == "named" and parameters.stopwords is None else None
+    if code is not None:
+        return lists.languages().index(code)
+    by_union = parameters.anchors == "union" or parameters.stopwords is not None or parameters.token_unit == "character"
+    return UNION if by_union else ELECT
+
+
+@lru_cache(maxsize=16)
+def _table(own: frozenset[str] | None, unit: Literal["word", "character"]) -> Anchors:
+    words: dict[str, int] = {}
+    if own is None and unit == "word":
+        words = {word: bits | points << POINTS_BIT for word, (bits, points) in votes().items()}
+    elif own is None:
+        for number, code in enumerate(lists.languages()):
+            for word in folded_words(lists.stopwords(code), unit):
+                words[word] = words.get(word, 0) | 1 << number
+    for word in folded_words(lists.stopwords(None) if own is None else own, unit):
+        words[word] = words.get(word, 0) | 1 << UNION
+    vote_of = {token_hash(word): vote for word, vote in words.items()}
+    bits = max(4, len(vote_of).bit_length() + 1)
+    while True:
+        for shift in range(64 - bits, bits - 1, -1):
+            slots = _place(sorted(vote_of), bits, (shift, shift - bits))
+            if slots is not None:
+                return Anchors(_rows(slots, vote_of), np.array([(1 << bits) - 1, shift, shift - bits], np.uint64))
+        bits += 1
+
+
+def _rows(slots: list[int], vote_of: dict[int, int]) -> NDArray[np.uint64]:
+    """Each slot with its vote. An empty one repeats a word, so that no token equals what is not one."""
+    filler = next(iter(vote_of), 0)
+    return np.array([(slot or filler, vote_of.get(slot or filler, 0)) for slot in slots], np.uint64)
+
+
+def _place(words: list[int], bits: int, shifts: tuple[int, int]) -> list[int] | None:
+    """Each word in one of its two slots (a cuckoo table), or None when some find no place."""
+    mask = (1 << bits) - 1
+    slots = [0] * (mask + 1)
+    for word in words:
+        moved, side = word, 0
+        for _ in range(MOVES_MAX):
+            slot = moved >> shifts[side] & mask
+            slots[slot], moved = moved, slots[slot]
+            if moved == 0:
+                break
+            side = 1 if moved >> shifts[0] & mask == slot else 0
+        else:
+            return None
+    return slots
+
 
 FIELDS_CHUNK = 2_000  # documents in fields whose tallies stand in memory at once
 

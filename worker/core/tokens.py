@@ -1,4 +1,5 @@
-"""The definition, step 2: normalised text to tokens.
+"""
+The definition, step 2: normalised text to tokens.
 
 A token is a run of letters, digits and combining marks; in scripts without spaces (Han, kana, Hangul, Thai, Lao, Khmer,
 Burmese) it is one character with the marks of these scripts that follow it. Everything else separates. Each character

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import orjson
 
-from schemas.timestamp import parse_timestamp
+from schemas.fields import parse_timestamp
 from worker.core.verdict import MatchKind, Verdict
 from worker.devkit.sample.crawl import TEMPLATES
 from worker.errors import NeardupError, RecordError, StopError

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import orjson
 import xxhash
 
-from schemas.timestamp import format_timestamp
+from schemas.fields import format_timestamp
 from worker.core.definition import detect
 from worker.core.document import Deletion, Document
 from worker.core.extract import Skipped, extract

@@ -19,7 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from schemas.timestamp import format_timestamp
+from schemas.fields import format_timestamp
 from worker.core.compare import steps
 from worker.core.verdict import Verdict
 from worker.report.answers import Texts

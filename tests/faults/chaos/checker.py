@@ -15,9 +15,7 @@ from worker.core.search import SearchRules
 from worker.errors import DocumentError
 from worker.log.record import Source
 from worker.log.rules import Definition
-from worker.shell.admin.audit import check
-from worker.shell.admin.audit_new import NewDocuments
-from worker.shell.admin.findings import AnswerMessage, Defect, Report
+from worker.shell.admin.audit import AnswerMessage, Defect, NewDocuments, Report, check
 from worker.shell.messages import decode_dead_letter, decode_verdict
 from worker.shell.ports import LogEntry, SourceMessage
 

@@ -1,4 +1,5 @@
-"""The Unicode table in the form that kernels read: one 64-bit entry a code point, in pages of 256, equal pages once.
+"""
+The Unicode table in the form that kernels read: one 64-bit entry a code point, in pages of 256, equal pages once.
 
     stage1[code >> 8] + (code & 255) ──► entries[…]
 

@@ -43,7 +43,7 @@ from typing import NamedTuple, TypeVar
 import orjson
 import xxhash
 
-from schemas.timestamp import format_timestamp
+from schemas.fields import format_timestamp
 from worker.core.document import derive_doc_id
 from worker.shell.files.outputs import check_places, written
 

@@ -11,25 +11,177 @@ Fed in this order, one message at a time. Memory is 10 bytes per document, besid
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import time
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 import xxhash
 from numpy.typing import NDArray
 
-from worker.core.verdict import Outcome, Verdict
-from worker.errors import DocumentError
+from worker.core.verdict import FORWARDED, Outcome, Verdict
+from worker.errors import DocumentError, StopError
 from worker.log.record import Record, Source
 from worker.log.replica import Replica
 from worker.log.rules import Definition
-from worker.shell.admin.audit_new import NewDocuments
-from worker.shell.admin.findings import AnswerMessage, Defect, Finding, Report
-from worker.shell.messages import decode_dead_letter, decode_verdict, encode_answers, encode_verdict
-from worker.shell.ports import LogEntry, SourceMessage
+from worker.settings import Settings
+from worker.shell.kafka import Admin, Topic, TopicMessage, TopicReader
+from worker.shell.messages import VerdictBytes, decode_dead_letter, decode_verdict, encode_answers, encode_verdict
+from worker.shell.pipeline import service
+from worker.shell.ports import Headers, LogEntry, SourceMessage
+
+# The topic of new documents held against the log: a message for each verdict `new` or `deleted`, no other. No I/O.
+
+
+class NewDocuments:
+    """
+    Takes what stands in the topic, then what the log says must stand there; a message is its key, and null or not.
+
+    Of a source partition, what stands before its first document that is in the topic is not missed: `topic_new` was set
+    later, or retention took it.
+
+    Args:
+        since_ms: what was published before this time may have been deleted by retention.
+        is_whole: all is missed: `topic_new` has been set from the beginning.
+        is_compacted: nothing is missed, since a later message under its key, or a deletion, may have replaced it.
+
+    Cost: 8 bytes per message there, 32 bytes per message that must be there.
+    """
+
+    def __init__(self, since_ms: int = 0, *, is_whole: bool = False, is_compacted: bool = False) -> None:
+        self._since_ms = since_ms
+        self._is_whole = is_whole
+        self._is_compacted = is_compacted
+        self._found = array("Q")
+        self._sources: dict[Source, int] = {}
+        self._wanted = {"digest": array("Q"), "source": array("q"), "offset": array("q"), "time_ms": array("q")}
+
+    def __len__(self) -> int:
+        """Return how many messages stand in the topic."""
+        return len(self._found)
+
+    def take(self, key: bytes | None, value: bytes | None) -> None:
+        """Take a committed message of the topic."""
+        self._found.append(_digest_new(key, is_null=value is None))
+
+    def expect(self, source: Source, offset: int, verdict: VerdictBytes, decided_at_ms: int) -> None:
+        """Take the log's verdict on a source offset."""
+        if verdict.outcome in FORWARDED:
+            digest = _digest_new(verdict.key, is_null=verdict.outcome is Outcome.DELETED)
+            number = self._sources.setdefault(source, len(self._sources))
+            row = digest, number, offset, decided_at_ms
+            for column, field in zip(self._wanted.values(), row, strict=True):
+                column.append(field)
+
+    def missing(self, stops: Mapping[Source, int]) -> Iterator[tuple[Source, int, str]]:
+        """Yield source and offset of what must be there, committed below these stops, and is not; with what it is."""
+        if self._is_compacted:
+            return
+        digest, source, offset, time_ms = (np.frombuffer(column, column.typecode) for column in self._wanted.values())
+        stop = np.array([stops.get(source, 0) for source in self._sources], np.int64)
+        first = np.zeros(len(stop), np.int64)
+        stands = _standing(digest, _array(self._found))
+        if not self._is_whole:
+            first += np.iinfo(np.int64).max
+            np.minimum.at(first, source[stands], offset[stands])
+        sources = list(self._sources)
+        for row in np.flatnonzero(~stands & (time_ms >= self._since_ms)).tolist():
+            number = source[row]
+            if first[number] <= offset[row] < stop[number]:
+                yield sources[number], int(offset[row]), "not in the topic of new documents"
+
+    def invented(self) -> Iterator[str]:
+        """Say of each message that stands in the topic without a verdict what it is."""
+        found = _array(self._found)
+        for digest in found[~_standing(found, _array(self._wanted["digest"]))].tolist():
+            yield f"in the topic of new documents without such a verdict: a key with XXH3 {digest:016x}"
+
+
+def _array(column: array[int]) -> NDArray[np.uint64]:
+    return np.frombuffer(column, np.uint64)
+
+
+def _standing(these: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Return which of these stand among the others, too; of equal ones of which there are fewer there, the last."""
+    values, group, counts = np.unique(these, return_inverse=True, return_counts=True)
+    others = np.sort(others)
+    there = np.searchsorted(others, values, "right") - np.searchsorted(others, values, "left")
+    order = np.argsort(group, kind="stable")
+    found = np.zeros(len(these), np.bool_)
+    found[order] = np.arange(len(these)) >= (np.cumsum(counts) - there)[group[order]]
+    return found
+
+
+def _digest_new(key: bytes | None, *, is_null: bool) -> int:
+    return xxhash.xxh3_64_intdigest(key or b"", seed=is_null)
+
+
+# What an audit reads of the published answers, and what it finds.
+
+
+class Defect(StrEnum):
+    """What can be wrong with the answer to a source offset."""
+
+    LOST = "lost"  # committed by the group, and never answered
+    REPEATED = "repeated"  # answered more than once
+    WRONG = "wrong"  # answered otherwise than the log says, or not to be answered at all
+    MUTUAL = "mutual"  # two documents that are each a duplicate of the other
+
+
+class Finding(NamedTuple):
+    """One defect. Partition and offset are the source's; -1 where a message names none."""
+
+    defect: Defect
+    partition: int
+    offset: int
+    text: str
+
+
+class AnswerMessage(NamedTuple):
+    """One committed message of the verdicts' or the dead letters' topic."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    is_dead_letter: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """Counts over the whole history. `defects` has every defect's number, `findings` the first of each."""
+
+    documents: int  # source offsets that the topic or the log has
+    answered: int  # source offsets with at least one answer
+    outcomes: Mapping[str, int]  # new, duplicate, skipped, deleted, dead-letter
+    unanswered: int  # not committed yet: they wait for a worker
+    expired: int  # without an answer that is still kept, because answers so old have been deleted
+    defects: Mapping[str, int]
+    findings: tuple[Finding, ...]
+    log_records: int
+    log_rows: int
+    log_rows_repeated: int  # second appends, ignored by every replica
+    new_documents: int | None = None  # messages of `topic_new`; None: not asked for
+
+    @property
+    def clean(self) -> bool:
+        """Return whether nothing is lost, repeated, wrong or mutual. What is unanswered only waits."""
+        return not any(self.defects.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as for JSON."""
+        return {
+            **{name: value for name, value in dataclasses.asdict(self).items() if name != "findings"},
+            "clean": self.clean,
+            "findings": [finding._asdict() for finding in self.findings],
+        }
+
 
 FINDINGS_MAX = 20  # of each defect, told in full
 
@@ -326,3 +478,123 @@ def _hash(doc_id: str) -> int:
 
 def _shown(value: bytes | None) -> str:
     return (value or b"")[:300].decode("utf-8", "replace")
+
+
+# The check that a user can run: reads all topics of a live or stopped system and holds them against the rules.
+#
+# The ends are asked for in an order in which each covers the one before: the group's offsets, then the answers (up to
+# the end of transactions that are open just now), then the log, then the documents.
+
+_Ends = Mapping[tuple[str, int], tuple[int, int]]
+STALL_S = 60.0  # nothing at all came for so long: longer than a dead worker's transaction stays open
+
+
+Tell = Callable[[str, int, int], None]  # topics, messages done, offsets in total
+
+
+def verify(settings: Settings, *, read_documents: bool = True, on_progress: Tell = lambda *_: None) -> Report:
+    """
+    Read everything, replay the log, compare.
+
+    Args:
+        read_documents: also read the source topic, bodies included; else the log says which documents there are.
+        on_progress: told after each portion how far it is.
+
+    Raises:
+        StopError: a topic is missing, the log does not start at 0, or cannot be replayed with these settings.
+    """
+    admin = Admin(settings)
+    log, documents = settings.topic_fingerprints, settings.topic_documents
+    published = [settings.topic_verdicts, settings.topic_dead_letter]
+    new = [] if settings.topic_new is None else [settings.topic_new]
+    topics = admin.existing([documents, log, *published, *new])
+    committed = {
+        number: offset for number, (offset, _) in service.committed(settings, topics[documents].partitions).items()
+    }
+    answer_ends, new_ends, log_ends, document_ends = (
+        admin.ends({name: topics[name].partitions for name in names}) if names else {}
+        for names in (published, new, [log], [documents])
+    )
+    if log_ends[log, 0][0] > 0:
+        raise StopError(
+            f"the log starts at offset {log_ends[log, 0][0]}: what came before cannot be replayed. Set the topic's "
+            f"retention to unlimited"
+        )
+
+    def messages(names: Sequence[str], ends: _Ends) -> Iterator[TopicMessage]:
+        return _read(settings, {name: topics[name].partitions for name in names}, ends, on_progress)
+
+    return check(
+        settings.definition,
+        documents,
+        topics[documents].topic_id,
+        log=(LogEntry(one.offset, one.timestamp_ms, one.value or b"") for one in messages([log], log_ends)),
+        documents=(
+            SourceMessage(one.partition, one.offset, one.key, one.value)
+            for one in messages([documents] if read_documents else [], document_ends)
+        ),
+        answers=(
+            AnswerMessage(one.key, one.value, one.headers, one.topic == settings.topic_dead_letter)
+            for one in messages(published, answer_ends)
+        ),
+        committed=committed,
+        answers_since_ms=_oldest_kept_ms(settings, topics, answer_ends),
+        new=_new_documents(settings, topics[new[0]], new_ends, messages(new, new_ends)) if new else None,
+    )
+
+
+def _new_documents(settings: Settings, topic: Topic, ends: _Ends, messages: Iterator[TopicMessage]) -> NewDocuments:
+    """Take all that stands in the topic of new documents."""
+    found = NewDocuments(
+        _oldest_kept_ms(settings, {topic.name: topic}, ends), is_compacted="compact" in topic.config["cleanup.policy"]
+    )
+    for message in messages:
+        found.take(message.key, message.value)
+    return found
+
+
+def _oldest_kept_ms(settings: Settings, topics: Mapping[str, Topic], ends: _Ends) -> int:
+    """Return the time since which no answer has been deleted by retention; 0 if none ever was."""
+    cut = {(name, part): first for (name, part), (first, _) in ends.items() if first > 0}
+    newest = 0
+    for name, part in cut:
+        counts = {name: topics[name].partitions}
+        for message in _read(settings, counts, {key: span for key, span in ends.items() if key == (name, part)}):
+            newest = max(newest, message.timestamp_ms)
+            break
+    return newest
+
+
+def _read(
+    settings: Settings,
+    partitions: Mapping[str, int],
+    ends: _Ends,
+    on_progress: Tell = lambda *_: None,
+) -> Iterator[TopicMessage]:
+    """Return the committed messages of these topics up to `ends`."""
+    stops = {
+        (name, part): ends.get((name, part), (0, 0))[1] for name, count in partitions.items() for part in range(count)
+    }
+    total = sum(stop - first for (name, _), (first, stop) in ends.items() if name in partitions)
+    is_source = settings.topic_documents in partitions
+    done, deadline = 0, time.monotonic() + STALL_S
+    with closing(
+        TopicReader(
+            settings, partitions, from_beginning=True, ends=stops,
+            step_over=is_source,  # their answers are dead letters, as the log says
+        )
+    ) as reader:  # fmt: skip
+        while not reader.at_end():
+            messages = reader.read(0.2)
+            done += len(messages)
+            for message in messages:
+                if message.offset < stops[message.topic, message.partition]:
+                    yield message
+            if messages:
+                deadline = time.monotonic() + STALL_S
+                on_progress(", ".join(partitions), done, total)
+            elif time.monotonic() > deadline:
+                behind = ", ".join(f"{name}[{part}]" for name, part in reader.awaited())
+                raise StopError(
+                    f"nothing came from {behind} in {STALL_S:g} s: is a broker away, or a transaction open?"
+                )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
-from schemas.timestamp import TimestampError, parse_timestamp
+from schemas.fields import TimestampError, parse_timestamp
 from worker.core.verdict import Verdict
 from worker.errors import StopError
 from worker.settings import Settings

@@ -19,7 +19,7 @@ import numpy as np
 import orjson
 
 from schemas.document import DocumentMessage
-from schemas.timestamp import format_timestamp
+from schemas.fields import format_timestamp
 from worker.core.definition import Parameters
 from worker.core.document import TEXT_CHARACTERS_MAX, BodyKind, Deletion, Document
 from worker.core.fingerprint import Fingerprinter

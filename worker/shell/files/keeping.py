@@ -23,7 +23,7 @@ from urllib.parse import quote
 import numpy as np
 import zstandard
 
-from schemas.timestamp import format_timestamp
+from schemas.fields import format_timestamp
 from worker.core.verdict import Original, Verdict
 from worker.errors import DocumentError, StopError
 from worker.shell.files.archives import ArchiveReader, Record

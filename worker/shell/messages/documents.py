@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from schemas.document import BODIES, OPTIONAL_CHARACTERS_MAX, DocumentMessage
-from schemas.fields import to_ms
-from schemas.timestamp import TimestampError, parse_timestamp
+from schemas.fields import TimestampError, parse_timestamp, to_ms
 from worker.core.document import DOC_ID_BYTES_MAX, URL_BYTES_MAX, BodyKind, Deletion, Document, derive_doc_id
 from worker.core.kernels.documents import TEXTS, UNREAD, read_documents
 from worker.core.pages.batch import joined

@@ -17,8 +17,7 @@ import numpy as np
 import orjson
 from pydantic import ValidationError
 
-from schemas.fields import to_ms
-from schemas.timestamp import format_timestamp, parse_timestamp
+from schemas.fields import format_timestamp, parse_timestamp, to_ms
 from schemas.verdict import VerdictMessage
 from worker.core.verdict import Changed, DuplicateOf, FormerVersion, FoundBy, MatchKind, Original, Outcome, Verdict
 from worker.errors import DocumentError

@@ -1,22 +1,218 @@
 """
-From messages to rows of the log: decode, extract, fingerprint. Stateless, so several batches are on their way at once.
+From messages to rows of the log: decode, extract, fingerprint. Stateless: several batches are on their way at once.
 
-    batch ──► jobs of at most JOB_BYTES_MAX ──► worker threads ──► rows
+batch ──► jobs of at most JOB_BYTES_MAX ──► worker threads ──► rows
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from threading import Lock
+from typing import NamedTuple
 
-from worker.core.fingerprint import Fingerprinter
-from worker.log.record import Rows
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+
+from worker.core.document import BodyKind, Deletion, Document
+from worker.core.extract import Skipped, content_of
+from worker.core.fingerprint import FingerprintBatch, Fingerprinter
+from worker.core.kernels.documents import UNREAD
+from worker.core.pages import extract_packed, pack_bodies
+from worker.core.sketch import WORDS
+from worker.errors import DocumentError
+from worker.log.record import RowKind, Rows
+from worker.log.texts import Texts
 from worker.settings import Settings
-from worker.shell.pipeline.job import JOB_BYTES_MAX, JobReader
+from worker.shell.messages import DocumentColumns, decode_document, decode_documents
 from worker.shell.pipeline.stage import Batch, Stage, cut
 from worker.shell.ports import SourceMessage
 from worker.shell.runtime import metrics
+
+# One job of the preparation: messages in, rows of the log out, as columns.
+#
+#     messages ─┬► decode_documents ─┬► texts and pages as UTF-8 ────┬► main text ─► fingerprint ─┬► rows
+#               │                    └► bytes ─► charset ────────────┤                            │
+#               └► the unusual ones, one by one: decode_document ────┘                            │
+#                         └► deletion, nothing to compare, error ─────────────────────────────────┘
+#
+# The kernels of messages, pages and fingerprints take a whole job each, without the interpreter's lock.
+
+_log = structlog.get_logger(__name__)
+
+JOB_BYTES_MAX = 1 << 20  # decoded at once by a thread: few enough to share a batch, enough for the kernels' calls
+_NOTHING_TO_COMPARE = b"empty-text"
+
+
+class _Bodies(NamedTuple):
+    """Bodies as the kernels read them, their places in the job, and their languages where they are named."""
+
+    places: NDArray[np.intp]
+    data: NDArray[np.uint8]
+    spans: NDArray[np.int64]
+    languages: list[str | None]
+
+    def at(self, chosen: slice) -> _Bodies:
+        return _Bodies(self.places[chosen], self.data, self.spans[chosen], self.languages[chosen])
+
+
+class _Draft:
+    """The rows of a job while they are made; a row of which nothing else is known is DEAD."""
+
+    def __init__(self, offsets: Sequence[int]) -> None:
+        count = len(offsets)
+        self.offsets = np.array(offsets, np.int64)
+        self.kinds = np.full(count, RowKind.DEAD, np.uint8)
+        self.doc_ids, self.urls, self.notes = ([b""] * count for _ in range(3))
+        self.times_ms = np.zeros(count, np.int64)
+        self.fingerprints, self.digests, self.doubts = (np.zeros(count, np.uint64) for _ in range(3))
+        self.features = np.zeros(count, np.uint32)
+        self.sketches = np.zeros((count, WORDS), np.uint64)
+
+    def take(self, place: int, kind: RowKind, document: Document | Deletion, note: str = "") -> None:
+        """Enter one document that has no fingerprint, or none yet."""
+        self.kinds[place], self.notes[place] = kind, note.encode()
+        self.doc_ids[place] = _utf8(document.doc_id)
+        if isinstance(document, Document):
+            self.urls[place], self.times_ms[place] = _utf8(document.url), document.fetched_at_ms
+
+    def reject(self, place: int, error: DocumentError) -> None:
+        """Enter a message that cannot be judged."""
+        self.kinds[place], self.notes[place] = RowKind.DEAD, _utf8(str(error))
+        self.doc_ids[place], self.urls[place], self.times_ms[place] = b"", b"", 0
+
+    def fail(self, place: int, error: Exception) -> None:
+        """Enter a message that a decoder or a kernel fails on, as nobody foresaw."""
+        _log.error("a document could not be fingerprinted", offset=int(self.offsets[place]), exc_info=error)
+        self.reject(place, DocumentError("fingerprint-failed", f"{type(error).__name__}: {error}"))
+
+    def rows(self) -> Rows:
+        """Return the rows."""
+        return Rows(
+            self.offsets, self.kinds, Texts.of(self.doc_ids), Texts.of(self.urls), self.times_ms, self.fingerprints,
+            self.digests, self.features, Texts.of(self.notes), self.doubts, self.sketches,
+        )  # fmt: skip
+
+
+class JobReader:
+    """Reads jobs, in several threads at once."""
+
+    def __init__(self, settings: Settings, fingerprinter: Fingerprinter) -> None:
+        self._fingerprinter = fingerprinter
+        self._names_languages = fingerprinter.parameters.anchors == "named"
+        self._document_bytes_max = settings.document_bytes_max
+        self._text_characters_max = settings.text_characters_max
+        self._decoding_large = Lock()  # JSON of many small values takes 30 times its size: of one message at a time
+
+    def rows(self, messages: Sequence[SourceMessage]) -> Rows:
+        """Return the row of each message."""
+        draft = _Draft([message.offset for message in messages])
+        found = self._usual(messages)
+        bodies = self._others(messages, found, self._texts_and_pages(found, draft), draft)
+        self._fingerprint(bodies, draft)
+        return draft.rows()
+
+    def _usual(self, messages: Sequence[SourceMessage]) -> DocumentColumns:
+        """Read the messages that a kernel can read."""
+        bytes_max = self._document_bytes_max
+        return decode_documents(
+            [
+                value if value is not None and not defect and len(value) <= bytes_max else b""
+                for _, _, _, value, defect, *_ in messages
+            ]
+        )
+
+    def _texts_and_pages(self, found: DocumentColumns, draft: _Draft) -> _Bodies:
+        """Enter those that are in UTF-8 as they are."""
+        draft.doc_ids, draft.urls, draft.times_ms = found.doc_ids, found.urls, found.times_ms
+        places = np.flatnonzero((found.kinds == BodyKind.TEXT) | (found.kinds == BodyKind.HTML))
+        draft.kinds[places] = RowKind.FULL
+        named = [language.decode() or None for language in found.languages] if self._names_languages else None
+        return _Bodies(
+            places, found.bodies, found.spans[places],
+            [named[place] for place in places.tolist()] if named else [None] * len(places),
+        )  # fmt: skip
+
+    def _others(
+        self, messages: Sequence[SourceMessage], found: DocumentColumns, read: _Bodies, draft: _Draft
+    ) -> _Bodies:
+        """Enter the others one by one: bytes, and what the kernel has not read; return all there is to fingerprint."""
+        bodies: list[tuple[int, str | bytes, bool, str | None]] = []
+        for place in np.flatnonzero(draft.kinds == RowKind.DEAD).tolist():
+            try:
+                is_read = found.kinds[place] != UNREAD
+                document = found.document(place) if is_read else self._decode(messages[place])
+                if isinstance(document, Deletion):
+                    draft.take(place, RowKind.DELETED, document)
+                    continue
+                content = content_of(document)
+                if isinstance(content, Skipped):
+                    draft.take(place, RowKind.SKIPPED, document, content.reason)
+                    continue
+                draft.take(place, RowKind.FULL, document)
+                bodies.append((place, content.body, not content.is_page, document.language))
+            except DocumentError as error:
+                draft.reject(place, error)
+            except Exception as error:
+                draft.fail(place, error)
+        if not bodies:
+            return read
+        places, contents, plain, languages = zip(*bodies, strict=True)
+        data, spans = pack_bodies(contents, plain)
+        spans[:, :2] += len(read.data)
+        return _Bodies(
+            np.concatenate([read.places, places]), np.concatenate([read.data, data]),
+            np.concatenate([read.spans, spans]), [*read.languages, *languages],
+        )  # fmt: skip
+
+    def _decode(self, message: SourceMessage) -> Document | Deletion:
+        _, _, key, value, defect, *_ = message
+        if defect:
+            raise DocumentError("unreadable", defect)
+        if message.document is not None:
+            return message.document
+        if message.size_bytes <= JOB_BYTES_MAX:
+            return decode_document(key, value, value_bytes_max=self._document_bytes_max)
+        with self._decoding_large:
+            return decode_document(key, value, value_bytes_max=self._document_bytes_max)
+
+    def _fingerprint(self, bodies: _Bodies, draft: _Draft) -> None:
+        for part, batch in _isolating(self._batch, bodies, draft.fail):
+            places = part.places
+            draft.kinds[places] = batch.kinds
+            draft.fingerprints[places], draft.digests[places] = batch.fingerprints, batch.digests
+            draft.features[places], draft.doubts[places] = batch.features, batch.doubts
+            draft.sketches[places] = batch.sketches
+            for place in places[batch.kinds == RowKind.SKIPPED].tolist():
+                draft.notes[place] = _NOTHING_TO_COMPARE
+
+    def _batch(self, bodies: _Bodies) -> FingerprintBatch:
+        pages = extract_packed(bodies.data, bodies.spans, characters_max=self._text_characters_max)
+        return self._fingerprinter.packed(pages.texts, bodies.languages)
+
+
+def _isolating(
+    fingerprint: Callable[[_Bodies], FingerprintBatch], bodies: _Bodies, fail: Callable[[int, Exception], None]
+) -> list[tuple[_Bodies, FingerprintBatch]]:
+    """Return bodies with their fingerprints. One that the kernels fail on is searched for, and costs itself only."""
+    count = len(bodies.places)
+    if not count:
+        return []
+    try:
+        return [(bodies, fingerprint(bodies))]
+    except Exception as error:  # whatever it is, it would come again with every attempt at the batch
+        if count == 1:
+            fail(int(bodies.places[0]), error)
+            return []
+    halves = bodies.at(slice(count // 2)), bodies.at(slice(count // 2, count))
+    return [found for half in halves for found in _isolating(fingerprint, half, fail)]
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
 
 JOB_DOCUMENTS_MAX = 1_000
 

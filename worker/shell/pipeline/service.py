@@ -57,8 +57,7 @@ from worker.shell.pipeline.stage import Batch
 from worker.shell.ports import GroupSource
 from worker.shell.runtime import kernels, metrics
 from worker.shell.runtime.fault_hooks import from_setting
-from worker.shell.runtime.health import HealthServer, Readiness
-from worker.shell.runtime.status import Status
+from worker.shell.runtime.health import HealthServer, Readiness, Status
 from worker.shell.runtime.tracing import Tracing, untraced
 from worker.shell.runtime.watchdog import Watchdog
 from worker.shell.storage.checkpoint import Checkpoint

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 import orjson
 
 from schemas.document import OPTIONAL_CHARACTERS_MAX
-from schemas.timestamp import format_timestamp
+from schemas.fields import format_timestamp
 from worker.core.document import URL_BYTES_MAX, BodyKind, Document, derive_doc_id
 
 

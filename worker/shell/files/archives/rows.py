@@ -19,7 +19,7 @@ import orjson
 import xxhash
 
 from schemas.document import BODIES, OPTIONAL_CHARACTERS_MAX
-from schemas.timestamp import TimestampError, parse_timestamp
+from schemas.fields import TimestampError, parse_timestamp
 from worker.core.document import derive_doc_id
 from worker.errors import StopError
 from worker.shell.files.archives.inflate import Piece
