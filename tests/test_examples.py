@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -16,9 +17,11 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import kubernetes_validate
 import neardup
 import pandas
 import pytest
+import yaml
 from confluent_kafka import Consumer, Producer
 
 from tests.cli.test_dedup import ARTICLE
@@ -48,7 +51,7 @@ def run(folder: Path, name: str, *arguments: str) -> str:
 def test_an_example_is_short() -> None:
     """Each fits on a page."""
     lengths = {path.name: len(path.read_text().splitlines()) for path in EXAMPLES.iterdir() if path.is_file()}
-    assert len(lengths) == 8
+    assert len(lengths) == 10
     assert {name for name, length in lengths.items() if length > LINES_MAX} == set()
 
 
@@ -67,6 +70,53 @@ def test_a_data_frame_keeps_its_columns_and_loses_its_copies(tmp_path: Path) -> 
     kept = pandas.read_csv(tmp_path / "kept.csv")
     assert (kept.author.tolist(), kept.kind_given.tolist()) == (["Ada", "Bo"], ["news"] * 2)
     assert len(neardup.Deduplicator.load(tmp_path / "articles.ndsnap")) == 2
+
+
+def test_the_notebook_judges_a_corpus_and_goes_on_from_it(tmp_path: Path) -> None:
+    """Each cell, in order."""
+    cells = json.loads((EXAMPLES / "archive.ipynb").read_text())["cells"]
+    code = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
+    code.append("print('found', largest['count'].max(), len(known), verdict.outcome.value, flush=True)")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    (tmp_path / "cells.py").write_text("\n".join(code))
+    done = subprocess.run(
+        [sys.executable, "cells.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    [told] = re.findall("^found (.+)$", done.stdout, re.MULTILINE)
+    largest, known, outcome = told.split()
+    assert 2 <= int(largest) < int(known) < 300 and outcome == "new"
+    assert len(list((tmp_path / "judged" / "kept").iterdir())) == 1
+
+
+def test_a_job_in_kubernetes_runs_on_the_spark_of_its_cluster(tmp_path: Path) -> None:
+    """Its manifest is one; its command works on a Spark by URL, whose folder is the claim."""
+    from pysail.spark import SparkConnectServer  # noqa: PLC0415
+
+    job = yaml.safe_load((EXAMPLES / "archive.yaml").read_text())
+    kubernetes_validate.validate(job, "1.32", strict=True)
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    assert container["volumeMounts"] == [{"name": "corpus", "mountPath": "/corpus"}]
+    (tmp_path / "crawl").mkdir()
+    (tmp_path / "crawl" / "a.jsonl").write_text(
+        json.dumps({"text": ARTICLE}) + "\n" + json.dumps({"text": OTHER}) + "\n"
+    )
+    server = SparkConnectServer()
+    server.start()
+    url = "sc://{}:{}".format(*server.listening_address)
+    places = {"/corpus": str(tmp_path), "sc://spark-connect:15002": url}
+    given = [re.sub("|".join(places), lambda found: places[found[0]], one) for one in container["args"]]
+    command = [sys.executable, "-m", "worker", *container["command"][1:], *given]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    server.stop()
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["outcomes"] == {"new": 2}
+    assert len(neardup.Deduplicator.load(tmp_path / "known")) == 2
 
 
 def wet(*texts: str) -> bytes:

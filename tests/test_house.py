@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from tests.conftest import REPOSITORY
 
 # Python in `worker` and `schemas`, at most. Lower these with the code; a raise is a commit of its own that says why.
-FILES_MAX = 140
+FILES_MAX = 148
 # Lines, at most, and patterns of paths below `worker`; a file is of the first capability with a pattern of its path.
 CAPABILITIES = {
     "pages to text, charset": (3134, "core/pages/* core/charset.py core/extract.py"),
@@ -29,17 +29,18 @@ CAPABILITIES = {
     "machine instructions for all kernels": (450, "core/kernels/machine.py"),
     "fingerprint: kernels and entry": (1604, "core/fingerprint.py core/kernels/*"),
     "planning": (389, "core/planner.py cli/plan.py"),
-    "originals, snapshots": (1343, "log/original* log/snapshot* shell/storage/*"),
+    "originals, snapshots": (1345, "log/original* log/snapshot* shell/storage/*"),
     "ordered log: record, judge, replica, retention": (1928, "log/*"),
     "Kafka client": (1888, "shell/kafka/*"),
     "pipeline, service": (2099, "shell/pipeline/* shell/ports.py"),
     "health, metrics, tracing, watchdog, fault hooks": (765, "shell/runtime/*"),
     "verify, rebuild, group watch": (1084, "shell/admin/*"),
+    "a corpus at rest": (1189, "shell/archive/* cli/archive.py"),
     "archives": (1489, "shell/files/archives/*"),
-    "files, library, kept documents": (1571, "shell/files/* public/*"),
+    "files, library, kept documents": (1610, "shell/files/* public/*"),
     "settings": (893, "settings.py cli/options.py"),
     "compare, explain, report": (
-        1600,
+        1621,
         "report/* core/compare.py cli/explain.py",
     ),
     "evaluate, tune": (949, "core/evaluation.py core/tuning.py cli/tune.py"),
@@ -49,7 +50,7 @@ CAPABILITIES = {
     ),
     "embedded broker": (1268, "devkit/broker/* cli/broker.py"),
     "demo, sample crawl": (1200, "devkit/* cli/demo.py"),
-    "rest of the command line, errors": (1249, "cli/* errors.py __*__.py shell/__init__.py core/__init__.py"),
+    "rest of the command line, errors": (1251, "cli/* errors.py __*__.py shell/__init__.py core/__init__.py"),
 }
 
 

@@ -22,6 +22,7 @@ from worker.settings import TOPICS, LoadedSettings, Settings, env_name, load_set
 from worker.shell.messages import encode_verdict
 
 ON_FILES = {
+    "archive": ["--input", "{file}", "--output", "{folder}"],
     "compare": ["{file}", "{file}"],
     "dedup": ["{file}"],
     "evaluate": ["{file}", "{pairs}"],
@@ -82,7 +83,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
         return found
 
     def invoke(name: str, arguments: list[str]) -> set[str]:
-        files = {"file": file, "pairs": pairs, "page": tmp_path / "page"}
+        files = {"file": file, "pairs": pairs, "page": tmp_path / "page", "folder": tmp_path / "folder"}
         topic = os.environ.get(env_name("topic_verdicts"))
         given = [argument.format(**files, topic=topic) for argument in arguments]
         result = CliRunner().invoke(app, [*name.split(), *given])

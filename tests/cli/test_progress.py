@@ -18,8 +18,8 @@ from worker.cli import app
 from worker.cli import shared as progress
 
 LONG = (
-    "dedup", "evaluate", "explain", "feed", "find-all", "find-clusters", "fingerprint", "nearest", "rebuild", "report",
-    "sample-crawl", "tune", "verify",
+    "archive", "dedup", "evaluate", "explain", "feed", "find-all", "find-clusters", "fingerprint", "nearest", "rebuild",
+    "report", "sample-crawl", "tune", "verify",
 )  # fmt: skip
 
 

@@ -15,7 +15,9 @@ from typer.core import TyperGroup
 # Each command, in the panels and the order of the help.
 PANELS = {
     "A group of workers": ("worker", "topics", "feed", "verdicts", "dead-letters", "verify", "rebuild", "top"),
-    "Files": ("dedup", "report", "explain", "fingerprint", "compare", "nearest", "find-all", "find-clusters"),
+    "Files": (
+        "dedup", "archive", "report", "explain", "fingerprint", "compare", "nearest", "find-all", "find-clusters",
+    ),
     "To choose settings, to try": (
         "settings", "plan", "tune", "evaluate", "demo", "broker", "sample-crawl", "warm-up",
     ),
@@ -41,10 +43,10 @@ class Commands(TyperGroup):
                 _name_type(parameter)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the options. Those that install completion work, but the help has no room for them."""
+        """Return the options. Those that install completion work, but the help has no room for them, nor for itself."""
         found: list[Any] = super().get_params(ctx)
         for option in found:
-            option.hidden = option.hidden or option.name in ("install_completion", "show_completion")
+            option.hidden = option.hidden or option.name in ("install_completion", "show_completion", "help")
             _name_type(option)
         return found
 

@@ -7,13 +7,17 @@ Both of the first draw one view of a pair: the bits as labelled blocks, measures
 
 from __future__ import annotations
 
+import gzip
+import io
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
+import zstandard
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -257,13 +261,17 @@ def explain_command(
 
 
 def _answers(verdicts: Path | None, settings: Settings, *, quiet: bool) -> Iterator[Answer]:
-    """Return the answers of a file, of stdin, or of the topics (None), and show how many have been read."""
+    """Return the answers of a file, a folder, stdin, or the topics (None), and show how many have been read."""
     from worker.report.answers import of_lines, of_topics  # noqa: PLC0415
 
     if verdicts is None:
         totals: list[int] = []
         found = of_topics(settings, totals.append)
         yield from passed(found, "reading answers", "answers", lambda _: sum(totals), quiet=quiet)
+        return
+    if verdicts.is_dir():
+        parts = (of_lines(_unpacked(path), str(path)) for path in sorted(verdicts.iterdir()))
+        yield from passed(chain.from_iterable(parts), "reading answers", "answers", lambda _: None, quiet=quiet)
         return
     with opened(verdicts) as stream:
         size = verdicts.stat().st_size if verdicts.is_file() else 0
@@ -273,6 +281,17 @@ def _answers(verdicts: Path | None, settings: Settings, *, quiet: bool) -> Itera
 
         found = of_lines(stream, "stdin" if verdicts == STDIN else str(verdicts))
         yield from passed(found, "reading answers", "answers", total, quiet=quiet)
+
+
+def _unpacked(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a file that is compressed as its name says."""
+    with opened(path) as stream:
+        if path.suffix == ".zst":
+            yield from io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(stream))
+        elif path.suffix == ".gz":
+            yield from gzip.GzipFile(fileobj=stream)
+        else:
+            yield from stream
 
 
 def _texts(
@@ -462,7 +481,9 @@ def report(
     settings: Settings,
     verdicts: Annotated[
         Path | None,
-        typer.Argument(help="Lines of `neardup dedup` or `neardup verdicts --format jsonl`; - for stdin; else topics."),
+        typer.Argument(
+            help="Lines of `dedup`, `verdicts --format jsonl`, `archive` (a folder); - for stdin; or topics."
+        ),
     ] = None,
     output: Annotated[Path, typer.Option(help="The page; - is stdout.")] = Path("report.html"),
     documents: Annotated[

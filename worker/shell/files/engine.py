@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -17,8 +17,8 @@ import orjson
 
 from worker.core.verdict import Verdict
 from worker.errors import DefinitionError, DocumentError, StopError
-from worker.log.record import Row, RowKind, Section, Source
-from worker.log.replica import Replica
+from worker.log.record import Row, RowKind, Rows, Section, Source
+from worker.log.replica import Encoded, Encoder, Replica
 from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
 from worker.shell.files.archives import Record
@@ -58,11 +58,18 @@ class FileEngine:
     Args:
         replica: empty, or restored from a state folder; then the stream goes on where that one ended.
         settings: limits of batches and records.
+        clock_ms: returns the time of a verdict.
     """
 
-    def __init__(self, replica: Replica, preparer: Preparer, settings: Settings) -> None:
+    def __init__(
+        self,
+        replica: Replica,
+        preparer: Preparer,
+        settings: Settings,
+        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
         self.replica = replica
-        log = MemoryLog(lambda: time.time_ns() // 1_000_000, keep=False)
+        log = MemoryLog(clock_ms, keep=False)
         log.first = replica.next_offset
         ends = MemoryReader(log, log.first), MemoryWriter(log)
         self._log = ReplicatedLog(replica, *ends, replica.definition.author("files"), settings.record_bytes_max)
@@ -96,22 +103,28 @@ class FileEngine:
 
     def row(self, message: Message) -> Row:
         """Return a message as the row that the log would get, without judging it."""
-        [row] = self._preparer.rows([_numbered(0, *message, self._settings.document_bytes_max)])
+        [row] = self._preparer.rows([source_message(0, *message, self._settings.document_bytes_max)])
         return row
 
     def _answer(self, batch: Batch) -> Iterator[Answer]:
-        stop = batch.messages[-1].offset + 1
-        self._log.append(self._log.missing(Section(_SOURCE, self._offset, stop, self._offset, batch.rows)))
-        answers = self.replica.answers(_SOURCE, [message.offset for message in batch.messages], TOPIC, encode_answers)
+        return map(Answer, batch.messages, self.judge_rows(batch.rows, encode_answers))
+
+    def judge_rows(self, rows: Rows, encode: Encoder[Encoded]) -> list[Encoded]:
+        """Return what `encode` makes of the answers to the next rows of the stream; the log gets them as one batch."""
+        stop = int(rows.offsets[-1]) + 1
+        self._log.append(self._log.missing(Section(_SOURCE, self._offset, stop, self._offset, rows)))
+        answers = self.replica.answers(_SOURCE, rows.offsets.tolist(), TOPIC, encode)
         self.replica.committed(_SOURCE, stop)
         self._offset = stop
-        return map(Answer, batch.messages, answers)
+        return answers
 
 
 def _prepared(preparer: Preparer, messages: Iterable[Message], settings: Settings, first: int = 0) -> Iterator[Batch]:
     """Number messages from `first` on and yield them in batches with their rows, a few of which are prepared ahead."""
     bytes_max = settings.document_bytes_max
-    numbered = (_numbered(offset, key, value, bytes_max) for offset, (key, value) in enumerate(messages, start=first))
+    numbered = (
+        source_message(offset, key, value, bytes_max) for offset, (key, value) in enumerate(messages, start=first)
+    )
     try:
         for piece in cut(numbered, settings.batch_documents_max, settings.batch_bytes_max):
             batch = Batch(piece)
@@ -124,7 +137,7 @@ def _prepared(preparer: Preparer, messages: Iterable[Message], settings: Setting
             _next(preparer)
 
 
-def _numbered(offset: int, key: bytes | None, value: bytes | Capture | None, bytes_max: int) -> SourceMessage:
+def source_message(offset: int, key: bytes | None, value: bytes | Capture | None, bytes_max: int) -> SourceMessage:
     """Return a message of the stream; a capture as the document that it is, unless its length is to be refused."""
     if not isinstance(value, Capture):
         return SourceMessage(0, offset, key, value)

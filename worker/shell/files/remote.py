@@ -70,3 +70,29 @@ def put_remote(file: Path, url: str) -> None:
         system.put_file(str(file), path)
     except Exception as error:  # each system has errors of its own
         raise StopError(f"cannot write {url}: {_reason(error)}") from error
+
+
+def find_remote(pattern: str) -> list[tuple[str, int | None, str]]:
+    """
+    Return the files that a URL stands for, by itself, as a folder or with *: their sizes, and what changes with them.
+
+    Raises:
+        StopError: there is none, or the system's reason.
+    """
+    system, path = _file_system(pattern)
+    try:
+        if "*" in path:
+            found = system.glob(path, detail=True)
+        else:
+            info = system.info(path)
+            found = system.find(path, detail=True) if info.get("type") == "directory" else {path: info}
+    except Exception as error:  # each system has errors of its own
+        raise StopError(f"cannot read {pattern}: {_reason(error)}") from error
+    files = {name: info for name, info in sorted(found.items()) if info.get("type") != "directory"}
+    if not files:
+        raise StopError(f"cannot read {pattern}: no such file")
+    tags = ("ETag", "etag", "LastModified", "last_modified", "updated", "mtime")
+    return [
+        (system.unstrip_protocol(name), info.get("size"), str(next((info[tag] for tag in tags if tag in info), "")))
+        for name, info in files.items()
+    ]

@@ -49,6 +49,7 @@ class Checkpoint:
     Args:
         owner: names the temporary file.
         interval_s: between two snapshots; none is written when nothing has been applied since.
+        scratch: where columns of originals lie, if not in the folder, which may be on another machine.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Checkpoint:
         interval_s: float,
         clock: Callable[[], float] = time.monotonic,
         reach: FaultHook = never,
+        scratch: Path | None = None,
     ) -> None:
         self.folder = folder
         self._definition = definition
@@ -73,7 +75,7 @@ class Checkpoint:
         self._damaged: list[Path] = []
         self._reach = reach
         _make(folder)
-        self._memory = DiskMemory(folder)
+        self._memory = DiskMemory(scratch or folder)
 
     def restore(self, *, has_log: bool = True) -> Replica:
         """

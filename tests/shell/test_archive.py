@@ -1,0 +1,518 @@
+"""`neardup archive`: each verdict is that of `neardup dedup` over the same files in order, whatever happens."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import json
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import neardup
+import numpy as np
+import orjson
+import pyarrow
+import pytest
+from pyarrow import parquet
+from rich.console import Console
+from typer.testing import CliRunner
+
+from tests.cli.test_dedup import ARTICLE, OTHER, lines, page
+from tests.faults.crawl import random_words
+from worker.cli import app, shared
+from worker.core.sketch import WORDS
+from worker.devkit.sample.crawl import write_sample_crawl
+from worker.errors import DocumentError
+from worker.log.record import RowKind, Rows
+from worker.log.replica import Replica
+from worker.log.texts import Texts
+from worker.settings import Settings
+from worker.shell.archive import judge, rows, session, steps
+from worker.shell.archive.run import Options, Run, begin
+from worker.shell.archive.verdicts import answers_of
+from worker.shell.files.engine import FileEngine
+from worker.shell.messages import VerdictBytes, encode_answers
+from worker.shell.pipeline.prepare import Preparer
+
+
+class Here(session.Engine):
+    """An engine that runs tasks one after the other, at once."""
+
+    def __init__(self) -> None:
+        super().__init__(None, 2)
+
+    def _map(self, parts: int, function: Any, schema: str, tell: Callable[[], None]) -> list[dict[str, Any]]:
+        numbers = [pyarrow.RecordBatch.from_pydict({"id": [part]}) for part in range(parts)]
+        found = [row for number in numbers for batch in function(iter([number])) for row in batch.to_pylist()]
+        tell()
+        return found
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No Spark: what is tested is what the tasks make; and all of it in small pieces."""
+
+    @contextmanager
+    def engine(_url: str | None, _threads: int) -> Iterator[Here]:
+        yield Here()
+
+    monkeypatch.setattr(session, "engine", engine)
+    monkeypatch.setattr(rows, "GROUP_ROWS", 32)
+    monkeypatch.setattr(judge, "ANSWERS", 50)
+    monkeypatch.setattr(judge, "SNAPSHOT_ROWS_MIN", 70)
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    """Run a command; return what it said."""
+    threads = () if arguments[0] == "report" else ("--threads", "1")
+    result = CliRunner().invoke(app, [*map(str, arguments), *threads])
+    assert result.exit_code == code, (result.output, result.exception)
+    return result.output if code == 0 else f"{result.output}{result.exception}"
+
+
+def archive(output: Path, *arguments: object, code: int = 0) -> str:
+    """Run the command over all files beside the output's folder."""
+    return run("archive", "--input", output.parent / "in", "--output", output, *arguments, code=code)
+
+
+def summary(said: str) -> dict[str, Any]:
+    """Return the line of JSON at the end of what a command said."""
+    found: dict[str, Any] = json.loads(said.splitlines()[-1])
+    return found
+
+
+def dedup(folder: Path, *arguments: object) -> list[bytes]:
+    """Return the verdicts of `dedup` over the same files."""
+    inputs = sorted((folder / "in").resolve().iterdir())
+    run("dedup", *inputs, "--output", folder / "expected.jsonl", *arguments)
+    return (folder / "expected.jsonl").read_bytes().splitlines()
+
+
+def told(lines_: list[bytes]) -> list[dict[str, Any]]:
+    """Return verdicts without the time at which they were decided."""
+    return [{name: value for name, value in orjson.loads(line).items() if name != "decided_at"} for line in lines_]
+
+
+def verdicts(output: Path) -> list[bytes]:
+    """Return the lines of all files of verdicts."""
+    return [line for path in sorted((output / "verdicts").iterdir()) for line in path.read_bytes().splitlines()]
+
+
+def files(output: Path) -> dict[str, bytes]:
+    """Return what users read: verdicts, documents, damage, each whole."""
+    names = ("verdicts", "kept", "duplicates")
+    found = [path for name in names for path in (output / name).glob("*")]
+    return {str(path.relative_to(output)): path.read_bytes() for path in (*found, output / "damage.jsonl")}
+
+
+def crawl(folder: Path, seed: int = 1) -> Path:
+    """Write a corpus: archives, lines and rows with and without names, re-crawls, redeliveries, damage, nothing."""
+    draw = random.Random(seed)
+    pool = [" ".join(random_words(draw, 60)) for _ in range(12)]
+    source = folder / "in"
+    source.mkdir(parents=True)
+    write_sample_crawl(source / "a.warc.gz", 120, seed=seed)
+    (source / "a.truth.jsonl").unlink()
+
+    def edited(text: str) -> str:
+        return text.replace(text.split()[3], "otherwise", 1) if draw.random() < 0.3 else text
+
+    named = [page(draw.randrange(30), text=edited(draw.choice(pool))) for _ in range(60)]
+    named += [{**page(n), "text": "One word"} for n in range(100, 104)] + [
+        page(9, text=""),
+        page(8),
+        named[5],
+        named[5],
+    ]
+    draw.shuffle(named)
+    (source / "b.jsonl").write_text(lines(*named, "[]", "{"))
+    unnamed = [{"content": edited(draw.choice(pool)), "text": edited(draw.choice(pool))} for _ in range(90)]
+    for row in unnamed[::7]:
+        row["url"] = f"https://example.org/{draw.randrange(5)}"
+    (source / "c.jsonl").write_text(lines(*unnamed))
+    columns: dict[str, list[str | None]] = {"text": [edited(draw.choice(pool)) for _ in range(70)]}
+    columns["doc_id"] = [str(draw.randrange(9)) if draw.random() < 0.2 else None for _ in range(70)]
+    parquet.write_table(pyarrow.table(columns), source / "d.parquet")
+    (source / "e.csv").write_text("id,text\n" + "".join(f'{n},"{draw.choice(pool)}"\n' for n in range(20)))
+    (source / "f.jsonl").write_bytes(b"")
+    (source / "g.warc.gz").write_bytes((source / "a.warc.gz").read_bytes()[:30_000])  # half written
+    return source
+
+
+@pytest.mark.usefixtures("here")
+def test_every_verdict_is_that_of_dedup(tmp_path: Path) -> None:
+    """Field by field, names that are made of numbers and errors with their places included; the same summary."""
+    crawl(tmp_path)
+    small = ("--batch-documents-max", "37", "--batch-bytes-max", "65536", "--document-bytes-max", "65536")
+    expected = dedup(tmp_path, *small)
+    output = tmp_path / "out"
+    said = summary(archive(output, "--format", "jsonl", *small, "--json"))
+    assert told(verdicts(output)) == told(expected)
+    wanted = [answer["verdict"] for answer in told(expected)]
+    assert {"new", "duplicate", "skipped", "dead-letter"} == set(wanted)
+    assert said["outcomes"] == {name: wanted.count(name) for name in said["outcomes"]}
+    assert said["documents"] == len(expected)
+    damage = [json.loads(line) for line in (output / "damage.jsonl").read_text().splitlines()]
+    assert said["damaged"] == len(damage) > 3
+    assert {Path(one["file"]).name for one in damage} >= {"b.jsonl", "g.warc.gz"}
+    assert len(judge.answer_files(Run.load(output))) > 3
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("prefer", ["first", "longest", "newest"])
+def test_documents_that_stay_are_those_of_dedup(tmp_path: Path, prefer: str) -> None:
+    """A file for each input, byte for byte; the others, and revisit records, too."""
+    source = tmp_path / "in"
+    source.mkdir()
+    for number in range(3):
+        write_sample_crawl(source / f"{number}.warc.gz", 80, seed=number % 2)
+        (source / f"{number}.truth.jsonl").unlink()
+    expected, others = tmp_path / "kept.warc.gz", tmp_path / "others.warc.gz"
+    inputs = sorted(source.iterdir())
+    run("dedup", *inputs, "--output", expected, "--keep", "new", "--prefer", prefer, "--duplicates", others)
+    output = tmp_path / "out"
+    said = summary(archive(output, "--keep", "new", "--duplicates", "--prefer", prefer, "--json"))
+
+    def whole(folder: str) -> bytes:
+        return b"".join(gzip.decompress(path.read_bytes()) for path in sorted((output / folder).iterdir()))
+
+    assert whole("kept") == gzip.decompress(expected.read_bytes())
+    told_of = run("report", output / "verdicts", "--output", tmp_path / "report.html")
+    assert f" {said['documents']} answers" in told_of
+    assert whole("duplicates") == gzip.decompress(others.read_bytes())
+    wanted = told(dedup(tmp_path))
+    assert said["kept"] == sum(found["verdict"] == "new" and "reason" not in found for found in wanted)
+    if prefer == "first":
+        run("dedup", *inputs, "--output", expected, "--keep", "revisits")
+        output = tmp_path / "again"
+        archive(output, "--keep", "revisits")
+        assert whole("kept") == gzip.decompress(expected.read_bytes())
+
+
+@pytest.mark.usefixtures("here")
+def test_runs_and_dedup_go_on_from_one_another(tmp_path: Path) -> None:
+    """Day by day through one state, by either: verdicts, names and numbers are those of `dedup` alone."""
+    state, expected_state = tmp_path / "state", tmp_path / "expected_state"
+    for day in range(4):
+        folder = tmp_path / str(day)
+        crawl(folder, seed=day // 2 + 1)
+        expected = dedup(folder, "--state", expected_state)
+        if day == 2:
+            run("dedup", *sorted((folder / "in").resolve().iterdir()), "--state", state, "--output", folder / "v")
+            found = (folder / "v").read_bytes().splitlines()
+        else:
+            archive(folder / "out", "--state", state, "--format", "jsonl")
+            found = verdicts(folder / "out")
+        assert told(found) == told(expected)
+    known = neardup.Deduplicator.load(state)
+    assert len(known) == len(neardup.Deduplicator.load(expected_state)) > 100
+    assert not known.add({"doc_id": "new", "text": ARTICLE + OTHER}).duplicate_of
+    assert "has gone on since the run began" not in archive(
+        tmp_path / "3" / "out", "--state", state, "--format", "jsonl"
+    )
+
+
+class Killed(BaseException):
+    """What nothing catches, as nothing catches SIGKILL."""
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("error", [Killed(), OSError(errno.ENOSPC, "No space left on device")], ids=["kill", "disk"])
+def test_a_run_that_ends_anywhere_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    """Again and again, before a file has its name: what comes in the end is the same, byte for byte."""
+    crawl(tmp_path)
+    (tmp_path / "in" / "d.parquet").unlink()
+    monkeypatch.setattr(time, "time_ns", lambda: 1_790_000_000_000_000_000)
+    options = ("--format", "jsonl", "--keep", "new", "--batch-documents-max", "40")
+    whole, output = tmp_path / "whole", tmp_path / "out"
+    archive(whole, *options, "--state", tmp_path / "whole_state")
+    rename, draw, left = Path.replace, random.Random(7), [0]
+
+    def replace(path: Path, target: Path) -> Path:
+        left[0] -= 1
+        if not left[0]:
+            raise error
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    monkeypatch.setattr(Path, "rename", replace)
+    ends = 0
+    while True:
+        left[0] = draw.randrange(1, 9)
+        try:
+            result = CliRunner().invoke(app, command(output, *options, "--state", tmp_path / "state"))
+        except Killed:
+            ends += 1
+            continue
+        if result.exit_code == 0:
+            break
+        assert "No space left on device" in str(result.exception) or "free some space" in str(result.exception)
+        ends += 1
+    assert ends > 6
+    assert files(output) == files(whole)
+    [state], [whole_state] = ((tmp_path / name).glob("snapshot-*") for name in ("state", "whole_state"))
+    assert state.read_bytes() == whole_state.read_bytes()
+    assert not [*output.rglob("*.part")]
+
+
+def command(output: Path, *arguments: object) -> list[str]:
+    """The command over all files beside the output's folder."""
+    return [*map(str, ["archive", "--input", output.parent / "in", "--output", output, *arguments]), "--threads", "1"]
+
+
+@pytest.mark.usefixtures("here")
+def test_what_is_no_run_of_these_files_is_refused(tmp_path: Path) -> None:
+    """Other inputs, settings, options or state; a folder of something else; what is missing. It stays as it was."""
+    source = crawl(tmp_path)
+    output = tmp_path / "out"
+    archive(output, "--format", "jsonl")
+    before = files(output)
+    for options, reason in (
+        (("--format", "csv"), "format is 'jsonl' there, 'csv' here"),
+        (("--max-distance", "9", "--format", "jsonl"), "max_distance is 15 there, 9 here"),
+        (("--text-characters-max", "5000", "--format", "jsonl"), "text_characters_max is"),
+        (("--state", tmp_path / "state", "--format", "jsonl"), "state is None there"),
+        (("--recrawls", "replace"), "recrawls = replace: which versions leave depends on verdicts"),
+        (("--expire-after-s", "60"), "expire_after_s = 60: files have no clock"),
+        (("--documents-max", "60"), "documents_max = 60: who leaves depends on verdicts"),
+    ):
+        assert reason in archive(output, *options, code=1)
+    with (source / "b.jsonl").open("a") as more:
+        more.write("{}")
+    assert re.search("inputs differ .*b.jsonl", archive(output, "--format", "jsonl", code=1))
+    assert files(output) == before
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_text("")
+    assert "is not empty, and no run" in archive(tmp_path / "other", code=1)
+    for wrong, reason in (
+        (tmp_path / "none.jsonl", "no such file"),
+        (tmp_path / "none*.jsonl", "no such file"),
+        (output / "verdicts", "lies in"),
+    ):
+        text = run("archive", "--input", wrong, "--output", output, code=1)
+        assert reason in text, text
+    assert "--duplicates and --prefer want --keep" in archive(tmp_path / "new", "--duplicates", code=2)
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "x.jsonl").write_text("{}\n")
+    said = run("archive", "--input", tmp_path / "bad", "--output", tmp_path / "none", code=1)
+    assert "nothing could be judged" in said and "x.jsonl" in said
+
+
+@pytest.mark.usefixtures("here")
+def test_an_input_that_changes_meanwhile_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rows would be of two files, or its documents of another than its verdicts; the others stay."""
+    source, output = crawl(tmp_path), tmp_path / "out"
+    make = rows.make_rows
+
+    def changing(given: Run, number: int) -> dict[str, Any]:
+        if number == 1:
+            with (source / "b.jsonl").open("a") as more:
+                more.write("{}")
+        return make(given, number)
+
+    monkeypatch.setattr(rows, "make_rows", changing)
+    changing.__module__, changing.__qualname__, changing.__name__ = make.__module__, "make_rows", "make_rows"
+    monkeypatch.setattr(steps, "make_rows", changing)
+    assert "b.jsonl has changed since the run began" in archive(output, code=1)
+    assert 3 <= len(Run.load(output).done("rows")) < 7
+
+
+@pytest.mark.usefixtures("here")
+def test_a_state_that_cannot_be_gone_on_from_is_refused(tmp_path: Path) -> None:
+    """Of other rules, of a group, damaged: before anything is read."""
+    crawl(tmp_path)
+    state, output = tmp_path / "state", tmp_path / "out"
+    run("dedup", tmp_path / "in" / "a.warc.gz", "--state", state, "--output", tmp_path / "v", "--max-distance", "9")
+    assert "max_distance is 9 there, 15 here" in archive(output, "--state", state, code=1)
+    [snapshot] = state.glob("snapshot-*")
+    snapshot.write_bytes(snapshot.read_bytes()[:-9])
+    assert "cannot go on from" in archive(output, "--state", state, code=1)
+    assert not (output / "run.json").exists()
+
+
+def test_executors_must_run_this_version_and_see_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task is asked first."""
+    given = Run(tmp_path, {"inputs": [], "options": Options()._asdict(), "first": 0, "started_at_ms": 0})
+    engine = Here()
+    assert_stops = pytest.raises(neardup.StopError)
+    with assert_stops as stopped:
+        engine.check(given)
+    assert "do not see" in str(stopped.value)
+    (tmp_path / "run.json").write_text("{}")
+    engine.check(given)
+    for there, reason in (("", "have no neardup"), ("9.9", "have neardup 9.9")):
+        found = [{"version": there, "sees": True}]
+        monkeypatch.setattr(engine, "_map", lambda *_, found=found: found)
+        with pytest.raises(neardup.StopError, match=reason):
+            engine.check(given)
+
+
+def test_what_the_engine_says_ends_the_run_in_a_line(tmp_path: Path) -> None:
+    """Of its own errors the first line and the last; what a task has raised as it is, once; each with what it takes."""
+    given = Run(tmp_path, {"inputs": [], "options": Options()._asdict(), "first": 0, "started_at_ms": 0})
+    told_of = list[bool]()
+
+    class Frame:
+        def mapInArrow(self, *_: object) -> Frame:  # noqa: N802  # Spark's name
+            return self
+
+        def collect(self) -> Any:
+            time.sleep(session.WAIT_S * 1.2)
+            raise RuntimeError("Job aborted\n\n  Traceback\nWorker lost")
+
+    class Spark:
+        def range(self, *_: object) -> Frame:
+            return Frame()
+
+    engine = session.Engine(Spark(), None)
+    with pytest.raises(neardup.StopError, match=r"^Spark: Job aborted … Worker lost\. Run this again"):
+        engine.run("rows", rows.make_rows, given, [0], lambda: told_of.append(True))
+    assert len(told_of) >= 2
+    engine = Here()
+    engine._map = lambda *_: [{"error": "no room"}, {"error": ""}, {"error": "no room"}]  # type: ignore[method-assign]
+    with pytest.raises(neardup.StopError, match=r"^no room \(and 1 more such\)$"):
+        engine.run("rows", rows.make_rows, given, [0, 1, 2], lambda: None)
+
+
+@pytest.mark.usefixtures("here")
+def test_each_step_shows_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows by bytes, the others by documents."""
+    screen = io.StringIO()
+    monkeypatch.setattr(shared, "Console", lambda **_: Console(file=screen, force_terminal=True, width=120))
+    crawl(tmp_path)
+    archive(tmp_path / "out")
+    for step, unit in (("rows", "bytes"), ("judge", "documents"), ("verdicts", "documents")):
+        assert re.search(rf"{step} .*100%.* [0-9,]+ {unit}, ", screen.getvalue())
+    shown = len(screen.getvalue())
+    assert archive(tmp_path / "out", "--quiet") == ""
+    assert len(screen.getvalue()) == shown
+
+
+def made_rows(count: int, seed: int = 3) -> Rows:
+    """
+    Rows as a crawl brings them: families, one of them of a twentieth, re-crawls, redeliveries, deletions, short ones.
+
+    A tenth has one prefix of 16 bits, which is more than a search looks at.
+    """
+    rng = np.random.default_rng(seed)
+    signs, doubts = (rng.integers(0, 2**64, count, dtype=np.uint64) for _ in range(2))
+    doubts &= rng.integers(0, 2**64, count, dtype=np.uint64)
+    sketches = rng.integers(0, 2**64, (count, WORDS), dtype=np.uint64)
+    hot = rng.random(count) < 0.1
+    signs[hot] = signs[hot] & ~np.uint64(0xFFFF) | np.uint64(0x1234)
+    parents = np.where(
+        rng.random(count) < 0.4, (rng.random(count) * np.arange(count)).astype(np.int64), np.arange(count)
+    )
+    parents[rng.random(count) < 0.05] = 5
+    parents = parents[parents]  # of the first of a family
+    flips = np.uint64(1) << rng.integers(0, 64, count, dtype=np.uint64)
+    signs, doubts, sketches = signs[parents] ^ flips * (rng.random(count) < 0.5), doubts[parents], sketches[parents]
+    sketches[:, 0] ^= rng.integers(0, 2, count, dtype=np.uint64) * np.uint64(0x11)
+    kinds = np.full(count, RowKind.FULL, np.uint8)
+    for kind, share in ((RowKind.SHORT, 0.05), (RowKind.SKIPPED, 0.02), (RowKind.DEAD, 0.01), (RowKind.DELETED, 0.02)):
+        kinds[rng.random(count) < share] = kind
+    short = kinds == RowKind.SHORT
+    digests = rng.integers(0, 2**63, count, dtype=np.uint64)
+    digests[short] %= np.uint64(count // 100 + 1)
+    ids = np.where(rng.random(count) < 0.1, (rng.random(count) * np.arange(count)).astype(np.int64), np.arange(count))
+    again = np.flatnonzero(rng.random(count) < 0.05)
+    of = np.maximum(again - 1 - rng.integers(0, 90, len(again)), 0)
+    for column in (signs, doubts, sketches, kinds, digests, ids):
+        column[again] = column[of]
+    for column in (signs, doubts, digests):
+        column[(kinds != RowKind.FULL) & (kinds != RowKind.SHORT)] = 0
+    urls = ids // 3
+    notes = [b"unreadable: why" if kind == RowKind.DEAD else b"" for kind in kinds.tolist()]
+    return Rows(
+        np.arange(count), kinds, Texts.of([b"doc-%d" % one for one in ids.tolist()]),
+        Texts.of([b"https://example.org/%d" % one for one in urls.tolist()]), np.arange(count), signs, digests,
+        (signs & np.uint64(63)).astype(np.uint32), Texts.of(notes), doubts, sketches,
+    )  # fmt: skip
+
+
+def judged_in_order(found: Rows, settings: Settings, started_at_ms: int) -> Iterator[VerdictBytes | DocumentError]:
+    """Yield the answers of one replica."""
+    with Preparer(settings) as preparer:
+        engine = FileEngine(Replica(settings.definition), preparer, settings, lambda: started_at_ms)
+        for batch in rows.cut_rows([(found, np.ones(len(found), np.int64))], settings.batch_documents_max, 1 << 20):
+            yield from engine.judge_rows(batch, encode_answers)
+
+
+def check_rows(folder: Path, count: int, inputs: int) -> None:
+    """Judge made rows in parts, and by one replica: every answer is the same."""
+    settings = Settings(batch_documents_max=977, threads=1)
+    found = made_rows(count)
+    (folder / "in").mkdir()
+    for number in range(inputs):
+        (folder / "in" / f"{number}.jsonl").write_text("")
+    run_ = begin(folder / "out", _inputs(folder / "in"), Options(), settings, None)
+    edges = np.linspace(0, count, inputs + 1).astype(int).tolist()
+    for number, (first, stop) in enumerate(pairwise(edges)):
+        part = found.between(first, stop)
+        sources = [rows._Source(1, at, at, None, False) for at in range(stop - first)]
+        with parquet.ParquetWriter(run_.path("rows", f"{number:06}.parquet"), rows.SCHEMA) as writer:
+            for at in range(0, stop - first, rows.GROUP_ROWS):
+                piece = part.between(at, min(at + rows.GROUP_ROWS, stop - first))
+                placed = Rows(piece.offsets - first, *piece._columns()[1:])  # type: ignore[arg-type]
+                writer.write_batch(rows._batch(placed, sources[at : at + len(piece)], number))
+    (run_.folder / "rows.json").write_bytes(orjson.dumps(np.diff(edges).tolist()))
+    judge.judge_rows(run_, 0)
+    expected = judged_in_order(found, settings, run_.started_at_ms)
+    seen: Counter[str] = Counter()
+    for number in range(inputs):
+        for _, answered in answers_of(run_, number):
+            assert answered.written == next(expected)
+            answer = answered.answer
+            seen[answer.code if isinstance(answer, DocumentError) else answer.reason or answer.outcome] += 1
+    assert next(expected, None) is None
+    assert {"new", "duplicate", "redelivered", "removed", "not-an-original", "unreadable"} <= set(seen)
+
+
+def _inputs(folder: Path) -> Any:
+    from worker.shell.archive.run import find_inputs  # noqa: PLC0415
+
+    return find_inputs([str(folder)])
+
+
+@pytest.mark.usefixtures("here")
+def test_rows_in_parts_are_judged_as_rows_in_order(tmp_path: Path) -> None:
+    """With families, a hot prefix, re-crawls, redeliveries, deletions; files, groups and batches cut each other."""
+    check_rows(tmp_path, 3_000, 4)
+
+
+@pytest.mark.slow
+def test_two_hundred_thousand_rows_are_judged_as_in_order(tmp_path: Path) -> None:
+    """Families of ten thousand and more, and a prefix of twenty thousand, at the sizes of use."""
+    check_rows(tmp_path, 200_000, 7)
+
+
+@pytest.mark.slow
+def test_the_command_on_its_own_engine_survives_kill_9(tmp_path: Path) -> None:
+    """Killed at any moment, and run again: the verdicts are those of `dedup`; the snapshot is gone on from."""
+    crawl(tmp_path)
+    expected, output = dedup(tmp_path), tmp_path / "out"
+    arguments = command(output, "--format", "jsonl", "--state", tmp_path / "state")
+    draw = random.Random()
+    for step in ("run.json", "rows/*", "judge/answers*", "done/verdicts*"):
+        with subprocess.Popen([sys.executable, "-m", "worker", *arguments], stderr=subprocess.DEVNULL) as process:
+            while process.poll() is None and not [*output.glob(step)]:
+                time.sleep(0.02)
+            time.sleep(draw.random() * 0.2)
+            process.send_signal(signal.SIGKILL)
+    done = subprocess.run([sys.executable, "-m", "worker", *arguments, "--json"], capture_output=True, check=True)
+    assert json.loads(done.stdout)["documents"] == len(expected)
+    assert told(verdicts(output)) == told(expected)
+    assert neardup.Deduplicator.load(tmp_path / "state").add(OTHER).outcome == "new"

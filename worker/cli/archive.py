@@ -1,0 +1,91 @@
+"""`neardup archive`: a corpus at rest, on Spark: the verdicts of `neardup dedup`, by as many machines as there are."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from worker.cli import app
+from worker.cli.options import DOCUMENTS, ENGINE, with_settings
+from worker.cli.shared import FetchedAtOption, QuietOption, counted, printable
+from worker.settings import Settings
+
+FORMATS = Literal["jsonl.zst", "jsonl.gz", "jsonl", "csv", "parquet"]
+
+
+def _option(text: str, metavar: str) -> Any:
+    return typer.Option(metavar=metavar, help=text, show_default=False)
+
+
+@app.command()
+@with_settings(*ENGINE, *DOCUMENTS, "record_bytes_max")
+def archive(  # noqa: PLR0913, PLR0917  # each is an option
+    settings: Settings,
+    inputs: Annotated[list[str], typer.Option("--input", metavar="PATH", help="A file, a folder, a URL; with * many.")],
+    output: Annotated[Path, _option("A folder that all tasks see.", "DIR")],
+    spark: Annotated[str | None, _option("Spark 4; by default one in this process.", "sc://HOST:PORT")] = None,
+    state: Annotated[Path | None, _option("Go on where the last run with it ended.", "DIR")] = None,
+    format_: Annotated[
+        FORMATS,
+        typer.Option("--format", metavar="FORMAT", help="Of verdicts: jsonl, jsonl.gz, jsonl.zst, csv, parquet."),
+    ] = "jsonl.zst",
+    keep: Annotated[
+        Literal["new", "revisits"] | None, _option("Copy the documents that stay, too.", "new|revisits")
+    ] = None,
+    duplicates: Annotated[bool, typer.Option("--duplicates", help="With --keep: all others, too.")] = False,
+    prefer: Annotated[
+        Literal["first", "longest", "newest"], _option("With --keep: of each cluster.", "first|longest|newest")
+    ] = "first",
+    fetched_at: FetchedAtOption = None,
+    id_column: Annotated[str | None, _option("Of Parquet, JSON Lines, CSV: the doc_id.", "NAME")] = None,
+    text_column: Annotated[str | None, _option("Of Parquet, JSON Lines, CSV: the text.", "NAME")] = None,
+    quiet: QuietOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON, on stdout.")] = False,
+) -> None:
+    """
+    Judge a corpus at rest on Spark, with the verdicts of `dedup` in order.
+
+    A task a file makes rows, one task judges them, a task a file writes verdicts. Run again, it goes on where it ended.
+    """
+    from worker.shell.archive.run import Options, begin, find_inputs  # noqa: PLC0415
+    from worker.shell.archive.session import engine  # noqa: PLC0415
+    from worker.shell.archive.steps import judge_all, make_all_rows  # noqa: PLC0415
+    from worker.shell.storage.checkpoint import locked  # noqa: PLC0415
+
+    if keep is None and (duplicates or prefer != "first"):
+        raise typer.BadParameter("--duplicates and --prefer want --keep new")
+    if keep == "revisits" and prefer != "first":
+        raise typer.BadParameter("--keep revisits names originals, the first of their clusters: leave --prefer out")
+    options = Options(format_, keep, prefer, duplicates, fetched_at, id_column, text_column)
+    started = time.monotonic()
+    with ExitStack() as stack:
+        stack.enter_context(locked(output))
+        if state is not None:
+            stack.enter_context(locked(state))
+        run = begin(output.resolve(), find_inputs(inputs), options, settings, state)
+        if not (run.folder / "summary.json").exists():
+            tasks = stack.enter_context(engine(spark, settings.threads))
+            tasks.check(run)
+            with counted("bytes", quiet=quiet) as tell:
+                make_all_rows(run, tasks, tell)
+            with counted("documents", quiet=quiet) as tell:
+                judge_all(run, tasks, tell)
+        summary = json.loads((run.folder / "summary.json").read_bytes())
+    summary["seconds"] = round(time.monotonic() - started, 3)
+    if as_json:
+        typer.echo(json.dumps(summary))
+    elif not quiet:
+        typer.echo(printable(f"{output}: {_said(summary)}; {summary['seconds']:.1f} s"), err=True)
+
+
+def _said(summary: dict[str, Any]) -> str:
+    left_out = ", ".join(f"{count:,} {reason}" for reason, count in sorted(summary["left_out"].items())) or "none"
+    outcomes = ", ".join(f"{count:,} {name}" for name, count in sorted(summary["outcomes"].items()))
+    kept = "" if summary["kept"] is None else f"; {summary['kept']:,} kept"
+    damaged = f"{summary['damaged']:,} damaged records (damage.jsonl)"
+    return f"{summary['documents']:,} documents, {damaged}, left out: {left_out}; {outcomes}{kept}"

@@ -1,0 +1,169 @@
+"""
+The judge: one task has the log's own state machine read all rows in their order, and notes what becomes of each.
+
+    rows/*.parquet ──► cut into batches as `dedup` cuts them ──► Replica ──► judge/answers-FIRST-STOP.npz
+                                                                    └──► judge/snapshot-….ndsnap, now and then
+
+So its verdicts are those of one machine that judges in order, by construction. An answer names its original by its row
+in a small store of originals beside the answers, which has all that a verdict says of them: the tasks that write
+verdicts need nothing else, and nothing is joined or shuffled. Columns that finding does not need lie in files of the
+task's own disk (TMPDIR).
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.core.search import SearchRules
+from worker.errors import StopError
+from worker.log.coverage import Span
+from worker.log.judge import JUDGEMENT_COLUMNS, JudgedRows, Judgements
+from worker.log.originals import CONTENT, OriginalStore
+from worker.log.record import Author, Record, Rows
+from worker.log.rules import Definition
+from worker.log.texts import Texts
+from worker.shell.archive.rows import cut_rows, read_rows
+from worker.shell.archive.run import Run
+from worker.shell.files.engine import LOG, FileEngine
+from worker.shell.files.outputs import written
+from worker.shell.pipeline.prepare import Preparer
+from worker.shell.storage.checkpoint import Checkpoint, locked
+
+ANSWERS = 1 << 16  # rows of a file of answers, and what a batch has more
+SNAPSHOT_ROWS_MIN = 1 << 21  # between two snapshots; at least half of the originals, so that all write twice the last
+
+
+def judge_rows(run: Run, _: int) -> dict[str, Any]:
+    """
+    Judge the rows of all inputs, from where a snapshot ends on.
+
+    Raises:
+        StopError: another task judges them, or the disk is full.
+
+    Memory: that of a worker with `state_dir`, an original some 140 bytes. Disk: snapshots and files of originals, some
+    190 bytes and the texts of each; two snapshots are kept.
+    """
+    settings, folder = run.settings, run.path("judge", "")
+    with locked(folder), Preparer(settings) as preparer:
+        scratch = Path(tempfile.gettempdir())
+        checkpoint = Checkpoint(folder, settings.definition, LOG, "judge", math.inf, scratch=scratch)
+        replica = checkpoint.restore(has_log=False)
+        engine = FileEngine(replica, preparer, settings, lambda: run.started_at_ms)
+        for path, first, _stop in answer_files(run):
+            if first >= engine.next_offset:
+                path.unlink()
+        noted, saved_at = _Notes(), engine.next_offset
+        left = _rows_from(run, engine.next_offset)
+        for rows in cut_rows(left, settings.batch_documents_max, settings.batch_bytes_max):
+            engine.judge_rows(rows, noted.take)
+            is_due = engine.next_offset - saved_at >= max(SNAPSHOT_ROWS_MIN, replica.documents // 2)
+            if noted.rows >= ANSWERS or is_due:
+                noted.write(run)
+            if is_due:
+                _save(checkpoint, engine)
+                saved_at = engine.next_offset
+        noted.write(run)
+        _save(checkpoint, engine)
+        return {"originals": replica.documents, "next_offset": engine.next_offset}
+
+
+def _save(checkpoint: Checkpoint, engine: FileEngine) -> None:
+    if not checkpoint.save(engine.replica):
+        raise StopError(f"no snapshot could be written to {checkpoint.folder}: free some space and run this again")
+
+
+def _rows_from(run: Run, begin: int) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
+    for number in range(len(run.inputs)):
+        if run.firsts[number + 1] > begin:
+            for group in read_rows(run, number, begin):
+                yield group.rows, group.sizes
+
+
+def answer_files(run: Run) -> list[tuple[Path, int, int]]:
+    """Return the files of answers, in order: each with the documents that it answers."""
+    found = sorted((run.folder / "judge").glob("answers-*.npz"))
+    return [(path, *map(int, path.stem.split("-")[1:])) for path in found]  # type: ignore[misc]
+
+
+class _Notes:
+    """What was decided since the last file of answers."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._columns: dict[str, list[NDArray[Any]]] = {}
+        self._texts: list[Texts] = []
+        self._originals = 0
+        self._span = Span(0, 0)
+
+    def take(self, rows: JudgedRows, held: OriginalStore, _d: Definition, _p: int, _t: str) -> list[int]:
+        """Note the answers to some rows, and all that they say of originals: `replica.answers` calls it."""
+        judged = rows.judged
+        named, places = np.unique(np.concatenate([judged.originals, judged.formers]), return_inverse=True)
+        none = int(np.searchsorted(named, 0))
+        places = np.where(places < none, -1, places - none + self._originals)
+        named = named[none:]
+        originals, formers = np.split(places, 2)
+        columns: dict[str, NDArray[Any]] = {name: getattr(judged, name) for name in JUDGEMENT_COLUMNS}
+        columns |= {"originals": originals, "formers": formers}
+        columns["log_offsets"] = np.full(len(originals), rows.log_offset)
+        columns |= {f"original_{name}": getattr(held, name).take(named) for name in ("times", *CONTENT)}
+        for name, values in columns.items():
+            self._columns.setdefault(name, []).append(values)
+        both = Texts.joined(held.texts.take(named))
+        self._texts.append(both.take(np.arange(len(both)).reshape(2, -1).T.ravel()))
+        self._originals += len(named)
+        offsets = rows.offsets()
+        self._span = Span(self._span.first if self.rows else offsets[0], offsets[-1] + 1)
+        self.rows += len(offsets)
+        return offsets
+
+    def write(self, run: Run) -> None:
+        """Write a file of answers, if there are any."""
+        if not self.rows:
+            return
+        columns = {name: np.concatenate(parts) for name, parts in self._columns.items()}
+        texts = Texts.joined(self._texts)
+        columns["original_text_begins"] = np.concatenate([[0], texts.ends[:-1]])[: len(texts)]
+        columns["original_text_bytes"] = texts.data[: texts.ends[-1] if len(texts) else 0]
+        name = f"answers-{self._span.first:015}-{self._span.stop:015}.npz"
+        with written(run.path("judge", name)) as stream:
+            np.savez(stream, **columns)  # type: ignore[arg-type]  # columns by name
+        self.__init__()  # type: ignore[misc]
+
+
+class Answers:
+    """A file of answers: which documents it answers, and how."""
+
+    def __init__(self, path: Path, search: SearchRules) -> None:
+        with np.load(path) as file:
+            columns = dict(file)
+        beside = {name.removeprefix("original_"): columns.pop(name) for name in list(columns) if "original_" in name}
+        ones = np.ones(len(beside["times"]), np.uint8)
+        self.held = OriginalStore(search)
+        self.held.load(beside | {"live": ones, "latest": ones}, (0, 0))
+        self._log_offsets = columns.pop("log_offsets")
+        self._judged = Judgements(**columns, horizon_ms=None)
+
+    def judged(self, rows: Rows, first: int, timestamp_ms: int) -> Iterator[JudgedRows]:
+        """
+        Yield rows with what was found for them, in parts of one record of the log each.
+
+        Args:
+            first: where their answers begin in the file.
+        """
+        columns = {name: getattr(rows, name) for name in Rows.__dataclass_fields__}
+        record = Record(**columns, author=Author("files", "", 0), format=0, spans=(), data=b"")
+        offsets = self._log_offsets[first : first + len(rows)]
+        edges = [0, *(np.flatnonzero(np.diff(offsets)) + 1).tolist(), len(rows)]
+        for begin, stop in pairwise(edges):
+            judged = self._judged.between(first + begin, first + stop)
+            span = Span(int(rows.offsets[begin]), int(rows.offsets[stop - 1]) + 1)
+            yield JudgedRows(span, record, begin, stop, judged, int(offsets[begin]), timestamp_ms)

@@ -1,0 +1,259 @@
+"""
+One run over a corpus at rest: its folder, and what makes the files in it this run's.
+
+    run.json        version, rules, settings, inputs with their sizes and times: written first, compared ever after
+    done/           rows-000000.json …: a task's result, written last, so that what it names is whole
+    rows/           000000.parquet …: what the log would get of the documents of each input
+    judge/          answers-….npz: what became of each row; snapshot-….ndsnap: from where a lost judge goes on
+    verdicts/ kept/ duplicates/ choice/        a file for each input
+    damage.jsonl, summary.json                 at the end
+
+Every file comes by another name and is renamed: one that has its name is whole. Nothing in them depends on when or by
+whom they were made, the time of the verdicts included, which is the time of the run's start; so a task that runs
+twice, even at once with itself, changes nothing.
+"""
+
+from __future__ import annotations
+
+import glob
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from importlib.metadata import version
+from itertools import accumulate
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+import orjson
+
+from worker.errors import DefinitionError, StopError
+from worker.log.rules import LogDefinition
+from worker.log.snapshot import LogIdentity, unpack
+from worker.settings import EngineSettings, Settings
+from worker.shell.files.archives.rows import ColumnNames
+from worker.shell.files.engine import LOG
+from worker.shell.files.outputs import written
+from worker.shell.files.remote import find_remote, path_of
+from worker.shell.storage.checkpoint import SUFFIX, map_file
+
+LIMITS = ("document_bytes_max", "text_characters_max", "batch_documents_max", "batch_bytes_max", "record_bytes_max")
+_SHOWN_MAX = 5  # differences
+
+
+class Input(NamedTuple):
+    """A file of the corpus, and what changes when it does."""
+
+    path: str
+    size: int | None
+    changed: str  # time of its last change, or the store's tag
+
+
+class Options(NamedTuple):
+    """What is asked of a run, beside the settings."""
+
+    format: str = "jsonl.zst"  # of verdicts
+    keep: str | None = None  # "new" or "revisits"
+    prefer: str = "first"
+    duplicates: bool = False
+    fetched_at: str | None = None
+    id_column: str | None = None
+    text_column: str | None = None
+
+    @property
+    def columns(self) -> ColumnNames | None:
+        """The columns of tables that are named."""
+        return ColumnNames(self.id_column, self.text_column) if self.id_column or self.text_column else None
+
+
+def find_inputs(patterns: Iterable[str]) -> list[Input]:
+    """Return the files that are named: one by one, as folders, or with *; those of each in the order of names."""
+    found: list[Input] = []
+    for pattern in patterns:
+        path = path_of(pattern)
+        if path is None:
+            found += [Input(*remote) for remote in find_remote(pattern)]
+            continue
+        is_folder, is_one = path.is_dir(), path.exists()
+        many = path.rglob("*") if is_folder else map(Path, glob.glob(str(path), recursive=True))  # noqa: PTH207
+        names = [path] if is_one and not is_folder else many
+        files = sorted(name for name in names if not name.is_dir())
+        if not files:
+            raise StopError(f"cannot read {pattern}: no such file")
+        found += map(_input, files)
+    return found
+
+
+def _input(path: Path) -> Input:
+    try:
+        with path.open("rb"):
+            status = path.stat()
+    except OSError as error:
+        raise StopError(f"cannot read {path}: {error.strerror or error}") from error
+    return Input(str(path.resolve()), status.st_size, str(status.st_mtime_ns))
+
+
+class Run:
+    """A run, as its folder says: for the command, and for its tasks, wherever they run."""
+
+    def __init__(self, folder: Path, said: Mapping[str, Any]) -> None:
+        self.folder = folder
+        self.said = said
+        self.inputs = [Input(*one) for one in said["inputs"]]
+        self.options = Options(**said["options"])
+        self.first: int = said["first"]  # number of the first document: behind those of the state
+        self.started_at_ms: int = said["started_at_ms"]
+
+    @classmethod
+    def load(cls, folder: Path) -> Run:
+        """Return the run of a folder."""
+        return cls(folder, orjson.loads((folder / "run.json").read_bytes()))
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The run's settings, of a single thread. Raises StopError where they stand for other rules."""
+        settings = Settings(**self.said["settings"], threads=1)
+        if _rules(settings) != self.said["rules"]:
+            raise StopError(f"the rules of {self.folder} are others here: the same version, and --stopwords-file?")
+        return settings
+
+    def check_unchanged(self, number: int) -> None:
+        """Raise StopError if an input is no longer what it was when the run began."""
+        one = self.inputs[number]
+        found = [_input(Path(one.path))] if path_of(one.path) else find_inputs([one.path])
+        if found != [one]:
+            raise StopError(f"{one.path} has changed since the run began: begin another one, with another --output")
+
+    def path(self, folder: str, name: str) -> Path:
+        """Return the path of one of the run's files; its folder is there then."""
+        place = self.folder / folder
+        place.mkdir(exist_ok=True)
+        return place / name
+
+    def kept_name(self, number: int) -> str:
+        """Return what the documents of an input that stay are called: by its number, and as it is."""
+        return f"{number:06}-{PurePosixPath(self.inputs[number].path).name}"
+
+    def finish(self, step: str, number: int, result: Mapping[str, Any]) -> None:
+        """Say that a task has ended well: its files are whole."""
+        with written(self.path("done", f"{step}-{number:06}.json")) as stream:
+            stream.write(orjson.dumps(result))
+
+    def done(self, step: str) -> set[int]:
+        """Return the numbers of the tasks that have ended well."""
+        return {int(path.stem.rpartition("-")[2]) for path in (self.folder / "done").glob(f"{step}-*.json")}
+
+    def results(self, step: str) -> list[dict[str, Any]]:
+        """Return what the tasks of a step have found, in their order."""
+        paths = (self.folder / "done" / f"{step}-{number:06}.json" for number in sorted(self.done(step)))
+        return [orjson.loads(path.read_bytes()) for path in paths]
+
+    @cached_property
+    def firsts(self) -> list[int]:
+        """The number of each input's first document, and of the one behind the last: known when all rows are there."""
+        return [*accumulate(orjson.loads((self.folder / "rows.json").read_bytes()), initial=self.first)]
+
+
+def begin(folder: Path, inputs: Sequence[Input], options: Options, settings: Settings, state: Path | None) -> Run:
+    """
+    Return the run of a folder: a new one, or the one that was begun there with the same inputs and settings.
+
+    Args:
+        state: a folder of snapshots; the run goes on where the newest ends.
+
+    Raises:
+        StopError: the folder has files of another run, or of something else; the state cannot be gone on from.
+    """
+    _check_rules(settings)
+    for one in inputs:
+        place = path_of(one.path)
+        if place is not None and place.resolve().is_relative_to(folder.resolve()):
+            raise StopError(f"{one.path} lies in {folder}, where the outputs are: name another --output")
+    wanted: dict[str, Any] = {
+        "version": version("neardup"),
+        "rules": _rules(settings),
+        "settings": settings.model_dump(mode="json", include={*EngineSettings.model_fields, *LIMITS}),
+        "options": options._asdict(),
+        "state": None if state is None else str(state.resolve()),
+        "inputs": [list(one) for one in inputs],
+    }
+    manifest = folder / "run.json"
+    if manifest.exists():
+        said = orjson.loads(manifest.read_bytes())
+        _check_same(folder, said, wanted)
+        for part in folder.rglob("*.part"):  # of tasks that were killed
+            part.unlink(missing_ok=True)
+        return Run(folder, said)
+    if folder.exists() and any(not path.name.endswith(".part") and path.name != ".lock" for path in folder.iterdir()):
+        raise StopError(f"{folder} is not empty, and no run of `neardup archive`: name another --output")
+    base, first = _base_of(state, settings)
+    folder.mkdir(parents=True, exist_ok=True)
+    said = {**wanted, "base": base and base.name, "first": first, "started_at_ms": time.time_ns() // 1_000_000}
+    run = Run(folder, said)
+    if base is not None:  # whatever becomes of the state meanwhile
+        with base.open("rb") as source, written(run.path("judge", base.name)) as target:
+            while data := source.read(1 << 24):
+                target.write(data)
+    with written(manifest) as stream:
+        stream.write(orjson.dumps(said))
+    return run
+
+
+def _rules(settings: Settings) -> dict[str, Any]:
+    return {**orjson.loads(orjson.dumps(settings.definition.rules)), "hash": f"{settings.definition.hash:016x}"}
+
+
+def _check_rules(settings: Settings) -> None:
+    """Raise StopError for rules by which verdicts decide who leaves, or the time of the reading does."""
+    for name, why in (
+        ("recrawls", "which versions leave depends on verdicts, and several judges could not know them"),
+        ("expire_after_s", "files have no clock: what is read today would all have come today"),
+        ("documents_max", "who leaves depends on verdicts, and several judges could not know them"),
+    ):
+        value, default = getattr(settings, name), Settings.model_fields[name].default
+        if value != default:
+            raise StopError(f"archive cannot judge with {name} = {value}: {why}. Leave it out, or use `neardup dedup`")
+
+
+def _check_same(folder: Path, said: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Raise StopError if a run is another one, and say in what."""
+    differences = [
+        f"{name} is {there.get(name)!r} there, {here.get(name)!r} here"
+        for there, here in (
+            *((said[part], wanted[part]) for part in ("rules", "settings", "options")),
+            *(({part: said[part]}, {part: wanted[part]}) for part in ("version", "state")),
+        )
+        for name in {**there, **here}
+        if there.get(name) != here.get(name)
+    ]
+    there, here = ([tuple(one) for one in side["inputs"]] for side in (said, wanted))
+    if there != here:
+        changed = {path for path, *_ in set(there) ^ set(here)}
+        shown = ", ".join(sorted(changed)[:_SHOWN_MAX]) or "in another order"
+        differences.append(f"the inputs differ ({len(there):,} there, {len(here):,} here: {shown})")
+    if differences:
+        raise StopError(
+            f"{folder} has the files of another run: {'; '.join(dict.fromkeys(differences))}. Name another "
+            f"--output, or remove it"
+        )
+
+
+def newest(state: Path) -> Path | None:
+    """Return the newest snapshot of a folder."""
+    return max(state.glob(f"snapshot-*{SUFFIX}"), default=None)
+
+
+def _base_of(state: Path | None, settings: Settings) -> tuple[Path | None, int]:
+    """Return the snapshot to go on from, and the number of the next document. Cost: its checksum."""
+    base = None if state is None else newest(state)
+    if base is None:
+        return None, 0
+    try:
+        header, arrays = unpack(map_file(base))
+        if LogIdentity.of(header) != LOG:
+            raise StopError("it is a worker's: what a group knows goes on in its group")  # noqa: TRY301
+        settings.definition.check(LogDefinition(*header["definition"]), str(base))
+    except DefinitionError as error:
+        raise error.with_remedy("Judge with its settings, or name another folder with --state") from error
+    except Exception as error:
+        raise StopError(f"cannot go on from {base}: {error}") from error
+    return base, int(max(arrays["coverage.stops"], default=0))
