@@ -49,7 +49,7 @@ def test_every_refusal_of_a_worker_has_cause_and_remedy(text: str) -> None:
 
 
 def test_sizes_follow_from_what_was_measured() -> None:
-    """0.5 GiB and a thread's 160 MiB, then bytes an original; half of the documents are copies."""
+    """0.5 GiB and a thread's 160 MiB, then bytes per original; half of the documents are copies."""
     found = json.loads((RESULTS / "replay.json").read_text())["figures"]
     snapshot = found["snapshot_mb"] * 2**20 / found["documents"]
     for millions in (1, 10, 100):

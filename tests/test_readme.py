@@ -47,13 +47,13 @@ def test_sizes_are_those_that_were_measured() -> None:
     said = dict(re.findall(r"^\| ([a-z].+?) \| (.+) \|$", table, re.MULTILINE))
     snapshot = found["snapshot_mb"] * 2**20 / found["documents"]
     assert list(said.values()) == [
-        f"{found['replica_bytes_an_original']:.0f} bytes an original",
-        f"{found['replica_on_disk_bytes_an_original']:.0f} bytes an original",
-        f"{found['index_bytes_an_original']:.0f} bytes an original",
-        f"{found['doc_id_table_bytes_an_original']:.0f} bytes an original",
-        f"{found['files_bytes_an_original']:.0f} bytes an original",
-        f"{snapshot:.0f} bytes an original",
-        f"{found['log_bytes_a_row']:.0f} bytes a row",
+        f"{found['replica_bytes_an_original']:.0f} bytes per original",
+        f"{found['replica_on_disk_bytes_an_original']:.0f} bytes per original",
+        f"{found['index_bytes_an_original']:.0f} bytes per original",
+        f"{found['doc_id_table_bytes_an_original']:.0f} bytes per original",
+        f"{found['files_bytes_an_original']:.0f} bytes per original",
+        f"{snapshot:.0f} bytes per original",
+        f"{found['log_bytes_a_row']:.0f} bytes per row",
         f"{found['replay_s']:.0f} s",
         f"{found['restore_cold_s']:.1f} s, {found['restore_warm_s']:.1f} s",
         f"{found['snapshot_s']:.1f} s, {found['snapshot_beside_replay_s']:.1f} s",

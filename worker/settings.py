@@ -301,7 +301,7 @@ class BatchSettings(_Part):
     """Threads of pages and texts. They decode, extract and fingerprint; by default the machine's cores less one, at
     least 1."""
     text_characters_max: int = setting(TEXT_CHARACTERS_MAX, "characters", low=1_000, high=64 * 2**20)
-    """Text that is fingerprinted; a longer one is judged by its beginning. Up to 60 bytes a character and thread."""
+    """Text that is fingerprinted; a longer one is judged by its beginning. Up to 60 bytes per character and thread."""
 
 
 def _split(value: Any) -> Any:

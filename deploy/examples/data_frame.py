@@ -13,7 +13,7 @@ import pandas as pd
 frame = pd.read_csv(sys.argv[1])
 found = neardup.Deduplicator()
 
-# %% One verdict a row, in the order of the rows; "not-judged" where there is no text.
+# %% One verdict per row, in the order of the rows; "not-judged" where there is no text.
 frame = frame.join(found.verdicts_frame(frame), lsuffix="_given")  # where a column has the name of one of theirs
 print(frame.groupby("verdict").size())
 

@@ -86,7 +86,7 @@ TestHashMachine.settings = settings(max_examples=EXAMPLES, stateful_step_count=1
 
 
 def test_memory_follows_the_content_at_any_size() -> None:
-    """At most 11 bytes a row from a hundred thousand on, without steps, and hardly anything once all are gone."""
+    """At most 11 bytes per row from a hundred thousand on, without steps, and hardly anything once all are gone."""
     count = 1_000_000
     known = np.random.default_rng(1).permutation(np.arange(count, dtype=np.uint64) << np.uint64(20))
     table, numbers = HashTable(known.take), np.arange(count, dtype=np.uint32)

@@ -90,7 +90,7 @@ def test_a_load_that_must_grow_halfway_keeps_its_tables(monkeypatch: pytest.Monk
 
 
 def test_equal_fingerprints_are_read_once() -> None:
-    """A million copies of one page add one entry a table, and one filter to a query."""
+    """A million copies of one page add one entry per table, and one filter to a query."""
     index = PermutedIndex(3)
     index.insert(sharing(5_000, 2**64 - 1), np.arange(5_000, dtype=np.uint32))
     before = filters_read(index, np.array([7], np.uint64))

@@ -51,7 +51,7 @@ def test_many_machines_hold_what_one_cannot() -> None:
 
 
 def test_candidates_are_those_of_the_paper() -> None:
-    """2^34 fingerprints and d leading bits leave 2^(34 - d) candidates a table."""
+    """2^34 fingerprints and d leading bits leave 2^(34 - d) candidates per table."""
     for layout, expected in ((permuted(3, 4), 4 * 2**18), (nested(3, 4, 4), 16 * 2**6)):
         assert estimate(layout, 2**34).candidates == expected
 

@@ -183,7 +183,7 @@ with Preparer(Settings(threads=int(sys.argv[2]))) as preparer:
     [("letters", 1, 100), ("tags", 1, 160), ("escapes", 1, 100), ("values", 3, 320)],
 )
 def test_a_document_needs_no_more_memory_than_the_readme_says(kind: str, threads: int, mib_max: int) -> None:
-    """Of 8 MiB, one a thread: thirty times one message while it is decoded, then 100 to 160 MiB a thread."""
+    """Of 8 MiB, one a thread: thirty times one message while it is decoded, then 100 to 160 MiB per thread."""
     done = subprocess.run(
         [sys.executable, "-c", GROWTH, kind, str(threads)], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )

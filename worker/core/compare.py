@@ -77,7 +77,7 @@ def compare(first: str, second: str, parameters: Parameters, languages: tuple[st
     Args:
         languages: of each text, for parameters that go by the named language.
 
-    Cost: about 3 µs a character for tokens and shingles (the definition, not the kernels).
+    Cost: about 3 µs per character for tokens and shingles (the definition, not the kernels).
 
     >>> found = compare("the ferry on the river", "the ferry on the lake", Parameters(tokens_min=2), (None, None))
     >>> found.subsequence, found.jaccard_words, [one.shingle for one in found.only[1]]

@@ -454,7 +454,7 @@ def detect(text: str) -> str | None:
     """
     Return the ISO 639-1 code of a text's language, or None when its beginning has too few function words to tell.
 
-    Cost: about 1 µs a character of the first 32,768. The fingerprint has the tokens already and calls `elect`.
+    Cost: about 1 µs per character of the first 32,768. The fingerprint has the tokens already and calls `elect`.
 
     >>> detect("The bridge was built by two brothers when the water of the river had risen.")
     'en'

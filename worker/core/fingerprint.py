@@ -61,12 +61,12 @@ from worker.core.tokens import MASK
 
 def sum_fields(columns: Columns, parameters: Parameters) -> Columns:
     """
-    One row a document from one row a field, as `definition.define_fields` says.
+    One row per document from one row a field, as `definition.define_fields` says.
 
     Args:
         columns: with tallies; the rows of a document's fields stand together, in the order of `parameters.fields`.
 
-    Cost: some 2 µs a document.
+    Cost: some 2 µs per document.
     """
     names = len(parameters.fields)
     weights = np.array([weight for _, weight in parameters.fields], np.int64)
@@ -341,7 +341,7 @@ class Fingerprinter:
         """
         Return what the fingerprint of a text is made of: each distinct shingle with its hash, weight and occurrences.
 
-        Cost: about 1 µs a character; for people, not for the pipeline.
+        Cost: about 1 µs per character; for people, not for the pipeline.
         """
         return explain(text, self.parameters, language)
 

@@ -194,7 +194,7 @@ class HashTable:
         rows_expected: what the table is sized for; it grows beyond.
         seed: 64 bits that mix the hashes; drawn when not given.
 
-    Cost: 20 to 50 ns a hash in batches of hundreds; 10 bytes a row.
+    Cost: 20 to 50 ns a hash in batches of hundreds; 10 bytes per row.
 
     >>> hashes = np.array([7, 8, 9], dtype=np.uint64)
     >>> table = HashTable(hashes.take)

@@ -124,7 +124,7 @@ def all_pairs(
     Raises:
         TypeError, ValueError: the fingerprints are no column of uint64, or no block would be left to match on.
 
-    Cost: two passes of a radix sort a table, C(m, k) tables; 16 bytes a fingerprint. Fingerprints that
+    Cost: two passes of a radix sort a table, C(m, k) tables; 16 bytes per fingerprint. Fingerprints that
     share all leading blocks are compared with each other: quadratic in their number.
     Source: Manku, Jain, Das Sarma, WWW 2007, section 3.
 

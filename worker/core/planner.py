@@ -6,10 +6,11 @@ of buckets. More documents than planned cost time, never a verdict.
 
 A query reads the filters of each probed bucket; a bucket of N documents over 2^b buckets holds N / 2^b of them, real
 fingerprints a few times more than that at the worst places. More tables have longer prefixes and shorter buckets, but
-each costs an entry a document and a cache miss a probe. What one machine cannot hold is dealt to several on paper: each
-gets a range of every table's prefixes, so that a query goes to one machine for each bucket that it probes; the full
-fingerprint then stands beside each entry, since another machine has the others. The times are those of one core of a 2
-to 4 GHz server with 32 MB of cache, fitted to what `make bench-index` measures: within a factor of two of it.
+each costs an entry per document and a cache miss per probe. What one machine cannot hold is dealt to several on
+paper, each gets a range of every table's prefixes, so that a query goes to one machine for each bucket that it
+probes; the full fingerprint then stands beside each entry, since another machine has the others. The times are those
+of one core of a 2 to 4 GHz server with 32 MB of cache, fitted to what `make bench-index` measures: within a factor of
+two of it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ DOCUMENTS_MAX = 2**40
 DISTANCE_MAX = 16  # beyond it every table's buckets would be probed
 MEMORY_MIN = 2**27
 EXPECTED_DEFAULT = 1_000_000  # what an index is sized for when nobody says; it grows beyond
-BITS_MAX = 22  # of a bucket number: 4 M buckets of 8 bytes a table
+BITS_MAX = 22  # of a bucket number: 4 M buckets of 8 bytes per table
 BUCKET_ENTRIES = 12  # wanted in a bucket: its filters are one cache line
 ENTRY_BYTES = 8.0  # a filter and a reference
 SLOT_BYTES = 12  # a fingerprint and a row

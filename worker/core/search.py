@@ -260,7 +260,7 @@ def best(rules: SearchRules, document: Document, originals: Sequence[Original]) 
     Args:
         originals: in any order.
 
-    Cost: some 2 µs an original, 3 µs a candidate.
+    Cost: some 2 µs per original, 3 µs per candidate.
 
     >>> best(SearchRules(), Document(0b111, 0b111, 7), [Original(0, 0, 0, 7), Original(1, 0b101, 0, 7)])
     Match(row=1, distance=1, look=978, similarity=1000)

@@ -145,7 +145,7 @@ def tokens(text: str, unit: Literal["word", "character"] = "word") -> list[str]:
         text: any string; lone surrogates and code points younger than the table separate.
         unit: "character" makes every letter and digit a token, in every script.
 
-    Cost: O(len(text)), about 1 µs a character: this is the definition, the kernel is the fast one.
+    Cost: O(len(text)), about 1 µs per character: this is the definition, the kernel is the fast one.
 
     >>> tokens("Don’t PANIC: 東京へ")
     ['don', 't', 'panic', '東', '京', 'へ']

@@ -89,7 +89,7 @@ class JudgedRows(NamedTuple):
         """
         Return kinds, doc_ids, URLs, times, fingerprints, features, offsets, remarks, documents and notes as lists.
 
-        Cost: 0.3 µs a row; a number taken out of an array one by one costs 0.1 µs.
+        Cost: 0.3 µs per row; a number taken out of an array one by one costs 0.1 µs.
         """
         record, first, stop, judged = self.record, self.first, self.stop, self.judged
         return (
@@ -501,7 +501,7 @@ class Eviction:
         return min((row | (self._held.live.size - 1)) + 1, len(self._held))
 
     def _live_from_end(self, count: int) -> int:
-        """Return the live row that is number `count` from the end, or -1. Cost: some 3 µs a chunk of rows between."""
+        """Return the live row that is number `count` from the end, or -1. Cost: some 3 µs per chunk of rows between."""
         held, stop = self._held, len(self._held)
         while stop > held.oldest:
             first = max((stop - 1) & -held.live.size, held.oldest)

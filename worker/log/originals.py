@@ -293,7 +293,7 @@ class TextPairs:
         return both.take(evens), both.take(evens + 1)
 
     def take(self, rows: NDArray[np.int64]) -> tuple[Texts, Texts]:
-        """Return the doc_ids and the URLs of these rows. Cost: some 0.5 µs a row."""
+        """Return the doc_ids and the URLs of these rows. Cost: some 0.5 µs per row."""
         return self._take(2 * rows), self._take(2 * rows + 1)
 
     def _take(self, numbers: NDArray[np.int64]) -> Texts:
@@ -484,7 +484,7 @@ class OriginalStore:
         """
         Take live rows, ascending, out of the tables; what verdicts say of them stays until they are forgotten.
 
-        Cost: some 2 µs a row, or what building the tables from the others costs, whichever is less.
+        Cost: some 2 µs per row, or what building the tables from the others costs, whichever is less.
         """
         self.live.put(rows, 0)
         self.documents -= len(rows)
@@ -559,7 +559,7 @@ class OriginalStore:
         """
         Leave out the rows that are neither live nor `named`; return the new number of each row from `first` on.
 
-        Cost: some 0.3 µs a row that stays, and that of `build`.
+        Cost: some 0.3 µs per row that stays, and that of `build`.
         """
         first, length = self.first, len(self)
         stays = self.live.slice(first, length) == 1

@@ -65,7 +65,7 @@ ARRAYS: dict[str, DTypeLike] = {
     "records.log_offsets": "<i8",
     "records.timestamps": "<i8",
     "records.horizons": "<i8",
-    "judged.originals": "<i8",  # one entry a row of the batches below
+    "judged.originals": "<i8",  # one entry per row of the batches below
     "judged.formers": "<i8",
     "judged.distances": "u1",
     "judged.similarities": "<u2",

@@ -1,7 +1,7 @@
 """
 What the peers say of pairs of texts: `python -m tests.benchmarks.accuracy.contenders NAME FOLDER`.
 
-FOLDER holds texts.json and pairs.npy, a row a pair; found.npy is written there, a row a method, and one line of JSON
+FOLDER holds texts.json and pairs.npy, a row per pair; found.npy is written there, a row a method, and one line of JSON
 comes out with the methods' names. Shingles are of three words wherever a peer lets one choose, which is also what the
 labels were made with.
 """
@@ -61,7 +61,7 @@ def gaoya(texts: list[str], pairs: Pairs) -> Found:
 
 
 def datasketch(texts: list[str], pairs: Pairs) -> Found:
-    """datasketch's MinHash of 128 permutations, 512 bytes a document, over words by three."""
+    """datasketch's MinHash of 128 permutations, 512 bytes per document, over words by three."""
     from datasketch import MinHash
 
     rows = np.zeros((len(texts), PERMUTATIONS), np.uint32)  # hashes of 32 bits

@@ -46,7 +46,7 @@ def _bars(kept: Mapping[str, Any]) -> list[str]:
 
 
 def _speed(kept: Mapping[str, Any]) -> list[str]:
-    lines = ["| one core | µs a page | pages/s | MB/s |", "|---" * 4 + "|"]
+    lines = ["| one core | µs per page | pages/s | MB/s |", "|---" * 4 + "|"]
     for name, row in kept["speed"].items():
         megabytes = row["pages_s"] * kept["mean_bytes"] / 1e6
         lines.append(f"| {name} | {row['us']:,.0f} | {row['pages_s']:,.0f} | {megabytes:,.0f} |")

@@ -1,8 +1,8 @@
 """
 A synthetic crawl: language -> article -> site -> captures, one after the other, and the truth about them. On disk:
 
-    OUT.warc.gz        warcinfo, then one response record a document: gzip, one member each
-    OUT.truth.jsonl    a line a document, in their order: doc_id, url, fetched_at, group, relation, language, expected
+    OUT.warc.gz        warcinfo, then one response record per document: gzip, one member each
+    OUT.truth.jsonl    a line per document, in their order: doc_id, url, fetched_at, group, relation, language, expected
 
 `group` is the article: documents of one group are copies of each other, of different groups they are not. `expected` is
 "verdict", for pages of templates "new", "skipped" (nothing in it) or "unreadable" (the record itself is damaged: no
@@ -421,7 +421,7 @@ def crawl(documents: int, seed: int) -> Iterator[Capture]:
         documents: how many, at least 1.
         seed: equal seeds give equal captures, on every machine.
 
-    Cost: about 0.4 ms a document; memory some 100 MB for 20,000 documents.
+    Cost: about 0.4 ms per document; memory some 100 MB for 20,000 documents.
     """
     dice = Dice(seed)
     fewest, most = _SITES
@@ -555,7 +555,7 @@ def write_sample_crawl(
         ValueError: no documents.
         StopError: a file cannot be written.
 
-    Cost: about 0.5 ms a document, some 50 MB of memory however many there are.
+    Cost: about 0.5 ms per document, some 50 MB of memory however many there are.
     """
     if documents < 1:
         raise ValueError(f"documents must be 1 or more, got {documents}: an empty crawl shows nothing")

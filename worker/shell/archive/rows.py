@@ -200,7 +200,7 @@ def read_rows(run: Run, number: int, begin: int = 0) -> Iterator[RowGroup]:
     """
     Yield the rows of an input from document `begin` of the corpus on, in groups; their offsets are those of the corpus.
 
-    Cost: 0.2 µs a row, and 3 µs one whose name was made.
+    Cost: 0.2 µs per row, and 3 µs one whose name was made.
     """
     first = run.firsts[number]
     with parquet.ParquetFile(run.folder / "rows" / f"{number:06}.parquet") as file:

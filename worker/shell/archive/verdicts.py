@@ -97,7 +97,7 @@ def _copy(run: Run, number: int, choice: Choice) -> int:
 
 
 def choose(run: Run, _: int) -> dict[str, Any]:
-    """Write which documents of each input stay. Memory: a byte a document, 100 a cluster. Cost: 15 µs a document."""
+    """Write which documents of each input stay. Memory: a byte a document, 100 a cluster. Cost: 15 µs per document."""
     choice = Choice(cast("Prefer", run.options.prefer))
     for number in range(len(run.inputs)):
         for _record, answered in answers_of(run, number):

@@ -46,7 +46,7 @@ class Choice:
             Among equals the first.
         originals: note the original of each duplicate.
 
-    Cost: a byte a document; 100 bytes a cluster unless the first is preferred.
+    Cost: a byte a document; 100 bytes per cluster unless the first is preferred.
     """
 
     def __init__(self, prefer: Prefer = "first", *, originals: bool = False) -> None:

@@ -106,7 +106,7 @@ def encode_answers(
         held: all documents that were new, by row.
         partition, topic: of the source; the log does not carry the topic's name.
 
-    Cost: 2 µs a row.
+    Cost: 2 µs per row.
     """
     templates = _Templates(rows, definition, topic, partition)
     duplicates, versions = _duplicates(rows, held, definition), _versions(rows, held, definition)
