@@ -272,6 +272,7 @@ BROKEN = {
     "a record of another format": RECORDS[2].replace(b"WARC/1.0", b"JUNK/9.9"),
     "no length": RECORDS[2].replace(b"Content-Length: ", b"Content-Length: x"),
     "no date": RECORDS[2].replace(b"2024-05-01T", b"yesterday "),
+    "a date behind the year 9999": RECORDS[2].replace(b"2024-05-01T12:00:00Z", b"9999-12-31T23:59:59-05:00"),
     "no URL": RECORDS[2].replace(b"WARC-Target-URI", b"WARC-Target-URL"),
     "no type": RECORDS[2].replace(b"WARC-Type", b"WARC-Tipe"),
     "garbage": b"garbage \xff\x00\n" * 50,
@@ -633,12 +634,13 @@ def test_files_of_the_wild_end_with_a_count(corpora: Path) -> None:
 
 
 TEXTS = st.none() | st.text(max_size=9) | st.sampled_from(["text/html", "x" * 5_000, "\ud800"])
+YEAR_1_MS = -62_135_596_800_000  # of an ARC record: its date has four digits of a year
 
 
 @given(
     st.builds(
-        Capture, st.text(min_size=1) | st.just("ü" * 4_097), st.integers(0, TIMESTAMP_MS_MAX), st.binary(max_size=999),
-        TEXTS, TEXTS, TEXTS, st.booleans(),
+        Capture, st.text(min_size=1) | st.just("ü" * 4_097), st.integers(YEAR_1_MS, TIMESTAMP_MS_MAX),
+        st.binary(max_size=999), TEXTS, TEXTS, TEXTS, st.booleans(),
     ),
     st.integers(0, 9_999),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 import orjson
 
 from schemas.document import OPTIONAL_CHARACTERS_MAX
-from schemas.fields import format_timestamp
+from schemas.fields import TIMESTAMP_MS_MIN, format_timestamp
 from worker.core.document import URL_BYTES_MAX, BodyKind, Document, derive_doc_id
 
 
@@ -61,14 +61,15 @@ class Capture(NamedTuple):
         """
         Return what a page's message is decoded to, without JSON and base64, and the bytes that the message would have.
 
-        None: a text, which JSON holds as it is; or the message would be refused for its length or its URL's.
+        None: a text, which JSON holds as it is; or the message would be refused for its length, its URL's or its time.
 
         >>> Capture("https://example.org/", 0, b"Hello").document(100)[1]
         95
         """
         message_bytes = len(self._json(body_base64="")) + (len(self.body) + 2) // 3 * 4
         url, optional = self._url, self._optional()
-        if self.is_text or message_bytes > message_bytes_max or len(url.encode()) > URL_BYTES_MAX:
+        is_too_long = message_bytes > message_bytes_max or len(url.encode()) > URL_BYTES_MAX
+        if self.is_text or is_too_long or self.fetched_at_ms < TIMESTAMP_MS_MIN:
             return None
         named = optional.get("content_type"), None, optional.get("language")
         return Document(self.doc_id, url, self.fetched_at_ms, BodyKind.BYTES, self.body, *named), message_bytes

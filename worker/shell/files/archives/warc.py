@@ -33,6 +33,7 @@ import zstandard
 from fastwarc.stream_io import BrotliReader
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
+from schemas.fields import TIMESTAMP_MS_MAX
 from worker.core.extract import is_prose
 from worker.errors import StopError
 from worker.shell.files.archives.inflate import Segment
@@ -82,11 +83,13 @@ def _check_url(url: str) -> None:
 
 
 def _capture(url: str, fetched_at_ms: int, response: Response, content_type: str | None, body_max: int) -> Capture:
-    """Return the page in a response."""
+    """Return the page in a response; a ValueError says how it is damaged."""
     if response.status is not None and not 200 <= response.status <= 299:
         raise _NoPageError(f"status-{response.status}")
     if not is_prose(content_type):
         raise _NoPageError("unsupported-content-type")
+    if fetched_at_ms > TIMESTAMP_MS_MAX:  # no message could write it
+        raise ValueError("its date lies behind the year 9999")
     return Capture(url, fetched_at_ms, _body(response, body_max), content_type)
 
 
