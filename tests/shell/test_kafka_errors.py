@@ -6,12 +6,13 @@ import threading
 import time
 import uuid
 from collections import Counter
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
 import structlog
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from tests.conftest import Kafka
 from worker.errors import FencedError, NeardupError, RetryError, StopError
@@ -23,6 +24,7 @@ from worker.shell.kafka import (
     TransactionalPublisher,
     client,
     consumer,
+    publisher,
     topics,
 )
 from worker.shell.ports import Outgoing
@@ -60,13 +62,53 @@ def test_each_call_into_the_producer_runs_under_a_limit_of_its_own() -> None:
         limits.append((doing, limit_s))
         return nullcontext()
 
-    publisher = TransactionalPublisher(nobody(transaction_timeout_ms=1_000), limit)
+    one = TransactionalPublisher(nobody(transaction_timeout_ms=1_000), limit)
     with pytest.raises(RetryError, match="opening the transactional producer"):
-        publisher.open()
+        one.open()
     assert [doing for doing, _ in limits] == [
         "settling what is open", "opening the transactional producer", "closing a producer",
     ]  # fmt: skip
     assert [limit_s for _, limit_s in limits] == pytest.approx([2.0, 0.3, 0.3])
+
+
+class Refused:
+    """A producer whose commit fails with this error."""
+
+    def __init__(self, code: int) -> None:
+        self.error = KafkaError(code)
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_args, **_more: self.calls.append(name)
+
+    def commit_transaction(self, _timeout_s: float) -> None:
+        raise KafkaException(self.error)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "is_settled", "ends"),
+    [
+        (KafkaError.NOT_COORDINATOR, RetryError, True, ["abort_transaction"]),
+        (KafkaError.FENCED_INSTANCE_ID, RetryError, True, ["abort_transaction"]),
+        (KafkaError._TIMED_OUT, RetryError, False, ["purge", "close"]),
+        (KafkaError._FENCED, FencedError, None, ["purge", "close"]),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, StopError, None, ["purge", "close"]),
+    ],
+)
+def test_a_failed_commit_is_settled_or_in_doubt_or_the_end(
+    monkeypatch: pytest.MonkeyPatch, code: int, kind: type[NeardupError], is_settled: bool | None, ends: list[str]
+) -> None:
+    """Aborted where that is possible; else the producer goes, with all that it holds."""
+    producer = Refused(code)
+    monkeypatch.setattr(publisher, "Producer", lambda _config: producer)
+    monkeypatch.setattr(publisher.Clearing, "run", lambda *_: None)
+    one = TransactionalPublisher(nobody())
+    with pytest.raises(NeardupError) as raised, one.transaction({"v"}) as transaction:
+        transaction.produce([Outgoing("v", b"k", b"v")])
+        transaction.send_offsets({0: 1}, None, "log=a next=1")
+    assert type(raised.value) is kind and getattr(raised.value, "settled", None) is is_settled
+    sent = ["init_transactions", "begin_transaction", "produce", "poll", "send_offsets_to_transaction"]
+    assert producer.calls == [*sent, *ends]
 
 
 def test_a_cluster_that_is_away_does_not_fill_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,19 +155,19 @@ def test_a_message_too_large_for_its_topic_stops_the_worker_with_the_remedy(kafk
     small = f"{name}.small"
     admin.create(small, 1, 1, {"max.message.bytes": "10000"})
     source = GroupConsumer(settings, *[print] * 3)
-    publisher = TransactionalPublisher(settings)
+    writer = TransactionalPublisher(settings)
     try:
         while source.group_metadata() is None:
             source.poll(1, 0.1)
-        publisher.open()
+        writer.open()
         with (
             pytest.raises(StopError, match=r"larger than its topic takes: raise the topic's max\.message\.bytes"),
-            publisher.transaction({small}) as transaction,
+            writer.transaction({small}) as transaction,
         ):
             transaction.produce([Outgoing(small, b"k", b"x" * size)])
             transaction.send_offsets({0: 0}, source.group_metadata())
     finally:
-        publisher.close()
+        writer.close()
         source.close()
 
 

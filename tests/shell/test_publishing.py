@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from tests.shell.simulation import Scripted, SimulatedWorker
+from tests.shell.simulation import Collected, Scripted, SimulatedWorker
 from tests.shell.test_partitions import published
 from tests.shell.test_sequencer import one_worker
 from worker.errors import FencedError, RetryError, StopError
@@ -61,6 +62,48 @@ def test_the_next_batch_is_in_the_log_while_the_one_before_is_being_committed() 
     stops = {share.claim.partition: share.stop for batch in (first, second) for share in batch.shares}
     assert published(worker.partitions) == {**dict.fromkeys(range(3), -1), **stops}
     assert all(share.first >= 0 and share.stop <= stops[share.claim.partition] for share in first.shares)
+
+
+def test_a_revocation_waits_for_the_transaction_that_runs_and_stops_the_one_that_waits() -> None:
+    """When the group is answered nothing of the partition is in flight, and nothing will be."""
+    worker, publisher = one_worker(), Held()
+    publishing = on_its_thread(worker, publisher)
+    worker.sequencer.step()
+    assert publisher.running.wait(60)
+    worker.sequencer.step()
+    revoking = threading.Thread(target=worker.partitions.revoke, args=([0, 1, 2],))
+    revoking.start()
+    revoking.join(0.05)
+    assert revoking.is_alive()
+    publisher.may_end.set()
+    revoking.join(60)
+    assert not revoking.is_alive()
+    publishing.close()
+    assert publishing.join(60)
+    assert len(publisher.diary) == 1
+
+
+def test_the_log_and_how_much_of_it_was_applied_stand_beside_the_offsets() -> None:
+    """Without them nobody would notice that a log was created anew, or has lost its end."""
+    sent: list[str] = []
+
+    class Noted(Collected):
+        def send_offsets(self, offsets: Mapping[int, int], group_metadata: Any, metadata: str = "") -> None:
+            sent.append(metadata)
+
+    class Publisher(Scripted):
+        @contextmanager
+        def transaction(self, topics: Collection[str]) -> Iterator[Collected]:
+            yield Noted()
+
+    mine = Partitions()
+    mine.assign({0: 0})
+    publishing = Publishing(Settings(), Publisher(), mine)
+    batch = empty_batch(mine)
+    batch.commit_metadata = "log=0d9f next=7"
+    assert publishing.submit(batch)
+    publishing.step()
+    assert sent == ["log=0d9f next=7"]
 
 
 def test_what_is_in_doubt_is_settled_before_anything_is_read_again() -> None:
