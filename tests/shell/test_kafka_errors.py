@@ -101,7 +101,7 @@ def test_a_failed_commit_is_settled_or_in_doubt_or_the_end(
     """Aborted where that is possible; else the producer goes, with all that it holds."""
     producer = Refused(code)
     monkeypatch.setattr(publisher, "Producer", lambda _config: producer)
-    monkeypatch.setattr(publisher.Clearing, "run", lambda *_: None)
+    monkeypatch.setattr(publisher.Clearing, "run", lambda clearing, *_: setattr(clearing, "_is_new", False))
     one = TransactionalPublisher(nobody())
     with pytest.raises(NeardupError) as raised, one.transaction({"v"}) as transaction:
         transaction.produce([Outgoing("v", b"k", b"v")])
@@ -109,6 +109,7 @@ def test_a_failed_commit_is_settled_or_in_doubt_or_the_end(
     assert type(raised.value) is kind and getattr(raised.value, "settled", None) is is_settled
     sent = ["init_transactions", "begin_transaction", "produce", "poll", "send_offsets_to_transaction"]
     assert producer.calls == [*sent, *ends]
+    assert one._clearing.is_needed({"v"}) is (is_settled is True)  # a producer made anew clears everything
 
 
 def test_a_cluster_that_is_away_does_not_fill_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
