@@ -7,12 +7,14 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import structlog
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tests.conftest import Kafka
 from worker.errors import FencedError, NeardupError, RetryError, StopError
@@ -184,3 +186,28 @@ def test_a_document_too_large_for_the_client_is_counted_and_told(kafka: Kafka) -
     assert feeder.flush(60) == 0
     assert (feeder.delivered, feeder.failures) == (2, 1)
     assert "too large" in feeder.failed[0].lower()
+
+
+class _Frozen:
+    """An administrator's client whose broker froze: where leaders are it only learns when it asks for topics."""
+
+    is_stale = True
+
+    def list_offsets(self, asked: dict[TopicPartition, object], **_: object) -> dict[TopicPartition, object]:
+        futures = {part: Future[SimpleNamespace]() for part in asked}
+        for future in futures.values():
+            if self.is_stale:
+                future.set_exception(KafkaException(KafkaError(KafkaError.FENCED_LEADER_EPOCH)))
+            else:
+                future.set_result(SimpleNamespace(offset=7))
+        return dict(futures)
+
+    def list_topics(self, **_: object) -> None:
+        self.is_stale = False
+
+
+def test_offsets_are_asked_for_where_the_leader_is_now() -> None:
+    """After a broker froze, its client repeats an old epoch for ever unless topics are asked for."""
+    admin = Admin(Settings(bootstrap="127.0.0.1:1", worker_id="one"), wait_s=5)
+    admin._client = _Frozen()  # type: ignore[assignment]
+    assert admin.ends({"verdicts": 1}) == {("verdicts", 0): (7, 7)}

@@ -203,7 +203,12 @@ class Admin:
 
         def ask(timeout_s: float) -> dict[tuple[str, int], int]:
             asked = self._client.list_offsets(dict.fromkeys(parts, spec), request_timeout=timeout_s)
-            return {(part.topic, part.partition): int(_result(asked[part], timeout_s).offset) for part in parts}
+            try:
+                return {(part.topic, part.partition): int(_result(asked[part], timeout_s).offset) for part in parts}
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.FENCED_LEADER_EPOCH:  # a broker froze: the client does not look
+                    self._client.list_topics(timeout=timeout_s)
+                raise
 
         return self._ask(ask, doing)
 
