@@ -32,8 +32,8 @@ test: setup  ## every test, the ones on a real Apache Kafka included
 test-faults: setup  ## every row of the fault table, on a real Apache Kafka
 	$(BIN)/python -m pytest -n $(JOBS) $(BESIDE) -m faults $(TESTS)
 
-test-deploy: setup  ## the image built and run, a group scraped by Prometheus, each panel and alert (root, Debian's packages)
-	$(BIN)/python -m pytest tests/deploy/check_image.py tests/deploy/check_prometheus.py $(TESTS)
+test-deploy: setup  ## the image built and run, a group scraped by Prometheus, each panel and alert, the archive on JVM Spark (root, Debian's packages)
+	$(BIN)/python -m pytest tests/deploy/check_image.py tests/deploy/check_prometheus.py tests/deploy/check_archive.py $(TESTS)
 
 chaos: setup  ## random faults over a random crawl on three brokers: RUNS=n SEED=s MINUTES=m
 	$(BIN)/python -m tests.faults.chaos $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(CHAOS)

@@ -143,7 +143,11 @@ def listed() -> tuple[Jar, ...]:
     >>> len(jars), sum(jar.size_bytes for jar in jars) // 1_000_000
     (46, 45)
     """
-    text = resources.files("worker.devkit.broker").joinpath("jars.tsv").read_text(encoding="utf-8")
+    return read_jars(resources.files("worker.devkit.broker").joinpath("jars.tsv").read_text(encoding="utf-8"))
+
+
+def read_jars(text: str) -> tuple[Jar, ...]:
+    """Return the jars of such a list."""
     rows = csv.DictReader(text.splitlines(), delimiter="\t")
     return tuple(Jar(r["group"], r["artifact"], r["version"], r["sha256"], int(r["bytes"])) for r in rows)
 

@@ -1,0 +1,122 @@
+"""`neardup archive` on Spark's own Connect server, on Java: `dedup`'s verdicts, and the embedded engine's files."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from platformdirs import user_cache_path
+
+from tests.shell.test_archive import archive, crawl, dedup, files, summary, told, verdicts
+from worker.devkit.broker.cluster import COLLECTOR
+from worker.devkit.broker.runtime import fetch, find_java, read_jars
+from worker.devkit.sample.crawl import write_sample_crawl
+
+pytestmark = pytest.mark.timeout(1800)  # 179 MB are fetched once
+
+# What Maven resolves for spark-connect_2.13, less most of that from which no class is loaded here. MLlib is not among
+# it: the server's log has an error for it when a session ends, which the client does not see.
+JARS = read_jars(Path(__file__).with_name("spark_jars.tsv").read_text(encoding="utf-8"))
+VERSION = "4.2.0"
+# Arrow wants both: the first itself, the second by Netty, which on Java 25 uses Unsafe only where that is allowed.
+FLAGS = ["--add-opens=java.base/java.nio=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow"]
+DOCUMENTS = 2_500
+WAIT_S = 300.0
+
+
+@pytest.fixture(scope="module")
+def jars() -> tuple[Path, ...]:
+    """The class path, fetched once and checked."""
+    return fetch(user_cache_path("neardup") / f"spark-{VERSION}", jars=JARS)
+
+
+@contextmanager
+def _spark(jars: tuple[Path, ...], folder: Path, python: str | Path) -> Iterator[str]:
+    """Run a Connect server whose tasks run on this Python; yield its URL."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = int(free.getsockname()[1])
+    settings = {
+        "master": "local[2]", "app.name": "neardup", "ui.enabled": "false", "local.dir": str(folder / "spark"),
+        "connect.grpc.binding.address": "127.0.0.1", "connect.grpc.binding.port": str(port),
+    }  # fmt: skip
+    command: list[str | Path] = [
+        find_java().executable, "-Xmx1g", COLLECTOR, *FLAGS, "-cp", os.pathsep.join(map(str, jars)),
+        *(f"-Dspark.{name}={value}" for name, value in settings.items()),
+        "org.apache.spark.sql.connect.service.SparkConnectServer",
+    ]  # fmt: skip
+    environment = {**os.environ, "PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}
+    with (
+        (folder / "spark.log").open("wb") as log,
+        subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log) as process,
+    ):
+        try:
+            _wait(process, port, folder / "spark.log")
+            yield f"sc://127.0.0.1:{port}"
+        finally:
+            process.kill()  # its Python ends with it
+
+
+def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.2)
+        else:
+            return
+    pytest.fail(f"Spark does not serve: {log.read_text()[-3000:]}", pytrace=False)
+
+
+def test_every_verdict_is_that_of_dedup_and_every_file_the_embedded_engines(
+    jars: tuple[Path, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crawl, and beside it lines, rows, re-crawls, redeliveries, damage; files byte for byte, and the snapshot."""
+    source = crawl(tmp_path)
+    write_sample_crawl(source / "h.warc.gz", DOCUMENTS, seed=9)
+    (source / "h.truth.jsonl").unlink()
+    monkeypatch.setattr(time, "time_ns", lambda: 1_790_000_000_000_000_000)
+    (source / "d.parquet").rename(source.parent / "rows.parquet")  # documents of Parquet cannot be kept
+    options = ("--format", "jsonl", "--keep", "new", "--duplicates", "--json", "--state")
+    own, output = tmp_path / "own", tmp_path / "jvm"
+    expected = summary(archive(own, *options, tmp_path / "own-state"))
+    with _spark(jars, tmp_path, sys.executable) as url:
+        said = summary(archive(output, *options, tmp_path / "jvm-state", "--spark", url))
+        (source.parent / "rows.parquet").rename(source / "d.parquet")
+        archive(tmp_path / "all", "--format", "jsonl", "--spark", url)
+    print(f"{said['documents']:,} documents: {said['seconds']} s, on the embedded engine {expected['seconds']} s")
+    assert {**said, "seconds": 0} == {**expected, "seconds": 0} and said["documents"] > DOCUMENTS
+    assert files(output) == files(own)
+    [jvm], [embedded] = ((tmp_path / f"{name}-state").glob("snapshot-*") for name in ("jvm", "own"))
+    assert jvm.read_bytes() == embedded.read_bytes()
+    wanted = told(dedup(tmp_path))
+    print(f"{len(wanted):,} verdicts compared with those of dedup")
+    assert told(verdicts(tmp_path / "all")) == wanted
+    assert {answer["verdict"] for answer in wanted} == {"new", "duplicate", "skipped", "dead-letter"}
+
+
+def test_executors_without_neardup_or_with_another_are_refused(jars: tuple[Path, ...], tmp_path: Path) -> None:
+    """By a task that a Python of its own answers: one with all other packages."""
+    source = tmp_path / "in"
+    source.mkdir()
+    (source / "a.jsonl").write_text("")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
+    [there] = (tmp_path / "bare").glob("lib/python*/site-packages")
+    for path in Path(pytest.__file__).parents[1].iterdir():
+        if "neardup" not in path.name:
+            (there / path.name).symlink_to(path)
+    with _spark(jars, tmp_path, tmp_path / "bare" / "bin" / "python") as url:
+        assert "Spark's executors have no neardup, this is" in archive(tmp_path / "out", "--spark", url, code=1)
+        (there / "neardup-9.9.dist-info").mkdir()
+        (there / "neardup-9.9.dist-info" / "METADATA").write_text(
+            "Metadata-Version: 2.1\nName: neardup\nVersion: 9.9\n"
+        )
+        assert "Spark's executors have neardup 9.9, this is" in archive(tmp_path / "out", "--spark", url, code=1)
+    assert not [*(tmp_path / "out").glob("rows/*")]
