@@ -371,7 +371,7 @@ def test_what_the_engine_says_ends_the_run_in_a_line(tmp_path: Path) -> None:
 
         def collect(self) -> Any:
             time.sleep(session.WAIT_S * 1.2)
-            raise RuntimeError("Job aborted\n\n  Traceback\nWorker lost")
+            raise RuntimeError("Job aborted\n\n  Traceback\nWorker lost\n SQLSTATE: 38000")
 
     class Spark:
         def range(self, *_: object) -> Frame:

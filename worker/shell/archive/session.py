@@ -83,8 +83,9 @@ class Engine:
             tell()
         [result] = found
         if isinstance(result, Exception):
-            lines = [line for line in str(result).splitlines() if line.strip()] or [repr(result)]
-            raise StopError(f"Spark: {lines[0].strip()} … {lines[-1].strip()}. Run this again to go on") from result
+            lines = [line.strip() for line in str(result).splitlines()]
+            lines = [line for line in lines if line and not line.startswith("SQLSTATE")] or [repr(result)]
+            raise StopError(f"Spark: {lines[0]} … {lines[-1]}. Run this again to go on") from result
         return result
 
 
