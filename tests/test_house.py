@@ -35,7 +35,7 @@ CAPABILITIES = {
     "pipeline, service": (2099, "shell/pipeline/* shell/ports.py"),
     "health, metrics, tracing, watchdog, fault hooks": (765, "shell/runtime/*"),
     "verify, rebuild, group watch": (1084, "shell/admin/*"),
-    "a corpus at rest": (1188, "shell/archive/* cli/archive.py"),
+    "a corpus at rest": (1189, "shell/archive/* cli/archive.py"),
     "archives": (1493, "shell/files/archives/*"),
     "files, library, kept documents": (1610, "shell/files/* public/*"),
     "settings": (893, "settings.py cli/options.py"),
@@ -48,7 +48,7 @@ CAPABILITIES = {
         590,
         "core/pairs.py cli/pairs.py",
     ),
-    "embedded broker": (1268, "devkit/broker/* cli/broker.py"),
+    "embedded broker": (1272, "devkit/broker/* cli/broker.py"),
     "demo, sample crawl": (1200, "devkit/* cli/demo.py"),
     "rest of the command line, errors": (1251, "cli/* errors.py __*__.py shell/__init__.py core/__init__.py"),
 }
