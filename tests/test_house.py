@@ -35,7 +35,7 @@ CAPABILITIES = {
     "pipeline, service": (2099, "shell/pipeline/* shell/ports.py"),
     "health, metrics, tracing, watchdog, fault hooks": (765, "shell/runtime/*"),
     "verify, rebuild, group watch": (1084, "shell/admin/*"),
-    "a corpus at rest": (1189, "shell/archive/* cli/archive.py"),
+    "a corpus at rest": (1192, "shell/archive/* cli/archive.py"),
     "archives": (1493, "shell/files/archives/*"),
     "files, library, kept documents": (1610, "shell/files/* public/*"),
     "settings": (893, "settings.py cli/options.py"),

@@ -72,7 +72,7 @@ def test_behind_the_warm_up_nothing_is_compiled(tmp_path: Path) -> None:
         }
 
     made = code("warm-up")
-    assert len(made) >= 20  # so many kernels there are
+    assert len(made) >= 15  # so many kernels there are, or a few more
     crawl = tmp_path / "crawl.warc.gz"
     code("sample-crawl", "--documents", "300", "--seed", "1", str(crawl))
     numbers = "".join(f"{number * 0x9E3779B97F4A7C15 % 2**64}\n" for number in range(20_000))

@@ -8,6 +8,7 @@ column goes through it, nothing is shuffled, and no order of it is relied on: wh
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -97,7 +98,9 @@ def engine(url: str | None, threads: int) -> Iterator[Engine]:
     Raises:
         StopError: its packages are missing, or it does not answer.
     """
-    for name, value in {"RUST_LOG": "off", "SAIL_EXECUTION__DEFAULT_PARALLELISM": str(threads)}.items():
+    quiet = {"RUST_LOG": "off", "SAIL_EXECUTION__DEFAULT_PARALLELISM": str(threads)}
+    quiet["SPARK_HOME"] = sys.prefix  # where Python was started without a file pyspark looks for jars, and exits
+    for name, value in quiet.items():
         os.environ.setdefault(name, value)
     server: Any = None
     try:
