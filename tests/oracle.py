@@ -15,8 +15,11 @@ from worker.core.search import Document, Original, SearchRules, best, look
 from worker.core.sketch import sketch_similarity
 from worker.core.verdict import Outcome, Verdict
 from worker.errors import DocumentError, RecordError
+from worker.log.judge import JudgedRows
+from worker.log.originals import OriginalStore
 from worker.log.record import Row, RowKind, Section, Source, decode
 from worker.log.rules import Definition, Retention
+from worker.shell.messages import encode_answers, read_verdict
 
 Said = tuple[str, str | None, int | None, str | None, int, float | None, str | None]
 """Outcome, doc_id of the original, distance, kind or reason, originals before, similarity, former version."""
@@ -34,6 +37,14 @@ def unpack(data: bytes) -> list[Section]:
 def plain(sections: Iterable[Section]) -> list[tuple[object, ...]]:
     """Return sections with rows that can be compared."""
     return [(*section[:4], list(section.rows)) for section in sections]
+
+
+def read_answers(
+    rows: JudgedRows, held: OriginalStore, definition: Definition, partition: int, topic: str
+) -> list[Verdict | DocumentError]:
+    """Return what `encode_answers` writes, as objects."""
+    answers = encode_answers(rows, held, definition, partition, topic)
+    return [answer if isinstance(answer, DocumentError) else read_verdict(answer.value) for answer in answers]
 
 
 def said(answer: Verdict | DocumentError) -> Said:

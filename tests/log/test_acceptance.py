@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.log.test_replica import TOPIC, Step, record, rows, steps
-from tests.oracle import Said, said
+from tests.oracle import Said, read_answers, said
 from worker.core.search import SearchRules
 from worker.errors import DefinitionError, StopError
 from worker.log import record as log_record
@@ -24,7 +24,6 @@ from worker.log.replica import Replica
 from worker.log.rules import Acceptance, Definition, Ignored, Retention, is_declaration
 from worker.log.snapshot import LogIdentity, capture, restore
 from worker.settings import Settings
-from worker.shell.messages import read_answers
 from worker.shell.pipeline.sequencer import ReplicatedLog
 from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
 

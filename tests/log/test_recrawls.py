@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tests.log.test_replica import DIRECTED, FACTS, TOPIC
+from tests.oracle import read_answers
 from worker.core.verdict import Verdict
 from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
 from worker.log.rules import Definition
-from worker.shell.messages import read_answers
 
 PAGE = 0x0123_4567_89AB_CDEF
 EDITED, REWRITTEN = PAGE ^ 0b11, ~PAGE & (2**64 - 1)

@@ -11,14 +11,13 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.log.test_replica import DEFINITION, DIRECTED, REPLACED, TOPIC
-from tests.oracle import Oracle, said
+from tests.oracle import Oracle, read_answers, said
 from worker.core.verdict import Verdict
 from worker.log.originals import OriginalStore
 from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.log.texts import Texts
-from worker.shell.messages import read_answers
 
 SOURCE = Source(TOPIC, 0)
 STORY, OTHER = 0x1234_5678_9ABC_DEF0, 0x0F0F_0F0F_F0F0_F0F0

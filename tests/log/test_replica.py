@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.oracle import Oracle, said
+from tests.oracle import Oracle, read_answers, said
 from worker.core.search import SearchRules
 from worker.core.verdict import Verdict
 from worker.errors import RetryError
 from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
 from worker.log.rules import Definition
-from worker.shell.messages import read_answers
 
 DEFINITION = Definition("nd1", "0" * 16, SearchRules("exact", 3))
 DIRECTED = Definition("nd1", "0" * 16, SearchRules(look_min=700))

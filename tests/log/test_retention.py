@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.conftest import one_in
 from tests.log.test_replica import TOPIC, rows
 from tests.log.test_snapshot import to_bytes
-from tests.oracle import Oracle, said
+from tests.oracle import Oracle, read_answers, said
 from worker.core.search import SearchRules
 from worker.core.verdict import Verdict
 from worker.errors import DefinitionError, DocumentError
@@ -27,7 +27,6 @@ from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Sourc
 from worker.log.replica import ApplyResult, Replica
 from worker.log.rules import Definition, Retention
 from worker.log.snapshot import LogIdentity, restore
-from worker.shell.messages import read_answers
 from worker.shell.storage.disk import DiskMemory
 
 LOG = LogIdentity("cluster", b"l" * 16)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.log.test_replica import DEFINITION, TOPIC, Step, one_row, record, replay, rows, steps
+from tests.oracle import read_answers
 from worker.core.search import SearchRules
 from worker.errors import RestoreError, RetryError, StopError
 from worker.log import originals, snapshot
@@ -19,7 +20,6 @@ from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encod
 from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.log.snapshot import FORMAT_VERSION, LogIdentity, capture, restore
-from worker.shell.messages import read_answers
 
 LOG = LogIdentity("cluster", b"l" * 16)
 

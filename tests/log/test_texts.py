@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from tests.floods import doc_ids_of_one_xxh64
 from tests.log.test_replica import DEFINITION, Step, record, replay, rows, steps
-from tests.oracle import Oracle, said
+from tests.oracle import Oracle, read_answers, said
 from worker.log.originals import OriginalStore
 from worker.log.record import Row
 from worker.log.replica import Replica
 from worker.log.texts import Texts
-from worker.shell.messages import read_answers
 
 ALL = (1 << 64) - 1
 

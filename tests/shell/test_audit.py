@@ -5,6 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
+from tests.oracle import read_answers
 from tests.shell.simulation import DEFINITION, TOPIC_ID, History, World
 from worker.core.search import SearchRules
 from worker.core.verdict import Outcome
@@ -13,7 +14,7 @@ from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Sourc
 from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.shell.admin.audit import AnswerMessage, Defect, NewDocuments, Report, check
-from worker.shell.messages import encode_verdict, read_answers
+from worker.shell.messages import encode_verdict
 from worker.shell.ports import LogEntry, Outgoing, SourceMessage
 
 FEW = 12

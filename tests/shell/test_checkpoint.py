@@ -16,13 +16,13 @@ import xxhash
 from prometheus_client import REGISTRY
 
 from tests.log.test_replica import DEFINITION, TOPIC, one_row
+from tests.oracle import read_answers
 from worker.core.search import SearchRules
 from worker.errors import StopError
 from worker.log.record import FORMAT_VERSION, Source
 from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity
-from worker.shell.messages import read_answers
 from worker.shell.pipeline.sequencer import ReplicatedLog
 from worker.shell.runtime.fault_hooks import Point
 from worker.shell.storage.checkpoint import KEPT, Checkpoint, locked

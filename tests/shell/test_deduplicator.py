@@ -34,11 +34,11 @@ from neardup import (
 )
 
 from tests.cli.test_dedup import ARTICLE, dedup, lines, page
+from tests.oracle import read_answers
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.log.replica import Replica
 from worker.settings import Settings
 from worker.shell.files.engine import LOG, TOPIC, file_engine
-from worker.shell.messages import read_answers
 from worker.shell.storage.checkpoint import Checkpoint
 from worker.shell.storage.memory_log import MemoryLog
 

@@ -16,6 +16,7 @@ from tests.benchmarks.replay.log import DEFINITION as BENCH
 from tests.benchmarks.replay.log import read_log, write_log
 from tests.log.test_replica import DEFINITION, TOPIC, one_row
 from tests.log.test_snapshot import LOG, record_of, to_bytes
+from tests.oracle import read_answers
 from worker.core.verdict import Verdict
 from worker.errors import RetryError, StopError
 from worker.log.originals import Column
@@ -23,7 +24,6 @@ from worker.log.record import FORMAT_VERSION, Row, RowKind, Source, decode
 from worker.log.replica import Replica
 from worker.settings import Settings
 from worker.shell.files.engine import file_engine
-from worker.shell.messages import read_answers
 from worker.shell.pipeline.sequencer import ReplicatedLog
 from worker.shell.storage import disk
 from worker.shell.storage.checkpoint import Checkpoint

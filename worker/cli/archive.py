@@ -12,14 +12,10 @@ import typer
 
 from worker.cli import app
 from worker.cli.options import DOCUMENTS, ENGINE, with_settings
-from worker.cli.shared import FetchedAtOption, QuietOption, counted, printable
+from worker.cli.shared import FetchedAtOption, QuietOption, counted, option, printable
 from worker.settings import Settings
 
 FORMATS = Literal["jsonl.zst", "jsonl.gz", "jsonl", "csv", "parquet"]
-
-
-def _option(text: str, metavar: str) -> Any:
-    return typer.Option(metavar=metavar, help=text, show_default=False)
 
 
 @app.command()
@@ -27,23 +23,23 @@ def _option(text: str, metavar: str) -> Any:
 def archive(  # noqa: PLR0913, PLR0917  # each is an option
     settings: Settings,
     inputs: Annotated[list[str], typer.Option("--input", metavar="PATH", help="A file, a folder, a URL; with * many.")],
-    output: Annotated[Path, _option("A folder that all tasks see.", "DIR")],
-    spark: Annotated[str | None, _option("Spark 4; by default one in this process.", "sc://HOST:PORT")] = None,
-    state: Annotated[Path | None, _option("Go on where the last run with it ended.", "DIR")] = None,
+    output: Annotated[Path, option("A folder that all tasks see.", "DIR")],
+    spark: Annotated[str | None, option("Spark 4; by default one in this process.", "sc://HOST:PORT")] = None,
+    state: Annotated[Path | None, option("Go on where the last run with it ended.", "DIR")] = None,
     format_: Annotated[
         FORMATS,
         typer.Option("--format", metavar="FORMAT", help="Of verdicts: jsonl, jsonl.gz, jsonl.zst, csv, parquet."),
     ] = "jsonl.zst",
     keep: Annotated[
-        Literal["new", "revisits"] | None, _option("Copy the documents that stay, too.", "new|revisits")
+        Literal["new", "revisits"] | None, option("Copy the documents that stay, too.", "new|revisits")
     ] = None,
     duplicates: Annotated[bool, typer.Option("--duplicates", help="With --keep: all others, too.")] = False,
     prefer: Annotated[
-        Literal["first", "longest", "newest"], _option("With --keep: of each cluster.", "first|longest|newest")
+        Literal["first", "longest", "newest"], option("With --keep: of each cluster.", "first|longest|newest")
     ] = "first",
     fetched_at: FetchedAtOption = None,
-    id_column: Annotated[str | None, _option("Of Parquet, JSON Lines, CSV: the doc_id.", "NAME")] = None,
-    text_column: Annotated[str | None, _option("Of Parquet, JSON Lines, CSV: the text.", "NAME")] = None,
+    id_column: Annotated[str | None, option("Of Parquet, JSON Lines, CSV: the doc_id.", "NAME")] = None,
+    text_column: Annotated[str | None, option("Of Parquet, JSON Lines, CSV: the text.", "NAME")] = None,
     quiet: QuietOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON, on stdout.")] = False,
 ) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import typer
@@ -24,6 +24,7 @@ from worker.cli.shared import (
     QuietOption,
     counted,
     opened_output,
+    option,
     printable,
     summary,
     tally_of,
@@ -40,27 +41,23 @@ if TYPE_CHECKING:
 _STDIO = "-"
 
 
-def _file(text: str, metavar: str = "FILE") -> Any:
-    return typer.Option(metavar=metavar, help=text, show_default=False)
-
-
 @app.command()
 @with_settings(*ENGINE, *DOCUMENTS, "record_bytes_max")
 def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     settings: Settings,
     files: FilesArgument,
     fetched_at: FetchedAtOption = None,
-    output: Annotated[str, _file("Verdicts, with --keep documents; - is stdout.")] = _STDIO,
-    state: Annotated[Path | None, _file("Go on where the last run with it ended.", "DIR")] = None,
+    output: Annotated[str, option("Verdicts, with --keep documents; - is stdout.")] = _STDIO,
+    state: Annotated[Path | None, option("Go on where the last run with it ended.", "DIR")] = None,
     keep: Annotated[
-        Literal["new", "revisits"] | None, _file("Write the documents that stay, unchanged.", "new|revisits")
+        Literal["new", "revisits"] | None, option("Write the documents that stay, unchanged.", "new|revisits")
     ] = None,
-    duplicates: Annotated[str | None, _file("With --keep: all other documents.")] = None,
+    duplicates: Annotated[str | None, option("With --keep: all other documents.")] = None,
     prefer: Annotated[
-        Literal["first", "longest", "newest"], _file("With --keep: of each cluster.", "first|longest|newest")
+        Literal["first", "longest", "newest"], option("With --keep: of each cluster.", "first|longest|newest")
     ] = "first",
-    id_column: Annotated[str | None, _file("Of Parquet, JSON Lines, CSV: the doc_id.", "NAME")] = None,
-    text_column: Annotated[str | None, _file("Of Parquet, JSON Lines, CSV: the text.", "NAME")] = None,
+    id_column: Annotated[str | None, option("Of Parquet, JSON Lines, CSV: the doc_id.", "NAME")] = None,
+    text_column: Annotated[str | None, option("Of Parquet, JSON Lines, CSV: the text.", "NAME")] = None,
     quiet: QuietOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON, on stdout.")] = False,
 ) -> None:

@@ -100,6 +100,11 @@ def terminal_width() -> int | None:
     return shutil.get_terminal_size((0, 0)).columns or None
 
 
+def option(text: str, metavar: str = "FILE") -> Any:
+    """Return an option that is not a setting; what its default does stands in its text."""
+    return typer.Option(metavar=metavar, help=text, show_default=False)
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
     """Read a file, or stdin."""

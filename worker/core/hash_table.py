@@ -40,7 +40,6 @@ LIMIT = BUCKETS * PLACES * 19 // 20  # beyond it most buckets are full
 AHEAD = 12  # hashes between a prefetch and its use
 BUCKET_MASK = U(BUCKETS - 1)
 BEND = 2.0**-32
-HashesOf = Callable[[NDArray[np.int64]], NDArray[np.uint64]]
 _DEPTH_MAX = 28
 _LOADED = LIMIT * 5 // 8  # rows a segment when a whole table is loaded: some cover a third more, and chance adds to it
 _POOR = LIMIT // 4  # below it a segment looks for a neighbour to join

@@ -274,7 +274,7 @@ class Replica:
         Args:
             source: the partition; `topic` is that topic's name, which the log does not carry.
             offsets: ascending; they must be covered and not yet committed.
-            encode: makes the answers of judged rows: `messages.encode_answers` bytes, `read_answers` objects.
+            encode: makes the answers of judged rows: bytes, by `messages.encode_answers`.
 
         Raises:
             RetryError: a verdict has been dropped, because its offset is known to be committed.

@@ -26,6 +26,7 @@ from worker.core.kernels.machine import (
     byte_at,
     instruction,
     lanes_before,
+    put_code_point,
     set_byte,
     store,
     vector,
@@ -86,28 +87,6 @@ def _hex(page: Any, i: Any) -> Any:
     return value
 
 
-@fused
-def _put(out: Any, at: Any, code: Any) -> Any:
-    """Write a code point as UTF-8; returns where it ends."""
-    if code < 0x80:
-        set_byte(out, at, code)
-        return at + 1
-    if code < 0x800:
-        set_byte(out, at, 0xC0 | code >> 6)
-        set_byte(out, at + 1, 0x80 | (code & 63))
-        return at + 2
-    if code < 0x10000:
-        set_byte(out, at, 0xE0 | code >> 12)
-        set_byte(out, at + 1, 0x80 | (code >> 6 & 63))
-        set_byte(out, at + 2, 0x80 | (code & 63))
-        return at + 3
-    set_byte(out, at, 0xF0 | code >> 18)
-    set_byte(out, at + 1, 0x80 | (code >> 12 & 63))
-    set_byte(out, at + 2, 0x80 | (code >> 6 & 63))
-    set_byte(out, at + 3, 0x80 | (code & 63))
-    return at + 4
-
-
 @apart
 def _read_string(page: Any, i: Any, end: Any, out: Any, at: Any) -> Any:
     """
@@ -151,7 +130,7 @@ def _read_string(page: Any, i: Any, end: Any, out: Any, at: Any) -> Any:
                 break
             code = 0x10000 + ((code - 0xD800) << 10) + low - 0xDC00
             i += 6
-        at = _put(out, at, code)
+        at = put_code_point(out, at, code)
     return np.int64(-1), at
 
 

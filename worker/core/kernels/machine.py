@@ -448,3 +448,24 @@ def _wide_lanes_within(builder: Any, address: Any, position: Any, value: Any, li
 
 lanes_within: Callable[[int, int, np.uint32, np.uint32], np.uint32] = _lanes_within
 wide_lanes_within: Callable[[int, int, np.uint64, np.uint32], np.uint32] = _wide_lanes_within
+
+
+@fused
+def put_code_point(out: Any, at: Any, code: Any) -> Any:
+    """Write a code point in UTF-8; return where it ends."""
+    if code < 0x80:
+        set_byte(out, at, code)
+        return at + 1
+    if code < 0x800:
+        set_byte(out, at, 0xC0 | (code >> 6))
+    else:
+        if code < 0x10000:
+            set_byte(out, at, 0xE0 | (code >> 12))
+        else:
+            set_byte(out, at, 0xF0 | (code >> 18))
+            at += 1
+            set_byte(out, at, 0x80 | ((code >> 12) & 63))
+        at += 1
+        set_byte(out, at, 0x80 | ((code >> 6) & 63))
+    set_byte(out, at + 1, 0x80 | (code & 63))
+    return at + 2

@@ -25,6 +25,7 @@ from worker.core.kernels.machine import (
     find_quote,
     find_tag_edge,
     lanes_before,
+    put_code_point,
     set_byte,
     viewer,
 )
@@ -93,27 +94,6 @@ def put_space(out: Any, start: Any, at: Any) -> Any:
         set_byte(out, at, 32)
         at += 1
     return at
-
-
-@fused
-def put_code_point(out: Any, at: Any, code: Any) -> Any:
-    """A code point in UTF-8."""
-    if code < 0x80:
-        set_byte(out, at, code)
-        return at + 1
-    if code < 0x800:
-        set_byte(out, at, 0xC0 | (code >> 6))
-    else:
-        if code < 0x10000:
-            set_byte(out, at, 0xE0 | (code >> 12))
-        else:
-            set_byte(out, at, 0xF0 | (code >> 18))
-            at += 1
-            set_byte(out, at, 0x80 | ((code >> 12) & 63))
-        at += 1
-        set_byte(out, at, 0x80 | ((code >> 6) & 63))
-    set_byte(out, at + 1, 0x80 | (code & 63))
-    return at + 2
 
 
 @fused

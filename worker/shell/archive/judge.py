@@ -67,6 +67,7 @@ def judge_rows(run: Run, _: int) -> dict[str, Any]:
             is_due = engine.next_offset - saved_at >= max(SNAPSHOT_ROWS_MIN, replica.documents // 2)
             if noted.rows >= ANSWERS or is_due:
                 noted.write(run)
+                noted = _Notes()
             if is_due:
                 _save(checkpoint, engine)
                 saved_at = engine.next_offset
@@ -94,7 +95,7 @@ def answer_files(run: Run) -> list[tuple[Path, int, int]]:
 
 
 class _Notes:
-    """What was decided since the last file of answers."""
+    """What is decided from one file of answers to the next."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -136,7 +137,6 @@ class _Notes:
         name = f"answers-{self._span.first:015}-{self._span.stop:015}.npz"
         with written(run.path("judge", name)) as stream:
             np.savez(stream, **columns)  # type: ignore[arg-type]  # columns by name
-        self.__init__()  # type: ignore[misc]
 
 
 class Answers:

@@ -251,7 +251,7 @@ def _renamed(
 
 def cut_rows(groups: Iterable[tuple[Rows, NDArray[np.int64]]], documents_max: int, bytes_max: int) -> Iterator[Rows]:
     """
-    Cut rows into batches as `pipeline.batch.cut` cuts their messages.
+    Cut rows into batches as `pipeline.stage.cut` cuts their messages.
 
     >>> rows = Rows.of([(number, 0, "", "", 0, 0, 0, 0, "", 0, 0) for number in range(6)])
     >>> sizes = np.array([4, 4, 4, 99, 1, 1])

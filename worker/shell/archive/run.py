@@ -16,6 +16,8 @@ twice, even at once with itself, changes nothing.
 from __future__ import annotations
 
 import glob
+import os
+import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -34,7 +36,7 @@ from worker.shell.files.archives.rows import ColumnNames
 from worker.shell.files.engine import LOG
 from worker.shell.files.outputs import written
 from worker.shell.files.remote import find_remote, path_of
-from worker.shell.storage.checkpoint import SUFFIX, map_file
+from worker.shell.storage.checkpoint import map_file, snapshots
 
 LIMITS = ("document_bytes_max", "text_characters_max", "batch_documents_max", "batch_bytes_max", "record_bytes_max")
 _SHOWN_MAX = 5  # differences
@@ -190,9 +192,7 @@ def begin(folder: Path, inputs: Sequence[Input], options: Options, settings: Set
     said = {**wanted, "base": base and base.name, "first": first, "started_at_ms": time.time_ns() // 1_000_000}
     run = Run(folder, said)
     if base is not None:  # whatever becomes of the state meanwhile
-        with base.open("rb") as source, written(run.path("judge", base.name)) as target:
-            while data := source.read(1 << 24):
-                target.write(data)
+        copy_snapshot(base, run.path("judge", base.name))
     with written(manifest) as stream:
         stream.write(orjson.dumps(said))
     return run
@@ -239,7 +239,14 @@ def _check_same(folder: Path, said: Mapping[str, Any], wanted: Mapping[str, Any]
 
 def newest(state: Path) -> Path | None:
     """Return the newest snapshot of a folder."""
-    return max(state.glob(f"snapshot-*{SUFFIX}"), default=None)
+    return next(iter(snapshots(state)), None)
+
+
+def copy_snapshot(source: Path, target: Path) -> None:
+    """Copy a snapshot, whole or not at all."""
+    with source.open("rb") as data, written(target) as stream:
+        shutil.copyfileobj(data, stream, 1 << 24)
+        os.fsync(stream.fileno())
 
 
 def _base_of(state: Path | None, settings: Settings) -> tuple[Path | None, int]:

@@ -98,9 +98,12 @@ def engine(url: str | None, threads: int) -> Iterator[Engine]:
     Raises:
         StopError: its packages are missing, or it does not answer.
     """
-    quiet = {"RUST_LOG": "off", "SAIL_EXECUTION__DEFAULT_PARALLELISM": str(threads)}
-    quiet["SPARK_HOME"] = sys.prefix  # where Python was started without a file pyspark looks for jars, and exits
-    for name, value in quiet.items():
+    environment = {
+        "RUST_LOG": "off",
+        "SAIL_EXECUTION__DEFAULT_PARALLELISM": str(threads),
+        "SPARK_HOME": sys.prefix,  # else, where Python was started without a file, pyspark looks for jars, and exits
+    }
+    for name, value in environment.items():
         os.environ.setdefault(name, value)
     server: Any = None
     try:

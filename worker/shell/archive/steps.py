@@ -10,7 +10,6 @@ The steps of a run, one after the other; what is whole is left alone.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -22,12 +21,12 @@ import orjson
 from worker.errors import StopError
 from worker.shell.archive.judge import answer_files, judge_rows
 from worker.shell.archive.rows import make_rows
-from worker.shell.archive.run import Run, newest
+from worker.shell.archive.run import Run, copy_snapshot, newest
 from worker.shell.archive.session import Engine, Task
 from worker.shell.archive.verdicts import choose, write_verdicts
 from worker.shell.files.outputs import written
+from worker.shell.storage.checkpoint import remove_old
 
-SNAPSHOTS_KEPT = 2
 Tell = Callable[[str, int, int | None], None]
 
 
@@ -96,8 +95,5 @@ def _keep_state(run: Run, state: Path) -> None:
     if there is not None and there.name not in (run.said["base"], last.name):
         raise StopError(f"{state} has gone on since the run began, to {there.name}: begin another one, from there")
     if there is None or there.name != last.name:
-        with last.open("rb") as source, written(state / last.name) as target:
-            shutil.copyfileobj(source, target, 1 << 24)
-            os.fsync(target.fileno())
-    for old in sorted(state.glob("snapshot-*"), reverse=True)[SNAPSHOTS_KEPT:]:
-        old.unlink(missing_ok=True)
+        copy_snapshot(last, state / last.name)
+    remove_old(state)

@@ -186,25 +186,29 @@ class Admin:
 
     def ends(self, topics: Mapping[str, int]) -> dict[tuple[str, int], tuple[int, int]]:
         """Return the first offset of each partition and the one behind its last message, committed or not."""
-        starts, stops = (
-            self._offsets(topics, spec, f"asking where {', '.join(topics)} start and end")
-            for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
-        )
+        specs = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        starts, stops = self._offsets(topics, specs, f"asking where {', '.join(topics)} start and end")
         return {place: (start, stops[place]) for place, start in starts.items()}
 
     def offsets_since(self, topics: Mapping[str, int], timestamp_ms: int) -> dict[tuple[str, int], int]:
         """Return of each partition the first offset whose message is of this time or later; its end if none is."""
         spec, doing = OffsetSpec.for_timestamp(timestamp_ms), f"asking for the offsets of a time in {', '.join(topics)}"
-        found = self._offsets(topics, spec, doing)
+        [found] = self._offsets(topics, [spec], doing)
         return {place: OFFSET_MAX if offset < 0 else offset for place, offset in found.items()}
 
-    def _offsets(self, topics: Mapping[str, int], spec: OffsetSpec, doing: str) -> dict[tuple[str, int], int]:
+    def _offsets(
+        self, topics: Mapping[str, int], specs: Sequence[OffsetSpec], doing: str
+    ) -> list[dict[tuple[str, int], int]]:
+        """Return the offset of each partition by each specification, all asked for at once."""
         parts = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
 
-        def ask(timeout_s: float) -> dict[tuple[str, int], int]:
-            asked = self._client.list_offsets(dict.fromkeys(parts, spec), request_timeout=timeout_s)
+        def ask(timeout_s: float) -> list[dict[tuple[str, int], int]]:
+            asked = [self._client.list_offsets(dict.fromkeys(parts, spec), request_timeout=timeout_s) for spec in specs]
             try:
-                return {(part.topic, part.partition): int(_result(asked[part], timeout_s).offset) for part in parts}
+                return [
+                    {(part.topic, part.partition): int(_result(found[part], timeout_s).offset) for part in parts}
+                    for found in asked
+                ]
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.FENCED_LEADER_EPOCH:  # a broker froze: the client does not look
                     self._client.list_topics(timeout=timeout_s)

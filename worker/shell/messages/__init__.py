@@ -13,7 +13,6 @@ from worker.shell.messages.verdicts import (
     decode_verdict,
     encode_answers,
     encode_verdict,
-    read_answers,
     read_verdict,
 )
 
@@ -29,6 +28,5 @@ __all__ = [
     "encode_answers",
     "encode_dead_letter",
     "encode_verdict",
-    "read_answers",
     "read_verdict",
 ]

@@ -178,14 +178,6 @@ def _originals(held: OriginalStore, rows: list[int]) -> Iterable[tuple[bytes, by
     return zip(_insides(ids), _insides(urls), _times(held.times.take(places).tolist()), urls, strict=True)
 
 
-def read_answers(
-    rows: JudgedRows, held: OriginalStore, definition: Definition, partition: int, topic: str
-) -> list[Verdict | DocumentError]:
-    """Return what `encode_answers` writes, as objects."""
-    answers = encode_answers(rows, held, definition, partition, topic)
-    return [answer if isinstance(answer, DocumentError) else read_verdict(answer.value) for answer in answers]
-
-
 def encode_verdict(verdict: Verdict) -> tuple[bytes, bytes]:
     """
     Return key and value of one verdict's message: the key is the doc_id, a field without a value is left out.

@@ -1,7 +1,7 @@
 """
 From messages to rows of the log: decode, extract, fingerprint. Stateless: several batches are on their way at once.
 
-batch ──► jobs of at most JOB_BYTES_MAX ──► worker threads ──► rows
+    batch ──► jobs of at most JOB_BYTES_MAX ──► worker threads ──► rows
 """
 
 from __future__ import annotations

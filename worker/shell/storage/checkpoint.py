@@ -88,7 +88,7 @@ class Checkpoint:
             StopError: a snapshot is of another log, of another definition or of a newer format, or damaged without a
                 log behind it.
         """
-        for path in self._snapshots():
+        for path in snapshots(self.folder):
             started = time.monotonic()
             try:
                 data = map_file(path)
@@ -122,10 +122,6 @@ class Checkpoint:
             )
             return replica
         return Replica(self._definition, memory=self._memory)
-
-    def _snapshots(self) -> list[Path]:
-        """Return the snapshots, newest first."""
-        return sorted(self.folder.glob(f"snapshot-*{SUFFIX}"), reverse=True)
 
     def tick(self, replica: Replica) -> None:
         """
@@ -196,8 +192,18 @@ class Checkpoint:
         for old in set(self._damaged) - {path}:  # now there is a better one
             old.unlink(missing_ok=True)
         self._damaged.clear()
-        for old in self._snapshots()[KEPT:]:
-            old.unlink(missing_ok=True)
+        remove_old(self.folder)
+
+
+def snapshots(folder: Path) -> list[Path]:
+    """Return the snapshots of a folder, newest first."""
+    return sorted(folder.glob(f"snapshot-*{SUFFIX}"), reverse=True)
+
+
+def remove_old(folder: Path) -> None:
+    """Leave the newest snapshots of a folder, KEPT of them."""
+    for old in snapshots(folder)[KEPT:]:
+        old.unlink(missing_ok=True)
 
 
 def map_file(path: Path) -> bytes | memoryview:
