@@ -15,9 +15,8 @@ from worker.cli import app
 from worker.core.definition import MULTIPLIER, Parameters, finish
 from worker.core.tokens import HEXADECIMAL_MIN, IDENTIFIER_MIN, UNICODE_VERSION
 
-FOLDERS = ("worker", "worker/core", "worker/public", "deploy", "tests")
-ROOT = (REPOSITORY / "README.md").read_text()
-README = "".join([ROOT, *((REPOSITORY / name / "README.md").read_text() for name in FOLDERS)])
+FOLDERS = (".", "worker", "worker/core", "worker/public", "deploy", "tests")
+README = "".join((REPOSITORY / name / "README.md").read_text() for name in FOLDERS)
 
 
 def test_the_drawn_pair_differs_where_the_drawing_says() -> None:
@@ -65,7 +64,7 @@ def test_accuracy_is_what_was_measured() -> None:
     """The row of the defaults, as the last kept run of `make bench-accuracy` has it."""
     found = json.loads((RESULTS / "accuracy.json").read_text())
     recall, *_ = found["scores"]["all labelled sets"]["neardup, defaults"][2]
-    row = next(line for line in ROOT.splitlines() if line.startswith("| **defaults** |"))
+    row = next(line for line in README.splitlines() if line.startswith("| **defaults** |"))
     assert f"| .{1000 * recall:.0f}, 0 |" in row
     shares = [found["hard"][kind][1]["neardup, defaults"] for kind in ("product", "job", "figures", "legal")]
     told = [float(share) for share in row.split("|")[-2].replace(";", ",").split(",")]
