@@ -61,7 +61,6 @@ $(VENV)-quix/.ready:  # Quix Streams wants a Kafka client of its own
 	@touch $@
 
 bench-stream: setup $(VENV)-quix/.ready  ## throughput and latency on Kafka, beside a bare loop and Quix Streams
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c deploy/constraints.txt matplotlib
 	$(BIN)/python -m tests.benchmarks.bench_stream --quix-python $(VENV)-quix/bin/python $(BENCH)
 
 bench-accuracy: setup $(VENV)-peers/.ready  ## recall and false positives beside ClickHouse, gaoya, simhash and datasketch (labelled corpus, generated crawl)
@@ -76,7 +75,6 @@ $(VENV)-peers/.ready: Makefile  # whichever can be installed; the benchmark tell
 	@touch $@
 
 bench-fingerprint: setup $(VENV)-peers/.ready  ## the fingerprint beside ClickHouse, gaoya, rensa, datasketch and simhash: BENCH=--quick
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c deploy/constraints.txt matplotlib
 	$(BIN)/python -m tests.benchmarks.bench_fingerprint --peers-python $(VENV)-peers/bin/python $(BENCH)
 
 bench-index: setup $(VENV)-peers/.ready  ## the permuted index beside gaoya, faiss, datasketch and simhash: BENCH=--quick
@@ -84,7 +82,6 @@ bench-index: setup $(VENV)-peers/.ready  ## the permuted index beside gaoya, fai
 	$(BIN)/python -m tests.benchmarks.bench_index --peers-python $(VENV)-peers/bin/python $(BENCH)
 
 bench-pages: setup  ## pages to text beside resiliparse, selectolax and trafilatura; quality on reviewed pages: BENCH=--quick
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c deploy/constraints.txt matplotlib
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check trafilatura==2.3.1 lxml_html_clean
 	$(BIN)/python -m tests.benchmarks.bench_pages $(BENCH)
 

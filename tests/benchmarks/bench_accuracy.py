@@ -5,30 +5,25 @@ Two truths: the labelled corpus (skipped where it is absent) and a generated cra
 alike and are no copies, streams of templates' pages, and what is found of parts with words replaced, by likeness and
 length. Ours are the defaults, other thresholds, exact searches, and the defaults of before; texts of pages are
 extracted by us for everybody. Peers run in an environment of their own; one that is absent is told as such. Written to
-tests/benchmarks/results: accuracy.json, .md, .png, accuracy_parts.png.
+tests/benchmarks/results: accuracy.json, .md, accuracy_parts.png.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.benchmarks.accuracy.contenders import CONTENDERS
-from tests.benchmarks.accuracy.hard import edits, merged, others, templates
+from tests.benchmarks.accuracy.hard import LENGTHS, POINTS, edits, merged, others, templates
 from tests.benchmarks.accuracy.pairs import Sample, corpus_samples, crawl_samples, plain_sample
-from tests.benchmarks.accuracy.report import edits_table, hard_table, plot, plot_edits, table
+from tests.benchmarks.common import CORPORA, INK, ask, keep, options, saved, table
+from tests.benchmarks.contenders import OF_PAIRS
 from tests.benchmarks.machine import RESULTS, machine
-from tests.conftest import REPOSITORY
 from worker.core.evaluation import Scores, finds, groups, leaders, measure, score
 from worker.core.fingerprint import Fingerprinter
 from worker.core.search import SearchRules
@@ -42,39 +37,35 @@ OURS = {
     "exact, k = 3": SearchRules("exact", 3),
     "exact, k = 6": SearchRules("exact", 6),
 }
+DEFAULTS = "neardup, defaults"
 TRIAL_S_MAX = 900.0
 Found = dict[str, NDArray[np.bool_]]  # by method
+Shares = Mapping[str, tuple[int, Mapping[str, float]]]  # kind -> number, method -> share found
 
 
 def main() -> None:
     """Measure, print, keep."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__, has_peers=True)
     parser.add_argument("--documents", type=int, default=3_000, help="of the generated crawl")
     parser.add_argument("--seed", type=int, default=1, help="of the generated crawl")
-    parser.add_argument("--peers-python", default=sys.executable, help="interpreter that has the peers")
-    parser.add_argument("--no-save", action="store_true", help="leave the kept results as they are")
-    options = parser.parse_args()
+    chosen = parser.parse_args()
+    where = machine()
     found: dict[str, dict[str, Scores]] = {}
-    folder = _corpora()
-    for same_corpus in _samples(folder, options.documents, options.seed):
-        for sample, methods in _judged(same_corpus, options.peers_python):
+    folder = CORPORA if (CORPORA / "pairs.tsv").is_file() else None
+    if folder is None:
+        print(f"no labelled corpus at {CORPORA} (set NEARDUP_CORPORA): what is generated alone")
+    for same_corpus in _samples(folder, chosen.documents, chosen.seed):
+        for sample, methods in _judged(same_corpus, chosen.peers_python):
             of_group = groups(sample.pairs, len(sample.corpus.doc_ids))
             found[sample.name] = {name: score(one, sample.pairs.same, of_group) for name, one in methods.items()}
-    hard, parts = _hard(folder, options.peers_python)
-    text = "\n".join([table(found), hard_table(hard), edits_table(parts) if parts else ""])
+    hard, parts = _hard(folder, chosen.peers_python)
+    text = "\n".join(tables(found) + hard_table(hard) + (edits_tables(parts) if parts else []))
     print(f"\n{text}")
-    if options.no_save:
-        return
-    where = machine()
-    RESULTS.mkdir(exist_ok=True)
-    kept = {"machine": where, "options": {"documents": options.documents, "seed": options.seed}, "scores": found}
-    kept |= {"hard": hard, "parts": parts}
-    (RESULTS / "accuracy.json").write_text(json.dumps(kept, ensure_ascii=False) + "\n")
-    told = ", ".join(f"{name} {value}" for name, value in where.items())
-    (RESULTS / "accuracy.md").write_text(f"Pairs found. {told}.\n\n{text}")
-    plot(found, RESULTS / "accuracy.png")
-    if parts:
-        plot_edits(parts, RESULTS / "accuracy_parts.png")
+    if not chosen.no_save:
+        measured = {"scores": found, "hard": hard, "parts": parts}
+        keep("accuracy", {"machine": where | {"documents": chosen.documents, "seed": chosen.seed}, **measured}, text)
+        if parts:
+            plot_edits(parts, RESULTS / "accuracy_parts.png")
 
 
 def ours(sample: Sample, streams: bool = False) -> Found:
@@ -130,24 +121,12 @@ def _peers(sample: Sample, python: str) -> Found:
         folder = Path(name)
         (folder / "texts.json").write_text(json.dumps(sample.corpus.texts), encoding="utf-8")
         np.save(folder / "pairs.npy", np.stack([sample.pairs.first, sample.pairs.second], axis=1))
-        for peer in CONTENDERS:
-            told = _ask(peer, python, folder)
+        for peer in OF_PAIRS:
+            told = ask("accuracy.trial", peer, folder, python=python, seconds_max=TRIAL_S_MAX)
             print(f"{sample.name:28} {peer:12} {told.get('left_out') or told['version']}", flush=True)
             if "methods" in told:
                 methods |= zip(told["methods"], np.load(folder / "found.npy"), strict=True)
     return methods
-
-
-def _ask(name: str, python: str, folder: Path) -> dict[str, Any]:
-    command = [python, "-m", "tests.benchmarks.accuracy.contenders", name, str(folder)]
-    try:
-        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=TRIAL_S_MAX, check=False)
-    except (subprocess.TimeoutExpired, FileNotFoundError) as error:
-        return {"left_out": f"absent: {error}"}
-    if done.returncode != 0 or not done.stdout:
-        return {"left_out": f"failed: {(done.stderr.splitlines() or ['without a word'])[-1][:120]}"}
-    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return told
 
 
 def _samples(folder: Path | None, documents: int, seed: int) -> Iterator[list[Sample]]:
@@ -158,12 +137,85 @@ def _samples(folder: Path | None, documents: int, seed: int) -> Iterator[list[Sa
     yield list(crawl_samples(documents, seed, settings))
 
 
-def _corpora() -> Path | None:
-    folder = Path(os.environ.get("NEARDUP_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
-    if (folder / "pairs.tsv").is_file():
-        return folder
-    print(f"no labelled corpus at {folder} (set NEARDUP_CORPORA): what is generated alone")
-    return None
+def tables(found: Mapping[str, Mapping[str, Scores]]) -> list[str]:
+    """For each sample a table: a line a method, with 95 % intervals (resampled by group of documents)."""
+    lines: list[str] = []
+    for sample, methods in found.items():
+        any_one = next(iter(methods.values()))
+        rows = []
+        for name, one in methods.items():
+            recall = f"{one.recall.value:.3f} ({one.recall.low:.3f} to {one.recall.high:.3f})"
+            false = f"{one.false_positives.value:.5f} (to {one.false_positives.high:.5f})" if one.other else ""
+            rows.append((name, recall, false, f"{one.f1.value:.3f}"))
+        lines += [f"### {sample}: {any_one.same:,} pairs that are the same, {any_one.other:,} that are not", ""]
+        lines += table(("", "recall", "false positives", "F1"), rows)
+    return lines
+
+
+def hard_table(hard: Shares) -> list[str]:
+    """A line a method, a column a kind: the share of pairs found, of a template's pages called duplicates."""
+    digits = {kind: 5 if number > 50_000 else 3 for kind, (number, _) in hard.items()}
+    rows = [
+        (name, *(f"{shares[name]:.{digits[kind]}f}" for kind, (_, shares) in hard.items()))
+        for name in next(iter(hard.values()))[1]
+    ]
+    return [
+        "### Hard negatives: pairs of other things that are found; pages of a template that a stream calls duplicates",
+        "",
+        *table(("", *(f"{kind} ({number:,})" for kind, (number, _) in hard.items())), rows),
+        "Legal notices share three quarters of their text: a person may go either way.",
+        "",
+    ]
+
+
+def edits_tables(parts: Shares) -> list[str]:
+    """What is found around each likeness: by method, of all lengths; and by length, of the defaults."""
+    points = [f"{point:g}" for point in POINTS]
+    lines = ["### Parts with words replaced: found, by Jaccard index of 3-shingles (± .03)", ""]
+    for head, rows in (
+        (f"mean of {', '.join(map(str, LENGTHS))} words", [(name, name, LENGTHS) for name in _methods(parts)]),
+        (f"{DEFAULTS}, of", [(f"{length} words", DEFAULTS, (length,)) for length in LENGTHS]),
+    ):
+        lines += table(
+            (head, *points),
+            [(label, *(f"{one:.3f}" for one in _curve(parts, name, lengths))) for label, name, lengths in rows],
+        )
+    return lines
+
+
+def plot_edits(parts: Shares, path: Path) -> None:
+    """Two panels of what is found by likeness: each method; the defaults by length."""
+    from matplotlib.figure import Figure  # noqa: PLC0415  # heavy, and only in the extra `bench`
+
+    figure = Figure(figsize=(13, 4.6), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    for number, name in enumerate(_methods(parts)):
+        style = {"color": f"C{number % 10}", "linewidth": 2.5 if name == DEFAULTS else 1.2}
+        dashes = "-" if name.startswith("neardup") else "--"
+        left.plot(POINTS, _curve(parts, name, LENGTHS), linestyle=dashes, label=name, **style)
+    for length in LENGTHS:
+        right.plot(POINTS, _curve(parts, DEFAULTS, (length,)), marker="o", markersize=3, label=f"{length} words")
+    for axis, title in ((left, "found, each method"), (right, f"found, {DEFAULTS}, by length")):
+        axis.set_title(title, loc="left", fontsize=9, color=INK)
+        axis.set_xlabel("Jaccard index of 3-shingles", fontsize=8)
+        axis.set_ylim(0, 1.02)
+    figure.legend(handles=left.lines, frameon=False, fontsize=7, loc="outside left upper")
+    figure.legend(handles=right.lines, frameon=False, fontsize=7, loc="outside right upper")
+    saved(figure, path)
+
+
+def _methods(parts: Shares) -> list[str]:
+    return list(next(iter(parts.values()))[1])
+
+
+def _curve(parts: Shares, name: str, lengths: Sequence[int]) -> list[float]:
+    """Return the share found around each point, of all parts of these lengths."""
+    found = []
+    for point in POINTS:
+        cells = [parts[f"{length} {point}"] for length in lengths if f"{length} {point}" in parts]
+        number = sum(number for number, _ in cells)
+        found.append(sum(number * shares[name] for number, shares in cells) / max(1, number))
+    return found
 
 
 if __name__ == "__main__":

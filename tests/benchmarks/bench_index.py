@@ -12,141 +12,253 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from tests.benchmarks.index.contenders import CONTENDERS, PACKAGES
+from tests.benchmarks.common import INK, OURS_COLOR, Figures, ask, keep, options, package_of, reached, saved, table
+from tests.benchmarks.contenders import OF_FINGERPRINTS
 from tests.benchmarks.index.directed import DIRECTED
-from tests.benchmarks.index.report import Trial, bars, markdown, plot
 from tests.benchmarks.index.texts import kept_fingerprints
 from tests.benchmarks.machine import RESULTS, machine
-from tests.conftest import REPOSITORY
 from worker.core.search import SearchRules
 
-SIZES = (100_000, 1_000_000, 10_000_000)
+OURS, GROWTH, UNRELATED = "neardup", "growth", "unrelated"
+MILLION = 1_000_000
+SIZES = (100_000, MILLION, 10 * MILLION)
 DIRECTED_DISTANCE = SearchRules().max_distance
 DISTANCES = (3, 6, 7, DIRECTED_DISTANCE)
-UNRELATED_FROM = 10_000_000  # documents: fewer have no candidate
+UNRELATED_FROM = 10 * MILLION  # documents: fewer have no candidate
 DATA = ("random", "texts")
 LOAD_S_MAX = 120.0
 REST_S_MAX = 120.0  # for the rest of a trial
 UNRELATED_S_MAX = 1_800.0
 MORE = 100_000  # fingerprints of texts beyond the residents: the new ones that are asked for
-KEPT = REPOSITORY / "out"  # fingerprints of texts, made once
+COLORS = {
+    DIRECTED: "#1b1f24",
+    OURS: OURS_COLOR,
+    "gaoya": "#cf222e",
+    "faiss MultiHash": "#1a7f37",
+    "faiss MultiHash, 500 a call": "#7ad18b",
+    "faiss Flat": "#9a6700",
+    "datasketch": "#8250df",
+    "simhash": "#8c959f",
+}
+ORDER = [*COLORS, GROWTH, UNRELATED]
 
 
-def trials(options: argparse.Namespace) -> Iterator[tuple[str, int, int, str]]:
+class Trial(NamedTuple):
+    """One contender at one size, distance and kind of fingerprints."""
+
+    name: str
+    size: int
+    distance: int
+    data: str
+    found: Figures
+
+    @property
+    def key(self) -> tuple[str, int, int, str]:
+        """What tells it from the others."""
+        return self[:4]
+
+    @property
+    def group(self) -> tuple[int, int, str]:
+        """Whom it is compared with."""
+        return self[1:4]
+
+    @property
+    def place(self) -> tuple[tuple[int, int, str], int]:
+        """Where it stands in the tables."""
+        return self.group, ORDER.index(self.name) if self.name in ORDER else len(ORDER)
+
+    def __str__(self) -> str:
+        figures = ", ".join(f"{name} {_short(value)}" for name, value in self.found.items() if value not in ("", None))
+        return f"{self.name}, {self.size:,} {self.data}, k={self.distance}: {figures}"
+
+
+class Bar(NamedTuple):
+    """What is wanted of a figure."""
+
+    name: str
+    size: int
+    distance: int
+    figure: str
+    wanted: float
+    unit: str
+    at_most: bool = False
+
+
+BARS = (
+    Bar(OURS, MILLION, 3, "new_per_s", 3.5e6, "documents/s"),
+    Bar(OURS, 10 * MILLION, 3, "new_per_s", 1.3e6, "documents/s"),
+    Bar(OURS, MILLION, 3, "new_p99_us", 1.0, "µs, p99", at_most=True),
+    Bar(OURS, 10 * MILLION, 3, "new_p99_us", 2.0, "µs, p99", at_most=True),
+    Bar(GROWTH, 10 * MILLION, 3, "new_per_s", 1.2e6, "documents/s from 0"),
+    Bar(GROWTH, 10 * MILLION, 3, "new_worst_ms", 10.0, "ms, longest call from 0", at_most=True),
+    Bar(OURS, 10 * MILLION, 3, "bytes_each", 60.0, "bytes each", at_most=True),
+    Bar(OURS, MILLION, 7, "new_per_s", 200e3, "documents/s"),
+    Bar(DIRECTED, MILLION, DIRECTED_DISTANCE, "new_per_s", 300e3, "documents/s judged by the defaults"),
+    Bar(DIRECTED, 10 * MILLION, DIRECTED_DISTANCE, "new_per_s", 100e3, "documents/s judged by the defaults"),
+    Bar(DIRECTED, 10 * MILLION, DIRECTED_DISTANCE, "bytes_each", 70.0, "bytes each", at_most=True),
+)
+RATIOS = (("gaoya", 10.0), ("faiss MultiHash", 20.0))
+
+
+def trials(chosen: argparse.Namespace) -> Iterator[tuple[str, int, int, str]]:
     """Contender, size, distance, data: those asked for that make sense."""
-    for size in options.sizes:
-        for distance in options.distances:
-            for data in options.data:
-                for name in options.contenders:
-                    if (name in (DIRECTED, "unrelated")) != (distance == DIRECTED_DISTANCE):
-                        continue  # its distance is no choice but part of the rules
-                    if name in (DIRECTED, "unrelated") and data != "random":
-                        continue
-                    if name == "unrelated" and size < UNRELATED_FROM:
-                        continue
-                    if name == "growth" and (distance != 3 or data != "random"):
-                        continue  # the bar is for these
-                    if name == "gaoya" and data != "random":
-                        continue  # it makes its own fingerprints, as random as any
-                    yield name, size, distance, data
+    for size, distance, data, name in product(chosen.sizes, chosen.distances, chosen.data, chosen.contenders):
+        is_directed, is_random = name in (DIRECTED, UNRELATED), data == "random"
+        if is_directed != (distance == DIRECTED_DISTANCE):
+            continue  # its distance is no choice but part of the rules
+        if name == UNRELATED and size < UNRELATED_FROM:
+            continue
+        if name == GROWTH and distance != DISTANCES[0]:
+            continue  # the bar is for this one
+        if is_random or not (is_directed or name in (GROWTH, "gaoya")):  # gaoya makes its own, as random as any
+            yield name, size, distance, data
 
 
-def run(name: str, size: int, distance: int, data: str, options: argparse.Namespace) -> Trial:
+def run(name: str, size: int, distance: int, data: str, chosen: argparse.Namespace) -> Trial:
     """One trial, in a process of its own."""
-    python = options.peers_python if name in PACKAGES else sys.executable
-    source = str(kept_fingerprints(size + MORE, KEPT)) if data == "texts" else data
-    command = [python, "-m", "tests.benchmarks.index.trial", name, str(size), str(distance), source]
-    seconds = options.load_s_max + (UNRELATED_S_MAX if name == "unrelated" else REST_S_MAX)
-    try:
-        done = subprocess.run(
-            [*command, str(options.load_s_max)],
-            cwd=REPOSITORY,
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=False,
-        )
-        lines = done.stdout.splitlines()
-        found: dict[str, Any] = json.loads(lines[-1]) if lines else {"left_out": _last(done.stderr)}
-    except subprocess.TimeoutExpired:
-        found = {"left_out": f"not done after {seconds:.0f} s"}
-    except FileNotFoundError:
-        found = {"left_out": "absent: no environment of peers"}
-    return Trial(name, size, distance, data, found)
-
-
-def _last(text: str) -> str:
-    return (text.splitlines() or ["ended without a word"])[-1][:120]
-
-
-def numbers(text: str) -> list[int]:
-    """Separated by commas."""
-    return [int(number) for number in text.split(",")]
-
-
-def names(text: str) -> list[str]:
-    """Separated by commas."""
-    return text.split(",")
+    python = chosen.peers_python if package_of(name) else sys.executable
+    source = kept_fingerprints(size + MORE) if data == "texts" else data
+    seconds = chosen.load_s_max + (UNRELATED_S_MAX if name == UNRELATED else REST_S_MAX)
+    arguments = (name, size, distance, source, chosen.load_s_max)
+    return Trial(name, size, distance, data, ask("index.trial", *arguments, python=python, seconds_max=seconds))
 
 
 def parsed() -> argparse.Namespace:
     """The options."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--quick", action="store_true", help="100,000 random fingerprints, distance 3 and directed; nothing is kept"
-    )
+    parser = options(__doc__, "100,000 random fingerprints, distance 3 and directed", has_peers=True)
+
+    def names(text: str) -> list[str]:
+        return text.split(",")
+
+    def numbers(text: str) -> list[int]:
+        return list(map(int, names(text)))
+
     parser.add_argument("--sizes", type=numbers, default=SIZES)
     parser.add_argument("--distances", type=numbers, default=DISTANCES)
     parser.add_argument("--data", type=names, default=DATA, help="random, texts")
-    parser.add_argument("--contenders", type=names, default=(DIRECTED, *CONTENDERS, "growth", "unrelated"))
+    parser.add_argument("--contenders", type=names, default=(DIRECTED, *OF_FINGERPRINTS, GROWTH, UNRELATED))
     parser.add_argument(
         "--load-s-max", type=float, default=LOAD_S_MAX, help="a contender that loads longer is left out"
     )
-    parser.add_argument("--peers-python", default=sys.executable, help="interpreter that has the peers")
     parser.add_argument("--add", action="store_true", help="to the trials that are kept, in their place where repeated")
-    parser.add_argument("--no-save", action="store_true", help="leave the kept results as they are")
-    options = parser.parse_args()
-    if options.quick:
-        options.sizes, options.distances, options.data = SIZES[:1], (DISTANCES[0], DIRECTED_DISTANCE), DATA[:1]
-    return options
-
-
-def kept_trials(path: Path) -> dict[tuple[str, int, int, str], Trial]:
-    """The trials of an earlier run."""
-    if not path.is_file():
-        return {}
-    found = (Trial(**fields) for fields in json.loads(path.read_text())["trials"])
-    return {trial.key: trial for trial in found}
+    chosen = parser.parse_args()
+    if chosen.quick:
+        chosen.sizes, chosen.distances, chosen.data = SIZES[:1], (DISTANCES[0], DIRECTED_DISTANCE), DATA[:1]
+    return chosen
 
 
 def main() -> None:
-    """Measure, print, keep."""
-    options = parsed()
+    """Measure, print, keep what there is after each trial: a run that is ended early has its figures."""
+    chosen = parsed()
     where = machine()
-    found = kept_trials(RESULTS / "index.json") if options.add else {}
-    for key in trials(options):
-        trial = run(*key, options)
-        found[trial.key] = trial
-        print(trial, flush=True)
-        if not (options.quick or options.no_save):
-            save(sorted(found.values()), where)
-    print(f"\n{markdown(sorted(found.values()))}\n{bars(sorted(found.values()))}")
+    path = RESULTS / "index.json"
+    kept = json.loads(path.read_text())["trials"] if chosen.add and path.is_file() else []
+    found = {trial.key: trial for trial in (Trial(**fields) for fields in kept)}
+    text = ""
+    for key in trials(chosen):
+        found[key] = run(*key, chosen)
+        print(found[key], flush=True)
+        ordered = sorted(found.values(), key=lambda trial: trial.place)
+        text = "\n".join(tables(ordered) + bars(ordered))
+        if not (chosen.quick or chosen.no_save):
+            keep("index", {"machine": where, "trials": [trial._asdict() for trial in ordered]}, text)
+            plot(ordered, RESULTS / "index.png")
+    print(f"\n{text}")
 
 
-def save(found: Sequence[Trial], where: dict[str, Any]) -> None:
-    """Write what there is: a run that is ended early has its figures."""
-    RESULTS.mkdir(exist_ok=True)
-    kept = {"machine": where, "trials": [trial._asdict() for trial in found]}
-    (RESULTS / "index.json").write_text(json.dumps(kept, indent=1) + "\n")
-    told = ", ".join(f"{name} {value}" for name, value in where.items())
-    (RESULTS / "index.md").write_text(f"Measured with `make bench-index`: {told}.\n\n{markdown(found)}\n{bars(found)}")
-    plot(found, RESULTS / "index.png")
+def tables(found: Sequence[Trial]) -> list[str]:
+    """A table a size, distance and kind of fingerprints."""
+    head = ("", "version", "new documents/s", "p50 µs", "p99 µs", "longest call ms", "half near/s", "bytes each")
+    lines: list[str] = []
+    for group in dict.fromkeys(trial.group for trial in found):
+        size, distance, data = group
+        kind = "random fingerprints" if data == "random" else "fingerprints of texts"
+        mine = [trial for trial in found if trial.group == group]
+        lines += [f"### {size:,} {kind}, k = {distance}", ""]
+        lines += table((*head, "recall"), [_row(trial) for trial in mine if trial.name != UNRELATED])
+        lines += [line for trial in mine if trial.name == UNRELATED for line in (_unrelated(trial), "")]
+    return lines
+
+
+def _unrelated(trial: Trial) -> str:
+    found = trial.found
+    if "left_out" in found:
+        return f"Unrelated: {found['left_out']}."
+    return (
+        f"{trial.size:,} unrelated documents, judged one after the other: {found['false_matches']:,} false matches, "
+        f"{found['sketches_per_query_at_the_end']:.3f} sketches of others read for each of the last million."
+    )
+
+
+def _row(trial: Trial) -> list[str]:
+    found = trial.found
+    name = "neardup, from 0" if trial.name == GROWTH else trial.name
+    told = [name, found.get("layout") or found.get("version", "")]
+    if "left_out" in found:
+        return [*told, found["left_out"], *[""] * 6]
+    figures = ("new_per_s", "new_p50_us", "new_p99_us", "new_worst_ms", "near_per_s", "bytes_each")
+    recall = found.get("recall")
+    return [*told, *(_short(found.get(figure)) for figure in figures), "" if recall is None else f"{recall:.3f}"]
+
+
+def bars(found: Sequence[Trial]) -> list[str]:
+    """What is wanted, beside what was measured with random fingerprints."""
+    of = {trial.key: trial.found for trial in found}
+    rows = []
+    for bar in BARS:
+        value = of.get((bar.name, bar.size, bar.distance, "random"), {}).get(bar.figure)
+        if value is not None:
+            is_reached = value <= bar.wanted if bar.at_most else value >= bar.wanted
+            what = f"{bar.size:,}, k = {bar.distance}: {bar.unit}"
+            wanted = f"{'≤' if bar.at_most else '≥'} {_short(bar.wanted)}"
+            rows.append((what, _short(value), wanted, reached(is_reached)))
+    ours = of.get((OURS, MILLION, 3, "random"), {}).get("new_per_s")
+    for name, wanted_times in RATIOS:
+        theirs = of.get((name, MILLION, 3, "random"), {}).get("new_per_s")
+        if ours and theirs:
+            times = ours / theirs
+            told = f"{times:.0f} × {name}", f"≥ {wanted_times:.0f} ×", reached(times >= wanted_times)
+            rows.append((f"{MILLION:,}, k = 3", *told))
+    recalls = [trial.found["recall"] for trial in found if trial.name == OURS and trial.found.get("recall") is not None]
+    if recalls:
+        least = min(recalls)
+        rows.append((f"recall, all {len(recalls)} trials", f"{least:.3f}", "1.000", reached(least == 1.0)))
+    return table(("what", "measured", "wanted", ""), rows)
+
+
+def plot(found: Sequence[Trial], path: Path) -> None:
+    """Documents a second and bytes each by size, random fingerprints: k = 3, and directed search."""
+    from matplotlib.figure import Figure  # noqa: PLC0415  # heavy, and only in the extra `bench`
+
+    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    axes = figure.subplots(1, 2)
+    titles = (("new_per_s", f"documents a second; k = 3, directed {DIRECTED_DISTANCE}"), ("bytes_each", "bytes each"))
+    for axis, (wanted, title) in zip(axes, titles, strict=True):
+        for name, color in COLORS.items():
+            distance = DIRECTED_DISTANCE if name == DIRECTED else 3
+            mine = [trial for trial in found if (trial.name, *trial.group[1:]) == (name, distance, "random")]
+            points = [(trial.size, trial.found[wanted]) for trial in mine if wanted in trial.found]
+            if points:
+                width = 2.4 if name == OURS else 1.4
+                axis.plot(*zip(*points, strict=True), "o-", color=color, label=name, linewidth=width)
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        axis.set_xlabel("fingerprints held", fontsize=9, color=INK)
+        axis.set_title(title, loc="left", fontsize=10, color=INK)
+    figure.legend(*axes[0].get_legend_handles_labels(), fontsize=8, frameon=False, loc="outside lower center", ncols=4)
+    saved(figure, path)
+
+
+def _short(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return f"{value:,.0f}" if value >= 1_000 or value == int(value) else f"{value:.3g}"
 
 
 if __name__ == "__main__":

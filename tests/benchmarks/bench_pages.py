@@ -5,28 +5,36 @@ Speed: on the same reviewed pages of 55 KB on average, every contender in turn i
 way from bytes to a fingerprint as it is and as it was before the kernel; then two threads. Quality: how near the text
 is to what people marked, how steady the fingerprint is when a page's surroundings change, recall of labelled pairs,
 languages. The pages are not in the repository (NEARDUP_CORPORA, or ../shared/corpora). Written to
-tests/benchmarks/results: pages.json, .md, .png.
+tests/benchmarks/results: pages.json, .md.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from tests.benchmarks.machine import RESULTS, machine
-from tests.benchmarks.pages.contenders import BATCH, FUSED, KERNEL, TEXTS, Extract, fingerprints, fused, fused_before
-from tests.benchmarks.pages.report import markdown, plot
+from tests.benchmarks.common import CORPORA, keep, options, reached, table
+from tests.benchmarks.machine import machine
+from tests.benchmarks.pages.contenders import (
+    BATCH,
+    BEFORE,
+    FUSED,
+    KERNEL,
+    MAIN,
+    TEXTS,
+    Extract,
+    fingerprints,
+    fused,
+    fused_before,
+)
 from tests.benchmarks.pages.surroundings import in_other_surroundings
-from tests.conftest import REPOSITORY
 from tests.core.pages.made_pages import Writer, f1, layout
 from tests.core.pages.quality import (
     bodies_quality,
@@ -68,10 +76,10 @@ def speeds(bodies: Sequence[bytes], rounds: int) -> dict[str, dict[str, float]]:
     runs: dict[str, tuple[Callable[[], object], int]] = {
         KERNEL: (lambda: in_batches(bodies), len(bodies)),
         FUSED: (lambda: fused(bodies), len(bodies)),
-        "the way before, bytes to fingerprint": (lambda: fused_before(bodies), len(bodies)),
+        f"{BEFORE}, bytes to fingerprint": (lambda: fused_before(bodies), len(bodies)),
     }
     for name, extract in TEXTS.items():
-        if name not in {KERNEL, "the way before"}:
+        if name not in {KERNEL, BEFORE}:
             chosen = few if name == "trafilatura" else pages
             runs[name] = (lambda extract=extract, chosen=chosen: [extract(page) for page in chosen], len(chosen))  # type: ignore[misc]
     taken: dict[str, list[float]] = {name: [] for name in runs}
@@ -150,44 +158,91 @@ def languages(extract: Extract) -> dict[str, float]:
     return found
 
 
+SETS = {
+    "bodies": "article-extraction-benchmark",
+    "portals": "mozilla/readability",
+    "strings": "strings of trafilatura's evaluation",
+}
+
+
+def bars(kept: Mapping[str, Any]) -> list[str]:
+    """What is wanted, beside what was measured."""
+    speed, quality = kept["speed"], kept["quality"][KERNEL]
+    before = f"{BEFORE}, bytes to fingerprint"
+    found = (
+        ("kernel, times resiliparse's main content", speed[MAIN]["us"] / speed[KERNEL]["us"], 8),
+        ("bytes to fingerprint, times the way before", speed[before]["us"] / speed[FUSED]["us"], 5),
+        ("two threads, times one: kernel", kept["threads"][KERNEL], 1.7),
+        ("two threads, times one: bytes to fingerprint", kept["threads"][FUSED], 1.7),
+        (f"{SETS['bodies']}, F1", quality["bodies"]["f1"], 0.960),
+        (f"{SETS['portals']}, F1", quality["portals"]["f1"], 0.960),
+        (f"{SETS['strings']}, F1", quality["strings"]["f1"], 0.930),
+        ("same page in other surroundings, within 3 bits", mean(quality["stability"].values()), 0.96),
+        ("adswap with classes renamed, k = 3", quality["pairs"]["adswap, classes renamed, k = 3"], 0.70),
+        ("languages × layouts, the least F1", min(quality["languages"].values()), 0.97),
+    )
+    rows = [(name, f"{value:.3f}", str(least), reached(value >= least)) for name, value, least in found]
+    return table(("bar", "measured", "at least", ""), rows)
+
+
+def tables(kept: Mapping[str, Any]) -> list[str]:
+    """Speed, then quality, steadiness and pairs."""
+    rows = []
+    for name, one in kept["speed"].items():
+        figures = one["us"], one["pages_s"], one["pages_s"] * kept["mean_bytes"] / 1e6
+        rows.append([name, *(f"{figure:,.0f}" for figure in figures)])
+    lines = table(("one core", "µs per page", "pages/s", "MB/s"), rows)
+    quality = kept["quality"]
+    rows = []
+
+    def add(label: str, figures: Iterable[float]) -> None:
+        rows.append([label, *(f"{figure:.3f}" for figure in figures)])
+
+    for name, label in SETS.items():
+        for part in ("f1", "precision", "recall"):
+            add(f"{label}, {part.replace('f1', 'F1')}", (found[name][part] for found in quality.values()))
+    for measure, label in (("pairs", ""), ("stability", "within 3 bits: ")):
+        for key in quality[KERNEL][measure]:
+            add(f"{label}{key}", (found[measure][key] for found in quality.values()))
+    add("mean of the changes", (mean(found["stability"].values()) for found in quality.values()))
+    add("languages, the least F1", (min(found["languages"].values()) for found in quality.values()))
+    return lines + table(("", *quality), rows)
+
+
 def main() -> None:
     """Measure, print, keep."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer pages and rounds; nothing is kept")
-    parser.add_argument("--no-save", action="store_true", help="leave the kept results as they are")
-    options = parser.parse_args()
-    folder = Path(os.environ.get("NEARDUP_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
-    bodies, portals, strings = (reviewed_pages(folder, name) for name in ("benchmark", "readability", "strings"))
+    chosen = options(__doc__, "fewer pages and rounds").parse_args()
+    bodies, portals, strings = (reviewed_pages(CORPORA, name) for name in ("benchmark", "readability", "strings"))
     if not bodies:
         raise SystemExit(
-            f"no reviewed pages at {folder}: set NEARDUP_CORPORA to a folder that has pages/articles.jsonl.gz"
+            f"no reviewed pages at {CORPORA}: set NEARDUP_CORPORA to a folder that has pages/articles.jsonl.gz"
         )
-    kept: dict[str, Any] = {"machine": machine()}
-    chosen = speed_pages([page["html"] for page in bodies + strings], 40 if options.quick else 240)
-    kept["pages"], kept["mean_bytes"] = len(chosen), round(mean(map(len, chosen)))
-    kept["speed"] = speeds(chosen, 2 if options.quick else 9)
-    kept["threads"] = two_threads(chosen, 3 if options.quick else 15)
-    kept["quality"] = {}
+    where = machine()
+    pages = speed_pages([page["html"] for page in bodies + strings], 40 if chosen.quick else 240)
+    kept: dict[str, Any] = {
+        "machine": where | {"pages": len(pages)},
+        "mean_bytes": round(mean(map(len, pages))),
+        "speed": speeds(pages, 2 if chosen.quick else 9),
+        "threads": two_threads(pages, 3 if chosen.quick else 15),
+        "quality": {},
+    }
+    some = slice(40 if chosen.quick else None)
     for name, extract in TEXTS.items():
-        if name == "resiliparse, main content":
+        if name == MAIN:
             continue
         print(f"quality of {name}", flush=True)
         kept["quality"][name] = {
-            "bodies": bodies_quality(bodies[:40] if options.quick else bodies, extract)._asdict(),
-            "portals": bodies_quality(portals[:40] if options.quick else portals, extract)._asdict(),
-            "strings": strings_quality(strings[:40] if options.quick else strings, extract)._asdict(),
-            "stability": stability(folder, extract, 20 if options.quick else 200),
-            "pairs": pairs(folder, extract),
+            "bodies": bodies_quality(bodies[some], extract)._asdict(),
+            "portals": bodies_quality(portals[some], extract)._asdict(),
+            "strings": strings_quality(strings[some], extract)._asdict(),
+            "stability": stability(CORPORA, extract, 20 if chosen.quick else 200),
+            "pairs": pairs(CORPORA, extract),
             "languages": languages(extract),
         }
-    text = markdown(kept)
+    text = "\n".join(bars(kept) + tables(kept))
     print(f"\n{text}")
-    if options.quick or options.no_save:
-        return
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "pages.json").write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n")
-    (RESULTS / "pages.md").write_text(text)
-    plot(kept, RESULTS / "pages.png")
+    if not (chosen.quick or chosen.no_save):
+        keep("pages", kept, f"{kept['mean_bytes']:,} bytes per page on average.\n\n{text}")
 
 
 if __name__ == "__main__":

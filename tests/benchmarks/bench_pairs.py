@@ -2,22 +2,24 @@
 All pairs within a distance of a million and of ten million fingerprints: `make bench-pairs`.
 
 Seconds and the most memory that the whole process ever held, on one core: random fingerprints; a crawl, where half are
-near an earlier one or equal to it; fingerprints of texts. Written to tests/benchmarks/results: pairs.json, pairs.md.
+0 to 5 bits away from an earlier one; fingerprints of texts. Each trial has a process to itself, which
+`python -m tests.benchmarks.bench_pairs SIZE DATA` is. Written to tests/benchmarks/results: pairs.json, pairs.md.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import subprocess
-import sys
+import resource
+import time
 from collections.abc import Sequence
-from typing import Any
 
-from tests.benchmarks.bench_index import KEPT
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.benchmarks.common import Figures, ask, keep, on_one_core, options, reached, table
 from tests.benchmarks.index.texts import kept_fingerprints
-from tests.benchmarks.machine import RESULTS, machine
-from tests.conftest import REPOSITORY
+from tests.benchmarks.machine import machine
+from worker.core.pairs import all_pairs, clusters
 
 MILLION = 1_000_000
 DISTANCE = 3
@@ -31,63 +33,81 @@ TRIALS = (
 SECONDS_MAX = {MILLION: 0.5, 10 * MILLION: 4.0}
 BYTES_MAX = 0.8e9
 SIMHASH_CPP_S = {MILLION: 1.3, 10 * MILLION: 25.4}  # seomoz/simhash-cpp, in C++, on random ones; of an earlier day
+PART = 1 << 18
+FLIPS_MAX = 5
 
 
-def run(size: int, data: str) -> dict[str, Any]:
-    """One trial, in a process of its own."""
-    source = str(kept_fingerprints(size, KEPT)) if data == "texts" else data
-    command = [sys.executable, "-m", "tests.benchmarks.index.pairs_trial", str(size), str(DISTANCE), source]
-    done = subprocess.run(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return {"size": size, "data": data} | found
+def fingerprints(data: str, size: int) -> NDArray[np.uint64]:
+    """Those that are asked for: `random`, `crawl`, or of a file."""
+    if data.endswith(".npy"):
+        numbers: NDArray[np.uint64] = np.load(data, mmap_mode="r")[:size].astype(np.uint64)
+        return numbers
+    dice = np.random.default_rng(1)
+    made = dice.integers(0, 2**64, size, dtype=np.uint64)
+    for begin in range(size // 2, size, PART) if data == "crawl" else ():  # part by part: their memory counts, too
+        part = made[begin : begin + PART]
+        part[:] = made[dice.integers(0, size // 2, len(part))]
+        flips = dice.integers(0, FLIPS_MAX + 1, len(part))
+        for number in range(FLIPS_MAX):
+            part ^= np.where(number < flips, np.uint64(1) << dice.integers(0, 64, len(part), dtype=np.uint64), 0)
+    return made
 
 
-def markdown(found: Sequence[dict[str, Any]]) -> str:
-    """The table."""
-    lines = [
-        f"| k = {DISTANCE} | pairs | seconds | wanted | memory | wanted | clusters | seconds | simhash-cpp, pairs |",
-        "|---" * 9 + "|",
-    ]
+def trial(size: int, data: str) -> Figures:
+    """Find all pairs, then all clusters."""
+    few = fingerprints("random", 1_000)
+    list(all_pairs(few, DISTANCE))
+    clusters(few, DISTANCE)
+    numbers = fingerprints(data, size)
+    begun = time.perf_counter()
+    pairs = sum(len(found) for found in all_pairs(numbers, DISTANCE))
+    seconds = time.perf_counter() - begun
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    begun = time.perf_counter()
+    groups = len(clusters(numbers, DISTANCE))
+    return {
+        "pairs": pairs,
+        "seconds": seconds,
+        "bytes_max": held,
+        "clusters": groups,
+        "clusters_seconds": time.perf_counter() - begun,
+    }
+
+
+def tables(found: Sequence[Figures]) -> list[str]:
+    """What was found, and what is wanted."""
+    rows = []
     for one in found:
-        size, seconds, held = one["size"], one["seconds"], one["bytes_max"]
-        bar, peer = SECONDS_MAX.get(size), SIMHASH_CPP_S.get(size)
-        cells = (
-            f"{size:,} {one['data']}",
-            f"{one['pairs']:,}",
-            f"{seconds:.2f}",
-            "" if bar is None else f"≤ {bar} {_told(seconds <= bar)}",
-            f"{held / 1e9:.2f} GB",
-            f"≤ {BYTES_MAX / 1e9} {_told(held <= BYTES_MAX)}",
-            f"{one['clusters']:,}",
-            f"{one['clusters_seconds']:.2f}",
-            f"{peer} s" if peer is not None and one["data"] == "random" else "",
-        )
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join([*lines, ""])
-
-
-def _told(reached: bool) -> str:
-    return "reached" if reached else "**missed**"
+        size, data, seconds, held = one["size"], one["data"], one["seconds"], one["bytes_max"]
+        bar = SECONDS_MAX[size]
+        told = f"{size:,} {data}", f"{one['pairs']:,}", f"{seconds:.2f}", f"≤ {bar} {reached(seconds <= bar)}"
+        memory = f"{held / 1e9:.2f} GB", f"≤ {BYTES_MAX / 1e9} {reached(held <= BYTES_MAX)}"
+        peer = f"{SIMHASH_CPP_S[size]} s" if data == "random" else ""
+        rows.append((*told, *memory, f"{one['clusters']:,}", f"{one['clusters_seconds']:.2f}", peer))
+    head = (f"k = {DISTANCE}", "pairs", "seconds", "wanted", "memory", "wanted", "clusters", "seconds")
+    return table((*head, "simhash-cpp, pairs"), rows)
 
 
 def main() -> None:
     """Measure, print, keep."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a million, random; nothing is kept")
-    parser.add_argument("--no-save", action="store_true", help="leave the kept results as they are")
-    options = parser.parse_args()
+    parser = options(__doc__, "a million, random")
+    parser.add_argument("trial", nargs="*", help="a size and its data: one trial, in this process")
+    chosen = parser.parse_args()
+    if chosen.trial:
+        on_one_core()
+        size, data = chosen.trial
+        print(json.dumps(trial(int(size), data)))
+        return
     where = machine()
     found = []
-    for size, data in TRIALS[:1] if options.quick else TRIALS:
-        found.append(run(size, data))
+    for size, data in TRIALS[:1] if chosen.quick else TRIALS:
+        source = kept_fingerprints(size) if data == "texts" else data
+        found.append({"size": size, "data": data} | ask("bench_pairs", size, source))
         print(found[-1], flush=True)
-    text = markdown(found)
+    text = "\n".join(tables(found))
     print(f"\n{text}")
-    if not (options.quick or options.no_save):
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "pairs.json").write_text(json.dumps({"machine": where, "trials": found}, indent=1) + "\n")
-        told = ", ".join(f"{name} {value}" for name, value in where.items())
-        (RESULTS / "pairs.md").write_text(f"Measured with `make bench-pairs`: {told}.\n\n{text}")
+    if not (chosen.quick or chosen.no_save):
+        keep("pairs", {"machine": where, "trials": found}, text)
 
 
 if __name__ == "__main__":

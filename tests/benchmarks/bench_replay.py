@@ -14,15 +14,13 @@ import argparse
 import ctypes
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
+from tests.benchmarks.common import Figures, ask, keep, options, reached, table
 from tests.benchmarks.machine import RESULTS, machine
 from tests.benchmarks.replay.log import DEFINITION, RECORD_ROWS, read_log, write_log
 from worker.log.record import decode
@@ -39,50 +37,35 @@ _MIB = 1 << 20
 _PAGEOUT = 21  # of madvise, on Linux
 COLD_RECORDS = 20
 
-Figures = dict[str, float]
-
 
 def main() -> None:
     """Run the parts and keep their figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__, "half a million rows")
     parser.add_argument("--rows", type=int)
-    parser.add_argument("--quick", action="store_true")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--child", choices=PARTS, help=argparse.SUPPRESS)
-    parser.add_argument("--no-save", action="store_true", help="leave the kept results as they are")
-    options = parser.parse_args()
-    rows = options.rows or (QUICK_ROWS if options.quick else ROWS)
-    if options.child:
-        print(json.dumps(_RUN[options.child](options.folder, rows)))
+    chosen = parser.parse_args()
+    rows = chosen.rows or (QUICK_ROWS if chosen.quick else ROWS)
+    if chosen.child:
+        print(json.dumps(_RUN[chosen.child](chosen.folder, rows)))
         return
     with tempfile.TemporaryDirectory() as made:
-        folder = options.folder or Path(made)
+        folder = chosen.folder or Path(made)
         folder.mkdir(parents=True, exist_ok=True)
-        where: dict[str, Any] = {**machine(), "rows": rows, "rows_a_record": RECORD_ROWS}
+        where = machine() | {"rows": rows, "rows_a_record": RECORD_ROWS}
         figures: Figures = {}
         kept = RESULTS / "replay.json"
-        if options.parts != ",".join(PARTS) and kept.is_file():
+        if chosen.parts != ",".join(PARTS) and kept.is_file():
             figures = json.loads(kept.read_text())["figures"]  # of the other parts
-        for part in options.parts.split(","):
-            figures |= _in_a_child(part, folder, rows)
-    table = _table(figures, rows)
-    print(table)
-    if options.quick or options.no_save:
-        return
-    RESULTS.mkdir(exist_ok=True)
-    kept.write_text(json.dumps({"machine": where, "figures": figures}, indent=1) + "\n")
-    machine_text = ", ".join(f"{name} {value}" for name, value in where.items())
-    (RESULTS / "replay.md").write_text(f"{table}\nMeasured with `make bench-replay`: {machine_text}.\n")
-
-
-def _in_a_child(part: str, folder: Path, rows: int) -> Figures:
-    command = [sys.executable, "-m", "tests.benchmarks.bench_replay", "--child", part]
-    command += ["--folder", str(folder), "--rows", str(rows)]
-    output = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
-    figures: Figures = json.loads(output.splitlines()[-1])
-    print(f"{part}: {figures}")
-    return figures
+        for part in chosen.parts.split(","):
+            found = ask("bench_replay", "--child", part, "--folder", folder, "--rows", rows)
+            print(f"{part}: {found}")
+            figures |= found
+    text = "\n".join(_table(figures, rows))
+    print(text)
+    if not (chosen.quick or chosen.no_save):
+        keep("replay", {"machine": where, "figures": figures}, text)
 
 
 def _log(folder: Path, rows: int) -> Figures:
@@ -234,7 +217,7 @@ def _memory(name: str = "VmRSS") -> int:
 
 
 _RUN = {"log": _log, "replay": _replay, "disk": _disk, "restore": _restore}
-_ROWS: tuple[tuple[str, str, str, float | None], ...] = (
+_ROWS: tuple[tuple[str, str, str, float | None], ...] = (  # figure, what it is, unit, seconds at most at 10 M rows
     ("documents", "originals among the rows", "", None),
     ("replay_s", "start from the log", "s", REPLAY_BAR_S),
     ("replay_record_p99_ms", "record of 1,000 rows, 99 % take at most", "ms", None),
@@ -260,16 +243,15 @@ _ROWS: tuple[tuple[str, str, str, float | None], ...] = (
 )
 
 
-def _table(figures: Figures, rows: int) -> str:
-    lines = [f"| {rows:,} rows | measured | bar | |", "|---|---|---|---|"]
+def _table(figures: Figures, rows: int) -> list[str]:
+    lines = []
     for name, text, unit, bar in _ROWS:
         if name in figures:
             value = figures[name]
-            at_size = None if bar is None else bar * rows / ROWS
-            verdict = "" if at_size is None else "reached" if value <= at_size else "**missed**"
-            shown = f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
-            lines.append(f"| {text} | {shown} {unit} | {'' if at_size is None else f'{at_size:g} s'} | {verdict} |")
-    return "\n".join(lines) + "\n"
+            at_size = 0.0 if bar is None else bar * rows / ROWS
+            held = (f"{at_size:g} s", reached(value <= at_size)) if at_size else ("", "")
+            lines.append((text, f"{value:,.0f} {unit}" if value >= 100 else f"{value:.1f} {unit}", *held))
+    return table((f"{rows:,} rows", "measured", "bar", ""), lines)
 
 
 if __name__ == "__main__":

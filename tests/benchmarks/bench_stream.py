@@ -11,20 +11,20 @@ Throughput and latency of the whole, from `documents` to committed verdicts, on 
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
+from tests.benchmarks.common import keep, options, reached, table
 from tests.benchmarks.machine import machine
 from tests.benchmarks.stream import latency
 from tests.benchmarks.stream.corpus import html_documents, text_documents
-from tests.benchmarks.stream.report import Line, markdown, save
 from tests.benchmarks.stream.scene import PARTITIONS, Progress, Scene, feed, feed_archive
 from worker.devkit.broker import EmbeddedKafka
 
@@ -32,6 +32,18 @@ STREAM = Path(__file__).parent / "stream"
 TEXT_BAR, SHARE_BAR, HTML_BAR, P50_BAR_MS, P99_BAR_MS = 20_000, 0.70, 2_500, 60, 250
 RATE_PER_S = 1_000
 FULL, QUICK = (120_000, 6_000, 3, 50), (80_000, 2_500, 1, 35)  # texts, pages, rounds, seconds of the latency's feed
+
+
+class Line(NamedTuple):
+    """One row of the table."""
+
+    workload: str
+    contender: str
+    value: float
+    unit: str
+    ratio: str = ""  # to another contender in the same run
+    bar: str = ""  # what it must reach
+    reached: bool | None = None
 
 
 class Bench:
@@ -87,10 +99,8 @@ class Bench:
             peer = self._run(
                 topic, some, lambda scene: scene.start_script(STREAM / "quix_pipeline.py", [], python), 600
             )
-            times = ours / peer.docs_per_s
-            self.lines.append(
-                Line(name, "Quix Streams + gaoya", peer.docs_per_s, "docs/s", times, "slower than the worker")
-            )
+            ratio = f"{ours / peer.docs_per_s:.2f} × slower than the worker"
+            self.lines.append(Line(name, "Quix Streams + gaoya", peer.docs_per_s, "docs/s", ratio))
         else:
             print("Quix Streams is not installed: make bench-stream does that")
 
@@ -123,7 +133,7 @@ class Bench:
         wanted = f"≥ {bar:,}" + (f", ≥ {share_bar:.0%}" if share_bar else "")
         self.lines += [
             Line(name, limit, rates[limit], "docs/s"),
-            Line(name, ours, rates[ours], "docs/s", share, "the bare loop", wanted,
+            Line(name, ours, rates[ours], "docs/s", f"{share:.2f} × the bare loop", wanted,
                  rates[ours] >= bar and share >= share_bar),
         ]  # fmt: skip
         return rates[ours]
@@ -141,9 +151,7 @@ class Bench:
             scene.stop()
         print(f"{name}: {found}")
         for label, value, bar in (("p50", found.p50_ms, P50_BAR_MS), ("p99", found.p99_ms, P99_BAR_MS)):
-            self.lines.append(
-                Line(name, f"neardup worker, {label}", value, "ms", None, "", f"≤ {bar} ms", value <= bar)
-            )
+            self.lines.append(Line(name, f"neardup worker, {label}", value, "ms", "", f"≤ {bar} ms", value <= bar))
 
 
 @contextmanager
@@ -156,16 +164,24 @@ def _cluster() -> Iterator[str]:
         yield kafka.bootstrap
 
 
+def tables(lines: Sequence[Line]) -> list[str]:
+    """What was measured, beside what is wanted."""
+    rows = []
+    for line in lines:
+        mark = "" if line.reached is None else reached(line.reached)
+        measured = f"{line.value:,.0f} {line.unit}"
+        rows.append((line.workload, line.contender, measured, line.ratio, line.bar, mark))
+    return table(("workload", "what", "measured", "ratio", "bar", ""), rows)
+
+
 def main() -> None:
     """Run what was asked for, print the table and keep it."""
-    parser = argparse.ArgumentParser(description="neardup on Kafka: throughput and latency")
-    parser.add_argument("--quick", action="store_true", help="smaller backlogs, one round")
+    parser = options(__doc__, "smaller backlogs, one round")
     parser.add_argument("--text", type=int, help="text documents in the backlog")
     parser.add_argument("--pages", type=int, help="pages in the backlog")
     parser.add_argument("--rounds", type=int, help="runs of each contender; the median counts")
     parser.add_argument("--only", default="text,html,archives,latency", help="parts to run, separated by commas")
     parser.add_argument("--quix-python", default=None, help="interpreter of an environment with Quix Streams")
-    parser.add_argument("--no-save", action="store_true", help="leave the kept results as they are")
     given = parser.parse_args()
     texts, pages, rounds, latency_s = QUICK if given.quick else FULL
     where = machine()
@@ -184,11 +200,12 @@ def main() -> None:
                 parts[part]()
             except RuntimeError as error:  # the other parts have their figures all the same
                 failed.append(f"{part}: {error}")
-    print("\n" + markdown(bench.lines, where))
+    text = "\n".join(tables(bench.lines))
+    print(f"\n{text}")
     if failed:
         raise SystemExit("failed: " + "; ".join(failed))
-    if not given.no_save:
-        print("kept:", *save(bench.lines, where))
+    if not (given.quick or given.no_save):
+        keep("stream", {"machine": where, "lines": [line._asdict() for line in bench.lines]}, text)
 
 
 if __name__ == "__main__":

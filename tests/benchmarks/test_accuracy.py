@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from tests.benchmarks.accuracy.hard import merged, templates
 from tests.benchmarks.accuracy.pairs import Sample, crawl_samples
-from tests.benchmarks.accuracy.report import table
-from tests.benchmarks.bench_accuracy import OURS, ours
+from tests.benchmarks.bench_accuracy import OURS, ours, tables
 from worker.cli.tune import Corpus
 from worker.core.evaluation import Pairs, groups, score
 from worker.devkit.sample.crawl import LANGUAGES, TEMPLATES
@@ -26,7 +25,7 @@ def test_pairs_are_counted_for_each_of_ours() -> None:
     found = ours(Sample("made", Corpus(list("abcd"), texts, [None] * 4), pairs))
     assert [one.tolist() for one in found.values()] == [[True, False, False]] * len(OURS)
     scores = {name: score(one, pairs.same, groups(pairs, 4)) for name, one in found.items()}
-    assert "| neardup, defaults | 1.000 (1.000 to 1.000) | 0.00000 (to 0.00000) | 1.000 |" in table({"made": scores})
+    assert "| neardup, defaults | 1.000 (1.000 to 1.000) | 0.00000 (to 0.00000) | 1.000 |" in tables({"made": scores})
 
 
 def test_copies_of_a_crawl_come_after_their_originals() -> None:

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.benchmarks.bench_fingerprint import trial
-from tests.benchmarks.fingerprint.contenders import CONTENDERS, PACKAGES, Contender
-from tests.benchmarks.fingerprint.report import bars, markdown
+from tests.benchmarks.bench_fingerprint import bars, tables
+from tests.benchmarks.common import REPOSITORY, ask
+from tests.benchmarks.contenders import TextContender
 from tests.benchmarks.fingerprint.texts import CHANGES, quality_texts, speed_texts
-from tests.conftest import REPOSITORY
 
 
-class Numbers(Contender):
+class Numbers(TextContender):
     """Its texts are numbers."""
 
     def run(self, held: Any) -> Any:
@@ -61,21 +60,17 @@ def test_texts_for_speed_have_one_size(tmp_path: Path) -> None:
 @pytest.mark.skipif(find_spec("gaoya") is not None, reason="gaoya is installed here")
 def test_an_absent_peer_is_told(tmp_path: Path) -> None:
     """It is never left out silently: it has its line in the tables."""
-    missing = trial("gaoya", sys.executable, tmp_path, 0.1)
+    missing = ask("fingerprint.trial", "gaoya", tmp_path, 0.1)
     assert missing == {"left_out": "absent: gaoya cannot be installed here"}
-    assert trial("gaoya", str(tmp_path / "python"), tmp_path, 0.1) == {"left_out": "absent: no environment of peers"}
+    absent = ask("fingerprint.trial", "gaoya", tmp_path, 0.1, python=str(tmp_path / "python"))
+    assert absent == {"left_out": "absent: no environment of peers"}
     near = {"recall": dict.fromkeys(CHANGES, 1.0), "false_pairs": 0, "pairs": 1}
     speed = {"texts": {"documents_s": 1.0, "mb_s": 1.0}}
     ours = {"version": "1", "speed": speed, "shares": [0.5] * 64, "nearness": {"generated": near}}
-    assert "| gaoya | | absent: gaoya cannot be installed here | | |" in markdown({"neardup": ours, "gaoya": missing})
+    assert "| gaoya |  | absent: gaoya cannot be installed here |  |  |" in tables({"neardup": ours, "gaoya": missing})
     told = bars({"neardup": ours, "gaoya": missing}, 5.0, 2.0)
-    assert "| 64 | 64 | reached |" in told
-    assert "| 2.00 | ≤ 1 | **missed** |" in told
-
-
-def test_every_contender_is_ours_or_has_a_package() -> None:
-    """So that its version can be told."""
-    assert set(CONTENDERS) - set(PACKAGES) == {"neardup", "neardup, one a call"}
+    assert "| bits set in 40 to 60 % of the unrelated texts | 64 | 64 | reached |" in told
+    assert "| later start, s | 2.00 | ≤ 1 | **missed** |" in told
 
 
 @pytest.mark.parametrize("name", [path.stem for path in sorted(Path(__file__).parent.glob("bench_*.py"))])

@@ -8,13 +8,12 @@ nothing on; told is how many sketches of others are read for one, and what is fo
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import psutil
 from numpy.typing import NDArray
 
-from tests.benchmarks.index.trial import OPERATIONS, STREAM_S, figures, load, timed, touch
+from tests.benchmarks.common import Figures
+from tests.benchmarks.index.trial import BATCH, OPERATIONS, loaded_and_asked, touch
 from worker.core.index import SearchIndex
 from worker.core.search import Document, Original, SearchRules, best
 from worker.core.sketch import SKETCH, sketch_of
@@ -24,7 +23,6 @@ DIRECTED = "neardup directed"
 RULES = SearchRules()
 DOUBTFUL = 0.2737
 COPY_FLIPS_MAX = 8
-AT_ONCE = 500  # documents of a call
 DRAWN_AT_ONCE = 1_000_000
 RECALLED = 200  # copies whose search is checked by the definition, which is slow
 
@@ -102,7 +100,7 @@ def recall_of_copies(
     return hit / due if due else None
 
 
-def directed_trial(name: str, size: int, limit_s: float) -> dict[str, Any]:
+def directed_trial(name: str, size: int, limit_s: float) -> Figures:
     """Measure one of the two."""
     if name == "unrelated":
         return judged_unrelated(size)
@@ -110,33 +108,23 @@ def directed_trial(name: str, size: int, limit_s: float) -> dict[str, Any]:
     near, sources = half_copies(resident, new)
     touch(size)
     contender = DirectedContender(size)
-    process = psutil.Process()
-    before = process.memory_info().rss
-    load(contender, resident, limit_s)
-    held = process.memory_info().rss - before
-    calls = list(timed(contender, new, STREAM_S))
-    near_calls = list(timed(contender, near, STREAM_S))
-    found = [distance for _, answers in near_calls for distance in answers][:RECALLED]
-    result: dict[str, Any] = figures([taken for taken, _ in calls], "new")
-    result |= figures([taken for taken, _ in near_calls], "near")
+    result, found = loaded_and_asked(contender, resident, new, near, limit_s)
     return result | {
-        "bytes_each": held / size,
         "bytes_counted": contender.index.nbytes / len(contender.index),
-        "operations": (len(calls) + len(near_calls)) * AT_ONCE,
-        "recall": recall_of_copies(resident, near, sources, found),
+        "recall": recall_of_copies(resident, near, sources, found[:RECALLED]),
         "layout": contender.index.rules.text,
     }
 
 
-def judged_unrelated(documents: int) -> dict[str, Any]:
+def judged_unrelated(documents: int) -> Figures:
     """Judge so many unrelated documents; all that is found is false."""
     contender = DirectedContender(0)
     false = 0
     for start in range(0, documents, DRAWN_AT_ONCE):
         part = random_documents(min(DRAWN_AT_ONCE, documents - start), seed=start + 3)
         read = contender.index.sketches_read
-        for begin in range(0, len(part), AT_ONCE):
-            false += sum(distance >= 0 for distance in contender.step(part[begin : begin + AT_ONCE]))
+        for begin in range(0, len(part), BATCH):
+            false += sum(distance >= 0 for distance in contender.step(part[begin : begin + BATCH]))
         read = contender.index.sketches_read - read
     return {
         "false_matches": false,

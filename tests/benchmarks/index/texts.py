@@ -6,7 +6,6 @@ Their bits are as uneven as those of real texts: function words and common phras
 
 from __future__ import annotations
 
-import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,24 +15,23 @@ from neardup import Fingerprinter
 from numpy.typing import NDArray
 
 from tests.benchmarks.accuracy.pairs import crawl_samples
-from tests.conftest import REPOSITORY
+from tests.benchmarks.common import CORPORA, REPOSITORY
 from worker.core.definition import detect
 from worker.settings import Settings
 
+KEPT = REPOSITORY / "out" / "texts.npy"
 PASSAGES = 4
 WORDS = 15
 PART = 200_000
 CRAWL_DOCUMENTS = 3_000
 
 
-def kept_fingerprints(count: int, folder: Path) -> Path:
+def kept_fingerprints(count: int) -> Path:
     """A file of at least `count` fingerprints for `numpy.load`; made once, the same each time."""
-    path = folder / "texts.npy"
-    if path.is_file() and len(np.load(path, mmap_mode="r")) >= count:
-        return path
-    folder.mkdir(parents=True, exist_ok=True)
-    np.save(path, fingerprints(passages(), count))
-    return path
+    if not KEPT.is_file() or len(np.load(KEPT, mmap_mode="r")) < count:
+        KEPT.parent.mkdir(exist_ok=True)
+        np.save(KEPT, fingerprints(passages(), count))
+    return KEPT
 
 
 def fingerprints(by_language: list[list[str]], count: int) -> NDArray[np.uint64]:
@@ -55,9 +53,8 @@ def fingerprints(by_language: list[list[str]], count: int) -> NDArray[np.uint64]
 
 def passages() -> list[list[str]]:
     """The passages of each language: of the corpus where it is there, else of a generated crawl."""
-    folder = Path(os.environ.get("NEARDUP_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
-    if (folder / "docs.jsonl").is_file():
-        rows = map(orjson.loads, (folder / "docs.jsonl").read_bytes().splitlines())
+    if (CORPORA / "docs.jsonl").is_file():
+        rows = map(orjson.loads, (CORPORA / "docs.jsonl").read_bytes().splitlines())
         texts = [(str(row["lang"])[:2], row["text"]) for row in rows if row.get("text") and row.get("lang")]
     else:
         (sample,) = crawl_samples(CRAWL_DOCUMENTS, 1, Settings())

@@ -9,19 +9,16 @@ fingerprints. The contender `growth` is ours from nothing to SIZE, told nothing 
 
 from __future__ import annotations
 
-import json
 import mmap
-import os
 import sys
 import time
 from collections.abc import Iterator
-from importlib import metadata
-from typing import Any
 
 import numpy as np
 import psutil
 
-from tests.benchmarks.index.contenders import PACKAGES, Contender, Numbers, make
+from tests.benchmarks.common import Figures, answer, on_one_core
+from tests.benchmarks.contenders import OF_FINGERPRINTS, IndexContender, Numbers
 
 BATCH = 500
 OPERATIONS = 100_000  # of each kind
@@ -55,7 +52,7 @@ def half_near(resident: Numbers, new: Numbers, max_distance: int) -> Numbers:
     return np.where(dice.random(len(new)) < 0.5, near, new[::-1] ^ np.uint64(0xFFFF_FFFF_FFFF_FFFF))
 
 
-def load(contender: Contender, resident: Numbers, limit_s: float) -> None:
+def load(contender: IndexContender, resident: Numbers, limit_s: float) -> None:
     """Load in parts, and give up as soon as it is clear that the limit will not do."""
     step = -(-len(resident) // LOADS)
     begun = time.perf_counter()
@@ -67,7 +64,7 @@ def load(contender: Contender, resident: Numbers, limit_s: float) -> None:
             raise TimeoutError(f"loading would take {expected:,.0f} s")
 
 
-def timed(contender: Contender, asked: Numbers, seconds_max: float) -> Iterator[tuple[float, list[int]]]:
+def timed(contender: IndexContender, asked: Numbers, seconds_max: float) -> Iterator[tuple[float, list[int]]]:
     """The processor's seconds of each call, which other load lengthens less, and its answers; up to so many in all."""
     total = 0.0
     for start in range(0, len(asked), BATCH):
@@ -101,29 +98,32 @@ def touch(count: int) -> None:
         np.frombuffer(memory, np.uint8)[:] = 1
 
 
-def trial(name: str, size: int, max_distance: int, data: str, limit_s: float) -> dict[str, Any]:
+def loaded_and_asked(
+    contender: IndexContender, resident: Numbers, new: Numbers, near: Numbers, limit_s: float
+) -> tuple[Figures, list[int]]:
+    """Load a contender, then ask for new ones and for near ones; the figures, and the answers of the near ones."""
+    process = psutil.Process()
+    before = process.memory_info().rss
+    load(contender, resident, limit_s)
+    held = process.memory_info().rss - before
+    calls, near_calls = (list(timed(contender, asked, STREAM_S)) for asked in (new, near))
+    result: Figures = figures([taken for taken, _ in calls], "new") | figures(
+        [taken for taken, _ in near_calls], "near"
+    )
+    result |= {"bytes_each": held / len(resident), "operations": (len(calls) + len(near_calls)) * BATCH}
+    return result, [distance for _, answers in near_calls for distance in answers]
+
+
+def trial(name: str, size: int, max_distance: int, data: str, limit_s: float) -> Figures:
     """Measure one contender."""
     resident, new = drawn(data, size)
     near = half_near(resident, new, max_distance)
     touch(size)
     if name == "growth":
         return growth(resident, max_distance)
-    contender = make(name, max_distance, size)
-    process = psutil.Process()
-    before = process.memory_info().rss
-    load(contender, resident, limit_s)
-    held = process.memory_info().rss - before
-    calls = list(timed(contender, new, STREAM_S))
-    near_calls = list(timed(contender, near, STREAM_S))
-    checked = min(CHECKED, max(20, COMPARED_MAX // size))
-    found = [distance for _, answers in near_calls for distance in answers][:checked]
-    result: dict[str, Any] = figures([taken for taken, _ in calls], "new")
-    result |= figures([taken for taken, _ in near_calls], "near")
-    result |= {
-        "bytes_each": held / size,
-        "operations": (len(calls) + len(near_calls)) * BATCH,
-        "recall": recall(resident, near, found, max_distance),
-    }
+    contender = OF_FINGERPRINTS[name](max_distance, size)
+    result, found = loaded_and_asked(contender, resident, new, near, limit_s)
+    result["recall"] = recall(resident, near, found[: min(CHECKED, max(20, COMPARED_MAX // size))], max_distance)
     if name == "neardup":
         if size <= CHECKED_WHOLE_MAX:
             contender.index.check()  # type: ignore[attr-defined]
@@ -131,9 +131,9 @@ def trial(name: str, size: int, max_distance: int, data: str, limit_s: float) ->
     return result
 
 
-def growth(resident: Numbers, max_distance: int) -> dict[str, Any]:
+def growth(resident: Numbers, max_distance: int) -> Figures:
     """From nothing to all: the rate over the whole life, and the longest call."""
-    contender = make("neardup", max_distance, 0)
+    contender = OF_FINGERPRINTS["neardup"](max_distance, 0)
     taken = [seconds for seconds, _ in timed(contender, resident, 1e9)]
     return figures(taken, "new") | {"operations": len(resident)}
 
@@ -149,26 +149,16 @@ def recall(resident: Numbers, asked: Numbers, found: list[int], max_distance: in
     return hit / due if due else None
 
 
-def main() -> None:
-    """Measure, print."""
-    name, size, max_distance, data, limit_s = sys.argv[1:6]
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    result: dict[str, Any] = {}
-    try:
-        package = PACKAGES.get(name)
-        result["version"] = metadata.version(package) if package else ""
-        if name in ("neardup directed", "unrelated"):
-            from tests.benchmarks.index.directed import directed_trial  # noqa: PLC0415  # peers have no numba
+def measured(name: str, size: int, max_distance: int, data: str, limit_s: float) -> Figures:
+    """Measure ours, a peer, or the directed index."""
+    if name in ("neardup directed", "unrelated"):
+        from tests.benchmarks.index.directed import directed_trial  # noqa: PLC0415  # peers have no numba
 
-            result |= directed_trial(name, int(size), float(limit_s))
-        else:
-            result |= trial(name, int(size), int(max_distance), data, float(limit_s))
-    except TimeoutError as reason:
-        result["left_out"] = str(reason)
-    except (ImportError, metadata.PackageNotFoundError):
-        result["left_out"] = "absent: not to be installed here"
-    print(json.dumps(result))
+        return directed_trial(name, size, limit_s)
+    return trial(name, size, max_distance, data, limit_s)
 
 
 if __name__ == "__main__":
-    main()
+    on_one_core()
+    NAME, SIZE, DISTANCE, DATA, LIMIT_S = sys.argv[1:6]
+    answer(NAME, lambda: measured(NAME, int(SIZE), int(DISTANCE), DATA, float(LIMIT_S)))

@@ -19,6 +19,7 @@ from worker.core.fingerprint import Fingerprinter
 from worker.core.pages import extract_pages
 
 KERNEL, FUSED = "page kernel", "page kernel, bytes to fingerprint"
+BEFORE, MAIN = "the way before", "resiliparse, main content"
 BATCH = 64  # pages a call, as the worker has them
 CONTENT_TYPE = "text/html; charset=utf-8"
 MAIN_SHORT, ALL_IS_MORE = 200, 10  # the rules of the way before
@@ -66,8 +67,8 @@ def trafilatura_main(page: str) -> str:
 
 TEXTS: dict[str, Extract] = {
     KERNEL: kernel,
-    "the way before": before,
-    "resiliparse, main content": resiliparse_main,
+    BEFORE: before,
+    MAIN: resiliparse_main,
     "selectolax, all text": selectolax_text,
     "trafilatura": trafilatura_main,
 }

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import orjson
 from confluent_kafka import Producer
 
+from tests.benchmarks.common import REPOSITORY
 from tests.benchmarks.stream.corpus import Message
 from worker.settings import Settings
 from worker.shell.files.crawl import CrawlFiles
@@ -24,7 +25,6 @@ from worker.shell.kafka import Admin, GroupOffsets, topics
 from worker.shell.kafka.client import feeder_config
 
 PARTITIONS = 6
-REPOSITORY = Path(__file__).resolve().parents[3]
 _STEP_S = 0.05
 _END_S = 20.0
 

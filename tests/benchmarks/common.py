@@ -1,0 +1,112 @@
+"""
+What all benchmarks do alike: options, trials in processes of their own, tables, what is kept.
+
+Peers run in an environment of their own, which has NumPy and psutil besides: nothing else is imported here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.machine import RESULTS
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+CORPORA = Path(os.environ.get("NEARDUP_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
+INK, OURS_COLOR = "#1f2328", "#0969da"
+PACKAGES = {  # of peers, by the first word of a contender's name
+    "clickhouse": "chdb",
+    "faiss": "faiss-cpu",
+    "gaoya": "gaoya",
+    "rensa": "rensa",
+    "datasketch": "datasketch",
+    "simhash": "simhash",
+}
+
+Figures = dict[str, Any]
+
+
+def options(text: str, quick: str = "", *, has_peers: bool = False) -> argparse.ArgumentParser:
+    """The options that benchmarks share; `quick` says what a trial run leaves out."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--no-save", action="store_true", help="leave the kept results as they are")
+    if quick:
+        parser.add_argument("--quick", action="store_true", help=f"{quick}; nothing is kept")
+    if has_peers:
+        parser.add_argument("--peers-python", default=sys.executable, help="interpreter that has the peers")
+    return parser
+
+
+def package_of(contender: str) -> str | None:
+    """The package of a peer; None for ours."""
+    return PACKAGES.get(contender.split(maxsplit=1)[0].lower())
+
+
+def ask(module: str, *arguments: object, python: str = sys.executable, seconds_max: float | None = None) -> Figures:
+    """What a module's process says in its last line, JSON; without figures `left_out` says why."""
+    command = [python, "-m", f"tests.benchmarks.{module}", *map(str, arguments)]
+    try:
+        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=seconds_max, check=False)
+    except subprocess.TimeoutExpired:
+        return {"left_out": f"not done after {seconds_max:.0f} s"}
+    except FileNotFoundError:
+        return {"left_out": "absent: no environment of peers"}
+    if done.returncode != 0 or not done.stdout:
+        return {"left_out": f"failed: {(done.stderr.splitlines() or ['without a word'])[-1][:120]}"}
+    found: Figures = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def answer(contender: str, measure: Callable[[], Figures]) -> None:
+    """Print for `ask` what one contender's trial finds, with the version of its package."""
+    package = package_of(contender) or "neardup"
+    try:
+        found = {"version": metadata.version(package)} | measure()
+    except (ImportError, metadata.PackageNotFoundError):
+        found = {"left_out": f"absent: {package} cannot be installed here"}
+    except TimeoutError as reason:
+        found = {"left_out": str(reason)}
+    print(json.dumps(found))
+
+
+def on_one_core() -> None:
+    """Stay on one core from now on."""
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A table's lines in Markdown, and an empty one."""
+    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)] + [""]
+
+
+def reached(is_reached: bool) -> str:
+    """How a figure stands to what is wanted."""
+    return "reached" if is_reached else "**missed**"
+
+
+def said(where: Mapping[str, object]) -> str:
+    """Where it was measured, in words."""
+    return ", ".join(f"{name} {value}" for name, value in where.items())
+
+
+def keep(name: str, figures: Figures, text: str) -> None:
+    """Write the figures of a run as NAME.json and its tables as NAME.md; `figures` has the machine."""
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(figures, ensure_ascii=False, indent=1) + "\n")
+    (RESULTS / f"{name}.md").write_text(f"Measured with `make bench-{name}`: {said(figures['machine'])}.\n\n{text}\n")
+
+
+def saved(figure: Any, path: Path) -> None:
+    """Write a plot: quiet axes, white ground."""
+    for axis in figure.axes:
+        axis.grid(alpha=0.25)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.tick_params(colors=INK, labelsize=8)
+    figure.savefig(path, dpi=110, facecolor="white")
