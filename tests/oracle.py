@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from worker.core.search import Document, Original, SearchRules, best, look
 from worker.core.sketch import sketch_similarity
@@ -20,6 +20,7 @@ from worker.log.originals import OriginalStore
 from worker.log.record import Row, RowKind, Section, Source, decode
 from worker.log.rules import Definition, Retention
 from worker.shell.messages import encode_answers, read_verdict
+from worker.shell.ports import LogEntry
 
 Said = tuple[str, str | None, int | None, str | None, int, float | None, str | None]
 """Outcome, doc_id of the original, distance, kind or reason, originals before, similarity, former version."""
@@ -78,14 +79,14 @@ class Oracle:
     _again: list[Row] = field(default_factory=list)  # originals that this record brought again
 
     @classmethod
-    def of(cls, definition: Definition) -> Oracle:
-        """An oracle for a log, which begins with its definition."""
-        return cls(
-            definition.search,
-            definition.retention,
-            definition=f"{definition.hash:016x}",
-            replaces=definition.recrawls == "replace",
-        )
+    def of(cls, definition: Definition, base: Iterable[LogEntry] = ()) -> Oracle:
+        """An oracle for a log, which begins with its definition, and with what the log of its base came to."""
+        oracle = cls(definition.search, definition.retention, replaces=definition.recrawls == "replace")
+        for entries, of in ((base, replace(definition, base=None)), ((), definition)):
+            oracle.definition, oracle._log_format = f"{of.hash:016x}", 0
+            for entry in entries:
+                oracle.apply(entry.value, entry.timestamp_ms)
+        return oracle
 
     def apply(self, data: bytes, timestamp_ms: int = 0) -> None:
         """Take the next record; a source offset that was answered before is ignored."""

@@ -102,6 +102,7 @@ class DefinitionError(StopError):
     def __init__(self, where: str, differences: Mapping[str, tuple[object, object]], remedy: str = "") -> None:
         self.where = where
         self.differences = differences
+        self.remedy = remedy
         named = "; ".join(f"{name} is {there!r} there, {here!r} here" for name, (there, here) in differences.items())
         super().__init__(f"{where} has another definition: {named}" + (f". {remedy}" if remedy else ""))
 

@@ -7,6 +7,9 @@ of any version:
     {"neardup": "definition", "format": 3, "raises": false, "hash": "…", "scheme": "…", "author": "…",
      "rules": {"max_distance": 15, …}}
 
+A log may begin with the originals of a snapshot, its base. The rules name it, and the hash has it: whoever lacks it or
+has another, or is of a version that knows no bases, is of another definition.
+
 The first definition rules, and what is not of it changes nothing, on any replica:
 
     record                                  the log has no definition    it has one, of records of format f
@@ -41,6 +44,7 @@ Recrawls = Literal["compare", "replace"]
 
 _PREFIX = b'{"neardup":"definition"'
 _BITS = 64
+_BASE = "base_snapshot"  # the setting, and its name among the rules
 _PARAMETERS = tuple(
     field.name for field in fields(Parameters) if field.name not in ("bits", "fields", "stopwords")
 )  # of the fingerprint, by the names of the settings
@@ -110,6 +114,13 @@ class Parts(NamedTuple):
     text_characters_max: int
 
 
+class Base(NamedTuple):
+    """The snapshot with whose originals a log begins."""
+
+    digest: str  # its checksum, in hex
+    documents: int  # originals in it
+
+
 @dataclass(frozen=True, slots=True)
 class Definition:
     """
@@ -123,6 +134,7 @@ class Definition:
         recrawls: a new version of a URL is compared with the former one like any document, or takes its place.
         pages: the rules by which a page becomes text: their version and limits.
         settings: what `parameters` stands for, by the names of the settings; for people, so not in the hash.
+        base: what the log begins with; None: nothing.
 
     >>> Definition("nd1", "00" * 8).hash == Definition("nd1", "00" * 8, SearchRules("exact", 3)).hash
     False
@@ -135,6 +147,7 @@ class Definition:
     pages: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict, compare=False)
     recrawls: Recrawls = "compare"
+    base: Base | None = None
 
     @classmethod
     def of(cls, parts: Parts) -> Definition:
@@ -172,6 +185,8 @@ class Definition:
             parts.append(str(self.retention))
         if self.recrawls != "compare":
             parts.append(self.recrawls)
+        if self.base:
+            parts.append(f"base {self.base.digest}, {self.base.documents} documents")
         return xxhash.xxh64_intdigest("\n".join(parts).encode())
 
     @property
@@ -188,6 +203,7 @@ class Definition:
             "expire_after_s": retention.expire_after_ms / 1_000,
             "expire_from": "first" if retention.is_endless else retention.expire_from,
             "documents_max": retention.documents_max,
+            **({_BASE: self.base._asdict()} if self.base else {}),
         }
 
     def author(self, name: str) -> Author:
@@ -225,7 +241,8 @@ class Definition:
         if (found.scheme, found.hash) != (own.scheme, own.hash):
             rules = orjson.loads(orjson.dumps(own.rules))  # tuples are lists there
             hashes = {"scheme": (found.scheme, own.scheme), "hash": (found.hash, own.hash)}
-            raise DefinitionError(where, (found.rules and _differences(found.rules, rules)) or hashes)
+            differences = (found.rules and _differences(found.rules, rules)) or hashes
+            raise DefinitionError(where, differences, _remedy(differences))
 
 
 def is_declaration(data: bytes) -> bool:
@@ -247,6 +264,12 @@ class LogDefinition(NamedTuple):
     def of(cls, definition: Definition, record_format: int) -> LogDefinition:
         """Return a definition as it is declared, by nobody yet."""
         return cls(record_format, definition.scheme, f"{definition.hash:016x}", "", definition.rules)
+
+    @property
+    def base(self) -> Base | None:
+        """What the log begins with."""
+        named = self.rules.get(_BASE)
+        return Base(**named) if named else None
 
     def parts(self, words: frozenset[str] | None = None) -> Parts:
         """
@@ -299,6 +322,18 @@ def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str,
     usual = [_of_mode(rules.get("search_mode")) for rules in both]
     follows = {name: (usual[0][name], usual[1].get(name)) for name in usual[0] if name != "search_mode"}
     return {name: pair for name, pair in found.items() if follows.get(name) != pair}
+
+
+def _remedy(differences: Mapping[str, tuple[Any, Any]]) -> str:
+    """Say what to do where nothing but the base differs."""
+    if differences.keys() != {_BASE}:
+        return ""
+    there, _ = differences[_BASE]
+    return (
+        f"Name the snapshot with this digest as {_BASE}, a copy of the one that the first workers had"
+        if there
+        else f"The log began without it: leave {_BASE} out, or give the group a new log, which begins with it"
+    )
 
 
 def _with_characters(rules: Mapping[str, Any]) -> dict[str, Any]:

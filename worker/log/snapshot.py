@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -29,9 +30,9 @@ from worker.log.judge import JUDGEMENT_COLUMNS, JudgedRows, Judgements
 from worker.log.originals import BY_ROW, Memory, anonymous
 from worker.log.record import Record, Source, decode
 from worker.log.replica import Pending, Replica
-from worker.log.rules import Definition, LogDefinition
+from worker.log.rules import Base, Definition, LogDefinition
 
-FORMAT_VERSION = 9
+FORMAT_VERSION = 9  # who raises it strands the groups that still start from a base: read that on, or say **rebuild**
 
 _MAGIC = b"NDSNAP\r\n"
 _PREAMBLE = struct.Struct("<8sIIQQ")
@@ -132,13 +133,7 @@ def unpack(data: bytes | memoryview) -> tuple[dict[str, Any], dict[str, NDArray[
         StopError: whole, and of a newer format.
     Cost: O(bytes) for the checksum.
     """
-    if len(data) < _PREAMBLE.size:
-        raise RestoreError(f"the snapshot has {len(data)} bytes, its preamble alone {_PREAMBLE.size}: it was cut")
-    magic, version, header_bytes, total_bytes, checksum = _PREAMBLE.unpack_from(data)
-    if magic != _MAGIC:
-        raise RestoreError(f"not a snapshot of neardup: it starts with {magic!r}, expected {_MAGIC!r}")
-    if total_bytes != len(data):
-        raise RestoreError(f"the snapshot has {len(data)} bytes and should have {total_bytes}: it was cut or damaged")
+    version, header_bytes, checksum = _preamble(data)
     actual = xxhash.xxh3_64(memoryview(data)[:_CHECKED])
     for begin in range(_PREAMBLE.size, len(data), _CHECKED_AT_ONCE):  # other threads go on between them
         actual.update(memoryview(data)[begin : begin + _CHECKED_AT_ONCE])
@@ -153,13 +148,30 @@ def unpack(data: bytes | memoryview) -> tuple[dict[str, Any], dict[str, NDArray[
         raise RestoreError(
             f"the snapshot has format {version}, this worker reads {FORMAT_VERSION}: an older one wrote it"
         )
-    header = json.loads(bytes(data[_PREAMBLE.size : _PREAMBLE.size + header_bytes]))
+    header = _header(data, header_bytes)
     arrays: dict[str, NDArray[Any]] = {}
     at = _PREAMBLE.size + header_bytes
     for name, kind in ARRAYS.items():
         arrays[name] = np.frombuffer(data, kind, header["arrays"][name], at)
         at += arrays[name].nbytes + -arrays[name].nbytes % _ALIGNMENT
     return header, arrays
+
+
+def _preamble(data: bytes | memoryview) -> tuple[int, int, int]:
+    """Return the version, the bytes of the header and the checksum of what looks like a whole snapshot."""
+    if len(data) < _PREAMBLE.size:
+        raise RestoreError(f"the snapshot has {len(data)} bytes, its preamble alone {_PREAMBLE.size}: it was cut")
+    magic, version, header_bytes, total_bytes, checksum = _PREAMBLE.unpack_from(data)
+    if magic != _MAGIC:
+        raise RestoreError(f"not a snapshot of neardup: it starts with {magic!r}, expected {_MAGIC!r}")
+    if total_bytes != len(data):
+        raise RestoreError(f"the snapshot has {len(data)} bytes and should have {total_bytes}: it was cut or damaged")
+    return version, header_bytes, checksum
+
+
+def _header(data: bytes | memoryview, header_bytes: int) -> dict[str, Any]:
+    header: dict[str, Any] = json.loads(bytes(data[_PREAMBLE.size : _PREAMBLE.size + header_bytes]))
+    return header
 
 
 class LogIdentity(NamedTuple):
@@ -241,7 +253,8 @@ def restore(data: bytes | memoryview, definition: Definition, log: LogIdentity, 
     Return the replica of a snapshot. It refers to `data` (a mapped file, say), which must stay as it is.
 
     Args:
-        definition: this worker's; log: the one it follows. Both must be the snapshot's.
+        definition: this worker's; log: the one it follows. Both must be the snapshot's; a definition without a base
+            takes the snapshot's.
         memory: where the columns of later originals lie that finding does not need.
 
     Raises:
@@ -249,11 +262,48 @@ def restore(data: bytes | memoryview, definition: Definition, log: LogIdentity, 
         StopError: of a newer format, of another log or of another definition: falling back silently would hide it.
     Cost: O(bytes) for the checksum, and inserting each live row into the index and the table of doc_ids.
     """
-    header: Mapping[str, Any]
-    arrays: Arrays
     header, arrays = unpack(data)
-    _check_identity(header, definition, log)
+    _check_identity(header, log)
+    return _restored(header, arrays, definition, memory)
+
+
+def with_base(definition: Definition, data: bytes | memoryview) -> Definition:
+    """
+    Return the definition of a log that begins with the originals of a snapshot.
+
+    Raises:
+        RestoreError: it is none, or cut; DefinitionError: it is of other rules.
+    Cost: reading its header; whether it is damaged `adopt` finds.
+    """
+    _, header_bytes, checksum = _preamble(data)
+    header = _header(data, header_bytes)
     declared = LogDefinition(*header["definition"])
+    replace(definition, base=declared.base).check(declared, "the snapshot")
+    return replace(definition, base=Base(f"{checksum:016x}", header["documents"]))
+
+
+def adopt(data: bytes | memoryview, definition: Definition, memory: Memory = anonymous) -> Replica:
+    """
+    Return the replica at the beginning of a log that has a snapshot for its base. It refers to `data`, as `restore`.
+
+    Which log the snapshot is of does not matter, files or a group's: what that log covers and has not published yet is
+    about other sources, and stays behind.
+
+    Raises:
+        RestoreError, StopError: as `with_base` and `restore`.
+    Cost: that of `restore`.
+    """
+    begun = with_base(definition, data)
+    header, arrays = unpack(data)
+    replica = Replica(begun, memory=memory)
+    replica.judge = _restored(header, arrays, replace(definition, base=None), memory).judge
+    return replica
+
+
+def _restored(header: Mapping[str, Any], arrays: Arrays, definition: Definition, memory: Memory) -> Replica:
+    declared = LogDefinition(*header["definition"])
+    definition = replace(definition, base=definition.base or declared.base)
+    definition.check(declared, "the snapshot")
     replica = Replica(definition, declared if declared.record_format else None, memory)
     judge, held = replica.judge, replica.judge.held
     replica.next_offset = int(header["next_offset"])
@@ -269,7 +319,7 @@ def restore(data: bytes | memoryview, definition: Definition, log: LogIdentity, 
     return replica
 
 
-def _check_identity(header: Mapping[str, Any], definition: Definition, log: LogIdentity) -> None:
+def _check_identity(header: Mapping[str, Any], log: LogIdentity) -> None:
     written = LogIdentity.of(header)
     if written != log:
         raise StopError(
@@ -277,7 +327,6 @@ def _check_identity(header: Mapping[str, Any], definition: Definition, log: LogI
             f"{log.topic_id.hex()} in cluster {log.cluster_id}: the topic was recreated, or the cluster is another. "
             f"Remove the snapshots to restore from this log"
         )
-    definition.check(LogDefinition(*header["definition"]), "the snapshot")
 
 
 def _restore_sources(replica: Replica, arrays: Arrays) -> None:
