@@ -412,6 +412,10 @@ class OperationSettings(_Part):
     state_dir: Path | None = setting(None, "directory")
     """Where snapshots are kept, and most of what is known of originals. Without it a start replays the whole log, and
     all is in memory."""
+    base_snapshot: Path | None = setting(None, "file or directory")
+    """What a new log begins with: a snapshot, or a folder's newest. Of `archive` or `dedup` with `--state`, of
+    `Deduplicator.save`, of another group. The log's first record names it: the same at each worker, until its own
+    `state_dir` has a snapshot, and for `verify`."""
     snapshot_interval_s: float = setting(300.0, "s", low=1, high=86_400)
     """Between two snapshots: a start replays at most so much of the log."""
     record_format: int = setting(0, "number", low=0, high=FORMAT_VERSION)

@@ -3,7 +3,8 @@ A group of workers without Kafka: the real stages and replica, in a world that f
 
 The world keeps what a cluster keeps: source, log, committed offsets, published answers, who is in the group, whose
 producer is the current one. Everything that happens is an event drawn from the seed; time does not exist. A history
-ends with the faults switched off and the workers running to the end of the source; then it is checked as a whole.
+ends with the faults switched off and the workers running to the end of the source; then it is checked as a whole. In
+every third the log begins with a base, files that were judged before.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from tests.oracle import Oracle, Said, said
 from worker.core.search import SearchRules
 from worker.core.verdict import Outcome, Verdict
 from worker.errors import DocumentError, FencedError, RetryError
-from worker.log.originals import anonymous
+from worker.log.originals import Memory, anonymous
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, encode
 from worker.log.replica import Replica
-from worker.log.rules import Definition, Retention, is_declaration
+from worker.log.rules import Base, Definition, Retention, is_declaration
+from worker.log.snapshot import LogIdentity, adopt, capture, with_base
 from worker.settings import Settings
 from worker.shell.admin.audit import AnswerMessage, NewDocuments, check
 from worker.shell.messages import decode_dead_letter, decode_verdict
@@ -78,6 +80,10 @@ class World:
         )
         self.faults = True
         self.log = MemoryLog(lambda: self.log.stop)
+        self.base_log = MemoryLog(lambda: self.base_log.stop)
+        self.base = b"" if seed % 3 else self._judge_base()
+        if self.base:
+            self.definition = with_base(self.definition, self.base)
         self.sources = [[self._row(part, offset) for offset in range(documents)] for part in range(partitions)]
         self.committed: dict[int, int] = {}
         self.messages: list[AnswerMessage] = []  # as they stand in the topics of answers
@@ -96,6 +102,22 @@ class World:
         facts = FACTS[(partition + offset) % len(FACTS)]
         return Row(offset, kind, doc_id, "https://example.org/", offset, fingerprint, digest, 3, note, doubts, facts)
 
+    def _judge_base(self) -> bytes:
+        """Judge a few rows of the kind that the topic has, and return the snapshot."""
+        rows, replica = [self._row(9, offset) for offset in range(8)], Replica(self.definition)
+        self.base_log.append(self.definition.declaration("files", FORMAT_VERSION))
+        for half in (rows[:4], rows[4:]):
+            section = Section(Source(b"files".ljust(16), 0), half[0].offset, half[-1].offset + 1, 0, Rows.of(half))
+            self.base_log.append(next(encode(self.definition.author("files"), [section], 10_000)))
+        for entry in self.base_log.entries:
+            replica.read(entry.value, entry.offset, entry.timestamp_ms)
+        return b"".join(capture(replica, LogIdentity("files", b"f" * 16)).parts())
+
+    def first_replica(self, memory: Memory = anonymous) -> Replica:
+        """Return the replica of the log's beginning."""
+        plain = replace(self.definition, base=None)
+        return adopt(self.base, plain, memory) if self.base else Replica(plain, memory=memory)
+
     def message(self, partition: int, offset: int) -> SourceMessage:
         is_null = self.sources[partition][offset].kind is RowKind.DELETED
         return SourceMessage(partition, offset, b"k", None if is_null else b"%d-%d" % (partition, offset))
@@ -110,7 +132,8 @@ class World:
     def stray(self) -> None:
         """Let somebody else append a record that is none of the log's."""
         if self.chance(0.05):
-            other = replace(self.definition, parameters="f" * 16)
+            others = [replace(self.definition, parameters="f" * 16), replace(self.definition, base=Base("f" * 16, 3))]
+            other = self.random.choice([*others, replace(self.definition, base=None)] if self.base else others)
             row = [Section(Source(TOPIC_ID, 0), 0, 12, 12, Rows.of([self.sources[0][0]]))]
             rows = next(encode(other.author("stray"), row, 10_000))
             kinds = [b"", b"{}", rows, rows[:-1], rows[:4] + b"\xff" + rows[5:]]
@@ -396,7 +419,7 @@ class SimulatedWorker:
         self.member = world.members
         settings = _settings(worker_id)
         memory = on_disk() if world.random.random() < 0.5 else anonymous
-        self.replica = Replica(world.definition, memory=memory)
+        self.replica = world.first_replica(memory)
         self.log = ReplicatedLog(
             self.replica, SlowReader(world), DyingWriter(world), world.definition.author(worker_id), 1_000
         )
@@ -550,13 +573,13 @@ class History:
         answered = Counter((partition, offset) for partition, offset, _ in published)
         wanted = Counter((part, row.offset) for part, rows in enumerate(world.sources) for row in rows)
         assert answered == wanted, f"lost {wanted - answered}, repeated {answered - wanted}"
-        oracle = Oracle.of(world.definition)
+        oracle = Oracle.of(world.definition, world.base_log.entries)
         for entry in world.log.entries:
             oracle.apply(entry.value, entry.timestamp_ms)
         for partition, offset, answer in published:
             assert answer == oracle.answers[Source(TOPIC_ID, partition), offset], (partition, offset)
         report = check(
-            world.definition,
+            world.first_replica(),
             "documents",
             TOPIC_ID,
             log=world.log.entries,

@@ -38,7 +38,7 @@ def _report(
 ) -> Report:
     documents = [world.message(partition, row.offset) for partition in range(3) for row in world.sources[partition]]
     return check(
-        DEFINITION,
+        Replica(DEFINITION),
         "documents",
         TOPIC_ID,
         log=world.log.entries,
@@ -154,7 +154,7 @@ def test_two_documents_that_duplicate_each_other_are_found() -> None:
         "duplicate_of": {**orjson.loads(encode_verdict(second)[1])["duplicate_of"], "doc_id": "b"},  # type: ignore[arg-type]
     }
     report = check(
-        DEFINITION,
+        Replica(DEFINITION),
         "documents",
         TOPIC_ID,
         log=[LogEntry(0, 5, DEFINITION.declaration("w", FORMAT_VERSION)), LogEntry(1, 5, data)],
@@ -203,7 +203,7 @@ def test_a_log_of_other_parameters_is_refused(world: World) -> None:
     """Its verdicts cannot be replayed."""
     with pytest.raises(StopError, match="parameters"):
         check(
-            Definition("nd1", "1" * 16, SearchRules("exact", 3)),
+            Replica(Definition("nd1", "1" * 16, SearchRules("exact", 3))),
             "documents",
             TOPIC_ID,
             log=world.log.entries,

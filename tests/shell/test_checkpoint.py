@@ -25,7 +25,7 @@ from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity
 from worker.shell.pipeline.sequencer import ReplicatedLog
 from worker.shell.runtime.fault_hooks import Point
-from worker.shell.storage.checkpoint import KEPT, Checkpoint, locked
+from worker.shell.storage.checkpoint import KEPT, Checkpoint, first_replica, locked
 from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
 
 LOG = LogIdentity("cluster", b"l" * 16)
@@ -238,6 +238,49 @@ def test_row_15_a_log_that_begins_after_the_snapshot_or_ends_before_it_is_refuse
     ordering = ReplicatedLog(replica, MemoryReader(log, 3), MemoryWriter(log), DEFINITION.author("w"), 1 << 20)
     with pytest.raises(StopError, match=said):
         ordering.restore()
+
+
+def test_a_log_begins_with_its_base_until_a_snapshot_has_it(tmp_path: Path) -> None:
+    """
+    A folder's newest or a file; once a snapshot has it the base may go. Another one, none at all where the log has one,
+    and one for a log that began without are refused.
+    """
+    known, other, plain, own = (tmp_path / name for name in ("known", "other", "plain", "own"))
+    checkpoint(known).save(applied(Replica(DEFINITION), 3))
+    checkpoint(other).save(applied(Replica(DEFINITION), 4))
+    checkpoint(plain).save(applied(Replica(DEFINITION), 3))
+
+    def started(folder: Path, base: Path | None) -> Replica:
+        return Checkpoint(folder, DEFINITION, LOG, "one", 60, base=base).restore()
+
+    [file] = known.iterdir()
+    replica = started(own, known)
+    assert replica.definition == started(own, file).definition != DEFINITION
+    assert (replica.next_offset, replica.documents) == (0, 2)
+    replica.read(replica.definition.declaration("w", FORMAT_VERSION), 0, 0)
+    assert checkpoint(own).save(replica)
+    with pytest.raises(
+        StopError, match=r"own/snapshot-0+1.ndsnap has another.*base_snapshot is .* there, .* here. Name"
+    ):
+        started(own, other)
+    with pytest.raises(StopError, match=r"plain/snapshot-0+3.*base_snapshot is None there, .* leave base_snapshot out"):
+        started(plain, known)
+    file.unlink()
+    with pytest.raises(
+        StopError, match=r"no log can begin with .*known/\*.ndsnap: .*No such file.*Name a whole snapshot"
+    ):
+        started(tmp_path / "new", known)
+    known.rmdir()
+    assert started(own, known).definition == started(own, None).definition == replica.definition
+    with pytest.raises(StopError, match=r"plain/snapshot-0+3.ndsnap began without a base, and there is no .*known"):
+        started(plain, known)
+    with pytest.raises(
+        StopError, match=r"max_distance is 3 there, 6 here\. Make the snapshot with the group's settings"
+    ):
+        first_replica(Definition("nd1", "0" * 16, SearchRules("exact", 6)), other)
+    _damage(next(other.iterdir()), "byte")
+    with pytest.raises(StopError, match=r"no log can begin with .*other/snapshot-.*: the snapshot is damaged"):
+        started(tmp_path / "new", other)
 
 
 def test_a_folder_is_held_by_one(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ def test_the_printed_settings_are_those_of_the_plan(
     settings = Settings(
         worker_id="a",
         state_dir=Path("state"),
+        base_snapshot=Path("known"),
         stopwords_file=Path("words.txt") if own_words else None,
         **changed,
     )
@@ -33,4 +34,4 @@ def test_the_printed_settings_are_those_of_the_plan(
     loaded = Settings(worker_id="a", **tomllib.loads("\n".join(lines)))
     assert loaded.definition == settings.definition
     assert (loaded.topic_fingerprints, loaded.group) == (settings.topic_fingerprints, settings.group)
-    assert loaded.state_dir == tmp_path / "state"
+    assert (loaded.state_dir, loaded.base_snapshot) == (tmp_path / "state", tmp_path / "known")

@@ -426,7 +426,8 @@ def _why(explanation: Explanation, search: SearchRules) -> str:
         return "The same document came again: it is the original that it was."
     other = explanation.other
     if other is None or other.fingerprint is None:
-        return "No original was before it."
+        held = f"None of the {last.index_documents:,} originals before it is near enough, or among the answers."
+        return held if last.index_documents else "No original was before it."
     distance = (last.fingerprint ^ other.fingerprint).bit_count()
     return (
         f"Nothing before it is near enough ({search.text}). The nearest of {explanation.originals:,} originals differs "

@@ -223,7 +223,7 @@ def _say_what(plan: Plan, settings: Settings) -> None:
 
 
 @app.command()
-@with_cluster(*TOPICS, "group", *DECIDING)
+@with_cluster(*TOPICS, "group", *DECIDING, "base_snapshot")
 def verify(
     settings: Settings,
     output: Annotated[

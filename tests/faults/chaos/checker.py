@@ -14,6 +14,7 @@ from tests.oracle import Oracle, Said, said
 from worker.core.search import SearchRules
 from worker.errors import DocumentError
 from worker.log.record import Source
+from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.shell.admin.audit import AnswerMessage, Defect, NewDocuments, Report, check
 from worker.shell.messages import decode_dead_letter, decode_verdict
@@ -72,7 +73,7 @@ def judge(topics: Topics, *, has_new: bool = True) -> Result:
     for message in topics.new:
         new.take(*message)
     report = check(
-        topics.definition,
+        Replica(topics.definition),
         topics.topic,
         topics.topic_id,
         log=topics.log,

@@ -1,7 +1,7 @@
 """
 The whole history of a deployment held against the rules: one answer per document, the log's. No I/O.
 
-    1 log        replayed through a fresh replica: what the answer to each source offset must be
+    1 log        replayed through a replica of its beginning: what the answer to each source offset must be
     2 documents  which source offsets there are
     3 answers    the committed verdicts and dead letters, each compared with the log's word; see also `audit_new.py`
     4 report     below the group's committed offsets everything is answered, once, and nothing else is
@@ -30,12 +30,12 @@ from worker.core.verdict import FORWARDED, Outcome, Verdict
 from worker.errors import DocumentError, StopError
 from worker.log.record import Record, Source
 from worker.log.replica import Replica
-from worker.log.rules import Definition
 from worker.settings import Settings
 from worker.shell.kafka import Admin, Topic, TopicMessage, TopicReader
 from worker.shell.messages import VerdictBytes, decode_dead_letter, decode_verdict, encode_answers, encode_verdict
 from worker.shell.pipeline import service
 from worker.shell.ports import Headers, LogEntry, SourceMessage
+from worker.shell.storage.checkpoint import first_replica
 
 # The topic of new documents held against the log: a message for each verdict `new` or `deleted`, no other. No I/O.
 
@@ -214,7 +214,8 @@ class History:
     Takes a deployment's topics in the order log, documents, answers; `report` says what is wrong.
 
     Args:
-        definition: the log's; another one is refused as in a worker.
+        replica: as it is at the log's beginning: empty, or with the log's base. Another definition is refused as in a
+            worker.
         topic: the source topic's name and id, as it is now. The log may know of former topics of this name.
         answers_since_ms: answers published before this time may have been deleted by retention; 0: all are there.
         new: what stands in `topic_new`, to be held against the log, too.
@@ -224,7 +225,7 @@ class History:
 
     def __init__(
         self,
-        definition: Definition,
+        replica: Replica,
         topic: str,
         topic_id: bytes,
         answers_since_ms: int = 0,
@@ -234,7 +235,7 @@ class History:
         self._topic_id = topic_id
         self._answers_since_ms = answers_since_ms
         self._new = new
-        self._replica = Replica(definition)
+        self._replica = replica
         self._pages: dict[Source, dict[int, _Page]] = {}
         self._dead: dict[tuple[Source, int], _Dead] = {}
         self._aged: Counter[Source] = Counter()  # stop of the offsets whose answers may have been deleted
@@ -424,7 +425,7 @@ class History:
 
 
 def check(
-    definition: Definition,
+    replica: Replica,
     topic: str,
     topic_id: bytes,
     *,
@@ -436,7 +437,7 @@ def check(
     new: NewDocuments | None = None,
 ) -> Report:
     """Hold a whole history against the rules; see `History`."""
-    history = History(definition, topic, topic_id, answers_since_ms, new)
+    history = History(replica, topic, topic_id, answers_since_ms, new)
     for entry in log:
         history.take_record(entry)
     for message in documents:
@@ -525,7 +526,7 @@ def verify(settings: Settings, *, read_documents: bool = True, on_progress: Tell
         return _read(settings, {name: topics[name].partitions for name in names}, ends, on_progress)
 
     return check(
-        settings.definition,
+        first_replica(settings.definition, settings.base_snapshot),
         documents,
         topics[documents].topic_id,
         log=(LogEntry(one.offset, one.timestamp_ms, one.value or b"") for one in messages([log], log_ends)),

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from worker.errors import DefinitionError, NeardupError, StopError
-from worker.log.rules import Acceptance
+from worker.log.rules import Acceptance, Definition
 from worker.settings import DECIDING, Settings
 from worker.shell.kafka import Admin, GroupOffsets, LogConsumer, topics
 from worker.shell.pipeline import service
+from worker.shell.storage.checkpoint import first_definition
 
 LOOK_S = 1.0
 CALL_S = 20.0
@@ -41,8 +42,7 @@ class Plan(NamedTuple):
     def switch(self) -> list[str]:
         """Return the settings that make a worker, or a subscriber, part of the new deployment: lines of TOML."""
         names = [*_NAMES, "topic_documents", *DECIDING]
-        if self.settings.state_dir is not None:
-            names.append("state_dir")
+        names += ["state_dir", "base_snapshot"]
         values = {name: getattr(self.settings, name) for name in names}
         return [f"{name} = {_toml(value)}" for name, value in values.items() if value is not None]  # TOML has no null
 
@@ -74,9 +74,11 @@ def plan(settings: Settings, admin: Admin) -> Plan:
         settings: the names of the deployment as it is, the parameters as they shall be.
 
     Raises:
-        StopError: the log has these parameters already, or there are no documents to read.
+        StopError: the log has these parameters already, or there are no documents to read; or it begins with a base,
+            which the new one would lack.
     """
-    suffix = f"{settings.definition.hash:016x}"
+    definition = first_definition(settings.definition, settings.base_snapshot)
+    suffix = f"{definition.hash:016x}"
     if settings.topic_fingerprints.endswith(f"-{suffix}"):
         raise StopError(
             f"{settings.topic_fingerprints} is the log of these very parameters: there is nothing to rebuild. Name the "
@@ -84,7 +86,7 @@ def plan(settings: Settings, admin: Admin) -> Plan:
         )
     found = admin.describe([settings.topic_documents, settings.topic_fingerprints])
     source = found.get(settings.topic_documents)
-    if settings.topic_fingerprints in found and _has_these_parameters(settings):
+    if settings.topic_fingerprints in found and _has_definition(settings, definition):
         raise StopError(
             f"the log {settings.topic_fingerprints} has these very parameters: there is nothing to rebuild. Give the "
             f"ones that it shall have"
@@ -102,19 +104,26 @@ def plan(settings: Settings, admin: Admin) -> Plan:
     )
 
 
-def _has_these_parameters(settings: Settings) -> bool:
+def _has_definition(settings: Settings, definition: Definition) -> bool:
     """Return whether the log has the wanted definition; False when it has none yet."""
     with closing(LogConsumer(settings, 0)) as log:
         first, stop = log.end()
         if first > 0 or first == stop:
             return False  # what retention has left tells nothing; the names keep the logs apart
-        acceptance = Acceptance(settings.definition)
+        acceptance = Acceptance(definition)
         deadline = time.monotonic() + settings.call_timeout_s
         while time.monotonic() < deadline:
             for entry in log.read(1.0):
                 try:
                     acceptance.accept(entry.value, entry.offset)
-                except DefinitionError:
+                except DefinitionError as error:
+                    there, here = error.differences.get("base_snapshot", (None, None))
+                    if there and not here:
+                        raise StopError(
+                            f"the log {settings.topic_fingerprints} begins with a snapshot ({there}), and a new log "
+                            f"without one would call copies of its documents new: judge them by these parameters "
+                            f"(`neardup archive --state` or `dedup --state`), and name that as base_snapshot"
+                        ) from error
                     return False
                 if acceptance.record_format:
                     return True

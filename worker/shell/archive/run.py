@@ -20,6 +20,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import version
 from itertools import accumulate
@@ -258,7 +259,8 @@ def _base_of(state: Path | None, settings: Settings) -> tuple[Path | None, int]:
         header, arrays = unpack(map_file(base))
         if LogIdentity.of(header) != LOG:
             raise StopError("it is a worker's: what a group knows goes on in its group")  # noqa: TRY301
-        settings.definition.check(LogDefinition(*header["definition"]), str(base))
+        declared = LogDefinition(*header["definition"])
+        replace(settings.definition, base=declared.base).check(declared, str(base))
     except DefinitionError as error:
         raise error.with_remedy("Judge with its settings, or name another folder with --state") from error
     except Exception as error:

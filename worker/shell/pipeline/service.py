@@ -36,6 +36,7 @@ import structlog
 from worker.core.fingerprint import Fingerprinter
 from worker.errors import DefinitionError, NeardupError, StopError
 from worker.log.replica import Replica
+from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity
 from worker.settings import DECIDING, Settings, flag
 from worker.shell.kafka import (
@@ -60,7 +61,7 @@ from worker.shell.runtime.fault_hooks import from_setting
 from worker.shell.runtime.health import HealthServer, Readiness, Status
 from worker.shell.runtime.tracing import Tracing, untraced
 from worker.shell.runtime.watchdog import Watchdog
-from worker.shell.storage.checkpoint import Checkpoint
+from worker.shell.storage.checkpoint import Checkpoint, first_replica
 
 INCARNATION_S = 5.0
 LAG_WAIT_S = 10.0  # a new leader may show an end of the log that is a moment old
@@ -94,14 +95,15 @@ def run(settings: Settings, stop: threading.Event, on_serving: Callable[[], None
     with ExitStack() as stack:
         stack.enter_context(_of_one_definition(settings))
         status = stack.enter_context(Status())
-        _say_what_runs(settings)
+        _say_what_runs(settings, settings.definition)
         registry = metrics.of_group(settings.group)
         server = HealthServer(settings.metrics_host, settings.metrics_port, readiness, status.to_dict, registry)
         stack.enter_context(server)
         fingerprinter = Fingerprinter(settings.parameters)
         kernels.ready(settings)
         checkpoint = _checkpoint(settings, admin, found)
-        replica = Replica(settings.definition) if checkpoint is None else checkpoint.restore()
+        replica = checkpoint.restore() if checkpoint else first_replica(settings.definition, settings.base_snapshot)
+        _say_what_runs(settings, replica.definition)  # with its base, which the first snapshot here may know alone
         log = _replicated_log(settings, replica, found[settings.topic_fingerprints].topic_id.hex(), stack)
         documents = found[settings.topic_documents]
         at_start = committed(settings, documents.partitions)
@@ -144,6 +146,8 @@ def _of_one_definition(settings: Settings) -> Iterator[None]:
     try:
         yield
     except DefinitionError as error:
+        if error.remedy:
+            raise
         own = [name for name in error.differences if name in DECIDING]
         flags = [flag(settings, name) for name in own if getattr(settings, name) != Settings.model_fields[name].default]
         command = " ".join(["neardup rebuild", *flags])
@@ -152,9 +156,8 @@ def _of_one_definition(settings: Settings) -> Iterator[None]:
         ) from error
 
 
-def _say_what_runs(settings: Settings) -> None:
+def _say_what_runs(settings: Settings, definition: Definition) -> None:
     """Have the metrics say it from the start: whoever is refused is seen, too."""
-    definition = settings.definition
     metrics.BUILD.info(
         {
             "version": version("neardup"),
@@ -178,6 +181,7 @@ def _checkpoint(settings: Settings, admin: Admin, found: Mapping[str, Topic]) ->
         settings.worker_id,
         settings.snapshot_interval_s,
         reach=from_setting(settings.fault),
+        base=settings.base_snapshot,
     )
 
 

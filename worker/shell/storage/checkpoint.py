@@ -7,6 +7,8 @@ Snapshots in a folder: written while the worker goes on, two kept, and read back
 A restored replica refers to the mapped file for what finding an original does not need, and keeps that of later ones in
 files beside it (`disk`). The mapped file keeps its space when it is dropped from the folder.
 
+Behind the log's first record is its base, where it has one: the snapshot that it begins with, which somebody else made.
+
 A snapshot that cannot be used, whatever the error, is passed over, loudly: the log has everything. One of another log,
 definition or newer format stops the worker: going on without a word would hide a mistake. A disk that is full costs
 the new snapshot, never the old ones.
@@ -26,9 +28,10 @@ from pathlib import Path
 import structlog
 
 from worker.errors import DefinitionError, RestoreError, StopError
+from worker.log.originals import Memory, anonymous
 from worker.log.replica import Replica
 from worker.log.rules import Definition
-from worker.log.snapshot import LogIdentity, Snapshot, capture, restore
+from worker.log.snapshot import LogIdentity, Snapshot, adopt, capture, restore, with_base
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 from worker.shell.storage.disk import DiskMemory
@@ -50,6 +53,7 @@ class Checkpoint:
         owner: names the temporary file.
         interval_s: between two snapshots; none is written when nothing has been applied since.
         scratch: where columns of originals lie, if not in the folder, which may be on another machine.
+        base: what the log begins with: needed as long as no snapshot here has it.
     """
 
     def __init__(
@@ -62,9 +66,12 @@ class Checkpoint:
         clock: Callable[[], float] = time.monotonic,
         reach: FaultHook = never,
         scratch: Path | None = None,
+        *,
+        base: Path | None = None,
     ) -> None:
         self.folder = folder
         self._definition = definition
+        self._base = base
         self._log = log
         self._temporary = folder / f".{owner}.tmp"
         self._interval_s = interval_s
@@ -79,7 +86,7 @@ class Checkpoint:
 
     def restore(self, *, has_log: bool = True) -> Replica:
         """
-        Return the replica of the newest snapshot that is whole; an empty one when there is none.
+        Return the replica of the newest snapshot that is whole; when there is none that with which the log begins.
 
         Args:
             has_log: False: nothing else has what a damaged snapshot had, so it is not passed over.
@@ -88,14 +95,16 @@ class Checkpoint:
             StopError: a snapshot is of another log, of another definition or of a newer format, or damaged without a
                 log behind it.
         """
+        is_gone = self._base is not None and not self._base.exists()
+        definition = self._definition if is_gone else first_definition(self._definition, self._base)
         for path in snapshots(self.folder):
             started = time.monotonic()
             try:
                 data = map_file(path)
-                replica = restore(data, self._definition, self._log, self._memory)
+                replica = restore(data, definition, self._log, self._memory)
                 _release(data)
             except DefinitionError as error:
-                raise DefinitionError(f"the snapshot {path}", error.differences) from error
+                raise DefinitionError(f"the snapshot {path}", error.differences, error.remedy) from error
             except StopError as error:
                 raise StopError(f"{path}: {error}") from error
             except Exception as error:  # whatever a snapshot makes the code do, the log has everything
@@ -112,6 +121,8 @@ class Checkpoint:
                 metrics.SNAPSHOTS_REFUSED.inc()
                 self._damaged.append(path)
                 continue
+            if is_gone and replica.definition.base is None:
+                raise StopError(f"{path} began without a base, and there is no {self._base}: leave base_snapshot out")
             self._saved(replica.next_offset, path.stat().st_mtime)
             _log.info(
                 "snapshot restored",
@@ -121,7 +132,7 @@ class Checkpoint:
                 seconds=round(time.monotonic() - started, 2),
             )
             return replica
-        return Replica(self._definition, memory=self._memory)
+        return first_replica(self._definition, self._base, self._memory)
 
     def tick(self, replica: Replica) -> None:
         """
@@ -193,6 +204,46 @@ class Checkpoint:
             old.unlink(missing_ok=True)
         self._damaged.clear()
         remove_old(self.folder)
+
+
+def first_definition(definition: Definition, base: Path | None) -> Definition:
+    """Return the definition of a log that begins with this snapshot, if there is one; see `with_base`."""
+    if base is None:
+        return definition
+    with _opened(base) as data:
+        return with_base(definition, data)
+
+
+def first_replica(definition: Definition, base: Path | None, memory: Memory = anonymous) -> Replica:
+    """
+    Return the replica at the beginning of a log: empty, or with the originals of its base.
+
+    Args:
+        base: a snapshot, or a folder of which the newest counts. The file must stay as it is.
+
+    Raises:
+        StopError: it is not there, damaged, or of other rules.
+    """
+    if base is None:
+        return Replica(definition, memory=memory)
+    with _opened(base) as data:
+        replica = adopt(data, definition, memory)
+    _release(data)
+    _log.info("the log begins with a snapshot", path=str(base), documents=replica.documents)
+    return replica
+
+
+@contextlib.contextmanager
+def _opened(base: Path) -> Iterator[bytes | memoryview]:
+    """Map a base; what is wrong with it names it."""
+    path = next(iter(snapshots(base)), base / f"*{SUFFIX}") if base.is_dir() else base
+    try:
+        yield map_file(path)
+    except DefinitionError as error:
+        remedy = "Make the snapshot with the group's settings, or start the group with the snapshot's"
+        raise DefinitionError(f"the snapshot {path}", error.differences, remedy) from error
+    except Exception as error:
+        raise StopError(f"no log can begin with {path}: {error}. Name a whole snapshot as base_snapshot") from error
 
 
 def snapshots(folder: Path) -> list[Path]:
