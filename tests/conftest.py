@@ -15,7 +15,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-from worker.devkit.broker import EmbeddedKafka, Runtime, prepare
+from worker.devkit.broker import EmbeddedKafka, Extras, Runtime, prepare
 from worker.errors import StopError
 
 # No time limits: a busy machine is not a defect. Each failure prints its seed. Examples are others in each run.
@@ -117,7 +117,8 @@ def kafka_to_break(broker_runtime: Runtime) -> Iterator[EmbeddedKafka]:
 @pytest.fixture(scope="session")
 def cluster_of_three(broker_runtime: Runtime) -> Iterator[EmbeddedKafka]:
     """Three nodes for the session, also behind relays; tests take `kafka3`."""
-    with EmbeddedKafka(nodes=3, runtime=broker_runtime, relayed=True) as cluster:
+    extras = Extras({"RELAYED": "PLAINTEXT"}, relayed=True)
+    with EmbeddedKafka(nodes=3, runtime=broker_runtime, extras=extras) as cluster:
         yield cluster
 
 

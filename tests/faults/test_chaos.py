@@ -19,7 +19,7 @@ def test_a_random_run_is_clean(kafka3: EmbeddedKafka, tmp_path: Path) -> None:
     """The same schedule each time, so that a failure is a change's; `make chaos` looks for new ones."""
     seed = 20
     cluster.until_in_sync(kafka3.bootstrap)
-    with Relay(kafka3.relayed_ports) as relay:
+    with Relay(kafka3.extra_ports("RELAYED")) as relay:
         outcome = Chaos(kafka3, relay, plan(seed), tmp_path / f"seed-{seed}").run()
     assert outcome.clean, outcome.line()
     assert not (tmp_path / f"seed-{seed}").exists()

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import socket
-import struct
 import threading
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Kafka
-from worker.devkit.broker import CLIENT_PORT_DEFAULT, EmbeddedKafka, NodeState, Runtime
-from worker.devkit.broker.cluster import (
-    Metadata,
-    PortTakenError,
-    ask_metadata,
-    decode_answer,
-    is_free,
-    lay_out,
-    server_properties,
-)
+from worker.cli.broker import PORT_DEFAULT
+from worker.devkit.broker import EmbeddedKafka, NodeState, Runtime
+from worker.devkit.broker.cluster import PortTakenError, is_free, lay_out, server_properties
 from worker.devkit.broker.runtime import Java, find_java
 from worker.errors import StopError
 from worker.settings import Settings
+from worker.shell.kafka import known_brokers
 
 
 def program(path: Path, script: str) -> Path:
@@ -65,7 +58,7 @@ def test_no_java_at_all_is_an_error_with_the_remedy(tmp_path: Path) -> None:
 
 def test_the_default_port_is_where_the_worker_looks() -> None:
     """`neardup broker start` and `neardup worker` meet without an option."""
-    assert Settings.model_fields["bootstrap"].default == f"127.0.0.1:{CLIENT_PORT_DEFAULT}"
+    assert Settings.model_fields["bootstrap"].default == f"127.0.0.1:{PORT_DEFAULT}"
 
 
 @pytest.mark.parametrize("offset", [0, 2, 101, 103])
@@ -147,33 +140,21 @@ def test_attaching_to_nothing_names_the_command(tmp_path: Path) -> None:
 def test_a_port_that_is_open_does_not_serve() -> None:
     """A listener that never answers, one that closes, one that talks nonsense, and no listener: none serves."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        assert ask_metadata(silent.getsockname()[1], timeout_s=0.1) is None
+        assert known_brokers(f"127.0.0.1:{silent.getsockname()[1]}", 0.1) == {}
     with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        for reply in (b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", struct.pack(">i", 8) + bytes(8)):
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        for reply in (b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", bytes([0, 0, 0, 8, *bytes(8)])):
             answering = threading.Thread(target=_answer_once, args=(server, reply))
             answering.start()
-            assert ask_metadata(port, timeout_s=1) is None
+            assert known_brokers(address, 0.5) == {}
             answering.join()
-    assert ask_metadata(port, timeout_s=0.1) is None
+    assert known_brokers(address, 0.1) == {}
 
 
 def _answer_once(server: socket.socket, reply: bytes) -> None:
     connection, _ = server.accept()
     with connection:
         connection.sendall(reply)
-
-
-def test_an_answer_is_read_to_its_end_or_not_at_all() -> None:
-    """Two brokers, one with a rack; every cut of the answer is an error, no cut is a wrong reading."""
-    host = struct.pack(">h9s", 9, b"127.0.0.1")
-    brokers = struct.pack(">i", 1) + host + struct.pack(">ih", 9092, -1)
-    brokers += struct.pack(">i", 7) + host + struct.pack(">ih3s", 9093, 3, b"abc")
-    answer = struct.pack(">ii", 1, 2) + brokers + struct.pack(">ii", 7, 0)
-    assert decode_answer(answer) == Metadata({1: 9092, 7: 9093}, controller=7)
-    for length in range(len(answer) - 4):
-        with pytest.raises(struct.error):
-            decode_answer(answer[:length])
 
 
 def test_the_broker_runs_with_the_serial_collector(kafka: Kafka) -> None:

@@ -13,7 +13,7 @@ from tests.faults.chaos.checker import judge, load
 from tests.faults.chaos.relay import Relay
 from tests.faults.chaos.run import Chaos, Outcome
 from tests.faults.chaos.schedule import plan
-from worker.devkit.broker import EmbeddedKafka
+from worker.devkit.broker import EmbeddedKafka, Extras
 
 
 def _arguments() -> argparse.Namespace:
@@ -44,7 +44,8 @@ def main() -> int:
     outcomes: list[Outcome] = []
     broken = 0
     begun = time.monotonic()
-    with EmbeddedKafka(nodes=3, relayed=True) as kafka, Relay(kafka.relayed_ports) as relay:
+    extras = Extras({"RELAYED": "PLAINTEXT"}, relayed=True)
+    with EmbeddedKafka(nodes=3, extras=extras) as kafka, Relay(kafka.extra_ports("RELAYED")) as relay:
         for seed in range(first, first + options.runs):
             if options.minutes is not None and time.monotonic() - begun > options.minutes * 60:
                 break

@@ -145,7 +145,7 @@ class Chaos:
 
     def _starter(self, worker_id: str) -> Callable[[str], WorkerProcess]:
         settings: dict[str, Any] = {
-            "bootstrap": self._kafka.relayed_bootstrap,
+            "bootstrap": self._kafka.extra_bootstrap("RELAYED"),
             "state_dir": self._folder / f"state-{worker_id}",
             "snapshot_interval_s": self._schedule.snapshot_interval_s,
         }

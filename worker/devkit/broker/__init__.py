@@ -1,15 +1,8 @@
-"""A real Apache Kafka from Python alone: layout, jars, Java, nodes, and the cluster that they make."""
+"""A real Apache Kafka from Python alone: jars, Java, nodes, and the cluster that they make."""
 
 from __future__ import annotations
 
-from worker.devkit.broker.cluster import (
-    CLIENT_PORT_DEFAULT,
-    EmbeddedKafka,
-    Extras,
-    NodeState,
-    Runtime,
-    default_data,
-    prepare,
-)
+from worker.devkit.broker.cluster import EmbeddedKafka, Extras, NodeState, default_data
+from worker.devkit.broker.runtime import Runtime, prepare
 
-__all__ = ["CLIENT_PORT_DEFAULT", "EmbeddedKafka", "Extras", "NodeState", "Runtime", "default_data", "prepare"]
+__all__ = ["EmbeddedKafka", "Extras", "NodeState", "Runtime", "default_data", "prepare"]

@@ -4,7 +4,6 @@ A real Apache Kafka of one or three nodes on loopback: start, break, mend and en
     layout      which ports each node has, and the settings that it starts with
     node        a Java process with its folder, its lock and its log
     guard       kills the nodes when their owner is gone, however it went
-    metadata    one request of Kafka's protocol, by hand: a port that is open does not say who serves
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ import random
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Self
 
 import platformdirs
 
-from worker.devkit.broker.runtime import Advance, Java, fetch, find_java
+from worker.devkit.broker.runtime import Runtime, prepare
 from worker.errors import StopError
+from worker.shell.kafka import known_brokers
 
 LOOPBACK = "127.0.0.1"
-CLIENT_PORT_DEFAULT = 19_092
 CONTROLLER_PORT_STEP = 100  # node i: clients on port + i - 1, controllers on port + 100 + i
 # Free ports are taken from below the range that systems give to outgoing connections. From inside it a client that
 # keeps trying a killed node could be given that very port as its own, connect to itself, and block the node's return.
@@ -41,6 +40,7 @@ FREE_PORT_TRIES = 1_000
 
 SERVE_TIMEOUT_S = 300.0  # 3 s for one node and 8 s for three on an idle machine of two cores, minutes on a busy one
 SERVE_POLL_S = 0.1
+ANSWER_S = 1.0  # that a node has to say which brokers it knows: a port that is open does not say who serves
 POLL_S = 0.05
 END_TIMEOUT_S = 10.0  # a killed process is gone in milliseconds; more means that the machine is stuck
 LOCK_TRIES_S = 1.0  # somebody who asks for the state holds the lock for an instant
@@ -55,10 +55,6 @@ HEAP = ("-Xms128m", "-Xmx512m")
 # Not G1, Java's default: until Java 25.0.3 it may move arrays that native code holds, and with them corrupt what zstd
 # writes (JDK-8377811). And for such a heap the serial collector is the smaller one.
 COLLECTOR = "-XX:+UseSerialGC"
-
-METADATA_KEY = 3
-METADATA_VERSION = 1  # the oldest with the controller, and plain fixed-width fields
-ANSWER_BYTES_MAX = 1 << 20
 
 # The node waits for a line before it does anything, so that its number is on disk and its guard stands before it runs;
 # when the starter is gone first, it ends. `exec` makes this process the Java process: one number from first to last.
@@ -95,72 +91,23 @@ logger.server.level=info
 
 
 @dataclass(frozen=True)
-class Metadata:
-    """What a node knows: the brokers that serve (id -> client port) and the controller's id, -1 while unknown."""
-
-    brokers: dict[int, int]
-    controller: int
-
-
-def ask_metadata(port: int, timeout_s: float = 1.0) -> Metadata | None:
-    """
-    Ask the node at this loopback port which brokers serve; None when it does not answer within the time.
-
-    A broker is listed once its registration is unfenced: it has caught up with the metadata and takes requests.
-    """
-    try:
-        with socket.create_connection((LOOPBACK, port), timeout=timeout_s) as connection:
-            connection.settimeout(timeout_s)
-            connection.sendall(encode_request())
-            (size,) = struct.unpack(">i", _read(connection, 4))
-            if not 0 < size <= ANSWER_BYTES_MAX:
-                return None
-            return decode_answer(_read(connection, size))
-    except (OSError, struct.error):
-        return None
-
-
-def encode_request() -> bytes:
-    """Return the request for no topic: size, then key, version, correlation id, client id, number of topics."""
-    client = b"neardup"
-    body = struct.pack(f">hhih{len(client)}si", METADATA_KEY, METADATA_VERSION, 1, len(client), client, 0)
-    return struct.pack(">i", len(body)) + body
-
-
-def decode_answer(answer: bytes) -> Metadata:
-    """Read the brokers and the controller from a Metadata answer; struct.error when it is cut."""
-    _correlation, count = struct.unpack_from(">ii", answer)
-    position, brokers = 8, {}
-    for _ in range(count):
-        node, host_bytes = struct.unpack_from(">ih", answer, position)
-        position += 6 + host_bytes
-        port, rack_bytes = struct.unpack_from(">ih", answer, position)
-        position += 6 + max(rack_bytes, 0)  # -1 is "no rack"
-        brokers[node] = port
-    (controller,) = struct.unpack_from(">i", answer, position)
-    return Metadata(brokers, controller)
-
-
-def _read(connection: socket.socket, size: int) -> bytes:
-    """Read exactly `size` bytes; a closed connection is an OSError, as every other end of it."""
-    data = bytearray()
-    while len(data) < size:
-        chunk = connection.recv(size - len(data))
-        if not chunk:
-            raise ConnectionResetError("closed before the answer was complete")
-        data += chunk
-    return bytes(data)
-
-
-@dataclass(frozen=True)
 class Extras:
-    """What tests of security add to every node of a cluster."""
+    """
+    What tests add to every node of a cluster.
 
-    listeners: Mapping[str, str] = field(default_factory=dict)  # name -> protocol of further ones for clients
-    settings: Mapping[str, str] = field(default_factory=dict)  # of the node; they win
+    Args:
+        listeners: name -> protocol of further ones for clients.
+        settings: of the node; they win.
+        relayed: each further listener names clients another port than its own: a relay must listen there.
+    """
+
+    listeners: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    relayed: bool = False
 
 
 NO_EXTRAS = Extras()
+Ports = tuple[tuple[int, int], ...]  # of each node: where it listens, and what clients are told
 
 
 @dataclass(frozen=True)
@@ -169,8 +116,7 @@ class Layout:
 
     client_ports: tuple[int, ...]
     controller_ports: tuple[int, ...]
-    relayed_ports: tuple[tuple[int, int], ...] = ()  # where it listens a second time, and where its relay must listen
-    extra_ports: tuple[tuple[int, ...], ...] = ()  # of the listeners in `extras`, in their order
+    extra_ports: Mapping[str, Ports] = field(default_factory=dict)  # of the listeners in `extras`
     extras: Extras = NO_EXTRAS
 
     @property
@@ -180,17 +126,6 @@ class Layout:
     @property
     def bootstrap(self) -> str:
         return ",".join(f"{LOOPBACK}:{port}" for port in self.client_ports)
-
-    @property
-    def relayed_bootstrap(self) -> str:
-        return ",".join(f"{LOOPBACK}:{told}" for _, told in self.relayed_ports)
-
-    def extra_bootstrap(self, listener: str) -> str:
-        at = list(self.extras.listeners).index(listener)
-        return ",".join(f"{LOOPBACK}:{ports[at]}" for ports in self.extra_ports)
-
-    def client_port(self, node: int) -> int:
-        return self.client_ports[node - 1]
 
     def save(self, path: Path) -> None:
         ports = {"client_ports": self.client_ports, "controller_ports": self.controller_ports}
@@ -208,7 +143,7 @@ class Layout:
             return None
 
 
-def lay_out(nodes: int, port: int, *, relayed: bool = False, extras: Extras = NO_EXTRAS) -> Layout:
+def lay_out(nodes: int, port: int, extras: Extras = NO_EXTRAS) -> Layout:
     """
     Choose the ports of `nodes` nodes: from `port` up, or free ones when it is 0.
 
@@ -222,31 +157,25 @@ def lay_out(nodes: int, port: int, *, relayed: bool = False, extras: Extras = NO
     """
     if nodes not in {1, 3}:
         raise ValueError(f"nodes must be 1 or 3, got {nodes}: a quorum of 2 survives no failure")
-    relays = _free_ports(2 * nodes) if relayed else []
-    relayed_ports = tuple(zip(relays[:nodes], relays[nodes:], strict=True))
-    width = len(extras.listeners)
-    further = _free_ports(width * nodes, relays)
-    extra_ports = tuple(tuple(further[width * node : width * (node + 1)]) for node in range(nodes))
+    free = _free_ports()
+    extra_ports: dict[str, Ports] = {}
+    for name in extras.listeners:
+        own = tuple(islice(free, nodes))
+        extra_ports[name] = tuple(zip(own, islice(free, nodes) if extras.relayed else own, strict=True))
     if port == 0:
-        free = _free_ports(2 * nodes, [*relays, *further])
-        return Layout(tuple(free[:nodes]), tuple(free[nodes:]), relayed_ports, extra_ports, extras)
+        return Layout(tuple(islice(free, nodes)), tuple(islice(free, nodes)), extra_ports, extras)
     highest = port + CONTROLLER_PORT_STEP + nodes
     if not 0 < port < highest <= 65_535:
         raise ValueError(f"port must be 0 or leave room for {highest - port} more below 65536, got {port}")
-    layout = Layout(
-        tuple(port + node for node in range(nodes)),
-        tuple(port + CONTROLLER_PORT_STEP + node + 1 for node in range(nodes)),
-        relayed_ports,
-        extra_ports,
-        extras,
-    )
-    for each in (*layout.client_ports, *layout.controller_ports):
+    clients = tuple(range(port, port + nodes))
+    controllers = tuple(one + CONTROLLER_PORT_STEP + 1 for one in clients)
+    for each in (*clients, *controllers):
         if not is_free(each):
             raise StopError(
                 f"port {each} on {LOOPBACK} is in use: end what listens there, "
                 f"or choose another with --port (0 takes free ones)"
             )
-    return layout
+    return Layout(clients, controllers, extra_ports, extras)
 
 
 def is_free(port: int) -> bool:
@@ -262,17 +191,9 @@ def is_free(port: int) -> bool:
     return True
 
 
-def _free_ports(count: int, taken: Collection[int] = ()) -> list[int]:
-    found: list[int] = []
-    for _ in range(FREE_PORT_TRIES if count else 0):
-        port = random.randint(FREE_PORT_MIN, FREE_PORT_MAX)  # noqa: S311  # nothing secret
-        if port not in found and port not in taken and is_free(port):
-            found.append(port)
-        if len(found) == count:
-            break
-    if len(found) == count:
-        return found
-    raise StopError(f"no {count} free ports on {LOOPBACK} between {FREE_PORT_MIN} and {FREE_PORT_MAX}")
+def _free_ports() -> Iterator[int]:
+    yield from filter(is_free, random.sample(range(FREE_PORT_MIN, FREE_PORT_MAX), FREE_PORT_TRIES))
+    raise StopError(f"no free ports on {LOOPBACK} between {FREE_PORT_MIN} and {FREE_PORT_MAX}")
 
 
 def server_properties(layout: Layout, node: int, log_directory: Path) -> str:
@@ -281,16 +202,13 @@ def server_properties(layout: Layout, node: int, log_directory: Path) -> str:
         raise StopError(f"Kafka cannot keep data in a directory with a comma in its path: {log_directory}")
     nodes = len(layout.client_ports)
     replicas, in_sync = (3, 2) if nodes == 3 else (1, 1)
-    client, controller = layout.client_port(node), layout.controller_ports[node - 1]
+    client, controller = layout.client_ports[node - 1], layout.controller_ports[node - 1]
     voters = ",".join(
         f"{id_}@{LOOPBACK}:{port}" for id_, port in zip(layout.nodes, layout.controller_ports, strict=True)
     )
     listeners = {"PLAINTEXT": (client, client)}
-    if layout.relayed_ports:
-        listeners["RELAYED"] = layout.relayed_ports[node - 1]
-    protocols = dict.fromkeys(("CONTROLLER", *listeners), "PLAINTEXT") | dict(layout.extras.listeners)
-    for name, port in zip(layout.extras.listeners, (layout.extra_ports or ((),) * nodes)[node - 1], strict=True):
-        listeners[name] = port, port
+    listeners |= {name: ports[node - 1] for name, ports in layout.extra_ports.items()}
+    protocols = dict.fromkeys(("CONTROLLER", "PLAINTEXT"), "PLAINTEXT") | dict(layout.extras.listeners)
     settings = {
         "process.roles": "broker,controller",
         "node.id": node,
@@ -335,32 +253,20 @@ def server_properties(layout: Layout, node: int, log_directory: Path) -> str:
         "unclean.leader.election.enable": "false",
         **layout.extras.settings,
     }
-    return "".join(f"{name}={escape_property(str(value))}\n" for name, value in settings.items())
-
-
-def escape_property(value: str) -> str:
-    r"""
-    Write a value for a Java properties file, which is Latin-1 with \uXXXX escapes.
-
-    >>> print(escape_property("/data/déjà vu"))
-    /data/d\u00e9j\u00e0 vu
-    """
-    units = value.encode("utf-16-be")
-    codes = (int.from_bytes(units[i : i + 2], "big") for i in range(0, len(units), 2))
-    return "".join(chr(code) if 0x20 <= code < 0x7F and code != 0x5C else f"\\u{code:04x}" for code in codes)
+    # Java reads Latin-1 with \uXXXX escapes, and JSON has the same.
+    return "".join(f"{name}={json.dumps(str(value))[1:-1]}\n" for name, value in settings.items())
 
 
 class Node:
     """
     One node in its folder: `server.properties`, `node.log`, `node.pid` and Kafka's own `data`.
 
-    The running process itself holds a lock on `node.pid`, so the file never names a process that is not the node,
-    whoever reads it and whatever happened in between.
+    The running process itself holds a lock on `node.pid`: whoever reads it, it names no process that is not the node.
     """
 
     def __init__(self, node: int, layout: Layout, data: Path) -> None:
         self.id = node
-        self.port = layout.client_port(node)
+        self.port = layout.client_ports[node - 1]
         self._layout = layout
         self.folder = data / f"node-{node}"
         self.log_path = self.folder / "node.log"
@@ -385,7 +291,7 @@ class Node:
             pass
         return None
 
-    def launch(self, java: Java, jars: Sequence[Path]) -> None:
+    def launch(self, runtime: Runtime) -> None:
         """Start the process, which is formatted first when it is new and does not serve yet; it must not run."""
         data = self.folder / "data"
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -394,7 +300,7 @@ class Node:
         options = (*HEAP, COLLECTOR, "-Djava.awt.headless=true", "-Dlog4j2.configurationFile=log4j2.properties")
         environment = {
             **os.environ,
-            "CLASSPATH": os.pathsep.join(map(str, jars)),
+            "CLASSPATH": os.pathsep.join(map(str, runtime.jars)),
             "CLUSTER_ID": CLUSTER_ID,
             "FOR_SHORT": "-XX:TieredStopAtLevel=1",  # formats in 1.7 s instead of 2.6
             "LC_ALL": "C.UTF-8",  # Java reads paths by the locale
@@ -402,7 +308,7 @@ class Node:
         with self._pid_path.open("a+") as pid_file, self.log_path.open("ab") as log:
             self._lock(pid_file.fileno())
             self._process = subprocess.Popen(  # noqa: S603  # our own script
-                ["/bin/sh", "-c", LAUNCH, "node", data / "meta.properties", java.executable, *options],
+                ["/bin/sh", "-c", LAUNCH, "node", data / "meta.properties", runtime.java.executable, *options],
                 cwd=self.folder,
                 env=environment,
                 stdin=subprocess.PIPE,
@@ -429,11 +335,16 @@ class Node:
                 return fcntl.flock(pid_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise StopError(
-                        f"a broker runs on {self.folder.parent} already (node {self.id}, process {self.pid()}): "
-                        f"end it with `neardup broker stop --data {self.folder.parent}`, or choose another --data"
-                    ) from None
+                    raise self.runs_already() from None
                 time.sleep(POLL_S)
+
+    def runs_already(self) -> StopError:
+        """Return the refusal of a second broker on this data."""
+        data = self.folder.parent
+        return StopError(
+            f"a broker runs on {data} already (node {self.id}, process {self.pid()}, {self._layout.bootstrap}): "
+            f"end it with `neardup broker stop --data {data}`, or choose another --data"
+        )
 
     def _forget_pid(self) -> None:
         with suppress(FileNotFoundError):
@@ -476,6 +387,11 @@ class Node:
         self.paused = False
         return True
 
+    def knows(self, nodes: Collection[Node]) -> bool:
+        """Return whether it serves and lists each of these at its port."""
+        brokers = known_brokers(f"{LOOPBACK}:{self.port}", ANSWER_S)
+        return all(brokers.get(node.id) == node.port for node in nodes)
+
     def log_tail(self) -> str:
         """Return the last lines of the log."""
         try:
@@ -501,30 +417,18 @@ class NodeState:
     serves: bool
 
 
-def state_of(node: Node) -> NodeState:
-    """Return what a node does now.  Cost: a request to it, at most a second."""
-    pid = node.pid()
-    answer = ask_metadata(node.port) if pid is not None else None
-    return NodeState(node.id, node.port, pid, serves=answer is not None and node.id in answer.brokers)
-
-
 def wait_serving(nodes: Collection[Node], awaited: Collection[Node]) -> None:
-    """
-    Wait until every node that runs serves and knows every other one at its port.
-
-    Raises:
-        StopError: an awaited node ended by itself, or one does not serve in time; the text has the end of its log.
-    """
+    """Wait until every node that runs serves and knows the others. Raises StopError, with the end of a node's log."""
     deadline = time.monotonic() + SERVE_TIMEOUT_S
     while True:
         running = [node for node in nodes if node.pid() is not None and not node.paused]
         for node in awaited:
             if node not in running:
                 raise explain_end(node)
-        if all(_knows(node, running) for node in running):
+        slow = [node for node in running if not node.knows(running)]
+        if not slow:
             return
         if time.monotonic() > deadline:
-            slow = [node for node in running if not _knows(node, running)] or running
             raise StopError(
                 f"node {slow[0].id} does not serve after {SERVE_TIMEOUT_S:.0f} s; the end of its log "
                 f"{slow[0].log_path}:\n{slow[0].log_tail()}"
@@ -544,46 +448,15 @@ def explain_end(node: Node) -> StopError:
     return StopError(f"node {node.id} ended by itself; the end of its log {node.log_path}:\n{log}")
 
 
-def _knows(node: Node, running: Collection[Node]) -> bool:
-    """Return whether a node serves and lists every running one at its port."""
-    answer = ask_metadata(node.port)
-    return (
-        answer is not None
-        and answer.controller >= 0
-        and all(answer.brokers.get(other.id) == other.port for other in running)
+def _guard(data: Path, *, remove: bool) -> subprocess.Popen[bytes]:
+    """Start what kills the nodes of `data` when this process is gone without a word; removes `data` if told to."""
+    return subprocess.Popen(  # noqa: S603  # our own script
+        ["/bin/sh", "-c", GUARD, "guard", data, data if remove else ""],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
     )
-
-
-class Guard:
-    """Kills the nodes of `data` when this process is gone without having dismissed it; removes `data` if told to."""
-
-    def __init__(self, data: Path, *, remove: bool) -> None:
-        self._process = subprocess.Popen(  # noqa: S603  # our own script
-            ["/bin/sh", "-c", GUARD, "guard", data, data if remove else ""],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-
-    def dismiss(self) -> None:
-        """End the guard: there is nothing left to kill."""
-        with suppress(BrokenPipeError):
-            self._process.communicate(b"done\n")
-        self._process.wait()
-
-
-@dataclass(frozen=True)
-class Runtime:
-    """What a broker needs on this machine: a Java, and the jars of its class path."""
-
-    java: Java
-    jars: tuple[Path, ...]
-
-
-def prepare(*, repository: str | None = None, advance: Advance = lambda _: None) -> Runtime:
-    """Find a Java and fetch the jars that are not there yet. Raises StopError, with the remedy, where there is none."""
-    return Runtime(find_java(), fetch(repository=repository, advance=advance))
 
 
 def default_data() -> Path:
@@ -608,8 +481,7 @@ class EmbeddedKafka:
         port: of the first node, the others follow; 0 takes free ones.
         data: the folder of data and logs, kept; a temporary one when None.
         runtime: from `prepare`; prepared at the start when None.
-        relayed: each node listens a second time, for clients behind a relay that a test can pause: see `relayed_ports`.
-        extras: further listeners and settings of the nodes, for tests of security.
+        extras: further listeners and settings of the nodes, for tests.
         detached: the nodes go on when this process ends (`neardup broker start`).
     """
 
@@ -620,7 +492,6 @@ class EmbeddedKafka:
         data: Path | None = None,
         *,
         runtime: Runtime | None = None,
-        relayed: bool = False,
         extras: Extras = NO_EXTRAS,
         detached: bool = False,
     ) -> None:
@@ -630,12 +501,11 @@ class EmbeddedKafka:
         self._kept = data.absolute() if data is not None else None
         self._data: Path | None = self._kept
         self._runtime = runtime
-        self._relayed = relayed
         self._extras = extras
         self._detached = detached
         self._layout: Layout | None = None
         self._nodes: dict[int, Node] = {}
-        self._guard: Guard | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
 
     @classmethod
     def attach(cls, data: Path) -> Self:
@@ -650,23 +520,21 @@ class EmbeddedKafka:
     @property
     def bootstrap(self) -> str:
         """The addresses for clients: "127.0.0.1:9092", several joined by a comma."""
-        if self._layout is None:
-            raise ValueError("the broker was not started: it has no address yet")
-        return self._layout.bootstrap
+        return self._started.bootstrap
 
-    @property
-    def relayed_bootstrap(self) -> str:
-        """The addresses for clients behind the relays."""
-        return self._layout.relayed_bootstrap if self._layout else ""
+    def extra_ports(self, listener: str) -> Ports:
+        """Return the ports of one of the further listeners: of each node its own, and what clients are told."""
+        return self._started.extra_ports[listener]
 
     def extra_bootstrap(self, listener: str) -> str:
-        """Return the addresses of one of the further listeners."""
-        return self._layout.extra_bootstrap(listener) if self._layout else ""
+        """Return what clients of one of the further listeners are told."""
+        return ",".join(f"{LOOPBACK}:{told}" for _, told in self.extra_ports(listener))
 
     @property
-    def relayed_ports(self) -> tuple[tuple[int, int], ...]:
-        """Of each node its second port, and the port where a relay to it must listen."""
-        return self._layout.relayed_ports if self._layout else ()
+    def _started(self) -> Layout:
+        if self._layout is None:
+            raise ValueError("the broker was not started: it has no address yet")
+        return self._layout
 
     @property
     def data(self) -> Path:
@@ -702,11 +570,11 @@ class EmbeddedKafka:
 
     def _start_once(self) -> None:
         """Start on a new layout; a start that fails leaves nothing running."""
-        layout = lay_out(self.nodes, self._port, relayed=self._relayed, extras=self._extras)
+        layout = lay_out(self.nodes, self._port, self._extras)
         try:
             self._make_data()
             self._take(layout)
-            self._guard = Guard(self.data, remove=self._kept is None)
+            self._guard = _guard(self.data, remove=self._kept is None)
             self._launch(self._nodes.values())
             if self._detached:
                 self._dismiss_guard()
@@ -748,12 +616,15 @@ class EmbeddedKafka:
         self._node(node).resume()
 
     def states(self) -> list[NodeState]:
-        """Return what each node does now."""
-        return [state_of(node) for node in self._nodes.values()]
+        """Return what each node does now.  Cost: a request to each that runs, at most a second."""
+        pids = {node: node.pid() for node in self._nodes.values()}
+        return [NodeState(one.id, one.port, pid, pid is not None and one.knows([one])) for one, pid in pids.items()]
 
     def _dismiss_guard(self) -> None:
         if self._guard is not None:
-            self._guard.dismiss()
+            with suppress(BrokenPipeError):
+                self._guard.communicate(b"done\n")
+            self._guard.wait()
             self._guard = None
 
     def _node(self, node: int) -> Node:
@@ -766,12 +637,9 @@ class EmbeddedKafka:
         if self._kept is None or saved is None:
             return
         for id_ in saved.nodes:
-            pid = Node(id_, saved, self._kept).pid()
-            if pid is not None:
-                raise StopError(
-                    f"a broker runs on {self._kept} already (node {id_}, process {pid}, {saved.bootstrap}): "
-                    f"end it with `neardup broker stop --data {self._kept}`, or choose another --data"
-                )
+            node = Node(id_, saved, self._kept)
+            if node.pid() is not None:
+                raise node.runs_already()
         if len(saved.nodes) != self.nodes:
             raise StopError(
                 f"{self._kept} holds a cluster with --nodes {len(saved.nodes)}, not {self.nodes}: "
@@ -796,7 +664,7 @@ class EmbeddedKafka:
         try:
             self._layout.save(self.data / "cluster.json")
             for node in nodes:
-                node.launch(self._runtime.java, self._runtime.jars)
+                node.launch(self._runtime)
         except OSError as error:
             raise StopError(f"cannot start a broker in {self.data}: {error.strerror}") from error
         for node in nodes:

