@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from worker.core.document import BODY_BYTES_MAX
 from worker.errors import StopError
-from worker.shell.files.archives.inflate import Piece, pieces, segments
+from worker.shell.files.archives.inflate import Piece, Segment, pieces
 from worker.shell.files.archives.record import Damage, Entry, Omission, Record
 from worker.shell.files.archives.rows import PARQUET, ColumnNames, RowReader
 from worker.shell.files.archives.warc import read_arc, read_warc
@@ -127,7 +127,8 @@ class ArchiveReader:
             wanted = "neither WARC nor ARC, JSON Lines, CSV (by its name) nor Parquet"
             yield Damage(self.file, 0, f"{wanted}: it begins with {start[:64].lstrip()[:20]!r}")
         else:
-            for segment in segments(found):
+            for piece in found:
+                segment = Segment(piece, found)
                 if kind == "ARC":
                     yield from read_arc(self.file, segment, self._body_max)
                 else:

@@ -14,7 +14,7 @@ import re
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from enum import Enum
+from operator import itemgetter
 from typing import BinaryIO, NamedTuple
 
 import zstandard
@@ -43,31 +43,18 @@ class Piece(NamedTuple):
     is_plain: bool = False
 
 
-class Format(Enum):
-    """How a file is compressed."""
-
-    PLAIN = "plain"
-    GZIP = "gzip"
-    ZSTD = "zstd"
-
-
-class _Step(NamedTuple):
-    """What one step of decompression gave."""
-
-    data: bytes
-    unused: bytes
-    is_end: bool
-
-
 class _Gzip:
     """Decompresses one member; `step` takes more input, or none, to go on with what is held back."""
 
     def __init__(self) -> None:
-        self._object = zlib.decompressobj(31)
+        self.object = zlib.decompressobj(31)
 
-    def step(self, data: bytes) -> _Step:
-        out = self._object.decompress(self._object.unconsumed_tail + data, _OUTPUT_BYTES_MAX)
-        return _Step(out, self._object.unused_data, self._object.eof)
+    def step(self, data: bytes) -> bytes:
+        return self.object.decompress(self.object.unconsumed_tail + data, _OUTPUT_BYTES_MAX)
+
+    def rest(self) -> bytes:
+        """Return what has been taken and lies behind the member."""
+        return self.object.unused_data
 
 
 class _Zstd:
@@ -76,18 +63,20 @@ class _Zstd:
     _INPUT_BYTES = 4 << 10
 
     def __init__(self, dictionary: zstandard.ZstdCompressionDict | None) -> None:
-        self._object = zstandard.ZstdDecompressor(dict_data=dictionary).decompressobj()
+        self.object = zstandard.ZstdDecompressor(dict_data=dictionary).decompressobj()
         self._held = memoryview(b"")
 
-    def step(self, data: bytes) -> _Step:
+    def step(self, data: bytes) -> bytes:
         if data:
             self._held = memoryview(bytes(self._held) + data)
         out = b""
-        while self._held and not out and not self._object.eof:
+        while self._held and not out and not self.object.eof:
             now, self._held = self._held[: self._INPUT_BYTES], self._held[self._INPUT_BYTES :]
-            out = self._object.decompress(now)
-        is_end = self._object.eof
-        return _Step(out, self._object.unused_data + bytes(self._held) if is_end else b"", is_end)
+            out = self.object.decompress(now)
+        return out
+
+    def rest(self) -> bytes:
+        return self.object.unused_data + bytes(self._held)
 
 
 class _Input:
@@ -132,16 +121,13 @@ class _Input:
 
     def skip_to(self, magic: bytes) -> bool:
         """Go forward to the next place where `magic` stands; False at the end."""
-        while data := self.read():
-            found = data.find(magic)
+        while len(self.peek(len(magic))) == len(magic):
+            found = self._held.find(magic)
+            passed = len(self._held) - len(magic) + 1 if found < 0 else found
+            self._held, self.offset = self._held[passed:], self.offset + passed
             if found >= 0:
-                self.push_back(data[found:])
                 return True
-            kept = data[len(data) - len(magic) + 1 :] if len(data) >= len(magic) else data
-            self.push_back(kept)
-            if len(self.peek(len(kept) + 1)) == len(kept):
-                self.read()
-                return False
+        self.read()
         return False
 
 
@@ -156,16 +142,17 @@ def pieces(stream: BinaryIO, on_read: Callable[[int], None] = lambda _: None) ->
     Cost: that of the decompression; memory about 2 MiB whatever the file's size.
     """
     source = _Input(stream, on_read)
-    kind = _format_of(source.peek(4))
-    if kind is Format.PLAIN:
+    start = source.peek(4)
+    is_zstd = start.startswith(_ZSTD) or (start[1:] == _ZSTD_SKIPPABLE and 0x50 <= start[0] <= 0x5F)
+    if not is_zstd and not start.startswith(_GZIP):
         while data := source.read():
             yield Piece(0, data, is_plain=True)
         return
-    magic = _GZIP if kind is Format.GZIP else _ZSTD
+    name, magic = ("zstd", _ZSTD) if is_zstd else ("gzip", _GZIP)
     dictionary: zstandard.ZstdCompressionDict | None = None
     is_damaged = False  # one report for each stretch of damage, however many false starts it holds
     while start := source.peek(4):
-        if kind is Format.ZSTD and start[1:] == _ZSTD_SKIPPABLE:
+        if is_zstd and start[1:] == _ZSTD_SKIPPABLE:
             offset, content = source.offset, _skippable_frame(source)
             if start == _ZSTD_DICTIONARY:
                 dictionary, damage = _dictionary(offset, content)
@@ -173,13 +160,13 @@ def pieces(stream: BinaryIO, on_read: Callable[[int], None] = lambda _: None) ->
             continue
         offset, problem = source.offset, None
         if start.startswith(magic):
-            inflater = _Gzip() if kind is Format.GZIP else _Zstd(dictionary)
+            inflater = _Zstd(dictionary) if is_zstd else _Gzip()
             for piece in _member(source, inflater, offset):
                 problem = piece.problem
                 if problem is None or not is_damaged:
                     yield piece
         elif start.strip(b"\0"):
-            problem = f"no {kind.value} member begins here"
+            problem = f"no {name} member begins here"
             if not is_damaged:
                 yield Piece(offset, b"", problem)
         else:  # padding with NUL bytes, as tapes and some writers leave it
@@ -193,19 +180,17 @@ def _member(source: _Input, inflater: _Gzip | _Zstd, offset: int) -> Iterator[Pi
     """Return the pieces of one member, a damaged one up to its damage."""
     while data := source.read():
         try:
-            step = inflater.step(data)
-            while True:
-                if step.is_end:
-                    source.push_back(step.unused)
-                    yield Piece(offset, step.data)
-                    return
-                if not step.data:
-                    break
-                yield Piece(offset, step.data)
-                step = inflater.step(b"")
+            inflated = inflater.step(data)
+            while inflated and not inflater.object.eof:
+                yield Piece(offset, inflated)
+                inflated = inflater.step(b"")
         except (zlib.error, zstandard.ZstdError) as error:
             source.push_back(data)
             yield Piece(offset, b"", f"damaged compression: {error}")
+            return
+        if inflater.object.eof:
+            source.push_back(inflater.rest())
+            yield Piece(offset, inflated)
             return
     yield Piece(offset, b"", "the file ends within this member")
 
@@ -216,14 +201,6 @@ def _go_on_behind(source: _Input, offset: int, magic: bytes) -> bool:
         data = source.read()
         source.push_back(data[1:])
     return source.skip_to(magic)
-
-
-def _format_of(start: bytes) -> Format:
-    if start.startswith(_GZIP):
-        return Format.GZIP
-    if start.startswith(_ZSTD) or (start[1:] == _ZSTD_SKIPPABLE and 0x50 <= start[0] <= 0x5F):
-        return Format.ZSTD
-    return Format.PLAIN
 
 
 def _skippable_frame(source: _Input) -> bytes:
@@ -278,17 +255,13 @@ class Segment:
         self._history = bytearray()
         self._start = 0  # position of the history's first byte
         self._position = 0
-        self._member_positions: list[int] = []
-        self._member_offsets: list[int] = []
+        self._members: list[tuple[int, int]] = []  # each begins at this position, and in the file at this offset
         self._add(first)
 
     def read(self, size: int = _WINDOW_BYTES) -> bytes:
         """Return some bytes, at most `size`; none at the end."""
-        data = self.peek(1)
-        if data:
-            begin = self._position - self._start
-            data = bytes(memoryview(self._history)[begin : begin + size])
-            self._position += len(data)
+        data = self.peek(1) and self.held(self._position, size)
+        self._position += len(data)
         return data
 
     def take(self, size: int) -> None:
@@ -307,8 +280,7 @@ class Segment:
                 self._is_ended = True
             else:
                 self._add(piece)
-        begin = self._position - self._start
-        return bytes(memoryview(self._history)[begin : begin + size])
+        return self.held(self._position, size)
 
     def forget(self, before: int) -> None:
         """Give up what lies before a position."""
@@ -316,8 +288,7 @@ class Segment:
         if drop > 0:
             del self._history[:drop]
             self._start += drop
-            known = bisect_right(self._member_positions, self._start) - 1
-            del self._member_positions[:known], self._member_offsets[:known]
+            del self._members[: self._member(self._start)]
 
     def go_to_next(self, pattern: re.Pattern[bytes], after: int) -> int | None:
         """Go to the next match of `pattern` (at most 1 KiB long) from the position `after` on; None at the end."""
@@ -339,7 +310,10 @@ class Segment:
         """Return where in the file a position lies: in a compressed file, where its member begins."""
         if self._is_plain:
             return position
-        return self._member_offsets[max(0, bisect_right(self._member_positions, position) - 1)]
+        return self._members[self._member(position)][1]
+
+    def _member(self, position: int) -> int:
+        return max(0, bisect_right(self._members, position, key=itemgetter(0)) - 1)
 
     def held(self, first: int, size: int) -> bytes:
         """Return `size` bytes from a position on that was not given up, as far as they have been read."""
@@ -352,9 +326,8 @@ class Segment:
             self.forget(self._position)
 
     def _add(self, piece: Piece) -> None:
-        if not self._member_offsets or self._member_offsets[-1] != piece.offset:
-            self._member_positions.append(self._start + len(self._history))
-            self._member_offsets.append(piece.offset)
+        if not self._members or self._members[-1][1] != piece.offset:
+            self._members.append((self._start + len(self._history), piece.offset))
         self._history += piece.data
         if len(self._history) > HISTORY_BYTES_MAX:
             self.forget(self._start + len(self._history) - HISTORY_BYTES_MAX)
@@ -365,12 +338,4 @@ class Segment:
     @property
     def problem_offset(self) -> int:
         """Where in the file the member with the problem begins."""
-        return self._member_offsets[-1]
-
-
-def segments(pieces: Iterator[Piece]) -> Iterator[Segment]:
-    """Return the segments of a file one after the other; what one leaves unread is read before the next."""
-    for first in pieces:
-        segment = Segment(first, pieces)
-        yield segment
-        segment.drain()
+        return self._members[-1][1]

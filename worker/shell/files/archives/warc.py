@@ -26,7 +26,6 @@ import zlib
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import partial
 from typing import Any, BinaryIO, NamedTuple, cast
 
 import zstandard
@@ -61,10 +60,10 @@ class _CutShortError(ValueError):
     """A record has fewer bytes than it says."""
 
 
-def _entry(file: str, offset: int, read: Callable[[], Capture]) -> Entry:
+def _entry(file: str, offset: int, read: Callable[..., Capture], *record: Any) -> Entry:
     """Return the page in a record, why it is left out, or what is wrong with it, which costs this record alone."""
     try:
-        capture = read()
+        capture = read(*record)
         return Record(file, offset, capture.doc_id.encode(), capture)
     except _NoPageError as rule:
         return Omission(file, offset, str(rule))
@@ -108,7 +107,7 @@ def read_warc(file: str, segment: Segment, body_max: int, *, whole: bool = False
                 segment.forget(last)
                 offset, is_damaged = segment.offset_of(last), False
                 try:
-                    found = _entry(file, offset, partial(_capture_of_warc, record, body_max))
+                    found = _entry(file, offset, _capture_of_warc, record, body_max)
                 except _CutShortError as error:
                     if segment.problem is not None:  # which is told of itself
                         continue
@@ -187,55 +186,41 @@ def _fetched_at_ms(record: Any, response: Response) -> int:
 # ---- ARC
 
 
-class _Line(NamedTuple):
-    url: str
-    date: str
-    content_type: str
-    length: int
-
-
 def read_arc(file: str, segment: Segment, body_max: int) -> Iterator[Entry]:
     """Return what one segment holds; behind a damaged record the reading goes on at the next line that begins one."""
-    position: int | None = 0
     is_damaged = False
-    while position is not None:
-        position += _skip_blank_lines(segment)
+    while True:
+        while segment.peek(1) in (b"\n", b"\r"):
+            segment.take(1)
+        position = segment.tell()
         segment.forget(position)
         line = segment.peek(_LINE_BYTES_MAX).partition(b"\n")[0]
         if not line:
             return
         offset = segment.offset_of(position)
         try:
-            parsed = _parse_line(line.decode("utf-8", "replace").rstrip())
+            *fields, length = _parse_line(line.decode("utf-8", "replace").rstrip())
             segment.take(len(line) + 1)
-            block, taken = _block_of_arc(segment, parsed.length, body_max)
+            block = _block_of_arc(segment, length, body_max)
         except StopError:
             raise
         except Exception as error:
             if not is_damaged and (segment.problem is None or "cut short" not in str(error)):
                 yield Damage(file, offset, str(error))
             is_damaged = True
-            position = segment.go_to_next(_ARC_START, position + 1)
+            if segment.go_to_next(_ARC_START, position + 1) is None:
+                return
         else:
-            position += len(line) + 1 + taken
             is_damaged = False
-            yield _entry(file, offset, partial(_capture_of_arc, parsed, block, body_max))
+            yield _entry(file, offset, _capture_of_arc, *fields, block, body_max)
 
 
-def _skip_blank_lines(segment: Segment) -> int:
-    skipped = 0
-    while segment.peek(1) in (b"\n", b"\r"):
-        segment.take(1)
-        skipped += 1
-    return skipped
-
-
-def _parse_line(line: str) -> _Line:
+def _parse_line(line: str) -> tuple[str, str, str, int]:
     """
-    Return the fields of a record's line; a ValueError says what is wrong with it.
+    Return URL, date, type and length in a record's line; a ValueError says what is wrong with it.
 
     >>> _parse_line("http://a.example/a b 1.2.3.4 20140216050221 text/html; charset=utf-8 12")
-    _Line(url='http://a.example/a b', date='20140216050221', content_type='text/html;', length=12)
+    ('http://a.example/a b', '20140216050221', 'text/html;', 12)
     """
     *parts, length = line.split(" ")
     if not length.isdigit():
@@ -243,11 +228,11 @@ def _parse_line(line: str) -> _Line:
     date = next((at for at in range(len(parts) - 1, 1, -1) if len(parts[at]) >= 14 and parts[at].isdigit()), None)
     if date is None:
         raise ValueError(f"not a line of ARC fields, with a date of 14 digits: {line[:80]!r}")
-    return _Line(" ".join(parts[: date - 1]), parts[date], "".join(parts[date + 1 : date + 2]), int(length))
+    return " ".join(parts[: date - 1]), parts[date], "".join(parts[date + 1 : date + 2]), int(length)
 
 
-def _block_of_arc(segment: Segment, length: int, body_max: int) -> tuple[bytes, int]:
-    """Take a record's content, of an overlong one the beginning; and how many bytes it has."""
+def _block_of_arc(segment: Segment, length: int, body_max: int) -> bytes:
+    """Take a record's content, of an overlong one return the beginning."""
     block, taken = bytearray(), 0
     while taken < length:
         data = segment.read(min(length - taken, 1 << 20))
@@ -258,7 +243,7 @@ def _block_of_arc(segment: Segment, length: int, body_max: int) -> tuple[bytes, 
         taken += len(data)
         if len(block) < body_max + HEADERS_BYTES_MAX:
             block += data
-    return bytes(block), taken
+    return bytes(block)
 
 
 def _is_whole(block: bytes) -> bool:
@@ -268,17 +253,17 @@ def _is_whole(block: bytes) -> bool:
     return length.isdigit() and len(response.body) >= int(length)
 
 
-def _capture_of_arc(line: _Line, block: bytes, body_max: int) -> Capture:
-    if line.url.startswith("filedesc:"):
+def _capture_of_arc(url: str, date: str, content_type: str, block: bytes, body_max: int) -> Capture:
+    if url.startswith("filedesc:"):
         raise _NoPageError("filedesc")
-    _check_url(line.url)
+    _check_url(url)
     response = parse_response(block)
     try:  # some writers add more digits
-        fetched_at = datetime.strptime(line.date[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        fetched_at = datetime.strptime(date[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
     except ValueError:
-        raise ValueError(f"the date of an ARC record is {line.date[:20]!r}") from None
-    content_type = response.headers.get("content-type") or line.content_type
-    return _capture(line.url, int(fetched_at.timestamp()) * 1_000, response, content_type, body_max)
+        raise ValueError(f"the date of an ARC record is {date[:20]!r}") from None
+    content_type = response.headers.get("content-type") or content_type
+    return _capture(url, int(fetched_at.timestamp()) * 1_000, response, content_type, body_max)
 
 
 # ---- HTTP
