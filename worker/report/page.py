@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from schemas.fields import format_timestamp
 from worker.core.compare import steps
-from worker.core.verdict import Verdict
 from worker.report.answers import Texts
 from worker.report.tally import NO_TIME, OTHER, Class, Cluster, Tally
 
@@ -59,12 +58,10 @@ class Bar(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All counts together."""
         return sum(self.counts)
 
     @property
     def middle(self) -> float:
-        """The middle of the bar, in percent."""
         return self.x + self.width / 2
 
 
@@ -78,12 +75,7 @@ class Chart(NamedTuple):
 
 
 def ticks(most: int) -> list[int]:
-    """
-    Return two to five round numbers from 0 to the first that is not less than `most`.
-
-    >>> ticks(7), ticks(120), ticks(1)
-    ([0, 2, 4, 6, 8], [0, 50, 100, 150], [0, 1])
-    """
+    """Return two to five round numbers from 0 to the first that is not less than `most`."""
     step = 1
     for step in (factor * 10**power for power in range(19) for factor in (1, 2, 5)):
         if step * 4 >= most:
@@ -92,13 +84,7 @@ def ticks(most: int) -> list[int]:
 
 
 def stacked(names: Sequence[str], patterns: Sequence[str], labels: Sequence[str], counts: NDArray[np.int64]) -> Chart:
-    """
-    Stack counts, of which each bar has a row and each name a column.
-
-    >>> chart = stacked(["a", "b"], ["new", "copy"], ["0", "1"], np.array([[1, 3], [2, 0]]))
-    >>> [piece.height for piece in chart.bars[0].pieces], chart.levels[-1]
-    ([47.5, 142.5], (0.0, 4))
-    """
+    """Stack counts, of which each bar has a row and each name a column."""
     scale = ticks(int(counts.sum(axis=1).max(initial=0)))
     slot = 100 / max(len(labels), 1)
     gap = slot * (0.28 if len(labels) <= 24 else 0.12)
@@ -141,9 +127,8 @@ def times(classes: NDArray[np.uint8], times_ms: NDArray[np.int64]) -> tuple[Char
     """
     Draw documents over the time of their capture; None when no document has one.
 
-    Returns:
-        The chart; how wide a bar is, in ms; how many documents lie outside, so far that they would press the rest
-        together; how many have no time.
+    And return how wide a bar is, in ms; how many documents lie so far outside that they would press the rest together;
+    how many have no time.
     """
     known = times_ms != NO_TIME
     if not known.any():
@@ -290,15 +275,6 @@ _UNSHOWN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\
 _WEB = re.compile(r"https?://[^\s/?#]", re.IGNORECASE)
 
 
-class ClusterView(NamedTuple):
-    """One of the largest clusters, with the texts of the original and its least similar member where they are known."""
-
-    cluster: Cluster
-    members: list[Verdict]
-    other: Verdict
-    difference: Difference | None
-
-
 class HostRow(NamedTuple):
     """A host: documents, copies, re-crawls, and copies in percent of the documents."""
 
@@ -347,7 +323,8 @@ def page(
         hosts=_hosts(tally),
         hosts_total=len({host for host, _ in tally.hosts}),
         sizes=_sizes(tally),
-        clusters=[_with_texts(cluster, read) for cluster in clusters],
+        MEMBERS_SHOWN=MEMBERS_SHOWN,
+        clusters=[(cluster, _difference(cluster, read)) for cluster in clusters],
         read=read,
         languages=shares(read.languages)[:REASONS_SHOWN] if read else [],
         reasons=shares(reasons)[:REASONS_SHOWN],
@@ -364,12 +341,7 @@ def _shown(value: Any) -> Any:
 
 
 def _day(timestamp_ms: int) -> str:
-    """
-    Return a time to the second.
-
-    >>> _day(1_709_251_385_000)
-    '2024-03-01 00:03:05'
-    """
+    """Return a time to the second: "2024-03-01 00:03:05"."""
     return format_timestamp(timestamp_ms)[:19].replace("T", " ")
 
 
@@ -378,12 +350,7 @@ def _is_web(url: str) -> bool:
 
 
 def _percent(part: float, whole: float) -> str:
-    """
-    Return a share for people.
-
-    >>> _percent(1, 3), _percent(1, 10_000), _percent(0, 0)
-    ('33.3 %', '< 0.1 %', '0 %')
-    """
+    """Return a share for people: "33.3 %", "< 0.1 %", "0 %"."""
     if not part:
         return "0 %"
     percent = 100 * part / whole
@@ -391,10 +358,8 @@ def _percent(part: float, whole: float) -> str:
 
 
 def _span(tally: Tally) -> tuple[str, str] | None:
-    known = tally.times_ms[tally.times_ms >= 0] if len(tally) else np.empty(0, np.int64)
-    if not len(known):
-        return None
-    return format_timestamp(int(known.min()))[:10], format_timestamp(int(known.max()))[:10]
+    known = tally.times_ms[tally.times_ms >= 0]
+    return (_day(int(known.min()))[:10], _day(int(known.max()))[:10]) if len(known) else None
 
 
 def _distances(tally: Tally) -> Chart | None:
@@ -432,8 +397,8 @@ def _sizes(tally: Tally) -> list[tuple[str, int, float]]:
     return [(name, count, round(100 * count / max(counts.values()), 2)) for name, count in counts.items()]
 
 
-def _with_texts(cluster: Cluster, read: Texts | None) -> ClusterView:
-    other = cluster.farthest
-    texts = (read.texts.get(cluster.original.doc_id), read.texts.get(other.doc_id)) if read else (None, None)
-    compared = None if texts[0] is None or texts[1] is None else difference(texts[0], texts[1])
-    return ClusterView(cluster, cluster.members[:MEMBERS_SHOWN], other, compared)
+def _difference(cluster: Cluster, read: Texts | None) -> Difference | None:
+    """Compare the original with its least similar copy, where the texts of both are known."""
+    texts = read.texts if read else {}
+    first, second = texts.get(cluster.original.doc_id), texts.get(cluster.farthest.doc_id)
+    return None if first is None or second is None else difference(first, second)

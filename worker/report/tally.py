@@ -43,11 +43,7 @@ def _likeness(verdict: Verdict) -> tuple[float, int]:
 
 
 class Clusters:
-    """
-    Copies by their originals.
-
-    In memory 16 bytes per copy: the hash of its original's doc_id, and where its verdict lies in a temporary file.
-    """
+    """Copies by their originals: of each the hash of its original's doc_id, and where its verdict lies on disk."""
 
     def __init__(self) -> None:
         self._originals = array("Q")
@@ -62,7 +58,6 @@ class Clusters:
         self._end += self._kept.write(value.rstrip().replace(b"\n", b" ") + b"\n")
 
     def __len__(self) -> int:
-        """Return the number of copies."""
         return len(self._originals)
 
     def sizes(self) -> dict[int, int]:
@@ -92,7 +87,6 @@ class Clusters:
         return decode_verdict(self._kept.readline())
 
     def close(self) -> None:
-        """Give the temporary file back."""
         self._kept.close()
 
 
@@ -122,7 +116,6 @@ class Class(IntEnum):
 
 
 def class_of(answer: Verdict | DeadLetter) -> Class:
-    """Return what an answer means."""
     if isinstance(answer, DeadLetter):
         return Class.DEAD
     match = answer.duplicate_of
@@ -136,12 +129,7 @@ def class_of(answer: Verdict | DeadLetter) -> Class:
 
 
 def host_of(url: str) -> str:
-    """
-    Return the host of a URL, lower case; what has none is named so.
-
-    >>> host_of("https://Example.org:8080/a"), host_of("no url"), host_of("http://[bad/")
-    ('example.org', '(no host)', '(no host)')
-    """
+    """Return the host of a URL, lower case; what has none is named so."""
     try:
         return urlsplit(url).hostname or "(no host)"
     except ValueError:
@@ -214,11 +202,11 @@ class Tally:
     def _take_error(self, letter: DeadLetter) -> None:
         code = letter.code if letter.code in self.errors or len(self.errors) < REASONS_MAX else OTHER
         place = f"{letter.source_topic}[{letter.source_partition}] at {letter.source_offset:,}"
-        count, text, first = self.errors.get(code, (0, letter.text, f"{place}{_named(letter)}"))
+        named = place if letter.doc_id is None else f"{place}, {letter.doc_id}"
+        count, text, first = self.errors.get(code, (0, letter.text, named))
         self.errors[code] = count + 1, text, first
 
     def __len__(self) -> int:
-        """Return the number of answers."""
         return len(self._classes)
 
     @property
@@ -232,7 +220,6 @@ class Tally:
         return np.frombuffer(self._times_ms, np.int64) if self._times_ms else np.empty(0, np.int64)
 
     def counts(self) -> dict[Class, int]:
-        """Return the number of answers of each class."""
         counted = np.bincount(self.classes, minlength=len(Class)).tolist()
         return dict(zip(Class, counted, strict=True))
 
@@ -241,10 +228,6 @@ class Tally:
 
     def __exit__(self, *_: object) -> None:
         self.clusters.close()
-
-
-def _named(letter: DeadLetter) -> str:
-    return "" if letter.doc_id is None else f", {letter.doc_id}"
 
 
 def _count(counter: Counter[Key], key: Key, other: Key | None = None) -> None:
