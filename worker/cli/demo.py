@@ -30,7 +30,6 @@ from worker.settings import Settings
 if TYPE_CHECKING:
     from worker.core.verdict import Verdict
     from worker.devkit.demo import Demo
-    from worker.shell.files.crawl import CrawlFiles
 
 PARTITIONS_MIN = 6
 COLOURS = {"new": "green", "duplicate": "yellow", "skipped": "dim", "deleted": "red"}
@@ -56,6 +55,7 @@ def demo(
     no file behind.
     """
     from worker.devkit.demo import Demo, Truth, workers_running  # noqa: PLC0415
+    from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
 
     console = Console()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: through every clean-up
@@ -63,7 +63,8 @@ def demo(
         folder = stack.enter_context(_folder(keep))
         crawl_file, truth_file = _crawl(console, folder, input_file, documents, seed)
         settings = _settings(stack, console, folder, nodes)
-        run = Demo(settings, _files(crawl_file), Truth(truth_file), rate)
+        crawl = CrawlFiles([str(crawl_file)], fetched_at_default="2026-01-01T00:00:00Z")
+        run = Demo(settings, crawl, Truth(truth_file), rate)
         run.prepare()
         ids = [f"worker-{number}" for number in range(1, workers + 1)]
         running = stack.enter_context(workers_running(settings, ids, folder))
@@ -119,12 +120,6 @@ def _crawl(
     return crawl_file, truth_path(crawl_file)
 
 
-def _files(crawl_file: Path) -> CrawlFiles:
-    from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
-
-    return CrawlFiles([str(crawl_file)], fetched_at_default="2026-01-01T00:00:00Z")
-
-
 def _settings(stack: ExitStack, console: Console, folder: Path, nodes: int) -> Settings:
     """Return settings for a cluster: the one that the environment names, with topics of its own, or an embedded one."""
     if os.environ.get("NEARDUP_BOOTSTRAP"):
@@ -151,7 +146,6 @@ def _settings(stack: ExitStack, console: Console, folder: Path, nodes: int) -> S
 
 
 def table(run: Demo) -> Group:
-    """Return the latest verdicts, and how far it is."""
     rows = Table(expand=True, box=None, pad_edge=False)
     for name, width in (("verdict", 10), ("bits", 5), ("url", None), ("duplicate of", None)):
         rows.add_column(name, width=width, no_wrap=True, overflow="ellipsis", ratio=None if width else 1)
@@ -189,7 +183,7 @@ def show_summary(console: Console, run: Demo) -> bool:
     rows.append(("documents/s", f"{len(run.answers) / run.seconds:,.0f}"))
     facts = Table(box=None, show_header=False, pad_edge=False)
     facts.add_column(style="bold")
-    facts.add_column(justify="left")
+    facts.add_column()
     for row in rows:
         facts.add_row(*row)
     console.print(facts)
@@ -197,7 +191,6 @@ def show_summary(console: Console, run: Demo) -> bool:
 
 
 def show_examples(console: Console, examples: Mapping[str, Verdict]) -> None:
-    """Print a pair of each kind, with its distance."""
     for name, verdict in examples.items():
         match = verdict.duplicate_of
         assert match is not None
@@ -207,12 +200,7 @@ def show_examples(console: Console, examples: Mapping[str, Verdict]) -> None:
 
 
 def show_next(console: Console, crawl: Path, made: str | None, run: Demo) -> None:
-    """
-    Print commands that go on from here; each works as it stands, in this order.
-
-    Args:
-        made: the command that makes the crawl, if it is not kept.
-    """
+    """Print commands that work as they stand, in this order; `made` makes the crawl, if it is not kept."""
     file = shlex.quote(str(crawl))
     near = next((one.doc_id for one in run.examples().values()), "DOC_ID")
     commands = [] if shutil.which("neardup") else [f". {shlex.quote(os.path.relpath(f'{sys.prefix}/bin/activate'))}"]

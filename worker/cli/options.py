@@ -73,52 +73,36 @@ def with_settings(*names: str) -> Callable[[Command], Command]:
     """
     Return a command with an option for each of these settings, which it uses, and `--config`.
 
-    The command has a parameter `settings: Settings`; its own parameters stay. The help shows the options of PANELS.
-    Other settings are still read from the environment and the file. What is wrong is said in one line each, with exit
-    code 2.
-
-        @app.command()
-        @with_settings(*FINGERPRINTS, "threads")
-        def fingerprint(settings: Settings, hex: Annotated[bool, typer.Option()] = False) -> None: …
+    The command has a parameter `settings: Settings`, or `loaded: LoadedSettings`; its own parameters stay. The help
+    shows the options of PANELS. Other settings are still read from the environment and the file. What is wrong is said
+    in one line each, with exit code 2.
     """
-    return partial(_with_settings, names=names, prepare=lambda _: None)
+    return partial(_with_options, names=names)
 
 
 def with_cluster(*names: str) -> Callable[[Command], Command]:
     """Add to a command an option for each of these settings and the cluster's; it runs once that has answered."""
-    return partial(_with_settings, names=(*CLUSTER, *names), prepare=await_cluster)
+    return partial(_with_options, names=(*CLUSTER, *names), needs_cluster=True)
 
 
-def _with_settings(command: Command, *, names: tuple[str, ...], prepare: Callable[[Settings], None]) -> Command:
-    def run(loaded: LoadedSettings, **rest: Any) -> Any:
-        prepare(loaded.settings)
-        return command(settings=loaded.settings, **rest)
-
-    return _with_options(command, "settings", run, names)
-
-
-def with_loaded_settings(command: Command) -> Command:
-    """Add to a command an option for each setting; it has a parameter `loaded: LoadedSettings`, with the origins."""
-    return _with_options(command, "loaded", command, ALL)
-
-
-def _with_options(command: Command, taken: str, run: Command, names: tuple[str, ...]) -> Command:
-    """Wrap `run` in a function whose signature has the command's parameters, without `taken`, and the options."""
+def _with_options(command: Command, *, names: tuple[str, ...], needs_cluster: bool = False) -> Command:
     order = [*_PANEL_OF, *names]
     fields = {name: Settings.model_fields[name] for name in sorted(names, key=order.index)}
     fields = {name: field for name, field in fields.items() if unit_of(field) != "secret"}  # others can read a flag
     signature = inspect.signature(command, eval_str=True)
-    own = [parameter for name, parameter in signature.parameters.items() if name != taken]
+    taken = "loaded" if "loaded" in signature.parameters else "settings"
 
     def wrapper(**arguments: Any) -> Any:
         config = arguments.pop("config")
         flags = {name: arguments.pop(name) for name in fields}
         given = {name: value for name, value in flags.items() if value not in (None, [])}
         loaded = _load(given, config, is_worker=command.__name__ == "worker")
-        return run(loaded=loaded, **arguments)
+        if needs_cluster:
+            await_cluster(loaded.settings)
+        return command(**{taken: loaded if taken == "loaded" else loaded.settings}, **arguments)
 
     offered = {"config": (Path | None, _CONFIG_OPTION)} | {name: _option(name, one) for name, one in fields.items()}
-    parameters = own + [
+    parameters = [parameter for name, parameter in signature.parameters.items() if name != taken] + [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
         for name, (kind, option) in offered.items()
     ]
@@ -152,7 +136,9 @@ def _name_and_value(text: str) -> tuple[str, str]:
 
 def _option(name: str, field: FieldInfo) -> tuple[Any, Any]:
     """Return type and option of a setting. Values stay text: the settings check them, whatever their source."""
-    kind, flag = _kind(field), flag_name(name)
+    kind, flag = field.annotation, flag_name(name)
+    if type(None) in (parts := get_args(kind)):  # X of `X | None`
+        kind = parts[0]
     default = "" if default_of(field) == "none" else f" [default: {default_of(field)}]"
     shown: dict[str, Any] = {
         "help": f"{(field.description or '').partition('. ')[0].removesuffix('.')}.{default}",
@@ -169,17 +155,8 @@ def _option(name: str, field: FieldInfo) -> tuple[Any, Any]:
     return annotation, typer.Option(flag, metavar=metavar, **shown)
 
 
-def _kind(field: FieldInfo) -> Any:
-    """Return the type of a setting, without None."""
-    if get_origin(field.annotation) is Literal:
-        return field.annotation
-    arguments = [part for part in get_args(field.annotation) if part is not type(None)]
-    is_optional = len(arguments) < len(get_args(field.annotation))
-    return arguments[0] if is_optional else field.annotation
-
-
 @app.command("settings")
-@with_loaded_settings
+@with_settings(*ALL)
 def settings_command(
     loaded: LoadedSettings,
     changed: Annotated[bool, typer.Option("--changed", help="Only what differs from the defaults.")] = False,

@@ -42,8 +42,7 @@ if TYPE_CHECKING:
 
 PAIRS_MAX = 20_000  # sampled where no labels are given
 GROUPS_MIN, OTHER_MIN = 100, 1_000  # below them a share is known to some percent only
-_LABELS = {"1": True, "0": False}
-_NOT_SCORED = "-1"
+_LABELS = {"1": True, "0": False, "-1": None}  # None: not scored
 _BAR = 24  # characters of the longest bar
 
 
@@ -56,15 +55,7 @@ class Corpus(NamedTuple):
 
 
 def read_corpus(path: Path, settings: Settings, *, quiet: bool = False) -> Corpus:
-    """
-    Read the documents of a file and extract their texts, as a worker would.
-
-    A doc_id that comes again replaces its former self. What has no text is left out, and counted on stderr.
-
-    Raises:
-        StopError: the file cannot be read, or no document in it has a text.
-    Cost: that of extraction; all texts stay in memory.
-    """
+    """Read the texts of a file as a worker would; a doc_id that comes again replaces its former self."""
     from worker.report.answers import text_of  # noqa: PLC0415
     from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
 
@@ -94,18 +85,11 @@ def read_corpus(path: Path, settings: Settings, *, quiet: bool = False) -> Corpu
 
 
 def read_pairs(path: Path, corpus: Corpus) -> Pairs:
-    """
-    Read labelled pairs: lines of doc_id, doc_id, label (1 the same, 0 not, -1 not scored), and last the kind, by tabs.
-
-    Pairs of documents that the corpus lacks are left out, and counted on stderr.
-
-    Raises:
-        StopError: a line is not of this form, or no pair is left.
-    """
+    """Read lines of doc_id, doc_id, label (1 the same, 0 not, -1 not scored), and last the kind, by tabs."""
     from worker.core.evaluation import Pairs  # noqa: PLC0415
 
     number = {doc_id: row for row, doc_id in enumerate(corpus.doc_ids)}
-    rows: list[tuple[int, int, bool, str]] = []
+    rows: list[tuple[int, int, bool | None, str]] = []
     unknown = 0
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -113,12 +97,12 @@ def read_pairs(path: Path, corpus: Corpus) -> Pairs:
         raise StopError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     for line_number, line in enumerate(lines, start=1):
         cells = line.split("\t")
-        if len(cells) < 3 or cells[2] not in (*_LABELS, _NOT_SCORED):
+        if len(cells) < 3 or cells[2] not in _LABELS:
             raise StopError(
                 f"{path}, line {line_number}: must be doc_id, doc_id, label (1, 0 or -1) and, if you like, a kind, "
                 f"separated by tabs, got {line[:100]!r}"
             )
-        if cells[2] == _NOT_SCORED:
+        if _LABELS[cells[2]] is None:
             continue
         if cells[0] not in number or cells[1] not in number:
             unknown += 1
@@ -254,17 +238,11 @@ def _stream(originals: NDArray[np.int64], pairs: Pairs, jaccard: Callable[[int, 
 
     columns = pairs.first.tolist(), pairs.second.tolist(), pairs.same.tolist()
     label = {frozenset(pair): same for *pair, same in zip(*columns, strict=True)}
-    counts = {"true": 0, "grey": 0, "false": 0}
-    for row, original in enumerate(originals.tolist()):
-        if original < 0:
-            continue
-        same = label.get(frozenset((row, original)))
-        if same is None:
-            alike = jaccard(row, original)
-            counts["true" if alike >= SAME_FROM else "grey" if alike >= OTHER_BELOW else "false"] += 1
-        else:
-            counts["true" if same else "false"] += 1
-    return Stream(len(originals), **counts)
+    found = [(row, original) for row, original in enumerate(originals.tolist()) if original >= 0]
+    labelled = (label.get(frozenset(pair)) for pair in found)
+    alike = [jaccard(*pair) if same is None else float(same) for pair, same in zip(found, labelled, strict=True)]
+    true, wrong = sum(one >= SAME_FROM for one in alike), sum(one < OTHER_BELOW for one in alike)
+    return Stream(len(originals), true, len(alike) - true - wrong, wrong)
 
 
 def _hard_negatives(originals: NDArray[np.int64], found: NDArray[np.bool_], pairs: Pairs) -> dict[str, HardNegatives]:
@@ -371,12 +349,7 @@ def _distances(result: Evaluation) -> Table:
 
 @contextmanager
 def _drawn(path: Path, size: tuple[float, float]) -> Iterator[Any]:
-    """
-    Return a figure of this size in inches to draw on; it is written at the end, in the format of the path's ending.
-
-    Raises:
-        StopError: matplotlib is not installed, or the file cannot be written.
-    """
+    """Return a figure of this size in inches to draw on; it is written at the end, in the format of the path."""
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415  # without a window, whatever the machine has
     except ImportError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,7 +14,6 @@ from worker.core.verdict import Verdict
 from worker.settings import Settings
 
 if TYPE_CHECKING:
-    from worker.core.verdict import Verdict
     from worker.shell.admin.watch import PublishedAnswer
 
 
@@ -26,14 +25,6 @@ SinceOption = Annotated[
 ]
 LimitOption = Annotated[int | None, typer.Option(help="At most so many.", min=1)]
 FormatOption = Annotated[Format, typer.Option("--format", help="A table for people, or JSON Lines.")]
-
-
-class Part(NamedTuple):
-    """Which part of a topic is printed."""
-
-    follow: bool
-    since: str | None
-    limit: int | None
 
 
 @app.command()
@@ -58,7 +49,7 @@ def verdicts(
         return None
 
     columns = Columns(Column("verdict", 9), Column("bits", 4, is_right=True), Column("url"), Column("duplicate of"))
-    _print(settings, settings.topic_verdicts, columns, row, output, Part(follow, since, limit))
+    _print(settings, settings.topic_verdicts, columns, row, output, follow, since, limit)
 
 
 @app.command("dead-letters")
@@ -81,7 +72,7 @@ def dead_letters(
         return letter.line(), [letter.code, source, letter.doc_id or "", letter.text]
 
     columns = Columns(Column("class", 19), Column("source", 15, is_right=True), Column("doc_id"), Column("reason"))
-    _print(settings, settings.topic_dead_letter, columns, row, output, Part(follow, since, limit))
+    _print(settings, settings.topic_dead_letter, columns, row, output, follow, since, limit)
 
 
 def _print(
@@ -90,21 +81,23 @@ def _print(
     columns: Columns,
     row: Callable[[PublishedAnswer], tuple[bytes, list[str]] | None],
     output: Format,
-    part: Part,
+    follow: bool,
+    since: str | None,
+    limit: int | None,
 ) -> None:
     """Print each message for which `row` gives a JSON line and cells."""
     from worker.shell.admin.watch import time_ms, watch  # noqa: PLC0415
 
-    since_ms = None if part.since is None else time_ms(part.since)
+    since_ms = None if since is None else time_ms(since)
     count = 0
     if output == "table":
         typer.echo(columns.head())
-    for published in watch(settings, [topic], follow=part.follow, since_ms=since_ms):
+    for published in watch(settings, [topic], follow=follow, since_ms=since_ms):
         found = None if published is None else row(published)
         if found is not None:
             typer.echo(found[0] if output == "jsonl" else columns.line(found[1]))
             count += 1
-            if count == part.limit:
+            if count == limit:
                 return
 
 

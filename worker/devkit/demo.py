@@ -120,24 +120,18 @@ class Demo:
         """Create the topics, before any worker asks for them."""
         topics.create(Admin(self.settings), self.settings)
 
-    def wait_for(self, workers: Mapping[str, subprocess.Popen[bytes]]) -> bool:
-        """
-        Wait until the group's workers share all partitions, so that latencies are not those of a start.
-
-        Raises:
-            StopError: a worker has ended.
-        """
+    def wait_for(self, workers: Mapping[str, subprocess.Popen[bytes]]) -> None:
+        """Wait until the group's workers share all partitions, so that latencies are not those of a start."""
         admin = Admin(self.settings)
         deadline = time.monotonic() + self.START_S_MAX
         while time.monotonic() < deadline:
             assigned = admin.assigned(self.settings.group)
             if len(assigned) == len(workers) and min(assigned.values()) > 0:
-                return True
+                return
             for worker_id, process in workers.items():
                 if process.poll() is not None:
                     raise StopError(f"{worker_id} ended with exit code {process.returncode}: its log says why")
             time.sleep(0.2)
-        return False
 
     def run(self) -> Iterator[None]:
         """

@@ -51,14 +51,7 @@ T = TypeVar("T")
 
 
 class Dice:
-    """
-    Chance that is the same on every machine: all is drawn from `Random.random`, whose sequence Python guarantees for a
-    seed across versions; `choice`, `shuffle` and `sample` are not guaranteed.
-
-    >>> dice = Dice(7)
-    >>> dice.number(1, 6), dice.pick("abc"), dice.several("abcdef", 3)
-    (2, 'a', ['d', 'a', 'c'])
-    """
+    """Chance that is the same on every machine: Python guarantees the sequence of `Random.random` alone for a seed."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed).random  # noqa: S311  # test data, not secrets
@@ -68,7 +61,6 @@ class Dice:
         return first + int(self.random() * (last - first + 1))
 
     def pick(self, items: Sequence[T]) -> T:
-        """Return one of the items."""
         return items[int(self.random() * len(items))]
 
     def several(self, items: Sequence[T], count: int) -> list[T]:
@@ -83,95 +75,76 @@ class Dice:
         return chosen
 
     def chance(self, probability: float) -> bool:
-        """Say yes with a probability."""
         return self.random() < probability
 
 
 LANGUAGES = ("en", "de", "es", "ru", "ar", "hi", "zh", "ja")
 TEMPLATES = ("product", "job", "flat", "weather", "figures", "legal")
 
-_CATEGORIES = {
-    "D": "determiner",
-    "P": "preposition",
-    "C": "conjunction",
-    "R": "adverb",
-    "A": "adjective",
-    "N": "noun",
-    "V": "verb",
+# Kinds of words: what the lists call them, and how many of the language's an article uses.
+_WORDS = {
+    "D": ("determiner", 7),
+    "P": ("preposition", 9),
+    "C": ("conjunction", 6),
+    "R": ("adverb", 6),
+    "A": ("adjective", 15),
+    "N": ("noun", 30),
+    "V": ("verb", 20),
 }
-_LEXICON = {"D": 7, "P": 9, "C": 6, "R": 6, "A": 15, "N": 30, "V": 20}  # so many of the language's an article uses
 _NAMES = 14
 
 
-@dataclass(frozen=True)
 class Language:
-    """The words and patterns of one language; `joiner` is empty where words are written without spaces."""
+    """The words and patterns of one language: a file of lines "key: values"."""
 
-    code: str
-    name: str
-    joiner: str
-    comma: str
-    stop: str
-    charsets: tuple[str, ...]
-    words: dict[str, tuple[str, ...]]
-    syllables: tuple[str, ...]
-    patterns: tuple[tuple[str, ...], ...]
-    adverts: tuple[str, ...]
-    shorts: tuple[str, ...]
-    templates: dict[str, str]  # kind -> title and paragraphs with slots, see `template`
+    def __init__(self, code: str) -> None:
+        lines = (files("worker.devkit.sample") / "languages" / f"{code}.txt").read_text("utf-8").splitlines()
+        values: dict[str, list[str]] = {}
+        for line in lines:
+            key, _, value = line.partition(": ")
+            values.setdefault(key, []).append(value)
+        single = {key: {"space": " ", "none": ""}.get(given[0], given[0]) for key, given in values.items()}
+        self.joiner = single["joiner"]  # empty where words are written without spaces
+        self.comma, self.stop = single["comma"], single["stop"]
+        self.charsets = single["charset"].split()
+        self.words = {letter: single[category].split() for letter, (category, _) in _WORDS.items()}
+        self.syllables = single["syllable"].split()
+        self.patterns = [pattern.split() for pattern in values["pattern"]]
+        self.adverts = single["advert"].split("|")
+        self.shorts = single["short"].split("|")
+        self.templates = {kind: single[kind] for kind in TEMPLATES}  # title and paragraphs with slots
 
 
 @cache
 def load_language(code: str) -> Language:
-    """Read a language's word lists: one "key: values" a line, in the order of `Language`."""
-    lines = (files("worker.devkit.sample") / "languages" / f"{code}.txt").read_text("utf-8").splitlines()
-    values: dict[str, list[str]] = {}
-    for line in lines:
-        key, _, value = line.partition(": ")
-        values.setdefault(key, []).append(value)
-    single = {key: {"space": " ", "none": ""}.get(given[0], given[0]) for key, given in values.items()}
-    return Language(
-        code=code,
-        name=single["name"],
-        joiner=single["joiner"],
-        comma=single["comma"],
-        stop=single["stop"],
-        charsets=tuple(single["charset"].split()),
-        words={letter: tuple(single[category].split()) for letter, category in _CATEGORIES.items()},
-        syllables=tuple(single["syllable"].split()),
-        patterns=tuple(tuple(pattern.split()) for pattern in values["pattern"]),
-        adverts=tuple(single["advert"].split("|")),
-        shorts=tuple(single["short"].split("|")),
-        templates={kind: single[kind] for kind in TEMPLATES},
-    )
+    """Return a language, read once a process."""
+    return Language(code)
 
 
 class Lexicon:
     """
-    One article's words, its share of the language's and names of its own: sentences that no one wrote.
+    One article's words: its share of the language's, and names of its own, a third of its nouns.
 
-    Function words are drawn evenly and between content words, and a third of an article's nouns are invented names, so
-    that unrelated articles share no more shingles than chance gives them.
+    So unrelated articles share no more shingles than chance gives them.
     """
 
     def __init__(self, language: Language, dice: Dice) -> None:
         self.language = language
         self._dice = dice
-        chosen = {letter: dice.several(language.words[letter], count) for letter, count in _LEXICON.items()}
+        chosen = {letter: dice.several(language.words[letter], count) for letter, (_, count) in _WORDS.items()}
         names = [self.name() for _ in range(_NAMES)]
         slots = chosen | {"M": names, "N": [*chosen["N"], *names]}
         self._patterns = [[slots.get(slot) for slot in pattern] for pattern in language.patterns]
 
     def name(self) -> str:
-        """Invent a name."""
         dice, language = self._dice, self.language
         return "".join([dice.pick(language.syllables) for _ in range(dice.number(2, 3))]).capitalize()
 
     def sentence(self) -> str:
-        """Make a sentence, its stop included."""
         language, random = self.language, self._dice.random
         words: list[str] = []
-        for slot, pick in zip((pattern := self._pattern())[0], pattern[1], strict=True):
+        at = int(random() * len(self._patterns))
+        for slot, pick in zip(language.patterns[at], self._patterns[at], strict=True):
             if pick is not None:
                 words.append(pick[int(random() * len(pick))])
             elif slot == "#":
@@ -182,15 +155,10 @@ class Lexicon:
         return text[0].upper() + text[1:]
 
     def title(self) -> str:
-        """Make a title: a few words of a sentence, without its stop."""
         dice, language = self._dice, self.language
         words = [*dice.several(language.words["N"], 2), self.name(), dice.pick(language.words["A"])]
         text = language.joiner.join(words)
         return text[0].upper() + text[1:]
-
-    def _pattern(self) -> tuple[tuple[str, ...], list[list[str] | None]]:
-        at = int(self._dice.random() * len(self._patterns))
-        return self.language.patterns[at], self._patterns[at]
 
 
 _SENTENCES = (15, 90)  # about 130 to 800 words
@@ -221,11 +189,7 @@ def write_article(group: str, language: Language, dice: Dice) -> Article:
 
 
 def edited(article: Article, dice: Dice) -> Article:
-    """
-    Return the article with one small edit: a word, a number or the title changed, a sentence added or dropped.
-
-    That is what editors do to a story between two captures: at most about five words in a hundred.
-    """
+    """Return the article with one small edit, as editors make them: a word or the title, a sentence more or less."""
     paragraphs = [list(paragraph) for paragraph in article.paragraphs]
     paragraph = dice.pick(paragraphs)
     at = dice.number(0, len(paragraph) - 1)
@@ -305,42 +269,22 @@ _LAYOUTS = {  # of the web: sectioning elements; div with ids; a table of three 
 _LEGACY_CHARSET = 0.25  # of the sites whose language has one
 
 
-@dataclass(frozen=True)
 class Site:
-    """
-    One host: how it wraps an article in menus, teasers, advertisements and a footer, which copies do not share.
+    """One host: how it wraps an article in menus, teasers, advertisements and a footer, which copies do not share."""
 
-    `charset_in_header`: where its pages say their charset, in the HTTP header or in a meta element.
-    """
-
-    host: str
-    language: str
-    layout: str
-    charset: str
-    charset_in_header: bool
-    is_chunked: bool
-    lexicon: Lexicon
-    menu: str
-    footer: str
-
-
-def found_site(name: str, language_code: str, layout: int, dice: Dice) -> Site:
-    """Found a site."""
-    language = load_language(language_code)
-    lexicon = Lexicon(language, dice)
-    legacy = language.charsets[1:]
-    menu = "".join(_item(f"/{at}", word) for at, word in enumerate(dice.several(language.words["N"], 8)))
-    return Site(
-        host=f"www.{name}.example",
-        language=language_code,
-        layout=tuple(_LAYOUTS)[layout % len(_LAYOUTS)],
-        charset=dice.pick(legacy) if legacy and dice.chance(_LEGACY_CHARSET) else "utf-8",
-        charset_in_header=dice.chance(0.5),
-        is_chunked=dice.chance(0.2),
-        lexicon=lexicon,
-        menu=f"<ul>{menu}</ul>",
-        footer=f"© {lexicon.name()} | {' | '.join(dice.several(language.words['N'], 4))}",
-    )
+    def __init__(self, name: str, language_code: str, layout: int, dice: Dice) -> None:
+        language = load_language(language_code)
+        legacy = language.charsets[1:]
+        self.host = f"www.{name}.example"
+        self.language = language_code
+        self.layout = tuple(_LAYOUTS.values())[layout % len(_LAYOUTS)]
+        self.lexicon = Lexicon(language, dice)
+        menu = "".join(_item(f"/{at}", word) for at, word in enumerate(dice.several(language.words["N"], 8)))
+        self.menu = f"<ul>{menu}</ul>"
+        self.charset = dice.pick(legacy) if legacy and dice.chance(_LEGACY_CHARSET) else "utf-8"
+        self.charset_in_header = dice.chance(0.5)  # of HTTP, else in a meta element
+        self.is_chunked = dice.chance(0.2)
+        self.footer = f"© {self.lexicon.name()} | {' | '.join(dice.several(language.words['N'], 4))}"
 
 
 def render(site: Site, article: Article, dice: Dice) -> str:
@@ -355,7 +299,7 @@ def render(site: Site, article: Article, dice: Dice) -> str:
     if len(body) > 2:
         body.insert(dice.number(1, len(body) - 1), f'<div class="advert">{_advert(site, dice)}</div>\n')
     adverts = [f'<a href="/go?{dice.number(1, 9999)}">{_advert(site, dice)}</a>' for _ in range(3)]
-    page = _LAYOUTS[site.layout].format(
+    page = site.layout.format(
         title=article.title,
         body="".join(body),
         menu=site.menu,
@@ -427,9 +371,7 @@ def crawl(documents: int, seed: int) -> Iterator[Capture]:
     fewest, most = _SITES
     count = min(most, max(fewest, documents // _DOCUMENTS_PER_SITE))
     languages = len(LANGUAGES)
-    sites = [
-        found_site(f"site{number}", LANGUAGES[number % languages], number // languages, dice) for number in range(count)
-    ]
+    sites = [Site(f"site{number}", LANGUAGES[number % languages], number // languages, dice) for number in range(count)]
     by_language = {code: [site for site in sites if site.language == code] for code in LANGUAGES}
     recent: list[_Known] = []
     templated: dict[str, tuple[int, Site]] = {}
@@ -485,7 +427,7 @@ def _next_page(kind: str, last: tuple[int, Site] | None, dice: Dice) -> tuple[in
         return number, last[1]
     template = number // PAGES_MAX
     language = LANGUAGES[(TEMPLATES.index(kind) + 3 * template) % len(LANGUAGES)]  # 3: all of them, in turn
-    return number, found_site(f"{kind}{template}", language, template, dice)
+    return number, Site(f"{kind}{template}", language, template, dice)
 
 
 def _captured(article: Article, site: Site, url: str, dice: Dice) -> _Known:
@@ -588,25 +530,33 @@ def _record(capture: Capture) -> bytes:
     payload = _chunked(body) if "chunked" in capture.header else body
     block = capture.header.encode() + b"\r\n\r\n" + payload
     digest = base64.b32encode(hashlib.sha1(body, usedforsecurity=False).digest()).decode()
-    head = (
-        f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Record-ID: {_record_id(capture.url, capture.fetched_at_s)}\r\n"
-        f"WARC-Target-URI: {capture.url}\r\nWARC-Date: {_warc_date(capture.fetched_at_s)}\r\n"
-        f"WARC-Payload-Digest: sha1:{digest}\r\n"
-        f"Content-Type: application/http; msgtype=response\r\nContent-Length: {len(block)}\r\n\r\n"
-    )
-    return head.encode() + block + b"\r\n\r\n"
+    fields = {
+        "WARC-Type": "response",
+        "WARC-Record-ID": _record_id(capture.url, capture.fetched_at_s),
+        "WARC-Target-URI": capture.url,
+        "WARC-Date": _warc_date(capture.fetched_at_s),
+        "WARC-Payload-Digest": f"sha1:{digest}",
+        "Content-Type": "application/http; msgtype=response",
+    }
+    return _warc(fields, block)
 
 
 def _warcinfo(documents: int, seed: int) -> bytes:
-    block = (
+    fields = {
+        "WARC-Type": "warcinfo",
+        "WARC-Record-ID": _record_id("warcinfo", seed),
+        "WARC-Date": _warc_date(FIRST_FETCH_S),
+        "Content-Type": "application/warc-fields",
+    }
+    told = (
         f"software: neardup sample-crawl\r\ndocuments: {documents}\r\nseed: {seed}\r\nformat: WARC File Format 1.0\r\n"
     )
-    head = (
-        f"WARC/1.0\r\nWARC-Type: warcinfo\r\nWARC-Record-ID: {_record_id('warcinfo', seed)}\r\n"
-        f"WARC-Date: {_warc_date(FIRST_FETCH_S)}\r\nContent-Type: application/warc-fields\r\n"
-        f"Content-Length: {len(block)}\r\n\r\n"
-    )
-    return f"{head}{block}\r\n\r\n".encode()
+    return _warc(fields, told.encode())
+
+
+def _warc(fields: dict[str, str], block: bytes) -> bytes:
+    head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    return f"WARC/1.0\r\n{head}Content-Length: {len(block)}\r\n\r\n".encode() + block + b"\r\n\r\n"
 
 
 def _record_id(name: str, number: int) -> str:
