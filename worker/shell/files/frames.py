@@ -22,12 +22,7 @@ _ROWS = 10_000  # of a batch of Arrow
 
 
 def rows_of(frame: Any) -> Iterator[Any] | None:
-    """
-    Return a dict a row, of the columns that have a field's name; batch by batch where it is lazy. None: it is no frame.
-
-    Raises:
-        TypeError: it has no body, or two columns of a name.
-    """
+    """Return a dict a row of the columns with a field's name, batch by batch where it is lazy; None: it is no frame."""
     if hasattr(frame, "collect_schema"):  # polars, lazy or not
         names = frame.collect_schema().names()
     elif hasattr(frame, "read_next_batch"):  # a RecordBatchReader
@@ -68,12 +63,7 @@ def values_of(judged: Verdict | Exception) -> tuple[Any, ...]:
 
 
 def frame_like(given: Any, judged: Iterator[Verdict | Exception]) -> Any:
-    """
-    Return `COLUMNS` as a frame of the kind of `given`, with its index.
-
-    Raises:
-        TypeError: `given` is neither a frame nor a column.
-    """
+    """Return `COLUMNS` as a frame of the kind of `given`, with its index."""
     match type(given).__module__.partition(".")[0]:
         case "pandas":
             import pandas  # noqa: PLC0415

@@ -132,15 +132,7 @@ class _Input:
 
 
 def pieces(stream: BinaryIO, on_read: Callable[[int], None] = lambda _: None) -> Iterator[Piece]:
-    """
-    Return the decompressed content of a file piece by piece; the format is told from its first bytes.
-
-    Args:
-        stream: read forward only.
-        on_read: told the number of (compressed) bytes of each read: for progress.
-
-    Cost: that of the decompression; memory about 2 MiB whatever the file's size.
-    """
+    """Return what a file decompresses to, as its first bytes say it is packed; `on_read` is told the bytes read."""
     source = _Input(stream, on_read)
     start = source.peek(4)
     is_zstd = start.startswith(_ZSTD) or (start[1:] == _ZSTD_SKIPPABLE and 0x50 <= start[0] <= 0x5F)
@@ -265,11 +257,9 @@ class Segment:
         return data
 
     def take(self, size: int) -> None:
-        """Step over bytes that were peeked at."""
         self._position += len(self.peek(size))
 
     def tell(self) -> int:
-        """Return the position of the next byte."""
         return self._position
 
     def peek(self, size: int) -> bytes:

@@ -60,14 +60,7 @@ class ColumnNames(NamedTuple):
 
 
 class RowReader:
-    """
-    Reads the rows of one file, whatever its format. Damage costs what is damaged, and the reading goes on behind it.
-
-    Args:
-        columns: the names of doc_id and text; what else is missing in a row is then made.
-        fetched_at_default: the fetch time of rows that have none, ISO 8601.
-        number_of: asked for the number of each document that may need one for a name.
-    """
+    """Reads the rows of one file, as `ArchiveReader` was asked to; with `columns` what is missing in a row is made."""
 
     def __init__(
         self,
@@ -82,12 +75,7 @@ class RowReader:
         self._number_of = number_of
 
     def json_lines(self, pieces: Iterator[Piece], line_bytes_max: int) -> Iterator[Entry]:
-        """
-        Return a record for each line, byte for byte as it stands, and damage for what is no JSON object.
-
-        A body without a URL or a time gets one. What is wrong inside an object otherwise (two bodies, a date of no
-        calendar) is left to the worker's dead letters, which say it better.
-        """
+        """Return a record for each line as it stands; what is wrong inside an object the worker's dead letter says."""
         for found in _lines(self._file, pieces, line_bytes_max):
             if isinstance(found, Damage):
                 yield found
@@ -120,16 +108,7 @@ class RowReader:
         return None
 
     def csv(self, pieces: Iterator[Piece], field_max: int) -> Iterator[Entry]:
-        """
-        Return a record for each row but the first, which names the columns; an empty field is missing.
-
-        Args:
-            field_max: characters of a field, and bytes of a line.
-
-        Raises:
-            StopError: a column that is asked for is not there or stands twice, or none could be a body; or the first
-                line is no CSV.
-        """
+        """Return a record for each row but the first, which names the columns; an empty field is missing."""
         csv.field_size_limit(max(field_max, csv.field_size_limit()))
         damaged: list[Damage] = []
         rows = csv.reader(_texts(_lines(self._file, pieces, field_max), damaged))
@@ -161,11 +140,7 @@ class RowReader:
                 yield Damage(self._file, 0, reason, rows.line_num)
 
     def parquet(self, stream: BinaryIO, on_rows: Callable[[int, int], None]) -> Iterator[Entry]:
-        """
-        Return a record for each row: `line` is its number, from 1.
-
-        A row that cannot be read is a record, too, of which the worker's dead letter says why.
-        """
+        """Return a record for each row; one that cannot be read, too: the worker's dead letter says why."""
         damage: list[str] = []
         number = 0
         for batch in batches_of(stream, damage.append, on_rows):
