@@ -507,12 +507,7 @@ class LoadedSettings(NamedTuple):
 
 
 def flag_name(name: str) -> str:
-    """
-    Return a setting's flag.
-
-    >>> flag_name("batch_wait_ms")
-    '--batch-wait-ms'
-    """
+    """Return a setting's flag: that of batch_wait_ms is --batch-wait-ms."""
     return "--" + name.replace("_", "-")
 
 
@@ -548,12 +543,7 @@ def written(settings: Settings, name: str) -> str:
 
 
 def env_name(name: str) -> str:
-    """
-    Return a setting's environment variable.
-
-    >>> env_name("batch_wait_ms")
-    'NEARDUP_BATCH_WAIT_MS'
-    """
+    """Return a setting's environment variable: that of batch_wait_ms is NEARDUP_BATCH_WAIT_MS."""
     return ENV_PREFIX + name.upper()
 
 

@@ -19,14 +19,13 @@ from typer.testing import CliRunner
 from tests.conftest import Kafka
 from tests.report.made import copy
 from worker.cli import app
-from worker.cli.top import frame
+from worker.cli.verdicts import frame
 from worker.devkit.demo import workers_running
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.admin.group import GroupWatch, Partition, Sample, WorkerStatus, rate, status_of
-from worker.shell.files.crawl import CrawlFiles
-from worker.shell.files.feed import feed_documents
+from worker.shell.files.crawl import CrawlFiles, feed_documents
 from worker.shell.kafka import Admin, Member, topics
 
 STATUS = {

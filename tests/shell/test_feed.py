@@ -14,8 +14,8 @@ from worker.devkit import demo
 from worker.devkit.demo import Demo
 from worker.errors import StopError
 from worker.settings import MESSAGE_BYTES_MAX, Settings
+from worker.shell.files.crawl import FED_BODY_BYTES_MAX as BODY_BYTES_MAX
 from worker.shell.files.crawl import CrawlFiles
-from worker.shell.files.feed import BODY_BYTES_MAX
 
 
 def _warc(*bodies: bytes) -> bytes:

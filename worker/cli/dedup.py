@@ -33,12 +33,11 @@ from worker.cli.shared import (
 from worker.core.verdict import Verdict
 from worker.errors import DocumentError, StopError
 from worker.settings import Settings
+from worker.shell.files.outputs import STDIO, check_places
 
 if TYPE_CHECKING:
     from worker.shell.files.crawl import CrawlFiles
     from worker.shell.files.keeping import Choice
-
-_STDIO = "-"
 
 
 @app.command()
@@ -47,7 +46,7 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     settings: Settings,
     files: FilesArgument,
     fetched_at: FetchedAtOption = None,
-    output: Annotated[str, option("Verdicts, with --keep documents; - is stdout.")] = _STDIO,
+    output: Annotated[str, option("Verdicts, with --keep documents; - is stdout.")] = STDIO,
     state: Annotated[Path | None, option("Go on where the last run with it ended.", "DIR")] = None,
     keep: Annotated[
         Literal["new", "revisits"] | None, option("Write the documents that stay, unchanged.", "new|revisits")
@@ -73,7 +72,6 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     from worker.shell.files.engine import file_engine, line_of  # noqa: PLC0415
     from worker.shell.files.frames import verdict_writer  # noqa: PLC0415
     from worker.shell.files.keeping import Choice, format_kept  # noqa: PLC0415
-    from worker.shell.files.outputs import check_places  # noqa: PLC0415
 
     outputs = [output] if duplicates is None else [output, duplicates]
     _check_options(files, outputs, keep, prefer, as_json)
@@ -94,7 +92,8 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
         if choice is None:
             write = stack.enter_context(verdict_writer(stack.enter_context(opened_output(output, ())), output))
         else:
-            write = partial(_choose, choice)
+            take = choice.take
+            write = lambda _, answer: take(answer)  # noqa: E731
         for record, answered in with_answers(tracked(crawl, "judging", quiet=quiet), engine.answers):
             outcome, line = line_of(record, answered)
             if not isinstance(answered.answer, Verdict):
@@ -123,14 +122,10 @@ def _check_options(files: list[str], outputs: list[str], keep: str | None, prefe
         raise typer.BadParameter("--duplicates and --prefer want --keep new")
     if keep == "revisits" and prefer != "first":
         raise typer.BadParameter("--keep revisits names originals, the first of their clusters: leave --prefer out")
-    if keep is not None and _STDIO in files:
+    if keep is not None and STDIO in files:
         raise typer.BadParameter("--keep reads its files twice, and stdin can be read once: name a file")
-    if as_json and _STDIO in outputs:
+    if as_json and STDIO in outputs:
         raise typer.BadParameter("--json writes its summary to stdout: name an --output")
-
-
-def _choose(choice: Choice, _line: bytes, answer: Verdict | DocumentError) -> None:
-    choice.take(answer)
 
 
 def _tell_of_replaced(named: array[int], quiet: bool) -> None:

@@ -26,6 +26,7 @@ from worker.cli.shared import QuietOption, counted, printable
 from worker.cli.verdicts import cells
 from worker.errors import StopError
 from worker.settings import Settings
+from worker.shell.files.outputs import check_format
 
 if TYPE_CHECKING:
     from worker.core.verdict import Verdict
@@ -229,10 +230,8 @@ def sample_crawl(
     OUT.truth.jsonl says of each document which article it is and how it came about.
     """
     from worker.devkit.sample.crawl import truth_path, write_sample_crawl  # noqa: PLC0415
-    from worker.shell.files.outputs import check_format  # noqa: PLC0415
 
     check_format(out, "WARC")
-
     with counted("documents", quiet=quiet) as tell:
 
         def show(number: int) -> None:

@@ -146,12 +146,11 @@ def feed(
     A damaged record is named and counted, and the rest goes on. Exit code 1 if a document could not be delivered, or if
     there was none.
     """
-    from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
-    from worker.shell.files.feed import BODY_BYTES_MAX, feed_documents  # noqa: PLC0415
+    from worker.shell.files.crawl import FED_BODY_BYTES_MAX, CrawlFiles, feed_documents  # noqa: PLC0415
 
     crawl = CrawlFiles(
         files,
-        body_max=BODY_BYTES_MAX,
+        body_max=FED_BODY_BYTES_MAX,
         fetched_at_default=fetched_at,
         number_from=secrets.randbits(62),  # no other run has fed the numbers from there on
     )

@@ -57,14 +57,6 @@ _STARTS = (b"{", b"WARC/", b"filedesc:", b"PAR1", b"\x1f\x8b", b"\x28\xb5\x2f\xf
 _LOOK_BYTES = 4_096
 
 OutputOption = Annotated[Path, typer.Option("--output", help="JSON arrays, one per line; - is stdout.")]
-DocumentsOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--documents",
-        help="In place of --input: documents (WARC, ARC, WET, JSON Lines), or lines of `neardup fingerprint`; "
-        "- is stdin. The output has doc_ids.",
-    ),
-]
 
 
 @app.command()
@@ -124,8 +116,7 @@ def _read(source: Path, documents: Path | None, settings: Settings, quiet: bool)
     """
     Return different fingerprints with their doc_ids; those of `source`, without any, when no documents are named.
 
-    A doc_id that comes again replaces its former self; a deleted one is gone. What has no fingerprint is left out, and
-    counted on stderr. Cost: that of fingerprinting; some 200 bytes per document.
+    A doc_id that comes again replaces its former self; a deleted one is gone.
     """
     if documents is None:
         with opened(source) as stream:
@@ -253,7 +244,13 @@ def _add_command(name: str, find: Callable[..., Iterable[list[Any]]]) -> None:
             typer.Option(help="Blocks of the permutations, more than the distance. [default: distance + 2]", min=1),
         ] = None,
         distance: Annotated[int, typer.Option(help="Bits that may differ.", min=0, max=15)] = 3,
-        documents: DocumentsOption = None,
+        documents: Annotated[
+            Path | None,
+            typer.Option(
+                help="In place of --input: documents (WARC, ARC, WET, JSON Lines), or lines of `neardup fingerprint`; "
+                "- is stdin. The output has doc_ids.",
+            ),
+        ] = None,
         quiet: QuietOption = False,
     ) -> None:
         from worker.core.permutation import permuted  # noqa: PLC0415
@@ -293,9 +290,7 @@ def nearest(
     ] = STDIN,
     count: Annotated[int, typer.Option(help="How many, at most.", min=1)] = 10,
     target: OutputOption = STDIN,
-    documents: Annotated[
-        Path | None, typer.Option("--documents", help="The same as FILE, when it has doc_ids.")
-    ] = None,
+    documents: Annotated[Path | None, typer.Option(help="The same as FILE, when it has doc_ids.")] = None,
     quiet: QuietOption = False,
 ) -> None:
     """

@@ -146,24 +146,24 @@ def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[R
             typer.echo(printable(f"damaged: {damaged.place}: {damaged.reason}"), err=True)
 
     files.on_damage = tell
-    with _bar("{task.fields[documents]:,} documents", quiet=quiet) as progress:
-        task = progress.add_task(doing, total=files.bytes_total, documents=0, rate=0.0)
-        started = time.monotonic()
-        for count, record in enumerate(files, start=1):
-            yield record
-            if count % 200 == 0:
-                rate = count / max(time.monotonic() - started, 1e-9)
-                progress.update(task, completed=files.bytes_read, documents=count, rate=rate)
-        progress.update(task, completed=files.bytes_read, documents=files.tally.documents)
+
+    def total(count: int) -> int | None:
+        return files.bytes_total and count * files.bytes_total // max(files.bytes_read, 1)
+
+    yield from passed(files, doing, "documents", total, quiet=quiet, transient=False)
     if not quiet and files.tally.damaged > DAMAGED_TOLD_MAX:
         typer.echo(f"damaged: {files.tally.damaged - DAMAGED_TOLD_MAX:,} more", err=True)
 
 
 @contextmanager
-def counted(unit: str, *, quiet: bool = False) -> Iterator[Tell]:
+def counted(unit: str, *, quiet: bool = False, transient: bool = True) -> Iterator[Tell]:
     """Return what is told of each step: its name, how many of its things are done, and of how many if that is known."""
     tasks: dict[str, tuple[TaskID, float]] = {}
-    with _bar(f"{{task.completed:,.0f}} {unit}", quiet=quiet, transient=True) as progress:
+    console = Console(stderr=True)
+    words = TextColumn(f"{{task.completed:,.0f}} {unit}, {{task.fields[rate]:,.0f}}/s")
+    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), words, TimeRemainingColumn()
+    is_hidden = quiet or not console.is_terminal
+    with Progress(*columns, console=console, disable=is_hidden, transient=transient) as progress:
 
         def tell(step: str, done: int, total: int | None) -> None:
             now_s = time.monotonic()
@@ -176,23 +176,22 @@ def counted(unit: str, *, quiet: bool = False) -> Iterator[Tell]:
 
 
 def passed(
-    items: Iterable[Item], doing: str, unit: str, total: Callable[[int], int | None], *, quiet: bool = False
+    items: Iterable[Item],
+    doing: str,
+    unit: str,
+    total: Callable[[int], int | None],
+    *,
+    quiet: bool = False,
+    transient: bool = True,
 ) -> Iterator[Item]:
     """Return the items, and show how many have passed; `total` says of how many, when asked after so many."""
-    with counted(unit, quiet=quiet) as tell:
+    with counted(unit, quiet=quiet, transient=transient) as tell:
+        count = 0
         for count, item in enumerate(items, start=1):
             yield item
             if count % 200 == 0:
                 tell(doing, count, total(count))
-
-
-def _bar(done: str, *, quiet: bool, transient: bool = False) -> Progress:
-    """Return a bar with how much is done, the field `rate` and the time left; nothing of it in a pipe."""
-    console = Console(stderr=True)
-    words = TextColumn(f"{done}, {{task.fields[rate]:,.0f}}/s")
-    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), words, TimeRemainingColumn()
-    is_hidden = quiet or not console.is_terminal
-    return Progress(*columns, console=console, disable=is_hidden, refresh_per_second=5, transient=transient)
+        tell(doing, count, count)
 
 
 def tally_of(files: CrawlFiles) -> dict[str, Any]:

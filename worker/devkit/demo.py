@@ -26,8 +26,7 @@ from worker.errors import NeardupError, RecordError, StopError
 from worker.log.record import decode
 from worker.settings import Settings, env_name, written
 from worker.shell.admin.watch import watch
-from worker.shell.files.crawl import CrawlFiles
-from worker.shell.files.feed import feed_documents
+from worker.shell.files.crawl import CrawlFiles, feed_documents
 from worker.shell.kafka import Admin, TopicReader, topics
 from worker.shell.messages import DeadLetter
 

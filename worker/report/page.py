@@ -109,12 +109,7 @@ _STEPS_S = (
 
 
 def bins(first_ms: int, last_ms: int) -> tuple[int, int]:
-    """
-    Return where the first of at most BINS_MAX bins begins and how wide each is: a round time, both in milliseconds.
-
-    >>> bins(1_500, 61_000)
-    (0, 2000)
-    """
+    """Return where the first of at most BINS_MAX bins begins and how wide each is: a round time, both in ms."""
     for step in (_SECOND * seconds for seconds in _STEPS_S):
         start = first_ms // step * step
         if (last_ms - start) // step < BINS_MAX:
@@ -210,15 +205,7 @@ class Difference(NamedTuple):
 
 
 def difference(first: str, second: str) -> Difference:
-    """
-    Compare two texts word by word; case and signs count, white space does not.
-
-    Cost: O(n · m / 64) for n and m words, at most 0.1 s and 5 MB.
-
-    >>> found = difference("The ferry is late.", "The ferry is never late.")
-    >>> [part for part in found.rows[0].right if not part.is_shared]
-    [Part(text='never ', is_shared=False)]
-    """
+    """Compare two texts word by word; case and signs count, white space does not. At most 0.1 s and 5 MB."""
     left, right = (_PIECE.findall(text) for text in (first, second))
     is_cut = max(len(left), len(right)) > PIECES_MAX
     rows, left_out = _rows(left[:PIECES_MAX], right[:PIECES_MAX])

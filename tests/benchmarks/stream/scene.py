@@ -19,8 +19,7 @@ from confluent_kafka import Producer
 from tests.benchmarks.common import REPOSITORY
 from tests.benchmarks.stream.corpus import Message
 from worker.settings import Settings
-from worker.shell.files.crawl import CrawlFiles
-from worker.shell.files.feed import BODY_BYTES_MAX, feed_documents
+from worker.shell.files.crawl import FED_BODY_BYTES_MAX, CrawlFiles, feed_documents
 from worker.shell.kafka import Admin, GroupOffsets, topics
 from worker.shell.kafka.client import feeder_config
 
@@ -149,7 +148,7 @@ def feed_archive(settings: Settings, pages: Iterable[Message]) -> int:
                 content = http % fields["html"].encode()
                 time, url = fields["fetched_at"].encode(), fields["url"].encode()
                 file.write(record % (number, time, url, len(content), content))
-        return feed_documents(settings, CrawlFiles([str(path)], body_max=BODY_BYTES_MAX)).delivered
+        return feed_documents(settings, CrawlFiles([str(path)], body_max=FED_BODY_BYTES_MAX)).delivered
 
 
 def feed(settings: Settings, messages: Iterable[Message]) -> int:

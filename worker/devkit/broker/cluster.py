@@ -147,10 +147,6 @@ def lay_out(nodes: int, port: int, extras: Extras = NO_EXTRAS) -> Layout:
     """
     Choose the ports of `nodes` nodes: from `port` up, or free ones when it is 0.
 
-    Raises:
-        StopError: a port is in use.
-        ValueError: a number of nodes other than 1 or 3, or a port too high.
-
     >>> layout = lay_out(3, 0)
     >>> len({*layout.client_ports, *layout.controller_ports})
     6
@@ -551,12 +547,7 @@ class EmbeddedKafka:
         self.stop()
 
     def start(self) -> None:
-        """
-        Start every node and wait until all serve.
-
-        Raises:
-            StopError: no Java or jars, a port in use, a broker on the same data, or a node that ended; with the remedy.
-        """
+        """Start every node and wait until all serve. Raises StopError with the remedy."""
         self._runtime = self._runtime or prepare()
         self._refuse_foreign_data()
         for starts_left in reversed(range(STARTS_MAX)):

@@ -107,13 +107,7 @@ class Jar:
 
 
 def listed() -> tuple[Jar, ...]:
-    """
-    Return the jars of a broker, as the package data lists them.
-
-    >>> jars = listed()
-    >>> len(jars), sum(jar.size_bytes for jar in jars) // 1_000_000
-    (46, 45)
-    """
+    """Return the jars of a broker, as the package data lists them."""
     return read_jars(resources.files("worker.devkit.broker").joinpath("jars.tsv").read_text(encoding="utf-8"))
 
 
@@ -153,15 +147,6 @@ def fetch(
 
     Files that are there and right stay, so a broken fetch goes on where it stopped. A file appears under its name
     only when it is complete and right. Several processes may fetch into one directory: the first does the work.
-
-    Args:
-        directory: the user's cache directory when None.
-        repository: base URL of a Maven repository of one's own; the public one when None.
-        jars, open_remote: which, and where from; all listed ones from `repository` when None.
-    Raises:
-        StopError: a download failed or was altered, or the directory cannot hold it; the text has the remedy.
-
-    Cost: about 45 MB once, later 50 ms to check.
     """
     directory = directory or default_directory()
     jars = listed() if jars is None else jars

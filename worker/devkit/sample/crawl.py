@@ -358,15 +358,7 @@ class _Known(NamedTuple):
 
 
 def crawl(documents: int, seed: int) -> Iterator[Capture]:
-    """
-    Return the captures of a synthetic crawl, in the order of their fetch times.
-
-    Args:
-        documents: how many, at least 1.
-        seed: equal seeds give equal captures, on every machine.
-
-    Cost: about 0.4 ms per document; memory some 100 MB for 20,000 documents.
-    """
+    """Return the captures of a synthetic crawl, in the order of their fetch times; 0.4 ms each."""
     dice = Dice(seed)
     fewest, most = _SITES
     count = min(most, max(fewest, documents // _DOCUMENTS_PER_SITE))

@@ -37,12 +37,7 @@ def _public() -> dict[str, tuple[str, str]]:
 
 
 def _bind(name: str) -> None:
-    """
-    Bind a package's name to the one beside this package: a notebook's own `worker.py` would be found before it.
-
-    Raises:
-        ImportError: a module of this name is loaded already, and it is another one.
-    """
+    """Bind a package's name to the one beside this package: a notebook's own `worker.py` would be found before it."""
     here = Path(__file__).resolve().parents
     root = next(folder for folder in (here[1], here[3]) if (folder / name / "__init__.py").is_file())
     loaded = sys.modules.get(name)

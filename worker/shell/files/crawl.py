@@ -1,16 +1,25 @@
-"""Crawler output, file after file: documents in order, and a tally of what was left out or damaged."""
+"""Crawler output, file after file: documents in order, what was left out or damaged counted; and into their topic."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from worker.core.document import BODY_BYTES_MAX
+from worker.errors import StopError
+from worker.settings import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX, Settings
 from worker.shell.files.archives import ArchiveReader, ColumnNames, Damage, Omission, Record
 from worker.shell.files.archives.record import Message
+
+if TYPE_CHECKING:
+    from worker.shell.kafka import Feeder
+
+# A larger body does not fit into a message: base64 makes it longer by a third.
+FED_BODY_BYTES_MAX = (MESSAGE_BYTES_MAX - OVERHEAD_BYTES_MAX) * 3 // 4
 
 Answer = TypeVar("Answer")
 
@@ -112,3 +121,33 @@ def with_answers(
 
     for answered in answer(messages()):
         yield ahead.popleft(), answered
+
+
+def feed_documents(
+    settings: Settings, records: Iterable[Record], rate: float = 0, sent: Callable[[int, int, int], None] | None = None
+) -> Feeder:
+    """
+    Send documents and wait until all are acknowledged; the feeder given back holds the counts.
+
+    Args:
+        rate: documents a second at the most; 0 is no limit.
+        sent: told partition, offset and the time of sending (Unix ms) of each delivered document.
+
+    Raises:
+        StopError: the topic does not exist.
+    """
+    from worker.shell.kafka import Admin, Feeder  # noqa: PLC0415  # a library that reads files has no need of it
+
+    Admin(settings).existing([settings.topic_documents])
+    feeder = Feeder(settings, sent)
+    started = time.monotonic()
+    for count, record in enumerate(records):
+        if rate:
+            wait_s = started + count / rate - time.monotonic()
+            if wait_s > 0:
+                time.sleep(wait_s)
+        feeder.send(record.key, record.value)
+    left = feeder.flush(120.0)
+    if left:
+        raise StopError(f"{left} documents were not acknowledged in 120 s: is the cluster there? Feed them again")
+    return feeder

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import zstandard
 
 from worker.errors import StopError
-from worker.shell.files.remote import path_of, place_remote, put_remote
+from worker.shell.files.remote import file_system, path_of, put_remote
 
 STDIO = "-"
 PACK_LEVEL = 6
@@ -89,7 +89,7 @@ def _place(name: str | Path, standard: int) -> Hashable:
     """Return what is equal for all names of a place; a device or a socket is none that could be destroyed."""
     path = _path(name)
     if path is None:
-        return place_remote(str(name).rpartition("::")[2])
+        return file_system(str(name).rpartition("::")[2])
     is_stream = str(path) == STDIO
     try:
         status = os.fstat(standard) if is_stream else path.stat()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -23,12 +24,8 @@ def path_of(name: str | Path) -> Path | None:
     return Path(rest.removeprefix("localhost") if rest.startswith("localhost/") else rest) if is_here else None
 
 
-def place_remote(url: str) -> Hashable:
-    """Return what is equal for all spellings of a URL."""
-    return _file_system(url)
-
-
-def _file_system(url: str) -> tuple[Any, str]:
+def file_system(url: str) -> tuple[Any, str]:
+    """Return the system that a URL names, and the path there: equal for all spellings of it."""
     try:
         from fsspec.core import url_to_fs  # noqa: PLC0415
     except ImportError:
@@ -40,36 +37,34 @@ def _file_system(url: str) -> tuple[Any, str]:
     return found
 
 
-def _reason(error: Exception) -> str:
-    return "no such file" if isinstance(error, FileNotFoundError) else str(error) or type(error).__name__
+@contextmanager
+def _asked(url: str, doing: str = "read") -> Iterator[tuple[Any, str]]:
+    """Return a file's system and its path there; what goes wrong is a StopError with the system's reason."""
+    system, path = file_system(url)
+    try:
+        yield system, path
+    except Exception as error:  # each system has errors of its own
+        reason = "no such file" if isinstance(error, FileNotFoundError) else str(error) or type(error).__name__
+        raise StopError(f"cannot {doing} {url}: {reason}") from error
 
 
 def open_remote(url: str) -> BinaryIO:
     """Open a file for reading. Raises StopError with the system's reason."""
-    system, path = _file_system(url)
-    try:
+    with _asked(url) as (system, path):
         return cast("BinaryIO", system.open(path, "rb"))
-    except Exception as error:  # each system has errors of its own
-        raise StopError(f"cannot read {url}: {_reason(error)}") from error
 
 
 def size_remote(url: str) -> int | None:
-    """Return the bytes of a file, None where the system does not tell."""
-    system, path = _file_system(url)
-    try:
+    """Return the bytes of a file, None where the system does not tell. Raises StopError with its reason."""
+    with _asked(url) as (system, path):
         size = system.info(path).get("size")
-    except Exception as error:  # each system has errors of its own
-        raise StopError(f"cannot read {url}: {_reason(error)}") from error
     return size if isinstance(size, int) else None
 
 
 def put_remote(file: Path, url: str) -> None:
     """Copy a file to its place elsewhere. Raises StopError with the system's reason."""
-    system, path = _file_system(url)
-    try:
+    with _asked(url, "write") as (system, path):
         system.put_file(str(file), path)
-    except Exception as error:  # each system has errors of its own
-        raise StopError(f"cannot write {url}: {_reason(error)}") from error
 
 
 def find_remote(pattern: str) -> list[tuple[str, int | None, str]]:
@@ -79,15 +74,12 @@ def find_remote(pattern: str) -> list[tuple[str, int | None, str]]:
     Raises:
         StopError: there is none, or the system's reason.
     """
-    system, path = _file_system(pattern)
-    try:
+    with _asked(pattern) as (system, path):
         if "*" in path:
             found = system.glob(path, detail=True)
         else:
             info = system.info(path)
             found = system.find(path, detail=True) if info.get("type") == "directory" else {path: info}
-    except Exception as error:  # each system has errors of its own
-        raise StopError(f"cannot read {pattern}: {_reason(error)}") from error
     files = {name: info for name, info in sorted(found.items()) if info.get("type") != "directory"}
     if not files:
         raise StopError(f"cannot read {pattern}: no such file")

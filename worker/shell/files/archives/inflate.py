@@ -234,13 +234,10 @@ class Segment:
     Reads forward through pieces up to the next problem, and remembers what was read since the last `forget`.
 
     A record may begin in one member and end in the next: positions count decompressed bytes of the whole segment.
-
-    Attributes:
-        problem: why the segment ends, once its end was met; None at the end of the file.
     """
 
     def __init__(self, first: Piece, more: Iterator[Piece]) -> None:
-        self.problem: str | None = None
+        self.problem: str | None = None  # why it ends, once its end was met; None at the end of the file
         self._more = more
         self._is_ended = False
         self._is_plain = first.is_plain

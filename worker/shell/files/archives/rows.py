@@ -40,10 +40,7 @@ class ColumnNames(NamedTuple):
 
     def renamed(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
         """
-        Return a row with the fields' own names. A text column is the only body.
-
-        Raises:
-            ValueError: it has no text column.
+        Return a row with the fields' own names; a text column is the only body.
 
         >>> ColumnNames(text="content").renamed({"content": "The river rose.", "html": "<p>"})
         {'text': 'The river rose.'}

@@ -298,14 +298,7 @@ def parse_response(block: bytes) -> Response:
 
 
 def _body(response: Response, bytes_max: int) -> bytes:
-    """
-    Return the body without its transfer and content encodings.
-
-    Raises:
-        ValueError: it begins like its encoding, and is damaged or breaks off.
-
-    Cost: O(bytes), and not much more than `bytes_max` decoded ones.
-    """
+    """Return the body without its transfer and content encodings; a ValueError says how it is damaged."""
     body = response.body
     if "chunked" in response.headers.get("transfer-encoding", "").lower():
         body = _unchunked(body)
