@@ -31,7 +31,7 @@ CAPABILITIES = {
     "planning": (390, "core/planner.py cli/plan.py"),
     "originals, snapshots": (1451, "log/original* log/snapshot* shell/storage/*"),
     "ordered log: record, judge, replica, retention": (1963, "log/*"),
-    "Kafka client": (1897, "shell/kafka/*"),
+    "Kafka client": (1907, "shell/kafka/*"),
     "pipeline, service": (2103, "shell/pipeline/* shell/ports.py"),
     "health, metrics, tracing, watchdog, fault hooks": (765, "shell/runtime/*"),
     "verify, rebuild, group watch": (1094, "shell/admin/*"),
@@ -48,7 +48,7 @@ CAPABILITIES = {
         590,
         "core/pairs.py cli/pairs.py",
     ),
-    "embedded broker": (1272, "devkit/broker/* cli/broker.py"),
+    "embedded broker": (1095, "devkit/broker/* cli/broker.py"),
     "demo, sample crawl": (1200, "devkit/* cli/demo.py"),
     "rest of the command line, errors": (1254, "cli/* errors.py __*__.py shell/__init__.py core/__init__.py"),
 }
