@@ -6,7 +6,7 @@ JOBS   ?= 2
 # Tests side by side, grouped by tests/conftest.py: those on a broker in one process, all others in the other ones.
 BESIDE := --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test test-deploy test-faults chaos soak check lint types layers unit setup clean bench-stream bench-accuracy bench-fingerprint bench-index bench-pages bench-pairs bench-replay chromium
+.PHONY: help demo test test-deploy test-faults chaos soak check lint types layers unit setup clean bench-archive bench-stream bench-accuracy bench-fingerprint bench-index bench-pages bench-pairs bench-replay chromium
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -88,6 +88,14 @@ bench-pages: setup  ## pages to text beside resiliparse, selectolax and trafilat
 bench-pairs: setup  ## all pairs of a million and of ten million fingerprints: seconds and memory
 	$(BIN)/python -m tests.benchmarks.bench_pairs $(BENCH)
 
+$(VENV)-datatrove/.ready: Makefile  # 790 MB: what its readers and tokenizers want
+	$(PYTHON) -m venv $(VENV)-datatrove
+	$(VENV)-datatrove/bin/python -m pip install --quiet --disable-pip-version-check 'datatrove[io,processing]==0.10.1' spacy==3.8.18
+	@touch $@
+
+bench-archive: setup $(VENV)-datatrove/.ready  ## a corpus at rest by step, beside datatrove's MinHash pipeline: BENCH=--quick
+	$(BIN)/python -m tests.benchmarks.bench_archive --datatrove-python $(VENV)-datatrove/bin/python $(BENCH)
+
 bench-replay: setup  ## a start from a log of 10 M rows and from a snapshot: time, memory, pauses
 	$(BIN)/python -m tests.benchmarks.bench_replay $(BENCH)
 
@@ -95,4 +103,4 @@ chromium:  ## Debian's Chromium, in which the report is tested where it is there
 	apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium
 
 clean:
-	rm -rf $(VENV) $(VENV)-quix $(VENV)-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(VENV)-quix $(VENV)-peers $(VENV)-datatrove .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

@@ -39,7 +39,7 @@ from worker.log.replica import Replica
 from worker.log.texts import Texts
 from worker.settings import Settings
 from worker.shell.archive import judge, rows, session, steps
-from worker.shell.archive.run import Options, Run, begin
+from worker.shell.archive.run import Options, Run, begin, find_inputs
 from worker.shell.archive.verdicts import answers_of
 from worker.shell.files.engine import FileEngine
 from worker.shell.messages import VerdictBytes, encode_answers
@@ -451,15 +451,13 @@ def judged_in_order(found: Rows, settings: Settings, started_at_ms: int) -> Iter
             yield from engine.judge_rows(batch, encode_answers)
 
 
-def check_rows(folder: Path, count: int, inputs: int) -> None:
-    """Judge made rows in parts, and by one replica: every answer is the same."""
-    settings = Settings(batch_documents_max=977, threads=1)
-    found = made_rows(count)
-    (folder / "in").mkdir()
+def begin_rows(folder: Path, found: Rows, inputs: int, settings: Settings) -> Run:
+    """Begin a run whose inputs have these rows, and write them as its tasks would."""
+    (folder / "in").mkdir(parents=True)
     for number in range(inputs):
         (folder / "in" / f"{number}.jsonl").write_text("")
-    run_ = begin(folder / "out", _inputs(folder / "in"), Options(), settings, None)
-    edges = np.linspace(0, count, inputs + 1).astype(int).tolist()
+    run_ = begin(folder / "out", find_inputs([str(folder / "in")]), Options(), settings, None)
+    edges = np.linspace(0, len(found), inputs + 1).astype(int).tolist()
     for number, (first, stop) in enumerate(pairwise(edges)):
         part = found.between(first, stop)
         sources = [rows._Source(1, at, at, None, False) for at in range(stop - first)]
@@ -469,10 +467,14 @@ def check_rows(folder: Path, count: int, inputs: int) -> None:
                 placed = Rows(piece.offsets - first, *piece._columns()[1:])  # type: ignore[arg-type]
                 writer.write_batch(rows._batch(placed, sources[at : at + len(piece)], number))
     (run_.folder / "rows.json").write_bytes(orjson.dumps(np.diff(edges).tolist()))
-    judge.judge_rows(run_, 0)
-    expected = judged_in_order(found, settings, run_.started_at_ms)
+    return run_
+
+
+def check_answers(run_: Run, found: Rows) -> None:
+    """Hold the run's answers against those of one replica that judges the rows in order."""
+    expected = judged_in_order(found, run_.settings, run_.started_at_ms)
     seen: Counter[str] = Counter()
-    for number in range(inputs):
+    for number in range(len(run_.inputs)):
         for _, answered in answers_of(run_, number):
             assert answered.written == next(expected)
             answer = answered.answer
@@ -481,10 +483,12 @@ def check_rows(folder: Path, count: int, inputs: int) -> None:
     assert {"new", "duplicate", "redelivered", "removed", "not-an-original", "unreadable"} <= set(seen)
 
 
-def _inputs(folder: Path) -> Any:
-    from worker.shell.archive.run import find_inputs  # noqa: PLC0415
-
-    return find_inputs([str(folder)])
+def check_rows(folder: Path, count: int, inputs: int) -> None:
+    """Judge made rows in parts, and by one replica: every answer is the same."""
+    found = made_rows(count)
+    run_ = begin_rows(folder, found, inputs, Settings(batch_documents_max=977, threads=1))
+    judge.judge_rows(run_, 0)
+    check_answers(run_, found)
 
 
 @pytest.mark.usefixtures("here")

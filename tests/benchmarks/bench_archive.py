@@ -1,0 +1,299 @@
+"""
+A corpus at rest: `neardup archive` by step, beside datatrove's MinHash pipeline on the same documents in the same run.
+
+    python -m tests.benchmarks.bench_archive --datatrove-python PYTHON [--quick] [--parts documents,rows]
+
+Of each step, in processes of its own: seconds, core seconds, peak memory of all its processes, and bytes that it
+writes for the next one or for the user. Both keep what stays and, apart, what leaves; both run as many tasks at once as
+there are cores. Of each side, held against what is true of the documents: which copies leave, and what leaves that is
+no copy.
+
+Then neardup alone on rows of the log, made without texts: families, a prefix that a tenth has, re-crawls, redeliveries,
+deletions. Every answer is compared with that of one replica that judges them in order. Written to
+tests/benchmarks/results: archive.json, archive.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import psutil
+
+from tests.benchmarks.archive.documents import SHARES, write_documents
+from tests.benchmarks.machine import RESULTS, machine
+from tests.conftest import REPOSITORY
+from tests.shell.test_archive import begin_rows, check_answers, made_rows
+from worker.settings import Settings
+from worker.shell.archive.judge import judge_rows
+from worker.shell.archive.run import Options, Run, begin, find_inputs
+from worker.shell.archive.session import engine
+from worker.shell.archive.steps import judge_all, make_all_rows
+
+DOCUMENTS, ROWS, QUICK = 200_000, 4_000_000, 50
+FILES = 8
+STEPS = {"rows": ("rows",), "judge": ("judge",), "verdicts": ("verdicts", "kept", "duplicates")}
+STAGES = {
+    "signatures": ("signatures",),
+    "buckets": ("buckets",),
+    "clusters": ("clusters",),
+    "filter": ("kept", "removed"),
+}
+STAGE = Path(__file__).parent / "archive" / "datatrove_stage.py"
+WAIT_S = 0.1
+_COLUMNS = "seconds | core seconds | µs of a core each | peak memory | written |"
+
+Figures = dict[str, Any]
+
+
+def measured(command: Sequence[object], folder: Path, written: Iterable[str]) -> Figures:
+    """Run a command; return what it and its descendants took, seen ten times a second."""
+    begun = time.monotonic()
+    peak, core_s = 0, dict[int, float]()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    log = folder.with_suffix(".log")
+    with (
+        log.open("w+b") as said,
+        subprocess.Popen([str(part) for part in command], cwd=REPOSITORY, stdout=said, stderr=said) as process,
+    ):
+        top = psutil.Process(process.pid)
+        while process.poll() is None:
+            held = 0
+            for one in _with_children(top):
+                try:
+                    core_s[one.pid] = sum(one.cpu_times()[:2])
+                    held += _anonymous(one.pid)
+                except (psutil.Error, OSError):  # it has ended
+                    continue
+            peak = max(peak, held)
+            time.sleep(WAIT_S)
+    if process.returncode:
+        raise SystemExit(f"{command}: ended with {process.returncode}: {log.read_text()[-2_000:]}")
+    size = sum(path.stat().st_size for name in written for path in (folder / name).rglob("*") if path.is_file())
+    return {"seconds": time.monotonic() - begun, "core_s": sum(core_s.values()), "peak": peak, "bytes": size}
+
+
+def _with_children(top: psutil.Process) -> list[psutil.Process]:
+    try:
+        return [top, *top.children(recursive=True)]
+    except psutil.Error:
+        return []
+
+
+def _anonymous(pid: int) -> int:
+    """Bytes of a process's memory that no file backs, its share of what it has with others."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss_Anon"))
+
+
+def child(step: str, folder: Path) -> None:
+    """Run a step of the archive, as `neardup archive` does."""
+    options = Options(format="jsonl", keep="new", duplicates=True)
+    run = begin(folder / "out", find_inputs([str(folder / "in")]), options, Settings(), None)
+    with engine(None, _cores()) as tasks:
+        tasks.check(run)
+        _step(step, run, tasks)
+
+
+def child_of_rows(step: str, folder: Path, rows: int) -> None:
+    """The same on rows, which are made first."""
+    if step == "rows":
+        begin_rows(folder, made_rows(rows), FILES, Settings())
+        return
+    run = Run.load(folder / "out")
+    if step == "check":
+        check_answers(run, made_rows(rows))
+        return
+    with engine(None, _cores()) as tasks:
+        _step(step, run, tasks)
+
+
+def _step(step: str, run: Run, tasks: Any) -> None:
+    if step == "rows":
+        make_all_rows(run, tasks, lambda *_: None)
+    elif step == "judge":
+        tasks.run("judge", judge_rows, run, [0], lambda: None)
+    else:
+        judge_all(run, tasks, lambda *_: None)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def ours(folder: Path) -> list[int]:
+    """Return for each document that for which it leaves, or itself."""
+    firsts: dict[str, int] = {}
+    stays: list[int] = []
+    lines = (line for path in sorted((folder / "out" / "verdicts").iterdir()) for line in path.open("rb"))
+    for number, verdict in enumerate(map(orjson.loads, lines)):
+        own = firsts.setdefault(verdict["doc_id"], number)
+        duplicate_of = verdict.get("duplicate_of")
+        stays.append(firsts[duplicate_of["doc_id"]] if duplicate_of else own)
+    return stays
+
+
+def theirs(folder: Path, counts: Sequence[int]) -> list[int]:
+    """The same of datatrove: of a cluster one stays, of which its filter need not know."""
+    stays, kept = list(range(sum(counts))), dict[int, int]()
+    members: list[tuple[int, int]] = []
+    for file, first in enumerate(np.cumsum([0, *counts[:-1]]).tolist()):
+        path = folder / "clusters" / f"{file:06}.clusters"
+        if path.exists():
+            removed = set(np.fromfile(path.with_suffix(".remove"), "<u4").tolist())
+            for place, cluster in np.fromfile(path, "<u4").reshape(-1, 2).tolist():
+                members.append((first + place, cluster))
+                if place not in removed:
+                    kept[cluster] = first + place
+    for number, cluster in members:
+        stays[number] = kept[cluster]
+    return stays
+
+
+def score(truth: Sequence[tuple[str, str]], stays: Sequence[int]) -> Figures:
+    """
+    Return how right it is which documents leave.
+
+    A copy is a document that is not the first of its group. `recall`: of as many as are copies, those that leave for
+    one of their own group; `false`: what leaves for one of another group; for each relation the share of copies that
+    are with another one of their group.
+
+    >>> made = [("a", "article"), ("a", "edited"), ("b", "article"), ("b", "edited"), ("c", "article")]
+    >>> score(made, [0, 0, 2, 3, 2])
+    {'copies': 2, 'recall': 0.5, 'false': 1, 'edited': 0.5}
+    """
+    together = Counter((group, stay) for (group, _), stay in zip(truth, stays, strict=True))
+    groups: set[str] = set()
+    found, copies = Counter[str](), Counter[str]()
+    right = false = 0
+    for number, ((group, relation), stay) in enumerate(zip(truth, stays, strict=True)):
+        right += stay != number and truth[stay][0] == group
+        false += truth[stay][0] != group
+        if group in groups:
+            copies[relation] += 1
+            found[relation] += together[group, stay] > 1
+        groups.add(group)
+    shares = {relation: found[relation] / copies[relation] for relation in SHARES if copies[relation]}
+    return {"copies": copies.total(), "recall": right / copies.total(), "false": false, **shares}
+
+
+def on_documents(folder: Path, documents: int, python: str) -> Figures:
+    """Both sides on the same documents."""
+    write_documents(folder / "in", documents, FILES)
+    truth = [orjson.loads(line)[1:] for line in (folder / "truth.jsonl").open("rb")]
+    counts = [documents * (file + 1) // FILES - documents * file // FILES for file in range(FILES)]
+    figures: Figures = {"documents": documents, "neardup": {}, "datatrove": {}}
+    own = [sys.executable, "-m", "tests.benchmarks.bench_archive", "--folder", folder, "--child"]
+    for step, names in STEPS.items():
+        figures["neardup"][step] = measured([*own, step], folder / "out", names)
+        print(f"neardup, {step}: {figures['neardup'][step]}", flush=True)
+    for stage, names in STAGES.items():
+        command = [python, STAGE, stage, folder, FILES, _cores()]
+        figures["datatrove"][stage] = measured(command, folder, names)
+        print(f"datatrove, {stage}: {figures['datatrove'][stage]}", flush=True)
+    figures["bytes"] = sum(path.stat().st_size for path in (folder / "in").iterdir())
+    figures["right"] = {"neardup": score(truth, ours(folder)), "datatrove": score(truth, theirs(folder, counts))}
+    return figures
+
+
+def on_rows(folder: Path, rows: int) -> Figures:
+    """The judge and the verdicts on rows, compared with one replica's."""
+    own = [sys.executable, "-m", "tests.benchmarks.bench_archive", "--folder", folder, "--rows", rows, "--child"]
+    figures: Figures = {"count": rows}
+    for step, names in {**STEPS, "check": ()}.items():
+        figures[step] = measured([*own, f"{step}-of-rows"], folder / "out", names)
+        print(f"rows, {step}: {figures[step]}", flush=True)
+    figures["originals"] = Run.load(folder / "out").results("judge")[0]["originals"]
+    return figures
+
+
+def _table_of_documents(figures: Figures) -> list[str]:
+    documents = figures["documents"]
+    lines = [f"| {documents:,} documents, {figures['bytes'] / 1e6:,.0f} MB | {_COLUMNS}", "|---|---|---|---|---|---|"]
+    for side in ("neardup", "datatrove"):
+        steps = figures[side]
+        lines += [_line(f"{side}, {step}", one, documents) for step, one in steps.items()]
+        whole = {name: sum(one[name] for one in steps.values()) for name in ("seconds", "core_s", "bytes")}
+        lines.append(_line(f"**{side}**", {**whole, "peak": max(one["peak"] for one in steps.values())}, documents))
+    right = figures["right"]
+    lines += ["", "| | neardup | datatrove |", "|---|---|---|"]
+    lines.append(f"| copies | {right['neardup']['copies']:,} | {right['datatrove']['copies']:,} |")
+    for name in ("recall", *(relation for relation in SHARES if relation in right["neardup"])):
+        text = "of them leave for one of their own" if name == "recall" else f"{name}: with another one of their own"
+        lines.append(f"| {text} | {right['neardup'][name]:.4f} | {right['datatrove'][name]:.4f} |")
+    false = " | ".join(f"{right[side]['false']:,}" for side in ("neardup", "datatrove"))
+    return [*lines, f"| leave for one of which they are no copy | {false} |"]
+
+
+def _table_of_rows(figures: Figures) -> list[str]:
+    rows = figures["count"]
+    return [
+        f"| {rows:,} rows of {figures['originals']:,} originals | {_COLUMNS}",
+        "|---|---|---|---|---|---|",
+        *(_line(f"neardup, {step}", figures[step], rows) for step in ("judge", "verdicts")),
+        "",
+        f"0 of the {rows:,} answers differ from those of one replica that judges the rows in order.",
+    ]
+
+
+def markdown(kept: Figures) -> str:
+    """The tables of both parts."""
+    lines: list[str] = []
+    for part, table in (("documents", _table_of_documents), ("rows", _table_of_rows)):
+        if part in kept:
+            where = ", ".join(f"{name} {value}" for name, value in kept[part]["machine"].items())
+            lines += [*table(kept[part]), "", f"Measured with `make bench-archive`: {where}.", ""]
+    return "\n".join(lines)
+
+
+def _line(name: str, one: Figures, count: int) -> str:
+    cells = (f"{one['seconds']:,.1f}", f"{one['core_s']:,.1f}", f"{one['core_s'] / count * 1e6:,.0f}")
+    return f"| {name} | {' | '.join(cells)} | {one['peak'] / 1e9:.2f} GB | {one['bytes'] / 1e6:,.1f} MB |"
+
+
+def main() -> None:
+    """Measure, print, keep."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--datatrove-python", default="", help="the Python of an environment that has it")
+    parser.add_argument("--quick", action="store_true", help=f"a part in {QUICK} of both; nothing is kept")
+    parser.add_argument("--no-save", action="store_true", help="leave the kept results as they are")
+    parser.add_argument("--documents", type=int, default=DOCUMENTS)
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--parts", default="documents,rows", help="which of both; kept results of the other stay")
+    parser.add_argument("--folder", type=Path, help="for what is made; by default one that is removed")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        step, _, of_rows = options.child.partition("-")
+        child_of_rows(step, options.folder, options.rows) if of_rows else child(step, options.folder)
+        return
+    documents, rows = ((one // QUICK if options.quick else one) for one in (options.documents, options.rows))
+    path = RESULTS / "archive.json"
+    found: Figures = {}
+    with tempfile.TemporaryDirectory(prefix="neardup-bench-", dir=options.folder) as folder:
+        for part in options.parts.split(","):
+            where, place = machine(), Path(folder) / part
+            is_documents = part == "documents"
+            figures = on_documents(place, documents, options.datatrove_python) if is_documents else on_rows(place, rows)
+            found[part] = {"machine": where, **figures}
+    print(f"\n{markdown(found)}")
+    if not (options.quick or options.no_save):
+        RESULTS.mkdir(exist_ok=True)
+        kept: Figures = {**(json.loads(path.read_bytes()) if path.exists() else {}), **found}
+        path.write_text(json.dumps(kept, indent=1) + "\n")
+        (RESULTS / "archive.md").write_text(markdown(kept))
+
+
+if __name__ == "__main__":
+    main()
