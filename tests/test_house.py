@@ -28,7 +28,7 @@ CAPABILITIES = {
     ),
     "machine instructions for all kernels": (471, "core/kernels/machine.py"),
     "fingerprint: kernels and entry": (1604, "core/fingerprint.py core/kernels/*"),
-    "planning": (390, "core/planner.py cli/plan.py"),
+    "planning": (455, "core/planner.py cli/plan.py"),
     "originals, snapshots": (1451, "log/original* log/snapshot* shell/storage/*"),
     "ordered log: record, judge, replica, retention": (1963, "log/*"),
     "Kafka client": (1907, "shell/kafka/*"),
