@@ -7,7 +7,9 @@ import json
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests.conftest import REPOSITORY
 from worker.cli import app
+from worker.cli.plan import archive_steps
 from worker.settings import Settings
 
 
@@ -46,6 +48,32 @@ def test_plans_are_for_people_or_for_scripts() -> None:
     exact = [json.loads(line) for line in run("--documents", "10M", "--distance", "3", "--json").output.splitlines()]
     assert (exact[0]["layout"], exact[0]["tables"], exact[0]["machines"]) == ("4 blocks / 4 tables", 4, 1)
     assert round(exact[0]["memory_bytes"] / 1e6) == 521 and len(exact) > 2
+
+
+def test_an_archive_is_planned_step_by_step() -> None:
+    """The judge's memory is held against --memory, its hours against a day; for scripts a JSON object a step."""
+    result = run("--documents", "1G", "--archive", "--memory", "32G")
+    assert [line.split()[0] for line in result.stdout.splitlines()[3:6]] == ["rows", "judge", "verdicts"]
+    assert "takes 45 GB of memory, one machine gives 32 GB: use a larger one" in result.stderr
+    assert "a day has" not in result.stderr
+    result = run("--documents", "10G", "--archive", "--json")
+    steps = {step["step"]: step for step in map(json.loads, result.stdout.splitlines())}
+    assert (steps["judge"]["tasks"], steps["rows"]["tasks"]) == (1, None)
+    assert "takes 47 hours, a day has 24: archive fewer" in result.stderr
+
+
+def test_the_costs_of_an_archive_in_the_readme_are_those_planned() -> None:
+    """For 100 M, 1 G and 10 G documents, with two digits."""
+    text = (REPOSITORY / "deploy" / "README.md").read_text(encoding="utf-8")
+    for name, documents in (("100 M", 10**8), ("1 G", 10**9), ("10 G", 10**10)):
+        rows, judge, verdicts = archive_steps(documents)
+        cells = [cell.strip() for cell in text.partition(f"\n| {name} | ")[2].partition("\n")[0].split("|")]
+        hours, judging, memory, disk = (float(cell.split()[0]) for cell in cells[:4])
+        scale = {"GB": 1e9, "TB": 1e12}
+        assert hours == pytest.approx(rows.core_hours + verdicts.core_hours, rel=0.02)
+        assert judging == pytest.approx(judge.core_hours, rel=0.1)
+        assert memory * scale[cells[2].split()[1]] == pytest.approx(judge.memory_bytes, rel=0.02)
+        assert disk * scale[cells[3].split()[1]] == pytest.approx(judge.disk_bytes, rel=0.02)
 
 
 @pytest.mark.parametrize("documents", ["2^34", "17179869184", "17,179,869,184", "17.179869184G", "17179869184e0"])

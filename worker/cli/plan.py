@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -29,17 +29,42 @@ RULES = (
     Column("memory", 8, True), Column("machines", 8, True, rank=2), Column("entries read", 12, True, rank=3),
     Column("µs", 6, True),
 )  # fmt: skip
+# A corpus at rest. Processor time: of 4,439 sample pages of a WARC file, the judge's at 10 M originals; texts take less
+# (`make bench-archive`). Bytes of an original: `make bench-replay`; of a row and a task: `make bench-archive`.
+ROW_US, JUDGE_US, VERDICT_US = 182.0, 17.0, 20.0
+TASK_BYTES, ROW_BYTES = 0.5e9, 105.0
+ORIGINAL_BYTES, ORIGINAL_FILE_BYTES, SNAPSHOT_BYTES = 89.0, 245.0, 231.0
+SNAPSHOTS = 2  # are kept
+COPIES = 0.5  # of the documents
+JUDGE_HOURS_MAX = 24
+STEPS = (
+    Column("step", 8), Column("tasks", 8), Column("core hours", 10, True), Column("memory of each", 14, True),
+    Column("disk", 8, True),
+)  # fmt: skip
+
+
+class ArchiveStep(NamedTuple):
+    """What a step of `neardup archive` takes."""
+
+    step: str
+    tasks: int | None  # None: one for each file
+    core_hours: float
+    memory_bytes: float  # of a task
+    disk_bytes: float
 
 
 @app.command()
 def plan(
-    documents: Annotated[str, typer.Option(help="Originals that will be indexed, like 10M or 2^34.")],
+    documents: Annotated[
+        str, typer.Option(help="Originals that will be indexed, like 10M or 2^34; with --archive all documents.")
+    ],
     distance: Annotated[
         int | None, typer.Option(help="Exact search: bits that may differ. [default: directed search]", min=0, max=16)
     ] = None,
     memory: Annotated[
         str | None, typer.Option(help="What one machine may give to the index, like 8G. [default: no limit]")
     ] = None,
+    archive: Annotated[bool, typer.Option("--archive", help="What `neardup archive` takes, step by step.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="JSON Lines, the chosen one first.")] = False,
 ) -> None:
     """
@@ -47,12 +72,17 @@ def plan(
 
     For directed search those are blocks, for exact search layouts of the index. Random fingerprints are assumed: real
     ones collide 2 to 2.5 times as often. More documents than planned cost time, never a verdict. What one machine
-    cannot hold is dealt to several, on paper. A narrow terminal shows fewer columns.
+    cannot hold is dealt to several, on paper. A narrow terminal shows fewer columns. An archive is planned for pages
+    half of which are copies, by the default search.
     """
     count = number(documents, "--documents")
     limit = None if memory is None else number(memory, "--memory", 63)
+    if archive and distance is not None:
+        raise typer.BadParameter("--archive is planned by the default search: leave --distance out")
     try:
-        if as_json:
+        if archive:
+            _archive(count, limit, as_json)
+        elif as_json:
             _write_json(count, distance, limit)
         elif distance is None:
             _directed(count, limit)
@@ -105,6 +135,38 @@ def _directed_cells(one: DirectedPlan) -> list[str]:
         f"{one.scanned:,.0f}",
         f"{one.query_insert_ns / 1e3:,.1f}",
     ]
+
+
+def archive_steps(documents: int) -> list[ArchiveStep]:
+    """Return what the steps of an archive run take."""
+    rows, judge, verdicts = (documents * each / 3.6e9 for each in (ROW_US, JUDGE_US, VERDICT_US))
+    originals = documents * (1 - COPIES)
+    disk = originals * (ORIGINAL_FILE_BYTES + SNAPSHOTS * SNAPSHOT_BYTES)
+    return [
+        ArchiveStep("rows", None, rows, TASK_BYTES, documents * ROW_BYTES),
+        ArchiveStep("judge", 1, judge, TASK_BYTES + originals * ORIGINAL_BYTES, disk),
+        ArchiveStep("verdicts", None, verdicts, TASK_BYTES, 0.0),
+    ]
+
+
+def _archive(count: int, limit: int | None, as_json: bool) -> None:
+    steps, columns = archive_steps(count), Columns(*STEPS)
+    if as_json:
+        for step in steps:
+            typer.echo(json.dumps(step._asdict()))
+    else:
+        typer.echo(f"{count:,} documents at rest, half of them copies:\n\n{columns.head()}")
+        for name, tasks, hours, held, disk in steps:
+            cells = [name, "one" if tasks else "a file's", f"{hours:,.3g}", in_bytes(held), in_bytes(disk)]
+            typer.echo(columns.line(cells))
+        typer.echo("\nOf pages; texts take less. Beyond 10 M originals nobody has run it.")
+    judge = steps[1]
+    if limit is not None and judge.memory_bytes > limit:
+        needed = f"{in_bytes(judge.memory_bytes)} of memory, one machine gives {in_bytes(limit)}"
+        typer.echo(f"the judge is one task and takes {needed}: use a larger one, or archive fewer", err=True)
+    if judge.core_hours > JUDGE_HOURS_MAX:
+        needed = f"{judge.core_hours:,.0f} hours, a day has {JUDGE_HOURS_MAX}"
+        typer.echo(f"the judge is one task and takes {needed}: archive fewer, or wait for it", err=True)
 
 
 def _exact(count: int, distance: int, limit: int | None) -> None:
