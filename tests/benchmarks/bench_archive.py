@@ -32,8 +32,8 @@ import orjson
 import psutil
 
 from tests.benchmarks.archive.documents import SHARES, write_documents
+from tests.benchmarks.common import REPOSITORY, Figures, options, said, table
 from tests.benchmarks.machine import RESULTS, machine
-from tests.conftest import REPOSITORY
 from tests.shell.test_archive import begin_rows, check_answers, made_rows
 from worker.settings import Settings
 from worker.shell.archive.judge import judge_rows
@@ -52,9 +52,7 @@ STAGES = {
 }
 STAGE = Path(__file__).parent / "archive" / "datatrove_stage.py"
 WAIT_S = 0.1
-_COLUMNS = "seconds | core seconds | µs of a core each | peak memory | written |"
-
-Figures = dict[str, Any]
+_COLUMNS = ("seconds", "core seconds", "µs of a core each", "peak memory", "written")
 
 
 def measured(command: Sequence[object], folder: Path, written: Iterable[str]) -> Figures:
@@ -64,8 +62,8 @@ def measured(command: Sequence[object], folder: Path, written: Iterable[str]) ->
     folder.parent.mkdir(parents=True, exist_ok=True)
     log = folder.with_suffix(".log")
     with (
-        log.open("w+b") as said,
-        subprocess.Popen([str(part) for part in command], cwd=REPOSITORY, stdout=said, stderr=said) as process,
+        log.open("w+b") as output,
+        subprocess.Popen([str(part) for part in command], cwd=REPOSITORY, stdout=output, stderr=output) as process,
     ):
         top = psutil.Process(process.pid)
         while process.poll() is None:
@@ -99,8 +97,8 @@ def _anonymous(pid: int) -> int:
 
 def child(step: str, folder: Path) -> None:
     """Run a step of the archive, as `neardup archive` does."""
-    options = Options(format="jsonl", keep="new", duplicates=True)
-    run = begin(folder / "out", find_inputs([str(folder / "in")]), options, Settings(), None)
+    asked = Options(format="jsonl", keep="new", duplicates=True)
+    run = begin(folder / "out", find_inputs([str(folder / "in")]), asked, Settings(), None)
     with engine(None, _cores()) as tasks:
         tasks.check(run)
         _step(step, run, tasks)
@@ -218,77 +216,76 @@ def on_rows(folder: Path, rows: int) -> Figures:
     return figures
 
 
-def _table_of_documents(figures: Figures) -> list[str]:
-    documents = figures["documents"]
-    lines = [f"| {documents:,} documents, {figures['bytes'] / 1e6:,.0f} MB | {_COLUMNS}", "|---|---|---|---|---|---|"]
-    for side in ("neardup", "datatrove"):
+def _of_documents(figures: Figures) -> list[str]:
+    documents, right, sides = figures["documents"], figures["right"], ("neardup", "datatrove")
+    lines = []
+    for side in sides:
         steps = figures[side]
-        lines += [_line(f"{side}, {step}", one, documents) for step, one in steps.items()]
         whole = {name: sum(one[name] for one in steps.values()) for name in ("seconds", "core_s", "bytes")}
-        lines.append(_line(f"**{side}**", {**whole, "peak": max(one["peak"] for one in steps.values())}, documents))
-    right = figures["right"]
-    lines += ["", "| | neardup | datatrove |", "|---|---|---|"]
-    lines.append(f"| copies | {right['neardup']['copies']:,} | {right['datatrove']['copies']:,} |")
-    for name in ("recall", *(relation for relation in SHARES if relation in right["neardup"])):
-        text = "of them leave for one of their own" if name == "recall" else f"{name}: with another one of their own"
-        lines.append(f"| {text} | {right['neardup'][name]:.4f} | {right['datatrove'][name]:.4f} |")
-    false = " | ".join(f"{right[side]['false']:,}" for side in ("neardup", "datatrove"))
-    return [*lines, f"| leave for one of which they are no copy | {false} |"]
-
-
-def _table_of_rows(figures: Figures) -> list[str]:
-    rows = figures["count"]
+        lines += [_cells(f"{side}, {step}", one, documents) for step, one in steps.items()]
+        lines.append(_cells(f"**{side}**", {**whole, "peak": max(one["peak"] for one in steps.values())}, documents))
+    shares = [("of them leave for one of their own", "recall")]
+    shares += [(f"{name}: with another one of their own", name) for name in SHARES if name in right["neardup"]]
     return [
-        f"| {rows:,} rows of {figures['originals']:,} originals | {_COLUMNS}",
-        "|---|---|---|---|---|---|",
-        *(_line(f"neardup, {step}", figures[step], rows) for step in ("judge", "verdicts")),
-        "",
-        f"0 of the {rows:,} answers differ from those of one replica that judges the rows in order.",
+        *table((f"{documents:,} documents, {figures['bytes'] / 1e6:,.0f} MB", *_COLUMNS), lines),
+        *table(
+            ("", *sides),
+            [
+                ("copies", *(f"{right[side]['copies']:,}" for side in sides)),
+                *((text, *(f"{right[side][name]:.4f}" for side in sides)) for text, name in shares),
+                ("leave for one of which they are no copy", *(f"{right[side]['false']:,}" for side in sides)),
+            ],
+        ),
     ]
+
+
+def _of_rows(figures: Figures) -> list[str]:
+    rows = figures["count"]
+    head = (f"{rows:,} rows, {figures['originals']:,} originals", *_COLUMNS)
+    lines = [_cells(f"neardup, {step}", figures[step], rows) for step in ("judge", "verdicts")]
+    same = f"0 of the {rows:,} answers differ from those of one replica that judges the rows in order."
+    return [*table(head, lines), same, ""]
 
 
 def markdown(kept: Figures) -> str:
     """The tables of both parts."""
     lines: list[str] = []
-    for part, table in (("documents", _table_of_documents), ("rows", _table_of_rows)):
+    for part, tables in (("documents", _of_documents), ("rows", _of_rows)):
         if part in kept:
-            where = ", ".join(f"{name} {value}" for name, value in kept[part]["machine"].items())
-            lines += [*table(kept[part]), "", f"Measured with `make bench-archive`: {where}.", ""]
+            lines += [*tables(kept[part]), f"Measured with `make bench-archive`: {said(kept[part]['machine'])}.", ""]
     return "\n".join(lines)
 
 
-def _line(name: str, one: Figures, count: int) -> str:
-    cells = (f"{one['seconds']:,.1f}", f"{one['core_s']:,.1f}", f"{one['core_s'] / count * 1e6:,.0f}")
-    return f"| {name} | {' | '.join(cells)} | {one['peak'] / 1e9:.2f} GB | {one['bytes'] / 1e6:,.1f} MB |"
+def _cells(name: str, one: Figures, count: int) -> tuple[str, ...]:
+    times = f"{one['seconds']:,.1f}", f"{one['core_s']:,.1f}", f"{one['core_s'] / count * 1e6:,.0f}"
+    return name, *times, f"{one['peak'] / 1e9:.2f} GB", f"{one['bytes'] / 1e6:,.1f} MB"
 
 
 def main() -> None:
     """Measure, print, keep."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__, f"a part in {QUICK} of both")
     parser.add_argument("--datatrove-python", default="", help="the Python of an environment that has it")
-    parser.add_argument("--quick", action="store_true", help=f"a part in {QUICK} of both; nothing is kept")
-    parser.add_argument("--no-save", action="store_true", help="leave the kept results as they are")
     parser.add_argument("--documents", type=int, default=DOCUMENTS)
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--parts", default="documents,rows", help="which of both; kept results of the other stay")
     parser.add_argument("--folder", type=Path, help="for what is made; by default one that is removed")
     parser.add_argument("--child", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.child:
-        step, _, of_rows = options.child.partition("-")
-        child_of_rows(step, options.folder, options.rows) if of_rows else child(step, options.folder)
+    chosen = parser.parse_args()
+    if chosen.child:
+        step, _, of_rows = chosen.child.partition("-")
+        child_of_rows(step, chosen.folder, chosen.rows) if of_rows else child(step, chosen.folder)
         return
-    documents, rows = ((one // QUICK if options.quick else one) for one in (options.documents, options.rows))
+    documents, rows = ((one // QUICK if chosen.quick else one) for one in (chosen.documents, chosen.rows))
     path = RESULTS / "archive.json"
     found: Figures = {}
-    with tempfile.TemporaryDirectory(prefix="neardup-bench-", dir=options.folder) as folder:
-        for part in options.parts.split(","):
+    with tempfile.TemporaryDirectory(prefix="neardup-bench-", dir=chosen.folder) as folder:
+        for part in chosen.parts.split(","):
             where, place = machine(), Path(folder) / part
             is_documents = part == "documents"
-            figures = on_documents(place, documents, options.datatrove_python) if is_documents else on_rows(place, rows)
+            figures = on_documents(place, documents, chosen.datatrove_python) if is_documents else on_rows(place, rows)
             found[part] = {"machine": where, **figures}
     print(f"\n{markdown(found)}")
-    if not (options.quick or options.no_save):
+    if not (chosen.quick or chosen.no_save):
         RESULTS.mkdir(exist_ok=True)
         kept: Figures = {**(json.loads(path.read_bytes()) if path.exists() else {}), **found}
         path.write_text(json.dumps(kept, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""The benchmark of a corpus at rest: what it makes is what it says, and both sides are told apart by the same measure."""
+"""The benchmark of a corpus at rest: what it makes is what it says, and one measure serves both sides."""
 
 from __future__ import annotations
 
