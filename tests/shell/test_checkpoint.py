@@ -271,6 +271,7 @@ def test_a_log_begins_with_its_base_until_a_snapshot_has_it(tmp_path: Path) -> N
     ):
         started(tmp_path / "new", known)
     known.rmdir()
+    assert checkpoint(own).definition() == replica.definition != checkpoint(plain).definition()
     assert started(own, known).definition == started(own, None).definition == replica.definition
     with pytest.raises(StopError, match=r"plain/snapshot-0+3.ndsnap began without a base, and there is no .*known"):
         started(plain, known)

@@ -267,6 +267,12 @@ def restore(data: bytes | memoryview, definition: Definition, log: LogIdentity, 
     return _restored(header, arrays, definition, memory)
 
 
+def definition_of(data: bytes | memoryview) -> LogDefinition:
+    """Return the definition of a snapshot, which may be damaged. Cost: reading its header."""
+    _, header_bytes, _ = _preamble(data)
+    return LogDefinition(*_header(data, header_bytes)["definition"])
+
+
 def with_base(definition: Definition, data: bytes | memoryview) -> Definition:
     """
     Return the definition of a log that begins with the originals of a snapshot.

@@ -61,7 +61,7 @@ from worker.shell.runtime.fault_hooks import from_setting
 from worker.shell.runtime.health import HealthServer, Readiness, Status
 from worker.shell.runtime.tracing import Tracing, untraced
 from worker.shell.runtime.watchdog import Watchdog
-from worker.shell.storage.checkpoint import Checkpoint, first_replica
+from worker.shell.storage.checkpoint import Checkpoint, first_definition, first_replica
 
 INCARNATION_S = 5.0
 LAG_WAIT_S = 10.0  # a new leader may show an end of the log that is a moment old
@@ -95,15 +95,14 @@ def run(settings: Settings, stop: threading.Event, on_serving: Callable[[], None
     with ExitStack() as stack:
         stack.enter_context(_of_one_definition(settings))
         status = stack.enter_context(Status())
-        _say_what_runs(settings, settings.definition)
+        checkpoint, base = _checkpoint(settings, admin, found), settings.base_snapshot
+        _say_what_runs(settings, checkpoint.definition() if checkpoint else first_definition(settings.definition, base))
         registry = metrics.of_group(settings.group)
         server = HealthServer(settings.metrics_host, settings.metrics_port, readiness, status.to_dict, registry)
         stack.enter_context(server)
         fingerprinter = Fingerprinter(settings.parameters)
         kernels.ready(settings)
-        checkpoint = _checkpoint(settings, admin, found)
-        replica = checkpoint.restore() if checkpoint else first_replica(settings.definition, settings.base_snapshot)
-        _say_what_runs(settings, replica.definition)  # with its base, which the first snapshot here may know alone
+        replica = checkpoint.restore() if checkpoint else first_replica(settings.definition, base)
         log = _replicated_log(settings, replica, found[settings.topic_fingerprints].topic_id.hex(), stack)
         documents = found[settings.topic_documents]
         at_start = committed(settings, documents.partitions)

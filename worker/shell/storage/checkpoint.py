@@ -23,6 +23,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
@@ -31,7 +32,7 @@ from worker.errors import DefinitionError, RestoreError, StopError
 from worker.log.originals import Memory, anonymous
 from worker.log.replica import Replica
 from worker.log.rules import Definition
-from worker.log.snapshot import LogIdentity, Snapshot, adopt, capture, restore, with_base
+from worker.log.snapshot import LogIdentity, Snapshot, adopt, capture, definition_of, restore, with_base
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 from worker.shell.storage.disk import DiskMemory
@@ -95,8 +96,7 @@ class Checkpoint:
             StopError: a snapshot is of another log, of another definition or of a newer format, or damaged without a
                 log behind it.
         """
-        is_gone = self._base is not None and not self._base.exists()
-        definition = self._definition if is_gone else first_definition(self._definition, self._base)
+        definition = self.definition()
         for path in snapshots(self.folder):
             started = time.monotonic()
             try:
@@ -121,7 +121,7 @@ class Checkpoint:
                 metrics.SNAPSHOTS_REFUSED.inc()
                 self._damaged.append(path)
                 continue
-            if is_gone and replica.definition.base is None:
+            if self._base is not None and replica.definition.base is None:
                 raise StopError(f"{path} began without a base, and there is no {self._base}: leave base_snapshot out")
             self._saved(replica.next_offset, path.stat().st_mtime)
             _log.info(
@@ -133,6 +133,14 @@ class Checkpoint:
             )
             return replica
         return first_replica(self._definition, self._base, self._memory)
+
+    def definition(self) -> Definition:
+        """Return the log's definition: with the base that is given, and if that is gone with the newest snapshot's."""
+        if self._base is not None and self._base.exists():
+            return first_definition(self._definition, self._base)
+        with contextlib.suppress(Exception):  # of a damaged one: `restore` says so
+            return replace(self._definition, base=definition_of(map_file(snapshots(self.folder)[0])).base)
+        return self._definition
 
     def tick(self, replica: Replica) -> None:
         """
