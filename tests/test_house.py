@@ -29,7 +29,7 @@ CAPABILITIES = {
     "machine instructions for all kernels": (471, "core/kernels/machine.py"),
     "fingerprint: kernels and entry": (1604, "core/fingerprint.py core/kernels/*"),
     "planning": (455, "core/planner.py cli/plan.py"),
-    "originals, snapshots": (1451, "log/original* log/snapshot* shell/storage/*"),
+    "originals, snapshots": (1465, "log/original* log/snapshot* shell/storage/*"),
     "ordered log: record, judge, replica, retention": (1963, "log/*"),
     "Kafka client": (1907, "shell/kafka/*"),
     "pipeline, service": (2103, "shell/pipeline/* shell/ports.py"),
