@@ -1,89 +1,214 @@
-"""The deployment files agree with the program: commands, settings, the broker's version and limits."""
+"""What operators are given agrees with the program: metrics, alerts, settings, probes, topics, the broker."""
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Any, cast
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
+from prometheus_client import REGISTRY
 from typer.testing import CliRunner
 
 from tests.conftest import REPOSITORY
 from worker.cli import app
 from worker.devkit.broker.cluster import lay_out, server_properties
 from worker.devkit.broker.runtime import KAFKA_VERSION
-from worker.settings import load_settings
+from worker.settings import CONFIG_VARIABLE, Settings, env_name, load_settings
+from worker.shell.kafka import topics
+from worker.shell.runtime import metrics
 
 DEPLOY = REPOSITORY / "deploy"
-DOCKERFILE = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
-
-# What differs on purpose: a container has other addresses and folders than this machine.
-OF_THE_PLACE = {
-    "controller.quorum.voters",
-    "listeners",
-    "advertised.listeners",
-    "inter.broker.listener.name",
-    "listener.security.protocol.map",
-    "log.dirs",
-}
-
-
-@pytest.fixture(scope="module")
-def compose() -> dict[str, Any]:
-    return cast("dict[str, Any]", yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8")))
+README = (DEPLOY / "README.md").read_text()
+DASHBOARD = json.loads((DEPLOY / "grafana" / "neardup.json").read_text())
+RULES = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())["groups"][0]["rules"]
+SERVICES = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+IMAGE = (DEPLOY / "Dockerfile").read_text()
+MANIFESTS = [
+    manifest for path in sorted((DEPLOY / "kubernetes").iterdir()) for manifest in yaml.safe_load_all(path.read_text())
+]
+PODS = [found["spec"]["template"]["spec"] for found in MANIFESTS if found["kind"] in ("StatefulSet", "Job")]
+[CONFIG] = (manifest["data"] for manifest in MANIFESTS if manifest["kind"] == "ConfigMap")
+UNIT = (DEPLOY / "systemd" / "neardup-worker.service").read_text()
+OF_THE_PROCESS = {"process_resident_memory_bytes", "process_start_time_seconds"}
 
 
-def test_services_name_only_what_there_is(compose: dict[str, Any]) -> None:
-    """Dependencies are services, named volumes are declared, build files exist."""
-    for service in compose["services"].values():
-        assert set(service.get("depends_on", ())) <= set(compose["services"])
-        named = {volume.split(":")[0] for volume in service.get("volumes", ())}
-        assert named <= set(compose["volumes"])
-        if build := service.get("build"):
-            assert (DEPLOY / build["context"]).resolve() == REPOSITORY
-            assert (REPOSITORY / build["dockerfile"]).is_file()
-    assert len({service["environment"].get("NEARDUP_WORKER_ID") for service in workers_of(compose)}) == 3
+def _served() -> set[str]:
+    """Return every name that a scrape may hold."""
+    names = set(OF_THE_PROCESS)
+    for family in REGISTRY.collect():
+        ends = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "info": ("_info",)}
+        names |= {family.name + end for end in ends.get(family.type, ("",))}
+    return names
 
 
-def test_the_workers_environment_is_settings(compose: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each variable is a setting and its value is taken, and so are the image's own."""
-    for service in workers_of(compose):
-        environment = {**dict(re.findall(r"\b(NEARDUP_\w+)=(\S+)", DOCKERFILE)), **service["environment"]}
-        for name, value in environment.items():
-            monkeypatch.setenv(name, value)
-        loaded = load_settings()
-        assert {loaded.origins[name.removeprefix("NEARDUP_").lower()] for name in environment} == {"environment"}
-        assert loaded.settings.bootstrap == "kafka:9092"
-        assert loaded.settings.worker_id == service["environment"]["NEARDUP_WORKER_ID"]
+def _expressions() -> Iterator[str]:
+    yield from (rule["expr"] for rule in RULES)
+    for panel in DASHBOARD["panels"]:
+        yield from (target["expr"] for target in panel["targets"])
+    yield from (variable["query"] for variable in DASHBOARD["templating"]["list"])
 
 
-def test_the_commands_exist(compose: dict[str, Any]) -> None:
-    """`worker` and `topics create` are commands of the program."""
-    commands = [service["command"] for service in compose["services"].values() if "command" in service]
-    assert [CliRunner().invoke(app, [*command, "--help"]).exit_code for command in commands] == [0, 0, 0, 0]
+def test_what_is_drawn_and_alerted_on_is_served_and_all_of_that() -> None:
+    """Each metric in the dashboard and in the rules is one of metrics.py; one that nobody looks at is not kept."""
+    drawn = " ".join(_expressions())
+    assert set(re.findall(r"\b(?:neardup|process)_\w+", drawn)) <= _served()
+    ours = {family.name for family in REGISTRY.collect() if family.name.startswith("neardup_")}
+    assert not {name for name in ours if name not in drawn}
+    [stages] = (family for family in REGISTRY.collect() if family.name == "neardup_stage_seconds")
+    assert {sample.labels["stage"] for sample in stages.samples} == set(metrics.STAGES)  # also of no time yet
 
 
-def test_the_container_broker_is_the_embedded_one(compose: dict[str, Any]) -> None:
-    """Same version, and each setting that is given here has the embedded broker's value."""
-    kafka = compose["services"]["kafka"]
-    assert kafka["image"] == f"apache/kafka:{KAFKA_VERSION}"
-    embedded = dict(line.split("=", 1) for line in server_properties(lay_out(1, 0), 1, DEPLOY).splitlines())
-    given = {name.removeprefix("KAFKA_").lower().replace("_", "."): v for name, v in kafka["environment"].items()}
-    assert set(given) <= set(embedded)
-    compared = set(given) - OF_THE_PLACE
-    assert {name: str(given[name]) for name in compared} == {name: embedded[name] for name in compared}
+@pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
+def test_an_alert_is_of_one_group_and_leads_to_what_is_to_be_done(rule: dict[str, Any]) -> None:
+    """A group that answers hides no other; the link ends at a heading with something to ask or to run."""
+    for aggregated in re.findall(r"\b(?:sum|max|min|avg|count)\b(?!_)(.{9})", rule["expr"]):
+        assert aggregated == " by (grou"
+    assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
+    assert rule["labels"]["severity"] in {"warning", "critical"}
+    assert rule["annotations"]["runbook_url"] == f"deploy/README.md#{rule['alert'].lower()}"
+    page = re.search(rf"^### {rule['alert']}\n(.+?)\n#", README, re.MULTILINE | re.DOTALL)
+    assert page and "`" in page[1]
+
+
+def test_every_alert_is_provoked() -> None:
+    """`make test-deploy` has promtool play them; here that none is left out, and that some must trip none."""
+    played = yaml.safe_load((DEPLOY / "prometheus" / "alerts.test.yml").read_text())
+    names = [test["name"].partition(":")[0] for test in played["tests"]]
+    assert list(dict.fromkeys(names)) == [*(rule["alert"] for rule in RULES), "silent"]
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda manifest: manifest["kind"])
+def test_manifests_are_of_kubernetes_schema(manifest: dict[str, Any]) -> None:
+    """Every field is known, and of its type; KEDA's own kind is not Kubernetes'."""
+    if manifest["kind"] != "ScaledObject":
+        kubernetes_validate.validate(manifest, "1.32", strict=True)
+
+
+def test_workers_are_scaled_by_the_lag_of_their_group() -> None:
+    """To no more than there are partitions, at the brokers that the workers have."""
+    (scaled,) = (manifest["spec"] for manifest in MANIFESTS if manifest["kind"] == "ScaledObject")
+    (trigger,) = (found["metadata"] for found in scaled["triggers"])
+    settings = Settings()
+    assert (trigger["consumerGroup"], trigger["topic"]) == (settings.group, settings.topic_documents)
+    assert trigger["bootstrapServers"] == CONFIG["NEARDUP_BOOTSTRAP"]
+    assert scaled["maxReplicaCount"] == int(CONFIG["NEARDUP_PARTITIONS"])
+
+
+def _environments() -> Iterator[dict[str, str]]:
+    """Yield what each deployment gives its workers."""
+    for service in SERVICES.values():
+        if service.get("command") == ["worker"]:
+            yield {**dict(re.findall(r"\b(NEARDUP_\w+)=(\S+)", IMAGE)), **service["environment"]}
+    yield {
+        **CONFIG,
+        **{one["name"]: "neardup-0" for pod in PODS for c in pod["containers"] for one in c.get("env", ())},
+    }
+
+
+@pytest.mark.parametrize("environment", list(_environments()))
+def test_the_workers_environment_is_settings(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each variable is a setting and its value is taken, and so are the image's own; no two workers have one id."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    loaded = load_settings()
+    assert {loaded.origins[name.removeprefix("NEARDUP_").lower()] for name in environment} == {"environment"}
+    assert loaded.settings.worker_id == environment["NEARDUP_WORKER_ID"]
+    ids = [found["NEARDUP_WORKER_ID"] for found in _environments()]
+    assert len(set(ids)) == len(ids) == 4
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
+    """With a program that is there in place of the worker."""
+    (tmp_path / "neardup-worker.service").write_text(UNIT.replace("/opt/neardup/bin/neardup", sys.executable))
+    result = subprocess.run(
+        ["systemd-analyze", "verify", tmp_path / "neardup-worker.service"], capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, "neardup-worker" in result.stderr) == (0, False), result.stderr
+
+
+def test_the_units_environment_is_settings() -> None:
+    """Each NEARDUP_ variable is a setting, or the file of settings."""
+    named = set(re.findall(r"\b(NEARDUP_\w+)=", UNIT))
+    assert named <= {env_name(name) for name in Settings.model_fields} | {CONFIG_VARIABLE}
+
+
+def test_a_workers_id_is_its_pods_name() -> None:
+    """A pod that comes back takes its own slot in the group; it is asked where it answers, and writes where it may."""
+    stateful = next(manifest for manifest in MANIFESTS if manifest["kind"] == "StatefulSet")
+    (worker,) = stateful["spec"]["template"]["spec"]["containers"]
+    identity = next(entry for entry in worker["env"] if entry["name"] == "NEARDUP_WORKER_ID")
+    assert identity["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+    asked = {probe: found["httpGet"]["path"] for probe, found in worker.items() if probe.endswith("Probe")}
+    assert asked == {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
+    mounts = {mount["name"]: mount["mountPath"] for mount in worker["volumeMounts"]}
+    assert f"NUMBA_CACHE_DIR={mounts['cache']}" in IMAGE
+    assert f"NEARDUP_STATE_DIR={mounts['state']}" in IMAGE
+
+
+@pytest.mark.parametrize("pod", PODS)
+def test_pods_have_no_more_rights_than_they_need(pod: dict[str, Any]) -> None:
+    """Not root, nothing to gain, a root file system that cannot be written, memory limited."""
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    for container in [*pod["containers"], *pod.get("initContainers", ())]:
+        rights = container["securityContext"]
+        assert rights["readOnlyRootFilesystem"] is True
+        assert rights["allowPrivilegeEscalation"] is False
+        assert rights["capabilities"] == {"drop": ["ALL"]}
+        assert "memory" in container["resources"]["limits"]
 
 
 def test_the_image_runs_as_nobody_special_and_compiles_for_any_processor() -> None:
     """The last user is not root; kernels are compiled while building, for x86-64-v3 and no other feature."""
-    users = re.findall(r"^USER (\S+)$", DOCKERFILE, re.MULTILINE)
-    assert users
-    assert users[-1] not in {"root", "0"}
-    environment, warm_up = DOCKERFILE.index("NUMBA_CPU_NAME=x86-64-v3"), DOCKERFILE.index("RUN neardup warm-up")
-    assert DOCKERFILE.index(f"USER {users[-1]}") < environment < warm_up
-    assert re.search(r"^ +NUMBA_CPU_FEATURES= \\$", DOCKERFILE, re.MULTILINE)
+    *_, user = re.findall(r"^USER (\S+)$", IMAGE, re.MULTILINE)
+    assert user not in {"root", "0"}
+    environment, warm_up = IMAGE.index("NUMBA_CPU_NAME=x86-64-v3"), IMAGE.index("RUN neardup warm-up")
+    assert IMAGE.index(f"USER {user}") < environment < warm_up
+    assert re.search(r"^ +NUMBA_CPU_FEATURES= \\$", IMAGE, re.MULTILINE)
 
 
-def workers_of(compose: dict[str, Any]) -> list[dict[str, Any]]:
-    return [service for service in compose["services"].values() if service.get("command") == ["worker"]]
+def test_the_commands_of_the_containers_exist() -> None:
+    """`worker` and `topics create` are commands of the program."""
+    commands = [service["command"] for service in SERVICES.values() if "command" in service]
+    assert [CliRunner().invoke(app, [*command, "--help"]).exit_code for command in commands] == [0] * 4
+
+
+def test_topics_are_those_that_the_command_makes() -> None:
+    """The list for those who create topics by other means is what `topics create` does."""
+    lines = (DEPLOY / "kafka" / "topics.tsv").read_text().splitlines()
+    listed = [line.split("\t") for line in lines if not line.startswith("#")]
+    made = [
+        [want.name, str(want.partitions), dict(want.config)] for want in topics.specs(Settings(bootstrap="kafka:9092"))
+    ]
+    assert [[name, count, dict(pair.split("=") for pair in config.split())] for name, count, config in listed] == made
+
+
+OF_THE_PLACE = ("listeners", "quorum.voters", "inter.broker.listener.name", "security.protocol.map", "log.dirs")
+
+
+def _embedded(nodes: int) -> dict[str, str]:
+    properties = server_properties(lay_out(nodes, 0), 1, DEPLOY).splitlines()
+    return dict(line.split("=", 1) for line in properties)
+
+
+def test_the_tests_run_on_the_broker_that_is_recommended() -> None:
+    """The container's is the embedded one, by version and each setting but places; the hints agree with it, too."""
+    container, embedded = SERVICES["kafka"], _embedded(1)
+    assert container["image"] == f"apache/kafka:{KAFKA_VERSION}"
+    given = {name.removeprefix("KAFKA_").lower().replace("_", "."): v for name, v in container["environment"].items()}
+    given = {name: str(value) for name, value in given.items() if not name.endswith(OF_THE_PLACE)}
+    assert {name: embedded.get(name) for name in given} == given
+    embedded = _embedded(3)
+    lines = (DEPLOY / "kafka" / "server.properties").read_text().splitlines()
+    hints = dict(line.split("=") for line in lines if "=" in line)
+    del hints["group.initial.rebalance.delay.ms"]  # tests do not wait for members that are not there
+    hints = {name: value for name, value in hints.items() if name in embedded}
+    assert {name: embedded[name] for name in hints} == hints

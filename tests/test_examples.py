@@ -24,7 +24,7 @@ import pytest
 import yaml
 from confluent_kafka import Consumer, Producer
 
-from tests.cli.test_dedup import ARTICLE
+from tests.cli.program import ARTICLE, OTHER
 from tests.conftest import REPOSITORY, Kafka
 from tests.report.made import copy, verdict
 from tests.shell.test_topics import deployment
@@ -35,8 +35,6 @@ from worker.shell.kafka.client import publisher_config
 from worker.shell.messages import encode_verdict
 
 EXAMPLES = REPOSITORY / "deploy" / "examples"
-OTHER = "Nobody in the harbour has seen the ferry since the morning, and the office of the port says that it is late."
-LINES_MAX = 40
 
 
 def run(folder: Path, name: str, *arguments: str) -> str:
@@ -46,13 +44,6 @@ def run(folder: Path, name: str, *arguments: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def test_an_example_is_short() -> None:
-    """Each fits on a page."""
-    lengths = {path.name: len(path.read_text().splitlines()) for path in EXAMPLES.iterdir() if path.is_file()}
-    assert len(lengths) == 10
-    assert {name for name, length in lengths.items() if length > LINES_MAX} == set()
 
 
 def test_a_data_frame_keeps_its_columns_and_loses_its_copies(tmp_path: Path) -> None:

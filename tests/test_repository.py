@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.conftest import REPOSITORY
+from typer.main import get_command
 
-TOP_LEVEL = {"worker", "schemas", "tests", "deploy", "pyproject.toml", "README.md"} | {
-    "Makefile",
-    "LICENSE",
-    "CHANGELOG.md",
-}
+from tests.conftest import REPOSITORY
+from worker.cli import app
+
+TOP_LEVEL = {
+    "worker", "schemas", "tests", "deploy", "pyproject.toml", "README.md", "Makefile", "LICENSE", "CHANGELOG.md",
+}  # fmt: skip
+FOLDERS = (".", "worker", "worker/core", "worker/public", "deploy", "tests")
+README = "".join((REPOSITORY / name / "README.md").read_text() for name in FOLDERS)
 
 
 def test_top_level_holds_only_what_was_asked_for() -> None:
@@ -50,10 +54,17 @@ def test_files_need_no_kafka_client(tmp_path: Path) -> None:
     assert (library, json.loads(verdict)["verdict"]) == ("new", "new")
 
 
-def test_every_file_that_contributors_are_sent_to_is_there() -> None:
-    """The table of what to change for what names files below `worker/`, `tests/` or the root."""
-    page = (REPOSITORY / ".github" / "CONTRIBUTING.md").read_text()
-    named = set(re.findall(r"`([\w./]+\.(?:py|md))`", page))
-    roots = REPOSITORY / "worker", REPOSITORY / "tests", REPOSITORY
-    assert len(named) > 30
-    assert {name for name in named if not any((root / name).is_file() for root in roots)} == set()
+def test_every_command_in_the_readmes_exists() -> None:
+    """Those of the shell and those of make."""
+    commands = set(get_command(app).commands)  # type: ignore[attr-defined]
+    named = set(re.findall(r"(?:^ {4}|`)neardup ([a-z][a-z-]+)", README, re.MULTILINE))
+    assert {"worker", "feed", "verdicts", "dedup"} <= named <= commands
+    targets = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"make ([a-z-]+)[` ]", README)) <= targets | {"and"}
+
+
+def test_the_library_example_holds() -> None:
+    """Every line of it, as it stands."""
+    example = doctest.DocTestParser().get_doctest(README, {}, "README.md", "README.md", 0)
+    result = doctest.DocTestRunner().run(example)
+    assert (result.failed, len(example.examples) > 8) == (0, True)

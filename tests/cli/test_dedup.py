@@ -14,46 +14,38 @@ from typing import Any
 
 import pandas
 import pytest
-from typer.testing import CliRunner
 
+from tests.cli.program import ARTICLE, OTHER, lines, page, refused, run
 from tests.faults.crawl import Message, random_words
 from tests.oracle import Oracle, said
-from worker.cli import app
 from worker.core.document import derive_doc_id
-from worker.errors import StopError
 from worker.log.record import Source
 from worker.settings import Settings
 from worker.shell.files.engine import file_engine
 from worker.shell.storage.memory_log import MemoryLog
 
-ARTICLE = " ".join(
-    f"The committee of the town met in hall {n} and heard that the river had risen by {n * 7} centimetres since "
-    f"the day before, which the engineer of the dam called a matter for the council and not for the press."
-    for n in range(8)
-)
-
-OTHER = " ".join(random_words(random.Random(2), 120))
-
 FETCHED_MS = 1_767_323_045_000
 
 
-def lines(*documents: dict[str, Any] | str) -> str:
-    """JSON Lines; a text stands as it is."""
-    return "".join((d if isinstance(d, str) else json.dumps(d)) + "\n" for d in documents)
-
-
-def page(number: int, **body: str) -> dict[str, str]:
-    """A document with a URL of its own."""
-    return {"url": f"https://example.org/{number}", "fetched_at": "2026-01-02T03:04:05Z", **body}
-
-
-def dedup(tmp_path: Path, text: str, *options: str) -> tuple[list[dict[str, Any]], str]:
+def dedup(tmp_path: Path, text: str, *options: object) -> tuple[list[dict[str, Any]], str]:
     """Run the command; give its lines and what it said."""
     source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_text(text)
-    result = CliRunner().invoke(app, ["dedup", str(source), "--output", str(target), "--threads", "1", *options])
-    assert result.exit_code == 0, result.output
-    return [json.loads(line) for line in target.read_text().splitlines()], result.output
+    told = run("dedup", source, "--output", target, "--threads", "1", *options).output
+    return [json.loads(line) for line in target.read_text().splitlines()], told
+
+
+def varied(count: int) -> list[dict[str, str]]:
+    """Documents of which many are copies, and every third is short."""
+    return [
+        page(n, text=ARTICLE.replace("hall 3", f"hall {n % 5}") if n % 3 else f"Note {n % 4}") for n in range(count)
+    ]
+
+
+def judged(answer: dict[str, Any]) -> dict[str, Any]:
+    """What does not depend on the clock, nor on how documents share a record."""
+    index = {"documents": answer["index"]["documents"]}
+    return {name: value for name, value in answer.items() if name != "decided_at"} | {"index": index}
 
 
 def test_every_document_gets_one_line_in_order(tmp_path: Path) -> None:
@@ -83,24 +75,19 @@ def test_every_document_gets_one_line_in_order(tmp_path: Path) -> None:
     assert "9 documents" in said_of_run
 
 
-def test_a_line_that_is_no_json_is_named_and_counted(tmp_path: Path) -> None:
-    """The file, the byte and the reason; the lines after it are judged."""
+def test_what_cannot_be_read_is_named_by_file_line_and_doc_id(tmp_path: Path) -> None:
+    """No JSON is counted, and the lines after it are judged; of a document the name, where it can be read."""
     first = lines(page(1, text=ARTICLE))
-    answers, said_of_run = dedup(tmp_path, first + "{broken\n" + lines(page(2, text=ARTICLE)))
-    assert [answer["verdict"] for answer in answers] == ["new", "duplicate"]
-    assert f"in.jsonl, line {first.count(chr(10)) + 1}: not JSON" in said_of_run
-    assert "1 damaged" in said_of_run
-
-
-def test_answers_do_not_depend_on_the_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same messages in batches of any size get the answers of the oracle."""
-    documents = [
-        page(n, text=ARTICLE.replace("hall 3", f"hall {n % 5}") if n % 3 else f"Note {n % 4}") for n in range(60)
+    given = first + "{broken\n" + lines(page(2), page(3, text=ARTICLE, fetched_at="yesterday"))
+    answers, told = dedup(tmp_path, given)
+    assert "in.jsonl, line 2: not JSON" in told and "1 damaged" in told
+    file, before = str(tmp_path / "in.jsonl"), len(first + "{broken\n")
+    assert [answer.get("input") for answer in answers] == [
+        None,
+        {"file": file, "line": 3, "offset": before},
+        {"file": file, "line": 4, "offset": before + len(lines(page(2)))},
     ]
-    messages: list[Message] = [(None, json.dumps(document).encode()) for document in documents]
-    answers = [_judge(messages, size, monkeypatch) for size in (1, 7, 60)]
-    assert answers[0] == answers[1] == answers[2]
-    assert {answer[0] for answer in answers[0]} == {"new", "duplicate"}
+    assert [answer["doc_id"] for answer in answers[1:]] == [derive_doc_id("https://example.org/2", FETCHED_MS), None]
 
 
 def _judge(messages: list[Message], batch_documents_max: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
@@ -119,6 +106,14 @@ def _judge(messages: list[Message], batch_documents_max: int, monkeypatch: pytes
     assert isinstance(source, Source)
     assert given == [oracle.answers[source, offset] for offset in range(len(messages))]
     return given
+
+
+def test_answers_do_not_depend_on_the_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same messages in batches of any size get the answers of the oracle."""
+    messages: list[Message] = [(None, json.dumps(document).encode()) for document in varied(60)]
+    answers = [_judge(messages, size, monkeypatch) for size in (1, 7, 60)]
+    assert answers[0] == answers[1] == answers[2]
+    assert {answer[0] for answer in answers[0]} == {"new", "duplicate"}
 
 
 COMES_AGAIN = [  # doc_id, text (None deletes), answer
@@ -150,51 +145,21 @@ def test_what_comes_again(batch_documents_max: int, monkeypatch: pytest.MonkeyPa
     assert told == [answer for *_, answer in COMES_AGAIN]
 
 
-def test_with_a_state_the_next_run_goes_on_where_the_last_ended(tmp_path: Path) -> None:
-    """Two runs over two halves with one state say what one run over the whole says, offsets included."""
-    documents = [
-        page(n, text=ARTICLE.replace("hall 3", f"hall {n % 5}") if n % 3 else f"Note {n % 4}") for n in range(30)
-    ]
-    whole, _ = dedup(tmp_path, lines(*documents))
-    state = ("--state", str(tmp_path / "state"))
-    halves = [dedup(tmp_path, lines(*part), *state)[0] for part in (documents[:13], documents[13:])]
-    assert [_judged(answer) for half in halves for answer in half] == [_judged(answer) for answer in whole]
-
-
-def test_retention_is_a_flag_and_belongs_to_the_state(tmp_path: Path) -> None:
-    """With room for two originals the first is forgotten; a state of another retention is refused."""
+def test_retention_is_a_flag(tmp_path: Path) -> None:
+    """With room for two originals the first is forgotten."""
     texts = [ARTICLE, "One note of its own", "Another note, of its own", ARTICLE]
     documents = [page(n, text=text) for n, text in enumerate(texts)]
-    flags = ("--documents-max", "2", "--batch-documents-max", "1", "--state", str(tmp_path / "state"))
-    answers, _ = dedup(tmp_path, lines(*documents), *flags)
+    answers, _ = dedup(tmp_path, lines(*documents), "--documents-max", "2", "--batch-documents-max", "1")
     assert [answer["verdict"] for answer in answers] == ["new"] * 4
     assert [answer["index"]["documents"] for answer in answers] == [0, 1, 2, 2]
     assert ["horizon" in answer["index"] for answer in answers] == [False, False, False, True]
-    arguments = ["dedup", str(tmp_path / "in.jsonl"), "--output", str(tmp_path / "o.jsonl"), "--threads", "1"]
-    result = CliRunner().invoke(app, [*arguments, "--state", str(tmp_path / "state"), "--expire-after-s", "60"])
-    assert isinstance(result.exception, StopError) and "documents_max is 2 there, 0 here" in str(result.exception)
-
-
-def _judged(answer: dict[str, Any]) -> dict[str, Any]:
-    """What does not depend on the clock, nor on how documents share a record."""
-    index = {"documents": answer["index"]["documents"]}
-    return {name: value for name, value in answer.items() if name != "decided_at"} | {"index": index}
-
-
-def test_a_run_that_fails_leaves_the_state_as_it_was(tmp_path: Path) -> None:
-    """A state of other settings is refused in one line, and neither it nor the output is touched."""
-    first, _ = dedup(tmp_path, lines(page(1, text=ARTICLE)), "--state", str(tmp_path / "state"))
-    arguments = ["dedup", str(tmp_path / "in.jsonl"), "--output", str(tmp_path / "out.jsonl"), "--threads", "1"]
-    result = CliRunner().invoke(app, [*arguments, "--state", str(tmp_path / "state"), "--max-distance", "5"])
-    assert isinstance(result.exception, StopError) and "max_distance" in str(result.exception)
-    assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == first
 
 
 def test_a_run_killed_midway_leaves_the_state_as_it_was_and_can_be_repeated(tmp_path: Path) -> None:
-    """After SIGKILL between two batches the same run on the same state says what it would have said."""
-    documents = [page(n, text=ARTICLE.replace("hall 3", f"hall {n % 7}")) for n in range(40)]
+    """After SIGKILL between two batches the same run on the same state goes on where the one before has ended."""
+    documents = varied(40)
     state = tmp_path / "state"
-    dedup(tmp_path, lines(*documents[:10]), "--state", str(state))
+    dedup(tmp_path, lines(*documents[:10]), "--state", state)
     before = {path.name: path.read_bytes() for path in state.glob("snapshot-*")}
     command = [
         sys.executable, "-m", "worker", "dedup", "-", "--output", str(tmp_path / "cut.jsonl"), "--threads", "1",
@@ -210,20 +175,23 @@ def test_a_run_killed_midway_leaves_the_state_as_it_was_and_can_be_repeated(tmp_
             time.sleep(0.05)
         process.kill()
     assert {path.name: path.read_bytes() for path in state.glob("snapshot-*")} == before
-    second, _ = dedup(tmp_path, lines(*documents[10:]), "--state", str(state))
+    second, _ = dedup(tmp_path, lines(*documents[10:]), "--state", state)
     whole, _ = dedup(tmp_path, lines(*documents))
-    assert [_judged(answer) for answer in second] == [_judged(answer) for answer in whole[10:]]
+    assert [judged(answer) for answer in second] == [judged(answer) for answer in whole[10:]]
 
 
-def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
-    """There is no log behind a state: what it has lost is not passed over in silence, and the file is named."""
-    dedup(tmp_path, lines(page(1, text=ARTICLE)), "--state", str(tmp_path / "state"))
-    (snapshot,) = (tmp_path / "state").glob("snapshot-*")
+def test_a_state_that_cannot_be_gone_on_from_is_refused(tmp_path: Path) -> None:
+    """Of other settings, of another retention, damaged: in one line, and neither it nor the output is touched."""
+    state = tmp_path / "state"
+    first, _ = dedup(tmp_path, lines(page(1, text=ARTICLE)), "--state", state)
+    command = ("dedup", tmp_path / "in.jsonl", "--output", tmp_path / "out.jsonl", "--state", state)
+    assert "max_distance is 15 there, 5 here" in refused(*command, "--max-distance", "5")
+    assert "expire_after_s is 0.0 there, 60.0 here" in refused(*command, "--expire-after-s", "60")
+    (snapshot,) = state.glob("snapshot-*")
     snapshot.write_bytes(snapshot.read_bytes()[:-1])
-    arguments = ["dedup", str(tmp_path / "in.jsonl"), "--output", str(tmp_path / "o.jsonl"), "--threads", "1"]
-    result = CliRunner().invoke(app, [*arguments, "--state", str(tmp_path / "state")])
-    assert isinstance(result.exception, StopError) and str(snapshot) in str(result.exception)
-    assert "Remove this file" in str(result.exception)
+    text = refused(*command)  # there is no log behind a state: what it has lost is not passed over
+    assert str(snapshot) in text and "Remove this file" in text
+    assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == first
 
 
 @pytest.mark.parametrize("command", ["dedup", "fingerprint", "find-clusters"])
@@ -245,24 +213,10 @@ def test_nothing_judged_is_a_failure(tmp_path: Path, content: bytes, command: st
     source, target = tmp_path / "input", tmp_path / "out"
     source.write_bytes(content)
     target.write_text("the former")
-    given = ["--documents", str(source)] if command == "find-clusters" else [str(source)]
-    result = CliRunner().invoke(app, [command, *given, "--output", str(target)])
-    assert isinstance(result.exception, StopError) and target.read_text() == "the former"
+    text = refused(command, *["--documents"] * (command == "find-clusters"), source, "--output", target)
+    assert target.read_text() == "the former"
     if command != "find-clusters":  # which takes what is no archive for lines of fingerprints
-        assert re.match(r"nothing could be \w+: \d documents?, \d damaged records?", str(result.exception))
-
-
-def test_error_rows_name_file_line_and_doc_id(tmp_path: Path) -> None:
-    """Where to look, in JSON Lines and in an archive; and the document, where its name can be read."""
-    answers, _ = dedup(tmp_path, lines(page(1, text=ARTICLE), page(2), page(3, text=ARTICLE, fetched_at="yesterday")))
-    file = str(tmp_path / "in.jsonl")
-    first = lines(page(1, text=ARTICLE))
-    assert [answer.get("input") for answer in answers] == [
-        None,
-        {"file": file, "line": 2, "offset": len(first)},
-        {"file": file, "line": 3, "offset": len(first + lines(page(2)))},
-    ]
-    assert [answer["doc_id"] for answer in answers[1:]] == [derive_doc_id("https://example.org/2", FETCHED_MS), None]
+        assert re.match(r"nothing could be \w+: \d documents?, \d damaged records?", text)
 
 
 def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
@@ -270,30 +224,25 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path: Path)
     rows = {"name": ["a", "b"], "content": [ARTICLE, ARTICLE]}
     pandas.DataFrame(rows).to_csv(tmp_path / "in.csv", index=False)
     pandas.DataFrame(rows).to_parquet(tmp_path / "in.parquet")
-    pandas.DataFrame(rows).to_json(tmp_path / "in.jsonl", orient="records", lines=True)
-
-    def said(name: str, *options: str) -> str:
-        result = CliRunner().invoke(app, ["dedup", str(tmp_path / name), *options])
-        return f"{result.stderr}{result.exception or ''}"
-
-    for name in ("in.csv", "in.parquet"):
-        assert "has no column 'text', there are name, content" in said(name, "--text-column", "text")
-        assert "has no column 'id', there are name, content" in said(
-            name, "--id-column", "id", "--text-column", "content"
-        )
-        assert "has no column text, html or body_base64, there are name, content: --text-column names one" in said(name)
-        assert "1 duplicate, 1 new" in said(name, "--text-column", "content")
-    assert "line 1: no field 'text', there are name, content" in said("in.jsonl", "--text-column", "text")
-    assert "1 duplicate, 1 new" in said("in.jsonl", "--text-column", "content")
+    source = tmp_path / "in.jsonl"
+    pandas.DataFrame(rows).to_json(source, orient="records", lines=True)
+    for path in (tmp_path / "in.csv", tmp_path / "in.parquet"):
+        assert "has no column 'text', there are name, content" in refused("dedup", path, "--text-column", "text")
+        both = ("--id-column", "id", "--text-column", "content")
+        assert "has no column 'id', there are name, content" in refused("dedup", path, *both)
+        text = refused("dedup", path)
+        assert "has no column text, html or body_base64, there are name, content: --text-column names one" in text
+        assert "1 duplicate, 1 new" in run("dedup", path, "--text-column", "content").stderr
+    told = run("dedup", source, "--text-column", "text", code=1).stderr
+    assert "line 1: no field 'text', there are name, content" in told
+    assert "1 duplicate, 1 new" in run("dedup", source, "--text-column", "content").stderr
 
 
 def test_ids_that_are_none_are_told_of(tmp_path: Path) -> None:
     """A column of seven values for many texts: each takes the place of the one before, and copies are not found."""
     texts = [" ".join(random_words(random.Random(number), 60)) for number in range(40)]
-    given = [{"id": str(number % 7), "text": text} for number, text in enumerate(texts)]
-    source = tmp_path / "in.jsonl"
-    source.write_text(lines(*given))
-    said = CliRunner().invoke(app, ["dedup", str(source), "--id-column", "id", "--output", "/dev/null"]).stderr
-    [count] = re.findall(r"(\d+) documents have the doc_id of an earlier one, and another text: each took", said)
-    assert int(count) == 33 and "name another --id-column" in said
-    assert "doc_id of an earlier" not in CliRunner().invoke(app, ["dedup", str(source), "--output", "/dev/null"]).stderr
+    given = lines(*({"id": str(number % 7), "text": text} for number, text in enumerate(texts)))
+    _, told = dedup(tmp_path, given, "--id-column", "id")
+    [count] = re.findall(r"(\d+) documents have the doc_id of an earlier one, and another text: each took", told)
+    assert int(count) == 33 and "name another --id-column" in told
+    assert "doc_id of an earlier" not in dedup(tmp_path, given)[1]

@@ -1,4 +1,4 @@
-"""`neardup explain`: why a document got its verdict, from files and from the topics."""
+"""`neardup explain`, `compare` and `report`: why a document got its verdict, from files and from the topics."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from typer.testing import CliRunner
 
-from tests.cli.test_dedup import lines
+from tests.cli.program import lines, refused, run
 from tests.conftest import Kafka
 from tests.report.made import copy, dead, former, verdict
-from worker.cli import app
 from worker.core.fingerprint import Fingerprinter
 from worker.core.verdict import Changed, Outcome, Verdict
-from worker.errors import StopError
+from worker.devkit.sample.crawl import write_sample_crawl
 from worker.report.answers import Answer, explain
 from worker.settings import Settings, env_name
 from worker.shell.admin.watch import message_at
@@ -31,6 +29,13 @@ TEXT = (
 EDITED = TEXT.replace("two brothers", "three sisters")
 OTHER = "The ferry of the harbour is late again because the wind has turned, and the master of it says so to all of us."
 TEXTS = {"a": TEXT, "b": EDITED, "c": OTHER}
+A = "The old bridge over the river was built by two brothers in the spring of that year."
+B = A.replace("two brothers", "three sisters")
+
+
+def distance(one: str, other: str) -> int:
+    """Bits in which the fingerprints of two texts differ."""
+    return (Fingerprinter().one(one) ^ Fingerprinter().one(other)).bit_count()
 
 
 def documents() -> list[dict[str, str]]:
@@ -46,44 +51,39 @@ def judged(tmp_path: Path) -> list[str]:
     """The verdicts' file and, as an option, the documents'."""
     crawl, verdicts = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     crawl.write_text(lines(*documents()))
-    assert CliRunner().invoke(app, ["dedup", str(crawl), "--output", str(verdicts)]).exit_code == 0
+    run("dedup", crawl, "--output", verdicts)
     return [str(verdicts), "--documents", str(crawl)]
 
 
 def test_a_duplicate_is_explained_with_its_original(judged: list[str]) -> None:
     """Bars, bits, doubts, look-ups, shingles and the diff; without the documents what the verdicts know."""
-    result = CliRunner().invoke(app, ["explain", "b", *judged])
-    assert result.exit_code == 0, result.output
-    distance = (Fingerprinter().one(TEXT) ^ Fingerprinter().one(EDITED)).bit_count()
-    assert f"{distance} of 64 bits differ (at most 15). Similarity 0." in result.output
-    assert sum(line.count("x") for line in result.output.splitlines() if line.startswith("differ")) == distance
-    assert "lead from B to A: block" in result.output and result.output.count("\ndoubts ") >= 2
-    assert "[-two brothers-] {+three sisters+}" in result.output
-    assert "original  a, captured 2026-01-02T03:04:05.000Z" in " ".join(result.output.split(" ")).replace(
-        "        ", "  "
-    )
-    without = CliRunner().invoke(app, ["explain", "https://b.example/", judged[0]])
-    assert "differ " in without.output and "--documents shows doubts" in without.output
+    said = run("explain", "b", *judged).output
+    bits = distance(TEXT, EDITED)
+    assert f"{bits} of 64 bits differ (at most 15). Similarity 0." in said
+    assert sum(line.count("x") for line in said.splitlines() if line.startswith("differ")) == bits
+    assert "lead from B to A: block" in said and said.count("\ndoubts ") >= 2
+    assert "[-two brothers-] {+three sisters+}" in said
+    assert "original a, captured 2026-01-02T03:04:05.000Z" in " ".join(said.split())
+    without = run("explain", "https://b.example/", judged[0]).output
+    assert "differ " in without and "--documents shows doubts" in without
 
 
 def test_a_new_document_is_explained_with_its_nearest(judged: list[str]) -> None:
     """And the first of all has none before it."""
-    found = json.loads(CliRunner().invoke(app, ["explain", "c", *judged, "--json"]).stdout)
+    found = json.loads(run("explain", "c", *judged, "--json").stdout)
     assert found["other"]["doc_id"] == "a" and found["originals"] == 1
     assert found["why"].startswith("Nothing before it is near enough (directed, distance 15")
-    assert found["comparison"]["distance"] == (Fingerprinter().one(OTHER) ^ Fingerprinter().one(TEXT)).bit_count()
-    assert "No original was before it." in CliRunner().invoke(app, ["explain", "a", *judged]).output
+    assert found["comparison"]["distance"] == distance(OTHER, TEXT)
+    assert "No original was before it." in run("explain", "a", *judged).output
 
 
 def test_what_is_not_there_is_said(judged: list[str], tmp_path: Path) -> None:
     """No such document; stdin, which cannot be read twice; texts that are not those of the verdicts."""
-    result = CliRunner().invoke(app, ["explain", "z", *judged])
-    assert isinstance(result.exception, StopError) and "no verdict on 'z'" in str(result.exception)
-    assert CliRunner().invoke(app, ["explain", "z", "-"]).exit_code == 2
+    assert "no verdict on 'z'" in refused("explain", "z", *judged)
+    run("explain", "z", "-", code=2)
     changed = tmp_path / "changed.jsonl"
     changed.write_text(lines(*({**one, "text": one["text"] + " And that is all."} for one in documents())))
-    result = CliRunner().invoke(app, ["explain", "b", judged[0], "--documents", str(changed)])
-    assert "other fingerprints" in result.output
+    assert "other fingerprints" in run("explain", "b", judged[0], "--documents", changed).output
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,8 @@ def test_every_answer_has_its_reason(tmp_path: Path, answer: Verdict | DeadLette
     """In a sentence; control characters do not reach the terminal."""
     file = tmp_path / "v.jsonl"
     file.write_bytes(answer.line() if isinstance(answer, DeadLetter) else encode_verdict(answer)[1])
-    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["explain", "d1", str(file)])
-    assert result.exit_code == 0, result.output
-    assert said in result.output and "\x1b" not in result.output
+    shown = run("explain", "d1", file, COLUMNS="200").output
+    assert said in shown and "\x1b" not in shown
 
 
 def test_only_what_was_before_counts() -> None:
@@ -140,18 +139,95 @@ def test_a_document_of_the_topics_is_explained(kafka: Kafka, monkeypatch: pytest
     for document in documents():
         producer.produce(names["topic_documents"], json.dumps(document))
     prints = {name: Fingerprinter().one(text) for name, text in TEXTS.items()}
-    parameters = Settings().parameters.hash
-    here: dict[str, Any] = {"source_topic": names["topic_documents"], "parameters": parameters}
-    answers = [
+    here: dict[str, Any] = {"source_topic": names["topic_documents"], "parameters": Settings().parameters.hash}
+    for answer in (
         verdict(0, doc_id="a", fingerprint=prints["a"], **here),
         copy(1, 0, 3, doc_id="b", original_id="a", fingerprint=prints["b"], **here),
-    ]
-    for answer in answers:
+    ):
         producer.produce(names["topic_verdicts"], encode_verdict(answer)[1], partition=0)
     assert producer.flush(30) == 0
-    result = CliRunner().invoke(app, ["explain", "b"])
-    assert result.exit_code == 0, (result.output, result.exception)
-    assert "[-two brothers-] {+three sisters+}" in result.output
+    assert "[-two brothers-] {+three sisters+}" in run("explain", "b").output
     message = message_at(settings, names["topic_documents"], 0, 1)
     assert message is not None and message.offset == 1
     assert message_at(settings, names["topic_documents"], 0, 7) is None
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> list[str]:
+    """A text, and a page with nearly the same one."""
+    (tmp_path / "a.txt").write_text(A)
+    (tmp_path / "b.html").write_text(f"<!doctype html><nav><a href='/'>Home</a></nav><main><p>{B}</p></main>")
+    return [str(tmp_path / "a.txt"), str(tmp_path / "b.html")]
+
+
+def test_compare_shows_bits_measures_shingles_and_the_diff(pair: list[str]) -> None:
+    """Into a pipe without colours; as many marks as bits differ; of equal ones that they are."""
+    shown = run("compare", *pair).output
+    [differ] = (line for line in shown.splitlines() if line.startswith("differ "))
+    assert differ.count("x") == distance(A, B)
+    said = " ".join(shown.split())  # the terminal's lines are 80 columns
+    assert f"{distance(A, B)} of 64 bits differ: no duplicate, same template, other facts: similarity 0." in said
+    assert "0.750 wanted" in said
+    for text in ("[-two brothers-] {+three sisters+}", "common subsequence / longer text  0.882", "two brothers (1)"):
+        assert text in shown
+    assert "\x1b[" not in shown
+    equal = run("compare", pair[0], pair[0]).output
+    assert "0 of 64 bits differ: a duplicate, similarity 1.000\ndirected, distance 15, " in equal
+    assert "token for token the same" in equal
+
+
+def test_compare_tells_scripts_everything(pair: list[str]) -> None:
+    """Fingerprints as hex text, each shingle in one list, the steps from A to B; stdin is one of the two."""
+    found = json.loads(run("compare", "-", pair[1], "--json", stdin=A).stdout)
+    assert [one["fingerprint"] for one in found["documents"]] == [
+        f"{Fingerprinter().one(text):016x}" for text in (A, B)
+    ]
+    assert len(found["differing_bits"]) == found["distance"]
+    assert found["subsequence"] == 15 / 17
+    assert [step["kind"] for step in found["steps"]] == ["equal", "removed", "added", "equal"]
+    assert {one["shingle"] for one in found["documents"][0]["only"]} == {"by two", "two brothers", "brothers in"}
+    assert {"shingle": "of that", "weights": [3, 3]} in found["shared"]
+    wider = json.loads(run("compare", *pair, "--json", "--shingle-widths", "3").stdout)
+    assert all(len(one["shingle"].split()) == 3 for one in wider["shared"])
+
+
+def test_what_is_not_compared_says_so(tmp_path: Path, pair: list[str]) -> None:
+    """Of nothing a worker makes `skipped`, of a few words a duplicate only when they are the same."""
+    texts = {"empty": "", "few": "four words and no more", "others": "four words or no more", "marks": "!?"}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    for first, second, said in (
+        ("empty", "empty", "0 of 64 bits differ: a worker skips what has nothing to compare"),
+        ("marks", "few", "bits differ: a worker skips what has nothing to compare"),
+        ("few", "few", "0 of 64 bits differ: so few tokens match only their equals, as here"),
+        ("few", "others", "bits differ: so few tokens match only their equals\n"),
+    ):
+        assert said in run("compare", tmp_path / first, tmp_path / second).output
+    (tmp_path / "image").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+    assert "cannot read" in refused("compare", tmp_path / "none", pair[0])
+    assert "no text to compare" in refused("compare", tmp_path / "image", pair[0])
+    run("compare", "-", "-", code=2)
+
+
+def test_a_crawl_becomes_a_page_whole_or_not_at_all(tmp_path: Path) -> None:
+    """
+    With texts side by side and languages where the documents are given; the parameters are this program's own.
+
+    A line that is no verdict is named; what stood there stays; the input is not written over.
+    """
+    crawl, verdicts, page, bad = (tmp_path / name for name in ("crawl.warc.gz", "out.jsonl", "report", "bad.jsonl"))
+    write_sample_crawl(crawl, 200, 3)
+    run("dedup", crawl, "--output", verdicts)
+    run("report", verdicts, "--documents", crawl, "--output", page)
+    text = page.read_text()
+    assert "<del>" in text or "<ins>" in text or "Word for word" in text
+    assert ">Languages<" in text and "anchors" in text and "equal words" in text
+    without = run("report", verdicts, "--output", "-", "--title", "a <crawl>").stdout
+    assert "<h1>a &lt;crawl&gt;</h1>" in without and "--documents" in without
+    page.write_text("the former")
+    bad.write_bytes(verdicts.read_bytes() + b"{}\n")
+    assert "bad.jsonl, line" in refused("report", bad, "--output", page)
+    assert "input and the output" in refused("report", bad, "--output", bad)
+    bad.write_bytes(b"")
+    assert "no verdict yet" in refused("report", bad, "--output", page)
+    assert page.read_text() == "the former"

@@ -13,11 +13,10 @@ from typing import Any
 import pyarrow
 import pytest
 from pyarrow import parquet
-from typer.testing import CliRunner
 
-from tests.cli.test_dedup import lines
+from tests.cli.program import lines, run
+from tests.cli.test_dedup import judged
 from tests.faults.crawl import random_words
-from worker.cli import app
 from worker.core.verdict import Verdict
 from worker.settings import Settings
 from worker.shell.files.archives import Record
@@ -51,14 +50,8 @@ def days(shape: str) -> list[list[dict[str, Any]]]:
 
 def answers(*arguments: object, stdin: str = "") -> list[dict[str, Any]]:
     """Run `dedup`; give its verdicts without what depends on the clock or on how documents share a record."""
-    result = CliRunner().invoke(app, ["dedup", "--threads", "1", "--quiet", *map(str, arguments)], input=stdin)
-    assert result.exit_code == 0, result.output
-    found = [json.loads(line) for line in result.stdout.splitlines()]
-    return [
-        {name: value for name, value in answer.items() if name != "decided_at"}
-        | {"index": answer["index"]["documents"]}
-        for answer in found
-    ]
+    told = run("dedup", "--threads", "1", "--quiet", *arguments, stdin=stdin).stdout.splitlines()
+    return [judged(json.loads(line)) for line in told]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -142,8 +135,7 @@ def test_what_is_fed_day_by_day_is_judged_as_what_is_fed_at_once(
         fed.clear()
         for part in parts:
             parquet.write_table(pyarrow.Table.from_pylist(part), "latest.parquet")
-            result = CliRunner().invoke(app, ["feed", "latest.parquet", "--bootstrap", "nowhere:1"])
-            assert result.exit_code == 0, result.output
+            run("feed", "latest.parquet", "--bootstrap", "nowhere:1")
         assert len({record.key for record in fed}) == len(fed)
         with file_engine(Settings(threads=1)) as engine:
             found = [one.answer for one in engine.answers((record.key, record.value) for record in fed)]

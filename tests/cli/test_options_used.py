@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import uuid
 from collections.abc import Callable
@@ -14,7 +13,7 @@ import typer
 from confluent_kafka import Producer
 from typer.testing import CliRunner
 
-from tests.cli.test_dedup import ARTICLE
+from tests.cli.program import ARTICLE, lines
 from tests.conftest import Kafka
 from tests.report.made import copy, verdict
 from worker.cli import app, options
@@ -70,7 +69,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     file, pairs, read = tmp_path / "in.jsonl", tmp_path / "pairs.tsv", set[str]()
     pairs.write_text("a\ta\t1")
     document = {"doc_id": "a", "url": "https://example.org/", "fetched_at": "2026-01-02T03:04:05Z", "text": ARTICLE}
-    file.write_text(json.dumps(document) + "\n")
+    file.write_text(lines(document))
     load, get = load_settings, Settings.__getattribute__
 
     def noted(settings: Settings, name: str) -> Any:
@@ -102,8 +101,9 @@ def test_every_command_with_settings_is_looked_at() -> None:
 
 def test_a_worker_takes_every_setting_but_those_of_topics_to_create() -> None:
     """And no secret: others of the machine can read a flag."""
-    left_out = {"partitions", "replication_factor", "sasl_password", "ssl_key_password"}
-    assert set(Settings.model_fields) - offered("worker") == left_out
+    secret = {"sasl_password", "ssl_key_password"}
+    assert set(Settings.model_fields) - offered("settings") == secret
+    assert set(Settings.model_fields) - offered("worker") == secret | {"partitions", "replication_factor"}
 
 
 @pytest.mark.parametrize("name", ON_FILES)

@@ -17,15 +17,12 @@ from pathlib import Path
 
 import pandas
 import pytest
-from typer.testing import CliRunner
 
-from tests.cli.test_dedup import ARTICLE, lines, page
+from tests.cli.program import ARTICLE, OTHER, lines, page, refused, run
 from tests.cli.test_dedup_keep import unpacked
 from tests.conftest import EVENTUALLY_S
-from tests.shell.test_deduplicator import OTHER
 from tests.shell.test_outputs import names_of
 from worker.__main__ import main
-from worker.cli import app
 from worker.errors import StopError
 from worker.shell.files.keeping import format_kept
 
@@ -47,28 +44,17 @@ def test_no_command_writes_over_its_input(tmp_path: Path, command: list[str]) ->
     content = "7\n8\n" if "--input" in command else lines(page(1, text=ARTICLE))
     same.write_text(content)
     arguments = [part.format(same=same) for part in command]
-    result = CliRunner().invoke(app, [*arguments, "--output", str(same)])
-    assert isinstance(result.exception, StopError) and "is an input and the output" in str(result.exception)
+    assert "is an input and the output" in refused(*arguments, "--output", same)
     assert same.read_text() == content and list(tmp_path.iterdir()) == [same]
 
 
-ROLES: dict[str, tuple[str, ...]] = {  # {a} and {b} are one place
-    "input and output": ("{a}", "--output", "{b}"),
-    "input and kept": ("{a}", "--keep", "new", "--output", "{b}"),
-    "input and duplicates": ("{other}", "{a}", "--keep", "new", "--output", "{none}", "--duplicates", "{b}"),
-    "output and duplicates": ("{other}", "--keep", "new", "--output", "{a}", "--duplicates", "{b}"),
-    "output in the state": ("{other}", "--output", "{b}", "--state", "{state}"),
-    "duplicates in the state": (
-        "{other}",
-        "--keep",
-        "new",
-        "--output",
-        "{none}",
-        "--duplicates",
-        "{b}",
-        "--state",
-        "{state}",
-    ),
+ROLES = {  # {a} and {b} are one place
+    "input and output": "{a} --output {b}",
+    "input and kept": "{a} --keep new --output {b}",
+    "input and duplicates": "{other} {a} --keep new --output {none} --duplicates {b}",
+    "output and duplicates": "{other} --keep new --output {a} --duplicates {b}",
+    "output in the state": "{other} --output {b} --state {state}",
+    "duplicates in the state": "{other} --keep new --output {none} --duplicates {b} --state {state}",
 }
 
 
@@ -83,9 +69,8 @@ def test_no_two_roles_are_one_place(tmp_path: Path, role: str, a: str, b: str) -
     names = names_of(place)
     before = {path: path.read_bytes() if path.is_file() else b"" for path in tmp_path.rglob("*")}
     given = {"a": names[a], "b": names[b], "other": other, "none": tmp_path / "none", "state": tmp_path / "folder"}
-    result = CliRunner().invoke(app, ["dedup", *(part.format(**given) for part in ROLES[role])])
-    assert isinstance(result.exception, StopError), result.output
-    assert re.search("is an input and the output|are one place|lies in", str(result.exception))
+    said = refused("dedup", *(part.format(**given) for part in ROLES[role].split()))
+    assert re.search("is an input and the output|are one place|lies in", said)
     assert {path: path.read_bytes() if path.is_file() else b"" for path in tmp_path.rglob("*")} == before
 
 
@@ -114,9 +99,8 @@ def test_outputs_that_destroy_nothing_are_written(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text(lines(page(1, text=ARTICLE), page(2, text=ARTICLE)))
     for output, duplicates in (("/dev/null", "/dev/null"), (f"{source}.kept", f"file://{source}.others")):
-        command = ["dedup", str(source), "--keep", "new", "--output", output, "--duplicates", duplicates]
-        result = CliRunner().invoke(app, [*command, "--state", str(tmp_path / "in")])
-        assert result.exit_code == 0, result.output
+        outputs = ("--output", output, "--duplicates", duplicates, "--state", tmp_path / "in")
+        run("dedup", source, "--keep", "new", *outputs)
     assert {path.name for path in tmp_path.iterdir()} == {"in", "in.jsonl", "in.jsonl.kept", "in.jsonl.others"}
 
 
@@ -166,15 +150,7 @@ def test_an_interrupted_dedup_says_so_and_leaves_the_former_output(tmp_path: Pat
 
 def test_an_interrupted_sample_crawl_leaves_no_half_of_a_file(tmp_path: Path) -> None:
     """Neither the archive nor its truth has its final name."""
-    command = [
-        sys.executable,
-        "-m",
-        "worker",
-        "sample-crawl",
-        str(tmp_path / "crawl.warc.gz"),
-        "--documents",
-        "1000000",
-    ]
+    command = [sys.executable, "-m", "worker", "sample-crawl", str(tmp_path / "c.warc.gz"), "--documents", "1000000"]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         _until_written(process, tmp_path, 2)
         _interrupt(process)
@@ -192,8 +168,7 @@ def test_verdicts_are_what_their_outputs_name_says(tmp_path: Path) -> None:
     source.write_text(lines(*ROWS) + '{"doc_id": "e", "url": "https://example.org/e"}\n')
 
     def judged(name: str) -> pandas.DataFrame:
-        result = CliRunner().invoke(app, ["dedup", str(source), "--output", str(tmp_path / name)])
-        assert result.exit_code == 0, result.output
+        run("dedup", source, "--output", tmp_path / name)
         read = pandas.read_parquet if ".parquet" in name else partial(pandas.read_csv, dtype_backend="numpy_nullable")
         return read(tmp_path / name)
 
@@ -202,18 +177,12 @@ def test_verdicts_are_what_their_outputs_name_says(tmp_path: Path) -> None:
         assert found.doc_id.tolist()[:4] == ["a", "b", "c", "d"]
         assert found.verdict.tolist() == ["new", "duplicate", "skipped", "new", "not-judged"]
         assert (found.duplicate_of[1], found.similarity[1], found.reason[4]) == ("a", 1.0, "missing-field")
-    assert CliRunner().invoke(app, ["dedup", str(source), "--output", str(tmp_path / "out.jsonl.gz")]).exit_code == 0
-    told = [
-        json.loads(line)["verdict"] for line in gzip.decompress((tmp_path / "out.jsonl.gz").read_bytes()).splitlines()
-    ]
-    assert told == ["new", "duplicate", "skipped", "new", "dead-letter"]
-    for command, wanted in (
-        (["dedup"], "would be JSON Lines, and its name says WARC: let it end in .jsonl"),
-        (["dedup", "--keep", "new"], "would be JSON Lines, and its name says WARC: let it end in .jsonl"),
-        (["fingerprint"], "would be JSON Lines, and its name says WARC"),
-    ):
-        result = CliRunner().invoke(app, [*command, str(source), "--output", str(tmp_path / "wrong.warc.gz")])
-        assert isinstance(result.exception, StopError) and wanted in str(result.exception)
+    run("dedup", source, "--output", tmp_path / "out.jsonl.gz")
+    told = gzip.decompress((tmp_path / "out.jsonl.gz").read_bytes()).splitlines()
+    assert [json.loads(line)["verdict"] for line in told] == ["new", "duplicate", "skipped", "new", "dead-letter"]
+    for command in (["dedup"], ["dedup", "--keep", "new"], ["fingerprint"]):
+        text = refused(*command, source, "--output", tmp_path / "wrong.warc.gz")
+        assert "would be JSON Lines, and its name says WARC" in text
     assert not list(tmp_path.glob("wrong*"))
 
 
@@ -222,15 +191,13 @@ def test_rows_of_csv_stay_with_all_their_columns(tmp_path: Path) -> None:
     source, kept, others = (tmp_path / f"{name}.csv" for name in ("in", "kept", "others"))
     frame = pandas.DataFrame(ROWS).assign(score=[1.5, 2.5, None, 4.0], said=['a "b", c', "d\ne", "f", "g"])
     frame.to_csv(source, index=False)
-    given = ["dedup", str(source), "--keep", "new", "--output", str(kept), "--duplicates", str(others)]
-    result = CliRunner().invoke(app, given)
-    assert result.exit_code == 0, result.output
+    given = ("dedup", source, "--keep", "new", "--output", kept, "--duplicates", others)
+    run(*given)
     both = pandas.concat([pandas.read_csv(kept), pandas.read_csv(others)]).sort_values("doc_id", ignore_index=True)
     pandas.testing.assert_frame_equal(both, pandas.read_csv(source))
     assert pandas.read_csv(kept).doc_id.tolist() == ["a", "d"]
     (tmp_path / "more.csv").write_text("text\nNobody has said more.\n")
-    result = CliRunner().invoke(app, [*given, str(tmp_path / "more.csv")])
-    assert "has other columns. Write one at a time" in str(result.exception)
+    assert "has other columns. Write one at a time" in refused(*given, tmp_path / "more.csv")
 
 
 @pytest.mark.parametrize("name", ["in.csv", "in.jsonl"])
@@ -240,8 +207,7 @@ def test_an_output_without_documents_is_a_file_of_its_kind(tmp_path: Path, name:
     source, kept = tmp_path / name, tmp_path / f"kept-{name}{suffix}"
     source.write_text(lines(*ROWS) if "jsonl" in name else pandas.DataFrame(ROWS).to_csv(index=False))
     for stay in (2, 0):
-        given = ["dedup", str(source), "--keep", "new", "--output", str(kept), "--state", str(tmp_path / "state")]
-        assert CliRunner().invoke(app, given).exit_code == 0
+        run("dedup", source, "--keep", "new", "--output", kept, "--state", tmp_path / "state")
         assert len(unpacked(kept).splitlines()) == stay + (name == "in.csv")
         assert kept.read_bytes() or not suffix
 

@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
-from tests.cli.test_dedup import ARTICLE, lines, page
+from tests.cli.program import ARTICLE, lines, page, run
 from tests.cli.test_options_used import commands
-from worker.cli import app
 from worker.cli import shared as progress
 
 LONG = (
@@ -58,25 +56,23 @@ def test_answers_are_read_with_progress(screen: io.StringIO, tmp_path: Path) -> 
     source, verdicts, drawn = tmp_path / "in.jsonl", tmp_path / "verdicts", tmp_path / "page"
     source.write_text(lines(*(page(number, text=ARTICLE) for number in range(1_000))))
     for arguments in (["dedup", source, "--output", verdicts], ["report", verdicts, "--output", drawn]):
-        result = CliRunner().invoke(app, [*map(str, arguments), "--quiet"])
-        assert (result.exit_code, result.output, screen.getvalue()) == (0, "", "")
-    result = CliRunner().invoke(app, ["report", str(verdicts), "--output", str(drawn)])
-    assert result.exit_code == 0, result.output
+        assert (run(*arguments, "--quiet").output, screen.getvalue()) == ("", "")
+    run("report", verdicts, "--output", drawn)
     assert re.search(r"reading answers .*100%.* 1,000 answers, .*/s", screen.getvalue())
 
 
 def test_damage_is_named_thrice_and_then_counted(tmp_path: Path) -> None:
     """Not a line for each of a thousand; nothing of it with --quiet. Most of a sample's damaged records are read."""
     source = tmp_path / "crawl.warc.gz"
-    said = CliRunner().invoke(app, ["sample-crawl", "--documents", "2000", str(source)]).stderr
+    said = run("sample-crawl", "--documents", "2000", source).stderr
     [damaged] = re.findall(r"(\d+) damaged, .*; of what is damaged, three in five are read all the same$", said.strip())
-    command = ["dedup", str(source), "--output", str(tmp_path / "verdicts")]
-    told = CliRunner().invoke(app, command).stderr.splitlines()
+    command = ("dedup", source, "--output", tmp_path / "verdicts")
+    told = run(*command).stderr.splitlines()
     unread = 2000 - int(told[-1].split()[0].replace(",", ""))
     assert [line.partition(":")[0] for line in told] == ["damaged"] * 4 + [told[-1].partition(":")[0]]
     assert (told[3], f"{unread} damaged records" in told[-1]) == (f"damaged: {unread - 3} more", True)
     assert 2 * int(damaged) // 5 <= unread <= 2 * int(damaged) // 5 + 2
-    assert CliRunner().invoke(app, [*command, "--quiet"]).stderr == ""
+    assert run(*command, "--quiet").stderr == ""
 
 
 def test_the_best_settings_are_for_people_or_for_scripts(tmp_path: Path) -> None:
@@ -87,7 +83,5 @@ def test_the_best_settings_are_for_people_or_for_scripts(tmp_path: Path) -> None
     source.write_text(lines(*documents))
     ids = [document["doc_id"] for document in documents]
     pairs.write_text("".join(f"{one}\t{other}\t1\n" for one, other in itertools.pairwise(ids)))
-    result = CliRunner().invoke(app, ["tune", str(source), str(pairs), "--json", "--quiet"])
-    assert result.exit_code == 0, result.output
-    best = json.loads(result.stdout.splitlines()[0])
+    best = json.loads(run("tune", source, pairs, "--json", "--quiet").stdout.splitlines()[0])
     assert set(best) == {"recall", "false_positives", "settings"} and best["recall"] > 0.9

@@ -16,12 +16,10 @@ import pytest
 from moto.server import ThreadedMotoServer
 from pyarrow import parquet
 from s3fs import S3FileSystem
-from typer.testing import CliRunner
 
-from tests.cli.test_dedup import ARTICLE, lines, page
-from tests.cli.test_dedup_keep import OTHER, TABLE, dedup
+from tests.cli.program import ARTICLE, OTHER, lines, page, refused, run
+from tests.cli.test_dedup_keep import TABLE, dedup
 from tests.conftest import Kafka
-from worker.cli import app
 from worker.settings import env_name
 
 GIVEN = [page(1, text=ARTICLE), page(2, text=ARTICLE), page(3, text=OTHER)]
@@ -69,12 +67,12 @@ def test_s3_is_read_and_written(bucket: S3FileSystem, tmp_path: Path) -> None:
     dedup("s3://bucket/in.parquet", *options)
     with bucket.open("bucket/kept.parquet") as stream:
         assert parquet.read_table(stream).equals(pyarrow.table(TABLE).take([0, 2]))
-    assert "cannot read s3://bucket/none.jsonl: no such file" in dedup("s3://bucket/none.jsonl", code=1)
+    assert "cannot read s3://bucket/none.jsonl: no such file" in refused("dedup", "s3://bucket/none.jsonl")
     for output in ("s3://bucket/in.jsonl.gz", "s3a://bucket/in.jsonl.gz"):
-        assert "is an input and the output" in dedup("s3://bucket/in.jsonl.gz", "--output", output, code=1)
+        assert "is an input and the output" in refused("dedup", "s3://bucket/in.jsonl.gz", "--output", output)
     options = ("--keep", "new", "--output", "s3://bucket/new", "--duplicates", "simplecache::s3a://bucket/new")
-    assert "are one place" in dedup("s3://bucket/in.jsonl.gz", *options, code=1)
-    assert "cannot write s3://none/out" in dedup("s3://bucket/in.jsonl.gz", "--output", "s3://none/out", code=1)
+    assert "are one place" in refused("dedup", "s3://bucket/in.jsonl.gz", *options)
+    assert "cannot write s3://none/out" in refused("dedup", "s3://bucket/in.jsonl.gz", "--output", "s3://none/out")
 
 
 @pytest.mark.kafka
@@ -84,8 +82,7 @@ def test_s3_is_fed(bucket: S3FileSystem, kafka: Kafka, monkeypatch: pytest.Monke
         monkeypatch.setenv(env_name(name), uuid.uuid4().hex)
     monkeypatch.setenv(env_name("bootstrap"), kafka.bootstrap)
     for arguments in (["topics", "create"], ["feed", "s3://bucket/in.jsonl.gz", "--json"]):
-        result = CliRunner().invoke(app, arguments)
-        assert result.exit_code == 0, result.output
+        result = run(*arguments)
     told = json.loads(result.stdout)
     assert told.pop("seconds") > 0
     assert told == {"documents": 3, "damaged": 0, "left_out": {}, "delivered": 3, "failed": 0}
@@ -98,6 +95,6 @@ def test_http_is_read_and_not_written(folder: tuple[str, Path], tmp_path: Path) 
     dedup(f"{url}/in.jsonl.gz", "--keep", "new", "--output", tmp_path / "kept.jsonl")
     kept = (tmp_path / "kept.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in kept] == [GIVEN[0], GIVEN[2]]
-    assert f"cannot read {url}/none.jsonl: no such file" in dedup(f"{url}/none.jsonl", code=1)
-    assert "cannot read nowhere://x" in dedup("nowhere://x", code=1)
-    assert "cannot write http://" in dedup(f"{url}/in.jsonl.gz", "--output", f"{url}/out", code=1)
+    assert f"cannot read {url}/none.jsonl: no such file" in refused("dedup", f"{url}/none.jsonl")
+    assert "cannot read nowhere://x" in refused("dedup", "nowhere://x")
+    assert "cannot write http://" in refused("dedup", f"{url}/in.jsonl.gz", "--output", f"{url}/out")

@@ -9,7 +9,6 @@ from typing import Annotated
 import pytest
 import typer
 from typer.testing import CliRunner
-from typer.utils import get_params_from_function
 
 from worker.cli import app
 from worker.cli.options import ENGINE, with_settings
@@ -47,21 +46,6 @@ def test_a_command_keeps_its_own_parameters() -> None:
     assert result.stdout == f"a.warc False neardup {Settings().max_distance} False\n"
 
 
-def test_only_the_settings_that_are_named_are_options() -> None:
-    """A command shows what concerns it."""
-    text = RUNNER.invoke(_command(), ["--help"]).stdout
-    assert "--max-distance INTEGER" in text
-    assert "--batch-wait-ms" not in text
-
-
-def test_every_setting_but_secrets_is_an_option() -> None:
-    """Anyone on the machine can read the command line of a process."""
-    (shown,) = (command for command in app.registered_commands if command.name == "settings")
-    assert shown.callback
-    options = {parameter.name for parameter in get_params_from_function(shown.callback).values()}
-    assert set(Settings.model_fields) - options == {"sasl_password", "ssl_key_password"}
-
-
 def test_settings_describes_every_setting() -> None:
     """With its default and bounds; the output stays a file for --config."""
     text = RUNNER.invoke(app, ["settings", "--describe"]).stdout
@@ -71,14 +55,6 @@ def test_settings_describes_every_setting() -> None:
     assert tomllib.loads(text) == tomllib.loads(RUNNER.invoke(app, ["settings"]).stdout)
     for field in Settings.model_fields.values():
         assert str(field.description) in words
-
-
-def test_a_wrong_value_is_one_line_and_exit_code_2() -> None:
-    """The usual answer to a wrong use of a command."""
-    result = RUNNER.invoke(app, ["settings", "--batch-wait-ms", "-1"])
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    assert result.stderr.splitlines()[1:] == ["  --batch-wait-ms -1: must be 0 to 10,000 ms"]
 
 
 def test_kafka_options_are_repeated_names_and_values() -> None:

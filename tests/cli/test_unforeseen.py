@@ -7,10 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from tests.cli.test_dedup import ARTICLE, lines, page
-from worker.cli import app
+from tests.cli.program import ARTICLE, lines, page, run
 from worker.core.document import Document
 from worker.core.extract import Content, Skipped, content_of
 
@@ -39,21 +37,15 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     body = base64.b64encode(f"<p>{ARTICLE}</p>".encode()).decode()
     found["docs"].write_text(lines(*(page(at, doc_id=name, body_base64=body) for at, name in enumerate("abc"))))
     found["pairs"].write_text("a\tc\t1\n")
-    arguments = ["dedup", str(found["docs"]), "--output", str(found["verdicts"]), "--threads", "1"]
-    assert CliRunner().invoke(app, arguments).exit_code == 0
+    run("dedup", found["docs"], "--output", found["verdicts"], "--threads", "1")
+    answers = [json.loads(line) for line in found["verdicts"].read_text().splitlines()]
+    assert [answer["verdict"] for answer in answers] == ["new", "dead-letter", "duplicate"]  # in the file's order
     return found
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.split()[0])
 def test_the_neighbours_of_a_document_that_fails_are_answered(files: dict[str, Path], command: str) -> None:
     """It is named, and costs itself."""
-    result = CliRunner().invoke(app, command.format(**files).split())
-    assert result.exit_code == 0, result.output
+    said = " ".join(run(*command.format(**files).split()).output.split())
     for text in COMMANDS[command]:
-        assert text.replace("{docs}", str(files["docs"])) in " ".join(result.output.split())
-
-
-def test_each_line_has_one_answer(files: dict[str, Path]) -> None:
-    """In the order of the file."""
-    answers = [json.loads(line) for line in files["verdicts"].read_text().splitlines()]
-    assert [answer["verdict"] for answer in answers] == ["new", "dead-letter", "duplicate"]
+        assert text.replace("{docs}", str(files["docs"])) in said

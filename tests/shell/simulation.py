@@ -71,7 +71,7 @@ class GroupMetadata(NamedTuple):
 class World:
     """What outlives every worker."""
 
-    def __init__(self, seed: int, partitions: int = 3, documents: int = 12) -> None:
+    def __init__(self, seed: int, partitions: int = 3, documents: int = 12, gaps: float = 0.1) -> None:
         self.random = random.Random(seed)
         self.definition = replace(
             DEFINITION,
@@ -84,7 +84,10 @@ class World:
         self.base = b"" if seed % 3 else self._judge_base()
         if self.base:
             self.definition = with_base(self.definition, self.base)
-        self.sources = [[self._row(part, offset) for offset in range(documents)] for part in range(partitions)]
+        self.sources = [
+            [self._row(part, at) for at in range(documents) if at == documents - 1 or self.random.random() >= gaps]
+            for part in range(partitions)
+        ]  # offsets without a message are markers of transactions, or what compaction has left out
         self.committed: dict[int, int] = {}
         self.messages: list[AnswerMessage] = []  # as they stand in the topics of answers
         self.new: list[Outgoing] = []  # as they stand in the topic of new documents
@@ -92,6 +95,7 @@ class World:
         self.owners: dict[int, int] = {}  # partition -> member
         self.epochs: Counter[str] = Counter()  # of transactional ids
         self.members = 0
+        self.rebalance_now: Callable[[], None] = lambda: None
 
     def _row(self, partition: int, offset: int) -> Row:
         kind = self.random.choice([RowKind.FULL] * 7 + [RowKind.SHORT, RowKind.SKIPPED, RowKind.DEAD, RowKind.DELETED])
@@ -118,9 +122,15 @@ class World:
         plain = replace(self.definition, base=None)
         return adopt(self.base, plain, memory) if self.base else Replica(plain, memory=memory)
 
-    def message(self, partition: int, offset: int) -> SourceMessage:
-        is_null = self.sources[partition][offset].kind is RowKind.DELETED
-        return SourceMessage(partition, offset, b"k", None if is_null else b"%d-%d" % (partition, offset))
+    def documents(self) -> dict[tuple[int, int], SourceMessage]:
+        """Return the messages of the source by partition and offset."""
+        return {
+            (part, row.offset): SourceMessage(
+                part, row.offset, b"k", None if row.kind is RowKind.DELETED else b"%d-%d" % (part, row.offset)
+            )
+            for part, rows in enumerate(self.sources)
+            for row in rows
+        }
 
     def chance(self, probability: float) -> bool:
         return self.faults and self.random.random() < probability
@@ -182,19 +192,28 @@ class World:
 class RowLookup(Stage):
     """Stands for the fingerprinting: finds the row that belongs to a message."""
 
-    def __init__(self, world: World, batches_max: int) -> None:
+    def __init__(self, world: World, batches_max: int, meanwhile: Callable[[], None]) -> None:
         super().__init__(batches_max)
         self._world = world
+        self._meanwhile = meanwhile
         self.is_slow = False  # nothing is ever found
 
     def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
-        return super().submit(batch)
+        """Take a batch; without room the stages behind go on, and the group may spread its partitions anew."""
+        if super().submit(batch):
+            return True
+        if self._world.chance(0.3):
+            self._world.rebalance_now()
+        if not self._world.chance(0.8):
+            self._meanwhile()
+        return False
 
     def poll(self, wait_s: float = 0.0) -> Batch | None:
         return super().poll()
 
     def _finish(self, batch: Batch, wait_s: float) -> bool:
-        batch.rows = Rows.of(self._world.sources[message.partition][message.offset] for message in batch.messages)
+        rows = {(part, row.offset): row for part, rows in enumerate(self._world.sources) for row in rows}
+        batch.rows = Rows.of(rows[message.partition, message.offset] for message in batch.messages)
         return not self.is_slow
 
 
@@ -289,25 +308,27 @@ class GroupMember:
     def __init__(self, world: World, member: int, callbacks: tuple[Callable[..., None], ...]) -> None:
         self._world = world
         self.member = member
+        self._messages = world.documents()
         self._on_assigned, self._on_revoked, self._on_lost = callbacks
         self.owned: dict[int, int] = {}  # partition -> position
         self.kicked = False
         self._generation = -1
-        self._is_paused = False
+        self._paused: set[int] = set()  # a partition that is assigned later is none of them
 
     def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
-        """Learn of a rebalance, then give a few messages."""
+        """Learn of a rebalance, then give a few messages, perhaps such as were fetched before a partition went."""
         self._world.crash(0.01)
         if self._generation != self._world.generation:
             self._rebalance()
         messages: list[SourceMessage] = []
-        if self._is_paused:
-            return messages
-        for partition in self._world.random.sample(sorted(self.owned), len(self.owned)):
-            first = self.owned[partition]
-            stop = min(first + self._world.random.randint(0, 4), len(self._world.sources[partition]))
-            messages += [self._world.message(partition, offset) for offset in range(first, stop)]
-            self.owned[partition] = stop
+        open_ = sorted(self.owned.keys() - self._paused)
+        for partition in self._world.random.sample(open_, len(open_)):
+            rows = self._world.sources[partition]
+            few = [row for row in rows if row.offset >= self.owned[partition]][: self._world.random.randint(0, 4)]
+            few = few[: messages_max - len(messages)]
+            messages += [self._messages[partition, row.offset] for row in few]
+            if few:
+                self.owned[partition] = few[-1].offset + 1
         return messages
 
     def _rebalance(self) -> None:
@@ -331,6 +352,7 @@ class GroupMember:
         self._on_revoked(partitions)
         for partition in partitions:
             del self.owned[partition]
+        self._paused -= set(partitions)
 
     def committed(self, partitions: Sequence[int]) -> dict[int, int | None]:
         return {partition: self._world.committed.get(partition) for partition in partitions}
@@ -339,10 +361,10 @@ class GroupMember:
         self.owned.update({partition: offset or 0 for partition, offset in offsets.items() if partition in self.owned})
 
     def pause(self) -> None:
-        self._is_paused = True
+        self._paused = set(self.owned)
 
     def resume(self) -> None:
-        self._is_paused = False
+        self._paused = set()
 
     def group_metadata(self) -> GroupMetadata | None:
         """Return member and generation; None before the first rebalance."""
@@ -406,7 +428,7 @@ class SteppedPublishing(Publishing):
 
 @cache
 def _settings(worker_id: str) -> Settings:
-    return Settings(worker_id=worker_id, retries_max=4, batch_documents_max=5, topic_new=NEW)
+    return Settings(worker_id=worker_id, retries_max=4, batch_documents_max=3, topic_new=NEW)
 
 
 class SimulatedWorker:
@@ -428,7 +450,8 @@ class SimulatedWorker:
         callbacks = self.partitions.assign, self.partitions.revoke, self.partitions.lose
         self.source = GroupMember(world, self.member, callbacks)
         self.stop = threading.Event()
-        self.preparer = RowLookup(world, QUEUED_MAX)
+        self._batches_max = world.random.choice((1, QUEUED_MAX)) if world.faults else QUEUED_MAX
+        self.preparer = RowLookup(world, self._batches_max, self._sequence)
         self.intake = Intake(settings, lambda: self.source, self.preparer, self.partitions, WATCHDOG, self.stop)
         self.publishing = SteppedPublishing(
             settings, publisher or Transactions(world, worker_id, self._meanwhile), self.partitions, self._reach,
@@ -453,32 +476,43 @@ class SimulatedWorker:
     def _reach(self, point: Point) -> None:
         self.world.crash(0.02 if point is not Point.AFTER_COMMIT else 0.01)
 
-    def read(self) -> None:
-        """Let the intake read, if there is room for what it reads."""
-        if len(self.preparer) < QUEUED_MAX:
+    def _sequence(self) -> None:
+        self.sequencer.step()
+
+    def _read(self) -> None:
+        """Let the intake read, if there is room for it: while it waits for room nothing here can go on."""
+        if len(self.preparer) < self._batches_max:
             self.intake.step()
 
     def _meanwhile(self) -> None:
         """While a transaction runs the intake polls and learns of rebalances."""
         if self.world.chance(0.2):
-            self.read()
+            self._read()
 
     def _sleep(self, _seconds: float) -> None:
         """While a transaction is tried again the intake goes on, and the log is followed."""
-        self.read()
+        self._read()
         self.sequencer.follow()
 
     def step(self) -> None:
         """Do one thing: read, sequence, publish, or follow the log."""
         action = self.world.random.randrange(4)
         if action == 0:
-            self.read()
+            self.intake.step()
         elif action == 1:
             self.sequencer.step()
         elif action == 2:
             self.publishing.step()
         else:
             self.sequencer.follow()
+
+
+def without_faults(seed: int) -> World:
+    """Return a world in which nothing went wrong, with all of its documents answered and committed."""
+    history = History(seed)
+    history.world.faults = False
+    history._finish()
+    return history.world
 
 
 class History:
@@ -488,6 +522,7 @@ class History:
         self.world = World(seed)
         self.workers: dict[str, SimulatedWorker] = {}
         self.stopped: dict[str, SimulatedWorker] = {}  # as by SIGSTOP: alive, and knowing nothing
+        self.world.rebalance_now = self._rebalance
         for number in range(workers):
             self._start(f"w{number}")
         self._rebalance()
@@ -559,7 +594,7 @@ class History:
         self.stopped.clear()
         self._start("w0")
         self._rebalance()
-        goal = {partition: len(rows) for partition, rows in enumerate(world.sources)}
+        goal = {partition: rows[-1].offset + 1 for partition, rows in enumerate(world.sources)}
         for _ in range(20_000):
             if world.committed == goal:
                 return
@@ -571,7 +606,8 @@ class History:
         world = self.world
         published = list(world.published())
         answered = Counter((partition, offset) for partition, offset, _ in published)
-        wanted = Counter((part, row.offset) for part, rows in enumerate(world.sources) for row in rows)
+        documents = world.documents()
+        wanted = Counter(iter(documents))
         assert answered == wanted, f"lost {wanted - answered}, repeated {answered - wanted}"
         oracle = Oracle.of(world.definition, world.base_log.entries)
         for entry in world.log.entries:
@@ -583,14 +619,14 @@ class History:
             "documents",
             TOPIC_ID,
             log=world.log.entries,
-            documents=[world.message(*place) for place in sorted(wanted)],
+            documents=list(documents.values()),
             answers=world.messages,
             committed=world.committed,
             new=world.new_documents(),
         )
         assert report.clean and report.unanswered == 0 and report.answered == len(wanted), report
         kept = Counter(
-            (verdict.doc_id.encode(), world.message(verdict.source_partition, verdict.source_offset).value)
+            (verdict.doc_id.encode(), documents[verdict.source_partition, verdict.source_offset].value)
             for verdict in world.verdicts()
             if verdict.outcome in (Outcome.NEW, Outcome.DELETED)
         )

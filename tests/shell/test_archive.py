@@ -28,7 +28,7 @@ from pyarrow import parquet
 from rich.console import Console
 from typer.testing import CliRunner
 
-from tests.cli.test_dedup import ARTICLE, OTHER, lines, page
+from tests.cli.program import ARTICLE, OTHER, lines, page
 from tests.faults.crawl import random_words
 from worker.cli import app, shared
 from worker.core.sketch import WORDS

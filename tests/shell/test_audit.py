@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import orjson
 import pytest
 
 from tests.oracle import read_answers
-from tests.shell.simulation import DEFINITION, TOPIC_ID, History, World
+from tests.shell.simulation import DEFINITION, TOPIC_ID, World, without_faults
 from worker.core.search import SearchRules
 from worker.core.verdict import Outcome
 from worker.errors import StopError
@@ -22,11 +24,8 @@ FEW = 12
 
 @pytest.fixture(scope="module")
 def world() -> World:
-    """A history without faults: 36 documents in three partitions, answered and committed."""
-    history = History(10)
-    history.world.faults = False
-    history._finish()
-    return history.world
+    """A history without faults: some 30 documents in three partitions, answered and committed."""
+    return without_faults(50)
 
 
 def _report(
@@ -36,13 +35,12 @@ def _report(
     committed: dict[int, int] | None = None,
     new: NewDocuments | None = None,
 ) -> Report:
-    documents = [world.message(partition, row.offset) for partition in range(3) for row in world.sources[partition]]
     return check(
         Replica(DEFINITION),
         "documents",
         TOPIC_ID,
         log=world.log.entries,
-        documents=documents,
+        documents=list(world.documents().values()),
         answers=answers,
         committed=world.committed if committed is None else committed,
         new=new,
@@ -53,84 +51,65 @@ def _only(report: Report, defect: Defect, count: int = 1) -> bool:
     return report.defects == {each.value: count if each is defect else 0 for each in Defect} and not report.clean
 
 
-def _index(world: World, *, is_dead_letter: bool) -> int:
-    return next(i for i, message in enumerate(world.messages) if message.is_dead_letter == is_dead_letter)
-
-
 def test_a_right_history_is_clean(world: World) -> None:
-    """Every document answered once: nothing to report."""
-    report = _report(world, world.messages)
-    assert report.clean and report.findings == ()
-    assert (report.documents, report.answered, report.unanswered, report.expired) == (36, 36, 0, 0)
-    assert sum(report.outcomes.values()) == 36
-    assert report.log_rows == 36 + report.log_rows_repeated
-
-
-@pytest.mark.parametrize("position", range(FEW))
-def test_an_answer_that_is_missing_is_lost(world: World, position: int) -> None:
-    """Whichever answer is taken away, one document is lost: the group has committed it."""
-    answers = world.messages[:position] + world.messages[position + 1 :]
-    assert _only(_report(world, answers), Defect.LOST)
-
-
-@pytest.mark.parametrize("position", range(FEW))
-def test_an_answer_given_twice_is_repeated(world: World, position: int) -> None:
-    """Whichever answer stands there twice, one is repeated, though it says the same."""
-    assert _only(_report(world, [*world.messages, world.messages[position]]), Defect.REPEATED)
-
-
-def test_what_is_not_committed_waits(world: World) -> None:
-    """An offset above the group's is unanswered, which is no defect."""
+    """Every document answered once: nothing to report; above the group's offset one waits, which is no defect."""
+    report, count = _report(world, world.messages), len(world.documents())
+    assert report.clean and report.findings == () and count > 25
+    assert (report.documents, report.answered, report.unanswered, report.expired) == (count, count, 0, 0)
+    assert sum(report.outcomes.values()) == count
+    assert report.log_rows == count + report.log_rows_repeated
     report = _report(world, [], committed={})
-    assert report.clean
-    assert (report.answered, report.unanswered) == (0, 36)
+    assert report.clean and (report.answered, report.unanswered) == (0, count)
+
+
+def test_an_answer_that_is_missing_is_lost_and_one_given_twice_is_repeated(world: World) -> None:
+    """Whichever it is: the group has committed it; the second says the same as the first."""
+    for position in range(FEW):
+        without = world.messages[:position] + world.messages[position + 1 :]
+        assert _only(_report(world, without), Defect.LOST)
+        assert _only(_report(world, [*world.messages, world.messages[position]]), Defect.REPEATED)
+
+
+def _verdict(message: AnswerMessage, **changed: object) -> AnswerMessage:
+    """Change fields of a verdict."""
+    fields = {"reason": "empty-text", **orjson.loads(message.value or b""), **changed}
+    return message._replace(value=orjson.dumps(fields))
+
+
+def _with_code(message: AnswerMessage) -> AnswerMessage:
+    headers = tuple((name, b"other" if name.endswith("code") else value) for name, value in message.headers)
+    return message._replace(headers=headers)
 
 
 @pytest.mark.parametrize(
-    ("field", "value"),
-    [("verdict", "skipped"), ("doc_id", "another"), ("decided_at", "2020-01-01T00:00:00.000Z"), ("url", "http://x/")],
+    ("is_dead_letter", "change"),
+    [
+        (False, lambda one: _verdict(one, verdict="skipped")),
+        (False, lambda one: _verdict(one, doc_id="another")),
+        (False, lambda one: _verdict(one, decided_at="2020-01-01T00:00:00.000Z")),
+        (False, lambda one: _verdict(one, url="http://x/")),
+        (False, lambda one: one._replace(key=b"another")),  # by which the topic is partitioned
+        (True, lambda one: one._replace(value=b"w")),  # it must carry its message
+        (True, _with_code),
+    ],
 )
-def test_a_verdict_that_differs_from_the_replay_is_wrong(world: World, field: str, value: str) -> None:
-    """Each field counts: outcome, identity, time."""
-    at = _index(world, is_dead_letter=False)
-    fields = orjson.loads(world.messages[at].value or b"")
-    fields[field] = value
-    fields.setdefault("reason", "empty-text")
-    tampered = world.messages[at]._replace(value=orjson.dumps(fields))
-    report = _report(world, [*world.messages[:at], tampered, *world.messages[at + 1 :]])
+def test_an_answer_that_differs_from_the_replay_is_wrong(
+    world: World, is_dead_letter: bool, change: Callable[[AnswerMessage], AnswerMessage]
+) -> None:
+    """Each field counts: outcome, identity, time, reason; not their order, for what counts is what it says."""
+    at, message = next(
+        (at, one)
+        for at, one in enumerate(world.messages)
+        if one.is_dead_letter == is_dead_letter and (is_dead_letter or b'"verdict":"new"' in (one.value or b""))
+    )
+    report = _report(world, [*world.messages[:at], change(message), *world.messages[at + 1 :]])
     assert _only(report, Defect.WRONG)
-    assert report.findings[0].offset == fields["source"]["offset"]
-
-
-def test_a_verdict_with_its_fields_in_another_order_is_right(world: World) -> None:
-    """What counts is what it says."""
-    at = _index(world, is_dead_letter=False)
-    fields = orjson.loads(world.messages[at].value or b"")
-    again = world.messages[at]._replace(value=orjson.dumps(dict(reversed(fields.items()))))
-    assert again != world.messages[at]
-    assert _report(world, [*world.messages[:at], again, *world.messages[at + 1 :]]).clean
-
-
-def test_a_verdict_under_another_key_is_wrong(world: World) -> None:
-    """The key is the doc_id, by which the topic is partitioned."""
-    at = _index(world, is_dead_letter=False)
-    tampered = world.messages[at]._replace(key=b"another")
-    assert _only(_report(world, [*world.messages[:at], tampered, *world.messages[at + 1 :]]), Defect.WRONG)
-
-
-def test_a_dead_letter_must_carry_its_message(world: World) -> None:
-    """Another value than the document's is not the original message."""
-    at = _index(world, is_dead_letter=True)
-    tampered = world.messages[at]._replace(value=b"w")
-    assert _only(_report(world, [*world.messages[:at], tampered, *world.messages[at + 1 :]]), Defect.WRONG)
-
-
-def test_a_dead_letter_with_another_reason_is_wrong(world: World) -> None:
-    """Class and text are the log's."""
-    at = _index(world, is_dead_letter=True)
-    headers = tuple((name, b"other" if name.endswith("code") else value) for name, value in world.messages[at].headers)
-    answers = [*world.messages[:at], world.messages[at]._replace(headers=headers), *world.messages[at + 1 :]]
-    assert _only(_report(world, answers), Defect.WRONG)
+    if not is_dead_letter:
+        fields = orjson.loads(message.value or b"")
+        assert report.findings[0].offset == fields["source"]["offset"]
+        again = message._replace(value=orjson.dumps(dict(reversed(fields.items()))))
+        assert again != message
+        assert _report(world, [*world.messages[:at], again, *world.messages[at + 1 :]]).clean
 
 
 @pytest.mark.parametrize("value", [b"", b"{}", b"[]", b"\xff", None])

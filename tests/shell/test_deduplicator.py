@@ -33,7 +33,7 @@ from neardup import (
     load_stopwords,
 )
 
-from tests.cli.test_dedup import ARTICLE, dedup, lines, page
+from tests.cli.program import ARTICLE, OTHER, lines, page, run
 from tests.oracle import read_answers
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.log.replica import Replica
@@ -41,8 +41,6 @@ from worker.settings import Settings
 from worker.shell.files.engine import LOG, TOPIC, file_engine
 from worker.shell.storage.checkpoint import Checkpoint
 from worker.shell.storage.memory_log import MemoryLog
-
-OTHER = "Nobody in the harbour has seen the ferry since the morning, and the office of the port says that it is late."
 
 
 def short(verdict: Verdict | Exception) -> tuple[str, str | None]:
@@ -440,7 +438,8 @@ def test_no_name_that_is_made_is_one_that_others_have() -> None:
 
 def test_the_state_of_a_run_over_files_can_be_gone_on_from(tmp_path: Path) -> None:
     """A folder of snapshots: the newest is taken, and the numbers go on."""
-    dedup(tmp_path, lines(page(1, text=ARTICLE), page(2, text=OTHER)), "--state", str(tmp_path / "state"))
+    (tmp_path / "in.jsonl").write_text(lines(page(1, text=ARTICLE), page(2, text=OTHER)))
+    run("dedup", tmp_path / "in.jsonl", "--output", tmp_path / "out", "--state", tmp_path / "state")
     found = Deduplicator.load(tmp_path / "state", threads=1)
     assert len(found) == 2
     verdict = found.add(ARTICLE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import cast
 
@@ -15,7 +16,7 @@ from worker.settings import Settings
 from worker.shell.kafka import Admin, Topic, topics
 from worker.shell.kafka.log import LogTime
 from worker.shell.pipeline.sequencer import CommitMetadata
-from worker.shell.pipeline.service import Incarnation, check_log
+from worker.shell.pipeline.service import Incarnation, Periodic, check_log
 
 
 def problems(replicas: int, settings: Settings | None = None, **config: str) -> list[topics.Problem]:
@@ -172,3 +173,25 @@ def test_the_same_topics_and_no_answer_are_nothing_to_end_for() -> None:
     assert ids.is_last.wait(60)
     incarnation.look()
     incarnation.close()
+
+
+def test_an_answer_is_taken_once_and_a_failure_is_asked_again() -> None:
+    """The thread goes on after an error of the cluster, and ends when closed."""
+    asked = threading.Semaphore(0)
+    answers: Iterator[RetryError | int] = iter([RetryError("the coordinator moves"), 5])
+
+    def ask() -> int:
+        answer = next(answers, None)
+        if answer is None:  # the one before has been kept
+            asked.release()
+            raise RetryError("no more")
+        if isinstance(answer, RetryError):
+            raise answer
+        return answer
+
+    with structlog.testing.capture_logs() as said:
+        periodic = Periodic("asking", ask, 0.001, "nothing is known")
+        assert asked.acquire(timeout=60)
+    assert periodic.take() == 5 and periodic.take() is None
+    assert said[0] == {"event": "nothing is known", "log_level": "warning", "cause": "the coordinator moves"}
+    periodic.close()

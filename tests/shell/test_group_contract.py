@@ -58,7 +58,7 @@ class SimulatedGroup:
     topic = "answers"
 
     def __init__(self) -> None:
-        self._world = World(0, PARTITIONS, DOCUMENTS // PARTITIONS)
+        self._world = World(0, PARTITIONS, DOCUMENTS // PARTITIONS, gaps=0)
         self._world.faults = False
         self._members: list[GroupMember] = []
 

@@ -1,4 +1,4 @@
-"""The intake keeps its limits: no batch larger than it may be, nothing that is not ours, nothing left out."""
+"""The intake keeps its limits: batches as large as they may be, no room, a silent source. See `simulation.py`, too."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,44 +67,6 @@ def spans(batch: Batch | None) -> list[tuple[int, int, int]]:
     """What a batch covers."""
     assert batch is not None
     return [(share.claim.partition, share.first, share.stop) for share in batch.shares]
-
-
-def test_a_rewind_voids_nothing_that_came_behind_it() -> None:
-    """A partition assigned while a batch waits for room, after a rewind, loses none of its messages."""
-
-    class Full(Stage):
-        """Has no room until the source has given everything; the first refusal is a doubtful transaction."""
-
-        def __init__(self) -> None:
-            self.taken: list[Batch] = []
-            self.is_rewound = False
-
-        def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
-            if not self.is_rewound:
-                partitions.rewind()
-                self.is_rewound = True
-            if source.polls:
-                return False
-            self.taken.append(batch)
-            return True
-
-    def arrives() -> list[SourceMessage]:
-        partitions.assign({9: 100})
-        return []
-
-    source = Polls(messages(0, 0, 1), arrives, messages(9, 100, 102))
-    full = Full()
-    reading, partitions = intake(source, full)
-    reading.step()
-    source.polls = [messages(9, 102, 103)]
-    reading.step()
-    found = [
-        (share.first, [message.offset for message in batch.messages[share.begin : share.end]])
-        for batch in full.taken
-        for share in batch.shares
-        if share.claim.partition == 9
-    ]
-    assert found == [(100, [100, 101, 102])]
 
 
 def publish(partitions: Partitions, batch: Batch | None) -> None:
@@ -287,61 +248,3 @@ def test_while_a_batch_is_in_flight_the_next_one_grows() -> None:
     assert spans(batches.poll()) == [(0, 4, 4 + FULL)]
     reading.step()
     assert not len(batches)
-
-
-def test_offsets_without_a_message_are_covered_and_messages_from_before_a_seek_are_not_taken() -> None:
-    """A batch covers from the position on, whatever gap the topic has there; what lies below was read before."""
-    batches = Stage(9)
-    source = Polls(messages(0, 0, 5), [*messages(0, 7, 8), *messages(0, 3, 4)])
-    reading, partitions = intake(source, batches)
-    reading.step()
-    publish(partitions, batches.poll())
-    reading.step()
-    batch = batches.poll()
-    assert spans(batch) == [(0, 5, 8)]
-    assert batch is not None and [message.offset for message in batch.messages] == [7]
-
-
-def test_what_was_gathered_of_a_partition_that_moves_is_void() -> None:
-    """A partition that goes, or goes and comes back, starts where its owner says; the others keep what they have."""
-    batches = Stage(9)
-
-    def back() -> list[SourceMessage]:
-        partitions.revoke([0, 1])
-        partitions.assign({0: 1})
-        return messages(0, 0, 9)  # fetched before it went
-
-    source = Polls(
-        messages(3, 0, 1), messages(0, 0, 4), [*messages(1, 0, 4), *messages(2, 0, 2)], back, messages(0, 1, 3)
-    )
-    reading, partitions = intake(source, batches)
-    reading.step()
-    first = batches.poll()
-    for _ in range(3):
-        reading.step()
-    assert source.sought == [{0: 1}]
-    publish(partitions, first)
-    reading.step()
-    assert spans(batches.poll()) == [(2, 0, 2), (0, 1, 3)]
-
-
-def test_a_batch_of_a_partition_that_goes_while_it_waits_for_room_is_taken_once() -> None:
-    """What is handed on is taken at once: a partition that comes back meanwhile is read again, from its start."""
-    batches = Stage(1)
-    settings = Settings(batch_bytes_max=BYTES_MAX, document_bytes_max=BYTES_MAX)
-    large = [SourceMessage(0, offset, b"k", bytes(60_000)) for offset in range(3)]
-
-    def back() -> list[SourceMessage]:
-        partitions.lose([0])
-        partitions.assign({0: 0})
-        first.append(batches.poll())
-        return []
-
-    first: list[Any] = []
-    source = Polls(large, back, large)
-    reading, partitions = intake(source, batches, settings)
-    reading.step()
-    second = batches.poll()
-    assert [spans(batch) for batch in (*first, second)] == [[(0, 0, 1)], [(0, 1, 2)]]
-    assert second is not None and not partitions.holds(second.shares[0].claim)
-    assert not partitions.are_in_flight() and partitions.known()[0].position == 0

@@ -211,3 +211,19 @@ def test_offsets_are_asked_for_where_the_leader_is_now() -> None:
     admin = Admin(Settings(bootstrap="127.0.0.1:1", worker_id="one"), wait_s=5)
     admin._client = _Frozen()  # type: ignore[assignment]
     assert admin.ends({"verdicts": 1}) == {("verdicts", 0): (7, 7)}
+
+
+class _Message:
+    """A message of the client, whose names of headers are bytes until somebody asks for them."""
+
+    def __init__(self, *names: bytes) -> None:
+        self._names = names
+
+    def headers(self) -> Any:
+        return [(name.decode(), b"x") for name in self._names] or None
+
+
+def test_a_name_that_is_no_utf8_costs_the_headers_not_the_document() -> None:
+    """Other clients write such names: the message is read all the same."""
+    messages: Any = _Message(b"ok"), _Message(b"ok", b"caf\xe9"), _Message()
+    assert [client.headers_of(message) for message in messages] == [(("ok", b"x"),), (), ()]

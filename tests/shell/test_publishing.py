@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.shell.simulation import Collected, Scripted, SimulatedWorker
 from tests.shell.test_partitions import published
@@ -16,7 +17,7 @@ from tests.shell.test_sequencer import one_worker
 from worker.errors import FencedError, RetryError, StopError
 from worker.settings import Settings
 from worker.shell.pipeline.partitions import Claim, Partitions
-from worker.shell.pipeline.publishing import Publishing
+from worker.shell.pipeline.publishing import DEAD_LETTERS_TOLD_S, DeadLetterLog, Publishing
 from worker.shell.pipeline.stage import Batch, Share
 from worker.shell.ports import Outgoing, SourceMessage
 from worker.shell.runtime import metrics
@@ -255,3 +256,24 @@ def test_reading_again_for_ever_is_given_up() -> None:
     publishing.submit(empty_batch(mine, cause))
     with pytest.raises(StopError, match="1 times in a row: no longer kept"):
         publishing.step()
+
+
+def test_the_first_of_each_class_and_then_a_count_a_minute() -> None:
+    """A crawler that sends 50,000 of a class writes two lines, and a minute without any none."""
+    now_s = 0.0
+    letters = DeadLetterLog(lambda: now_s)
+    with capture_logs() as said:
+        for offset in range(50_000):
+            letters.add("no-body", 3, offset)
+            letters.tick()
+        letters.add("invalid-json", 4, 7)
+    assert [(line["event"], line["code"], line["partition"], line["offset"]) for line in said] == [
+        ("dead letter", "no-body", 3, 0),
+        ("dead letter", "invalid-json", 4, 7),
+    ]
+    with capture_logs() as said:
+        letters.add("invalid-json", 4, 8)
+        for minute in range(1, 5):
+            now_s = minute * DEAD_LETTERS_TOLD_S
+            letters.tick()
+    assert said == [{"event": "more dead letters", "log_level": "warning", "no_body": 49_999, "invalid_json": 1}]

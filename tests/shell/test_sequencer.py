@@ -1,4 +1,4 @@
-"""The stages together at their limits: when to give up, and what a worker that is told to stop still does."""
+"""The ordered log and the stages together at their limits: a start, when to give up, what one that stops still does."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
-from tests.shell.simulation import TOPIC_ID, History, Scripted, SimulatedWorker
-from tests.shell.test_partitions import state
+from tests.shell.simulation import DEFINITION, TOPIC_ID, History, Scripted, SimulatedWorker
 from worker.errors import FencedError, RetryError, StopError
 from worker.log.record import Source, decode
-from worker.shell.pipeline.partitions import State
-from worker.shell.pipeline.sequencer import STOP_GRACE_S
-from worker.shell.pipeline.stage import Batch, Stage
+from worker.log.replica import Replica
+from worker.log.rules import Ignored
+from worker.shell.pipeline import sequencer
+from worker.shell.pipeline.sequencer import STOP_GRACE_S, ReplicatedLog
+from worker.shell.ports import LogEntry
+from worker.shell.runtime import metrics
+from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
 
 
 def one_worker(publisher: Any = None) -> SimulatedWorker:
@@ -21,32 +24,6 @@ def one_worker(publisher: Any = None) -> SimulatedWorker:
     history = History(seed=1, workers=0)
     history.world.faults = False
     return history.start("w0", publisher)
-
-
-class Counting(Stage):
-    """A stage as CONTRIBUTING.md says one is added: it stands behind another and has its verbs."""
-
-    def __init__(self, before: Stage) -> None:
-        self.before, self.messages = before, 0
-        self.submit, self.close, self.join = before.submit, before.close, before.join  # type: ignore[method-assign]
-
-    def __len__(self) -> int:
-        return len(self.before)
-
-    def poll(self, wait_s: float = 0.0) -> Batch | None:
-        if batch := self.before.poll(wait_s):
-            self.messages += len(batch.messages)
-        return batch
-
-
-def test_a_stage_is_added_behind_another() -> None:
-    """The sequencer takes what it is given; every batch comes by once."""
-    worker = one_worker()
-    worker.preparer = counting = Counting(worker.preparer)  # type: ignore[assignment]
-    worker.fill()
-    worker.preparer.close()
-    worker.make_sequencer().run(lambda: None)
-    assert counting.messages == sum(worker.world.committed.values()) > 0
 
 
 def test_reading_again_has_a_limit_however_many_batches_are_on_their_way() -> None:
@@ -82,82 +59,56 @@ def test_what_has_been_read_is_published_before_the_worker_leaves_the_group() ->
     worker.intake.check()
 
 
-def test_a_batch_that_is_not_prepared_in_time_is_left_when_the_worker_stops() -> None:
-    """Ten seconds after it was told to stop it goes without this batch and the ones behind it: nothing is committed."""
-    worker = one_worker()
-    worker.fill()
-    worker.preparer.is_slow = True
-    now_s = 0.0
-    sequencer = worker.make_sequencer(clock=lambda: now_s)
-    sequencer.step()
-    sequencer.close()
-    now_s = STOP_GRACE_S
-    sequencer.step()
-    assert len(worker.preparer) == 3
-    now_s += 0.1
-    sequencer.run(worker.preparer.close)
-    assert len(worker.preparer) == 0 and worker.world.committed == {}
-
-
-def test_a_worker_that_stops_waits_ten_seconds_for_each_batch() -> None:
-    """A full queue is published to its end, however long it takes, while it moves."""
-    worker = one_worker()
-    worker.fill()
-    now_s = 0.0
-    sequencer = worker.make_sequencer(clock=lambda: now_s)
-    sequencer.close()
-    worker.preparer.close()
-    for _ in range(3):
-        now_s += STOP_GRACE_S
-        sequencer.step()
-    sequencer.run(lambda: None)
-    assert all(state(worker.partitions, part) is not State.IN_FLIGHT for part in range(3)) and worker.world.committed
+def test_a_worker_that_stops_waits_ten_seconds_for_each_batch_and_no_longer() -> None:
+    """A queue that moves is published to its end; what is not prepared by then is left with the batches behind it."""
+    for is_slow, left in ((False, 0), (True, 3)):
+        worker = one_worker()
+        worker.fill()
+        worker.preparer.is_slow = is_slow
+        now_s = 0.0
+        stopping = worker.make_sequencer(clock=lambda: now_s)  # noqa: B023
+        stopping.close()
+        for _ in range(3):
+            now_s += STOP_GRACE_S if not is_slow else STOP_GRACE_S / 3
+            stopping.step()
+        assert len(worker.preparer) == left
+        now_s += 0.1
+        stopping.run(worker.preparer.close)
+        assert len(worker.preparer) == 0 and bool(worker.world.committed) != is_slow
 
 
 def test_a_batch_that_is_handed_on_late_has_its_ten_seconds() -> None:
     """An intake that waits for the end of a transaction hands on what it has when the worker has long been stopping."""
     worker = one_worker()
     now_s = 0.0
-    sequencer = worker.make_sequencer(clock=lambda: now_s)
-    sequencer.close()
+    stopping = worker.make_sequencer(clock=lambda: now_s)
+    stopping.close()
     now_s = 5 * STOP_GRACE_S
-    sequencer.step()
+    stopping.step()
     worker.preparer.is_slow = True
     worker.fill()
-    sequencer.step()
+    stopping.step()
     assert len(worker.preparer) == 3
 
 
-def test_the_next_record_says_what_has_been_committed() -> None:
-    """By that the other replicas forget verdicts; without it they would keep all of them."""
-    worker = one_worker()
-    worker.fill()
-    worker.sequencer.step()
-    worker.publishing.step()
-    committed = dict(worker.world.committed)
-    assert committed
-    while len(worker.preparer):
-        worker.sequencer.step()
-        worker.publishing.step()
-    worker.intake.step()
-    worker.sequencer.step()
-    spans = [span for entry in worker.world.log.entries[1:] for span in decode(entry.value).spans]
-    assert any(
-        span.committed == committed[span.source.partition] for span in spans if span.source.partition in committed
-    )
-
-
-def test_the_replica_forgets_what_has_been_committed() -> None:
-    """Verdicts are kept until their offset is committed, and no longer."""
+def test_what_has_been_committed_is_forgotten_and_told() -> None:
+    """Verdicts are kept until then and no longer; by the next record the other replicas forget them, too."""
     worker = one_worker()
     worker.fill()
     worker.sequencer.step()
     kept = sum(map(len, worker.replica.pending.values()))
     worker.publishing.step()
     worker.sequencer.follow()
-    assert sum(map(len, worker.replica.pending.values())) < kept
-    for partition, stop in worker.world.committed.items():
-        assert worker.replica.pending[Source(TOPIC_ID, partition)].pruned == stop
+    committed = dict(worker.world.committed)
+    assert committed and sum(map(len, worker.replica.pending.values())) < kept
+    assert all(worker.replica.pending[Source(TOPIC_ID, part)].pruned == stop for part, stop in committed.items())
+    while len(worker.preparer):
+        worker.sequencer.step()
+        worker.publishing.step()
+    worker.intake.step()
+    worker.sequencer.step()
+    spans = [span for entry in worker.world.log.entries[1:] for span in decode(entry.value).spans]
+    assert any(span.committed == committed.get(span.source.partition) for span in spans)
 
 
 def test_the_sequencer_ends_when_publishing_has_failed_and_nothing_comes() -> None:
@@ -168,3 +119,34 @@ def test_the_sequencer_ends_when_publishing_has_failed_and_nothing_comes() -> No
     worker.publishing.start()
     with pytest.raises(FencedError, match="taken over"):
         worker.sequencer.run(lambda: None)
+
+
+class Silent(MemoryReader):
+    """A log that says how long it is, and gives nothing: its leader is away."""
+
+    def read(self, wait_s: float) -> list[LogEntry]:
+        return []
+
+
+def test_a_log_that_gives_nothing_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start that waits for ever looks like one that works: after a while it ends with what it waits for."""
+    monkeypatch.setattr(sequencer, "PATIENCE_S", 0.05)
+    log = MemoryLog(lambda: 0)
+    log.append(b"a record")
+    waiting = ReplicatedLog(Replica(DEFINITION), Silent(log), MemoryWriter(log), DEFINITION.author("w"), 900_000)
+    with pytest.raises(StopError, match=r"gave nothing for 0\.05 s, at offset 0 of 1"):
+        waiting.restore()
+
+
+def test_records_are_counted_as_ignored_when_they_come_not_at_each_start() -> None:
+    """A foreign record of long ago says nothing of now: each start would raise the alarm again."""
+    counted = metrics.LOG_RECORDS_IGNORED.labels(Ignored.FOREIGN)._value
+    log = MemoryLog(lambda: 0)
+    log.append(b"a console's line")
+    follower = ReplicatedLog(Replica(DEFINITION), MemoryReader(log), MemoryWriter(log), DEFINITION.author("w"), 900_000)
+    before = counted.get()
+    follower.restore()
+    assert counted.get() == before
+    log.append(b"another")
+    follower.follow(0)
+    assert counted.get() == before + 1

@@ -1,0 +1,156 @@
+"""`neardup find-all`, `find-clusters`, `nearest` and `fingerprint`: numbers and documents in, lines out."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from neardup import Fingerprinter, Parameters, load_stopwords
+
+from tests.cli.program import ARTICLE, lines, misused, page, refused, run
+from worker.cli import pairs as reading
+from worker.devkit.sample.crawl import TEMPLATES, truth_path, write_sample_crawl
+
+NUMBERS = "".join(f"{number}\n" for number in [0, 7, 63, 2**64 - 1, 2**64 - 2, 0, 1 << 40])
+ENTRIES = {"a": 0b0, "b": 0b111, "c": 0b0, "d": 0b1, "e": 2**64 - 1}
+PROSE = {
+    "a": "the bridge over the river was built by two brothers who had learned their trade in the mountains",
+    "b": "THE BRIDGE over the river was built by two brothers, who had learned their trade in the mountains!",
+    "c": "nobody knows why the older plans were never found but it is said that they were kept in a box below",
+}
+
+
+def answers(*arguments: object, stdin: str = "") -> list[list[Any]]:
+    """Run a command; return its JSON, line by line."""
+    return [json.loads(line) for line in run(*arguments, stdin=stdin).stdout.splitlines()]
+
+
+def fingerprints(folder: Path, entries: dict[str, int]) -> Path:
+    """Lines as `neardup fingerprint` writes them."""
+    path = folder / "fingerprints.jsonl"
+    path.write_text(lines(*({"doc_id": name, "fingerprint": f"{value:016x}"} for name, value in entries.items())))
+    return path
+
+
+def documents_of(texts: dict[str, str]) -> str:
+    """Documents as lines of JSON; they need no fetch time to be compared."""
+    return lines(*({"doc_id": name, "url": f"https://example.org/{name}", "text": t} for name, t in texts.items()))
+
+
+def test_find_all_gives_every_pair_once_and_find_clusters_joins_them() -> None:
+    """Equal numbers are one; the largest ones are not cut; 0 and 63 are one cluster, although six bits apart."""
+    expected = [[0, 7], [0, 1 << 40], [7, 63], [2**64 - 2, 2**64 - 1]]
+    assert sorted(answers("find-all", stdin=NUMBERS)) == expected
+    assert sorted(answers("find-all", "--distance", "3", "--blocks", "6", stdin=NUMBERS)) == expected
+    assert sorted(answers("find-all", "--distance", "1", stdin=NUMBERS)) == expected[1::2]
+    assert sorted(answers("find-clusters", stdin=NUMBERS)) == [[0, 7, 63, 1 << 40], [2**64 - 2, 2**64 - 1]]
+
+
+def test_documents_come_back_by_their_ids(tmp_path: Path) -> None:
+    """Also those with equal fingerprints, which are pairs of distance 0."""
+    documents = fingerprints(tmp_path, {"a": 0, "b": 7, "c": 0, "d": 1 << 63 | 12345, "e": 1 << 63 | 12345})
+    pairs = [["a", "b"], ["a", "c"], ["c", "b"], ["d", "e"]]
+    assert sorted(answers("find-all", "--documents", documents)) == pairs
+    assert sorted(answers("find-clusters", "--documents", documents)) == [["a", "c", "b"], ["d", "e"]]
+
+
+def test_documents_are_fingerprinted_first(tmp_path: Path) -> None:
+    """Plain, compressed and as an archive; a doc_id that comes again with another text is its last self."""
+    plain, packed = tmp_path / "documents.jsonl", tmp_path / "documents.jsonl.gz"
+    plain.write_text(documents_of(PROSE) + documents_of({"c": PROSE["a"], "empty": ""}))
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    for path in (plain, packed):
+        arguments = ("--documents", path, "--threads", "1")
+        assert answers("find-clusters", *arguments) == [["a", "b", "c"]]
+        assert "1 without a fingerprint" in run("find-clusters", *arguments).stderr
+        assert answers("find-all", *arguments) == [["a", "b"], ["a", "c"], ["b", "c"]]
+    archive = tmp_path / "crawl.warc.gz"
+    write_sample_crawl(archive, 120, 1)
+    truth = {row["doc_id"]: row for row in map(json.loads, truth_path(archive).read_text().splitlines())}
+    clusters = answers("find-clusters", "--documents", archive, "--threads", "1", "--distance", "6")
+    assert len(clusters) > 3
+    for cluster in clusters:  # distance joins pages of a template
+        rows = [truth[doc_id] for doc_id in cluster]
+        assert len({row["relation" if row["relation"] in TEMPLATES else "group"] for row in rows}) == 1
+
+
+def test_what_is_near_is_ranked_by_distance(tmp_path: Path) -> None:
+    """Documents without the one itself, equal ones first; numbers of a file or stdin, where one is its own nearest."""
+    documents = fingerprints(tmp_path, ENTRIES)
+    for to, count, found in (
+        ("a", 9, [["c", 0], ["d", 1], ["b", 3], ["e", 64]]),
+        ("b", 2, [["d", 2], ["a", 3]]),
+        ("0x7", 1, [["b", 0]]),
+    ):
+        assert answers("nearest", "--documents", documents, "--to", to, "--count", count) == found
+    assert answers("nearest", documents, "--to", "a", "--count", "1") == [["c", 0]]  # told from its content
+    (tmp_path / "documents.jsonl").write_text(documents_of({"x": PROSE["a"], "y": PROSE["b"]}))
+    assert answers("nearest", tmp_path / "documents.jsonl", "--to", "x", "--count", "3") == [["y", 0]]
+    text = "8\n1\n3\n18446744073709551615\n"
+    assert answers("nearest", "--to", "3", "--count", "3", stdin=text) == [[3, 0], [1, 1], [8, 3]]
+    assert answers("nearest", "-", "--to", "0xffffffffffffffff", "--count", "1", stdin=text) == [[2**64 - 1, 0]]
+    assert answers("nearest", "--to", "3") == []
+    for arguments in (["--documents", documents], []):
+        assert "got 'nobody'" in refused("nearest", *arguments, "--to", "nobody")
+
+
+def test_a_long_file_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number is never cut between two parts, and a bad one keeps its place in the whole."""
+    monkeypatch.setattr(reading, "PART_BYTES", 7)
+    numbers = [3**power for power in range(40)]
+    text = "\n".join(map(str, numbers))
+    assert sorted(number for number, _ in answers("nearest", "--to", "0", "--count", "100", stdin=text)) == numbers
+    assert "number 41 must be a decimal" in refused("nearest", "--to", "0", stdin=text + "\n-5\n")
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """A line that is no fingerprint, with its place and the bound; a file that cannot be opened; two inputs."""
+    for bad in ("18446744073709551616", "-1", "0x10", "12.5"):
+        said = refused("find-all", stdin=f"1\n{bad}\n3\n")
+        assert f"number 2 must be a decimal from 0 to 2^64 - 1, got b'{bad}'" in said
+    long = fingerprints(tmp_path, {"a": 1 << 64})
+    said = refused("nearest", "--documents", long, "--to", "a")
+    assert "line 1: must be an object with doc_id and fingerprint (16 hex digits)" in said
+    absent = tmp_path / "absent" / "file"
+    for option, doing in (("--input", "read"), ("--documents", "read"), ("--output", "write")):
+        said = refused("find-clusters", option, absent, stdin="1\n")
+        assert f"cannot {doing} {absent}: No such file or directory" in said
+    for command in ("find-all", "find-clusters"):
+        assert "name one of them" in misused(command, "--input", "a", "--documents", "b")
+
+
+@pytest.mark.parametrize(
+    ("blocks", "reason"), [("3", "no block would be left"), ("64", "41664 tables"), ("9999", "each block needs a bit")]
+)
+def test_blocks_that_make_no_tables_are_refused(blocks: str, reason: str) -> None:
+    """Exit code 2, both values, the reason."""
+    said = misused("find-all", "--blocks", blocks)
+    assert f"--blocks {blocks} --distance 3" in said and reason in said
+
+
+def test_each_document_with_a_fingerprint_has_a_line(tmp_path: Path) -> None:
+    """That of the library, for text and page alike, in each format and with its parameters; the others are named."""
+    source, words = tmp_path / "in.jsonl", tmp_path / "words.txt"
+    source.write_text(
+        lines(page(1, text=ARTICLE), page(2, text=""), page(3), page(4, html=f"<p>{ARTICLE}</p>"), page(5, text="One"))
+    )
+    words.write_text("river\n# a comment\nferry\n")
+    told = run("fingerprint", source, "--threads", "1")
+    found = [json.loads(line) for line in told.stdout.splitlines()]
+    assert [entry["fingerprint"] for entry in found[:2]] == [f"{Fingerprinter().one(ARTICLE):016x}"] * 2
+    assert [set(entry) for entry in found] == [{"doc_id", "fingerprint", "features"}] * 3
+    assert "1 dead, 1 skipped" in told.stderr and "no fingerprint: " in told.stderr
+    assert "in.jsonl, line 2: " in told.stderr
+    numbers = [int(entry["fingerprint"], 16) for entry in found]
+    for name, base in (("decimal", 10), ("hex", 16)):  # decimal lines are what find-all reads
+        written = run("fingerprint", source, "--format", name).stdout.splitlines()
+        assert [int(line, base) for line in written] == numbers
+    options = ("--shingle-widths", "1,3", "--anchored-weight", "9", "--mask-numbers", "--stopwords-file", words)
+    own_words = load_stopwords(words.read_text())
+    parameters = Parameters(shingle_widths=(1, 3), anchored_weight=9, mask_numbers=True, stopwords=own_words)
+    own = Fingerprinter(parameters).one(ARTICLE)
+    assert run("fingerprint", source, "--format", "hex", *options).stdout.splitlines()[0] == f"{own:016x}"
+    assert own != numbers[0]
