@@ -495,7 +495,7 @@ class SimulatedWorker:
         self.sequencer.follow()
 
     def step(self) -> None:
-        """Do one thing: read, sequence, publish, or follow the log; or the first three, else little would be committed."""
+        """Read, sequence, publish, or follow the log; or the first three, else little would be committed."""
         action = self.world.random.randrange(6)
         if action in (0, 4, 5):
             self.intake.step()
