@@ -171,7 +171,7 @@ def test_many_documents_in_fields_are_the_same_in_portions(monkeypatch: pytest.M
     ]
     languages = ["en", None, "de", "en", "en", None, "fr"]
     whole = fingerprints.of_fields(documents, languages)
-    monkeypatch.setattr("worker.core.fingerprint.FIELDS_CHUNK", 2)
+    monkeypatch.setattr("worker.core.kernels.fingerprint.CHUNK_CHARACTERS", 100)
     for column, found in zip(whole, fingerprints.of_fields(documents, languages), strict=True):
         np.testing.assert_array_equal(np.asarray(column), np.asarray(found))
     assert fingerprints.of_fields([]).fingerprints.tolist() == []

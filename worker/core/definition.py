@@ -21,7 +21,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 import orjson
 import xxhash
-from numpy.typing import NDArray
 
 from worker.core import stopwords as lists
 from worker.core.sketch import sketch
@@ -377,39 +376,7 @@ def fold_columns(hashes: Sequence[int], weights: Sequence[int], bits: int = 64) 
     wide = np.array([[wide_hash(value, bits) >> 32 * part & 0xFFFFFFFF for part in range(bits // 32)]
                      for value in hashes], "<u4")  # fmt: skip
     ones = np.unpackbits(wide.view(np.uint8), axis=1, bitorder="little").T @ np.array(weights, np.int64)
-    tallies = (2 * ones - sum(weights)).astype(np.int64)
-    (halves,) = packed_signs(tallies[np.newaxis], bits)
-    return sum(int(half) << 64 * place for place, half in enumerate(halves))
-
-
-def packed_signs(tallies: NDArray[np.int64], bits: int) -> NDArray[np.uint64]:
-    """
-    Return the fingerprints of sums: bit i is 1 where the sum of bit i is above 0.
-
-    Args:
-        tallies: [n, bits or more].
-    Returns:
-        uint64[n, 1], or for 128 bits uint64[n, 2], low half first.
-    """
-    return _packed(tallies[:, :bits] > 0)
-
-
-def packed_doubts(tallies: NDArray[np.int64], bits: int) -> NDArray[np.uint64]:
-    """`doubts` of each row of sums, in the shape of `packed_signs`."""
-    sizes = np.abs(tallies[:, :bits]).astype(np.uint64)
-    for shift in (32, 16, 8, 4, 2, 1):  # the largest of each row ends below 2**24
-        too_long = sizes.max(axis=1, initial=0) >> np.uint64(DOUBT_BITS + shift - 1) > 0
-        sizes[too_long] >>= np.uint64(shift)
-    squares = sizes * sizes
-    limits = np.uint64(DOUBT_RIGHT) * squares.sum(axis=1, keepdims=True)
-    return _packed(np.uint64(DOUBT_LEFT * bits) * squares < limits)
-
-
-def _packed(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Flags [n, bits] as whole words of 64 bits, low half first."""
-    padded = np.zeros((len(flags), max(64, flags.shape[1])), np.bool_)
-    padded[:, : flags.shape[1]] = flags
-    return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64)
+    return int.from_bytes(np.packbits(2 * ones > sum(weights), bitorder="little").tobytes(), "little")
 
 
 def hamming_distance(a: int, b: int) -> int:

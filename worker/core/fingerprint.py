@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
 from worker.core import stopwords as lists
@@ -21,11 +20,8 @@ from worker.core.definition import (
     explain,
     fold_columns,
     folded_words,
-    packed_doubts,
-    packed_signs,
     token_hash,
     votes,
-    wide_hash,
 )
 from worker.core.kernels.fingerprint import (
     DIGEST,
@@ -38,7 +34,6 @@ from worker.core.kernels.fingerprint import (
     ONE,
     POINTS_BIT,
     TF,
-    TOKENS,
     UNION,
     Anchors,
     Columns,
@@ -53,42 +48,8 @@ from worker.core.kernels.fingerprint import (
     widened,
 )
 from worker.core.kernels.unicode import code_points
-from worker.core.sketch import BINS, packed, sketch_of
+from worker.core.sketch import sketch_of
 from worker.core.tokens import MASK
-
-# Documents in fields: the sums of each field's shingles, weighed and added up to one fingerprint a document.
-
-
-def sum_fields(columns: Columns, parameters: Parameters) -> Columns:
-    """
-    One row per document from one row a field, as `definition.define_fields` says.
-
-    Args:
-        columns: with tallies; the rows of a document's fields stand together, in the order of `parameters.fields`.
-
-    Cost: some 2 µs per document.
-    """
-    names = len(parameters.fields)
-    weights = np.array([weight for _, weight in parameters.fields], np.int64)
-    tallies = np.einsum("dfb,f->db", columns.tallies.reshape(-1, names, columns.tallies.shape[1]), weights)
-    about = columns.about.reshape(-1, names, 4)
-    fingerprints, doubts = packed_signs(tallies, parameters.bits), packed_doubts(tallies, parameters.bits)
-    summed = about.sum(axis=1)
-    summed[:, DIGEST] = [xxhash.xxh64_intdigest(row.tobytes()) for row in about[:, :, DIGEST].astype("<u8")]
-    summed[:, KIND] = np.where(summed[:, TOKENS] == 0, Kind.EMPTY, Kind.FULL)
-    few = (summed[:, TOKENS] < parameters.tokens_min) | (summed[:, FEATURES] == 0)
-    for row in np.flatnonzero(few & (summed[:, TOKENS] > 0)):
-        value = wide_hash(int(summed[row, DIGEST]), parameters.bits)
-        fingerprints[row] = [value >> 64 * half & (1 << 64) - 1 for half in range(fingerprints.shape[1])]
-        summed[row, KIND], summed[row, FEATURES] = Kind.SHORT, 1
-    empty = summed[:, TOKENS] == 0
-    fingerprints[empty], summed[empty, FEATURES] = 0, 0
-    doubts[summed[:, KIND] != Kind.FULL] = 0
-    minima = columns.minima.reshape(len(tallies), names, BINS).min(axis=1)
-    sketches = packed(minima)
-    sketches[summed[:, KIND] != Kind.FULL] = 0
-    return Columns(fingerprints, doubts, summed, sketches, tallies, minima)
-
 
 # Function words as a table for the kernels: a word lies in one of two slots, so a look-up never branches.
 
@@ -157,9 +118,6 @@ def _place(words: list[int], bits: int, shifts: tuple[int, int]) -> list[int] | 
     return slots
 
 
-FIELDS_CHUNK = 2_000  # documents in fields whose tallies stand in memory at once
-
-
 class FingerprintBatch(NamedTuple):
     """The fingerprints of n texts, as columns."""
 
@@ -201,7 +159,9 @@ class Fingerprinter:
         parameters = parameters or Parameters()
         self.parameters = parameters if stopwords is None else replace(parameters, stopwords=stopwords)
         self._unnamed = list_number(self.parameters, None)
-        self._tables = code_points(self.parameters.token_unit), _rules(self.parameters), anchor_table(self.parameters)
+        self._points, self._anchors = code_points(self.parameters.token_unit), anchor_table(self.parameters)
+        self._weights = np.array([weight for _, weight in self.parameters.fields], np.int64)
+        self._rules = _rules(self.parameters, self._weights[:0])
 
     def one(self, text: str, language: str | None = None) -> int:
         """
@@ -216,10 +176,7 @@ class Fingerprinter:
             raise _no_text(text)
         number = self._unnamed if language is None else list_number(self.parameters, language)
         batch = pack_one(text, self.parameters.token_unit == "word", number)
-        columns = empty_columns(1, self.parameters)
-        fingerprint_batch(batch, False, *self._tables, columns)
-        if columns.about.item(KIND) == NOT_COMPOSED:
-            self._run_packed(batch, columns)
+        columns = self._run_packed(batch, empty_columns(1, self.parameters.bits), self._rules)
         low = columns.fingerprints.item(0)
         return low if self.parameters.bits != 128 else low | columns.fingerprints.item(1) << 64
 
@@ -247,7 +204,7 @@ class Fingerprinter:
 
         Cost: O(characters).
         """
-        return _as_batch(self._run(texts, languages), self.parameters)
+        return self._run(texts, languages, self._rules)
 
     def of_fields(
         self, documents: Sequence[Mapping[str, str]], languages: Sequence[str | None] | None = None
@@ -279,21 +236,9 @@ class Fingerprinter:
             raise ValueError(
                 f"each document has a language or None, got {len(documents)} documents, {len(languages)} languages"
             )
-        # A tally is 512 bytes a field: some thousand documents at once are all that needs to stand in memory.
-        found = [
-            self._of_fields(documents[begin : begin + FIELDS_CHUNK], None if languages is None else
-                            languages[begin : begin + FIELDS_CHUNK])
-            for begin in range(0, max(len(documents), 1), FIELDS_CHUNK)
-        ]  # fmt: skip
-        return FingerprintBatch(*map(np.concatenate, zip(*found, strict=True)))
-
-    def _of_fields(
-        self, documents: Sequence[Mapping[str, str]], languages: Sequence[str | None] | None
-    ) -> FingerprintBatch:
-        names = [name for name, _ in self.parameters.fields]
         texts = [document.get(name, "") for document in documents for name in names]
         each = None if languages is None else [language for language in languages for _ in names]
-        return _as_batch(sum_fields(self._run(texts, each, tallies=True), self.parameters), self.parameters)
+        return self._run(texts, each, self._rules._replace(fields=self._weights))
 
     def packed(self, texts: Texts, languages: Sequence[str | None] | None = None) -> FingerprintBatch:
         """
@@ -308,15 +253,15 @@ class Fingerprinter:
 
         Cost: O(characters).
         """
-        fields = max(len(self.parameters.fields), 1)
+        fields = max(len(self._weights), 1)
         documents = len(texts.spans) // fields
         if languages is not None and len(languages) != documents:
             raise ValueError(f"each text has a language or None, got {documents} texts, {len(languages)} languages")
         each = None if languages is None else [language for language in languages for _ in range(fields)]
         texts.spans[:, LIST] = self._list_numbers(each, 0, len(texts.spans))
-        columns = empty_columns(len(texts.spans), self.parameters, tallies=bool(self.parameters.fields))
-        self._run_packed(texts if self.parameters.token_unit == "word" else widened(texts), columns)
-        return _as_batch(sum_fields(columns, self.parameters) if self.parameters.fields else columns, self.parameters)
+        columns = empty_columns(documents, self.parameters.bits)
+        texts = texts if self.parameters.token_unit == "word" else widened(texts)
+        return _as_batch(self._run_packed(texts, columns, self._rules._replace(fields=self._weights)))
 
     def of_features(self, features: Mapping[str, int] | Mapping[int, int]) -> int:
         """
@@ -349,7 +294,8 @@ class Fingerprinter:
         """Do now what the first fingerprint would have to wait for. A worker calls it before it joins its group."""
         self.batch(["warm"])
 
-    def _run(self, texts: Sequence[str], languages: Sequence[str | None] | None, tallies: bool = False) -> Columns:
+    def _run(self, texts: Sequence[str], languages: Sequence[str | None] | None, rules: Rules) -> FingerprintBatch:
+        """The fingerprints of documents, the texts of whose fields stand side by side."""
         if isinstance(texts, str) or not isinstance(texts, Sized):
             raise TypeError(f"wanted a list of texts, got {texts!r:.50}: `one` takes one")
         if not set(map(type, texts)) <= {str}:
@@ -358,46 +304,45 @@ class Fingerprinter:
                     raise _no_text(text)
         if languages is not None and len(languages) != len(texts):
             raise ValueError(f"each text has a language or None, got {len(texts)} texts, {len(languages)} languages")
-        columns = empty_columns(len(texts), self.parameters, tallies)
+        fields = max(rules.fields.size, 1)
+        columns = empty_columns(len(texts) // fields, self.parameters.bits)
         begin = 0
-        for end in chunks(texts):
+        for end in chunks(texts, fields):
             batch = pack(texts[begin:end], by_byte=self.parameters.token_unit == "word")
             batch.spans[:, LIST] = self._list_numbers(languages, begin, end)
-            self._run_packed(batch, columns.rows(begin, end))
+            self._run_packed(batch, columns.rows(begin // fields, end // fields), rules)
             begin = end
-        return columns
+        return _as_batch(columns)
 
     def _list_numbers(self, languages: Sequence[str | None] | None, begin: int, end: int) -> int | list[int]:
         if languages is None or self.parameters.anchors != "named":
             return self._unnamed
         return [list_number(self.parameters, language) for language in languages[begin:end]]
 
-    def _run_packed(self, batch: Texts, columns: Columns) -> None:
-        fingerprint_batch(batch, False, *self._tables, columns)
+    def _run_packed(self, batch: Texts, columns: Columns, rules: Rules) -> Columns:
+        """Fill the columns; documents that are to be composed come again, composed."""
+        fingerprint_batch(batch, False, self._points, rules, self._anchors, columns)
         again = np.flatnonzero(columns.about[:, KIND] == NOT_COMPOSED)
-        if again.size == 0:
-            return
-        rows = empty_columns(again.size, self.parameters, tallies=columns.tallies.size > 0)
-        fingerprint_batch(compose(batch, again), True, *self._tables, rows)
-        for column, found in zip(columns, rows, strict=True):
-            if column.size:
+        if again.size:
+            fields = max(rules.fields.size, 1)
+            composed = compose(batch, np.ravel(again[:, np.newaxis] * fields + np.arange(fields)))
+            rows = empty_columns(again.size, self.parameters.bits)
+            fingerprint_batch(composed, True, self._points, rules, self._anchors, rows)
+            for column, found in zip(columns, rows, strict=True):
                 column[again] = found
+        return columns
 
 
-def _as_batch(columns: Columns, parameters: Parameters) -> FingerprintBatch:
+def _as_batch(columns: Columns) -> FingerprintBatch:
     about = columns.about
-    is_wide = parameters.bits == 128
+    values, doubts = (halves[:, 0] if halves.shape[1] == 1 else halves for halves in columns[:2])
+    kinds = about[:, KIND].astype(np.uint8)
     return FingerprintBatch(
-        columns.fingerprints if is_wide else columns.fingerprints[:, 0],
-        about[:, FEATURES].astype(np.uint32),
-        about[:, DIGEST].copy(),
-        about[:, KIND].astype(np.uint8),
-        columns.doubts if is_wide else columns.doubts[:, 0],
-        columns.sketches,
+        values, about[:, FEATURES].astype(np.uint32), about[:, DIGEST].copy(), kinds, doubts, columns.sketches
     )
 
 
-def _rules(parameters: Parameters) -> Rules:
+def _rules(parameters: Parameters, fields: NDArray[np.int64]) -> Rules:
     return Rules(
         bits=parameters.bits,
         halves=2 if parameters.bits == 128 else 1,
@@ -405,6 +350,7 @@ def _rules(parameters: Parameters) -> Rules:
         widths=np.array(parameters.shingle_widths, np.uint64),
         anchored_weight=parameters.anchored_weight,
         unanchored_weight=parameters.unanchored_weight,
+        fields=fields,
         term_frequency={"one": ONE, "log": LOG, "tf": TF}[parameters.term_frequency],
         tokens_min=np.uint64(parameters.tokens_min),
         shingles_min=np.uint64(parameters.shingles_min),

@@ -97,17 +97,6 @@ def sketch_similarities(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> N
     return np.where(either == 0, SIMILARITY_MAX, found).astype(np.uint16)
 
 
-def packed(minima: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """
-    Return the sketches [n, 8] of the least hashes of each bin [n, 256], as the kernel leaves them: shifted by the bin's
-    byte, all ones where a bin is empty.
-    """
-    values = minima >> np.uint64(64 - _BIN_SHIFT + _VALUE_SHIFT) & np.uint64((1 << _VALUE_BITS) - 1)
-    values = np.where(minima == ~np.uint64(0), 0, 1 + values % np.uint64(3)).astype(np.uint8)
-    planes = np.concatenate([values & 1, values >> 1], axis=1)
-    return np.packbits(planes, axis=1, bitorder="little").view("<u8").astype(np.uint64)
-
-
 def words_of(sketch: int) -> list[int]:
     """Return the eight words of a sketch, as a column has them."""
     return [sketch >> 64 * word & (1 << 64) - 1 for word in range(WORDS)]

@@ -18,7 +18,6 @@ from worker.core.definition import (
     POINTS_MIN,
     SECOND_HALF,
     TOKENS_MAX,
-    Parameters,
 )
 from worker.core.kernels.machine import (
     SLACK,
@@ -639,7 +638,7 @@ def token_hashes(text: Any, edges: Any, count: Any, hashes: Any, first: Any, res
 EMPTY, SHORT, FULL = 0, 1, 2
 NOT_COMPOSED = 255  # a kind for between: the text is to be composed and come again
 START, END, IS_WIDE, LIST = 0, 1, 2, 3
-FEATURES, DIGEST, KIND, TOKENS = 0, 1, 2, 3
+FEATURES, DIGEST, KIND = 0, 1, 2
 
 
 class Texts(NamedTuple):
@@ -659,7 +658,8 @@ class Rules(NamedTuple):
     widths: NDArray[np.uint64]
     anchored_weight: int
     unanchored_weight: int
-    term_frequency: int  # count.ONE, LOG, TF
+    fields: NDArray[np.int64]  # the weight of each field, whose texts stand side by side; none: a text is a document
+    term_frequency: int  # ONE, LOG, TF
     tokens_min: np.uint64
     shingles_min: np.uint64
     mask_numbers: bool
@@ -675,35 +675,31 @@ class Anchors(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """What a batch gives, n rows."""
+    """What a batch gives, a row for each document."""
 
     fingerprints: NDArray[np.uint64]  # [n, halves]
     doubts: NDArray[np.uint64]  # [n, halves]
-    about: NDArray[np.uint64]  # [n, 4]: FEATURES, DIGEST, KIND (EMPTY … FULL, or NOT_COMPOSED and nothing else), TOKENS
+    about: NDArray[np.uint64]  # [n, 3]: FEATURES, DIGEST, KIND (EMPTY … FULL, or NOT_COMPOSED and nothing else)
     sketches: NDArray[np.uint64]  # [n, 8]
-    tallies: NDArray[np.int64]  # [n, 64 * halves], or [0, 0]: the sums before their signs; then no text is SHORT
-    minima: NDArray[np.uint64]  # [n, 256], or [0, 0]: the least hash of each bin of the sketch, with tallies
 
     def rows(self, begin: int, end: int) -> Columns:
         """Some of the rows, to be filled in place."""
         rows = slice(begin, end)
-        return Columns(*(column[rows] for column in self))  # type: ignore[arg-type]
+        return Columns(*(column[rows] for column in self))
 
 
 @fused
-def _features(
-    hashes: Any, count: Any, rules: Any, anchors: Any, which: Any, scratch: Any, tally: Any, minima: Any
+def _add_features(
+    hashes: Any, count: Any, rules: Any, anchors: Any, which: Any, times: Any, scratch: Any, sums: Any
 ) -> Any:
-    """Token hashes to tally and minima; returns the number of distinct features that count."""
-    product, anchor, anchored, with_anchor, without, counting, planes, sizes = scratch
+    """Add a text's token hashes to tally, so many times, and to minima; returns how many distinct features count."""
+    tally, minima = sums
+    product, anchor, anchored, with_anchor, without, counting, planes, points, sizes = scratch
     find_votes(hashes, count, anchors, without)
     if which == U(ELECT):
-        which = elected(without, count, with_anchor, planes, tally)
+        which = elected(without, count, with_anchor, planes, points)
     for t in range(count):
         anchor[t] = (without[t] >> which) & U(1)
-    for bit in range(tally.size):
-        tally[bit] = 0
-    clear_minima(minima)
     sizes[0], sizes[1] = U(0), U(0)
     for width in rules.widths:
         shingle_hashes(hashes, anchor, count, width, (product, anchored), (with_anchor, without), sizes)
@@ -722,13 +718,13 @@ def _features(
             if half == 1:
                 for i in range(kept):
                     product[i] = finished(product[i] + U(SECOND_HALF))
-            add_hashes(product, kept, weight, planes, tally[64 * half :])
+            add_hashes(product, kept, times * weight, planes, tally[64 * half :])
     return distinct
 
 
 @fused_allocating
 def _scratch(tokens: Any, widths: Any) -> Any:
-    """The arrays that a text of so many tokens needs, as `_features` takes them."""
+    """The arrays that a text of so many tokens needs, as `_add_features` takes them."""
     room = max(tokens * widths, U(2) * min(tokens, U(TOKENS_MAX))) + U(3)
     counting = (
         np.empty(U(1) << table_bits(room), np.uint32),
@@ -744,19 +740,34 @@ def _scratch(tokens: Any, widths: Any) -> Any:
         np.empty(room, np.uint64),
         counting,
         np.empty(PLANES, np.uint64),
+        np.empty(64, np.int64),
         np.empty(2, np.uint64),
     )
 
 
 @fused
-def _short(count: Any, digest: Any, rules: Any, fingerprint: Any, about: Any) -> None:
-    """The row of a text with few tokens or none: its digest is the only feature."""
-    empty = count == U(0)
-    about[KIND] = EMPTY if empty else SHORT
-    about[FEATURES] = U(not empty)
-    fingerprint[0] = U(0) if empty else digest & rules.low_mask
+def _short(tokens: Any, digest: Any, rules: Any, columns: Any, d: Any) -> None:
+    """The row of a document with few tokens or none: its digest is the only feature."""
+    empty = tokens == U(0)
+    columns.about[d, KIND] = EMPTY if empty else SHORT
+    columns.about[d, FEATURES] = U(not empty)
+    columns.fingerprints[d, 0] = U(0) if empty else digest & rules.low_mask
     if rules.halves == 2:
-        fingerprint[1] = U(0) if empty else finished(digest + U(SECOND_HALF))
+        columns.fingerprints[d, 1] = U(0) if empty else finished(digest + U(SECOND_HALF))
+    columns.doubts[d, :] = U(0)
+    columns.sketches[d, :] = U(0)
+
+
+@fused
+def _full(features: Any, tally: Any, minima: Any, rules: Any, columns: Any, d: Any) -> None:
+    """The row of any other."""
+    columns.about[d, KIND] = FULL
+    columns.about[d, FEATURES] = features
+    pack_minima(minima, columns.sketches[d])
+    shift, limit = doubt_rule(tally, rules.bits)
+    for half in range(rules.halves):
+        columns.fingerprints[d, half] = signs(tally[64 * half :]) & rules.low_mask
+        columns.doubts[d, half] = doubts(tally[64 * half :], shift, limit) & rules.low_mask
 
 
 @fused_allocating
@@ -775,49 +786,52 @@ def _token_room(spans: Any) -> Any:
 
 @kernel
 def fingerprint_batch(texts: Any, composed: Any, points: Any, rules: Any, anchors: Any, columns: Any) -> None:
-    """Fingerprints of all texts, into the columns. Unless they are known to be composed, some are NOT_COMPOSED."""
+    """Fingerprints of all documents, into the columns. Unless all are known to be composed, some are NOT_COMPOSED."""
     out, edges = _token_room(texts.spans)
     room = U(0)
     hashes = np.empty(room + U(1), np.uint64)
     scratch = _scratch(room, U(rules.widths.size))
     tally, minima = np.empty(64 * rules.halves, np.int64), np.empty(BINS, np.uint64)
-    for d in range(texts.spans.shape[0]):
-        start, end = texts.spans[d, START], texts.spans[d, END]
-        if texts.spans[d, IS_WIDE]:
-            count, doubtful = scan_code_points(texts.wide, start, end, points, out, edges)
-            if doubtful and not composed and not settled(texts.wide, start, end, points):
-                columns.about[d, KIND] = NOT_COMPOSED
+    fields = max(rules.fields.size, 1)
+    digests = np.empty(fields, np.uint64)
+    for d in range(columns.about.shape[0]):
+        for bit in range(tally.size):
+            tally[bit] = 0
+        clear_minima(minima)
+        tokens, features = U(0), U(0)
+        doubtful = False
+        for field in range(fields):
+            span = texts.spans[d * fields + field]
+            start, end = span[START], span[END]
+            if span[IS_WIDE]:
+                count, doubtful = scan_code_points(texts.wide, start, end, points, out, edges)
+                doubtful = doubtful and not composed and not settled(texts.wide, start, end, points)
+                if doubtful:
+                    break
+            else:
+                count = scan_ascii(texts.narrow, start, end, out, edges)
+            if count > room:
+                room = count + (count >> U(2))
+                hashes = np.empty(room, np.uint64)
+                scratch = _scratch(room, U(rules.widths.size))
+            token_hashes(out, edges, count, hashes, scratch[0], scratch[3], scratch[5][1])
+            digests[field] = xxh64(hashes, U(0), count << U(3))
+            tokens += count
+            if rules.fields.size == 0 and count < rules.tokens_min:
                 continue
-        else:
-            count = scan_ascii(texts.narrow, start, end, out, edges)
-        if count > room:
-            room = count + (count >> U(2))
-            hashes = np.empty(room, np.uint64)
-            scratch = _scratch(room, U(rules.widths.size))
-        token_hashes(out, edges, count, hashes, scratch[0], scratch[3], scratch[5][1])
-        digest = xxh64(hashes, U(0), count << U(3))
-        about = columns.about[d]
-        about[DIGEST] = digest
-        about[TOKENS] = count
-        if count < rules.tokens_min and columns.tallies.size == 0:
-            _short(count, digest, rules, columns.fingerprints[d], about)
-            columns.doubts[d, :] = U(0)
-            columns.sketches[d, :] = U(0)
+            if rules.mask_numbers or rules.mask_identifiers:
+                mask_tokens(out, edges, count, rules, hashes)
+            times = rules.fields[field] if rules.fields.size else np.int64(1)
+            features += _add_features(hashes, count, rules, anchors, span[LIST], times, scratch, (tally, minima))
+        if doubtful:
+            columns.about[d, KIND] = NOT_COMPOSED
             continue
-        if rules.mask_numbers or rules.mask_identifiers:
-            mask_tokens(out, edges, count, rules, hashes)
-        about[FEATURES] = _features(hashes, count, rules, anchors, texts.spans[d, LIST], scratch, tally, minima)
-        pack_minima(minima, columns.sketches[d])
-        about[KIND] = FULL
-        shift, limit = doubt_rule(tally, rules.bits)
-        for half in range(rules.halves):
-            columns.fingerprints[d, half] = signs(tally[64 * half :]) & rules.low_mask
-            columns.doubts[d, half] = doubts(tally[64 * half :], shift, limit) & rules.low_mask
-        if columns.tallies.size != 0:
-            for bit in range(tally.size):
-                columns.tallies[d, bit] = tally[bit]
-            for number in range(BINS):
-                columns.minima[d, number] = minima[number]
+        digest = xxh64(digests, U(0), U(8 * fields)) if rules.fields.size else digests[0]
+        columns.about[d, DIGEST] = digest
+        if tokens < rules.tokens_min or features == U(0):
+            _short(tokens, digest, rules, columns, d)
+        else:
+            _full(features, tally, minima, rules, columns, d)
 
 
 # Python's strings as the kernels read them, and the columns that they fill.
@@ -827,15 +841,14 @@ _SLACK = bytes(SLACK)
 _SLACK_TEXT = _SLACK.decode()
 _NO_BYTES = np.frombuffer(_SLACK, np.uint8)  # for reading, like the bytes of a text: else it would be another kernel
 _NO_CODES = np.zeros(1, np.uint32)
-_NO_TALLIES, _NO_MINIMA = np.empty((0, 0), np.int64), np.empty((0, 0), np.uint64)
 
 
-def chunks(texts: Sequence[str]) -> Iterator[int]:
-    """Where to cut a batch: behind each text with which CHUNK_CHARACTERS are reached, and at the end."""
+def chunks(texts: Sequence[str], fields: int) -> Iterator[int]:
+    """Where to cut a batch: behind each document with which CHUNK_CHARACTERS are reached, and at the end."""
     characters = 0
     for number, text in enumerate(texts, start=1):
         characters += len(text)
-        if characters >= CHUNK_CHARACTERS or number == len(texts):
+        if number == len(texts) or (characters >= CHUNK_CHARACTERS and number % fields == 0):
             yield number
             characters = 0
 
@@ -875,12 +888,13 @@ def pack_one(text: str, by_byte: bool, number: int) -> Texts:
 
 
 def compose(batch: Texts, rows: NDArray[np.intp]) -> Texts:
-    """The texts in these rows, which are code points, in NFC."""
+    """The texts in these rows, those of code points in NFC."""
     spans = batch.spans[rows]
-    ranges = spans[:, [START, END]].tolist()
+    wide = np.flatnonzero(spans[:, IS_WIDE])
+    ranges = spans[wide, START : END + 1].tolist()
     texts = [nfc(batch.wide[begin:end].tobytes().decode("utf-32-le", "surrogatepass")) for begin, end in ranges]
-    spans[:, END] = np.cumsum([len(text) for text in texts])
-    spans[1:, START], spans[0, START] = spans[:-1, END], 0
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.uint64)
+    spans[wide, START], spans[wide, END] = ends[:-1], ends[1:]
     return Texts(batch.narrow, _code_points("".join(texts)), spans)
 
 
@@ -893,17 +907,10 @@ def widened(texts: Texts) -> Texts:
     return Texts(texts.narrow, np.concatenate([texts.wide, texts.narrow], dtype=np.uint32), spans)
 
 
-def empty_columns(rows: int, parameters: Parameters, tallies: bool = False) -> Columns:
+def empty_columns(rows: int, bits: int) -> Columns:
     """Columns for a kernel to fill."""
-    halves = 2 if parameters.bits == 128 else 1
-    return Columns(
-        np.empty((rows, halves), np.uint64),
-        np.empty((rows, halves), np.uint64),
-        np.empty((rows, 4), np.uint64),
-        np.empty(rows, SKETCH),
-        np.empty((rows, 64 * halves), np.int64) if tallies else _NO_TALLIES,
-        np.empty((rows, BINS), np.uint64) if tallies else _NO_MINIMA,
-    )
+    fingerprints, doubts = np.empty((2, rows, 2 if bits == 128 else 1), np.uint64)
+    return Columns(fingerprints, doubts, np.empty((rows, 3), np.uint64), np.empty(rows, SKETCH))
 
 
 def _bytes(text: str) -> NDArray[np.uint8]:
