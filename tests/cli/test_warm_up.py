@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from worker.cli import app
-from worker.core import warm
+from worker.shell.runtime import kernels
 
 
 def test_it_says_where_the_code_is_kept() -> None:
@@ -19,7 +19,7 @@ def test_it_says_where_the_code_is_kept() -> None:
 
 def test_it_says_that_nothing_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the remedy."""
-    monkeypatch.setattr(warm, "kept_in", lambda: None)
+    monkeypatch.setattr(kernels, "kept_in", lambda: None)
     result = CliRunner().invoke(app, ["warm-up"])
     assert result.exit_code == 0, result.output
     assert "in memory only" in result.output

@@ -292,11 +292,10 @@ def warm_up_command(settings: Settings) -> None:
     process compiles for itself.
     """
     begun = time.perf_counter()
-    from worker.core import warm  # noqa: PLC0415
     from worker.shell.runtime import kernels  # noqa: PLC0415
 
-    kernels.ready(settings, warm.exact_index, warm.pairs)
-    kept = warm.kept_in()
+    kernels.ready(settings, kernels.exact_index, kernels.pairs)
+    kept = kernels.kept_in()
     where = f"kept in {kept}" if kept is not None else _IN_MEMORY
     typer.echo(f"kernels ready in {time.perf_counter() - begun:.1f} s, {where}")
 

@@ -62,14 +62,7 @@ _SAMPLE_BYTES = 4_096  # random ones cost 0.5 us each
 
 @lru_cache(maxsize=1_024)
 def find_codec(label: str) -> str | None:
-    """
-    Return the Python codec for a charset's name, read as browsers read it (WHATWG), or None for an unknown one.
-
-    Cost: O(1).
-
-    >>> find_codec("latin1"), find_codec("GB2312"), find_codec("klingon")
-    ('cp1252', 'gb18030', None)
-    """
+    """Return the Python codec for a charset's name, read as browsers read it (WHATWG), or None for an unknown one."""
     from resiliparse.parse.encoding import map_encoding_to_html5  # noqa: PLC0415  # a library load for bytes only
 
     name = label.strip().strip("\"'").lower()
@@ -78,12 +71,7 @@ def find_codec(label: str) -> str | None:
 
 
 def charset_of_content_type(content_type: str | None) -> str | None:
-    """
-    Return the charset parameter of a Content-Type header, or None.
-
-    >>> charset_of_content_type('text/html; charset="Shift_JIS"')
-    'Shift_JIS'
-    """
+    """Return the charset parameter of a Content-Type header, or None."""
     found = _CHARSET_PARAMETER.search(content_type) if content_type else None
     return found.group(1) if found else None
 
@@ -119,14 +107,7 @@ def codec_of(body: bytes, charset: str | None, content_type: str | None, *, is_h
 
 
 def decoded(body: bytes, codec: str) -> str:
-    """
-    Return the text in bytes, U+FFFD for those that the codec does not know.
-
-    Cost: O(body), whatever the bytes; Python's own handler is called for each unknown one.
-
-    >>> decoded(b"caf\\xe9 \\x81", "cp1252")
-    'café �'
-    """
+    """Return the text in bytes, U+FFFD for those that the codec does not know. Cost: O(body), whatever the bytes."""
     table = _table(codec)
     return codecs.charmap_decode(body, "strict", table)[0] if table else body.decode(codec, "replace")
 
@@ -142,12 +123,7 @@ def well_formed(text: str) -> str:
     """
     Return text without lone surrogates: pairs become their character, single ones U+FFFD.
 
-    JSON can carry them ("\\\\ud800"), UTF-8 cannot, and neither can anything behind this point.
-
-    Cost: O(len(text)), about 0.1 ns a character when there is none.
-
-    >>> well_formed("a\\ud800b"), well_formed("\\ud83d\\ude00")
-    ('a\ufffdb', '😀')
+    JSON can carry them ("\\ud800"), UTF-8 cannot, and neither can anything behind this point.
     """
     try:
         text.encode()

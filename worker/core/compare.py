@@ -111,12 +111,7 @@ def compare(first: str, second: str, parameters: Parameters, languages: tuple[st
 
 
 def jaccard(first: set[str] | set[int], second: set[str] | set[int]) -> float:
-    """
-    Return the share of what is in both sets of all that is in either; 1 for two empty sets.
-
-    >>> jaccard({1, 2, 3}, {2, 3, 4})
-    0.5
-    """
+    """Return the share of what is in both sets of all that is in either; 1 for two empty sets."""
     union = len(first | second)
     return len(first & second) / union if union else 1.0
 
@@ -154,11 +149,7 @@ def steps(first: Sequence[str], second: Sequence[str]) -> list[Step]:
 
 
 def _seen(first: list[str], second: list[str]) -> tuple[list[str], list[str]]:
-    """
-    Return the texts as the subsequence sees them: what lies between their equal ends is cut to TOKENS_MAX.
-
-    Where nothing lies between in one of them, there is nothing to search.
-    """
+    """The texts as the subsequence sees them: what lies between their equal ends is cut to TOKENS_MAX."""
     head = _equal(first, second)
     tail = _equal(first[head:][::-1], second[head:][::-1])
     if min(len(first), len(second)) == head + tail:

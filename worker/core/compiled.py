@@ -37,7 +37,7 @@ import xxhash
 from numba.core import config, typed_passes, untyped_passes
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, Flags
+from numba.core.compiler import CompilerBase
 from numba.core.compiler_machinery import PassManager
 
 # How kernels are compiled: numba's compiler without what they have no use for, which is half of a first start.
@@ -60,18 +60,6 @@ _COUNTED = (
     *_LAST,
 )
 _UNCOUNTED = (*_FIRST, *_TYPES, *_LAST)  # where no references are counted no variable's end matters
-_DEFAULTS: dict[str, Any] = {name: option.default for name, option in Flags.options.items()}
-_NOT_INHERITED = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-
-
-class _Flags(Flags):
-    """The same flags. numba compares them whenever it looks up what an operator does, and keeps code for each kind."""
-
-    __slots__ = ()
-
-    def values(self) -> dict[str, Any]:
-        """Return all values, without asking for each; those that operators do not inherit are the same for all."""
-        return _DEFAULTS | self._values | _NOT_INHERITED
 
 
 class _KernelLibrary(JITCodeLibrary):
@@ -149,7 +137,7 @@ class KernelCompiler(CompilerBase):
         if library is None:
             library = self.library_class(target.codegen(), "kernel")
             library.enable_object_caching()
-        super().__init__(typing, target, library, arguments, returned, _Flags(flags), *rest)  # type: ignore[no-untyped-call]
+        super().__init__(typing, target, library, arguments, returned, flags, *rest)  # type: ignore[no-untyped-call]
 
     def define_pipelines(self) -> list[PassManager]:
         """Return one, with the passes for a function of this kind."""

@@ -163,36 +163,19 @@ class Feature(NamedTuple):
 
 
 def token_hash(token: str) -> int:
-    """
-    XXH64, seed 0, of the token's UTF-8 bytes.
-
-    >>> hex(token_hash("the"))
-    '0x4b1b03a21f8b5f26'
-    """
+    """XXH64, seed 0, of the token's UTF-8 bytes."""
     return xxhash.xxh64_intdigest(token.encode("utf-8", "surrogatepass"))
 
 
 def finish(value: int) -> int:
-    """
-    Return the finishing mix of MurmurHash3: every bit of the value moves every bit of the result.
-
-    >>> finish(0), hex(finish(1))
-    (0, '0xb456bcfc34c2cb2c')
-    """
+    """The finishing mix of MurmurHash3: every bit of the value moves every bit of the result."""
     value = ((value ^ value >> 33) * 0xFF51AFD7ED558CCD) & _64
     value = ((value ^ value >> 33) * 0xC4CEB9FE1A85EC53) & _64
     return value ^ value >> 33
 
 
 def shingle_hash(hashes: Sequence[int]) -> int:
-    """
-    One 64-bit hash of token hashes in order: `finish(((width · M + t0) · M + t1) · M + …)`, modulo 2**64.
-
-    The width comes first, so shingles of different widths have nothing in common.
-
-    >>> shingle_hash([1, 2]) == shingle_hash([2, 1])
-    False
-    """
+    """One hash of token hashes in order. The width comes first: shingles of two widths have nothing in common."""
     value = len(hashes)
     for one in hashes:
         value = (value * MULTIPLIER + one) & _64
@@ -200,14 +183,7 @@ def shingle_hash(hashes: Sequence[int]) -> int:
 
 
 def occurrences_weight(occurrences: int, term_frequency: str) -> int:
-    """
-    Return what n occurrences of a shingle count: "one" 1, "tf" n, "log" 1 + floor(log2 n).
-
-    The logarithm is a whole number, so that every machine agrees on it.
-
-    >>> [occurrences_weight(n, "log") for n in (1, 2, 3, 4, 100)]
-    [1, 2, 2, 3, 7]
-    """
+    """What n occurrences count; the logarithm is a whole number, so that every machine agrees on it."""
     if term_frequency == "one":
         return 1
     return occurrences if term_frequency == "tf" else occurrences.bit_length()
@@ -219,12 +195,6 @@ def features(tokens: Sequence[str], parameters: Parameters, stopwords: Collectio
 
     With unanchored weight 0 and fewer anchored shingles than `shingles_min`, every shingle counts as anchored: a
     fingerprint of three phrases would say nothing of the rest.
-
-    Args:
-        tokens: as `tokens.tokens` gives them.
-        stopwords: the function words that anchor, folded like tokens.
-
-    Cost: O(tokens · widths).
     """
     shown = [masked(token, parameters.mask_numbers, parameters.mask_identifiers) for token in tokens]
     anchor = [token in stopwords for token in shown]
@@ -263,12 +233,7 @@ DOUBT_LEFT, DOUBT_RIGHT = 400, 49  # (7 / 20)^2: doubtful below 0.35 of the root
 
 
 def wide_hash(value: int, bits: int) -> int:
-    """
-    A 64-bit feature hash as one of `bits` bits: the low 32, all 64, or 64 more mixed from them.
-
-    >>> hex(wide_hash(0x1_0000_0002, 32))
-    '0x2'
-    """
+    """A 64-bit feature hash as one of `bits` bits: the low 32, all 64, or 64 more mixed from them."""
     if bits == 128:
         return finish((value + SECOND_HALF) & (1 << 64) - 1) << 64 | value
     return value & (1 << bits) - 1
@@ -276,38 +241,22 @@ def wide_hash(value: int, bits: int) -> int:
 
 def fold(features: Iterable[tuple[int, int]], bits: int = 64) -> int:
     """
-    Fold weighted features into one SimHash fingerprint.
+    Fold weighted features, 64-bit hashes with weights of at least 1, into one SimHash fingerprint.
 
-    Bit i is 1 when the features whose hash has bit i set outweigh those whose hash has not. A tie gives 0. The order of
-    the features does not matter.
+    Bit i is 1 when the features whose hash has bit i set outweigh those whose hash has not. A tie gives 0. 0 is a
+    fingerprint, not "none".  Source: Charikar, STOC 2002.
 
-    Args:
-        features: pairs of a 64-bit hash and a weight (>= 1), at least one; an equal hash may come again.
-        bits: 32, 64 or 128.
-    Returns:
-        An integer in [0, 2**bits). 0 is a fingerprint, not "none".
     Raises:
         ValueError: no features (every empty page would match every other), a weight below 1, a sum beyond 2**62.
 
-    Cost: O(bits · features) time, O(bits) memory.  Source: Charikar, STOC 2002.
-
-    >>> fold([(0b01, 1), (0b10, 1)])
-    0
-    >>> fold([(0b01, 1), (0b10, 300)])
-    2
+    >>> fold([(0b01, 1), (0b10, 1)]), fold([(0b01, 1), (0b10, 300)])
+    (0, 2)
     """
     return signs(tally(features, bits))
 
 
 def tally(features: Iterable[tuple[int, int]], bits: int = 64) -> list[int]:
-    """
-    Return the sums whose signs are the fingerprint: for each bit the weights of features that have it, less all others.
-
-    Args and errors are those of `fold`.
-
-    >>> tally([(0b01, 1), (0b10, 300)], bits=32)[:3]
-    [-299, 299, -301]
-    """
+    """Return the sums whose signs are the fingerprint: for each bit the weights with it, less those without."""
     sums = [0] * bits
     total = 0
     for value, weight in features:
@@ -323,12 +272,7 @@ def tally(features: Iterable[tuple[int, int]], bits: int = 64) -> list[int]:
 
 
 def signs(sums: Sequence[int]) -> int:
-    """
-    Return the fingerprint of a tally: bit i is 1 where sum i is above 0.
-
-    >>> signs([5, 0, -5, 1])
-    9
-    """
+    """Return the fingerprint of a tally: bit i is 1 where sum i is above 0."""
     return sum(1 << bit for bit, one in enumerate(sums) if one > 0)
 
 
@@ -336,10 +280,8 @@ def doubts(sums: Sequence[int]) -> int:
     """
     Return the doubt bits of a tally: bit i is 1 when sum i is so near zero that a small edit may change its sign.
 
-    Near is below 0.35 of the root mean square of all sums, in whole numbers: 400 n s_i^2 < 49 (s_1^2 + ... + s_n^2),
-    where each s is its absolute value without the low bits that the largest has beyond 24. A tie is no doubt.
-
-    Cost: O(bits).  Source: Sood and Loguinov, CIKM 2011 (volatile bits).
+    Near is below 0.35 of the root mean square of all sums, each without the low bits that the largest has beyond 24.
+    A tie is no doubt.  Source: Sood and Loguinov, CIKM 2011 (volatile bits).
 
     >>> bin(doubts([100, -34, 3, -100]))
     '0b100'
@@ -352,18 +294,11 @@ def doubts(sums: Sequence[int]) -> int:
 
 def fold_columns(hashes: Sequence[int], weights: Sequence[int], bits: int = 64) -> int:
     """
-    `fold`, quicker for many features.
+    `fold`, quicker for many features; of integers of any kind, NumPy's too.
 
-    Args:
-        hashes, weights: of each feature; integers of any kind, NumPy's too.
     Raises:
         ValueError: as `fold`, and for a hash below 0 or beyond 64 bits.
         TypeError: a hash or a weight is not a whole number: 1.5 would count as 1.
-
-    Cost: about 0.1 ms for 1,000 features of 64 bits.
-
-    >>> fold_columns([0b01, 0b10], [1, 300])
-    2
     """
     hashes, weights = list(map(operator.index, hashes)), list(map(operator.index, weights))
     for value, weight in zip(hashes, weights, strict=True):
@@ -423,8 +358,6 @@ def detect(text: str) -> str | None:
 
     Cost: about 1 µs per character of the first 32,768. The fingerprint has the tokens already and calls `elect`.
 
-    >>> detect("The bridge was built by two brothers when the water of the river had risen.")
-    'en'
     >>> detect("Die Brücke wurde von zwei Brüdern gebaut, als das Wasser des Flusses gestiegen war.")
     'de'
     >>> detect("橋は二人の兄弟によって建てられた。"), detect("Shop | Sale | Contact"), detect("")
@@ -434,17 +367,7 @@ def detect(text: str) -> str | None:
 
 
 def elect(words: Iterable[str]) -> str | None:
-    """
-    Return the language for which these tokens vote, the first `TOKENS_MAX` of them, or None when none has `POINTS_MIN`.
-
-    Args:
-        words: tokens as `tokens.tokens` gives them.
-
-    Cost: about 0.2 µs a token in Python; a look-up a token for a kernel.
-
-    >>> elect("das ist nicht der fluss und auch das wird er".split()), elect("und".split())
-    ('de', None)
-    """
+    """Return the language for which the first `TOKENS_MAX` of these tokens vote; None: none has `POINTS_MIN`."""
     table = votes()
     points = [0] * len(languages())
     for word in islice(words, TOKENS_MAX):
@@ -459,15 +382,7 @@ def elect(words: Iterable[str]) -> str | None:
 
 @cache
 def votes() -> Mapping[str, Vote]:
-    """
-    Each function word, folded like a token: a bit for each language that has it (bit i: `languages()[i]`), and points.
-
-    Cost: about 50 ms, once.
-
-    >>> bits, points = votes()["und"]
-    >>> [code for i, code in enumerate(languages()) if bits >> i & 1], points
-    (['de'], 2)
-    """
+    """Each function word, folded like a token: bit i for each `languages()[i]` that has it, and points. 50 ms, once."""
     if len(languages()) > LANGUAGES_MAX:
         raise ValueError(f"a vote has {LANGUAGES_MAX} bits, got {len(languages())} languages: widen it in kernels too")
     masks: dict[str, int] = {}
@@ -543,18 +458,7 @@ def explain(text: str, parameters: Parameters, language: str | None = None) -> l
 
 
 def define(text: str, parameters: Parameters, language: str | None = None) -> Fingerprint:
-    """
-    Return the fingerprint of a text.
-
-    Args:
-        text: any string.
-        language: of the text, for parameters that go by the named language.
-
-    Cost: about 2 ms for 4 KB.
-
-    >>> define("", Parameters()).kind.name, define("One word", Parameters()).kind.name
-    ('EMPTY', 'SHORT')
-    """
+    """Return the fingerprint of a text; `language` is for parameters that go by the named one. Some 2 ms for 4 KB."""
     words = tokens(text, parameters.token_unit)
     if not words:
         return Fingerprint(0, 0, digest(words), Kind.EMPTY)
@@ -565,11 +469,7 @@ def define(text: str, parameters: Parameters, language: str | None = None) -> Fi
 
 
 def explain_fields(fields: Mapping[str, str], parameters: Parameters, language: str | None = None) -> list[Feature]:
-    """
-    Return the features of a document in fields: those of each field's own text, their weights times that of the field.
-
-    A shingle in two fields is two features. An EMPTY or SHORT document has none.
-    """
+    """The same of a document in fields: a shingle in two of them is two features; an EMPTY or SHORT one has none."""
     found: list[Feature] = []
     count = 0
     for name, weight in parameters.fields:
@@ -584,13 +484,7 @@ def define_fields(fields: Mapping[str, str], parameters: Parameters, language: s
     """
     Return the fingerprint of a document in fields, as `parameters.fields` weighs them; a field that it lacks is empty.
 
-    `tokens_min` counts the tokens of all fields. A document without any shingle (a word in each field) is SHORT too.
-    The digest is the XXH64 of the fields' digests in the order of `parameters.fields`.
-
-    >>> weights = Parameters(fields=(("title", 4), ("body", 1)))
-    >>> define_fields({"body": "the ferry on the river is late again"}, weights).value == define(
-    ...     "the ferry on the river is late again", Parameters()).value
-    True
+    A document without any shingle (a word in each field) is SHORT too.
     """
     words = [tokens(fields.get(name, ""), parameters.token_unit) for name, _ in parameters.fields]
     whole = xxhash.xxh64_intdigest(b"".join(digest(one).to_bytes(8, "little") for one in words))

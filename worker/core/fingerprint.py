@@ -57,11 +57,7 @@ MOVES_MAX = 500  # words moved for one to find its place, before other bits are 
 
 
 def anchor_table(parameters: Parameters) -> Anchors:
-    """
-    Return the function words of these parameters, and which lists each is in.
-
-    Cost: about 0.1 s for all languages, once a process.
-    """
+    """Return the function words of these parameters, and which lists each is in. 0.1 s for all, once a process."""
     return _table(parameters.stopwords, parameters.token_unit)
 
 
@@ -321,9 +317,8 @@ class Fingerprinter:
 
     def _run_packed(self, batch: Texts, columns: Columns, rules: Rules) -> Columns:
         """Fill the columns; documents that are to be composed come again, composed."""
-        fingerprint_batch(batch, False, self._points, rules, self._anchors, columns)
-        again = np.flatnonzero(columns.about[:, KIND] == NOT_COMPOSED)
-        if again.size:
+        if fingerprint_batch(batch, False, self._points, rules, self._anchors, columns):
+            again = np.flatnonzero(columns.about[:, KIND] == NOT_COMPOSED)
             fields = max(rules.fields.size, 1)
             composed = compose(batch, np.ravel(again[:, np.newaxis] * fields + np.arange(fields)))
             rows = empty_columns(again.size, self.parameters.bits)

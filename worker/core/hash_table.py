@@ -252,8 +252,6 @@ class HashTable:
         """
         Add `rows[i]` under `hashes[i]`. A hash may have several rows, though not thousands.
 
-        Raises:
-            ValueError: columns of different lengths, hashes of another type, or a row that 32 bits do not hold.
         Cost: O(new), and a segment cut in two (some 200 µs) every 1,000 rows.
         """
         hashes, rows = column_of(hashes, "key"), rows_of(rows, len(hashes), "key")

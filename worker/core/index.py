@@ -126,11 +126,7 @@ class _RowIndex:
         return bool(self.delete_many(np.array([fingerprint], np.uint64), np.array([row], np.uint32))[0])
 
     def delete_many(self, fingerprints: Column, rows: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """
-        Take rows out; return for each whether it was indexed under its fingerprint. Memory is given back.
-
-        Cost: about twice that of inserting them.
-        """
+        """Take rows out; return for each whether it was indexed under its fingerprint. Memory is given back."""
         fingerprints, rows = column_of(fingerprints), rows_of(rows, len(fingerprints))
         done = np.zeros(len(rows), np.bool_)
         for begin in range(0, len(rows), DELETIONS_MAX):

@@ -94,12 +94,7 @@ class Layout:
 
 
 def split_bits(blocks: int, bits: int = BITS) -> tuple[int, ...]:
-    """
-    Return the widths of so many blocks, as even as they can be, the wider ones first.
-
-    >>> split_bits(6)
-    (11, 11, 11, 11, 10, 10)
-    """
+    """Return the widths of so many blocks, as even as they can be, the wider ones first."""
     if not 1 <= blocks <= bits:
         raise ValueError(f"blocks must be 1 to {bits}, got {blocks}: each block needs a bit")
     return tuple(bits // blocks + (number < bits % blocks) for number in range(blocks))
@@ -159,13 +154,7 @@ def probed(max_distance: int, blocks: int, widths: tuple[int, ...] | None = None
 
 
 def nested(max_distance: int, outer: int, inner: int) -> Layout:
-    """
-    A choice of blocks, then a choice of blocks among the bits that are left: Manku's 4 x 4 = 16 tables for k = 3.
-
-    >>> table = nested(3, 4, 4).permutations[5]
-    >>> table.prefix_bits, f"{table.mask:064b}"
-    (28, '0000000000001111111111111111111111111111000000000000000000000000')
-    """
+    """A choice of blocks, then one among the bits that are left: Manku's 4 x 4 = 16 tables for k = 3."""
     tables: list[Permutation] = []
     for first in permuted(max_distance, outer).permutations:
         chosen, rest = first.blocks[: first.leading], first.blocks[first.leading :]

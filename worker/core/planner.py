@@ -109,9 +109,6 @@ def estimate(layout: Layout, documents: int, machine_bytes: float | None = None)
     Return what a layout costs for so many documents, random fingerprints assumed.
 
     Over as many machines as it takes when one may give no more than `machine_bytes`.
-
-    >>> round(estimate(permuted(3, 4), 10_000_000).scanned)
-    610
     """
     one = _estimate(layout, documents, 1)
     if machine_bytes is None or one.memory_bytes <= machine_bytes:
@@ -216,12 +213,7 @@ def plan_directed(documents: int, memory_bytes: float | None = None) -> list[Dir
 
 
 def estimate_directed(rules: SearchRules, documents: int, machine_bytes: float | None = None) -> DirectedPlan:
-    """
-    Return what directed search costs for so many documents; a machine may hold a share of them.
-
-    >>> round(estimate_directed(SearchRules(), 10_000_000).scanned)
-    19531
-    """
+    """Return what directed search costs for so many documents; a machine may hold a share of them."""
     buckets = 2.0 ** bucket_bits(rules, documents)
     probes = rules.blocks * rules.patterns
     scanned = probes * min(documents / buckets, rules.prefix_max)

@@ -136,12 +136,7 @@ class SearchRules:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """
-        The rules by the names of the settings.
-
-        >>> SearchRules("exact", 3).settings["similarity_min"]
-        0.0
-        """
+        """The rules by the names of the settings."""
         values = asdict(self)
         plain = {"max_distance": values.pop("max_distance"), "similarity_min": values.pop("similarity_min") / 1_000}
         return {**plain, **{f"search_{name}": value for name, value in values.items()}}
@@ -185,12 +180,7 @@ def _between(name: str, value: int, low: int, high: int) -> None:
 
 
 def block_of(fingerprint: int, runs: Iterable[tuple[int, int]]) -> int:
-    """
-    Return the bits of one block side by side, its lowest run lowest.
-
-    >>> hex(block_of(0x5432_1000_0000_8765, ((0, 16), (52, 12))))
-    '0x5438765'
-    """
+    """Return the bits of one block side by side, its lowest run lowest."""
     value = shift = 0
     for low, width in runs:
         value |= (fingerprint >> low & ((1 << width) - 1)) << shift
@@ -222,9 +212,6 @@ def look(fingerprint: int, doubts: int, other: int, other_doubts: int) -> int:
     Return how alike two documents' tallies are, in thousandths, as far as signs and doubts tell: floor(1000 * cosine).
 
     A sure position counts +6 or -6, by its sign, a doubtful one +1 or -1. 0 where the cosine is negative.
-
-    >>> look(0b1, 0b0, 0b0, 0b0), look(0b1, 0b1, 0b0, 0b0), look(0b1, 0b1, 0b0, 0b1)
-    (968, 989, 999)
     """
     product = norm = other_norm = 0
     for bit in range(BITS):
@@ -237,13 +224,7 @@ def look(fingerprint: int, doubts: int, other: int, other_doubts: int) -> int:
 
 
 def looks(differ: NDArray[np.uint64], one: NDArray[np.uint64], other: NDArray[np.uint64]) -> NDArray[np.uint16]:
-    """
-    Return `look` of many pairs: of the bits that differ, and the doubts of both.
-
-    >>> zero = np.zeros(1, np.uint64)
-    >>> looks(np.array([1], np.uint64), zero, zero), looks(zero, zero, zero)
-    (array([968], dtype=uint16), array([1000], dtype=uint16))
-    """
+    """`look` of many pairs: of the bits that differ, and the doubts of both."""
     product = np.zeros(len(differ), np.int64)
     for weight, where in ((1, one & other), (SURE, one ^ other), (SURE**2, ~(one | other))):
         signs = np.bitwise_count(where).astype(np.int64) - 2 * np.bitwise_count(where & differ).astype(np.int64)
@@ -254,17 +235,7 @@ def looks(differ: NDArray[np.uint64], one: NDArray[np.uint64], other: NDArray[np
 
 
 def best(rules: SearchRules, document: Document, originals: Sequence[Original]) -> Match | None:
-    """
-    Return the original of a document, or None.
-
-    Args:
-        originals: in any order.
-
-    Cost: some 2 µs per original, 3 µs per candidate.
-
-    >>> best(SearchRules(), Document(0b111, 0b111, 7), [Original(0, 0, 0, 7), Original(1, 0b101, 0, 7)])
-    Match(row=1, distance=1, look=978, similarity=1000)
-    """
+    """Return the original of a document, whatever the order of the originals, or None."""
     candidates = []
     is_exact = rules.mode == "exact"
     for one in originals if is_exact else _found(rules, document, originals):
@@ -285,12 +256,7 @@ def best(rules: SearchRules, document: Document, originals: Sequence[Original]) 
 
 
 def condition(rules: SearchRules, document: Document, original: Original) -> str:
-    """
-    Say why a document is a duplicate of an original, or which condition fails, with what it is and what is wanted.
-
-    >>> condition(SearchRules("exact", 3), Document(0b11111, 0, 0), Original(0, 0, 0, 0))
-    '5 bits, at most 3 wanted'
-    """
+    """Say why a document is a duplicate of an original, or which condition fails: what it is, and what is wanted."""
     distance = (document.fingerprint ^ original.fingerprint).bit_count()
     if distance > rules.max_distance:
         return f"{distance} bits, at most {rules.max_distance} wanted"

@@ -72,14 +72,7 @@ def trials(
     pairs: Pairs,
     base: tuple[Parameters, SearchRules],
 ) -> Iterator[Trial]:
-    """
-    Try every variant of the fingerprint with every search.
-
-    Args:
-        base: the settings given.
-
-    Cost: 13 variants, each a fingerprint of each text, and some 0.1 ms per pair.
-    """
+    """Try every variant of the fingerprint with every search; `base`: the settings given."""
     rules = list(searches(base[1]))
     ranked = base[1] if base[1].mode == "directed" else SearchRules()  # an exact search ranks no pair by its doubts
     tried: set[str] = set()
@@ -131,9 +124,7 @@ def sample_pairs(texts: Sequence[str], batch: FingerprintBatch, pairs_max: int, 
     Pairs judged by the exact Jaccard similarity of their shingles: the same from .8, not the same below .5.
 
     Half of them are drawn from all pairs that lie near each other, the others by chance; what lies between the bounds
-    is left out.
-
-    Cost: 0.3 ns for every two documents, some 50 µs per pair.
+    is left out.  Cost: 0.3 ns for every two documents, some 50 µs per pair.
     """
     generator = np.random.default_rng(seed)
     full = np.flatnonzero(batch.kinds == Kind.FULL)

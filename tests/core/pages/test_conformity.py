@@ -25,8 +25,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import EXAMPLES
 from tests.core.pages.reference import End, Start, Text, Tokenizer, meaning, pieces
-from tests.core.pages.test_scan import assert_same
-from worker.core.pages.batch import skeleton
+from tests.core.pages.test_scan import assert_same, skeleton
 from worker.core.pages.names import HIDDEN
 
 RAW_STATES = ("RCDATA state", "RAWTEXT state", "Script data state")

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import EXAMPLES
 from tests.core.pages.reference import read
+from worker.core.charset import well_formed
+from worker.core.compiled import kernel
+from worker.core.kernels.machine import count_less_than
 from worker.core.pages import names
-from worker.core.pages.batch import skeleton
-from worker.core.pages.skeleton import B_KEEP, N_ABOVE, N_END, N_FIRST, N_OWN, N_PARENT, N_TAG
+from worker.core.pages.batch import joined, room_for
+from worker.core.pages.characters import REFERENCES
+from worker.core.pages.scan import scan
+from worker.core.pages.select import select
+from worker.core.pages.skeleton import (
+    B_KEEP,
+    BLOCKS,
+    N_ABOVE,
+    N_END,
+    N_FIRST,
+    N_OWN,
+    N_PARENT,
+    N_TAG,
+    NODES,
+    TITLE_SIZE,
+    Skeleton,
+)
 
 TAGS = sorted(names.TAGS)
 ATTRIBUTES = [
@@ -57,6 +77,23 @@ nests = st.lists(
     ),
     max_size=60,
 ).map("".join)
+
+
+@kernel
+def _scan_one(page: Any, size: Any, references: Any) -> Any:
+    room = room_for(size, count_less_than(page, 0, size), references)
+    text = scan(np.int64(page.ctypes.data), np.int64(0), size, room)
+    return room, text, select(room)
+
+
+def skeleton(page: bytes | str) -> tuple[Skeleton, str]:
+    """What was read and selected of one page: its arrays, as far as in use, and all its text."""
+    raw = page.decode("utf-8", "replace") if isinstance(page, bytes) else well_formed(page)
+    data, spans = joined([raw.encode()], None)
+    room, text, _ = _scan_one(data, spans[0, 1], REFERENCES)
+    nodes, blocks, title = (int(room.state[k]) for k in (NODES, BLOCKS, TITLE_SIZE))
+    cut = room._replace(blocks=room.blocks[:blocks], nodes=room.nodes[:nodes], title=room.title[:title])
+    return cut, room.out[:text].tobytes().decode()
 
 
 def assert_same(page: str) -> None:

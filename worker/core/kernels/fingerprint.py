@@ -240,12 +240,7 @@ def signs(tally: Any) -> Any:
 
 @fused
 def doubt_rule(tally: Any, bits: Any) -> Any:
-    """
-    How far sums are shifted, and the square below which one is doubtful: `simhash.doubts`.
-
-    Args:
-        bits: of the fingerprint; `tally[:bits]` count.
-    """
+    """How far the first `bits` sums are shifted, and the square below which one is doubtful: `definition.doubts`."""
     every = U(0)  # as long as the largest
     for bit in range(bits):
         every |= U(abs(tally[bit]))
@@ -785,8 +780,8 @@ def _token_room(spans: Any) -> Any:
 
 
 @kernel
-def fingerprint_batch(texts: Any, composed: Any, points: Any, rules: Any, anchors: Any, columns: Any) -> None:
-    """Fingerprints of all documents, into the columns. Unless all are known to be composed, some are NOT_COMPOSED."""
+def fingerprint_batch(texts: Any, composed: Any, points: Any, rules: Any, anchors: Any, columns: Any) -> Any:
+    """Fingerprints of all documents, into the columns; returns how many are NOT_COMPOSED: none that are `composed`."""
     out, edges = _token_room(texts.spans)
     room = U(0)
     hashes = np.empty(room + U(1), np.uint64)
@@ -794,16 +789,14 @@ def fingerprint_batch(texts: Any, composed: Any, points: Any, rules: Any, anchor
     tally, minima = np.empty(64 * rules.halves, np.int64), np.empty(BINS, np.uint64)
     fields = max(rules.fields.size, 1)
     digests = np.empty(fields, np.uint64)
+    again = 0
     for d in range(columns.about.shape[0]):
-        for bit in range(tally.size):
-            tally[bit] = 0
-        clear_minima(minima)
         tokens, features = U(0), U(0)
         doubtful = False
         for field in range(fields):
-            span = texts.spans[d * fields + field]
-            start, end = span[START], span[END]
-            if span[IS_WIDE]:
+            row = d * fields + field
+            start, end = texts.spans[row, START], texts.spans[row, END]
+            if texts.spans[row, IS_WIDE]:
                 count, doubtful = scan_code_points(texts.wide, start, end, points, out, edges)
                 doubtful = doubtful and not composed and not settled(texts.wide, start, end, points)
                 if doubtful:
@@ -821,10 +814,15 @@ def fingerprint_batch(texts: Any, composed: Any, points: Any, rules: Any, anchor
                 continue
             if rules.mask_numbers or rules.mask_identifiers:
                 mask_tokens(out, edges, count, rules, hashes)
+            if field == 0:
+                tally[:] = 0
+                clear_minima(minima)
             times = rules.fields[field] if rules.fields.size else np.int64(1)
-            features += _add_features(hashes, count, rules, anchors, span[LIST], times, scratch, (tally, minima))
+            which, sums = texts.spans[row, LIST], (tally, minima)
+            features += _add_features(hashes, count, rules, anchors, which, times, scratch, sums)
         if doubtful:
             columns.about[d, KIND] = NOT_COMPOSED
+            again += 1
             continue
         digest = xxh64(digests, U(0), U(8 * fields)) if rules.fields.size else digests[0]
         columns.about[d, DIGEST] = digest
@@ -832,6 +830,7 @@ def fingerprint_batch(texts: Any, composed: Any, points: Any, rules: Any, anchor
             _short(tokens, digest, rules, columns, d)
         else:
             _full(features, tally, minima, rules, columns, d)
+    return again
 
 
 # Python's strings as the kernels read them, and the columns that they fill.
@@ -857,10 +856,7 @@ def pack(texts: Sequence[str], by_byte: bool) -> Texts:
     """
     Texts for a kernel: those in ASCII as bytes, the others as code points, each kind in one buffer.
 
-    Args:
-        by_byte: ASCII may go by bytes; False where the unit is a character.
-
-    Cost: O(characters), about 0.3 ns each.
+    `by_byte`: ASCII may go by bytes; False where the unit is a character.
     """
     is_wide = [not (by_byte and text.isascii()) for text in texts]
     narrow = [text for text, wide in zip(texts, is_wide, strict=True) if not wide]
@@ -877,11 +873,7 @@ def pack(texts: Sequence[str], by_byte: bool) -> Texts:
 
 
 def pack_one(text: str, by_byte: bool, number: int) -> Texts:
-    """
-    One text for a kernel; `number` is its list of function words.
-
-    Cost: O(characters), 2 µs at least.
-    """
+    """One text for a kernel; `number` is its list of function words."""
     if by_byte and text.isascii():
         return Texts(_bytes(text), _NO_CODES, np.array([[0, len(text), 0, number]], np.uint64))
     return Texts(_NO_BYTES, _code_points(text), np.array([[0, len(text), 1, number]], np.uint64))

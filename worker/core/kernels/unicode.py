@@ -56,11 +56,7 @@ class CodePoints(NamedTuple):
 
 @cache
 def code_points(unit: Literal["word", "character"]) -> CodePoints:
-    """
-    The table for kernels, built from the package's table once a process and unit.
-
-    Cost: about 30 ms, 3 MB.
-    """
+    """The table for kernels, built from the package's once a process and unit: 30 ms, 3 MB."""
     table = unicode_table()
     kind = token_kinds(unit)
     entries = np.zeros(CODE_POINTS, np.uint64)

@@ -27,7 +27,6 @@ from worker.core.pages.skeleton import (
     BLOCKS_MAX,
     N_ABOVE,
     NODE_COLUMNS,
-    NODES,
     NODES_MAX,
     STACK_COLUMNS,
     STACK_MAX,
@@ -141,12 +140,7 @@ def is_ascii_field(room: Any, field: Any) -> Any:
 
 @fused
 def put_field(room: Any, field: Any, put: Any, texts: Any, at: Any, limit: Any) -> Any:
-    """
-    Append a field's text, a line break between its blocks; returns where it ends.
-
-    Args:
-        put: put_narrow or put_wide, and `texts` what it writes to.
-    """
+    """Append a field's text by put_narrow or put_wide, a line break between its blocks; returns where it ends."""
     if field == TITLE:
         return put(room.title, np.int64(0), room.state[TITLE_SIZE], texts, at, limit)
     begin = at
@@ -190,11 +184,7 @@ class PackedPages(NamedTuple):
     methods: NDArray[np.uint8]  # [n]: positions in METHODS
 
     def text(self, number: int) -> str:
-        """
-        One of the texts, for people and tests: page · fields + field.
-
-        Cost: O(characters).
-        """
+        """One of the texts, for people and tests: page · fields + field."""
         start, end, is_wide, _ = self.texts.spans[number].tolist()
         if is_wide:
             return self.texts.wide[start:end].astype("<u4").tobytes().decode("utf-32-le")
@@ -261,11 +251,7 @@ def extract_packed(
     fields: Sequence[str] = ("text",),
     characters_max: int = CHARACTERS_MAX,
 ) -> PackedPages:
-    """
-    The same of bodies that are packed already: well-formed UTF-8, SLACK zeros behind each.
-
-    Cost: that of `extract_pages`.
-    """
+    """The same of bodies that are packed already: well-formed UTF-8, SLACK zeros behind each."""
     wanted = np.array([FIELDS[name] for name in fields], np.int64)
     found = np.zeros((len(spans) * wanted.size, 4), np.uint64)
     methods = np.zeros(len(spans), np.uint8)
@@ -368,24 +354,3 @@ def extract_batch(
                     wide_at = put_field(room, field, put_wide, wide, wide_at, wide_at + characters_max)
                 row[END] = wide_at
     return with_room(narrow, narrow_at, np.int64(0)), with_room(wide, wide_at, np.int64(0))
-
-
-@kernel
-def _scan_one(page: Any, size: Any, references: Any) -> Any:
-    room = room_for(size, count_less_than(page, 0, size), references)
-    text = scan(np.int64(page.ctypes.data), np.int64(0), size, room)
-    return room, text, select(room)
-
-
-def skeleton(page: bytes | str) -> tuple[Skeleton, str]:
-    """
-    What was read and selected of one page, for people and tests: its arrays, as far as in use, and all its text.
-
-    Cost: linear in the page.
-    """
-    raw = page.decode("utf-8", "replace") if isinstance(page, bytes) else well_formed(page)
-    data, spans = joined([raw.encode()], None)
-    room, text, _ = _scan_one(data, spans[0, _END], REFERENCES)
-    nodes, blocks, title = (int(room.state[k]) for k in (NODES, BLOCKS, TITLE_SIZE))
-    cut = room._replace(blocks=room.blocks[:blocks], nodes=room.nodes[:nodes], title=room.title[:title])
-    return cut, room.out[:text].tobytes().decode()

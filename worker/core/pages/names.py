@@ -100,10 +100,10 @@ _numbers = {name: number for number, name in enumerate(_NAMES.split(), start=1)}
 TAGS: dict[str, int] = {}
 
 
-def set_of(*tags: int) -> NDArray[np.bool_]:
+def set_of(elements: str) -> NDArray[np.bool_]:
     """[256]: whether an element is one of them."""
     members = np.zeros(256, np.bool_)
-    members[list(tags)] = True
+    members[[_numbers[name] for name in elements.split()]] = True
     return members
 
 
@@ -246,33 +246,10 @@ ARTICLE_BODY = np.uint64(name_hash("articlebody"))
 TRUE = np.uint64(name_hash("true"))
 
 # ---- what a container hands down to all inside it, beside the bits of its words
-(IN_NAV, IN_ASIDE, IN_FOOTER, IN_HEADER, IN_FORM, IN_ARTICLE, IN_MAIN, IN_FIGURE, IN_TABLE, IN_LIST, IN_HEADING,
- IN_BUTTON, IN_QUOTE) = (1 << bit for bit in range(12, 25))  # fmt: skip
-_INSIDE: Mapping[int, int] = {
-    NAV: IN_NAV,
-    ASIDE: IN_ASIDE,
-    FOOTER: IN_FOOTER,
-    HEADER: IN_HEADER,
-    FORM: IN_FORM,
-    FIELDSET: IN_FORM,
-    SEARCH: IN_FORM,
-    ARTICLE: IN_ARTICLE,
-    MAIN: IN_MAIN,
-    FIGURE: IN_FIGURE,
-    FIGCAPTION: IN_FIGURE,
-    TABLE: IN_TABLE,
-    LI: IN_LIST,
-    BUTTON: IN_BUTTON,
-    BLOCKQUOTE: IN_QUOTE,
-    DIALOG: NEGATIVE,
-} | dict.fromkeys(range(H1, H6 + 1), IN_HEADING)
-
-
-def _inside() -> NDArray[np.int64]:
-    bits = np.zeros(256, np.int64)
-    for tag, flags in _INSIDE.items():
-        bits[tag] = flags
-    return bits
-
-
-INSIDE = _inside()  # [256]: of each element
+IN_NAV, IN_ASIDE, IN_FOOTER, IN_ARTICLE, IN_MAIN, IN_TABLE, IN_LIST, IN_HEADING, IN_QUOTE = (
+    1 << bit for bit in range(12, 21)
+)
+INSIDE = np.zeros(256, np.int64)  # of each element
+INSIDE[[NAV, ASIDE, FOOTER, ARTICLE, MAIN]] = IN_NAV, IN_ASIDE, IN_FOOTER, IN_ARTICLE, IN_MAIN
+INSIDE[[TABLE, LI, BLOCKQUOTE, DIALOG]] = IN_TABLE, IN_LIST, IN_QUOTE, NEGATIVE
+INSIDE[H1 : H6 + 1] = IN_HEADING

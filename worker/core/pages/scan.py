@@ -9,6 +9,7 @@ import numpy as np
 
 from worker.core.compiled import apart, fused
 from worker.core.kernels.machine import byte_at, find_greater_than, find_less_than, set_byte
+from worker.core.pages import names
 from worker.core.pages.characters import (
     ENDS_NAME,
     LETTER,
@@ -20,23 +21,6 @@ from worker.core.pages.characters import (
     skip_comment,
     skip_raw,
     skip_script,
-)
-from worker.core.pages.names import (
-    CLASSED,
-    FRAMESET,
-    PLAINTEXT,
-    RAW,
-    SCRIPT,
-    SEED,
-    TAG,
-    TAG_TABLE,
-    TEXTAREA,
-    TITLE,
-    XMP,
-    A,
-    add_byte,
-    finished,
-    look_up,
 )
 from worker.core.pages.skeleton import (
     BLOCKS,
@@ -121,16 +105,16 @@ CDATA = np.frombuffer(b"[CDATA[", np.uint8)
 @fused
 def _name(page: Any, i: Any, end: Any) -> Any:
     """An element's name: (where it ends, its hash)."""
-    key = SEED
+    key = names.SEED
     while i < end:
         byte = byte_at(page, i)
         if about_byte(byte) & ENDS_NAME:
             break
         if 65 <= byte <= 90:
             byte |= 32
-        key = add_byte(key, byte)
+        key = names.add_byte(key, byte)
         i += 1
-    return i, finished(key)
+    return i, names.finished(key)
 
 
 @fused
@@ -140,7 +124,7 @@ def _end(page: Any, i: Any, end: Any, room: Any, at: Any) -> Any:
     i, _ = read_attributes(page, i, end, np.int64(0))
     if i >= end:
         return end, at
-    element = look_up(TAG_TABLE, key)
+    element = names.look_up(names.TAG_TABLE, key)
     return i + 1, end_tag(room, element, at) if element else at
 
 
@@ -149,23 +133,23 @@ def _start(page: Any, begin: Any, end: Any, room: Any, at: Any) -> Any:
     """A start tag from its name on, and an element without markup whole: (where it ends, where the text ends)."""
     i, key = _name(page, begin, end)
     size = i - begin
-    element = look_up(TAG_TABLE, key)
-    tag = element & TAG
-    i, flags = read_attributes(page, i, end, CLASSED if tag == A else element & CLASSED)
+    element = names.look_up(names.TAG_TABLE, key)
+    tag = element & names.TAG
+    i, flags = read_attributes(page, i, end, names.CLASSED if tag == names.A else element & names.CLASSED)
     if i >= end:
         return end, at
     i += 1
     if element == 0:
         return i, at
     if not is_foreign(room):
-        if element & RAW:
+        if element & names.RAW:
             return _raw(page, i, end, room, (element, key, size, flags), at)
-        if tag == PLAINTEXT:
+        if tag == names.PLAINTEXT:
             at = start_tag(room, element, flags, at)
             return end, at if is_dropped(room) else copy_verbatim(
                 page, i, end, state_of(room)[OUT_AT], state_of(room)[START], at
             )
-        if tag == FRAMESET and state_of(room)[DEPTH] == 1 and state_of(room)[BLOCKS] == 0 and at == 0:
+        if tag == names.FRAMESET and state_of(room)[DEPTH] == 1 and state_of(room)[BLOCKS] == 0 and at == 0:
             return (i, at) if state_of(room)[HAS_BODY] else (end, at)  # frames in place of a body: no text
     return i, start_tag(room, element, flags, at)
 
@@ -174,16 +158,16 @@ def _start(page: Any, begin: Any, end: Any, room: Any, at: Any) -> Any:
 def _raw(page: Any, i: Any, end: Any, room: Any, about: Any, at: Any) -> Any:
     """An element without markup, from behind its start tag: (behind its end tag, where the text ends)."""
     element, key, size, flags = about
-    tag = element & TAG
-    stop = skip_script(page, i, end) if tag == SCRIPT else skip_raw(page, i, end, key, size)
-    if tag == TITLE and state_of(room)[TITLE_SIZE] == 0 and not is_dropped(room):
+    tag = element & names.TAG
+    stop = skip_script(page, i, end) if tag == names.SCRIPT else skip_raw(page, i, end, key, size)
+    if tag == names.TITLE and state_of(room)[TITLE_SIZE] == 0 and not is_dropped(room):
         cut = min(stop, i + TITLE_MAX)
         while cut < stop and byte_at(page, cut) & 0xC0 == 0x80:  # no part of a character
             cut -= 1
         _read_title(page, i, cut, room)
-    elif tag == TEXTAREA:
+    elif tag == names.TEXTAREA:
         at = close_select(room, at)
-    elif tag == XMP:
+    elif tag == names.XMP:
         at = start_tag(room, element, flags, at)
         if not is_dropped(room):
             at = copy_verbatim(page, i, stop, state_of(room)[OUT_AT], state_of(room)[START], at)

@@ -21,59 +21,7 @@ import numpy as np
 
 from worker.core.compiled import apart, fused
 from worker.core.kernels.machine import byte_at
-from worker.core.pages.names import (
-    ARTICLE,
-    ASIDE,
-    BLOCKQUOTE,
-    BODY_WORD,
-    BUTTON,
-    COMMENT,
-    DD,
-    DIV,
-    DL,
-    DT,
-    FIGCAPTION,
-    FOOTER,
-    FORM,
-    H1,
-    H6,
-    HEADER,
-    HIDDEN,
-    IN_ARTICLE,
-    IN_ASIDE,
-    IN_FOOTER,
-    IN_HEADING,
-    IN_LIST,
-    IN_MAIN,
-    IN_NAV,
-    IN_QUOTE,
-    IN_TABLE,
-    LABEL,
-    LI,
-    MAIN,
-    MENU,
-    NAV,
-    NEGATIVE,
-    OL,
-    OPTION,
-    PART_A,
-    PART_B,
-    POSITIVE,
-    PRE,
-    SECTION,
-    SURE,
-    TABLE,
-    TBODY,
-    TD,
-    TFOOT,
-    TH,
-    THEAD,
-    TR,
-    UL,
-    WEAK,
-    P,
-    set_of,
-)
+from worker.core.pages import names
 from worker.core.pages.skeleton import (
     B_BYTES,
     B_END,
@@ -130,7 +78,7 @@ def _is_notice(room: Any, b: Any) -> Any:
 @fused
 def _is_prose(blocks: Any, b: Any, tag: Any) -> Any:
     """Long, or with a mark that divides sentences; and mostly outside links."""
-    length, links = blocks[b, B_LENGTH], LINKS_OF_PARAGRAPH if tag == P else LINKS_OF_BLOCK
+    length, links = blocks[b, B_LENGTH], LINKS_OF_PARAGRAPH if tag == names.P else LINKS_OF_BLOCK
     sentence = length >= PROSE_LONG or (length >= PROSE_MIN and blocks[b, B_STOPS] > 0)
     return sentence and blocks[b, B_LINK] * 100 < links * blocks[b, B_BYTES]
 
@@ -138,9 +86,9 @@ def _is_prose(blocks: Any, b: Any, tag: Any) -> Any:
 @fused
 def _is_item(blocks: Any, b: Any, tag: Any, above: Any) -> Any:
     """A cell, an item, a term, a line of code: text by where it stands."""
-    if tag == DD or tag == DT or tag == PRE:
+    if tag == names.DD or tag == names.DT or tag == names.PRE:
         return True
-    listed = (above & (IN_LIST | IN_TABLE | IN_QUOTE)) != 0
+    listed = (above & (names.IN_LIST | names.IN_TABLE | names.IN_QUOTE)) != 0
     return listed and blocks[b, B_LINK] * 100 <= LINKS_OF_ITEM * blocks[b, B_BYTES]
 
 
@@ -151,11 +99,11 @@ def _grade(room: Any, b: Any) -> Any:
     if _is_notice(room, b):
         return NOTICE
     titled = blocks[b, B_LINK] * 10 >= blocks[b, B_BYTES] * 8 and length >= TITLE_MIN
-    if above & IN_HEADING and length < HEADING_MAX:
+    if above & names.IN_HEADING and length < HEADING_MAX:
         return TITLE if titled else HEADING
     if _is_prose(blocks, b, tag):
         return PROSE
-    if titled and not above & IN_TABLE and tag != DT:
+    if titled and not above & names.IN_TABLE and tag != names.DT:
         return TITLE
     return ITEM if _is_item(blocks, b, tag, above) else PLAIN
 
@@ -219,10 +167,10 @@ def _count_block(room: Any, b: Any, node: Any) -> None:
         nodes[node, N_TEXT] += length
     if is_nothing_but_link(blocks, b):
         nodes[node, N_PURE] += length
-    heads = (nodes[node, N_ABOVE] & IN_HEADING) != 0
+    heads = (nodes[node, N_ABOVE] & names.IN_HEADING) != 0
     nodes[node, N_TITLES] += (1 + heads) * (grade == TITLE) - (grade == HEADING)
     nodes[node, N_HEADS] += heads
-    nodes[node, N_H1] += nodes[node, N_TAG] == H1 and link * 2 < size
+    nodes[node, N_H1] += nodes[node, N_TAG] == names.H1 and link * 2 < size
 
 
 @fused
@@ -232,7 +180,9 @@ def prose_before(room: Any) -> None:
     b, before = 0, 0
     for k in range(room.state[NODES]):
         while b < nodes[k, N_FIRST]:
-            marked = nodes[blocks[b, B_NODE], N_ABOVE] & (NEGATIVE | IN_NAV | IN_ASIDE | IN_FOOTER)
+            marked = nodes[blocks[b, B_NODE], N_ABOVE] & (
+                names.NEGATIVE | names.IN_NAV | names.IN_ASIDE | names.IN_FOOTER
+            )
             if blocks[b, B_KEEP] == PROSE and not marked:
                 before += blocks[b, B_LENGTH]
             b += 1
@@ -270,7 +220,7 @@ def find_unrelated(room: Any) -> None:
     k = room.state[NODES] - 1
     while k > 0:
         parent, tag, prose = nodes[k, N_PARENT], nodes[k, N_TAG], nodes[k, N_PROSE]
-        if (tag == DIV or tag == ARTICLE or tag == SECTION) and 0 < prose < BOX_PROSE:
+        if (tag == names.DIV or tag == names.ARTICLE or tag == names.SECTION) and 0 < prose < BOX_PROSE:
             nodes[parent, N_BOXES] += 1
             nodes[parent, N_BOXED] += prose
         nodes[parent, N_UNRELATED] += unrelated_prose(nodes, k)
@@ -281,7 +231,7 @@ def find_unrelated(room: Any) -> None:
 
 # Which words are believed: all; those of dialogs and comments; those of comments behind an article
 ALL_WORDS, SURE_WORDS, NO_WORDS = range(3)
-_BELIEVED = (NEGATIVE, SURE | COMMENT, COMMENT)
+_BELIEVED = (names.NEGATIVE, names.SURE | names.COMMENT, names.COMMENT)
 
 HOLDS_PAGE = 50  # percent of the page's prose: what holds so much is the page, whatever its class says
 HOLDS_MIN = 200  # letters of prose: what holds less never is
@@ -291,9 +241,9 @@ COMMENTS_AFTER = 60  # letters of prose: comments behind so much are comments, h
 WEAK_LENGTH = 120  # letters without prose: a box as short goes by a weak word (a byline, a date, a credit)
 ARTICLE_PROSE = 200  # letters of prose that make one of several articles in a page
 
-_PARTS = set_of(TABLE, TR, TD, TH, TBODY, THEAD, TFOOT, DT, DD)  # of tables: their classes are of layout
-_BOILERPLATE = set_of(NAV, FOOTER, ASIDE, BUTTON, LABEL, OPTION, MENU, FIGCAPTION)
-_TEXT = set_of(P, LI, PRE, UL, OL, DL, TABLE, BLOCKQUOTE, *range(H1, H6 + 1))  # goes by no weak word
+_PARTS = names.set_of("table tr td th tbody thead tfoot dt dd")  # of tables: their classes are of layout
+_BOILERPLATE = names.set_of("nav footer aside button label option menu figcaption")
+_TEXT = names.set_of("p li pre ul ol dl table blockquote h1 h2 h3 h4 h5 h6")  # goes by no weak word
 
 
 @fused
@@ -302,7 +252,7 @@ def _holds_quotation(room: Any, k: Any) -> Any:
     first = room.nodes[k, N_FIRST]
     if first >= room.nodes[k, N_END]:
         return False
-    return (room.nodes[room.blocks[first, B_NODE], N_ABOVE] & IN_QUOTE) != 0
+    return (room.nodes[room.blocks[first, B_NODE], N_ABOVE] & names.IN_QUOTE) != 0
 
 
 @fused
@@ -310,31 +260,36 @@ def _is_marked(room: Any, k: Any, total: Any, believed: Any) -> Any:
     """Whether its element or its words say that it is none of the text; not of what is plainly text."""
     nodes = room.nodes
     own, tag, above = nodes[k, N_OWN], nodes[k, N_TAG], nodes[nodes[k, N_PARENT], N_ABOVE]
-    if tag == BUTTON and above & IN_HEADING:  # it opens the answer to a question
+    if tag == names.BUTTON and above & names.IN_HEADING:  # it opens the answer to a question
         return False
     prose = nodes[k, N_PROSE]
-    if (tag == ARTICLE or tag == MAIN) and not own & COMMENT and prose * 100 >= HOLDS_ARTICLE * total:
+    if (tag == names.ARTICLE or tag == names.MAIN) and not own & names.COMMENT and prose * 100 >= HOLDS_ARTICLE * total:
         return False
-    if above & (IN_ARTICLE | IN_MAIN) and ((tag == P and prose >= PARAGRAPH_MIN) or _holds_quotation(room, k)):
+    if above & (names.IN_ARTICLE | names.IN_MAIN) and (
+        (tag == names.P and prose >= PARAGRAPH_MIN) or _holds_quotation(room, k)
+    ):
         return False
-    return _BOILERPLATE[tag] or ((own & believed) != 0 and not _PARTS[tag] and not H1 <= tag <= H6)
+    return _BOILERPLATE[tag] or ((own & believed) != 0 and not _PARTS[tag] and not names.H1 <= tag <= names.H6)
 
 
 @fused
 def _is_cut(room: Any, k: Any, total: Any, words: Any) -> Any:
     nodes = room.nodes
     own, tag = nodes[k, N_OWN], nodes[k, N_TAG]
-    if own & HIDDEN:
+    if own & names.HIDDEN:
         return True
     little = nodes[k, N_PROSE] < HOLDS_MIN or nodes[k, N_PROSE] * 100 < HOLDS_PAGE * total
     if _is_marked(room, k, total, _BELIEVED[words]):
-        if little or tag == NAV or tag == FOOTER or (own & SURE and words != NO_WORDS):
+        if little or tag == names.NAV or tag == names.FOOTER or (own & names.SURE and words != NO_WORDS):
             return True
-        if own & COMMENT and nodes[k, N_BEFORE] >= COMMENTS_AFTER:
+        if own & names.COMMENT and nodes[k, N_BEFORE] >= COMMENTS_AFTER:
             return True
-    if little and (tag == FORM or (tag == HEADER and not nodes[nodes[k, N_PARENT], N_ABOVE] & (IN_ARTICLE | IN_MAIN))):
+    if little and (
+        tag == names.FORM
+        or (tag == names.HEADER and not nodes[nodes[k, N_PARENT], N_ABOVE] & (names.IN_ARTICLE | names.IN_MAIN))
+    ):
         return True
-    weak = (own & WEAK) != 0 and not own & POSITIVE and not _TEXT[tag] and not _PARTS[tag]
+    weak = (own & names.WEAK) != 0 and not own & names.POSITIVE and not _TEXT[tag] and not _PARTS[tag]
     return weak and nodes[k, N_PROSE] == 0 and nodes[k, N_LENGTH] < WEAK_LENGTH and not _holds_quotation(room, k)
 
 
@@ -358,7 +313,12 @@ def cut_later_articles(room: Any) -> Any:
     for k in range(1, room.state[NODES]):
         if nodes[nodes[k, N_PARENT], N_CUT]:
             nodes[k, N_CUT] = 1
-        if nodes[k, N_CUT] or nodes[k, N_TAG] != ARTICLE or nodes[k, N_H1] != 1 or nodes[k, N_PROSE] < ARTICLE_PROSE:
+        if (
+            nodes[k, N_CUT]
+            or nodes[k, N_TAG] != names.ARTICLE
+            or nodes[k, N_H1] != 1
+            or nodes[k, N_PROSE] < ARTICLE_PROSE
+        ):
             continue
         if end < 0:
             end = nodes[k, N_END]
@@ -383,8 +343,8 @@ BRANCH = 10  # percent of the core's prose that a branch beside the way must hav
 BRANCH_ITEMS = 75  # ... which are so much of it
 ARTICLE_BRANCH = 80  # letters of prose, three quarters of it, that are enough inside an article
 
-_PARAGRAPHS = set_of(P, LI, DD, TD, PRE, BLOCKQUOTE)
-_LISTED = set_of(UL, OL, DL, TABLE, TBODY, THEAD, TFOOT, TR)
+_PARAGRAPHS = names.set_of("p li dd td pre blockquote")
+_LISTED = names.set_of("ul ol dl table tbody thead tfoot tr")
 
 
 @fused
@@ -435,13 +395,13 @@ def _weighed(nodes: Any, k: Any) -> Any:
     """Points, less by the share of links, more or less by telling words."""
     score = nodes[k, N_SCORE] * (100 - nodes[k, N_LINK] * 100 // max(nodes[k, N_LENGTH], 1))
     own = nodes[k, N_OWN]
-    if own & BODY_WORD or (own & PART_A and own & PART_B):
+    if own & names.BODY_WORD or (own & names.PART_A and own & names.PART_B):
         score = score * 3 // 2
-    elif own & POSITIVE or nodes[k, N_TAG] == ARTICLE:
+    elif own & names.POSITIVE or nodes[k, N_TAG] == names.ARTICLE:
         score = score * 5 // 4
-    if own & WEAK:
+    if own & names.WEAK:
         score = score * 3 // 4
-    if nodes[k, N_ABOVE] & (NEGATIVE | IN_NAV | IN_ASIDE | IN_FOOTER):
+    if nodes[k, N_ABOVE] & (names.NEGATIVE | names.IN_NAV | names.IN_ASIDE | names.IN_FOOTER):
         score //= 2
     return score // 2 if is_unrelated(nodes, k) else score
 
@@ -467,7 +427,7 @@ def _has_peers(room: Any, article: Any) -> Any:
     """Whether other articles with the same words have as much prose: posts of a thread."""
     nodes, prose = room.nodes, 0
     for k in range(room.state[NODES]):
-        same = nodes[k, N_TAG] == ARTICLE and nodes[k, N_OWN] == nodes[article, N_OWN]
+        same = nodes[k, N_TAG] == names.ARTICLE and nodes[k, N_OWN] == nodes[article, N_OWN]
         if same and not nodes[k, N_CUT] and k != article:
             prose += nodes[k, N_PROSE]
     return prose * 100 >= MORE_PROSE * nodes[article, N_PROSE]
@@ -478,8 +438,8 @@ def find_root(room: Any, core: Any) -> Any:
     """Up from the core while that adds much of the same (not what is unrelated); out of no article but one of many."""
     nodes = room.nodes
     root, below, unrelated, inside = core, core, 0, True
-    while below > 0 and not nodes[below, N_OWN] & BODY_WORD:
-        if nodes[below, N_TAG] == ARTICLE:
+    while below > 0 and not nodes[below, N_OWN] & names.BODY_WORD:
+        if nodes[below, N_TAG] == names.ARTICLE:
             if not (inside and _has_peers(room, below)):
                 break
             inside = False
@@ -490,7 +450,7 @@ def find_root(room: Any, core: Any) -> Any:
         length = nodes[k, N_LENGTH] - nodes[root, N_LENGTH] - unrelated
         items = text - prose
         like = prose * 100 >= LIKE_PROSE * length or text * 100 >= LIKE_ITEMS * length
-        more = MORE_OF_MAIN if nodes[k, N_ABOVE] & IN_MAIN else MORE_PROSE
+        more = MORE_OF_MAIN if nodes[k, N_ABOVE] & names.IN_MAIN else MORE_PROSE
         much = prose * 100 >= more * nodes[root, N_PROSE] or prose >= MORE_ANYWHERE
         much = much or (items * 100 >= MORE_ITEMS * nodes[root, N_TEXT] and items * 2 >= prose)
         if like and much and text > 0 and not is_teasers(nodes[k, N_TITLES] - nodes[root, N_TITLES], prose):
@@ -503,7 +463,7 @@ def find_root(room: Any, core: Any) -> Any:
 def _is_like(nodes: Any, k: Any, need: Any, in_article: Any) -> Any:
     """Whether a branch beside the way belongs to the text."""
     tag, prose = nodes[k, N_TAG], nodes[k, N_PROSE]
-    if H1 <= tag <= H6 or (tag == P and prose > 0):
+    if names.H1 <= tag <= names.H6 or (tag == names.P and prose > 0):
         return True
     if is_unrelated(nodes, k):
         return False
@@ -525,7 +485,7 @@ def prune(room: Any, core: Any, root: Any) -> None:
         k = nodes[k, N_PARENT]
     nodes[root, N_WAY] = 1
     need = nodes[core, N_PROSE] * BRANCH // 100
-    in_article = (nodes[root, N_ABOVE] & IN_ARTICLE) != 0
+    in_article = (nodes[root, N_ABOVE] & names.IN_ARTICLE) != 0
     for k in range(root + 1, room.state[NODES]):
         parent = nodes[k, N_PARENT]
         if parent < root or nodes[k, N_WAY]:
@@ -551,8 +511,8 @@ LEAD_LINKS = 20  # percent
 LEAD_UP = 5  # containers around a root outside any article in which a lead is looked for
 GAP = 40  # letters left out behind a heading that leave it its text
 
-_LISTS = set_of(UL, OL, DL, TABLE)
-_MARGINS = set_of(NAV, FOOTER, ASIDE, BUTTON, OPTION, LABEL)
+_LISTS = names.set_of("ul ol dl table")
+_MARGINS = names.set_of("nav footer aside button option label")
 
 
 @fused
@@ -563,7 +523,7 @@ def _count_paragraphs(room: Any) -> None:
         nodes[k, N_PARAGRAPHS] = 0
     for b in range(room.state[BLOCKS]):
         node = blocks[b, B_NODE]
-        if nodes[node, N_TAG] == P and blocks[b, B_KEEP] == PROSE:
+        if nodes[node, N_TAG] == names.P and blocks[b, B_KEEP] == PROSE:
             nodes[nodes[node, N_PARENT], N_PARAGRAPHS] += 1
 
 
@@ -576,12 +536,12 @@ def cut_inserts(room: Any, root: Any) -> None:
         parent, first = nodes[k, N_PARENT], nodes[k, N_FIRST]
         if nodes[parent, N_CUT] or (
             parent >= root
-            and nodes[k, N_TAG] == DIV
+            and nodes[k, N_TAG] == names.DIV
             and nodes[parent, N_PARAGRAPHS] >= BESIDE_PARAGRAPHS
             and nodes[k, N_LENGTH] < INSERT_LENGTH
             and nodes[k, N_LINK] * 100 >= INSERT_LINKS * nodes[k, N_LENGTH]
             and first < nodes[k, N_END]
-            and not nodes[blocks[first, B_NODE], N_ABOVE] & (IN_QUOTE | IN_TABLE)
+            and not nodes[blocks[first, B_NODE], N_ABOVE] & (names.IN_QUOTE | names.IN_TABLE)
         ):
             nodes[k, N_CUT] = 1
 
@@ -613,7 +573,7 @@ def _is_announced(room: Any, listed: Any) -> Any:
 def _loose_beside(nodes: Any, node: Any) -> Any:
     """Beside how many paragraphs text stands in a <div> of its own."""
     tag = nodes[node, N_TAG]
-    return nodes[max(nodes[node, N_PARENT], 0), N_PARAGRAPHS] if (tag == DIV or tag == SECTION) else 0
+    return nodes[max(nodes[node, N_PARENT], 0), N_PARAGRAPHS] if (tag == names.DIV or tag == names.SECTION) else 0
 
 
 @fused
@@ -623,7 +583,7 @@ def _keeps(room: Any, b: Any, root: Any) -> Any:
     node, grade, length = blocks[b, B_NODE], blocks[b, B_KEEP], blocks[b, B_LENGTH]
     if grade == PROSE:
         return 0 if length < LOOSE_LENGTH and _loose_beside(nodes, node) >= BESIDE_PARAGRAPHS else KEPT
-    if nodes[node, N_ABOVE] & IN_HEADING:
+    if nodes[node, N_ABOVE] & names.IN_HEADING:
         return KEPT_HEADING
     own_words = blocks[b, B_LINK] * 2 <= blocks[b, B_BYTES]
     listed = _list_of(nodes, node)
@@ -646,7 +606,7 @@ def _is_lead(blocks: Any, b: Any) -> Any:
 def _anchor(nodes: Any, root: Any) -> Any:
     """Where leads are looked for: the article, or a few containers around the root."""
     node = root
-    while node > 0 and nodes[node, N_TAG] != ARTICLE:
+    while node > 0 and nodes[node, N_TAG] != names.ARTICLE:
         node = nodes[node, N_PARENT]
     if node == 0:
         node = root
@@ -662,7 +622,7 @@ def keep_blocks(room: Any, root: Any) -> Any:
     blocks, nodes = room.blocks, room.nodes
     first, last, anchor = nodes[root, N_FIRST], nodes[root, N_END], _anchor(nodes, root)
     begin = nodes[anchor, N_FIRST]
-    end = nodes[anchor, N_END] if nodes[anchor, N_ABOVE] & IN_ARTICLE else last
+    end = nodes[anchor, N_END] if nodes[anchor, N_ABOVE] & names.IN_ARTICLE else last
     for b in range(room.state[BLOCKS]):
         keep = 0
         if not nodes[blocks[b, B_NODE], N_CUT] and blocks[b, B_KEEP] != NOTICE:
@@ -700,7 +660,7 @@ def keep_most(room: Any) -> Any:
     """All of the page but links, margins and what is marked; returns the letters that are kept."""
     blocks, nodes = room.blocks, room.nodes
     for k in range(1, room.state[NODES]):
-        aside = _MARGINS[nodes[k, N_TAG]] or (nodes[k, N_OWN] & (HIDDEN | NEGATIVE)) != 0
+        aside = _MARGINS[nodes[k, N_TAG]] or (nodes[k, N_OWN] & (names.HIDDEN | names.NEGATIVE)) != 0
         nodes[k, N_CUT] = 1 if aside or nodes[nodes[k, N_PARENT], N_CUT] else 0
     grade_blocks(room)
     kept = 0
@@ -717,11 +677,11 @@ def keep_all(room: Any, least: Any) -> Any:
     """All text but what is hidden, if that is at least so much; returns whether."""
     blocks, length = room.blocks, 0
     for b in range(room.state[BLOCKS]):
-        length += 0 if room.nodes[blocks[b, B_NODE], N_OWN] & HIDDEN else blocks[b, B_LENGTH]
+        length += 0 if room.nodes[blocks[b, B_NODE], N_OWN] & names.HIDDEN else blocks[b, B_LENGTH]
     if length < least:
         return False
     for b in range(room.state[BLOCKS]):
-        blocks[b, B_KEEP] = 0 if room.nodes[blocks[b, B_NODE], N_OWN] & HIDDEN else KEPT
+        blocks[b, B_KEEP] = 0 if room.nodes[blocks[b, B_NODE], N_OWN] & names.HIDDEN else KEPT
     return True
 
 
@@ -787,6 +747,6 @@ def _attempt(room: Any, words: Any) -> Any:
 def _has_title(room: Any) -> Any:
     """Whether an h1 is kept."""
     for b in range(room.state[BLOCKS]):
-        if room.blocks[b, B_KEEP] and room.nodes[room.blocks[b, B_NODE], N_TAG] == H1:
+        if room.blocks[b, B_KEEP] and room.nodes[room.blocks[b, B_NODE], N_TAG] == names.H1:
             return True
     return False

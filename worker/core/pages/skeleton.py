@@ -13,7 +13,7 @@ costs what one with it does. Beyond STACK_MAX levels elements are counted, not h
 the last row takes all.
 """
 
-# ruff: noqa: PLR1714, SIM109  # "in (…)" compiles a function for each tuple
+# ruff: noqa: PLR1714  # "in (…)" compiles a function for each tuple
 from __future__ import annotations
 
 from typing import Any, NamedTuple
@@ -34,59 +34,8 @@ from worker.core.kernels.machine import (
     where_long_stops,
     where_stops,
 )
+from worker.core.pages import names
 from worker.core.pages.characters import HAS_HREF, SELF_CLOSING, put_space
-from worker.core.pages.names import (
-    ADDRESS,
-    BLOCK,
-    BODY,
-    BR,
-    BREAKOUT,
-    BUTTON,
-    CAPTION,
-    CELLS,
-    CLASSED,
-    CLOSES_P,
-    DD,
-    DIV,
-    DROPPED,
-    DT,
-    FORM,
-    FRAMESET,
-    H1,
-    H6,
-    HEAD,
-    HIDDEN,
-    HTML,
-    IN_LIST,
-    INPUT,
-    INSIDE,
-    INTEGRATION,
-    LI,
-    MARKER,
-    MATH,
-    NEGATIVE,
-    OL,
-    OPTGROUP,
-    OPTION,
-    PRE,
-    SCOPE,
-    SELECT,
-    SPECIAL,
-    SVG,
-    TABLE,
-    TAG,
-    TBODY,
-    TD,
-    TEMPLATE,
-    TFOOT,
-    TH,
-    THEAD,
-    TR,
-    UL,
-    VOID,
-    A,
-    P,
-)
 
 # ---- blocks. LENGTH counts letters as the selection weighs them, BYTES the text, LINK those of them inside links.
 B_START, B_END, B_NODE, B_LENGTH, B_LINK, B_STOPS, B_KEEP, B_BYTES = range(8)
@@ -155,7 +104,7 @@ def begin_page(skeleton: Any) -> Any:
         stack[0, k] = 0
     for k in range(NODE_COLUMNS):
         nodes[0, k] = 0
-    stack[0, S_ELEMENT] = SPECIAL | SCOPE
+    stack[0, S_ELEMENT] = names.SPECIAL | names.SCOPE
     nodes[0, N_PARENT] = -1
     nodes[0, N_END] = -1
     state[DEPTH] = 1
@@ -302,14 +251,14 @@ def _add_node(room: Any, tag: Any, words: Any) -> None:
     if row >= state[NODE_ROWS]:
         return
     above = nodes[parent, N_ABOVE]
-    if tag == TABLE:
-        above &= ~IN_LIST  # a list of tables is no list
+    if tag == names.TABLE:
+        above &= ~names.IN_LIST  # a list of tables is no list
     for k in range(NODE_COLUMNS):
         nodes[row, k] = 0
     nodes[row, N_PARENT] = parent
     nodes[row, N_TAG] = tag
     nodes[row, N_OWN] = words
-    nodes[row, N_ABOVE] = above | INSIDE[tag] | (words & NEGATIVE)
+    nodes[row, N_ABOVE] = above | names.INSIDE[tag] | (words & names.NEGATIVE)
     nodes[row, N_FIRST] = state[BLOCKS]
     nodes[row, N_END] = -1
     state[NODE] = row
@@ -322,38 +271,38 @@ def push(room: Any, element: Any, words: Any, at: Any) -> Any:
     stack, nearest, state = stack_of(room), nearest_of(room), state_of(room)
     level = state[DEPTH]
     below = level - 1
-    tag = element & TAG
-    special = (element & SPECIAL) != 0
+    tag = element & names.TAG
+    special = (element & names.SPECIAL) != 0
     if level >= (STACK_MAX if special else SPANS_MAX):
         state[BEYOND] += special
         return at
     foreign, dropped = stack[below, S_FOREIGN], stack[below, S_DROPPED]
-    contains = foreign == 0 and (element & (BLOCK | SPECIAL)) != 0
-    if foreign > 0 and element & INTEGRATION:
-        element |= SPECIAL | SCOPE
+    contains = foreign == 0 and (element & (names.BLOCK | names.SPECIAL)) != 0
+    if foreign > 0 and element & names.INTEGRATION:
+        element |= names.SPECIAL | names.SCOPE
         foreign = np.int64(0)
     elif foreign > 0:  # it has the name of an HTML element, no more
-        element &= ~(SPECIAL | SCOPE | MARKER)
-    elif foreign == 0 and (tag == SVG or tag == MATH):
+        element &= ~(names.SPECIAL | names.SCOPE | names.MARKER)
+    elif foreign == 0 and (tag == names.SVG or tag == names.MATH):
         foreign = level
     if dropped == 0:
-        if element & DROPPED or (words & HIDDEN and not contains):
+        if element & names.DROPPED or (words & names.HIDDEN and not contains):
             dropped = level
         elif contains:
             _add_node(room, tag, words)
-        elif words & NEGATIVE and _nodes_of(room)[state[NODE], N_TAG] != PRE:
+        elif words & names.NEGATIVE and _nodes_of(room)[state[NODE], N_TAG] != names.PRE:
             at = close_block(room, at)
             _add_node(room, tag, words)
     stack[level, S_ELEMENT] = element
     stack[level, S_NODE] = state[NODE]
     stack[level, S_SAME] = nearest[tag]
-    stack[level, S_SCOPE] = level if element & SCOPE else stack[below, S_SCOPE]
-    special = (element & SPECIAL) != 0
+    stack[level, S_SCOPE] = level if element & names.SCOPE else stack[below, S_SCOPE]
+    special = (element & names.SPECIAL) != 0
     stack[level, S_SPECIAL] = level if special else stack[below, S_SPECIAL]
-    item = special and (tag != P and tag != DIV and tag != ADDRESS)
+    item = special and (tag != names.P and tag != names.DIV and tag != names.ADDRESS)
     stack[level, S_ITEM] = level if item else stack[below, S_ITEM]
-    stack[level, S_BUTTON] = level if element & SCOPE or tag == BUTTON else stack[below, S_BUTTON]
-    stack[level, S_TABLE] = level if (tag == TABLE or tag == TEMPLATE) else stack[below, S_TABLE]
+    stack[level, S_BUTTON] = level if element & names.SCOPE or tag == names.BUTTON else stack[below, S_BUTTON]
+    stack[level, S_TABLE] = level if (tag == names.TABLE or tag == names.TEMPLATE) else stack[below, S_TABLE]
     stack[level, S_FOREIGN] = foreign
     stack[level, S_DROPPED] = dropped
     nearest[tag] = level
@@ -374,10 +323,10 @@ def pop_to(room: Any, level: Any, at: Any) -> Any:
             at = close_block(room, at)
             nodes[node, N_END] = state[BLOCKS]
             state[NODE] = stack[k - 1, S_NODE]
-        if element & MARKER and state[ANCHOR] >= 0 and state[ANCHOR_DEPTH] > k:
+        if element & names.MARKER and state[ANCHOR] >= 0 and state[ANCHOR_DEPTH] > k:
             end_link(room, at)
         if element != 0:
-            nearest[element & TAG] = stack[k, S_SAME]
+            nearest[element & names.TAG] = stack[k, S_SAME]
         k -= 1
     state[DEPTH] = level
     state[ANCHOR_DEPTH] = min(state[ANCHOR_DEPTH], level)
@@ -388,39 +337,39 @@ def pop_to(room: Any, level: Any, at: Any) -> Any:
 # ---- what tags do to the stack: which elements an end tag or the start of another element closes, as WHATWG has it
 
 WORDS = HAS_HREF - 1  # of the flags: what the words of attributes say
-HELD = SPECIAL | DROPPED | CLASSED | INTEGRATION  # what the stack holds
+HELD = names.SPECIAL | names.DROPPED | names.CLASSED | names.INTEGRATION  # what the stack holds
 
 
 @apart
 def start_tag(room: Any, element: Any, flags: Any, at: Any) -> Any:  # noqa: PLR0911
     """A start tag; returns where the text ends."""
-    tag = element & TAG
+    tag = element & names.TAG
     if is_foreign(room):
-        if not element & BREAKOUT:
+        if not element & names.BREAKOUT:
             return push(room, element, flags & WORDS, at) if element & HELD and not flags & SELF_CLOSING else at
         at = pop_to(room, stack_of(room)[state_of(room)[DEPTH] - 1, S_FOREIGN], at)
-    if tag == BR:
+    if tag == names.BR:
         return _line_break(room, at)
-    if tag == A:
+    if tag == names.A:
         if is_dropped(room):
             return at
         end_link(room, at)
         if flags & HAS_HREF:
             begin_link(room, at)
         return at
-    if tag == INPUT or tag == SELECT:
+    if tag == names.INPUT or tag == names.SELECT:
         within = stack_of(room)[state_of(room)[DEPTH] - 1, S_SCOPE]
         at = close_select(room, at)
         if within != stack_of(room)[state_of(room)[DEPTH] - 1, S_SCOPE]:
             return at
-    if element & BLOCK or element & (SPECIAL | DROPPED) == SPECIAL:
+    if element & names.BLOCK or element & (names.SPECIAL | names.DROPPED) == names.SPECIAL:
         at = _divide(room, at)
     level = _closed_by(room, element)
     if 0 < level < state_of(room)[DEPTH]:
         at = pop_to(room, level, at)
-    if tag == BODY:
+    if tag == names.BODY:
         state_of(room)[HAS_BODY] = 1
-    if element & VOID or not element & HELD or not _may_open(room, element):
+    if element & names.VOID or not element & HELD or not _may_open(room, element):
         return at
     return push(room, element, flags & WORDS, at)
 
@@ -428,36 +377,36 @@ def start_tag(room: Any, element: Any, flags: Any, at: Any) -> Any:  # noqa: PLR
 @apart
 def end_tag(room: Any, element: Any, at: Any) -> Any:  # noqa: PLR0911
     """An end tag; returns where the text ends."""
-    tag = element & TAG
+    tag = element & names.TAG
     state, stack = state_of(room), stack_of(room)
-    if (tag == P or tag == BR) and is_foreign(room):
+    if (tag == names.P or tag == names.BR) and is_foreign(room):
         at = pop_to(room, stack[state[DEPTH] - 1, S_FOREIGN], at)
-    if tag == BR:
+    if tag == names.BR:
         return _line_break(room, at)
-    if tag == A:
+    if tag == names.A:
         foreign = stack[state[DEPTH] - 1, S_FOREIGN]
         if state[ANCHOR] >= 0 and foreign >= state[ANCHOR_DEPTH]:  # the link's end is that of a drawing in it
             at = pop_to(room, foreign, at)
         end_link(room, at)
         return at
-    if element & VOID or not element & HELD:
+    if element & names.VOID or not element & HELD:
         return at
-    if state[BEYOND] > 0 and element & SPECIAL:
+    if state[BEYOND] > 0 and element & names.SPECIAL:
         state[BEYOND] -= 1
         return at
     level = _ended_by(room, element)
-    if element & BLOCK or element & (SPECIAL | DROPPED) == SPECIAL:
+    if element & names.BLOCK or element & (names.SPECIAL | names.DROPPED) == names.SPECIAL:
         at = _divide(room, at)
     if level == 0:
         return at
-    if tag == FORM:
+    if tag == names.FORM:
         top = state[DEPTH] - 1
-        while top > level and _ends_by_itself(stack[top, S_ELEMENT] & TAG):
+        while top > level and _ends_by_itself(stack[top, S_ELEMENT] & names.TAG):
             top -= 1
         if top > level:  # what it holds stays open, and in its container
             at = pop_to(room, top + 1, at)
             stack[level, S_ELEMENT] = 0
-            nearest_of(room)[FORM] = stack[level, S_SAME]
+            nearest_of(room)[names.FORM] = stack[level, S_SAME]
             return at
     return pop_to(room, level, at)
 
@@ -466,7 +415,7 @@ def end_tag(room: Any, element: Any, at: Any) -> Any:  # noqa: PLR0911
 def close_select(room: Any, at: Any) -> Any:
     """End an open select, which holds no fields."""
     level = stack_of(room)[state_of(room)[DEPTH] - 1, S_SCOPE]
-    if stack_of(room)[level, S_ELEMENT] & TAG == SELECT:
+    if stack_of(room)[level, S_ELEMENT] & names.TAG == names.SELECT:
         return pop_to(room, level, at)
     return at
 
@@ -494,58 +443,65 @@ def _line_break(room: Any, at: Any) -> Any:
 
 @fused
 def _ends_by_itself(tag: Any) -> Any:
-    return tag == P or tag == LI or tag == DD or tag == DT or tag == OPTION or tag == OPTGROUP
+    return (
+        tag == names.P
+        or tag == names.LI
+        or tag == names.DD
+        or tag == names.DT
+        or tag == names.OPTION
+        or tag == names.OPTGROUP
+    )
 
 
 @fused
 def _is_heading(tag: Any) -> Any:
-    return H1 <= tag <= H6
+    return names.H1 <= tag <= names.H6
 
 
 @fused
 def _section(nearest: Any) -> Any:
-    return max(nearest[TBODY], nearest[THEAD], nearest[TFOOT])
+    return max(nearest[names.TBODY], nearest[names.THEAD], nearest[names.TFOOT])
 
 
 @fused
 def _closed_by(room: Any, element: Any) -> Any:  # noqa: PLR0911, PLR0912
     """The level from which on the start of an element closes others; 0 for none."""
-    tag = element & TAG
+    tag = element & names.TAG
     nearest, stack = nearest_of(room), stack_of(room)
     top = state_of(room)[DEPTH] - 1
-    if element & CELLS:
+    if element & names.CELLS:
         keep = stack[top, S_TABLE]
         if keep == 0:
             return keep
-        if tag == TD or tag == TH or tag == TR:
+        if tag == names.TD or tag == names.TH or tag == names.TR:
             keep = max(keep, _section(nearest))
-        if tag == TD or tag == TH:
-            keep = max(keep, nearest[TR])
+        if tag == names.TD or tag == names.TH:
+            keep = max(keep, nearest[names.TR])
         return keep + 1
-    if tag == TABLE:
+    if tag == names.TABLE:
         table = stack[top, S_TABLE]
-        inside = max(nearest[TD], nearest[TH], nearest[CAPTION])
-        if stack[table, S_ELEMENT] & TAG == TABLE and inside < table:
+        inside = max(nearest[names.TD], nearest[names.TH], nearest[names.CAPTION])
+        if stack[table, S_ELEMENT] & names.TAG == names.TABLE and inside < table:
             return table
     item = stack[top, S_ITEM]
-    inner = stack[item, S_ELEMENT] & TAG
-    if tag == LI or tag == OPTION:
+    inner = stack[item, S_ELEMENT] & names.TAG
+    if tag == names.LI or tag == names.OPTION:
         if inner == tag:
             return item
-    elif tag == DD or tag == DT:
-        if inner == DD or inner == DT:
+    elif tag == names.DD or tag == names.DT:
+        if inner == names.DD or inner == names.DT:
             return item
-    elif tag == OPTGROUP:
-        if nearest[OPTGROUP] > stack[top, S_SCOPE]:
-            return nearest[OPTGROUP]
-    elif tag == BUTTON and nearest[BUTTON] > stack[top, S_SCOPE]:
-        return nearest[BUTTON]
+    elif tag == names.OPTGROUP:
+        if nearest[names.OPTGROUP] > stack[top, S_SCOPE]:
+            return nearest[names.OPTGROUP]
+    elif tag == names.BUTTON and nearest[names.BUTTON] > stack[top, S_SCOPE]:
+        return nearest[names.BUTTON]
     level = np.int64(0)
-    if element & CLOSES_P:
-        level = nearest[P] if nearest[P] > stack[top, S_BUTTON] else np.int64(0)
+    if element & names.CLOSES_P:
+        level = nearest[names.P] if nearest[names.P] > stack[top, S_BUTTON] else np.int64(0)
         if _is_heading(tag):
             last = level - 1 if level > 0 else top
-            if _is_heading(stack[last, S_ELEMENT] & TAG):
+            if _is_heading(stack[last, S_ELEMENT] & names.TAG):
                 return last
     return level
 
@@ -553,38 +509,42 @@ def _closed_by(room: Any, element: Any) -> Any:  # noqa: PLR0911, PLR0912
 @fused
 def _may_open(room: Any, element: Any) -> Any:
     """Whether the element may stand here: no second body, no cell outside a table, no form in a form."""
-    tag = element & TAG
-    if tag == HTML or tag == HEAD or tag == BODY or tag == FRAMESET:
+    tag = element & names.TAG
+    if tag == names.HTML or tag == names.HEAD or tag == names.BODY or tag == names.FRAMESET:
         return False
     top = state_of(room)[DEPTH] - 1
-    if element & CELLS:
+    if element & names.CELLS:
         return stack_of(room)[top, S_TABLE] > 0
-    if tag == FORM:
+    if tag == names.FORM:
         inner = stack_of(room)[top, S_ELEMENT]
-        return nearest_of(room)[FORM] == 0 and inner & TAG != TABLE and (not inner & CELLS or inner & SCOPE != 0)
+        return (
+            nearest_of(room)[names.FORM] == 0
+            and inner & names.TAG != names.TABLE
+            and (not inner & names.CELLS or inner & names.SCOPE != 0)
+        )
     return True
 
 
 @fused
 def _ended_by(room: Any, element: Any) -> Any:
     """The level of the element that an end tag ends; 0 for none."""
-    tag = element & TAG
+    tag = element & names.TAG
     nearest, stack = nearest_of(room), stack_of(room)
     top = state_of(room)[DEPTH] - 1
     level = nearest[tag]
     if _is_heading(tag):
-        for heading in range(H1, H6 + 1):
+        for heading in range(names.H1, names.H6 + 1):
             level = max(level, nearest[heading])
-    if element & CELLS or tag == TABLE:
-        barrier = stack[top, S_TABLE] - (tag == TABLE)
-    elif tag == P:
+    if element & names.CELLS or tag == names.TABLE:
+        barrier = stack[top, S_TABLE] - (tag == names.TABLE)
+    elif tag == names.P:
         barrier = stack[top, S_BUTTON]
-    elif tag == TEMPLATE:
+    elif tag == names.TEMPLATE:
         barrier = np.int64(0)
-    elif element & SPECIAL:
-        barrier = stack[top, S_SCOPE] - ((element & SCOPE) != 0)
-        if tag == LI:
-            barrier = max(barrier, nearest[UL], nearest[OL])
+    elif element & names.SPECIAL:
+        barrier = stack[top, S_SCOPE] - ((element & names.SCOPE) != 0)
+        if tag == names.LI:
+            barrier = max(barrier, nearest[names.UL], nearest[names.OL])
     else:
         barrier = stack[top, S_SPECIAL] - 1
     return level if level > barrier else np.int64(0)

@@ -23,13 +23,6 @@ _MAPPED = _pairs(_THREE_LETTERS) | _pairs(_SHARED)
 
 
 def primary_code(language: str) -> str:
-    """
-    Return the two-letter code of a language tag's first subtag, or that subtag itself when no mapping is known.
-
-    Cost: O(1).
-
-    >>> primary_code("DEU"), primary_code("nb-NO"), primary_code("zh_Hant_TW"), primary_code(" en ")
-    ('de', 'no', 'zh', 'en')
-    """
+    """The two-letter code of a language tag's first subtag, or that subtag itself when no mapping is known."""
     first = language.strip().lower().replace("_", "-").partition("-")[0]
     return _MAPPED.get(first, first)

@@ -352,12 +352,6 @@ class MappedColumn(Generic[T]):
     A one-dimensional array of zeros that can be resized. Hold no reference to `array` across `resize`.
 
     `address` is where its first element lies, for kernels; it changes with `resize`.
-
-    >>> column = MappedColumn(np.uint32, 2)
-    >>> column.array[1] = 7
-    >>> column.resize(4)
-    >>> column.array.tolist()
-    [0, 7, 0, 0]
     """
 
     def __init__(self, dtype: type[T], size: int) -> None:
@@ -372,10 +366,7 @@ class MappedColumn(Generic[T]):
         """
         Make the column `size` long: new elements are 0, cut elements are gone.
 
-        Raises:
-            MemoryError: the system grants no more; the column is as it was.
-
-        Cost: microseconds on Linux; a copy elsewhere, or while somebody holds a view of the array.
+        Microseconds on Linux; a copy elsewhere, or while somebody holds a view. MemoryError: the column is as it was.
         """
         before = len(self.array)
         self.array[size : self._bytes(size) // self._dtype.itemsize] = 0  # stays mapped: it must not come back

@@ -1,5 +1,5 @@
 """
-What a worker computes with, made ready before it is waited for.
+What a worker computes with, made ready before it is waited for, by running it on next to nothing.
 
 numba compiles one function at a time in a process. So on a first start a second process compiles some kernels while
 this one compiles the others; each then finds the other's machine code in the cache.
@@ -12,11 +12,24 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 
-from worker.core import warm
+import numpy as np
+
+from worker.core.compiled import cache_directory, is_kept
 from worker.core.fingerprint import Fingerprinter
+from worker.core.index import PermutedIndex
+from worker.core.kernels.documents import read_documents
+from worker.core.kernels.fingerprint import fingerprint_batch
+from worker.core.kernels.machine import SLACK
+from worker.core.pages import extract_pages
+from worker.core.pages.batch import extract_batch
+from worker.core.pairs import all_pairs, clusters
 from worker.log.replica import Replica
 from worker.settings import Settings
+
+DISTANCE = 3  # the kernels are the same at any other
+TABLES_FROM = 4_096  # a smaller index is a flat list, and its tables' kernels would not run
 
 
 def ready(settings: Settings, *more: Callable[[], None]) -> None:
@@ -24,13 +37,13 @@ def ready(settings: Settings, *more: Callable[[], None]) -> None:
     Compile, or load, what a document meets on its way to a verdict.
 
     Args:
-        more: functions of `core.warm`, for what it does not meet.
+        more: functions of this module, for what it does not meet.
 
     Cost: 0.5 s when the cache has it, else some seconds.
     """
-    steps = (warm.pages, warm.messages, warm.fingerprints, *more)
-    with nullcontext() if warm.are_pages_kept() else _beside(steps):
-        Fingerprinter(settings.parameters).batch(["warm"])
+    steps = (pages, messages, *more)
+    with nullcontext() if _are_pages_kept() else _beside(steps):
+        Fingerprinter(settings.parameters).warm_up()
         Replica(settings.definition).warm_up()
     for step in steps:
         step()
@@ -38,17 +51,55 @@ def ready(settings: Settings, *more: Callable[[], None]) -> None:
 
 def compile_first(settings: Settings) -> None:
     """Do the same on a first start only: whoever starts later needs not wait for all of it at once."""
-    if not warm.are_pages_kept():
+    if not _are_pages_kept():
         ready(settings)
+
+
+def pages() -> None:
+    """Pages to texts: half of what a first start waits for."""
+    extract_pages(["<p>warm"])
+
+
+def messages() -> None:
+    """Messages to documents."""
+    data, none = np.zeros(SLACK, np.uint8), np.empty((0, 3), np.int64)
+    read_documents(data, none, data.copy(), none.copy(), np.empty(0, np.uint8), data.copy(), none.copy())
+
+
+def exact_index() -> None:
+    """Exact search."""
+    index = PermutedIndex(DISTANCE, documents_expected=TABLES_FROM)
+    numbers = np.arange(TABLES_FROM, dtype=np.uint64)
+    index.insert(numbers, numbers.astype(np.uint32))
+    index.judge(numbers[:1], TABLES_FROM)
+    index.query_all(0)
+    index.delete(0, 0)
+
+
+def pairs() -> None:
+    """All pairs of a set, and clusters."""
+    numbers = np.arange(2, dtype=np.uint64)
+    list(all_pairs(numbers, DISTANCE))
+    clusters(numbers, DISTANCE)
+
+
+def kept_in() -> Path | None:
+    """Return where machine code is kept for the next process; None when each compiles for itself."""
+    return cache_directory(fingerprint_batch.py_func)
+
+
+def _are_pages_kept() -> bool:
+    """Return whether `pages` would load its machine code, or have no place to keep it."""
+    return is_kept(extract_batch) or cache_directory(extract_batch.py_func) is None
 
 
 @contextmanager
 def _beside(steps: Iterable[Callable[[], None]]) -> Iterator[None]:
-    """Have functions of `core.warm` run in a second process meanwhile, where there is a second core."""
+    """Have functions of this module run in a second process meanwhile, where there is a second core."""
     if (os.cpu_count() or 1) < 2:
         yield
         return
-    code = "from worker.core import warm; " + "; ".join(f"warm.{step.__name__}()" for step in steps)
+    code = f"from {__name__} import *; " + "; ".join(f"{step.__name__}()" for step in steps)
     with subprocess.Popen(  # noqa: S603  # our own functions
         [sys.executable, "-P", "-c", code],
         stdin=subprocess.DEVNULL,
