@@ -44,7 +44,6 @@ Shares = Mapping[str, tuple[int, Mapping[str, float]]]  # kind -> number, method
 
 
 def main() -> None:
-    """Measure, print, keep."""
     parser = options(__doc__, has_peers=True)
     parser.add_argument("--documents", type=int, default=3_000, help="of the generated crawl")
     parser.add_argument("--seed", type=int, default=1, help="of the generated crawl")

@@ -34,7 +34,6 @@ Found = Mapping[str, Figures]  # contender -> what its trial told
 
 
 def main() -> None:
-    """Measure, print, keep."""
     parser = options(__doc__, "fewer texts and passes", has_peers=True)
     parser.add_argument("--contenders", type=lambda text: text.split(","), default=list(OF_TEXTS))
     chosen = parser.parse_args()
@@ -118,7 +117,6 @@ def live_bits(shares: list[float]) -> int:
 
 
 def bars(found: Found, first_start_s: float, later_start_s: float) -> list[str]:
-    """What is wanted, beside what was measured."""
     rows = []
 
     def add(what: str, value: float, wanted: str, is_reached: bool, form: str = ",.0f") -> None:

@@ -121,7 +121,6 @@ def trials(chosen: argparse.Namespace) -> Iterator[tuple[str, int, int, str]]:
 
 
 def run(name: str, size: int, distance: int, data: str, chosen: argparse.Namespace) -> Trial:
-    """One trial, in a process of its own."""
     python = chosen.peers_python if package_of(name) else sys.executable
     source = kept_fingerprints(size + MORE) if data == "texts" else data
     seconds = chosen.load_s_max + (UNRELATED_S_MAX if name == UNRELATED else REST_S_MAX)
@@ -130,7 +129,6 @@ def run(name: str, size: int, distance: int, data: str, chosen: argparse.Namespa
 
 
 def parsed() -> argparse.Namespace:
-    """The options."""
     parser = options(__doc__, "100,000 random fingerprints, distance 3 and directed", has_peers=True)
 
     def names(text: str) -> list[str]:
@@ -208,7 +206,6 @@ def _row(trial: Trial) -> list[str]:
 
 
 def bars(found: Sequence[Trial]) -> list[str]:
-    """What is wanted, beside what was measured with random fingerprints."""
     of = {trial.key: trial.found for trial in found}
     rows = []
     for bar in BARS:

@@ -166,7 +166,6 @@ SETS = {
 
 
 def bars(kept: Mapping[str, Any]) -> list[str]:
-    """What is wanted, beside what was measured."""
     speed, quality = kept["speed"], kept["quality"][KERNEL]
     before = f"{BEFORE}, bytes to fingerprint"
     found = (
@@ -210,7 +209,6 @@ def tables(kept: Mapping[str, Any]) -> list[str]:
 
 
 def main() -> None:
-    """Measure, print, keep."""
     chosen = options(__doc__, "fewer pages and rounds").parse_args()
     bodies, portals, strings = (reviewed_pages(CORPORA, name) for name in ("benchmark", "readability", "strings"))
     if not bodies:

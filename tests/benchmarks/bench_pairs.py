@@ -75,7 +75,6 @@ def trial(size: int, data: str) -> Figures:
 
 
 def tables(found: Sequence[Figures]) -> list[str]:
-    """What was found, and what is wanted."""
     rows = []
     for one in found:
         size, data, seconds, held = one["size"], one["data"], one["seconds"], one["bytes_max"]
@@ -89,7 +88,6 @@ def tables(found: Sequence[Figures]) -> list[str]:
 
 
 def main() -> None:
-    """Measure, print, keep."""
     parser = options(__doc__, "a million, random")
     parser.add_argument("trial", nargs="*", help="a size and its data: one trial, in this process")
     chosen = parser.parse_args()

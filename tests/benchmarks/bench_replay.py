@@ -39,7 +39,6 @@ COLD_RECORDS = 20
 
 
 def main() -> None:
-    """Run the parts and keep their figures."""
     parser = options(__doc__, "half a million rows")
     parser.add_argument("--rows", type=int)
     parser.add_argument("--folder", type=Path)

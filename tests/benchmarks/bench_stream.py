@@ -90,7 +90,6 @@ class Bench:
         return {contender: statistics.median(found) for contender, found in rates.items()}
 
     def text(self, count: int) -> None:
-        """Measure text of 5 KB."""
         name = "text of 5 KB"
         topic = self._backlog("text", lambda scene: feed(scene.settings(), text_documents(count)))
         ours = self._beside_the_bare_loop(name, topic, count, TEXT_BAR, SHARE_BAR)
@@ -105,14 +104,12 @@ class Bench:
             print("Quix Streams is not installed: make bench-stream does that")
 
     def html(self, count: int) -> None:
-        """Measure pages of 56 KB."""
         name = "HTML of 56 KB"
         topic = self._backlog("html", lambda scene: feed(scene.settings(), html_documents(count)))
 
         self._beside_the_bare_loop(name, topic, count, HTML_BAR)
 
     def archives(self, count: int) -> None:
-        """Measure the same pages out of a WARC file."""
         name = "HTML of 56 KB, out of a WARC file"
         topic = self._backlog("archives", lambda scene: feed_archive(scene.settings(), html_documents(count)))
         self._beside_the_bare_loop(name, topic, count, HTML_BAR)
@@ -139,7 +136,6 @@ class Bench:
         return rates[ours]
 
     def latency(self, seconds: int) -> None:
-        """Measure the wait for a verdict."""
         name = f"latency at {RATE_PER_S:,} docs/s"
         scene = self._scene(f"bench-{self._stamp}-latency")
         try:
@@ -165,7 +161,6 @@ def _cluster() -> Iterator[str]:
 
 
 def tables(lines: Sequence[Line]) -> list[str]:
-    """What was measured, beside what is wanted."""
     rows = []
     for line in lines:
         mark = "" if line.reached is None else reached(line.reached)
@@ -175,7 +170,6 @@ def tables(lines: Sequence[Line]) -> list[str]:
 
 
 def main() -> None:
-    """Run what was asked for, print the table and keep it."""
     parser = options(__doc__, "smaller backlogs, one round")
     parser.add_argument("--text", type=int, help="text documents in the backlog")
     parser.add_argument("--pages", type=int, help="pages in the backlog")

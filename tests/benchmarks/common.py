@@ -77,7 +77,6 @@ def answer(contender: str, measure: Callable[[], Figures]) -> None:
 
 
 def on_one_core() -> None:
-    """Stay on one core from now on."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 

@@ -145,7 +145,6 @@ class Gaoya(TextContender):
 
 
 def gaoya_index(distance: int = DISTANCE_MAX) -> Any:
-    """An index of gaoya over words by three."""
     from gaoya.simhash import SimHashStringIndex
 
     return SimHashStringIndex(64, distance + 1, distance, analyzer="word", lowercase=True, ngram_range=(3, 3))
@@ -189,7 +188,6 @@ class Datasketch(MinHash):
 
 
 def datasketch_minima(features: set[bytes]) -> NDArray[np.uint64]:
-    """datasketch's minima over features."""
     from datasketch import MinHash as Peer
 
     one = Peer(num_perm=PERMUTATIONS)

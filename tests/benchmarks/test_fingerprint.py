@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,16 +10,15 @@ import numpy as np
 import pytest
 
 from tests.benchmarks.bench_fingerprint import bars, tables
-from tests.benchmarks.common import REPOSITORY, ask
+from tests.benchmarks.common import ask
 from tests.benchmarks.contenders import TextContender
-from tests.benchmarks.fingerprint.texts import CHANGES, quality_texts, speed_texts
+from tests.benchmarks.fingerprint.texts import CHANGES, quality_texts
 
 
 class Numbers(TextContender):
     """Its texts are numbers."""
 
     def run(self, held: Any) -> Any:
-        """They stand for themselves."""
         return np.array([int(text) for text in held], np.uint64)
 
 
@@ -49,14 +46,6 @@ def test_a_copy_differs_in_as_many_words_as_it_says(tmp_path: Path) -> None:
         assert text in copies["menu and footer"]
 
 
-def test_texts_for_speed_have_one_size(tmp_path: Path) -> None:
-    """Whole characters of 4,500 and 5,000 bytes."""
-    mixed, english = speed_texts(tmp_path, 8).values()
-    assert {4_500 - len(text.encode()) for text in mixed} <= {0, 1, 2}
-    assert {len(text.encode()) for text in english} == {5_000}
-    assert len(set(mixed)) == 8
-
-
 @pytest.mark.skipif(find_spec("gaoya") is not None, reason="gaoya is installed here")
 def test_an_absent_peer_is_told(tmp_path: Path) -> None:
     """It is never left out silently: it has its line in the tables."""
@@ -71,11 +60,3 @@ def test_an_absent_peer_is_told(tmp_path: Path) -> None:
     told = bars({"neardup": ours, "gaoya": missing}, 5.0, 2.0)
     assert "| bits set in 40 to 60 % of the unrelated texts | 64 | 64 | reached |" in told
     assert "| later start, s | 2.00 | ≤ 1 | **missed** |" in told
-
-
-@pytest.mark.parametrize("name", [path.stem for path in sorted(Path(__file__).parent.glob("bench_*.py"))])
-def test_every_benchmark_can_leave_what_is_kept(name: str) -> None:
-    """A run on another machine must not write over figures by accident."""
-    command = [sys.executable, "-m", f"tests.benchmarks.{name}", "--help"]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    assert "--no-save" in done.stdout

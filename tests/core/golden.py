@@ -18,6 +18,9 @@ from worker.core.definition import Fingerprint, Kind, Parameters, define
 
 _FILE = Path(__file__).parent / "data" / "golden.jsonl"
 
+SAMPLES: dict[str, dict[str, list[str]]] = json.loads((_FILE.parent / "prose.json").read_text(encoding="utf-8"))
+"""Two or three sentences of prose, and a menu with an advertisement, in each language."""
+
 PARAMETERS: dict[str, Parameters] = {
     "defaults": Parameters(),
     "32 bits": Parameters(bits=32),
@@ -56,7 +59,6 @@ class Golden:
 
 
 def goldens() -> list[Golden]:
-    """Read all vectors."""
     return [
         Golden(line["name"], line["text"], {name: _from_json(values) for name, values in line["expected"].items()})
         for line in _lines()[1:]
@@ -64,7 +66,6 @@ def goldens() -> list[Golden]:
 
 
 def golden_hashes() -> dict[str, str]:
-    """Read the parameter hash of each set."""
     hashes: dict[str, str] = _lines()[0]["parameters"]
     return hashes
 

@@ -61,26 +61,29 @@ def test_measures_equal_their_definitions(first: str, second: str) -> None:
         assert found.similarity == sketch_similarity(*(made.sketch for made in found.fingerprints)) / 1_000
 
 
-def test_of_longer_texts_equal_ends_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Words put before a text, and a text that goes on, leave what is equal in the count, of the true length."""
-    monkeypatch.setattr("worker.core.compare.TOKENS_MAX", 100)
-    text = [f"w{i}" for i in range(400)]
-    before = compare(" ".join([f"n{i}" for i in range(200)] + text), " ".join(text), Parameters(), (None, None))
-    assert (before.subsequence, before.subsequence_tokens) == (400 / 600, (600, 400))
-    further = compare(" ".join(text), " ".join(text[:100]), Parameters(), (None, None))
-    assert further.subsequence == 100 / 400
-    first, second = (" ".join(text[:150] + [f"{letter}{i}" for i in range(300)] + text[150:]) for letter in "ab")
-    both = compare(first, second, Parameters(), (None, None))
-    assert (both.subsequence, both.subsequence_tokens) == (400 / 700, (500, 500))
+def words(letter: str, count: int) -> list[str]:
+    return [f"{letter}{number}" for number in range(count)]
 
 
-def test_longer_texts_are_compared_by_their_beginnings(monkeypatch: pytest.MonkeyPatch) -> None:
+W = words("w", 400)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "share", "lengths"),
+    [
+        (words("n", 200) + W, W, 400 / 600, (600, 400)),  # what is equal at an end stays in the count
+        (W, W[:100], 100 / 400, (400, 100)),
+        (W[:150] + words("a", 300) + W[150:], W[:150] + words("b", 300) + W[150:], 400 / 700, (500, 500)),
+        (W[:50] + words("a", 300), W[:50] + words("b", 300), 50 / 350, (150, 150)),  # at least: of the whole length
+    ],
+)
+def test_longer_texts_are_compared_by_their_ends_and_the_beginning_of_what_differs(
+    monkeypatch: pytest.MonkeyPatch, first: list[str], second: list[str], share: float, lengths: tuple[int, int]
+) -> None:
     """What differs is longer than the bound: the subsequence sees that much of each behind their common beginning."""
     monkeypatch.setattr("worker.core.compare.TOKENS_MAX", 100)
-    first, second = (" ".join(["same"] * 50 + [f"{letter}{i}" for i in range(300)]) for letter in "ab")
-    found = compare(first, second, Parameters(), (None, None))
-    assert found.subsequence_tokens == (150, 150)
-    assert found.subsequence == 50 / 350  # at least: of the whole length
+    found = compare(" ".join(first), " ".join(second), Parameters(), (None, None))
+    assert (found.subsequence, found.subsequence_tokens) == (share, lengths)
 
 
 def test_long_texts_that_are_nearly_equal_are_seen_whole() -> None:
@@ -92,15 +95,9 @@ def test_long_texts_that_are_nearly_equal_are_seen_whole() -> None:
         ("equal", 3_000), ("removed", 1), ("added", 1), ("equal", 2_999)]  # fmt: skip
 
 
-def test_empty_texts_are_equal_and_an_empty_one_is_unlike_any_other() -> None:
+@pytest.mark.parametrize(("first", "second", "share"), [("", "…", 1), ("", "the old ferry", 0)])
+def test_empty_texts_are_equal_and_an_empty_one_is_unlike_any_other(first: str, second: str, share: int) -> None:
     """Nothing to compare: every share is 1; nothing against something: every share is 0."""
-    none = compare("", "…", Parameters(), (None, None))
-    assert (none.jaccard_words, none.jaccard_shingles, none.similarity, none.subsequence, none.distance) == (
-        1,
-        1,
-        1,
-        1,
-        0,
-    )
-    one = compare("", "the old ferry", Parameters(), (None, None))
-    assert (one.jaccard_words, one.jaccard_shingles, one.similarity, one.subsequence) == (0, 0, 0, 0)
+    found = compare(first, second, Parameters(), (None, None))
+    assert {found.jaccard_words, found.jaccard_shingles, found.similarity, found.subsequence} == {share}
+    assert share == 0 or found.distance == 0

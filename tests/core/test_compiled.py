@@ -1,9 +1,10 @@
-"""Compiled kernels: their code is made once, whoever asks; a cache that cannot be written costs only time."""
+"""Compiled kernels: their code is made once, whoever asks, and kept; a cache that cannot be written costs only time."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import REPOSITORY
 from worker.core import compiled
 
 MODULE = """
@@ -29,6 +31,12 @@ sys.stdin.readline()  # all begin together
 assert total(np.arange(4.0)) > 4
 print(sum(total.stats.cache_misses.values()), sum(total.stats.cache_hits.values()))
 """
+
+
+WHERE = (
+    "from worker.core.kernels.fingerprint import fingerprint_batch as f;"
+    "from worker.core.compiled import cache_directory; print(cache_directory(f.py_func))"
+)
 
 
 def started(script: Path, cache: Path) -> subprocess.Popen[str]:
@@ -128,3 +136,51 @@ def test_a_lock_that_cannot_be_made_is_no_error(tmp_path: Path) -> None:
     turn = compiled._Turn(tmp_path / "no" / "folder" / "lock")
     turn.take()
     turn.give()
+
+
+def run(code: str, site: Path, text: str = "", **environment: str) -> list[str]:
+    """The lines that a fresh process writes."""
+    inherited = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", code],
+        env=inherited | {"PYTHONPATH": str(site)} | environment,
+        cwd=site,
+        input=text,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
+def test_code_is_kept_where_it_can_be(tmp_path: Path) -> None:
+    """Where NUMBA_CACHE_DIR says, else in the user's cache, as beside the source is no place here; else nowhere."""
+    site, chosen = tmp_path / "site", tmp_path / "chosen"
+    for name in ("worker", "schemas"):
+        shutil.copytree(REPOSITORY / name, site / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in [site / "worker", *(site / "worker").rglob("*/")]:
+        (folder / "__pycache__").touch()  # a file: not even root can write below it
+    (tmp_path / "file").touch()
+    assert run(WHERE, site, NUMBA_CACHE_DIR=str(chosen)) == [str(chosen / "neardup")]
+    assert run(WHERE, site, XDG_CACHE_HOME=str(chosen)) == [str(chosen / "neardup" / "kernels")]
+    assert run(WHERE, site, XDG_CACHE_HOME=str(tmp_path / "file")) == ["None"]
+
+
+def test_behind_the_warm_up_nothing_is_compiled(tmp_path: Path) -> None:
+    """What a worker, dedup and the searches run is compiled, or loaded if it is there, by `neardup warm-up`."""
+
+    def code(*arguments: str, text: str = "") -> set[str]:
+        told = run(f"import sys; from worker.__main__ import main; sys.argv[1:] = {arguments!r}; main()", REPOSITORY,
+                   text, NUMBA_DEBUG_CACHE="1")  # fmt: skip
+        return {
+            line.rpartition(" ")[2] for line in told if line.startswith(("[cache] data loaded", "[cache] data sav"))
+        }
+
+    made = code("warm-up")
+    assert len(made) >= 15  # so many kernels there are, or a few more
+    crawl = tmp_path / "crawl.warc.gz"
+    code("sample-crawl", "--documents", "300", "--seed", "1", str(crawl))
+    numbers = "".join(f"{number * 0x9E3779B97F4A7C15 % 2**64}\n" for number in range(20_000))
+    for used in (code("dedup", "--threads", "1", str(crawl)), code("find-all", text=numbers),
+                 code("find-clusters", text=numbers)):  # fmt: skip
+        assert used and used <= made

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.core.definition import Kind, Parameters, define, doubts, explain, fold, hamming_distance
-from worker.core.fingerprint import Fingerprinter
 from worker.core.kernels import fingerprint as kernels
 from worker.core.tokens import CODE_POINTS, SEPARATOR, nfc, tokens, unicode_table
 from worker.errors import StopError
@@ -74,18 +73,6 @@ def test_weights_above_255_count_in_full() -> None:
     assert fold([(0b01, 2**40), (0b10, 2**40 - 1)]) == 0b01
 
 
-def test_the_order_of_features_is_irrelevant() -> None:
-    """Any order of the same features gives the same fingerprint."""
-    found = [(feature.hash, feature.weight) for feature in explain(PROSE, Parameters())]
-    assert fold(found) == fold(reversed(found)) == fold(sorted(found)) == define(PROSE, Parameters()).value
-
-
-def test_no_features_is_an_error_not_a_fingerprint() -> None:
-    """An empty set of features would be equal to every other."""
-    with pytest.raises(ValueError, match="sum to 1"):
-        fold([])
-
-
 def test_an_empty_text_is_empty() -> None:
     """Nothing, spaces, control characters, emoji: kind EMPTY, fingerprint 0, not all ones."""
     for text in ("", " \n\t", "\x00\x01\x1f", "😀👍🏽🇫🇷", "…!?—"):
@@ -133,13 +120,6 @@ def test_a_named_language_anchors_its_own_words_only() -> None:
     assert explain(text, Parameters(), "en") == explain(text, Parameters(), "de")
 
 
-def test_own_stopwords_change_fingerprint_and_hash() -> None:
-    """A list of one's own is part of the parameters."""
-    own = Fingerprinter(stopwords=frozenset({"ferry", "river"}))
-    assert own.parameters.hash != Parameters().hash
-    assert own.one(PROSE) != Fingerprinter().one(PROSE)
-
-
 def test_masked_numbers_do_not_matter() -> None:
     """Two pages that differ in a clock have one fingerprint, but not one digest."""
     parameters = Parameters(mask_numbers=True, mask_identifiers=True)
@@ -170,39 +150,15 @@ def test_wrong_parameters_say_why(wrong: dict[str, object], reason: str) -> None
 def test_each_parameter_changes_the_hash() -> None:
     """No two of these sets of parameters may share an index."""
     sets = [
-        Parameters(),
-        Parameters(bits=32),
-        Parameters(bits=128),
-        Parameters(token_unit="character"),
-        Parameters(shingle_widths=(3,)),
-        Parameters(shingle_widths=(2, 3)),
-        Parameters(anchored_weight=2),
-        Parameters(unanchored_weight=0),
-        Parameters(term_frequency="tf"),
-        Parameters(anchors="named"),
-        Parameters(anchors="union"),
-        Parameters(tokens_min=9),
-        Parameters(shingles_min=9),
-        Parameters(mask_numbers=True),
-        Parameters(mask_identifiers=True),
-        Parameters(fields=(("title", 2),)),
+        Parameters(), Parameters(bits=32), Parameters(bits=128), Parameters(token_unit="character"),
+        Parameters(shingle_widths=(3,)), Parameters(shingle_widths=(2, 3)), Parameters(anchored_weight=2),
+        Parameters(unanchored_weight=0), Parameters(term_frequency="tf"), Parameters(anchors="named"),
+        Parameters(anchors="union"), Parameters(tokens_min=9), Parameters(shingles_min=9),
+        Parameters(mask_numbers=True), Parameters(mask_identifiers=True), Parameters(fields=(("title", 2),)),
         Parameters(stopwords=frozenset({"a"})),
-    ]
+    ]  # fmt: skip
     assert len({parameters.hash for parameters in sets}) == len(sets)
     assert all(len(parameters.hash) == 16 for parameters in sets)
-
-
-def test_a_batch_equals_one_at_a_time() -> None:
-    """`many` and `batch` give what `one` gives, for every width."""
-    texts = ["", "short", PROSE, "東京は日本の首都であり、人口が最も多い都市である。"]
-    for bits in (32, 64, 128):
-        fingerprinter = Fingerprinter(Parameters(bits=bits))
-        batch = fingerprinter.batch(texts)
-        assert [int(kind) for kind in batch.kinds] == [Kind.EMPTY, Kind.SHORT, Kind.FULL, Kind.FULL]
-        columns = batch.fingerprints.reshape(len(texts), -1).tolist()
-        assert [sum(half << 64 * i for i, half in enumerate(row)) for row in columns] == [
-            fingerprinter.one(text) for text in texts
-        ]
 
 
 @given(st.lists(st.integers(-(2**62), 2**62) | st.integers(-99, 99), min_size=128, max_size=128))

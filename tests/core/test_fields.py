@@ -14,7 +14,6 @@ from tests.conftest import EXAMPLES
 from worker.core.definition import (
     Kind,
     Parameters,
-    define,
     define_fields,
     explain_fields,
     fold,
@@ -33,7 +32,6 @@ some_fields = st.dictionaries(
         " ".join
     ),
 )
-some_weights = [(("title", 4), ("headings", 2), ("body", 1)), (("body", 255), ("headings", 1), ("title", 9))]
 some_parameters = st.builds(
     Parameters,
     bits=st.sampled_from([32, 64, 128]),
@@ -142,12 +140,6 @@ def test_features_that_have_no_fingerprint_say_why(features: dict[int, int], rea
     """None at all would be equal to every other nothing; a sum beyond 64 bits would turn its sign."""
     with pytest.raises(ValueError, match=reason):
         Fingerprinter().of_features(features)
-
-
-def test_a_tie_of_own_features_is_zero() -> None:
-    """As everywhere."""
-    assert Fingerprinter().of_features({0b0110: 5, 0b0011: 5}) == 0b0010
-    assert define("", Parameters()).value == 0
 
 
 def test_features_of_numpys_are_features_and_fractions_are_not() -> None:

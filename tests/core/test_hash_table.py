@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import numpy as np
@@ -113,36 +114,38 @@ def test_a_look_up_ends_however_long_rows_come_and_go() -> None:
     table.check()
     held = known[stop : stop + count]
     others = np.random.default_rng(2).integers(0, 2**64, 200_000, np.uint64)
-    table.find(others[:10])
-    started = time.process_time()
-    found = table.find(others)
-    assert time.process_time() - started < 0.2
-    assert np.count_nonzero(found >= 0) < 500
+    fresh = HashTable(known.take, seed=5)
+    fresh.insert(held, numbers[stop : stop + count])
+    least = {table: math.inf, fresh: math.inf}
+    for number in range(20):  # another process can only add to a time: the least of many rounds is compared
+        for each, before in least.items():
+            started = time.process_time()
+            found = each.find(others)
+            least[each] = min(before, time.process_time() - started)
+            assert np.count_nonzero(found >= 0) < 500
+        if number and least[table] < 4 * least[fresh]:
+            break
+    else:
+        pytest.fail(f"replaced and new, in seconds: {least.values()}")
     assert (table.find(held) >= 0).all() and table.find_all(1) == []
 
 
-def test_another_row_is_found_once_in_thousands() -> None:
-    """A bucket keeps 16 bits of a hash: what a caller compares in vain costs nothing that counts."""
-    known = np.random.default_rng(1).integers(0, 2**64, 200_000, np.uint64)
-    table = HashTable(known.take)
-    table.insert(known[:100_000], np.arange(100_000, dtype=np.uint32))
-    assert np.count_nonzero(table.find(known[:100_000]) != np.arange(100_000)) < 50
-    assert np.count_nonzero(table.find(known[100_000:]) >= 0) < 100
+@pytest.mark.parametrize("step", [1, 2**9, 2**32, 2**55, 2**63, 0x9E37_79B9_7F4A_7C15])
+def test_hashes_in_a_pattern_meet_no_more_than_others(step: int) -> None:
+    """
+    With equal low bits, or with equal high bits: the table holds them, each is found, and hardly ever another one.
 
-
-@pytest.mark.parametrize("step", [1, 2**9, 2**32, 2**55, 2**63])
-def test_hashes_in_a_pattern_cost_no_more_than_others(step: int) -> None:
-    """With equal low bits, or with equal high bits, they do not meet: the processor time stays that of any hashes."""
+    A bucket keeps 16 bits of a hash; what a caller compares in vain costs nothing that counts.
+    """
     count = 200_000
     pattern = np.arange(count, dtype=np.uint64) * np.uint64(step) + np.arange(count, dtype=np.uint64) // np.uint64(2)
     pattern = np.unique(pattern)
     numbers = np.arange(len(pattern), dtype=np.uint32)
-    HashTable(pattern.take).insert(pattern[:10], numbers[:10])  # compiled by now
     table = HashTable(pattern.take)
-    started = time.process_time()
     table.insert(pattern, numbers)
     assert np.count_nonzero(table.find(pattern) != numbers) < 100
-    assert time.process_time() - started < 2
+    assert np.count_nonzero(table.find(~pattern[~np.isin(~pattern, pattern)]) >= 0) < 200
+    assert table.nbytes < 12 * len(pattern)
     table.check()
 
 

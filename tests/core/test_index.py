@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,8 +23,6 @@ from worker.core.permutation import BITS, Layout, permuted, probed
 from worker.core.search import Document, Original, SearchRules, best
 from worker.core.sketch import SKETCH, sketch_similarity, words_of
 from worker.core.tables import exact
-from worker.core.tables.exact import BACKS, NEXTS, ExactTables
-from worker.core.tables.store import BASE, DIRECTION, ENTRIES, SIZE, UNSWEPT
 from worker.log.originals import Column
 
 RULES = (
@@ -83,7 +80,6 @@ def crawl(generator: random.Random, documents: int, live: int = 2**64 - 1) -> li
 
 
 def columns(documents: Sequence[Document | Original]) -> Columns:
-    """Fingerprints, doubts and sketches."""
     sketches = np.array([words_of(one.sketch) for one in documents], np.uint64).reshape(-1, 8)
     first, second = ([getattr(one, name) for one in documents] for name in ("fingerprint", "doubts"))
     return np.array(first, np.uint64), np.array(second, np.uint64), sketches
@@ -132,7 +128,6 @@ class IndexMachine(RuleBasedStateMachine):
             exact.HOT_MIN = self.hot
 
     def adopt(self, index: SearchIndex) -> None:
-        """Go on with this index."""
         self.index = index
         self.index.tables.flat_below = min(self.flat_below, self.search.prefix_max or self.flat_below)
 
@@ -168,7 +163,6 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule(size=st.integers(0, 700), live=st.sampled_from(LIVE), shuffled=st.booleans())
     def insert(self, size: int, live: int, shuffled: bool) -> None:
-        """Index a batch as it is, in any order."""
         first = len(self.held)
         for document in self.draw(size, live):
             self.hold(document)
@@ -195,7 +189,6 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule(live=st.sampled_from(LIVE))
     def query(self, live: int) -> None:
-        """Find the best of what is held; where the search is exact, and no sketches are wanted, all matches."""
         batch = self.draw(COMPARED, live)
         self.index.will_need(*columns(batch)[:2])
         found = self.index.query(*columns(batch))
@@ -350,16 +343,6 @@ def test_many_equal_fingerprints_are_one_entry() -> None:
     assert len(index) == 0
 
 
-def test_equal_fingerprints_with_different_doubts_are_different_originals() -> None:
-    """What is sure of one document may be doubtful of the other: their second look may fail though no bit differs."""
-    one, other = (0b1011, 0x0000_0000_FFFF_FFFF), (0b1011, 0xFFFF_FFFF_0000_0000)
-    index = SearchIndex(SearchRules(), sketches=held(plain([one, other])[2]))
-    assert index.match_or_insert(*plain([one, other, one, other]), first_row=0).rows.tolist() == [-1, -1, 0, 1]
-    assert index.delete_many(plain([one])[0], np.array([0], np.uint32)).all()
-    assert index.query(*plain([one, other])).rows.tolist() == [-1, 1]
-    index.check()
-
-
 @pytest.mark.parametrize("rules", [SearchRules(), SearchRules("exact", 3, similarity_min=750)])
 def test_of_many_equal_fingerprints_the_first_sixteen_are_confirmed(rules: SearchRules) -> None:
     """Pages of one template: what is not among the first is not read, and what is read decides by its facts."""
@@ -451,42 +434,3 @@ def test_a_caller_who_breaks_the_rules_breaks_no_memory(seed: int, monkeypatch: 
     for store in index.tables.stores:
         store.check()
     assert len(index.arrays()["rows"]) == len(index)
-
-
-def filled() -> PermutedIndex:
-    """Tables, a ring of equal ones, and a sweep under way."""
-    index = PermutedIndex(3)
-    index.tables.flat_below = 0
-    numbers = np.random.default_rng(5).integers(0, 2**64, 30_000, dtype=np.uint64)
-    numbers[100:110] = 7
-    for begin in range(0, len(numbers), 1_000):
-        index.insert(numbers[begin : begin + 1_000], np.arange(begin, begin + 1_000, dtype=np.uint32))
-    index.tables.stores[0].grow()
-    index.check()
-    return index
-
-
-CORRUPTIONS: dict[str, Callable[[ExactTables, int, int], tuple[NDArray[Any], int]]] = {
-    "fingerprint": lambda tables, _, __: (tables.fingerprints, 17),
-    "filter": lambda tables, _, entry: (tables.stores[0].filters.array, entry),
-    "reference": lambda tables, _, entry: (tables.stores[0].refs.array, entry),
-    "count": lambda tables, bucket, _: (tables.stores[0].heads.array, bucket),
-    "ring": lambda tables, _, __: (tables.column(NEXTS), int(tables.column(NEXTS).argmax())),
-    "ring backwards": lambda tables, _, __: (tables.column(BACKS), int(tables.column(BACKS).argmax())),
-    "entries": lambda tables, _, __: (tables.memory, int(BASE + ENTRIES)),
-    "unswept": lambda tables, _, __: (tables.memory, int(BASE + UNSWEPT)),
-    "size": lambda tables, _, __: (tables.memory, int(SIZE)),
-}
-
-
-@pytest.mark.parametrize("what", CORRUPTIONS)
-def test_the_check_notices(what: str) -> None:
-    """One wrong bit anywhere is an AssertionError."""
-    index = filled()
-    assert index.tables.memory[BASE + DIRECTION] != 0
-    heads = index.tables.stores[0].heads.array
-    bucket = int(np.flatnonzero((heads[:-1] & np.uint64(0xFFFFFF)) >= 2)[0])
-    array, place = CORRUPTIONS[what](index.tables, bucket, int(heads[bucket] >> np.uint64(26)))
-    array[place] ^= array.dtype.type(1)
-    with pytest.raises(AssertionError):
-        index.check()

@@ -59,13 +59,6 @@ def test_a_hot_bucket_costs_a_query_no_more_than_its_limit_and_its_sub_tables() 
     index.check()
 
 
-def test_what_a_query_reads_grows_slower_than_what_is_held() -> None:
-    """Ten times the fingerprints under one prefix, less than twice the filters."""
-    few, many = (filled(sharing(count, 0x0000_FFFF_FFFF_FFFF), 3, 5_000) for count in (20_000, 200_000))
-    asked = sharing(100, 0x0000_FFFF_FFFF_FFFF, seed=2)
-    assert filters_read(many, asked).mean() < 2 * filters_read(few, asked).mean()
-
-
 @pytest.mark.parametrize("step", [1, 100_000], ids=["one by one", "all at once"])
 @pytest.mark.parametrize(("max_distance", "hot"), [(3, 1_024), (7, 64)])
 def test_an_insertion_moves_few_buckets_however_skewed(
@@ -87,15 +80,6 @@ def test_a_load_that_must_grow_halfway_keeps_its_tables(monkeypatch: pytest.Monk
     index = PermutedIndex.from_arrays({"fingerprints": fingerprints, "rows": rows}, 7, permuted(7, 8))
     assert not index.tables.flat
     index.check()
-
-
-def test_equal_fingerprints_are_read_once() -> None:
-    """A million copies of one page add one entry per table, and one filter to a query."""
-    index = PermutedIndex(3)
-    index.insert(sharing(5_000, 2**64 - 1), np.arange(5_000, dtype=np.uint32))
-    before = filters_read(index, np.array([7], np.uint64))
-    index.insert(np.full(100_000, 7, np.uint64), np.arange(5_000, 105_000, dtype=np.uint32))
-    assert filters_read(index, np.array([6], np.uint64)) - before <= len(index.layout.permutations)
 
 
 def test_a_prefix_that_very_many_share_costs_no_more_than_its_first_ones() -> None:

@@ -18,7 +18,7 @@ from worker.core.definition import Parameters, define
 from worker.core.fingerprint import Fingerprinter
 from worker.core.kernels.fingerprint import LOG, ONE, TF, fingerprint_batch, settle, table_bits
 from worker.core.kernels.unicode import LONG_BYTES, code_points
-from worker.core.tokens import CODE_POINTS, nfc, unicode_table
+from worker.core.tokens import nfc, unicode_table
 
 MARKS = "\u0300\u0316\u0301\u0323\u05b0\u05b4\u0651\u0650\u093c\u094d\u0e38\u0e48\u103a\u1037\u3099\u302a\u0345"
 COMPOSING = "\u00e9e\u0301\u1e69\u00dd\u212b\u2126\u1100\u1161\u11a8\uac00\u1025\u102e\u0130"
@@ -183,17 +183,6 @@ def test_no_folded_character_is_longer_than_its_room() -> None:
     """`out` has LONG_BYTES for each code point."""
     for points in (code_points("word"), code_points("character")):
         assert int((points.entries >> np.uint64(40) & np.uint64(7)).max()) <= LONG_BYTES
-
-
-def test_page_table_gives_back_every_code_point() -> None:
-    """The two-stage table is the flat one: its bytes are the folded character, for a sample of all planes."""
-    table, points = unicode_table(), code_points("word")
-    for code in random.Random(3).sample(range(CODE_POINTS), 20_000):
-        entry = int(points.entries[int(points.stage1[code >> 8]) + (code & 255)])
-        length = entry >> 40 & 7
-        if table.kind[code] in (0, 5) or length > 4 or code in table.canonical:
-            continue
-        assert (entry & 0xFFFFFFFF).to_bytes(4, "little")[:length] == chr(table.folded[code]).encode()
 
 
 def test_a_million_marks_take_milliseconds_not_hours() -> None:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from worker.core.definition import POINTS_MIN, TOKENS_MAX, VOTELESS, detect, elect, votes
+from tests.core.golden import SAMPLES
+from worker.core.definition import POINTS_MIN, TOKENS_MAX, detect, elect, votes
 from worker.core.stopwords import language_code, languages, stopwords
 from worker.core.tokens import tokens
-
-SAMPLES: dict[str, dict[str, list[str]]] = json.loads(
-    (Path(__file__).parent / "data" / "prose.json").read_text(encoding="utf-8")
-)
 
 
 @pytest.mark.parametrize("language", languages())
@@ -64,25 +58,6 @@ def test_a_page_around_a_text_does_not_tip_its_language(language: str, place: st
     around += [tokens(" ".join(SAMPLES[other]["menu"])) for other in languages()]
     for words in around:
         assert elect(words + prose if place == "before" else prose + words) == language
-
-
-def test_a_ballot_holds_the_lists_of_its_word() -> None:
-    """A bit for each language that has the word, and no other."""
-    table = votes()
-    for number, code in enumerate(languages()):
-        assert {word for word, (bits, _) in table.items() if bits >> number & 1} == {
-            token for word in stopwords(code) for token in tokens(word)
-        }
-    assert {points for _, points in table.values()} == {0, 1, 2}
-    assert {word for word, (_, points) in table.items() if not points} == VOTELESS
-
-
-@given(st.text())
-def test_every_text_has_an_answer(text: str) -> None:
-    """Whatever the text, the answer is a code of ours or None, and the same again."""
-    answer = detect(text)
-    assert answer is None or answer in languages()
-    assert detect(text) == answer
 
 
 def test_real_documents_are_told(corpora: Path) -> None:

@@ -22,13 +22,11 @@ def fingerprints(draw: st.DrawFn) -> NDArray[np.uint64]:
 
 
 def compared(numbers: NDArray[np.uint64], max_distance: int) -> set[tuple[int, int]]:
-    """Everything with everything."""
     ordered = sorted(set(numbers.tolist()))
     return {(a, b) for i, a in enumerate(ordered) for b in ordered[i + 1 :] if (a ^ b).bit_count() <= max_distance}
 
 
 def given_pairs(numbers: NDArray[np.uint64], max_distance: int, blocks: int | None = None) -> list[tuple[int, int]]:
-    """What all_pairs gives, in one list."""
     return [(a, b) for pairs in all_pairs(numbers, max_distance, blocks) for a, b in pairs.tolist()]
 
 

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import random
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 import pytest
 
+from tests.core.golden import SAMPLES
 from worker.core.definition import Kind, Parameters, hamming_distance
 from worker.core.fingerprint import Fingerprinter
-from worker.core.tokens import tokens
 from worker.devkit.sample.crawl import LANGUAGES, Dice, load_language, write_article
 
-SAMPLES: dict[str, dict[str, list[str]]] = json.loads(
-    (Path(__file__).parent / "data" / "prose.json").read_text(encoding="utf-8")
-)
 WITHOUT_SPACES = ["th", "lo", "km", "my", "zh", "ja"]
 BY_WORD = Parameters()
 BY_CHARACTER = Parameters(token_unit="character", shingle_widths=(3,))
@@ -75,46 +69,6 @@ def test_a_copy_without_spaces_is_near_and_another_text_far(language: str, param
     for other in (" ".join(menu), " ".join(SAMPLES["th" if language != "th" else "zh"]["prose"])):
         assert hamming_distance(original, fingerprinter.one(other)) >= 20
     assert hamming_distance(*map(fingerprinter.one, prose)) >= 20
-
-
-@pytest.mark.parametrize("language", WITHOUT_SPACES)
-def test_function_characters_anchor(language: str) -> None:
-    """Without spaces, too, most shingles of prose hold a function character, and hardly one of a menu."""
-    fingerprinter = Fingerprinter(BY_WORD)
-    shares = []
-    for texts in (SAMPLES[language]["prose"], SAMPLES[language]["menu"]):
-        found = fingerprinter.features(" ".join(texts))
-        shares.append(sum(one.anchored for one in found) / len(found))
-    assert shares[0] >= 0.4
-    assert shares[1] <= 0.25
-
-
-def test_a_shingle_without_spaces_is_characters_with_their_marks() -> None:
-    """One character a token: two neighbours are a shingle, as for words."""
-    for language in WITHOUT_SPACES:
-        text = SAMPLES[language]["prose"][0]
-        words = tokens(text)
-        assert len(words) > len(text) / 3
-        assert f"{words[0]} {words[1]}" in [one.shingle for one in Fingerprinter().features(text)]
-
-
-@pytest.mark.parametrize(
-    ("language", "label"), [("ja", "ja"), ("zh", "zh-cn"), ("th", "th"), ("km", "km"), ("my", "my")]
-)
-def test_real_pages_without_spaces(corpora: Path, language: str, label: str) -> None:
-    """Of real pages in these languages, the first 1,000 characters, 1 in 100 replaced: near; page against page: far."""
-    rows = (orjson.loads(line) for line in (corpora / "docs.jsonl").read_bytes().splitlines())
-    texts = [row["text"][:1_000] for row in rows if row.get("lang") == label and row["set"] == "multilingual"]
-    texts = [text for text in texts if len(text) == 1_000]
-    rng = random.Random(1)
-    copies = ["".join(rng.choice(text) if rng.random() < 0.01 else letter for letter in text) for text in texts]
-    values = Fingerprinter().many([*texts, *copies])
-    originals, near = values[: len(texts)], np.bitwise_count(values[: len(texts)] ^ values[len(texts) :])
-    far = np.bitwise_count(originals[:, np.newaxis] ^ originals[np.newaxis])[np.triu_indices(len(texts), 1)]
-    assert len(texts) >= 7
-    assert np.median(near) <= 8
-    assert near.max() <= 14
-    assert np.median(far) >= 20  # they share boilerplate in English
 
 
 def test_anchored_weight_255_and_many_occurrences_are_not_cut() -> None:

@@ -13,16 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.log.test_replica import TOPIC, Step, record, rows, steps
-from tests.oracle import Said, read_answers, said
+from tests.log.test_replica import TOPIC, Step, record, rows, steps, told
+from tests.log.test_snapshot import LOG, to_bytes
+from tests.oracle import Said
 from worker.core.search import SearchRules
 from worker.errors import DefinitionError, StopError
 from worker.log import record as log_record
 from worker.log import rules
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, encode
 from worker.log.replica import Replica
-from worker.log.rules import Acceptance, Definition, Ignored, Retention, is_declaration
-from worker.log.snapshot import LogIdentity, capture, restore
+from worker.log.rules import Definition, Ignored, Retention, is_declaration
+from worker.log.snapshot import restore
 from worker.settings import Settings
 from worker.shell.pipeline.sequencer import ReplicatedLog
 from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
@@ -31,7 +32,6 @@ DEFINITION = Definition("nd1", "0" * 16, SearchRules("exact", 3))
 OTHER = Definition("nd1", "0" * 16, SearchRules("exact", 6))
 DECLARED = DEFINITION.declaration("w1", FORMAT_VERSION)
 ROW = Row(0, RowKind.FULL, "d", "https://example.org/", 5, 7, 7, 9)
-LOG = LogIdentity("cluster", b"l" * 16)
 
 
 def of(definition: Definition, record_format: int = FORMAT_VERSION, **fields: object) -> bytes:
@@ -53,18 +53,20 @@ def later_declaration(definition: Definition, number: int) -> bytes:
 
 
 STRAY = {
-    "null": b"",
-    "text": b'{"url": "https://example.org/", "text": "from a console producer"}',
-    "cut": of(DEFINITION)[:-1],
-    "other rows": of(OTHER),
-    "other definition": OTHER.declaration("w2", FORMAT_VERSION),
-    "later definition": later_declaration(OTHER, FORMAT_VERSION + 1),
-    "later rows": with_format(of(DEFINITION), FORMAT_VERSION + 1),
-    "declaration without rules": b'{"neardup":"definition","format":2,"raises":true,"hash":"","scheme":"","author":""}',
-    "declaration cut": DECLARED[:-1],
-    "a kind that is none": of(DEFINITION, kind=7),
-    "a time that is none": of(DEFINITION, fetched_at_ms=2**62),
-}
+    "null": (b"", Ignored.FOREIGN),
+    "text": (b'{"url": "https://example.org/", "text": "from a console producer"}', Ignored.FOREIGN),
+    "cut": (of(DEFINITION)[:-1], Ignored.FOREIGN),
+    "other rows": (of(OTHER), Ignored.DEFINITION),
+    "other definition": (OTHER.declaration("w2", FORMAT_VERSION), Ignored.DEFINITION),
+    "later definition": (later_declaration(OTHER, FORMAT_VERSION + 1), Ignored.DEFINITION),
+    "later rows": (with_format(of(DEFINITION), FORMAT_VERSION + 1), Ignored.FORMAT),
+    "declaration without rules": (
+        b'{"neardup":"definition","format":2,"raises":true,"hash":"","scheme":"","author":""}', Ignored.FOREIGN,
+    ),
+    "declaration cut": (DECLARED[:-1], Ignored.FOREIGN),
+    "a kind that is none": (of(DEFINITION, kind=7), Ignored.FOREIGN),
+    "a time that is none": (of(DEFINITION, fetched_at_ms=2**62), Ignored.FOREIGN),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", STRAY)
@@ -74,27 +76,11 @@ def test_a_stray_record_changes_nothing(name: str) -> None:
     for each in (replica, plain):
         each.read(each.definition.declaration("w1", FORMAT_VERSION), 0, 0)
         each.read(of(each.definition), 1, 5)
-    applied = replica.read(STRAY[name], 2, 9_999_999)
-    assert applied.ignored is not None and applied[:2] == (0, 0)
+    data, reason = STRAY[name]
+    applied = replica.read(data, 2, 9_999_999)
+    assert applied.ignored is reason and applied[:2] == (0, 0)
     plain.next_offset = 3
-    assert bytes_of(replica) == bytes_of(plain)
-
-
-def bytes_of(replica: Replica) -> bytes:
-    """The snapshot, as one piece."""
-    return b"".join(capture(replica, LOG).parts())
-
-
-def test_why_a_record_is_ignored() -> None:
-    """The three reasons that the metric tells apart."""
-    door = Acceptance(DEFINITION)
-    assert door.accept(DECLARED, 0) is None
-    found = {name: door.accept(data, 1) for name, data in STRAY.items()}
-    assert {name for name, reason in found.items() if reason is Ignored.DEFINITION} == {
-        "other rows", "other definition", "later definition",
-    }  # fmt: skip
-    assert {name for name, reason in found.items() if reason is Ignored.FORMAT} == {"later rows"}
-    assert set(found.values()) == set(Ignored)
+    assert to_bytes(replica) == to_bytes(plain)
 
 
 @given(rows(), rows(), steps, st.randoms(use_true_random=False))
@@ -106,25 +92,24 @@ def test_stray_records_anywhere_change_no_answer(
     replica, plain = Replica(DEFINITION), Replica(DEFINITION)
     for number, data in enumerate([DECLARED, *records]):
         plain.read(data, number, 7)
-    strays = sorted(data for name, data in STRAY.items() if "definition" not in name)
+    strays = sorted(data for name, (data, _) in STRAY.items() if "definition" not in name)
     log = [*dice.sample(strays, 2), DECLARED]
     for data in records:
-        log += [*dice.sample(sorted(STRAY.values()), dice.randint(0, 2)), data]
+        log += [*dice.sample(sorted(data for data, _ in STRAY.values()), dice.randint(0, 2)), data]
     for number, data in enumerate(log):
         replica.read(data, number, 7)
         if dice.random() < 0.1:
-            replica = restore(bytes_of(replica), DEFINITION, LOG)
+            replica = restore(to_bytes(replica), DEFINITION, LOG)
     assert answers(replica) == answers(plain)
 
 
-def answers(replica: Replica) -> dict[tuple[int, int], Said]:
+def answers(replica: Replica) -> dict[int, list[Said]]:
     """What a replica says of each document that its log has."""
-    places = [(Source(TOPIC, partition), offset) for partition in (0, 1) for offset in range(40)]
-    return {
-        (source.partition, offset): said(replica.answer(source, offset, "documents", read_answers))
-        for source, offset in places
-        if not replica.missing(source, offset, offset + 1)
+    known = {
+        partition: [at for at in range(40) if not replica.missing(Source(TOPIC, partition), at, at + 1)]
+        for partition in (0, 1)
     }
+    return {partition: told(replica, offsets, Source(TOPIC, partition)) for partition, offsets in known.items()}
 
 
 def test_the_first_definition_rules() -> None:
@@ -165,7 +150,7 @@ def test_a_rolling_upgrade() -> None:
     for offset, data in enumerate([DECLARED, of(DEFINITION)]):
         replica.read(data, offset, 0)
     assert replica.read(new, 2, 0).ignored is Ignored.FORMAT  # although this version could read it: others could not
-    assert restore(bytes_of(replica), DEFINITION, LOG).acceptance.record_format == FORMAT_VERSION
+    assert restore(to_bytes(replica), DEFINITION, LOG).acceptance.record_format == FORMAT_VERSION
     assert replica.read(DEFINITION.declaration("late", NEXT), 3, 0).ignored is None  # it had not read the log
     assert replica.acceptance.record_format == FORMAT_VERSION
     assert replica.read(DEFINITION.declaration("new", NEXT, raises=True), 4, 0).ignored is None
@@ -196,13 +181,11 @@ def worker(
 
 
 def part(offset: int) -> Section:
-    """One document."""
     row = ROW._replace(offset=offset, doc_id=f"d{offset}")
     return Section(Source(TOPIC, 0), offset, offset + 1, -1, Rows.of([row]))
 
 
 def append(one: ReplicatedLog, offset: int) -> None:
-    """Append a document."""
     one.append(one.missing(part(offset)))
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from tests.log.test_replica import DIRECTED, FACTS, TOPIC
+from tests.log.test_replica import DIRECTED, FACTS, REPLACED, SOURCE, packed, replay, told
 from tests.oracle import read_answers
 from worker.core.verdict import Verdict
-from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
-from worker.log.replica import Replica
+from worker.log.record import Row, RowKind
 from worker.log.rules import Definition
 
 PAGE = 0x0123_4567_89AB_CDEF
@@ -26,50 +23,40 @@ ROWS = [  # doc_id, URL, fingerprint
 ]
 
 
-def told(definition: Definition, records_of: int) -> list[tuple[str, str | None, str | None]]:
-    """Outcome, doc_id of the original, and the former version with how much has changed, of each row."""
-    source = Source(TOPIC, 0)
+OUTCOMES = {  # and the doc_id of the original, the former version and how much has changed
+    "compare": [
+        ("new", None, None),
+        ("duplicate", "a1", "a1 little"),
+        ("new", None, "a1 much"),
+        ("duplicate", "a3", "a3 not"),
+        ("duplicate", "a1", None),
+        ("new", None, "a3 much"),
+    ],
+    "replace": [
+        ("new", None, None),
+        ("new", None, "a1 little"),
+        ("new", None, "a2 much"),
+        ("duplicate", "a3", "a3 not"),
+        ("new", None, None),
+        ("new", None, "a3 much"),
+    ],
+}
+
+
+@pytest.mark.parametrize("records_of", [1, 2, 6])
+@pytest.mark.parametrize("definition", [DIRECTED, REPLACED], ids=lambda definition: definition.recrawls)
+def test_a_recrawl_names_the_former_version_and_how_much_has_changed(definition: Definition, records_of: int) -> None:
+    """
+    A version that changed little is a duplicate of the former one; else it is new; its doc_id's goes before.
+
+    Where it takes the former one's place, a version with any change is new, and a copy of the former finds nothing.
+    """
     rows = [
         Row(at, RowKind.FULL, doc_id, url, at, value, value, 9, sketch=SKETCHES.get(value, FACTS[0]))
         for at, (doc_id, url, value) in enumerate(ROWS)
     ]
-    replica = Replica(definition)
-    for number, at in enumerate(range(0, len(rows), records_of)):
-        part = rows[at : at + records_of]
-        [data] = encode(definition.author("w"), [Section(source, at, at + len(part), -1, Rows.of(part))], 1 << 20)
-        replica.apply(decode(data), number, 0)
-        replica.check()
-    answers = replica.answers(source, range(len(rows)), "documents", read_answers)
-    found = []
-    for answer in answers:
-        assert isinstance(answer, Verdict)
-        of, former = answer.duplicate_of, answer.former_version
-        before = f"{former.original.doc_id} {former.changed} {former.similarity}" if former else None
-        found.append((answer.outcome.value, of.original.doc_id if of else None, before))
-    return found
-
-
-@pytest.mark.parametrize("records_of", [1, 2, 6])
-def test_a_recrawl_names_the_former_version_and_how_much_has_changed(records_of: int) -> None:
-    """A version that changed little is a duplicate of the former one; else it is new; its doc_id's goes before."""
-    assert told(DIRECTED, records_of) == [
-        ("new", None, None),
-        ("duplicate", "a1", "a1 little 0.895"),
-        ("new", None, "a1 much 0.0"),
-        ("duplicate", "a3", "a3 not 1.0"),
-        ("duplicate", "a1", None),
-        ("new", None, "a3 much 0.0"),
-    ]
-
-
-@pytest.mark.parametrize("records_of", [1, 2, 6])
-def test_a_recrawl_takes_the_place_of_the_former_version_where_settings_say_so(records_of: int) -> None:
-    """A version with any change is new, and a copy of the former one finds nothing; one without is a duplicate."""
-    assert told(replace(DIRECTED, recrawls="replace"), records_of) == [
-        ("new", None, None),
-        ("new", None, "a1 little 0.895"),
-        ("new", None, "a2 much 0.0"),
-        ("duplicate", "a3", "a3 not 1.0"),
-        ("new", None, None),
-        ("new", None, "a3 much 0.0"),
-    ]
+    firsts = range(0, len(rows), records_of)
+    replica = replay([packed(definition, rows[first : first + records_of]) for first in firsts], definition)
+    assert [(said[0], said[1], said[6]) for said in told(replica, range(len(rows)))] == OUTCOMES[definition.recrawls]
+    answer = replica.answer(SOURCE, 1, "documents", read_answers)
+    assert isinstance(answer, Verdict) and answer.former_version and answer.former_version.similarity == 0.895

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.oracle import Oracle, read_answers, said
+from tests.oracle import Oracle, Said, read_answers, said
 from worker.core.search import SearchRules
 from worker.core.verdict import Verdict
 from worker.errors import RetryError
@@ -25,6 +26,7 @@ CONFIRMED = Definition("nd1", "0" * 16, SearchRules("exact", 3, similarity_min=7
 FACTS = [(_dice := random.Random(1)).getrandbits(512), _dice.getrandbits(512)]  # of two pages of one template
 FACTS.append(FACTS[0] ^ (1 << 15) - 1)  # a copy of the first
 TOPIC = b"t" * 16
+SOURCE = Source(TOPIC, 0)
 KINDS = [RowKind.FULL] * 6 + [RowKind.SHORT] * 3 + [RowKind.DELETED, RowKind.SKIPPED, RowKind.DEAD]
 
 
@@ -58,12 +60,24 @@ def rows(draw: st.DrawFn) -> list[Row]:
 steps = st.lists(st.builds(Step, st.integers(0, 1), st.integers(0, 39), st.integers(1, 15), st.just(-1), st.just(0)))
 
 
+def packed(
+    of: Definition,
+    chosen: Sequence[Row],
+    span: tuple[int, int] | None = None,
+    committed: int = -1,
+    source: Source = SOURCE,
+) -> bytes:
+    """One record of rows; it covers their offsets, or a span that is given."""
+    first, stop = span or (chosen[0].offset, chosen[-1].offset + 1)
+    return next(encode(of.author("w"), [Section(source, first, stop, committed, Rows.of(chosen))], 1 << 26))
+
+
 def record(rows_of: dict[int, list[Row]], step: Step, definition: Definition = DEFINITION) -> bytes:
     """One record, as a worker that read [first, first + length) would write it."""
-    stop = min(step.first + step.length, 40)
-    chosen = rows_of[step.partition][step.first : stop]
-    section = Section(Source(TOPIC, step.partition), step.first, stop, step.committed, Rows.of(chosen))
-    return next(encode(definition.author("w"), [section], 1 << 20))
+    span = step.first, min(step.first + step.length, 40)
+    return packed(
+        definition, rows_of[step.partition][slice(*span)], span, step.committed, Source(TOPIC, step.partition)
+    )
 
 
 def replay(records: list[bytes], definition: Definition = DEFINITION) -> Replica:
@@ -94,53 +108,40 @@ def test_no_two_documents_are_each_a_duplicate_of_the_other(one: list[Row], take
     replica = replay([record({0: unique, 1: unique}, step._replace(partition=0)) for step in taken])
     originals = {}
     for offset in range(40):
-        if not replica.missing(Source(TOPIC, 0), offset, offset + 1):
-            verdict = replica.answer(Source(TOPIC, 0), offset, "documents", read_answers)
+        if not replica.missing(SOURCE, offset, offset + 1):
+            verdict = replica.answer(SOURCE, offset, "documents", read_answers)
             assert isinstance(verdict, Verdict)
             if verdict.duplicate_of:
                 originals[verdict.doc_id] = verdict.duplicate_of.original.doc_id
     assert not originals.keys() & set(originals.values())
 
 
+def told(replica: Replica, offsets: Iterable[int], source: Source = SOURCE) -> list[Said]:
+    """What a replica says of each offset, as the oracle says it."""
+    return [said(answer) for answer in replica.answers(source, list(offsets), "documents", read_answers)]
+
+
 def one_row(offset: int, **fields: object) -> bytes:
-    """A record with a single row."""
     row = Row(offset, RowKind.FULL, f"d{offset}", "https://example.org/", 5, 7, 7, 9)._replace(**fields)  # type: ignore[arg-type]
-    section = Section(Source(TOPIC, 0), offset, offset + 1, -1, Rows.of([row]))
-    return next(encode(DEFINITION.author("w"), [section], 1 << 20))
-
-
-def test_the_first_appearance_wins() -> None:
-    """A second append of an offset, by a worker that no longer owned it, changes nothing."""
-    replica = replay([one_row(0), one_row(0, fingerprint=2**63, doc_id="late")])
-    verdict = replica.answer(Source(TOPIC, 0), 0, "documents", read_answers)
-    assert isinstance(verdict, Verdict)
-    assert (verdict.doc_id, verdict.fingerprint, replica.documents) == ("d0", 7, 1)
-
-
-def test_a_redelivered_document_is_not_a_duplicate_of_itself() -> None:
-    """The same doc_id with the same content is new again, and enters the index once."""
-    replica = replay([one_row(0), one_row(1, doc_id="d0")])
-    answer = replica.answer(Source(TOPIC, 0), 1, "documents", read_answers)
-    assert said(answer) == ("new", None, None, "redelivered", 1, None, None)
-    assert replica.documents == 1
+    return packed(DEFINITION, [row], (offset, offset + 1))
 
 
 def test_a_topic_made_anew_has_other_offsets() -> None:
     """Coverage belongs to a topic's id, not to its name: the same offset of its successor is another document."""
     replica = replay([one_row(0)])
     assert replica.missing(Source(b"u" * 16, 0), 0, 1) == [(0, 1)]
-    assert replica.missing(Source(TOPIC, 0), 0, 1) == []
+    assert replica.missing(SOURCE, 0, 1) == []
 
 
 def test_committed_verdicts_are_dropped_and_asking_again_names_the_remedy() -> None:
     """What is committed is not kept; a group moved back gets an error, not a verdict made up against a newer index."""
     replica = replay([one_row(0), one_row(1)])
-    replica.committed(Source(TOPIC, 0), 1)
+    replica.committed(SOURCE, 1)
     with pytest.raises(RetryError, match="moved back"):
-        replica.answer(Source(TOPIC, 0), 0, "documents", read_answers)
-    assert isinstance(replica.answer(Source(TOPIC, 0), 1, "documents", read_answers), Verdict)
+        replica.answer(SOURCE, 0, "documents", read_answers)
+    assert isinstance(replica.answer(SOURCE, 1, "documents", read_answers), Verdict)
     with pytest.raises(KeyError):
-        replica.answer(Source(TOPIC, 0), 2, "documents", read_answers)
+        replica.answer(SOURCE, 2, "documents", read_answers)
 
 
 def test_a_record_tells_what_its_author_has_committed() -> None:
@@ -149,8 +150,8 @@ def test_a_record_tells_what_its_author_has_committed() -> None:
     of_author = record({0: rows}, Step(partition=0, first=2, length=1, committed=1, seed=0))
     replica = replay([one_row(0), one_row(1), of_author])
     with pytest.raises(RetryError):
-        replica.answer(Source(TOPIC, 0), 0, "documents", read_answers)
-    assert isinstance(replica.answer(Source(TOPIC, 0), 1, "documents", read_answers), Verdict)
+        replica.answer(SOURCE, 0, "documents", read_answers)
+    assert isinstance(replica.answer(SOURCE, 1, "documents", read_answers), Verdict)
 
 
 def test_item_3_what_nobody_will_ask_for_is_not_kept() -> None:
@@ -159,23 +160,12 @@ def test_item_3_what_nobody_will_ask_for_is_not_kept() -> None:
     successor = b"u" * 16
     rows = [Row(offset, RowKind.SHORT, f"d{offset}", f"d{offset}", 5, 7, offset, 9) for offset in range(4)]
     replica.serve(successor, {0: 3, 1: 9})
-    for source, log_offset in ((Source(TOPIC, 0), 2), (Source(successor, 0), 3)):
-        section = Section(source, 2, 3, -1, Rows.of(rows[2:3]))
-        replica.apply(decode(next(encode(DEFINITION.author("w"), [section], 1 << 20))), log_offset, 1_002)
+    for source, log_offset in ((SOURCE, 2), (Source(successor, 0), 3)):
+        replica.apply(decode(packed(DEFINITION, rows[2:3], source=source)), log_offset, 1_002)
     assert [len(pending) for pending in replica.pending.values()] == [0, 0]
-    section = Section(Source(successor, 0), 3, 4, -1, Rows.of(rows[3:]))
-    replica.apply(decode(next(encode(DEFINITION.author("w"), [section], 1 << 20))), 4, 1_003)
+    replica.apply(decode(packed(DEFINITION, rows[3:], source=Source(successor, 0))), 4, 1_003)
     assert isinstance(replica.answer(Source(successor, 0), 3, "documents", read_answers), Verdict)
     replica.check()
-
-
-def test_a_range_that_is_committed_in_part_is_kept() -> None:
-    """A record whose range begins below the committed offset is still needed for the offsets above."""
-    rows = [Row(offset, RowKind.SHORT, f"d{offset}", "https://example.org/", 5, 7, offset, 9) for offset in range(40)]
-    replica = replay([one_row(0)])
-    replica.committed(Source(TOPIC, 0), 2)
-    replica.apply(decode(record({0: rows}, Step(partition=0, first=1, length=3, committed=-1, seed=0))), 1, 1_001)
-    assert isinstance(replica.answer(Source(TOPIC, 0), 2, "documents", read_answers), Verdict)
 
 
 def test_records_come_in_order() -> None:

@@ -15,22 +15,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import one_in
-from tests.log.test_replica import TOPIC, rows
-from tests.log.test_snapshot import to_bytes
+from tests.log.test_replica import SOURCE, TOPIC, packed, rows, told
+from tests.log.test_snapshot import LOG, to_bytes
 from tests.oracle import Oracle, read_answers, said
 from worker.core.search import SearchRules
 from worker.core.verdict import Verdict
 from worker.errors import DefinitionError, DocumentError
 from worker.log import originals, snapshot
 from worker.log.originals import OriginalStore
-from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, decode, encode
+from worker.log.record import FORMAT_VERSION, Row, RowKind, Source, decode
 from worker.log.replica import ApplyResult, Replica
 from worker.log.rules import Definition, Retention
-from worker.log.snapshot import LogIdentity, restore
+from worker.log.snapshot import restore
 from worker.shell.storage.disk import DiskMemory
-
-LOG = LogIdentity("cluster", b"l" * 16)
-SOURCE = Source(TOPIC, 0)
 
 
 @contextmanager
@@ -46,12 +43,10 @@ class ColdDisk(DiskMemory):
     """Memory in a folder, where nothing is left behind; whatever is read there is asked for before."""
 
     def is_cold(self) -> bool:
-        """Always."""
         return True
 
 
 def on_disk() -> DiskMemory:
-    """Memory for one replica."""
     return ColdDisk(Path(gettempdir()))
 
 
@@ -80,13 +75,7 @@ recrawled: st.SearchStrategy[Literal["compare", "replace"]] = st.sampled_from(["
 def definition(
     retention: Retention, search: SearchRules = EXACT, recrawls: Literal["compare", "replace"] = "compare"
 ) -> Definition:
-    """The definition of these tests' logs."""
     return Definition("nd1", "0" * 16, search, retention, recrawls=recrawls)
-
-
-def record(of: Definition, chosen: list[Row], first: int, stop: int, committed: int = -1) -> bytes:
-    """One record that covers [first, stop)."""
-    return next(encode(of.author("w"), [Section(SOURCE, first, stop, committed, Rows.of(chosen))], 1 << 26))
 
 
 def log_of(of: Definition, messages: list[Row], taken: list[Step]) -> list[tuple[bytes, int]]:
@@ -95,12 +84,11 @@ def log_of(of: Definition, messages: list[Row], taken: list[Step]) -> list[tuple
     for first, length, passed_ms in taken:
         now_ms += passed_ms
         stop = min(first + length, len(messages))
-        log.append((record(of, messages[first:stop], first, stop, first // 2), now_ms))
+        log.append((packed(of, messages[first:stop], (first, stop), first // 2), now_ms))
     return log
 
 
 def horizon(answer: Verdict | DocumentError) -> int | None:
-    """The horizon that a verdict tells."""
     assert isinstance(answer, Verdict)
     return answer.horizon_ms
 
@@ -206,12 +194,11 @@ def test_row_23_restores_and_compactions_at_any_moment_change_nothing(
                 other.compact()
             elif action == "restore":
                 other = restore(to_bytes(other), of, LOG, memory)
-            data = record(of, [crawled(chance, offset)], offset, offset + 1, offset // 2)
+            data = packed(of, [crawled(chance, offset)], committed=offset // 2)
             for each in (plain, other):
                 each.apply(decode(data), offset, offset)
             kept = range(max(offset // 2, offset - 3), offset + 1)
-            told = [each.answers(SOURCE, kept, "documents", read_answers) for each in (plain, other)]
-            assert told[0] == told[1]
+            assert told(plain, kept) == told(other, kept)
         other.check()
         assert content(other) == content(plain)
 
@@ -227,12 +214,13 @@ def test_a_window_does_not_depend_on_how_rows_share_records(
     for number, (length, passed_ms) in enumerate(parts):
         stop, now_ms = min(first + length, len(messages)), now_ms + passed_ms
         middle = data.draw(st.integers(first, stop))
-        whole.apply(decode(record(of, messages[first:stop], first, stop)), number, now_ms)
+        whole.apply(decode(packed(of, messages[first:stop], (first, stop))), number, now_ms)
         for place, (begin, end) in enumerate(((first, middle), (middle, stop))):
-            cut.apply(decode(record(of, messages[begin:end], begin, end)), 2 * number + place, now_ms)
+            cut.apply(decode(packed(of, messages[begin:end], (begin, end))), 2 * number + place, now_ms)
         first = stop
-    for offset in range(first):
-        one, other = (replica.answer(SOURCE, offset, "documents", read_answers) for replica in (whole, cut))
+    for one, other in zip(
+        *(each.answers(SOURCE, range(first), "t", read_answers) for each in (whole, cut)), strict=True
+    ):
         assert said(one) == said(other)
         assert isinstance(one, DocumentError) or horizon(one) == horizon(other)
 
@@ -243,54 +231,50 @@ STORY, NEAR = 0x1234_5678_9ABC_DEF0, 0x1234_5678_9ABC_DEF5
 def history(retention: Retention, *messages: tuple[int, str, int]) -> tuple[Replica, list[str]]:
     """Apply (time, doc_id, fingerprint) one by one; give what was said of each."""
     of = definition(retention)
-    replica, told = Replica(of), []
+    replica, words = Replica(of), []
     for offset, (time_ms, doc_id, fingerprint) in enumerate(messages):
         row = Row(offset, RowKind.FULL, doc_id, "https://example.org/", 5, fingerprint, fingerprint, 9)
-        replica.apply(decode(record(of, [row], offset, offset + 1)), offset, time_ms)
+        replica.apply(decode(packed(of, [row])), offset, time_ms)
         answer = said(replica.answer(SOURCE, offset, "documents", read_answers))
-        told.append(" ".join(str(part) for part in (answer[0], answer[1] or answer[3]) if part))
-    return replica, told
+        words.append(" ".join(str(part) for part in (answer[0], answer[1] or answer[3]) if part))
+    return replica, words
 
 
-def test_from_the_first_sighting_duplicates_do_not_keep_an_original() -> None:
-    """At the window's end the story is new again, whoever brings it; a copy just before names the old one."""
-    _, told = history(
-        Retention(100), (0, "a", STORY), (60, "b", NEAR), (100, "c", NEAR), (101, "d", NEAR), (102, "a", STORY)
-    )
-    assert told == ["new", "duplicate a", "duplicate a", "new", "duplicate d"]
+FAR = [(n, f"x{n}", n * 0x9E37_79B9_7F4A_7C15 % 2**64) for n in range(2, 4)]
+FILLED = [(0, "a", STORY), FAR[0], (2, "b", NEAR), FAR[1], (4, "c", NEAR)]
 
 
-def test_from_the_last_sighting_they_do() -> None:
-    """Each copy and each redelivery begins the window anew."""
-    _, told = history(
-        Retention(100, "last"), (0, "a", STORY), (60, "b", NEAR), (150, "a", STORY), (240, "c", NEAR), (341, "d", NEAR)
-    )
-    assert told == ["new", "duplicate a", "new redelivered", "duplicate a", "new"]
-
-
-def test_beyond_the_largest_number_the_one_seen_longest_ago_leaves() -> None:
-    """In the order of first sightings, or of last ones."""
-    far = [(n, f"x{n}", n * 0x9E37_79B9_7F4A_7C15 % 2**64) for n in range(2, 4)]
-    for expire_from, expected in (("first", "new"), ("last", "duplicate a")):
-        _, told = history(Retention(0, expire_from, 2), (0, "a", STORY), far[0], (2, "b", NEAR), far[1], (4, "c", NEAR))  # type: ignore[arg-type]
-        assert told == ["new", "new", "duplicate a", "new", expected]
+@pytest.mark.parametrize(
+    ("retention", "messages", "expected"),
+    [
+        # At the window's end the story is new again, whoever brings it; a copy just before names the old one.
+        (Retention(100), [(0, "a", STORY), (60, "b", NEAR), (100, "c", NEAR), (101, "d", NEAR), (102, "a", STORY)],
+         "new, duplicate a, duplicate a, new, duplicate d"),
+        # From the last sighting each copy and each redelivery begins the window anew.
+        (Retention(100, "last"), [(0, "a", STORY), (60, "b", NEAR), (150, "a", STORY), (240, "c", NEAR),
+                                  (341, "d", NEAR)], "new, duplicate a, new redelivered, duplicate a, new"),
+        # Beyond the largest number the one seen longest ago leaves, in the order of first sightings, or of last ones.
+        (Retention(0, "first", 2), FILLED, "new, new, duplicate a, new, new"),
+        (Retention(0, "last", 2), FILLED, "new, new, duplicate a, new, duplicate a"),
+        # A clock that jumps back brings nothing back: the log's is the largest time stamp so far.
+        (Retention(100), [(0, "a", STORY), (1_000, "b", 7), (50, "c", NEAR), (1_050, "d", NEAR)],
+         "new, new, new, duplicate c"),
+    ],
+)  # fmt: skip
+def test_when_an_original_leaves(retention: Retention, messages: list[tuple[int, str, int]], expected: str) -> None:
+    """After the window, from the first sighting or from the last, or when there are more than may be."""
+    assert ", ".join(history(retention, *messages)[1]) == expected
 
 
 def test_what_was_decided_stays_decided_when_the_original_has_left() -> None:
     """A verdict that waits for its commit, asked for again after the expiry, still names the original."""
-    replica, told = history(Retention(10), (0, "a", STORY), (5, "b", NEAR), (500, "c", 7))
-    assert told == ["new", "duplicate a", "new"]
-    again = record(definition(Retention(10)), [Row(1, RowKind.FULL, "b", "b", 5, NEAR, NEAR, 9)], 1, 2)
+    replica, words = history(Retention(10), (0, "a", STORY), (5, "b", NEAR), (500, "c", 7))
+    assert words == ["new", "duplicate a", "new"]
+    again = packed(definition(Retention(10)), [Row(1, RowKind.FULL, "b", "b", 5, NEAR, NEAR, 9)])
     assert replica.apply(decode(again), 3, 501) == ApplyResult(0, 1)  # a second append: ignored, and no sighting
     answer = replica.answer(SOURCE, 1, "documents", read_answers)
     assert said(answer)[:2] == ("duplicate", "a") and horizon(answer) is None
     assert horizon(replica.answer(SOURCE, 2, "documents", read_answers)) == 490
-
-
-def test_a_clock_that_jumps_back_brings_nothing_back() -> None:
-    """The log's clock is the largest time stamp so far."""
-    _, told = history(Retention(100), (0, "a", STORY), (1_000, "b", 7), (50, "c", NEAR), (1_050, "d", NEAR))
-    assert told == ["new", "new", "new", "duplicate c"]
 
 
 def test_replicas_of_another_retention_refuse_the_log_and_the_snapshot() -> None:
@@ -311,32 +295,47 @@ def test_wrong_values_are_refused(fields: dict[str, int | str]) -> None:
         Retention(**fields)  # type: ignore[arg-type]
 
 
+CHUNK, STEP = 1 << 12, 1_250  # rows: sixteen times fewer than a replica's chunks have, and the steps of these tests
+MANY = CHUNK + 304
+
+
+@pytest.fixture
+def chunks() -> Iterator[None]:
+    """Chunks of 4,096 rows."""
+    with small_chunks(rows_bits=12):
+        yield
+
+
 def _many(of: Definition, first: int, count: int, committed: int) -> bytes:
-    generator = np.random.default_rng(first)
-    prints = generator.integers(0, 2**64, count, np.uint64).tolist()
     chosen = [
         Row(first + at, RowKind.SHORT if at % 3 else RowKind.FULL, f"doc-{first + at}", "https://example.org/" * 3,
             at, value, value, 9)
-        for at, value in enumerate(prints)
+        for at, value in enumerate(_prints(first, count))
     ]  # fmt: skip
-    return record(of, chosen, first, first + count, committed)
+    return packed(of, chosen, committed=committed)
+
+
+def _prints(first: int, count: int) -> list[int]:
+    """The fingerprints of `count` documents from one on."""
+    return list(map(int, np.random.default_rng(first).integers(0, 2**64, count, np.uint64)))
 
 
 @pytest.mark.parametrize("expire_from", ["first", "last"])
+@pytest.mark.usefixtures("chunks")
 def test_memory_is_given_back(expire_from: str) -> None:
     """After many windows a replica is no larger than after the first, and what a kept verdict names is still there."""
     of = definition(Retention(3, expire_from))  # type: ignore[arg-type]
-    replica, sizes, step = Replica(of), [], 20_000
+    replica, sizes = Replica(of), []
     for number in range(14):
-        first = number * step
+        first = number * STEP
         replica.apply(
-            decode(_many(of, first, step, max(first - step, 0) if number < 12 else 11 * step)), number, number
+            decode(_many(of, first, STEP, max(first - STEP, 0) if number < 12 else 11 * STEP)), number, number
         )
         held = replica.judge.held
         sizes.append(held.nbytes)
     replica.check()
-    assert replica.documents == 4 * step
-    assert held.first >= 2 * 65_536
+    assert replica.documents == 4 * STEP
+    assert held.first >= 2 * CHUNK
     assert max(sizes[8:]) < 1.02 * max(sizes[:8])
 
 
@@ -345,94 +344,92 @@ def test_memory_is_given_back_without_retention(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("worker.log.replica.LEFT_MIN", 5_000)
     of = definition(Retention())
     replica, plain, sizes = Replica(of), Replica(of), []
-    random = np.random.default_rng(5)
     for number in range(60):
-        prints = random.integers(0, 2**64, 500, np.uint64).tolist()
+        prints = _prints(number, 500)
         offsets = range(number * 500, number * 500 + 500)
-        rows = Rows.of(
-            Row(o, RowKind.FULL, f"doc-{o % 500}", f"u-{o % 500}", 0, prints[o % 500], o, 9) for o in offsets
-        )
-        (data,) = encode(of.author(""), [Section(SOURCE, offsets[0], offsets[-1] + 1, offsets[0], rows)], 1 << 26)
+        rows = [Row(o, RowKind.FULL, f"doc-{o % 500}", f"u-{o % 500}", 0, prints[o % 500], o, 9) for o in offsets]
+        data = packed(of, rows, committed=offsets[0])
         for each in (replica, plain):
             monkeypatch.setattr("worker.log.replica.LEFT_MIN", 5_000 if each is replica else 1 << 40)
             each.apply(decode(data), number, 0)
-        told = [each.answers(SOURCE, list(offsets), "t", read_answers) for each in (replica, plain)]
-        assert told[0] == told[1]
+        assert told(replica, offsets) == told(plain, offsets)
         sizes.append(len(replica.judge.held) - replica.judge.held.first)
     replica.check()
     assert replica.documents == 500
     assert max(sizes) < 500 + 5_000 + 1_000 < len(plain.judge.held)
 
 
+@pytest.mark.usefixtures("chunks")
 def test_rows_are_numbered_anew_before_their_32_bits_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing that was said changes, nor what will be; here after 150,000 rows instead of three billion."""
-    monkeypatch.setattr("worker.log.replica.RENUMBERED_FROM", 150_000)
+    """Nothing that was said changes, nor what will be; here after 9,375 rows instead of three billion."""
+    monkeypatch.setattr("worker.log.replica.RENUMBERED_FROM", 15 * STEP // 2)
     of = definition(Retention(3))
     numbered, plain = Replica(of), Replica(of)
     for number in range(13):
-        data = _many(of, number * 20_000, 20_000, max(number - 4, 0) * 20_000)
+        data = _many(of, number * STEP, STEP, max(number - 4, 0) * STEP)
         numbered.apply(decode(data), number, number)
     monkeypatch.undo()
     for number in range(13):
-        data = _many(of, number * 20_000, 20_000, max(number - 4, 0) * 20_000)
+        data = _many(of, number * STEP, STEP, max(number - 4, 0) * STEP)
         plain.apply(decode(data), number, number)
     numbered.check()
-    assert len(numbered.judge.held) < 150_000 < len(plain.judge.held) == 260_000
-    prints = np.random.default_rng(240_000).integers(0, 2**64, 20_000, np.uint64).tolist()
-    rows = [Row(260_000 + at, RowKind.FULL, f"copy-{at}", f"copy-{at}", 0, prints[at], 1, 9) for at in range(0, 300, 3)]
-    rows = [row._replace(offset=260_000 + at) for at, row in enumerate(rows)]
+    assert len(numbered.judge.held) < 15 * STEP // 2 < len(plain.judge.held) == 13 * STEP
+    prints = _prints(12 * STEP, STEP)
+    rows = [
+        Row(13 * STEP + at, RowKind.FULL, f"copy-{at}", f"copy-{at}", 0, prints[at], 1, 9) for at in range(0, 300, 3)
+    ]
+    rows = [row._replace(offset=13 * STEP + at) for at, row in enumerate(rows)]
     for each in (numbered, plain):
-        each.apply(decode(record(of, rows, 260_000, 260_100)), 13, 13)
-    for offset in (*range(200_000, 200_500), *range(260_000, 260_100)):
-        told = [replica.answer(SOURCE, offset, "documents", read_answers) for replica in (numbered, plain)]
-        assert told[0] == told[1]
-    assert said(told[0])[:3] == ("duplicate", "doc-240297", 0)
+        each.apply(decode(packed(of, rows)), 13, 13)
+    offsets = (*range(10 * STEP, 10 * STEP + 500), *range(13 * STEP, 13 * STEP + 100))
+    assert told(numbered, offsets) == told(plain, offsets)
+    assert told(numbered, offsets)[-1][:3] == ("duplicate", f"doc-{12 * STEP + 297}", 0)
 
 
+@pytest.mark.usefixtures("chunks")
 def test_what_is_live_is_kept_whatever_kept_verdicts_name() -> None:
     """An uncommitted copy of the newest original does not let the older ones go that have not expired."""
     of = definition(Retention(10))
     replica = Replica(of)
     for number in range(14):
-        replica.apply(decode(_many(of, number * 20_000, 20_000, number * 20_000)), number, number)
-    prints = np.random.default_rng(260_000).integers(0, 2**64, 20_000, np.uint64).tolist()
-    copy = Row(280_000, RowKind.FULL, "copy", "copy", 0, prints[-2], 1, 9)
-    replica.apply(decode(record(of, [copy], 280_000, 280_001, 280_000)), 14, 14)
-    replica.apply(decode(record(of, [], 280_001, 280_001)), 15, 14)
+        replica.apply(decode(_many(of, number * STEP, STEP, number * STEP)), number, number)
+    copy = Row(14 * STEP, RowKind.FULL, "copy", "copy", 0, _prints(13 * STEP, STEP)[-2], 1, 9)
+    replica.apply(decode(packed(of, [copy], committed=14 * STEP)), 14, 14)
+    replica.apply(decode(packed(of, [], (14 * STEP + 1, 14 * STEP + 1))), 15, 14)
     replica.check()
     held = replica.judge.held
-    assert held.first == 65_536 < held.oldest == 80_000
-    assert said(replica.answer(SOURCE, 280_000, "documents", read_answers))[0] == "duplicate"
-    replica.apply(decode(_many(of, 290_000, 10, 290_000)), 16, 16)
+    assert held.first == CHUNK < held.oldest == 4 * STEP
+    assert told(replica, [14 * STEP])[0][0] == "duplicate"
+    replica.apply(decode(_many(of, 15 * STEP, 10, 15 * STEP)), 16, 16)
     replica.check()
 
 
+@pytest.mark.usefixtures("chunks")
 def test_item_3_a_partition_that_fell_silent_keeps_no_original() -> None:
     """Its last verdict, a copy of the first original, has long been committed: the group's offset says so."""
     of = definition(Retention(3))
     replica = Replica(of)
-    replica.apply(decode(_many(of, 0, 20_000, 0)), 0, 0)
-    first = int(np.random.default_rng(0).integers(0, 2**64, 1, np.uint64)[0])
-    copy = Section(Source(TOPIC, 1), 0, 1, 0, Rows.of([Row(0, RowKind.FULL, "copy", "copy", 0, first, 1, 9)]))
-    replica.apply(decode(next(encode(of.author("w"), [copy], 1 << 20))), 1, 0)
+    replica.apply(decode(_many(of, 0, STEP, 0)), 0, 0)
+    copy = Row(0, RowKind.FULL, "copy", "copy", 0, _prints(0, 1)[0], 1, 9)
+    replica.apply(decode(packed(of, [copy], committed=0, source=Source(TOPIC, 1))), 1, 0)
     for number in range(1, 8):
-        replica.apply(decode(_many(of, number * 20_000, 20_000, number * 20_000)), 1 + number, number)
+        replica.apply(decode(_many(of, number * STEP, STEP, number * STEP)), 1 + number, number)
     assert replica.judge.held.first == 0
-    replica.serve(TOPIC, {0: 160_000, 1: 1})
-    replica.apply(decode(_many(of, 160_000, 1, 160_000)), 9, 8)
-    assert replica.judge.held.first == 65_536
+    replica.serve(TOPIC, {0: 8 * STEP, 1: 1})
+    replica.apply(decode(_many(of, 8 * STEP, 1, 8 * STEP)), 9, 8)
+    assert replica.judge.held.first == CHUNK
 
 
+@pytest.mark.usefixtures("chunks")
 def test_when_nearly_all_leave_at_once_the_tables_are_built_from_the_rest() -> None:
     """After a long silence: the same as if they had left one by one."""
     of = definition(Retention(100))
     replica = Replica(of)
-    for number, (time_ms, count) in enumerate(((0, 70_000), (60, 500), (120, 10))):
-        first = (0, 70_000, 70_500)[number]
+    for number, (time_ms, count) in enumerate(((0, MANY), (60, 500), (120, 10))):
+        first = (0, MANY, MANY + 500)[number]
         replica.apply(decode(_many(of, first, count, first)), number, time_ms)
     replica.check()
-    assert replica.documents == 510 and replica.judge.held.oldest >= 65_536
-    prints = np.random.default_rng(70_000).integers(0, 2**64, 500, np.uint64).tolist()
-    row = Row(70_510, RowKind.FULL, "copy", "", 0, prints[3], 1, 9)
-    replica.apply(decode(record(of, [row], 70_510, 70_511)), 3, 121)
-    assert said(replica.answer(SOURCE, 70_510, "documents", read_answers))[:3] == ("duplicate", "doc-70003", 0)
+    assert replica.documents == 510 and replica.judge.held.oldest >= CHUNK
+    row = Row(MANY + 510, RowKind.FULL, "copy", "", 0, _prints(MANY, 500)[3], 1, 9)
+    replica.apply(decode(packed(of, [row])), 3, 121)
+    assert told(replica, [MANY + 510])[0][:3] == ("duplicate", f"doc-{MANY + 3}", 0)

@@ -44,12 +44,10 @@ def former(number: int, changed: Changed) -> FormerVersion:
 
 
 def dead(code: str, text: str = "too bad", doc_id: bytes | None = b"x") -> DeadLetter:
-    """A dead letter."""
     return DeadLetter("documents", 1, 7, code, text, doc_id, None, is_pointer=False)
 
 
 def taken(*answers: Verdict | DeadLetter) -> Tally:
-    """What a report counts of these."""
     tally = Tally()
     for answer in answers:
         tally.take(answer, answer.line() if isinstance(answer, DeadLetter) else encode_verdict(answer)[1])
@@ -57,5 +55,4 @@ def taken(*answers: Verdict | DeadLetter) -> Tally:
 
 
 def day(timestamp_ms: int) -> str:
-    """The day of a time."""
     return format_timestamp(timestamp_ms)[:10]

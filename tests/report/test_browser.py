@@ -31,7 +31,6 @@ addEventListener("load", () => {{
 
 
 def dom(folder: Path, text: str, *, is_dark: bool = False) -> str:
-    """The document as Chromium has it after loading."""
     path = folder / "report.html"
     path.write_text(text)
     done = subprocess.run(

@@ -48,12 +48,10 @@ class Outline(HTMLParser):
         self.texts.append(data)
 
     def all(self, tag: str) -> list[dict[str, str]]:
-        """The attributes of each element of this name."""
         return [attributes for name, attributes in self.elements if name == tag]
 
 
 def drawn(tally: Tally, read: Texts | None = None, title: str = "a crawl") -> tuple[str, Outline]:
-    """The page of a tally."""
     with tally:
         text = page(tally, title, tally.clusters.largest(8), read, {"0" * 16: {"anchors": "elected", "own": None}})
     return text.decode(), Outline(text.decode())
@@ -73,7 +71,6 @@ def a_crawl() -> Tally:
 
 
 def texts() -> Texts:
-    """Texts of some of them."""
     found = {f"d{number}": f"the ferry on the river is late {number}" for number in range(70)}
     return Texts(found, Counter({"en": 60, "de": 3, "": 2}))
 
@@ -147,7 +144,6 @@ def test_every_drawing_has_a_name_and_its_numbers_in_a_table() -> None:
 
 
 def luminance(colour: str) -> float:
-    """By WCAG."""
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue

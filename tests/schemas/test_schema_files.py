@@ -1,26 +1,27 @@
-"""The JSON Schema files are what the models say, and the examples are what the models take."""
+"""The JSON Schema files and asyncapi.yaml are what the models and settings say, the examples what the models take."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+import yaml
 from pydantic import BaseModel
 
 from schemas import fields
 from schemas.__main__ import FOLDER, MODELS, render
 from worker.core import document as core
+from worker.settings import Settings
 
 EXAMPLES = sorted((FOLDER / "examples").glob("*.json"))
+API: dict[str, Any] = yaml.safe_load((FOLDER / "asyncapi.yaml").read_text(encoding="utf-8"))
 TOPICS = {"document": "documents", "verdict": "verdicts", "dead_letter": "documents.dead-letter"}
-
-
-def _load(path: Path) -> dict[str, Any]:
-    example: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return example
 
 
 def _validator(name: str) -> Any:
@@ -86,7 +87,7 @@ def test_there_are_several_examples_of_each_message() -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_are_valid_and_round_trip(path: Path) -> None:
     """An example satisfies its JSON Schema, and its model writes it back as it was."""
-    example = _load(path)
+    example = json.loads(path.read_text(encoding="utf-8"))
     kind = path.name.split(".")[0]
     assert example["topic"] == TOPICS[kind]
     if kind == "dead_letter":
@@ -129,3 +130,28 @@ def test_a_null_body_is_no_body() -> None:
     message = {"url": "https://example.org/", "fetched_at": "2024-05-01T12:00:00Z", "text": "a", "html": None}
     _validator("document").validate(message)
     MODELS["document"].model_validate(message)
+
+
+def _references(part: Any) -> Iterator[str]:
+    if isinstance(part, dict):
+        for name, value in part.items():
+            yield from [value] if name == "$ref" else _references(value)
+
+
+def test_the_topics_of_asyncapi_are_the_defaults_of_the_settings() -> None:
+    """A channel for each topic, which somebody reads or writes, and the address of the broker that we start."""
+    topics = {field.default for name, field in Settings.model_fields.items() if name.startswith("topic_")}
+    assert {channel["address"] for channel in API["channels"].values()} == topics
+    assert API["servers"]["local"]["host"] == Settings.model_fields["bootstrap"].default
+    used = {operation["channel"]["$ref"].rsplit("/", 1)[1] for operation in API["operations"].values()}
+    assert used == set(API["channels"])
+
+
+def test_every_reference_of_asyncapi_leads_somewhere() -> None:
+    """To a part of this file, or to a schema file; and each schema file is used."""
+    references = set(_references(API))
+    for reference in references:
+        if reference.startswith("#/"):
+            reduce(getitem, reference[2:].split("/"), API)
+    files = {reference for reference in references if not reference.startswith("#/")}
+    assert files == {f"./{name}.schema.json" for name in MODELS}

@@ -23,6 +23,7 @@ from worker.shell.ports import SourceMessage
 
 SIZE = 1 << 20
 SECONDS_A_MIB = 0.6  # processor time; 0.16 was the most that was measured
+ROUNDS_MAX = 20  # of a comparison of times
 ORDINARY_PAGES_MAX = 15  # that chosen bytes may cost as much as; 11 was measured, of half pairs in UTF-16
 HEAD = b'{"url":"http://a.example/","fetched_at":"2024-05-01T12:00:00Z",'
 MULTIBYTE = ("big5", "euc-jp", "euc-kr", "gb18030", "hz-gb-2312", "iso-2022-jp", "shift_jis")
@@ -76,6 +77,11 @@ WORST: dict[str, Worst] = {
     "scripts in scripts": _page("<!--<script>", "<script>"),
     "character references": _page("&CounterClockwiseContourIntegra"),
     "rows": _page("<tr><td>x", "<table>"),
+    "tables in formatting elements": _page("<table><i></table>x "),
+    "a div that an object keeps open": _page("<div><object></div>x "),
+    "levels around paragraphs": _page("<p>x</p>", "<div>" * 400),
+    "a long attribute": _page("x", '<p title="'),
+    "short character references": _page("&amp;"),
     "undefined in windows-1252": _bytes(b"\x81", content_type="text/html; charset=windows-1252"),
     "undefined in windows-874": _bytes(b"\xff", content_type="text/html; charset=windows-874"),
     "half pairs in UTF-16": _bytes(b"\x00\xd8", content_type="text/html; charset=utf-16"),
@@ -125,21 +131,27 @@ def test_row_27_a_document_that_is_slow_to_judge_has_its_limit(preparer: Prepare
 
 @pytest.mark.parametrize("name", WORST)
 def test_chosen_bytes_cost_what_ordinary_ones_do(preparer: Preparer, name: str) -> None:
-    """Half a MiB of a few documents costs no more than of many small ones, and never more than the bound."""
+    """
+    Half a MiB of a few documents costs no more than of many small ones, and never more than the bound.
 
-    def seconds(worst: Worst, size: int) -> float:
-        messages = [SourceMessage(0, number, None, worst(size)) for number in range(SIZE // 2 // size)]
-        times = []
-        for _ in range(3):
+    The least times of runs in turn are compared, after three rounds at the earliest: another process beside this one
+    can only add to a time, so more rounds bring the least nearer to the truth, and what grows too fast fails in all.
+    """
+    batches = {
+        (worst, size): [SourceMessage(0, number, None, worst(size)) for number in range(SIZE // 2 // size)]
+        for worst, size in ((WORST[name], 1 << 14), (WORST[name], 1 << 16), (WORST[name], 1 << 18), (ORDINARY, 1 << 18))
+    }
+    least = dict.fromkeys(batches, float("inf"))
+    for number in range(ROUNDS_MAX):
+        for batch, messages in batches.items():
             began = time.process_time()
             prepared(preparer, messages)
-            times.append(time.process_time() - began)
-        return min(times)
-
-    small, middle, large = (seconds(WORST[name], size) for size in (1 << 14, 1 << 16, 1 << 18))
-    assert middle < 1.6 * small + 0.002, "four times the bytes cost at most 2.5 times 2.5 the time"
-    assert large < 1.6 * middle + 0.002
-    assert large < ORDINARY_PAGES_MAX * seconds(ORDINARY, 1 << 18)
+            least[batch] = min(least[batch], time.process_time() - began)
+        small, middle, large, ordinary = least.values()
+        is_bounded = large < ORDINARY_PAGES_MAX * ordinary
+        if number >= 2 and is_bounded and middle < 1.6 * small + 0.002 and large < 1.6 * middle + 0.002:
+            return
+    pytest.fail(f"four times the bytes cost at most 2.5 times 2.5 the time, {name} in seconds: {least.values()}")
 
 
 GROWTH = """

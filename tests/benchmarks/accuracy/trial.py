@@ -18,7 +18,6 @@ from tests.benchmarks.contenders import OF_PAIRS
 
 
 def trial(name: str, folder: Path) -> Figures:
-    """Answer for one peer."""
     texts = json.loads((folder / "texts.json").read_text(encoding="utf-8"))
     found = OF_PAIRS[name](texts, np.load(folder / "pairs.npy"))
     np.save(folder / "found.npy", np.stack(list(found.values())))

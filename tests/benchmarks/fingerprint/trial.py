@@ -29,7 +29,6 @@ def passes(contender: TextContender, texts: list[str], seconds: float) -> float:
 
 
 def trial(name: str, path: Path, seconds: float) -> Figures:
-    """Measure one contender."""
     contender = OF_TEXTS[name]()
     texts = json.loads(path.read_text(encoding="utf-8"))
     speed = {}

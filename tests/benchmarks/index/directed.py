@@ -55,12 +55,10 @@ def half_copies(resident: Documents, new: Documents) -> tuple[Documents, NDArray
 
 
 def columns(documents: Documents) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]:
-    """Fingerprints, doubts and sketches."""
     return documents[:, 0].copy(), documents[:, 1].copy(), documents[:, 2:]
 
 
 def whole(document: list[int]) -> tuple[int, int, int]:
-    """One document's fingerprint, doubts and sketch."""
     return document[0], document[1], sketch_of(document[2:])
 
 
@@ -73,14 +71,12 @@ class DirectedContender:
         self.index.warm_up()
 
     def load(self, documents: Documents) -> None:
-        """At once."""
         held = len(self.index)
         rows = np.arange(held, held + len(documents), dtype=np.uint32)
         self.index.insert(*columns(documents)[:2], rows)
         self.sketches.append(documents[:, 2:])
 
     def step(self, documents: Documents) -> list[int]:
-        """One call."""
         found = self.index.match_or_insert(*columns(documents), len(self.index))
         self.sketches.append(documents[found.rows < 0, 2:])
         distances: list[int] = np.where(found.rows < 0, -1, found.distances.astype(np.int64)).tolist()
@@ -101,7 +97,6 @@ def recall_of_copies(
 
 
 def directed_trial(name: str, size: int, limit_s: float) -> Figures:
-    """Measure one of the two."""
     if name == "unrelated":
         return judged_unrelated(size)
     resident, new = random_documents(size), random_documents(OPERATIONS, seed=2)

@@ -115,7 +115,6 @@ def loaded_and_asked(
 
 
 def trial(name: str, size: int, max_distance: int, data: str, limit_s: float) -> Figures:
-    """Measure one contender."""
     resident, new = drawn(data, size)
     near = half_near(resident, new, max_distance)
     touch(size)
@@ -150,7 +149,6 @@ def recall(resident: Numbers, asked: Numbers, found: list[int], max_distance: in
 
 
 def measured(name: str, size: int, max_distance: int, data: str, limit_s: float) -> Figures:
-    """Measure ours, a peer, or the directed index."""
     if name in ("neardup directed", "unrelated"):
         from tests.benchmarks.index.directed import directed_trial  # noqa: PLC0415  # peers have no numba
 

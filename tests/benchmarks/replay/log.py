@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.search import SearchRules
-from worker.log.record import _COLUMNS, _HEADER, _SECTION, FORMAT_VERSION, RowKind
+from worker.log.record import RowKind, Rows, Section, Source, encode
 from worker.log.rules import Definition
+from worker.log.texts import Texts
 
 DEFINITION = Definition("nd1", "0" * 16, SearchRules())
 RECORD_ROWS = 1_000
@@ -52,7 +53,6 @@ def write_log(path: Path, rows: int, seed: int = 1) -> int:
 
 def _record(random: np.random.Generator, prints: NDArray[np.uint64], number: int, first: int) -> bytes:
     count = len(prints[0])
-    author = DEFINITION.author("bench")
     sites = random.integers(0, _SHARE_OF_SITES, count).tolist()
     urls = [
         b"https://www.site-%04d.example.org/news/2026/%02d/an-article-with-the-number-%08d"
@@ -60,35 +60,21 @@ def _record(random: np.random.Generator, prints: NDArray[np.uint64], number: int
         for at, site in enumerate(sites)
     ]
     partition, at = number % PARTITIONS, number // PARTITIONS * RECORD_ROWS
-    columns = (
-        prints[0],
-        prints[1],
-        prints[2:].T,
-        random.integers(0, 2**64, count, np.uint64),
-        1_760_000_000_000 + first + np.arange(count),
-        np.full(count, 300),
-        np.arange(count),
-        np.full(count, 32),
-        [len(url) for url in urls],
-        np.zeros(count),
-        np.where(random.random(count) < SHORT_SHARE, RowKind.SHORT, RowKind.FULL),
+    rows = Rows(
+        offsets=at + np.arange(count),
+        kinds=np.where(random.random(count) < SHORT_SHARE, RowKind.SHORT, RowKind.FULL).astype(np.uint8),
+        doc_ids=Texts.of([random.bytes(16).hex().encode() for _ in range(count)]),
+        urls=Texts.of(urls),
+        fetched_at_ms=1_760_000_000_000 + first + np.arange(count),
+        fingerprints=prints[0],
+        digests=random.integers(0, 2**64, count, np.uint64),
+        features=np.full(count, 300, np.uint32),
+        notes=Texts.of([b""] * count),
+        doubts=prints[1],
+        sketches=np.ascontiguousarray(prints[2:].T),
     )
-    header = _HEADER.pack(
-        b"NDLG", FORMAT_VERSION, 1, count, author.parameters_hash, author.scheme.encode(), len(author.name)
-    )
-    return b"".join(
-        [
-            header,
-            _SECTION.pack(b"bench-documents!", partition, count, at, at + count, at),
-            *(
-                np.asarray(column).astype(np.dtype(kind).base).tobytes()
-                for column, (_, kind) in zip(columns, _COLUMNS, strict=True)
-            ),
-            author.name.encode(),
-            random.bytes(16 * count).hex().encode(),
-            *urls,
-        ]
-    )
+    section = Section(Source(b"bench-documents!", partition), at, at + count, at, rows)
+    return next(encode(DEFINITION.author("bench"), [section], 1 << 30))
 
 
 def read_log(path: Path) -> Iterator[bytes]:

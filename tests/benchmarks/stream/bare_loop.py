@@ -21,7 +21,6 @@ _RECORD = bytes(110)  # of the log, for one document
 
 
 def main() -> None:
-    """Run until ended by a signal."""
     bootstrap, group, documents, log, verdicts = sys.argv[1:6]
     settings = Settings(bootstrap=bootstrap, group=group, worker_id="bare", topic_documents=documents)
     config = group_config(settings)

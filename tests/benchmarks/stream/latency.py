@@ -44,7 +44,6 @@ class _Subscriber(threading.Thread):
         self.stopping = threading.Event()
 
     def run(self) -> None:
-        """Read until told to stop."""
         while not self.stopping.is_set():
             message = self._consumer.poll(0.05)
             if message is not None and message.error() is None:

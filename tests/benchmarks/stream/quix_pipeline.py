@@ -15,7 +15,6 @@ from typing import Any
 
 
 def main() -> None:
-    """Run until ended by a signal."""
     from gaoya.simhash import SimHashStringIndex  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415
     from quixstreams import Application, message_context  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415
 

@@ -48,7 +48,6 @@ class Scene:
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def settings(self, **more: Any) -> Settings:
-        """Return the settings that a worker of this scene has."""
         return Settings(
             bootstrap=self.bootstrap,
             group=self.name,
@@ -61,12 +60,10 @@ class Scene:
         )
 
     def create_topics(self) -> None:
-        """Create what this scene lacks."""
         settings = self.settings()
         topics.create(Admin(settings), settings)
 
     def start_worker(self, name: str, **settings: Any) -> None:
-        """Start `neardup worker` as a process."""
         chosen = self.settings(worker_id=name, **settings)
         given = {key: str(getattr(chosen, key)) for key in chosen.model_fields_set}
         environment = {f"NEARDUP_{key.upper()}": value for key, value in given.items()}

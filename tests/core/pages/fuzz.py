@@ -52,8 +52,6 @@ BITS = [
 
 
 class Guarded:
-    """An array between canaries."""
-
     def __init__(self, shape: tuple[int, ...], kind: type[np.generic]) -> None:
         size = int(np.prod(shape))
         self.whole = np.full(size + 2 * CANARY, MARK, kind)
