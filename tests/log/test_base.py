@@ -11,8 +11,9 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.log.test_acceptance import answers
 from tests.log.test_replica import DEFINITION, DIRECTED, Step, one_row, record, rows, steps
-from tests.log.test_snapshot import LOG, answers
+from tests.log.test_snapshot import LOG
 from tests.oracle import Oracle, read_answers, said
 from worker.errors import DefinitionError, RestoreError, StopError
 from worker.log.record import FORMAT_VERSION, Row

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.log.test_replica import DEFINITION, DIRECTED, REPLACED, SOURCE, packed, replay, told
+from tests.log.test_replica import DEFINITION, DIRECTED, REPLACED, SOURCE, packed, told
 from tests.oracle import Oracle, read_answers
 from worker.core.verdict import Verdict
 from worker.log.originals import OriginalStore
-from worker.log.record import Row, RowKind
+from worker.log.record import Row, RowKind, decode
+from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.log.texts import Texts
 
@@ -66,10 +67,8 @@ def test_what_comes_again(history: str, records_of: int) -> None:
     """The answers are those of the table above, however the messages share records, and the oracle agrees."""
     steps = [re.match(r"(.)=(\w+) (.+)", step).groups() for step in history.split("; ")]  # type: ignore[union-attr]
     rows = [_row(offset, doc_id, VALUES[value]) for offset, (doc_id, value, _) in enumerate(steps)]
-    records, oracle = _records(DEFINITION, rows, records_of), Oracle(DEFINITION.search)
-    replica = replay(records)
-    for data in records:
-        oracle.apply(data)
+    replica, oracle = _applied(DEFINITION, rows, records_of), Oracle(DEFINITION.search)
+    oracle.apply(packed(DEFINITION, rows))
     answers = replica.answers(SOURCE, list(range(len(rows))), "documents", read_answers)
     words = [_words(answer) for answer in answers if isinstance(answer, Verdict)]
     assert words == [expected for _, _, expected in steps]
@@ -78,8 +77,13 @@ def test_what_comes_again(history: str, records_of: int) -> None:
     ]
 
 
-def _records(of: Definition, rows: list[Row], rows_of: int) -> list[bytes]:
-    return [packed(of, rows[first : first + rows_of]) for first in range(0, len(rows), rows_of)]
+def _applied(of: Definition, rows: list[Row], rows_of: int) -> Replica:
+    """Checked at the end: rows may be thousands."""
+    replica = Replica(of)
+    for number, first in enumerate(range(0, len(rows), rows_of)):
+        replica.apply(decode(packed(of, rows[first : first + rows_of])), number, 0)
+    replica.check()
+    return replica
 
 
 def _site(chance: random.Random) -> Callable[[int], Row]:
@@ -129,7 +133,7 @@ def _flooding(offset: int, doc_id: str, url: str, value: int) -> Row:
 def test_rows_of_one_record_are_judged_as_if_each_came_alone(of: Definition, flood: str) -> None:
     """Versions leave right before their successor is judged; doc_ids and URLs may be chosen."""
     rows = _flood(flood, 2_000 if flood == "a site" else 300)
-    together, alone = (replay(_records(of, rows, rows_of), of) for rows_of in (1_000, 1))
+    together, alone = (_applied(of, rows, rows_of) for rows_of in (1_000, 1))
     assert told(together, range(len(rows))) == told(alone, range(len(rows)))
 
 
@@ -148,5 +152,5 @@ def test_what_repeats_is_judged_in_batches(flood: str, batches_max: int, monkeyp
 
     monkeypatch.setattr(OriginalStore, "find_many", counted)
     rows = _flood(flood, 1_800 if flood.startswith("all") else 900)
-    replay(_records(DEFINITION, rows, 900))
+    _applied(DEFINITION, rows, 900)
     assert 0 < len(sizes) <= batches_max

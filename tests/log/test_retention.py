@@ -165,7 +165,7 @@ def crawled(chance: random.Random, offset: int) -> Row:
     return Row(offset, kind, *names, 0, story * 0x1111_0000_0001, story, 9, "", 1 << story)
 
 
-@settings(max_examples=one_in(4))
+@settings(max_examples=one_in(8))
 @example(Retention(0, "last", 9), 5, EXACT, "compare")
 @example(Retention(0, "last", 9), 8, EXACT, "compare")
 @given(
@@ -352,7 +352,8 @@ def test_memory_is_given_back_without_retention(monkeypatch: pytest.MonkeyPatch)
         for each in (replica, plain):
             monkeypatch.setattr("worker.log.replica.LEFT_MIN", 5_000 if each is replica else 1 << 40)
             each.apply(decode(data), number, 0)
-        assert told(replica, offsets) == told(plain, offsets)
+        if number % 10 == 0:
+            assert told(replica, offsets) == told(plain, offsets)
         sizes.append(len(replica.judge.held) - replica.judge.held.first)
     replica.check()
     assert replica.documents == 500
@@ -382,8 +383,9 @@ def test_rows_are_numbered_anew_before_their_32_bits_run_out(monkeypatch: pytest
     for each in (numbered, plain):
         each.apply(decode(packed(of, rows)), 13, 13)
     offsets = (*range(10 * STEP, 10 * STEP + 500), *range(13 * STEP, 13 * STEP + 100))
-    assert told(numbered, offsets) == told(plain, offsets)
-    assert told(numbered, offsets)[-1][:3] == ("duplicate", f"doc-{12 * STEP + 297}", 0)
+    answers = told(numbered, offsets)
+    assert answers == told(plain, offsets)
+    assert answers[-1][:3] == ("duplicate", f"doc-{12 * STEP + 297}", 0)
 
 
 @pytest.mark.usefixtures("chunks")

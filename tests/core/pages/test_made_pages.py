@@ -32,15 +32,6 @@ def test_each_kind_of_page_gives_its_text(kind: Callable[[Writer], str]) -> None
     assert min(shares) >= 0.94, shares
 
 
-def test_the_first_of_several_articles_is_the_text_although_it_is_shorter() -> None:
-    """The page's own article comes first; what follows are other pages."""
-    other = "<article><h1>Another</h1>" + "<p>Another story follows, which is much longer than the first.</p>" * 30
-    first = "<article><h1>The ferry</h1>" + "<p>The ferry was late on Monday, and on Tuesday it was not there.</p>" * 5
-    text = extract_pages([f"<div>{first}</article>{other}</article></div>"]).text(0)
-    assert "ferry" in text
-    assert "Another story" not in text
-
-
 def test_class_words_are_not_believed_where_they_hide_the_text() -> None:
     """Builders of pages call each part "widget"; then the word tells nothing."""
     sentence = "The ferry was late on Monday, and nobody has said why so far."
