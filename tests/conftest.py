@@ -51,6 +51,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what 
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+collect_ignore = ["benchmarks/archive/datatrove_stage.py"]  # a script of another environment, which has its packages
 EVENTUALLY_S = 300.0  # for what has to happen some time: only what hangs reaches it, whatever else the machine does
 
 
