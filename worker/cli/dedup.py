@@ -31,7 +31,7 @@ from worker.cli.shared import (
     tracked,
 )
 from worker.core.verdict import Verdict
-from worker.errors import DocumentError, StopError
+from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.files.outputs import STDIO, check_places
 
@@ -88,22 +88,21 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     with ExitStack() as stack:
         engine = stack.enter_context(file_engine(settings, state))
         crawl.number_from = engine.next_offset
-        write: Callable[[bytes, Verdict | DocumentError], object]
+        write = None
         if choice is None:
             write = stack.enter_context(verdict_writer(stack.enter_context(opened_output(output, ())), output))
-        else:
-            take = choice.take
-            write = lambda _, answer: take(answer)  # noqa: E731
         for record, answered in with_answers(tracked(crawl, "judging", quiet=quiet), engine.answers):
             outcome, line = line_of(record, answered)
-            if not isinstance(answered.answer, Verdict):
-                dead = dead or f"; {record.place}: {answered.answer.code}: {answered.answer.text}"
+            answer = answered.answer
+            if isinstance(answer, Verdict):
+                named.extend((xxhash.xxh3_64_intdigest(answer.doc_id.encode()), answer.fingerprint or 0))
             else:
-                named.extend(
-                    (xxhash.xxh3_64_intdigest(answered.answer.doc_id.encode()), answered.answer.fingerprint or 0)
-                )
+                dead = dead or f"; {record.place}: {answer.code}: {answer.text}"
             outcomes[outcome] += 1
-            write(line, answered.answer)
+            if write is not None:
+                write(line, answer)
+            if choice is not None:
+                choice.take(answer)
         if outcomes.total() == outcomes["dead-letter"]:
             raise StopError(f"nothing could be judged: {summary(crawl)}{dead}")
         kept = None if choice is None else _copy(files, kind, choice, outputs, reading, quiet)

@@ -62,17 +62,13 @@ class Clusters:
 
     def sizes(self) -> dict[int, int]:
         """Return how many clusters there are of each size, the original included, the smallest first."""
-        if not self._originals:
-            return {}
-        _, copies = np.unique(np.frombuffer(self._originals, np.uint64), return_counts=True)
+        _, copies = np.unique(np.asarray(self._originals), return_counts=True)
         sizes, counts = np.unique(copies + 1, return_counts=True)
         return dict(zip(sizes.tolist(), counts.tolist(), strict=True))
 
     def largest(self, count: int) -> list[Cluster]:
         """Return the largest clusters; of equal ones the earlier."""
-        if not self._originals:
-            return []
-        hashes, places = np.frombuffer(self._originals, np.uint64), np.frombuffer(self._places, np.int64)
+        hashes, places = np.asarray(self._originals), np.asarray(self._places)
         different, first, copies = np.unique(hashes, return_index=True, return_counts=True)
         found = []
         for number in np.lexsort((first, -copies))[:count].tolist():
@@ -212,12 +208,12 @@ class Tally:
     @property
     def classes(self) -> NDArray[np.uint8]:
         """The class of each answer."""
-        return np.frombuffer(self._classes, np.uint8) if self._classes else np.empty(0, np.uint8)
+        return np.asarray(self._classes)
 
     @property
     def times_ms(self) -> NDArray[np.int64]:
         """The time of capture of each answer's document; NO_TIME where there is none."""
-        return np.frombuffer(self._times_ms, np.int64) if self._times_ms else np.empty(0, np.int64)
+        return np.asarray(self._times_ms)
 
     def counts(self) -> dict[Class, int]:
         counted = np.bincount(self.classes, minlength=len(Class)).tolist()

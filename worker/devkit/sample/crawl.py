@@ -507,21 +507,8 @@ def write_sample_crawl(
 
 def _record_bytes(capture: Capture) -> bytes:
     """Return the record's bytes in the file, damaged as the capture says."""
-    record = _record(capture)
-    if capture.harm == "no-header":
-        record = b"\r\n".join(record.split(b"\r\n")[3:])
-    member = _member(record)
-    if capture.harm == "flipped-bits":
-        middle = len(member) // 2
-        member = member[:middle] + bytes(byte ^ 0x55 for byte in member[middle : middle + 64]) + member[middle + 64 :]
-    return member
-
-
-def _record(capture: Capture) -> bytes:
-    body = capture.body
-    payload = _chunked(body) if "chunked" in capture.header else body
-    block = capture.header.encode() + b"\r\n\r\n" + payload
-    digest = base64.b32encode(hashlib.sha1(body, usedforsecurity=False).digest()).decode()
+    payload = _chunked(capture.body) if "chunked" in capture.header else capture.body
+    digest = base64.b32encode(hashlib.sha1(capture.body, usedforsecurity=False).digest()).decode()
     fields = {
         "WARC-Type": "response",
         "WARC-Record-ID": _record_id(capture.url, capture.fetched_at_s),
@@ -530,7 +517,14 @@ def _record(capture: Capture) -> bytes:
         "WARC-Payload-Digest": f"sha1:{digest}",
         "Content-Type": "application/http; msgtype=response",
     }
-    return _warc(fields, block)
+    record = _warc(fields, capture.header.encode() + b"\r\n\r\n" + payload)
+    if capture.harm == "no-header":
+        record = b"\r\n".join(record.split(b"\r\n")[3:])
+    member = _member(record)
+    if capture.harm == "flipped-bits":
+        middle = len(member) // 2
+        member = member[:middle] + bytes(byte ^ 0x55 for byte in member[middle : middle + 64]) + member[middle + 64 :]
+    return member
 
 
 def _warcinfo(documents: int, seed: int) -> bytes:
