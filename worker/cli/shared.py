@@ -145,11 +145,10 @@ def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[R
         if not quiet and files.tally.damaged <= DAMAGED_TOLD_MAX:
             typer.echo(printable(f"damaged: {damaged.place}: {damaged.reason}"), err=True)
 
-    files.on_damage = tell
-
     def total(count: int) -> int | None:
         return files.bytes_total and count * files.bytes_total // max(files.bytes_read, 1)
 
+    files.on_damage = tell
     yield from passed(files, doing, "documents", total, quiet=quiet, transient=False)
     if not quiet and files.tally.damaged > DAMAGED_TOLD_MAX:
         typer.echo(f"damaged: {files.tally.damaged - DAMAGED_TOLD_MAX:,} more", err=True)
@@ -187,6 +186,7 @@ def passed(
     """Return the items, and show how many have passed; `total` says of how many, when asked after so many."""
     with counted(unit, quiet=quiet, transient=transient) as tell:
         count = 0
+        tell(doing, count, None)  # the time counts from here
         for count, item in enumerate(items, start=1):
             yield item
             if count % 200 == 0:
