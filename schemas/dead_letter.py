@@ -21,45 +21,34 @@ class DeadLetterHeaders(BaseModel):
 
     model_config = ConfigDict(**WIRE, title="dead letter headers")
 
-    source_topic: Annotated[
-        str,
-        Field(alias="neardup.source.topic", min_length=1, description="Topic of the message.", examples=["documents"]),
-    ]
-    source_partition: Annotated[
-        Digits,
-        Field(alias="neardup.source.partition", description="Its partition, decimal digits.", examples=["3"]),
-    ]
-    source_offset: Annotated[
-        Digits, Field(alias="neardup.source.offset", description="Its offset, decimal digits.", examples=["7"])
-    ]
-    error_code: Annotated[
-        str,
-        Field(
-            alias="neardup.error.code",
-            pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$",
-            max_length=64,
-            description="Class of the error for machines, kebab case, at most 64 characters.",
-            examples=["two-bodies"],
-        ),
-    ]
-    error_text: Annotated[
-        str,
-        Field(
-            alias="neardup.error.text",
-            max_length=1_000,
-            description="The error for people: field, value, bound and remedy. At most 1,000 characters.",
-            examples=["needs exactly one of text, html, body_base64, got text and html: leave one out"],
-        ),
-    ]
-    value_kind: Annotated[
-        str,
-        Field(
-            alias="neardup.value",
-            pattern=r"^(original|pointer)$",
-            description="original: the value is the message's own; pointer: too large to copy, or unreadable.",
-            examples=["original"],
-        ),
-    ]
+    source_topic: str = Field(
+        alias="neardup.source.topic", min_length=1, description="Topic of the message.", examples=["documents"]
+    )
+    source_partition: Digits = Field(
+        alias="neardup.source.partition", description="Its partition, decimal digits.", examples=["3"]
+    )
+    source_offset: Digits = Field(
+        alias="neardup.source.offset", description="Its offset, decimal digits.", examples=["7"]
+    )
+    error_code: str = Field(
+        alias="neardup.error.code",
+        pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$",
+        max_length=64,
+        description="Class of the error for machines, kebab case, at most 64 characters.",
+        examples=["two-bodies"],
+    )
+    error_text: str = Field(
+        alias="neardup.error.text",
+        max_length=1_000,
+        description="The error for people: field, value, bound and remedy. At most 1,000 characters.",
+        examples=["needs exactly one of text, html, body_base64, got text and html: leave one out"],
+    )
+    value_kind: str = Field(
+        alias="neardup.value",
+        pattern=r"^(original|pointer)$",
+        description="original: the value is the message's own; pointer: too large to copy, or unreadable.",
+        examples=["original"],
+    )
 
 
 class DeadLetterPointer(BaseModel):
@@ -67,19 +56,18 @@ class DeadLetterPointer(BaseModel):
 
     model_config = ConfigDict(**WIRE, title="dead letter pointer")
 
-    topic: Annotated[Topic, Field(description="Topic of the message.", examples=["documents"])]
-    partition: Annotated[Partition, Field(description="Its partition.", examples=[3])]
-    offset: Annotated[Offset, Field(description="Its offset.", examples=[7])]
-    value_bytes: Annotated[
-        int | None,
-        Field(ge=0, le=OFFSET_MAX, description="Size of its value, bytes. Left out: unreadable.", examples=[10485760]),
-    ] = None
-    value_sha256: Annotated[
-        Sha256 | None, Field(description="SHA-256 of its value, hex. Left out: unreadable.", examples=["0" * 64])
-    ] = None
-    key_bytes: Annotated[
-        int | None, Field(ge=0, description="Size of its key, bytes. Left out: the key is here.", examples=[2000000])
-    ] = None
-    key_sha256: Annotated[
-        Sha256 | None, Field(description="SHA-256 of its key, hex. Left out: the key is here.", examples=["0" * 64])
-    ] = None
+    topic: Topic = Field(description="Topic of the message.", examples=["documents"])
+    partition: Partition = Field(description="Its partition.", examples=[3])
+    offset: Offset = Field(description="Its offset.", examples=[7])
+    value_bytes: int | None = Field(
+        None, ge=0, le=OFFSET_MAX, description="Size of its value, bytes. Left out: unreadable.", examples=[10485760]
+    )
+    value_sha256: Sha256 | None = Field(
+        None, description="SHA-256 of its value, hex. Left out: unreadable.", examples=["0" * 64]
+    )
+    key_bytes: int | None = Field(
+        None, ge=0, description="Size of its key, bytes. Left out: the key is here.", examples=[2000000]
+    )
+    key_sha256: Sha256 | None = Field(
+        None, description="SHA-256 of its key, hex. Left out: the key is here.", examples=["0" * 64]
+    )

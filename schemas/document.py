@@ -7,7 +7,7 @@ Field names follow WARC and CDX. Unknown fields are ignored; a field that is nul
 from __future__ import annotations
 
 import binascii
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -41,29 +41,21 @@ class DocumentMessage(BaseModel):
 
     model_config = ConfigDict(**WIRE, title="document", json_schema_extra=_one_body)
 
-    doc_id: Annotated[
-        DocId | None,
-        Field(
-            description="Name of this capture, 1 to 1,024 bytes in UTF-8. Without it, it is derived from url and "
-            "fetched_at: 32 hex digits.",
-            examples=["urn:uuid:6e2f1c0e-7d1b-4a53-9a55-2f5b4f0d9f10", "crawl-7/000123"],
-        ),
-    ] = None
-    url: Annotated[
-        Url,
-        Field(
-            description="URL that was captured, 1 to 8,192 bytes in UTF-8. Its syntax is not checked.",
-            examples=["https://example.org/news/1.html"],
-        ),
-    ]
-    fetched_at: Annotated[
-        Timestamp,
-        Field(
-            description="Time of the capture: ISO 8601 date-time with an offset, from the year 1970 to 9999; what is "
-            "finer than a millisecond is cut off.",
-            examples=["2024-05-01T12:00:00.500Z", "2024-05-01T14:00:00+02:00"],
-        ),
-    ]
+    doc_id: DocId | None = Field(
+        None,
+        description="Name of this capture, 1 to 1,024 bytes in UTF-8. Without it, it is derived from url and "
+        "fetched_at: 32 hex digits.",
+        examples=["urn:uuid:6e2f1c0e-7d1b-4a53-9a55-2f5b4f0d9f10", "crawl-7/000123"],
+    )
+    url: Url = Field(
+        description="URL that was captured, 1 to 8,192 bytes in UTF-8. Its syntax is not checked.",
+        examples=["https://example.org/news/1.html"],
+    )
+    fetched_at: Timestamp = Field(
+        description="Time of the capture: ISO 8601 date-time with an offset, from the year 1970 to 9999; what is "
+        "finer than a millisecond is cut off.",
+        examples=["2024-05-01T12:00:00.500Z", "2024-05-01T14:00:00+02:00"],
+    )
     content_type: str | None = _optional(
         "content_type", "The response's media type, parameters included.", "text/html; charset=utf-8"
     )

@@ -36,7 +36,7 @@ from worker.core.document import TEXT_CHARACTERS_MAX
 from worker.core.search import SearchRules
 from worker.errors import StopError
 from worker.log.record import FORMAT_OLDEST, FORMAT_VERSION
-from worker.log.rules import Definition, Parts, Retention
+from worker.log.rules import Definition, Retention
 
 
 def setting(
@@ -463,9 +463,7 @@ class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSetti
     @property
     def definition(self) -> Definition:
         """What all records of this deployment's log must agree on."""
-        return Definition.of(
-            Parts(self.parameters, self.search, self.retention, self.recrawls, self.text_characters_max)
-        )
+        return Definition.of(self.parameters, self.search, self.retention, self.recrawls, self.text_characters_max)
 
     @model_validator(mode="after")
     def _limits_agree(self) -> Self:

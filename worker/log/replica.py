@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from sortedcontainers import SortedDict
 
 from worker.errors import RetryError
-from worker.log.answers import formers, matches
 from worker.log.coverage import Coverage, Span
 from worker.log.judge import Judge, JudgedRows
 from worker.log.originals import Memory, OriginalStore, anonymous
@@ -325,9 +324,6 @@ class Replica:
             encode(self.definition.author(""), [Section(source, 0, len(rows), -1, Rows.of(rows))], 1 << 20)
         ):
             idle.apply(decode(data), log_offset, 0)
-        for judged in idle.pending[source].between(0, len(rows)):
-            for found in (matches, formers):
-                list(found(judged, idle.judge.held, idle.definition.search))
 
     def check(self) -> None:
         """Assert the invariants that hold between two calls of `apply`."""

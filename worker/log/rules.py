@@ -104,16 +104,6 @@ class Retention:
 ENDLESS = Retention()
 
 
-class Parts(NamedTuple):
-    """What a definition is made of."""
-
-    parameters: Parameters
-    search: SearchRules
-    retention: Retention
-    recrawls: Recrawls
-    text_characters_max: int
-
-
 class Base(NamedTuple):
     """The snapshot with whose originals a log begins."""
 
@@ -150,7 +140,14 @@ class Definition:
     base: Base | None = None
 
     @classmethod
-    def of(cls, parts: Parts) -> Definition:
+    def of(
+        cls,
+        parameters: Parameters,
+        search: SearchRules,
+        retention: Retention,
+        recrawls: Recrawls,
+        text_characters_max: int,
+    ) -> Definition:
         """
         Return the definition that these make with the page rules of this version.
 
@@ -159,7 +156,6 @@ class Definition:
         """
         from worker.core.pages import PAGE_RULES  # noqa: PLC0415  # numba: settings must load without it
 
-        parameters, search, retention, recrawls, text_characters_max = parts
         if parameters.bits != _BITS or parameters.fields:
             raise ValueError(
                 f"documents are judged by fingerprints of their text in {_BITS} bits, got bits={parameters.bits}, "
@@ -271,9 +267,9 @@ class LogDefinition(NamedTuple):
         named = self.rules.get(_BASE)
         return Base(**named) if named else None
 
-    def parts(self, words: frozenset[str] | None = None) -> Parts:
+    def arguments(self, words: frozenset[str] | None = None) -> dict[str, Any]:
         """
-        Return what this was made of, for `Definition.of`.
+        Return what this was made of: the arguments of `Definition.of`.
 
         Args:
             words: the list of function words, where it is one of the user's own: only its digest is declared.
@@ -285,13 +281,15 @@ class LogDefinition(NamedTuple):
         if rules.get("stopwords_file") and words is None:
             raise StopError("the definition has function words of its own: give the same list, as `stopwords`")
         try:
-            return Parts(
-                Parameters(**{name: rules[name] for name in _PARAMETERS}, stopwords=words),
-                SearchRules.of_settings(rules),
-                Retention(round(rules["expire_after_s"] * 1_000), rules["expire_from"], rules["documents_max"]),
-                rules["recrawls"],
-                int(rules["pages"].split()[-2]),  # "…, 1048576 characters"
-            )
+            return {
+                "parameters": Parameters(**{name: rules[name] for name in _PARAMETERS}, stopwords=words),
+                "search": SearchRules.of_settings(rules),
+                "retention": Retention(
+                    round(rules["expire_after_s"] * 1_000), rules["expire_from"], rules["documents_max"]
+                ),
+                "recrawls": rules["recrawls"],
+                "text_characters_max": int(rules["pages"].split()[-2]),  # "…, 1048576 characters"
+            }
         except (LookupError, TypeError, ValueError) as error:
             raise StopError(f"the definition is of another version of neardup: {error!r}") from error
 

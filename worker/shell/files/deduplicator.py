@@ -30,7 +30,7 @@ from worker.core.verdict import Original, Verdict
 from worker.errors import DefinitionError, DocumentError, RestoreError, StopError
 from worker.log.record import Row, RowKind
 from worker.log.replica import Replica
-from worker.log.rules import ENDLESS, Definition, LogDefinition, Parts, Recrawls, Retention
+from worker.log.rules import ENDLESS, Definition, LogDefinition, Recrawls, Retention
 from worker.log.snapshot import LogIdentity, capture, restore, unpack
 from worker.settings import Settings
 from worker.shell.files.archives import Record
@@ -241,12 +241,12 @@ class Deduplicator:
         check_arguments(
             {Parameters: parameters, SearchRules: search, Retention: retention}, recrawls, text_characters_max, threads
         )
-        parts = Parts(parameters or Parameters(), search or SearchRules(), retention, recrawls, text_characters_max)
-        self.definition = Definition.of(parts)
+        parameters = parameters or Parameters()
+        self.definition = Definition.of(parameters, search or SearchRules(), retention, recrawls, text_characters_max)
         # The defaults as they are: a library does not read its settings from the environment.
         given: dict[str, Any] = {} if threads is None else {"threads": threads}
         self._settings = Settings.model_construct(text_characters_max=text_characters_max, **given)
-        self._preparer = Preparer(self._settings, Fingerprinter(parts.parameters))
+        self._preparer = Preparer(self._settings, Fingerprinter(parameters))
         self._last: Verdicts[Any] | None = None  # of `add_many`
         self._is_closed = False
         self._use(Replica(self.definition), {})
@@ -466,15 +466,7 @@ class Deduplicator:
         try:
             data = map_file(path)
             header, _ = unpack(data)
-            parts = LogDefinition(*header["definition"]).parts(stopwords)
-            made = cls(
-                parts.parameters,
-                search=parts.search,
-                retention=parts.retention,
-                recrawls=parts.recrawls,
-                text_characters_max=parts.text_characters_max,
-                threads=threads,
-            )
+            made = cls(**LogDefinition(*header["definition"]).arguments(stopwords), threads=threads)
             made._use(restore(data, made.definition, LogIdentity.of(header)), dict(header.get(_DUPLICATES, ())))
         except DefinitionError as error:
             raise DefinitionError(str(path), error.differences, "Read it with the version that wrote it") from error

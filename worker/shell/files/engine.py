@@ -30,7 +30,7 @@ from worker.shell.pipeline.stage import Batch, cut
 from worker.shell.ports import SourceMessage
 from worker.shell.runtime import kernels
 from worker.shell.storage.checkpoint import Checkpoint, locked
-from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
+from worker.shell.storage.memory_log import MemoryLog, MemoryReader
 
 TOPIC = "files"
 _SOURCE = Source(b"neardup:files".ljust(16, b"\0"), 0)
@@ -71,8 +71,8 @@ class FileEngine:
         self.replica = replica
         log = MemoryLog(clock_ms, keep=False)
         log.first = replica.next_offset
-        ends = MemoryReader(log, log.first), MemoryWriter(log)
-        self._log = ReplicatedLog(replica, *ends, replica.definition.author("files"), settings.record_bytes_max)
+        reader, author = MemoryReader(log, log.first), replica.definition.author("files")
+        self._log = ReplicatedLog(replica, reader, log, author, settings.record_bytes_max)
         self._preparer = preparer
         self._settings = settings
         covered = list(replica.coverage.get(_SOURCE, ()))

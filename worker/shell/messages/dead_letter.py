@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
+from schemas.dead_letter import DeadLetterHeaders, DeadLetterPointer
 from worker.errors import DocumentError
 
 DEAD_LETTER_BYTES_MAX = 900_000  # Kafka's default limit of a record is 1,048,588 bytes, headers included
 _KEY_BYTES_MAX = 8_192  # of a message that is itself not copied
-
-Header = tuple[str, bytes]
 
 
 class DeadLetter(NamedTuple):
@@ -56,7 +55,7 @@ def encode_dead_letter(
     *,
     bytes_max: int = DEAD_LETTER_BYTES_MAX,
     is_readable: bool = True,
-) -> tuple[bytes | None, bytes | None, list[Header]]:
+) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]:
     """
     Return key, value and headers of a dead letter: the message as it came, and in headers whence it came and why.
 
@@ -72,24 +71,21 @@ def encode_dead_letter(
      ('neardup.source.offset', b'7'), ('neardup.error.code', b'no-body')]
     """
     is_pointer = not is_readable or len(key or b"") + len(value or b"") > bytes_max
-    headers: list[Header] = [
-        ("neardup.source.topic", source_topic.encode("utf-8", "replace")),
-        ("neardup.source.partition", b"%d" % source_partition),
-        ("neardup.source.offset", b"%d" % source_offset),
-        ("neardup.error.code", error.code.encode("utf-8", "replace")),
-        ("neardup.error.text", error.text.encode("utf-8", "replace")),
-        ("neardup.value", b"pointer" if is_pointer else b"original"),
-    ]
+    told = DeadLetterHeaders.model_construct(
+        source_topic=source_topic, source_partition=str(source_partition), source_offset=str(source_offset),
+        error_code=error.code, error_text=error.text, value_kind="pointer" if is_pointer else "original",
+    )  # fmt: skip
+    headers = [(name, text.encode("utf-8", "replace")) for name, text in told.model_dump(by_alias=True).items()]
     if not is_pointer:
         return key, value, headers
-    pointer: dict[str, str | int] = {"topic": source_topic, "partition": source_partition, "offset": source_offset}
+    pointer: dict[str, Any] = {"topic": source_topic, "partition": source_partition, "offset": source_offset}
     if is_readable:
         body = value or b""
         pointer |= {"value_bytes": len(body), "value_sha256": hashlib.sha256(body).hexdigest()}
     if key is not None and len(key) > _KEY_BYTES_MAX:
         pointer |= {"key_bytes": len(key), "key_sha256": hashlib.sha256(key).hexdigest()}
         key = None
-    return key, orjson.dumps(pointer), headers
+    return key, DeadLetterPointer.model_construct(**pointer).model_dump_json(exclude_none=True).encode(), headers
 
 
 def decode_dead_letter(
