@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,9 +96,10 @@ def _judge(messages: list[Message], batch_documents_max: int, monkeypatch: pytes
     settings = Settings(threads=1, batch_documents_max=batch_documents_max)
     oracle, append = Oracle.of(settings.definition), MemoryLog.append
 
-    def both(log: MemoryLog, record: bytes) -> int:
-        oracle.apply(record)
-        return append(log, record)
+    def both(log: MemoryLog, records: Sequence[bytes]) -> int:
+        for record in records:
+            oracle.apply(record)
+        return append(log, records)
 
     with monkeypatch.context() as patch, file_engine(settings) as engine:
         patch.setattr(MemoryLog, "append", both)

@@ -26,7 +26,7 @@ from worker.log.rules import Definition, Ignored, Retention, is_declaration
 from worker.log.snapshot import restore
 from worker.settings import Settings
 from worker.shell.pipeline.sequencer import ReplicatedLog
-from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
+from worker.shell.storage.memory_log import MemoryLog, MemoryReader
 
 DEFINITION = Definition("nd1", "0" * 16, SearchRules("exact", 3))
 OTHER = Definition("nd1", "0" * 16, SearchRules("exact", 6))
@@ -175,9 +175,7 @@ def worker(
 ) -> ReplicatedLog:
     """A worker's way to the log. `writes` is the definition that its records have, if it is not its own."""
     author = (writes or definition).author(name)
-    return ReplicatedLog(
-        Replica(definition), MemoryReader(log), MemoryWriter(log), author, 10_000, record_format=record_format
-    )
+    return ReplicatedLog(Replica(definition), MemoryReader(log), log, author, 10_000, record_format=record_format)
 
 
 def part(offset: int) -> Section:

@@ -149,7 +149,7 @@ class World:
             kinds = [b"", b"{}", rows, rows[:-1], rows[:4] + b"\xff" + rows[5:]]
             if any(is_declaration(entry.value) for entry in self.log.entries):  # the first one rules
                 kinds.append(other.declaration("stray", FORMAT_VERSION))
-            self.log.append(self.random.choice(kinds))
+            self.log.append([self.random.choice(kinds)])
 
     def commit(self, messages: Sequence[Outgoing], offsets: Mapping[int, int]) -> None:
         self.new += [message for message in messages if message.topic == NEW]
@@ -294,7 +294,7 @@ class DyingWriter:
         for record in records:
             self._world.stray()
             self._world.crash(0.01)
-            last = self._world.log.append(record)
+            last = self._world.log.append([record])
             self._world.crash(0.01)
         return last
 

@@ -26,7 +26,7 @@ from worker.log.snapshot import LogIdentity
 from worker.shell.pipeline.sequencer import ReplicatedLog
 from worker.shell.runtime.fault_hooks import Point
 from worker.shell.storage.checkpoint import KEPT, Checkpoint, first_replica, locked
-from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
+from worker.shell.storage.memory_log import MemoryLog, MemoryReader
 
 LOG = LogIdentity("cluster", b"l" * 16)
 
@@ -171,10 +171,9 @@ def test_row_13_a_full_disk_costs_the_new_snapshot_only(tmp_path: Path) -> None:
 def test_row_14_a_damaged_snapshot_falls_back_to_the_older_then_to_the_log(tmp_path: Path, damage: str) -> None:
     """Whatever became of the newest, the one before it is used; with both damaged, the log from its first record."""
     log = MemoryLog(lambda: 7)
-    writer = MemoryWriter(log)
-    writer.append([entry(offset) for offset in range(9)])
+    log.append([entry(offset) for offset in range(9)])
     whole = Replica(DEFINITION)
-    ReplicatedLog(whole, MemoryReader(log), writer, DEFINITION.author("w"), 1 << 20).restore()
+    ReplicatedLog(whole, MemoryReader(log), log, DEFINITION.author("w"), 1 << 20).restore()
     saving = checkpoint(tmp_path)
     saving.save(applied(Replica(DEFINITION), 3))
     saving.save(applied(Replica(DEFINITION), 6))
@@ -184,7 +183,7 @@ def test_row_14_a_damaged_snapshot_falls_back_to_the_older_then_to_the_log(tmp_p
         restored = checkpoint(tmp_path).restore()
         assert restored.next_offset == expected
     assert counted("neardup_snapshots_refused_total") == refused + 3
-    ordering = ReplicatedLog(restored, MemoryReader(log), writer, DEFINITION.author("w"), 1 << 20)
+    ordering = ReplicatedLog(restored, MemoryReader(log), log, DEFINITION.author("w"), 1 << 20)
     assert ordering.restore() == 9
     for offset in range(1, 9):
         assert restored.answer(Source(TOPIC, 0), offset, "d", read_answers) == whole.answer(
@@ -233,9 +232,9 @@ def test_row_15_a_log_that_begins_after_the_snapshot_or_ends_before_it_is_refuse
     checkpoint(tmp_path).save(applied(Replica(DEFINITION), 3))
     log = MemoryLog(lambda: 7)
     log.first = first
-    MemoryWriter(log).append([one_row(offset) for offset in range(first, first + records)])
+    log.append([one_row(offset) for offset in range(first, first + records)])
     replica = checkpoint(tmp_path).restore()
-    ordering = ReplicatedLog(replica, MemoryReader(log, 3), MemoryWriter(log), DEFINITION.author("w"), 1 << 20)
+    ordering = ReplicatedLog(replica, MemoryReader(log, 3), log, DEFINITION.author("w"), 1 << 20)
     with pytest.raises(StopError, match=said):
         ordering.restore()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -95,10 +95,10 @@ def test_a_replica_of_the_log_gives_the_same_verdicts(crawl: Path, monkeypatch: 
     log: list[tuple[bytes, int, int]] = []
     append = MemoryLog.append
 
-    def kept(self: MemoryLog, record: bytes) -> int:
-        offset = append(self, record)
-        log.append((record, offset, self.entries[-1].timestamp_ms))
-        return offset
+    def kept(self: MemoryLog, records: Sequence[bytes]) -> int:
+        last = append(self, records)
+        log.extend((entry.value, entry.offset, entry.timestamp_ms) for entry in self.entries[-len(records) :])
+        return last
 
     monkeypatch.setattr(MemoryLog, "append", kept)
     found = Deduplicator(threads=1)

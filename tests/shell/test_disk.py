@@ -28,7 +28,7 @@ from worker.shell.pipeline.sequencer import ReplicatedLog
 from worker.shell.storage import disk
 from worker.shell.storage.checkpoint import Checkpoint
 from worker.shell.storage.disk import DiskMemory
-from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
+from worker.shell.storage.memory_log import MemoryLog, MemoryReader
 
 ROWS = 150_000
 STEP = 10_000
@@ -166,10 +166,10 @@ def test_a_full_disk_ends_a_replica_and_the_log_restores_it(
 ) -> None:
     """In the midst of a record: of that one nothing can be asked, and the next start with room has all of them."""
     log = MemoryLog(lambda: 7)
-    MemoryWriter(log).append([DEFINITION.declaration("w", FORMAT_VERSION), *records])
+    log.append([DEFINITION.declaration("w", FORMAT_VERSION), *records])
 
     def reading(replica: Replica) -> ReplicatedLog:
-        return ReplicatedLog(replica, MemoryReader(log), MemoryWriter(log), DEFINITION.author("w"), 1 << 20)
+        return ReplicatedLog(replica, MemoryReader(log), log, DEFINITION.author("w"), 1 << 20)
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "posix_fallocate", FullAfter(30))

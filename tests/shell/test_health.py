@@ -66,11 +66,11 @@ def test_ready_when_every_condition_holds(port: int, readiness: Readiness) -> No
 
 def test_metrics_are_in_prometheus_own_format(port: int) -> None:
     """What is counted and what is asked at the scrape both come, each with the worker's group."""
-    metrics.watch_source(lambda: {4: Lag(7, 1.5), 2: Lag(0)})
+    metrics.SOURCE_LAG.lags = lambda: {4: Lag(7, 1.5), 2: Lag(0)}
     try:
         status, text = _get(port, "/metrics")
     finally:
-        metrics.watch_source(dict)
+        metrics.SOURCE_LAG.lags = dict
     assert status == 200
     found = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     assert "neardup_log_offset" in {sample.name for sample in found}

@@ -11,7 +11,7 @@ import pytest
 from worker.settings import Settings
 from worker.shell.kafka import Admin, LogAppender, LogConsumer, topics
 from worker.shell.ports import LogEntry, LogReader, LogWriter
-from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
+from worker.shell.storage.memory_log import MemoryLog, MemoryReader
 
 
 class Log(NamedTuple):
@@ -24,7 +24,7 @@ class Log(NamedTuple):
 def in_memory() -> Log:
     """A list."""
     log = MemoryLog(lambda: 5)
-    return Log(lambda: MemoryWriter(log), lambda offset: MemoryReader(log, offset))
+    return Log(lambda: log, lambda offset: MemoryReader(log, offset))
 
 
 def on_kafka(bootstrap: str) -> Log:

@@ -25,9 +25,9 @@ class _Clock:
 @pytest.fixture
 def clock(logging_as_before: None) -> Iterator[_Clock]:
     """A clock of our own; two partitions with 7 and 3 documents to do."""
-    metrics.watch_source(lambda: {4: metrics.Lag(7, 2.5), 2: metrics.Lag(3, 1.0)})
+    metrics.SOURCE_LAG.lags = lambda: {4: metrics.Lag(7, 2.5), 2: metrics.Lag(3, 1.0)}
     yield _Clock()
-    metrics.watch_source(dict)
+    metrics.SOURCE_LAG.lags = dict
 
 
 def _answered(new: int, duplicate: int, dead: int) -> None:

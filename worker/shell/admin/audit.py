@@ -44,15 +44,9 @@ class NewDocuments:
     """
     Takes what stands in the topic, then what the log says must stand there; a message is its key, and null or not.
 
-    Of a source partition, what stands before its first document that is in the topic is not missed: `topic_new` was set
-    later, or retention took it.
-
-    Args:
-        since_ms: what was published before this time may have been deleted by retention.
-        is_whole: all is missed: `topic_new` has been set from the beginning.
-        is_compacted: nothing is missed, since a later message under its key, or a deletion, may have replaced it.
-
-    Cost: 8 bytes per message there, 32 bytes per message that must be there.
+    What was published before `since_ms` is not missed: retention may have taken it; nor, unless the topic `is_whole`,
+    what stands before a source partition's first document in it: `topic_new` was set later; nor anything of one that
+    `is_compacted`. Cost: 8 bytes per message there, 32 bytes per message that must be there.
     """
 
     def __init__(self, since_ms: int = 0, *, is_whole: bool = False, is_compacted: bool = False) -> None:
@@ -209,33 +203,17 @@ class _Dead(NamedTuple):
     message: tuple[bytes | None, int, bytes] | None  # key, bytes of the value, SHA-256 of the value
 
 
-class History:
-    """
-    Takes a deployment's topics in the order log, documents, answers; `report` says what is wrong.
+@dataclasses.dataclass(eq=False)
+class _History:
+    """Takes a deployment's topics in the order log, documents, answers; `report` says what is wrong. See `check`."""
 
-    Args:
-        replica: as it is at the log's beginning: empty, or with the log's base. Another definition is refused as in a
-            worker.
-        topic: the source topic's name and id, as it is now. The log may know of former topics of this name.
-        answers_since_ms: answers published before this time may have been deleted by retention; 0: all are there.
-        new: what stands in `topic_new`, to be held against the log, too.
+    replica: Replica
+    topic: str
+    topic_id: bytes
+    answers_since_ms: int
+    new: NewDocuments | None
 
-    Cost: some 15 us per row of the log, 3 us per document, 5 us per answer.
-    """
-
-    def __init__(
-        self,
-        replica: Replica,
-        topic: str,
-        topic_id: bytes,
-        answers_since_ms: int = 0,
-        new: NewDocuments | None = None,
-    ) -> None:
-        self._topic = topic
-        self._topic_id = topic_id
-        self._answers_since_ms = answers_since_ms
-        self._new = new
-        self._replica = replica
+    def __post_init__(self) -> None:
         self._pages: dict[Source, dict[int, _Page]] = {}
         self._dead: dict[tuple[Source, int], _Dead] = {}
         self._aged: Counter[Source] = Counter()  # stop of the offsets whose answers may have been deleted
@@ -248,11 +226,11 @@ class History:
 
     def take_record(self, entry: LogEntry) -> None:
         """Take the log's next record: its answers are what must have been published."""
-        record = self._replica.acceptance.accept(entry.value, entry.offset)
+        record = self.replica.acceptance.accept(entry.value, entry.offset)
         self._records += 1
         if not isinstance(record, Record):
             return
-        applied = self._replica.apply(record, entry.offset, entry.timestamp_ms, keep=True)
+        applied = self.replica.apply(record, entry.offset, entry.timestamp_ms, keep=True)
         self._rows += len(record)
         self._repeated += applied.repeated
         for span in record.spans:
@@ -260,24 +238,24 @@ class History:
                 page, at = self._at(span.source, offset)
                 if not page.flags[at] & _LOGGED:
                     self._expect(span.source, offset, page, at, entry.timestamp_ms)
-            self._replica.committed(span.source, span.stop)
-            if entry.timestamp_ms < self._answers_since_ms:
+            self.replica.committed(span.source, span.stop)
+            if entry.timestamp_ms < self.answers_since_ms:
                 self._aged[span.source] = max(self._aged[span.source], span.stop)
 
     def _expect(self, source: Source, offset: int, page: _Page, at: int, timestamp_ms: int) -> None:
-        answer = self._replica.answer(source, offset, self._topic, encode_answers)
+        answer = self.replica.answer(source, offset, self.topic, encode_answers)
         page.flags[at] |= _LOGGED
         if isinstance(answer, DocumentError):
             page.flags[at] |= _DEAD
             self._dead[source, offset] = _Dead(answer.code, answer.text, None)
         else:
             page.digests[at] = _digest(answer.key, answer.value)
-            if self._new is not None:
-                self._new.expect(source, offset, answer, timestamp_ms)
+            if self.new is not None:
+                self.new.expect(source, offset, answer, timestamp_ms)
 
     def take_document(self, message: SourceMessage) -> None:
         """Take a message of the source topic as it is now."""
-        source = Source(self._topic_id, message.partition)
+        source = Source(self.topic_id, message.partition)
         page, at = self._at(source, message.offset)
         page.flags[at] |= _PRESENT
         if page.flags[at] & _DEAD:
@@ -307,9 +285,9 @@ class History:
         source = self._wanting(partition, offset, _digest(published.key, published.value))
         if source is None:
             source = self._wanting(partition, offset, _digest_again(published))
-        self._count_answer(source or Source(self._topic_id, partition), offset)
+        self._count_answer(source or Source(self.topic_id, partition), offset)
         if source is None:
-            page, at = self._at(Source(self._topic_id, partition), offset)
+            page, at = self._at(Source(self.topic_id, partition), offset)
             reason = "not what the log says" if page.flags[at] & _LOGGED else "the log has no such offset"
             self._find(Defect.WRONG, partition, offset, f"{reason}: {_shown(published.value)}")
         return None
@@ -332,7 +310,7 @@ class History:
             if page.flags[at] & _DEAD
         }
         matching = [source for source, dead in wanted.items() if (letter.code, letter.text) == (dead.code, dead.text)]
-        source = matching[-1] if matching else Source(self._topic_id, partition)
+        source = matching[-1] if matching else Source(self.topic_id, partition)
         self._count_answer(source, offset)
         if not matching:
             self._find(Defect.WRONG, partition, offset, f"a dead letter that the log has not: {letter.code}")
@@ -368,21 +346,16 @@ class History:
         self._defects[defect] += 1
 
     def report(self, committed: Mapping[int, int | None]) -> Report:
-        """
-        Compute the report. Call it once, at the end.
-
-        Args:
-            committed: the group's offset of each partition, asked for before the answers' end was.
-        """
+        """Compute the report. Call it once, at the end."""
         documents = answered = unanswered = expired = 0
         for source, pages in sorted(self._pages.items()):
-            stop = (committed.get(source.partition) or 0) if source.topic_id == self._topic_id else 0
+            stop = (committed.get(source.partition) or 0) if source.topic_id == self.topic_id else 0
             for number, page in sorted(pages.items()):
                 offsets = np.arange(number << _PAGE_BITS, (number + 1) << _PAGE_BITS)
                 exists = (page.flags & (_LOGGED | _PRESENT)) > 0
                 silent = exists & (page.answers == 0)
                 aged = silent & (offsets < self._aged[source])
-                if source.topic_id != self._topic_id:
+                if source.topic_id != self.topic_id:
                     aged = silent  # nobody can answer for a topic that is gone
                 lost = np.flatnonzero(silent & ~aged & (offsets < stop)).tolist()
                 for at in lost:
@@ -397,25 +370,20 @@ class History:
         return Report(
             documents, answered, dict(sorted(self._outcomes.items())), unanswered, expired, dict(self._defects),
             tuple(self._findings), self._records, self._rows, self._repeated,
-            None if self._new is None else len(self._new),
+            None if self.new is None else len(self.new),
         )  # fmt: skip
 
     def _hold_new(self, committed: Mapping[int, int | None]) -> None:
-        if self._new is None:
+        if self.new is None:
             return
-        stops = {Source(self._topic_id, number): stop or 0 for number, stop in committed.items()}
-        for source, offset, text in self._new.missing(stops):
+        stops = {Source(self.topic_id, number): stop or 0 for number, stop in committed.items()}
+        for source, offset, text in self.new.missing(stops):
             self._find(Defect.LOST, source.partition, offset, text)
-        for text in self._new.invented():
+        for text in self.new.invented():
             self._find(Defect.WRONG, -1, -1, text)
 
     def _find_mutual(self) -> None:
-        """
-        Find documents that are each a duplicate of the other.
-
-        Only documents that came once are looked at: of versions, deletions and re-crawls each one may rightly name the
-        other at its own time.
-        """
+        """Find documents, each of which came once, that are duplicates of each other; versions may rightly be."""
         texts, counts = np.unique(np.array(self._texts, np.uint64), return_counts=True)
         once = set(texts[counts == 1].tolist())
         pairs = {pair for pair in self._pairs if pair[0] in once and pair[1] in once}
@@ -436,8 +404,20 @@ def check(
     answers_since_ms: int = 0,
     new: NewDocuments | None = None,
 ) -> Report:
-    """Hold a whole history against the rules; see `History`."""
-    history = History(replica, topic, topic_id, answers_since_ms, new)
+    """
+    Hold a whole history against the rules.
+
+    Args:
+        replica: as it is at the log's beginning: empty, or with the log's base. Another definition is refused as in a
+            worker.
+        topic, topic_id: of the source, as it is now. The log may know of former topics of this name.
+        committed: the group's offset of each partition, asked for before the answers' end was.
+        answers_since_ms: answers published before this time may have been deleted by retention; 0: all are there.
+        new: what stands in `topic_new`, to be held against the log, too.
+
+    Cost: some 15 us per row of the log, 3 us per document, 5 us per answer.
+    """
+    history = _History(replica, topic, topic_id, answers_since_ms, new)
     for entry in log:
         history.take_record(entry)
     for message in documents:

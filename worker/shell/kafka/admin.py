@@ -126,22 +126,15 @@ class Admin:
     def describe(self, names: Sequence[str]) -> dict[str, Topic]:
         """Return those of the named topics that exist."""
         found: dict[str, Topic] = {}
-        for name in names:
+        for name, topic in self._described(names, f"describing {', '.join(names)}").items():
             try:
-                description = self._description(name)
                 config = self._config(name)  # a broker may know less of a new topic than the one asked before
             except StopError as error:
-                cause = error.__cause__
-                if isinstance(cause, KafkaException) and cause.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                if isinstance(error.__cause__, KafkaException) and _is_unknown(error.__cause__):
                     continue
                 raise
-            found[name] = Topic(
-                name,
-                _uuid_bytes(description.topic_id),
-                len(description.partitions),
-                len(description.partitions[0].replicas),
-                config,
-            )
+            parts = topic.partitions
+            found[name] = Topic(name, _uuid_bytes(topic.topic_id), len(parts), len(parts[0].replicas), config)
         return found
 
     def existing(self, names: Sequence[str]) -> dict[str, Topic]:
@@ -153,27 +146,21 @@ class Admin:
 
     def topic_ids(self, names: Sequence[str]) -> dict[str, bytes]:
         """Return the id of those of the named topics that exist."""
+        found = self._described(names, "asking for the topics' ids")
+        return {name: _uuid_bytes(topic.topic_id) for name, topic in found.items()}
 
-        def ask(timeout_s: float) -> dict[str, bytes]:
-            ids = {}
-            for name, future in self._client.describe_topics(
-                TopicCollection([*names]), request_timeout=timeout_s
-            ).items():
+    def _described(self, names: Sequence[str], doing: str) -> dict[str, Any]:
+        def ask(timeout_s: float) -> dict[str, Any]:
+            found, asked = {}, TopicCollection([*names])
+            for name, future in self._client.describe_topics(asked, request_timeout=timeout_s).items():
                 try:
-                    ids[name] = _uuid_bytes(_result(future, timeout_s).topic_id)
+                    found[name] = _result(future, timeout_s)
                 except KafkaException as error:
-                    if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    if not _is_unknown(error):
                         raise
-            return ids
+            return found
 
-        return self._ask(ask, "asking for the topics' ids")
-
-    def _description(self, name: str) -> Any:
-        def ask(timeout_s: float) -> Any:
-            asked = TopicCollection([name])
-            return _result(self._client.describe_topics(asked, request_timeout=timeout_s)[name], timeout_s)
-
-        return self._ask(ask, f"describing topic {name}")
+        return self._ask(ask, doing)
 
     def _config(self, name: str) -> dict[str, str]:
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)
@@ -258,8 +245,7 @@ class Admin:
         """
         Return the state of a group ("stable", "empty", …) and its members, by worker id.
 
-        Both are empty while its coordinator is loading, moves or does not answer: ask again. Raises StopError: no
-        answer will come.
+        Both are empty while its coordinator is loading, moves or does not answer: ask again.
         """
         future = self._client.describe_consumer_groups([group], request_timeout=self._wait_s)[group]
         try:
@@ -302,6 +288,10 @@ def _result(future: Future[Answer], timeout_s: float) -> Answer:
         return future.result(timeout_s + LATE_S)
     except TimeoutError as error:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from error
+
+
+def _is_unknown(error: KafkaException) -> bool:
+    return bool(error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART)
 
 
 def _uuid_bytes(uuid: Uuid) -> bytes:

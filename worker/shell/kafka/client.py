@@ -113,50 +113,42 @@ def offsets_config(settings: Settings) -> dict[str, Any]:
     return _consumer_config(settings, **{"isolation.level": "read_uncommitted"})
 
 
+def _producer_config(settings: Settings, **own: Any) -> dict[str, Any]:
+    return {**connection_config(settings), "enable.idempotence": True, "acks": "all", **own, **settings.kafka_options}
+
+
 def appender_config(settings: Settings) -> dict[str, Any]:
-    """Return the log's writer: idempotent and outside transactions, so that a dead one stalls no reader."""
-    return {
-        **connection_config(settings),
-        "enable.idempotence": True,
-        "acks": "all",
-        "compression.type": "lz4",
-        "linger.ms": 0,
-        "delivery.timeout.ms": int(settings.call_timeout_s * 1_000),
-        **settings.kafka_options,
-    }
+    """Return the log's writer: outside transactions, so that a dead one stalls no reader."""
+    timeout_ms = int(settings.call_timeout_s * 1_000)
+    return _producer_config(settings, **{"compression.type": "lz4", "linger.ms": 0, "delivery.timeout.ms": timeout_ms})
 
 
 def publisher_config(settings: Settings) -> dict[str, Any]:
     """Return the transactional producer; its id is this worker's slot, so that a successor fences it."""
-    return {
-        **connection_config(settings),
+    own = {
         # A new document is published as it came, whatever its size: what may stand there `topic_new` says.
         **({} if settings.topic_new is None else {"message.max.bytes": CLIENT_BYTES_MAX}),
         "transactional.id": f"{settings.group}/{settings.worker_id}",  # neither name can hold a slash
         "transaction.timeout.ms": settings.transaction_timeout_ms,
-        "acks": "all",
         "compression.type": "lz4",
         "partitioner": "murmur2_random",  # where the Java client would put the key
         "linger.ms": 2,
         "retry.backoff.ms": 5,  # offsets are refused, and sent again, until the transaction before is complete
         "queue.buffering.max.kbytes": 1 << 17,
-        **settings.kafka_options,
     }
+    return _producer_config(settings, **own)
 
 
 def feeder_config(settings: Settings) -> dict[str, Any]:
     """Return the producer of `neardup feed`: each document once, large ones compressed well."""
-    return {
-        **connection_config(settings),
-        "enable.idempotence": True,
-        "acks": "all",
+    own = {
         "compression.type": "zstd",
         "partitioner": "murmur2_random",
         "linger.ms": 20,
         "queue.buffering.max.kbytes": 1 << 16,
         "delivery.timeout.ms": 120_000,
-        **settings.kafka_options,
     }
+    return _producer_config(settings, **own)
 
 
 def admin_config(settings: Settings) -> dict[str, Any]:
@@ -247,16 +239,8 @@ def retry(
     """
     Ask until there is an answer: a coordinator that has moved, and a call that timed out, are none yet.
 
-    Args:
-        ask: one call, given the seconds that it may take: at most half of what is left, so that a call which a dying
-            broker holds is never the last one.
-        doing: what for, the beginning of the error's text.
-        wait_s: how long to ask.
-        on_wait: told after each call without an answer how long it will be asked for still, s.
-
-    Raises:
-        StopError: a later call would get the same answer.
-        RetryError: no answer in time, with the last reason.
+    A call gets at most half of the seconds left: one that a dying broker holds is never the last. `on_wait` is told of
+    each without an answer. Raises StopError: a later call would get the same; RetryError: no answer within `wait_s`.
     """
     deadline = time.monotonic() + wait_s
     call_s_min = min(CALL_S_MIN, wait_s)
@@ -359,12 +343,7 @@ class ErrorEvents:
         self._last: dict[tuple[str, int], _Repetition] = {}
 
     def take(self, message: Message) -> Damage | None:
-        """
-        Log and count an event; return the damage that it tells of for the third time.
-
-        Raises:
-            StopError: no later fetch will bring anything else.
-        """
+        """Log and count an event; return the damage that it tells of for the third time, or raise StopError."""
         error, topic, partition = message.error(), message.topic() or "", message.partition()
         assert error is not None
         offset = message.offset()
@@ -391,13 +370,7 @@ class ErrorEvents:
 
 
 def end_of_batch(config: dict[str, Any], damage: Damage, wait_s: float) -> int:
-    """
-    Return the offset behind a batch that cannot be read: the first that brings something else.
-
-    Raises:
-        RetryError: the cluster did not answer in time.
-    Cost: a fetch for each doubling of the batch's offsets, and as many to halve.
-    """
+    """Return the offset behind a batch that cannot be read: the first that brings something else, by bisection."""
     consumer = Consumer(logged({**config, "enable.partition.eof": True}))
     deadline = time.monotonic() + wait_s
 

@@ -175,12 +175,7 @@ class GroupConsumer:
         return found
 
     def committed(self, partitions: Sequence[int]) -> dict[int, int | None]:
-        """
-        Return the group's committed offsets; None where it has committed none.
-
-        While another member's transaction is pending the cluster has no answer yet; we ask again until it ends, which
-        is within its transaction time-out. Raises RetryError: no answer came in time.
-        """
+        # Without an answer while another member's transaction is pending, which ends within its own time-out.
         return self._committed(partitions, self._call_timeout_s)
 
     def _committed(self, partitions: Sequence[int], wait_s: float) -> dict[int, int | None]:
@@ -219,11 +214,10 @@ class GroupConsumer:
 
     def group_metadata(self) -> Any:
         """
-        Return the group metadata that a commit carries; it changes with every rebalance.
+        Return the group metadata that a commit carries; None before the first rebalance.
 
-        None before the first rebalance. A member that the group has expelled keeps its last metadata, which the group
-        refuses. Without member and generation it would be what a producer outside any group sends, and that the broker
-        accepts unchecked, even while others own the partitions.
+        Expelled, we keep the last one, which the group refuses. Without member and generation it would be that of a
+        producer outside any group, which the broker accepts unchecked, even while others own the partitions.
         """
         metadata = self._consumer.consumer_group_metadata()
         if self._consumer.memberid():  # asked second: once expelled, it stays empty until the next poll
@@ -240,10 +234,9 @@ class GroupConsumer:
 
     def close(self) -> None:
         """
-        Leave the group.
+        Leave the group; after `call_timeout_s` the client is left behind, and the session's end tells the group.
 
-        The client can lose the answer to a rebalance that it is told of while it closes, and then never comes back: it
-        is left behind after `call_timeout_s`, and the group learns of it when the session ends.
+        It can lose the answer to a rebalance that it is told of while it closes, and then never comes back.
         """
         self._ends.close()
         thread = threading.Thread(target=self._consumer.close, name="close", daemon=True)

@@ -125,9 +125,7 @@ class LogTime:
     """
     Reads the time stamps of records, and says when they cannot be trusted.
 
-    Args:
-        expires: originals expire by them, so that one writer whose clock is ahead would take all of them away.
-        clock: of this machine, s.
+    Where originals expire by them, one writer whose clock is ahead would take all of them away.
     """
 
     def __init__(self, *, expires: bool, clock: Callable[[], float] = time.time) -> None:

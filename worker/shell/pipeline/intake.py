@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 
@@ -33,37 +34,26 @@ _by_partition, _by_offset = attrgetter("partition"), attrgetter("offset")
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(eq=False)
 class Intake:
-    """
-    The first stage. It reads until `stop` is set, and stays a member until `join`: only a member may publish.
+    """The first stage. It reads until `stop` is set, and stays a member until `join`: only a member may publish."""
 
-    Args:
-        connect: makes the source consumer, whose rebalance callbacks are `partitions`' own.
-    """
+    settings: Settings
+    connect: Callable[[], GroupSource]  # whose rebalance callbacks are `partitions`' own
+    preparer: Stage
+    partitions: Partitions
+    watchdog: Watchdog
+    stop: threading.Event
+    reach: FaultHook = never
 
-    def __init__(
-        self,
-        settings: Settings,
-        connect: Callable[[], GroupSource],
-        preparer: Stage,
-        partitions: Partitions,
-        watchdog: Watchdog,
-        stop: threading.Event,
-        reach: FaultHook = never,
-    ) -> None:
-        self._settings = settings
-        self._connect = connect
-        self._preparer = preparer
-        self._partitions = partitions
-        self._watchdog = watchdog
-        self._reach = reach
+    def __post_init__(self) -> None:
         self._source: GroupSource | None = None
         self._is_paused = False
         self._gathered: dict[Claim, list[SourceMessage]] = {}
         self._gathered_documents = self._gathered_bytes = 0  # of claims that have become void, too
         self._gathered_since_s = 0.0
         self._bytes_mean = 4_096.0  # of a message, a moving average
-        self._stop, self._is_leaving = stop, threading.Event()
+        self._is_leaving = threading.Event()
         self._thread = StageThread("intake", self._run)
         self.start, self.check = self._thread.start, self._thread.check
 
@@ -74,48 +64,44 @@ class Intake:
 
     def _run(self) -> None:
         try:
-            while not (self._stop.is_set() or self._is_leaving.is_set()):
+            while not (self.stop.is_set() or self._is_leaving.is_set()):
                 self.step()
-            self._preparer.close()
+            self.preparer.close()
             while not self._is_leaving.wait(POLL_S):
                 if self._source is not None:
                     self._poll_paused()
         finally:
-            self._preparer.close()
+            self.preparer.close()
             if self._source is not None:
                 with self._limit("leaving the group"):
                     self._source.close()
 
     def _limit(self, doing: str) -> AbstractContextManager[None]:
-        """
-        Have the process end if a call of ours never returns.
-
-        A poll may run callbacks that wait for a transaction and for committed offsets, each up to its own limit.
-        """
-        return self._watchdog.limit(doing, 4 * self._settings.call_timeout_s)
+        """End the process if a call never returns; callbacks in it wait for a transaction and committed offsets."""
+        return self.watchdog.limit(doing, 4 * self.settings.call_timeout_s)
 
     def _member(self) -> GroupSource:
         if self._source is None:
             with self._limit("joining the group"):
-                self._source = self._connect()
+                self._source = self.connect()
         return self._source
 
     def step(self) -> None:
         """Read once, and hand on what has been gathered if it is time to."""
-        if rewinding := self._partitions.rewinding():
+        if rewinding := self.partitions.rewinding():
             self._read_again(rewinding)
-        self._read(self._messages_max(), GATHER_S if self._gathered else self._settings.batch_wait_ms / 1_000)
-        if self._gathered and (self._is_full() or not self._partitions.are_in_flight()):
+        self._read(self._messages_max(), GATHER_S if self._gathered else self.settings.batch_wait_ms / 1_000)
+        if self._gathered and (self._is_full() or not self.partitions.are_in_flight()):
             self._hand_on()
 
     def _read(self, messages_max: int, wait_s: float) -> None:
         """Gather what the source has."""
-        before = self._partitions.claims()
+        before = self.partitions.claims()
         if self._is_paused:
             self._member().resume()
             self._is_paused = False
         messages = self._poll("reading the source", messages_max, wait_s)
-        claims, late = self._partitions.claims(), set()
+        claims, late = self.partitions.claims(), set()
         if messages and not self._gathered:
             self._gathered_since_s = time.monotonic()
             self._gathered_documents = self._gathered_bytes = 0
@@ -134,12 +120,12 @@ class Intake:
         source = self._member()
         with self._limit(doing):
             messages = source.poll(messages_max, wait_s)
-            self._partitions.set_group_metadata(source.group_metadata())
+            self.partitions.set_group_metadata(source.group_metadata())
         return messages
 
     def _go_back(self, partitions: Iterable[int]) -> None:
         """Read these partitions again from where no batch has anything of them, if they are ours."""
-        known, claims = self._partitions.known(), self._partitions.claims()
+        known, claims = self.partitions.known(), self.partitions.claims()
         starts = {number: known[number].position for number in partitions if number in claims}
         for number in starts:
             self._gathered.pop(claims[number], None)
@@ -149,11 +135,11 @@ class Intake:
 
     def _read_again(self, rewinding: Sequence[Claim]) -> None:
         """Go back to the committed offsets of these partitions: what was read of them since then is void."""
-        self._gathered = {claim: found for claim, found in self._gathered.items() if self._partitions.holds(claim)}
+        self._gathered = {claim: found for claim, found in self._gathered.items() if self.partitions.holds(claim)}
         with self._limit("going back in the source"):
             starts = self._member().committed([claim.partition for claim in rewinding])
             self._member().seek(starts)
-        self._partitions.restart({claim: starts[claim.partition] for claim in rewinding})
+        self.partitions.restart({claim: starts[claim.partition] for claim in rewinding})
         _log.info("reading again from the committed offsets", offsets=starts)
 
     def _poll_paused(self) -> None:
@@ -163,42 +149,38 @@ class Intake:
         self._go_back({message.partition for message in self._poll("staying in the group", 1, 0.0)})
 
     def _is_full(self) -> bool:
-        settings = self._settings
+        settings = self.settings
         return (
             self._gathered_documents >= settings.batch_documents_max or self._gathered_bytes >= settings.batch_bytes_max
         )
 
     def _messages_max(self) -> int:
         """Return how many messages to ask for: what should fill the batch, by the size that they had lately."""
-        by_bytes = int((self._settings.batch_bytes_max - self._gathered_bytes) / self._bytes_mean)
-        return max(1, min(self._settings.batch_documents_max - self._gathered_documents, by_bytes))
+        by_bytes = int((self.settings.batch_bytes_max - self._gathered_bytes) / self._bytes_mean)
+        return max(1, min(self.settings.batch_documents_max - self._gathered_documents, by_bytes))
 
     def _hand_on(self) -> None:
-        self._reach(Point.READ)
+        self.reach(Point.READ)
         self._bytes_mean = 0.5 * self._bytes_mean + 0.5 * max(self._gathered_bytes / self._gathered_documents, 256)
         # Taken at once: while one batch waits for room a partition may go and come back, to be read again.
         for batch in list(self._batches()):
             # Not paused at once: a consumer that is resumed may fetch nothing for up to a second.
-            while not self._preparer.submit(batch, POLL_S):
+            while not self.preparer.submit(batch, POLL_S):
                 if self._is_paused or self._is_full():
                     self._poll_paused()
                 else:
                     self._read(1, 0.0)
 
     def _batches(self) -> Iterator[Batch]:
-        """
-        Yield what has been gathered under claims that hold, each batch at most `batch_bytes_max` or one message.
-
-        What is beyond that would be a batch of little: it waits, and is the first of the next one.
-        """
+        """Yield what was gathered under claims that hold; a rest, too little for a batch, is first in the next one."""
         gathered, since_s = self._gathered, self._gathered_since_s
         self._gathered, self._gathered_documents, self._gathered_bytes = {}, 0, 0
-        claims = {claim.partition: claim for claim in gathered if self._partitions.holds(claim)}
-        known = self._partitions.known()
+        claims = {claim.partition: claim for claim in gathered if self.partitions.holds(claim)}
+        known = self.partitions.known()
         messages = [
             message for number, claim in claims.items() for message in _unread(known[number].position, gathered[claim])
         ]
-        pieces = list(cut(messages, len(messages), self._settings.batch_bytes_max))
+        pieces = list(cut(messages, len(messages), self.settings.batch_bytes_max))
         if len(pieces) > 1:
             rest = pieces.pop()
             self._gathered = {claims[number]: list(run) for number, run in groupby(rest, _by_partition)}
@@ -210,7 +192,7 @@ class Intake:
             for partition, run in groupby(piece, _by_partition):
                 mine = list(run)
                 stop = mine[-1].offset + 1
-                first = self._partitions.read(claims[partition], mine[0].offset, stop, mine[0].timestamp_ms)
+                first = self.partitions.read(claims[partition], mine[0].offset, stop, mine[0].timestamp_ms)
                 if first is not None:
                     shares.append(Share(claims[partition], first, stop, len(kept), len(kept) + len(mine)))
                     kept += mine

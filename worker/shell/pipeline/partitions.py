@@ -91,12 +91,7 @@ class Partition(NamedTuple):
 
 
 class Partitions:
-    """
-    The partitions of one worker. Any thread may call; the intake thread alone assigns, reads, restarts and lets go.
-
-    Args:
-        transaction_wait_s: how long a revocation waits for the end of a transaction.
-    """
+    """The partitions of one worker. Any thread may call; the intake thread alone assigns, reads, restarts, lets go."""
 
     def __init__(self, transaction_wait_s: float = 60.0) -> None:
         self._transaction_wait_s = transaction_wait_s
@@ -159,13 +154,9 @@ class Partitions:
 
     def read(self, claim: Claim, first: int, stop: int, timestamp_ms: int = 0) -> int | None:
         """
-        Take what was read up to `stop` into a batch.
+        Take what was read up to `stop` into a batch; `first` and `timestamp_ms` are of its first message.
 
-        Args:
-            first: offset of the first message, which counts where the position is not known yet.
-            timestamp_ms: of that message.
-        Returns:
-            where the range begins: at the position, whatever gap the topic has there. None: the claim is void.
+        Returns where the range begins: at the position, whatever gap the topic has there. None: the claim is void.
         """
         with self._lock:
             if not self.holds(claim):
@@ -177,11 +168,7 @@ class Partitions:
             return first if ours.position is None else ours.position
 
     def rewind(self) -> None:
-        """
-        Have everything since the committed offsets read again: what has been read so far is void.
-
-        Publishing asks for it, between two transactions: nothing that is on its way can move these offsets any more.
-        """
+        """Have everything since the committed offsets read again; between two transactions, so that they stay."""
         with self._lock:
             self._known = {
                 number: ours.after(Event.REWIND, claim=self._new_claim(number)) for number, ours in self._known.items()
@@ -208,12 +195,7 @@ class Partitions:
             yield
 
     def publish(self, stops: Mapping[Claim, int], timestamps_ms: Mapping[Claim, int] = {}) -> None:
-        """
-        Remember what has been committed; of a claim that is void by now another one knows the offset.
-
-        Args:
-            timestamps_ms: of the last messages: what was read behind one came no earlier.
-        """
+        """Remember what was committed under claims that hold, with the time stamps of the last messages of it."""
         with self._lock:
             known = dict(self._known)
             for claim, stop in stops.items():

@@ -1,10 +1,6 @@
 """
 Publishing: answers and the source offsets that they answer, batch after batch, one transaction each.
 
-    sequencer    append, apply, answer n + 1 │ … n + 2
-                               │ one batch waits
-    publishing   transaction n               │ n + 1 ──► committed: the replica may forget
-
 A commit is `Publishing._commit`, step by step. What may fail, and what becomes of the batch:
 
     a claim is void before step 2     its share is dropped: the partition's next owner publishes it
@@ -24,6 +20,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
@@ -46,33 +43,25 @@ _IDLE_S = 1.0
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(eq=False)
 class Publishing:
     """The last stage, with a `Stage`'s verbs: a batch is finished when something of it is committed."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        publisher: Publisher,
-        partitions: Partitions,
-        reach: FaultHook = never,
-        sleep: Callable[[float], None] = time.sleep,
-        batches_max: int = 1,
-        traced: Callable[[Batch], AbstractContextManager[None]] = untraced,
-    ) -> None:
-        self._settings = settings
-        self._publisher = publisher
-        self._partitions = partitions
-        self._reach = reach
-        self._sleep = sleep
-        self._traced = traced
+    settings: Settings
+    publisher: Publisher
+    partitions: Partitions
+    reach: FaultHook = never
+    sleep: Callable[[float], None] = time.sleep
+    batches_max: int = 1
+    traced: Callable[[Batch], AbstractContextManager[None]] = untraced
+
+    def __post_init__(self) -> None:
         self._rewinds_in_a_row = 0
-        self._waiting = Stage(batches_max)
+        self._waiting = Stage(self.batches_max)
         self._committed: deque[Batch] = deque()
         self._dead_letters = DeadLetterLog()
         self._thread = StageThread("publish", self._run)
-
-    def start(self) -> None:
-        self._thread.start()
+        self.start, self.join, self.close = self._thread.start, self._thread.join, self._waiting.close
 
     def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
         """Take a batch; False: there was no room for it within `wait_s`. Raises what publishing has failed with."""
@@ -84,13 +73,6 @@ class Publishing:
         self._thread.check()
         return self._committed.popleft() if self._committed else None
 
-    def close(self, *, finish: bool = True) -> None:
-        self._waiting.close(finish=finish)
-
-    def join(self, wait_s: float) -> bool:
-        """Return whether the thread has ended within `wait_s`."""
-        return self._thread.join(wait_s)
-
     def _run(self) -> None:
         while not self._waiting.join(0):
             self.step(_IDLE_S)
@@ -99,7 +81,7 @@ class Publishing:
         """Publish what is still ours of the next batch. Raises StopError: that has failed too many times in a row."""
         self._dead_letters.tick()
         batch = self._waiting.poll(wait_s)
-        if batch is None or not batch.drop_void(self._partitions):
+        if batch is None or not batch.drop_void(self.partitions):
             return
         try:
             if batch.failure is not None:
@@ -107,7 +89,7 @@ class Publishing:
             with metrics.STAGE_S.labels("publish").time():
                 pairs = zip(batch.messages, batch.answers, strict=True)
                 batch.outgoing = [self._encode(message, answer) for message, answer in pairs]
-                with self._traced(batch):
+                with self.traced(batch):
                     self._commit_settled(batch)
         except RetryError as error:
             self._read_again(error)
@@ -117,7 +99,7 @@ class Publishing:
             self._committed.append(batch)
 
     def _encode(self, message: SourceMessage, answer: VerdictBytes | DocumentError | None) -> Outgoing | None:
-        topics = self._settings
+        topics = self.settings
         if answer is None:
             return None
         if isinstance(answer, VerdictBytes):
@@ -132,51 +114,51 @@ class Publishing:
         """Commit, after a settled failure once more. Raises RetryError: in doubt, or the attempts are used up."""
         for attempt in count(1):
             try:
-                with self._partitions.transaction():
+                with self.partitions.transaction():
                     self._commit(batch)
                 break
             except RetryError as error:
                 metrics.RETRIES.inc()
-                if not error.settled or attempt > self._settings.retries_max:
+                if not error.settled or attempt > self.settings.retries_max:
                     raise
                 _log.warning("transaction aborted, trying again", cause=str(error), attempt=attempt)
-            self._sleep(min(0.05 * attempt, 0.5))
+            self.sleep(min(0.05 * attempt, 0.5))
 
     def _commit(self, batch: Batch) -> None:
         """Commit in one transaction what is still ours of a batch, with its offsets; what fails, the head says."""
         started_s = time.monotonic()
         # 1. The group metadata, before the claims: read after them it may be of a generation that has them elsewhere.
-        group_metadata = self._partitions.group_metadata()
+        group_metadata = self.partitions.group_metadata()
         # 2. The shares that are still ours. They stay so: a revocation waits for the end of the transaction.
-        if not batch.drop_void(self._partitions):
+        if not batch.drop_void(self.partitions):
             return
         places = [at for share in batch.shares for at in range(share.begin, share.end)]
         answers = [out for at in places if (out := batch.outgoing[at]) is not None]
         documents = self._new_documents(batch, places)
         stops = {share.claim: share.stop for share in batch.shares}
         # 3. Begin. What an earlier transaction may have left open in these topics ends before.
-        with self._publisher.transaction({message.topic for message in (*answers, *documents)}) as transaction:
+        with self.publisher.transaction({message.topic for message in (*answers, *documents)}) as transaction:
             # 4. Verdicts and dead letters.
             transaction.produce(answers)
             # 5. New documents.
             transaction.produce(documents)
-            self._reach(Point.IN_TRANSACTION)
+            self.reach(Point.IN_TRANSACTION)
             # 6. Offsets, and beside them the log and how much of it was applied.
             offsets = {claim.partition: stop for claim, stop in stops.items()}
             transaction.send_offsets(offsets, group_metadata, batch.commit_metadata)
-            self._reach(Point.AFTER_OFFSETS)
+            self.reach(Point.AFTER_OFFSETS)
             # 7. Commit: the end of this block.
         metrics.TRANSACTION_S.observe(time.monotonic() - started_s)
-        self._reach(Point.AFTER_COMMIT)
+        self.reach(Point.AFTER_COMMIT)
         # 8. The partitions stand behind what was committed.
         messages = batch.messages
         last_ms = {one.claim: messages[one.end - 1].timestamp_ms for one in batch.shares if one.end > one.begin}
-        self._partitions.publish(stops, last_ms)
+        self.partitions.publish(stops, last_ms)
         self._count(batch, places)
 
     def _new_documents(self, batch: Batch, places: list[int]) -> list[Outgoing]:
         """Return each new document as it came, and a null value for each that was deleted, under the verdict's key."""
-        topic = self._settings.topic_new
+        topic = self.settings.topic_new
         if topic is None:
             return []
         return [
@@ -203,26 +185,22 @@ class Publishing:
     def _read_again(self, error: RetryError) -> None:
         """Let everything be read again from the committed offsets, but not for ever."""
         self._rewinds_in_a_row += 1
-        if self._rewinds_in_a_row > self._settings.retries_max:
+        if self._rewinds_in_a_row > self.settings.retries_max:
             raise StopError(
-                f"gave up after reading again {self._settings.retries_max} times in a row: {error}"
+                f"gave up after reading again {self.settings.retries_max} times in a row: {error}"
             ) from error
         _log.warning("reading again", cause=str(error), in_a_row=self._rewinds_in_a_row)
         try:  # at once: until then the transaction in doubt hides the committed offsets
-            self._publisher.open()
+            self.publisher.open()
         except RetryError as failure:
             _log.warning("the transaction in doubt stays open for now", cause=str(failure))
-        self._partitions.rewind()
+        self.partitions.rewind()
         metrics.REWINDS.inc()
-        self._sleep(min(0.05 * self._rewinds_in_a_row, 0.5))
+        self.sleep(min(0.05 * self._rewinds_in_a_row, 0.5))
 
 
 class DeadLetterLog:
-    """
-    Logs dead letters, the first of each class and then how many more, without a word of the documents.
-
-    `neardup dead-letters` prints the reasons.
-    """
+    """Logs dead letters, the first of each class and then how many more, without a word of the documents."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -1,8 +1,6 @@
 """
 The ordered log and the sequencer: prepared batches in order, the log decides, its answers go on to be published.
 
-    batch ──► rows ──► append what the log lacks ──► apply the log ──► answers ──► publishing, on its own thread
-
 The sequencer's thread alone reads and writes the log and changes the replica; the writer of a snapshot, and a scrape,
 look on. `ReplicatedLog` is the same for Kafka and for files.
 """
@@ -13,6 +11,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -70,29 +69,20 @@ def record_digest(record: bytes) -> str:
     return xxhash.xxh3_64_hexdigest(record)
 
 
+@dataclass(eq=False)
 class ReplicatedLog:
     """A replica that follows the log, and the worker's way to add to it."""
 
-    def __init__(
-        self,
-        replica: Replica,
-        reader: LogReader,
-        writer: LogWriter,
-        author: Author,
-        record_bytes_max: int,
-        log_id: str = "",
-        record_format: int = 0,
-    ) -> None:
-        self.replica = replica
-        self._reader = reader
-        self._writer = writer
-        self._author = author
-        self._record_bytes_max = record_bytes_max
-        self._log_id = log_id
-        self._last: LogEntry | None = None
-        self._record_format = record_format
-        self._told: set[Ignored] = set()
-        self._live_from = 0
+    replica: Replica
+    reader: LogReader
+    writer: LogWriter
+    author: Author
+    record_bytes_max: int
+    log_id: str = ""
+    record_format: int = 0
+    _last: LogEntry | None = field(default=None, init=False)
+    _told: set[Ignored] = field(default_factory=set, init=False)
+    _live_from: int = field(default=0, init=False)
 
     def restore(self, on_idle: Callable[[], None] = lambda: None, stop: threading.Event | None = None) -> int:
         """
@@ -106,7 +96,7 @@ class ReplicatedLog:
             StopError: the log starts after that point or ends before it: it was truncated or recreated. Or it has given
                 nothing for `PATIENCE_S`.
         """
-        low, high = self._reader.end()
+        low, high = self.reader.end()
         at = self.replica.next_offset
         if low > at:
             raise StopError(
@@ -118,13 +108,13 @@ class ReplicatedLog:
         self._live_from = high
         records = 0
         progress_s = time.monotonic()
-        while (position := max(self.replica.next_offset, self._reader.position())) < high and not (
+        while (position := max(self.replica.next_offset, self.reader.position())) < high and not (
             stop and stop.is_set()
         ):
             records += self.follow(1.0)
             on_idle()
             now_s = time.monotonic()
-            if max(self.replica.next_offset, self._reader.position()) > position:
+            if max(self.replica.next_offset, self.reader.position()) > position:
                 progress_s = now_s
             elif now_s - progress_s > PATIENCE_S:
                 raise StopError(
@@ -135,7 +125,7 @@ class ReplicatedLog:
 
     def follow(self, wait_s: float) -> int:
         """Apply what the log has now, after at most `wait_s` for the first record; return the number of records."""
-        entries = self._reader.read(wait_s)
+        entries = self.reader.read(wait_s)
         for offset, timestamp_ms, value in entries:
             applied = self.replica.read(value, offset, timestamp_ms)
             metrics.REPEATED_ROWS.inc(applied.repeated)
@@ -165,10 +155,10 @@ class ReplicatedLog:
         if not sections:
             return
         acceptance = self.replica.acceptance
-        if not acceptance.record_format or acceptance.record_format < self._record_format:
-            wanted, raises = self._record_format or FORMAT_VERSION, self._record_format > 0
-            self._append([self.replica.definition.declaration(self._author.name, wanted, raises=raises)])
-        self._append(list(encode(self._author, sections, self._record_bytes_max, acceptance.record_format)))
+        if not acceptance.record_format or acceptance.record_format < self.record_format:
+            wanted, raises = self.record_format or FORMAT_VERSION, self.record_format > 0
+            self._append([self.replica.definition.declaration(self.author.name, wanted, raises=raises)])
+        self._append(list(encode(self.author, sections, self.record_bytes_max, acceptance.record_format)))
         for section in sections:
             if self.replica.missing(section.source, section.first, section.stop):
                 raise StopError(
@@ -178,7 +168,7 @@ class ReplicatedLog:
                 )
 
     def _append(self, records: Sequence[bytes]) -> None:
-        last = self._writer.append(records)
+        last = self.writer.append(records)
         while self.replica.next_offset <= last:
             self.follow(1.0)
 
@@ -192,17 +182,17 @@ class ReplicatedLog:
 
     def behind(self) -> int:
         """Return how many records are known to be there and have not been applied; asks nobody."""
-        return max(self._reader.end_seen() - self.replica.next_offset, 0)
+        return max(self.reader.end_seen() - self.replica.next_offset, 0)
 
     def log_end(self) -> int:
         """Return the offset behind the log's last record."""
-        return self._reader.end()[1]
+        return self.reader.end()[1]
 
     def commit_metadata(self) -> CommitMetadata:
         """Return the log and how much of it has been applied. Cost: 0.1 ms for the longest record."""
         last, stop = self._last, self.replica.next_offset
         return CommitMetadata(
-            self._log_id, stop, record_digest(last.value) if last is not None and last.offset + 1 == stop else ""
+            self.log_id, stop, record_digest(last.value) if last is not None and last.offset + 1 == stop else ""
         )
 
 
@@ -210,122 +200,103 @@ def _between(rows: Rows, first: int, stop: int) -> Rows:
     return rows.between(*np.searchsorted(rows.offsets, [first, stop]).tolist())
 
 
+@dataclass(eq=False)
 class Sequencer:
-    """
-    The stage between preparing and publishing, on the thread that runs it.
+    """The stage between preparing and publishing, on the thread that runs it."""
 
-    Args:
-        topic_id: of the source topic, as the log knows it.
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        topic_id: bytes,
-        log: ReplicatedLog,
-        partitions: Partitions,
-        preparer: Stage,
-        publishing: Publishing,
-        watchdog: Watchdog,
-        *,
-        reach: FaultHook = never,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._settings = settings
-        self._topic_id = topic_id
-        self._replicated = log
-        self._partitions = partitions
-        self._preparer = preparer
-        self._publishing = publishing
-        self._watchdog = watchdog
-        self._reach = reach
-        self._clock = clock
-        self._awaited_since_s = 0.0
-        self._closed_at_s = math.inf
+    settings: Settings
+    topic_id: bytes  # of the source topic, as the log knows it
+    log: ReplicatedLog
+    partitions: Partitions
+    preparer: Stage
+    publishing: Publishing
+    watchdog: Watchdog
+    _: KW_ONLY
+    reach: FaultHook = never
+    clock: Callable[[], float] = time.monotonic
+    _awaited_since_s: float = field(default=0.0, init=False)
+    _closed_at_s: float = field(default=math.inf, init=False)
 
     def run(self, on_idle: Callable[[], None]) -> None:
         """
         Sequence batch after batch, and follow the log while there is none, until all have been published.
 
-        Args:
-            on_idle: called between batches, whether there are any or not: the replica stands still while it runs.
+        `on_idle` is called in between, whether there are batches or not: the replica stands still while it runs.
         """
         try:
-            while not self._preparer.join(0):
+            while not self.preparer.join(0):
                 on_idle()
                 self.step(IDLE_S)
-            self._publishing.close()
-            while not self._publishing.join(POLL_S):
+            self.publishing.close()
+            while not self.publishing.join(POLL_S):
                 self.follow()
             self.follow()
         except BaseException:
-            self._publishing.close(finish=False)
-            self._publishing.join(self._settings.call_timeout_s)
+            self.publishing.close(finish=False)
+            self.publishing.join(self.settings.call_timeout_s)
             raise
 
     def close(self) -> None:
         """Wait for no batch longer than ten seconds from now on."""
-        self._closed_at_s = min(self._closed_at_s, self._clock())
+        self._closed_at_s = min(self._closed_at_s, self.clock())
 
     def step(self, wait_s: float = 0.0) -> None:
         """Sequence the next batch; without one follow the log."""
-        if batch := self._preparer.poll(wait_s):
+        if batch := self.preparer.poll(wait_s):
             self._sequence(batch)
         else:
             self.follow()
-        if batch or not len(self._preparer):
-            self._awaited_since_s = self._clock()
-        elif self._clock() > max(self._awaited_since_s, self._closed_at_s) + STOP_GRACE_S:
+        if batch or not len(self.preparer):
+            self._awaited_since_s = self.clock()
+        elif self.clock() > max(self._awaited_since_s, self._closed_at_s) + STOP_GRACE_S:
             _log.warning("stopping without the last batch: its documents stay uncommitted")
-            self._preparer.close(finish=False)  # and without the ones behind it
+            self.preparer.close(finish=False)  # and without the ones behind it
 
     def follow(self) -> None:
         """Apply what the log has, and forget what has been committed."""
-        self._replicated.follow(0)
+        self.log.follow(0)
         self._forget()
 
     def _forget(self) -> None:
-        while batch := self._publishing.poll():
+        while batch := self.publishing.poll():
             for share in batch.shares:
-                self._replicated.replica.committed(self._source(share.claim.partition), share.stop)
-        metrics.PENDING_BATCHES.set(sum(map(len, self._replicated.replica.pending.values())))
+                self.log.replica.committed(self._source(share.claim.partition), share.stop)
+        metrics.PENDING_BATCHES.set(sum(map(len, self.log.replica.pending.values())))
 
     def _source(self, partition: int) -> Source:
-        return Source(self._topic_id, partition)
+        return Source(self.topic_id, partition)
 
     def _sequence(self, batch: Batch) -> None:
         """Get every message of a batch its answer, if its partition is still ours, and hand them on."""
-        if not batch.drop_void(self._partitions):
+        if not batch.drop_void(self.partitions):
             return
         self._forget()
         self._append(batch)
         try:
             with metrics.STAGE_S.labels("answer").time():
                 batch.answers = self._answers(batch)
-            batch.commit_metadata = str(self._replicated.commit_metadata())
+            batch.commit_metadata = str(self.log.commit_metadata())
         except RetryError as error:
             batch.failure = error
-        while not self._publishing.submit(batch, POLL_S):
+        while not self.publishing.submit(batch, POLL_S):
             self.follow()
 
     def _append(self, batch: Batch) -> None:
         """Append what the log lacks of a batch, and apply it."""
-        limit_s = 2 * self._settings.call_timeout_s
-        with self._watchdog.limit("appending to the log", limit_s), metrics.STAGE_S.labels("append").time():
-            self._replicated.follow(0)
+        limit_s = 2 * self.settings.call_timeout_s
+        with self.watchdog.limit("appending to the log", limit_s), metrics.STAGE_S.labels("append").time():
+            self.log.follow(0)
             lacking = list(self._lacking(batch))
-            self._reach(Point.BEFORE_APPEND)
-            self._replicated.append(lacking)
-        self._reach(Point.AFTER_APPEND)
+            self.reach(Point.BEFORE_APPEND)
+            self.log.append(lacking)
+        self.reach(Point.AFTER_APPEND)
 
     def _lacking(self, batch: Batch) -> Iterator[Section]:
-        known = self._partitions.known()
+        known = self.partitions.known()
         for share in batch.shares:
             partition, rows = share.claim.partition, batch.rows.between(share.begin, share.end)
             committed = known[partition].published if partition in known else -1
-            yield from self._replicated.missing(
-                Section(self._source(partition), share.first, share.stop, committed, rows)
-            )
+            yield from self.log.missing(Section(self._source(partition), share.first, share.stop, committed, rows))
 
     def _answers(self, batch: Batch) -> list[VerdictBytes | DocumentError | None]:
         """Return the log's answer to each message, None where it is not ours any more."""
@@ -333,7 +304,7 @@ class Sequencer:
         for share in batch.shares:
             offsets = batch.rows.offsets[share.begin : share.end].tolist()
             source = self._source(share.claim.partition)
-            answers[share.begin : share.end] = self._replicated.replica.answers(
-                source, offsets, self._settings.topic_documents, encode_answers
+            answers[share.begin : share.end] = self.log.replica.answers(
+                source, offsets, self.settings.topic_documents, encode_answers
             )
         return answers

@@ -1,17 +1,11 @@
 """
 The worker: puts the stages together, runs them, and takes them apart again in the right order.
 
-    thread       reads and writes                does                                 hands on by
-    intake       source consumer                 poll, gather                         a queue of queue_batches_max
-    prepare …    nothing                         decode, extract, fingerprint         the same: a batch keeps its place
-    sequencer    log, replica                    append, apply, write verdicts        a queue of 1
-    publish      transactional producer          write dead letters, commit           a list back to the sequencer
+The sequencer is the thread that calls `run`; the other stages are in `worker/README.md`. More threads:
 
     watchdog     ends the process when a call outlives its limit
     incarnation  asks for the topics' ids; commits asks for the group's offsets; snapshot writes one
     health       answers /metrics, /status and /readyz; status takes its samples
-
-The sequencer is the thread that calls `run`. Intake, sequencer and publish share `Partitions`, and nothing else.
 
 Before it joins its group a worker makes sure that offsets, log and documents belong together (`admit`):
 
@@ -218,7 +212,7 @@ def _serve(
 
         def connect() -> GroupSource:
             source = GroupConsumer(settings, partitions.assign, partitions.revoke, partitions.lose, incarnation.look)
-            metrics.watch_source(lambda: _lags(partitions, source))
+            metrics.SOURCE_LAG.lags = lambda: _lags(partitions, source)
             readiness.needs(
                 "member of the group", lambda: partitions.group_metadata() is not None and source.is_member()
             )
@@ -264,14 +258,10 @@ def _serve(
 
 
 def _tune_interpreter() -> None:
-    """
-    Prepare the interpreter for the worker's threads, when everything that stays has been made.
-
-    A thread that comes back from Kafka waits up to the switch interval for the one that decodes: at the default of
-    5 ms, several times a batch, that is most of a batch's time. The garbage collector would look again and again
-    through the modules, the kernels and the tables, which hold no garbage; batches leave none in cycles.
-    """
+    """Prepare the interpreter for the worker's threads, when everything that stays has been made."""
+    # A thread that comes back from Kafka waits so long for the one that decodes: 5 ms would be most of a batch's time.
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    # Modules, kernels and tables hold no garbage, and batches leave none in cycles.
     gc.collect()
     gc.freeze()
     gc.set_threshold(_ALLOCATIONS, 20, 100)
@@ -291,12 +281,7 @@ def _lags(partitions: Partitions, source: GroupConsumer) -> dict[int, metrics.La
 
 
 class Periodic(Generic[Answer]):
-    """
-    A question that is asked every so often on a thread of its own; without an answer it is asked again the next time.
-
-    Args:
-        without: what the log says when there is no answer; nothing if left out.
-    """
+    """A question asked every so often on a thread of its own; `without` an answer the log says so, if it is given."""
 
     def __init__(self, name: str, ask: Callable[[], Answer], every_s: float, without: str = "") -> None:
         self._ask = ask
@@ -327,8 +312,7 @@ class Incarnation:
     """
     The topics (name -> id) as they were when the worker started, looked at every few seconds.
 
-    One that is deleted and created again has other offsets under its name: what is read of it would be taken for what
-    was there before.
+    One that is made anew has other offsets: what is read of it would be taken for what was there before.
     """
 
     def __init__(self, admin: Admin, topics: Mapping[str, bytes], every_s: float = INCARNATION_S) -> None:
@@ -392,14 +376,8 @@ def check_log(
     """
     Make sure that the group's offsets were committed with this log, and that none of it is lost since.
 
-    A log that was deleted and created again is empty, and with it a worker would call everything "new" that the old
-    one had seen; so it would with one that has lost its end, whether or not it has grown again since.
-
-    Args:
-        digest_at: of the record at an offset; None when it has been deleted.
-
-    Raises:
-        StopError: another log, or one that lacks what was in it; with the remedy.
+    With another one, or without its end, a worker would call "new" what had been seen. `digest_at` is None for a record
+    that has been deleted.
     """
     group, log_topic = settings.group, settings.topic_fingerprints
     committed = list(committed)

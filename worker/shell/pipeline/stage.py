@@ -1,16 +1,8 @@
 """
 Batches of messages, and the stages that they go through: the verbs of each, its bounded queue, and a thread.
 
-Each stage adds its column to a batch, and reads those before it:
-
-    column      added by    one entry per message
-    messages    intake      what was read, by partition and offset
-    rows        prepare     what the log gets
-    answers     sequencer   what the log says: a verdict, or why there is none
-    outgoing    publishing  what leaves
-
-A batch is one stage's at a time; a queue hands it to the next one. Of shares that were void before a stage came to them
-the later columns have None.
+Each stage adds its column, an entry per message, and reads those before it. A batch is one stage's at a time; a queue
+hands it to the next one. Of shares that were void before a stage came to them the later columns have None.
 """
 
 from __future__ import annotations
@@ -49,26 +41,17 @@ class Share(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """
-    Messages with all that becomes of them.
-
-    Args:
-        shares: by partition, of which `drop_void` drops those that are not ours any more.
-        read_at_s: monotonic, of the first message.
-        jobs: the rows while they are made.
-        failure: why the log gives no answers: everything must be read again.
-        commit_metadata: kept beside the offsets: the log, and how much of it had been applied.
-    """
+    """Messages with all that becomes of them."""
 
     messages: Sequence[SourceMessage]
-    shares: Sequence[Share] = ()
-    read_at_s: float = 0.0
-    jobs: Sequence[Future[Rows]] = ()
-    rows: Rows = _NO_ROWS
-    answers: Sequence[VerdictBytes | DocumentError | None] = ()
-    failure: RetryError | None = None
-    commit_metadata: str = ""
-    outgoing: Sequence[Outgoing | None] = ()
+    shares: Sequence[Share] = ()  # by partition, without those that `drop_void` has found to be not ours any more
+    read_at_s: float = 0.0  # monotonic, of the first message
+    jobs: Sequence[Future[Rows]] = ()  # the rows while they are made
+    rows: Rows = _NO_ROWS  # what the log gets
+    answers: Sequence[VerdictBytes | DocumentError | None] = ()  # what the log says: a verdict, or why there is none
+    failure: RetryError | None = None  # why the log gives no answers: everything must be read again
+    commit_metadata: str = ""  # kept beside the offsets: the log, and how much of it had been applied
+    outgoing: Sequence[Outgoing | None] = ()  # what leaves
 
     def drop_void(self, partitions: Partitions) -> bool:
         """Drop the shares whose claims are void by now: their next owner answers them. Return whether any is left."""
@@ -92,12 +75,7 @@ def cut(messages: Iterable[SourceMessage], documents_max: int, bytes_max: int) -
 
 
 class Stage:
-    """
-    A step of the pipeline: at most `batches_max` batches, which leave it finished and in their order.
-
-    The thread before it calls `submit` and `close`, the one behind it `poll` and `join`. This one does nothing with
-    them; another one overrides `_begin` and `_finish`.
-    """
+    """At most `batches_max` batches, which leave in their order; `_begin` and `_finish` may do something with them."""
 
     def __init__(self, batches_max: int) -> None:
         self._batches_max = batches_max

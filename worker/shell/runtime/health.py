@@ -205,7 +205,7 @@ class Status:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what /status shows. The lag of each owned partition is asked of the broker."""
-        first, now, lags = self._samples[0], self._sample(), sorted(metrics.source_lags().items())
+        first, now, lags = self._samples[0], self._sample(), sorted(metrics.SOURCE_LAG.lags().items())
         seconds = now.at_s - first.at_s
         done = {name: count - first.outcomes[name] for name, count in now.outcomes.items()}
         return {

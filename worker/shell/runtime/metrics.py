@@ -138,10 +138,9 @@ class Lag(NamedTuple):
 class _SourceLag(Collector):
     """Asks when it is scraped: nothing to keep up to date between two scrapes."""
 
-    lags: Callable[[], Mapping[int, Lag]] = dict
+    lags: Callable[[], Mapping[int, Lag]] = dict  # of each owned partition; any thread may ask
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Return the lag of each owned partition."""
         lags = sorted(self.lags().items())
         for name, text, at in (
             ("neardup_source_lag", "Documents of an owned partition without a committed answer", 0),
@@ -153,18 +152,8 @@ class _SourceLag(Collector):
             yield family
 
 
-_source_lag = _SourceLag()
-REGISTRY.register(_source_lag)
-
-
-def watch_source(lags: Callable[[], Mapping[int, Lag]]) -> None:
-    """Have the lag of each owned partition asked for by `lags` at every scrape; it may come from any thread."""
-    _source_lag.lags = lags
-
-
-def source_lags() -> Mapping[int, Lag]:
-    """Return the lag of each owned partition, asked for now."""
-    return _source_lag.lags()
+SOURCE_LAG = _SourceLag()
+REGISTRY.register(SOURCE_LAG)
 
 
 class _OfGroup(Collector):

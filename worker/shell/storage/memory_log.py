@@ -9,7 +9,7 @@ from worker.shell.ports import LogEntry
 
 class MemoryLog:
     """
-    Records in order, with the time at which each was appended.
+    Records in order, with the time at which each was appended: a `ports.LogWriter`.
 
     Args:
         clock_ms: returns the time stamp of a record.
@@ -27,10 +27,13 @@ class MemoryLog:
         """The offset behind the last record."""
         return self.first + len(self.entries)
 
-    def append(self, record: bytes) -> int:
-        """Add a record and return its offset."""
-        self.entries.append(LogEntry(self.stop, self._clock_ms(), record))
-        return self.entries[-1].offset
+    def append(self, records: Sequence[bytes]) -> int:
+        for record in records:
+            self.entries.append(LogEntry(self.stop, self._clock_ms(), record))
+        return self.stop - 1
+
+    def close(self) -> None:
+        """It stays as it is."""
 
     def since(self, offset: int) -> list[LogEntry]:
         """Return the records from `offset` on."""
@@ -64,16 +67,3 @@ class MemoryReader:
 
     def close(self) -> None:
         """Stop reading."""
-
-
-class MemoryWriter:
-    """Appends to a MemoryLog; a `ports.LogWriter`."""
-
-    def __init__(self, log: MemoryLog) -> None:
-        self._log = log
-
-    def append(self, records: Sequence[bytes]) -> int:
-        return [self._log.append(record) for record in records][-1]
-
-    def close(self) -> None:
-        """Stop writing."""
