@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import orjson
 import pytest
 
+from schemas.fields import OFFSET_MAX
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import Message, crawl
 from tests.faults.harness import Deployment
@@ -34,7 +35,8 @@ def _coming(deployment: Deployment) -> Iterator[list[tuple[int, int]]]:
     """
     settings = deployment.settings
     uncommitted = settings.model_copy(update={"kafka_options": {"isolation.level": "read_uncommitted"}})
-    reader = TopicReader(uncommitted, {settings.topic_verdicts: settings.partitions})
+    now = {(settings.topic_verdicts, number): OFFSET_MAX for number in range(settings.partitions)}
+    reader = TopicReader(uncommitted, {}, starts=now)
     try:
         for portion in _portions():
             deployment.feed(portion)

@@ -117,7 +117,7 @@ class KafkaGroup:
     def published(self) -> list[bytes | None]:
         partitions = {self.topic: self._settings.partitions}
         found = []
-        with closing(TopicReader(self._settings, partitions, from_beginning=True)) as reader:
+        with closing(TopicReader(self._settings, partitions)) as reader:
             while not reader.at_end():
                 found += [message.key for message in reader.read(0.2)]
         return found

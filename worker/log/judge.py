@@ -22,12 +22,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.search import SearchRules
 from worker.core.sketch import SIMILARITY_MAX
 from worker.log.coverage import Span
-from worker.log.originals import CONTENT, Memory, OriginalStore, anonymous, repeated
+from worker.log.originals import CONTENT, Memory, OriginalStore, repeated
 from worker.log.record import Record, RowKind
-from worker.log.rules import ENDLESS, Retention
+from worker.log.rules import Definition, Retention
 from worker.log.texts import Texts
 
 _COMPARED_MAX = 512  # rows at once, each with each original that leaves
@@ -92,27 +91,13 @@ class JudgedRows(NamedTuple):
 
 
 class Judge:
-    """
-    Rows in, answers out; what it knows is in `held`.
+    """Rows in, answers out; what it knows is in `held`."""
 
-    Args:
-        search: how the original of a document is searched.
-        retention: when originals leave.
-        replaces: a new version of a URL takes the place of the former one, as one of a doc_id does.
-        memory: where the columns of the originals lie that finding does not need.
-    """
-
-    def __init__(
-        self,
-        search: SearchRules,
-        retention: Retention = ENDLESS,
-        *,
-        replaces: bool = False,
-        memory: Memory = anonymous,
-    ) -> None:
-        self.held = OriginalStore(search, has_times=not retention.is_endless, memory=memory)
+    def __init__(self, definition: Definition, memory: Memory) -> None:
+        retention = definition.retention
+        self.held = OriginalStore(definition.search, has_times=not retention.is_endless, memory=memory)
         self.eviction = Eviction(self.held, retention)
-        self._replaces = replaces
+        self.replaces = definition.recrawls == "replace"  # the former version of a URL leaves, as one of a doc_id does
 
     def judge(self, record: Record, fresh: NDArray[np.bool_], timestamp_ms: int = 0) -> Judgements:
         """
@@ -122,10 +107,10 @@ class Judge:
         for each original that leaves.
         """
         self.eviction.before_record(timestamp_ms)
-        one = _RecordJudge(record, self.held, self.eviction, replaces=self._replaces)
+        one = _RecordJudge(record, self)
         is_cold = self.held.memory.is_cold()
-        if is_cold:
-            one.will_need(fresh)
+        if is_cold:  # have read at once what would be read one by one
+            self.held.will_need(record, np.flatnonzero(fresh), one.hashes)
         judged = one.judge(fresh)
         if is_cold:
             _will_need(judged, self.held)
@@ -136,11 +121,11 @@ class Judge:
 class _RecordJudge:
     """The judge of one record."""
 
-    def __init__(self, record: Record, held: OriginalStore, eviction: Eviction, *, replaces: bool) -> None:
-        count = len(record)
-        self._record, self._held, self._replaces = record, held, replaces
+    def __init__(self, record: Record, judge: Judge) -> None:
+        count, held, eviction = len(record), judge.held, judge.eviction
+        self._record, self._held, self._replaces = record, held, judge.replaces
         self._clock_ms = eviction.clock_ms
-        self._hashes = held.hashes(record.doc_ids)
+        self.hashes = held.hashes(record.doc_ids)
         self._changes = np.zeros(count, np.int64)  # of the number of originals, by each row
         self._judged = Judgements(
             np.full(count, -1, np.int64),
@@ -153,14 +138,10 @@ class _RecordJudge:
         )
         self.seen_again: list[int] = []  # originals that this record has brought again
 
-    def will_need(self, fresh: NDArray[np.bool_]) -> None:
-        """Have read at once what would be read one by one."""
-        self._held.will_need(self._record, np.flatnonzero(fresh), self._hashes)
-
     def judge(self, fresh: NDArray[np.bool_]) -> Judgements:
         record, judged = self._record, self._judged
         rows = np.flatnonzero(fresh & np.isin(record.kinds, (RowKind.FULL, RowKind.SHORT, RowKind.DELETED)))
-        names, addresses = self._hashes[rows], self._held.hashes(record.urls)[rows]
+        names, addresses = self.hashes[rows], self._held.hashes(record.urls)[rows]
         is_copy = copies(record, rows, (names, addresses))
         taken = np.flatnonzero(~is_copy)
         deletions = record.kinds[rows[taken]] == RowKind.DELETED
@@ -189,7 +170,7 @@ class _RecordJudge:
         It ends before the first row of the same original as one before it: what is right there depends on that one.
         """
         held, judged = self._held, self._judged
-        formers = held.find_many(self._hashes[rows], self._record.doc_ids.take(rows))
+        formers = held.find_many(self.hashes[rows], self._record.doc_ids.take(rows))
         is_again = self._is_same(formers, rows)
         others = self._replaced(rows, formers)  # those of the same URL
         if self._replaces and (count := claimed_once(formers, others)) < len(rows):
@@ -292,7 +273,7 @@ class _RecordJudge:
             held.add(
                 record.fetched_at_ms[new],
                 (record.doc_ids.take(new), urls.take(np.flatnonzero(is_new))),
-                self._hashes[new],
+                self.hashes[new],
                 {name: getattr(record, name)[new] for name in CONTENT},
                 self._clock_ms,
                 before=before[is_new],
@@ -300,7 +281,7 @@ class _RecordJudge:
 
     def _delete(self, rows: NDArray[np.int64]) -> None:
         """Take the originals of these rows' doc_ids, which differ, out of the index."""
-        originals = self._held.find_many(self._hashes[rows], self._record.doc_ids.take(rows))
+        originals = self._held.find_many(self.hashes[rows], self._record.doc_ids.take(rows))
         is_there = originals >= 0
         self._judged.remarks[rows] = np.where(is_there, ReasonCode.REMOVED, ReasonCode.NOT_AN_ORIGINAL)
         if is_there.any():

@@ -128,8 +128,7 @@ class Replica:
         self.definition = definition
         self.acceptance = Acceptance(definition, declared)
         self.next_offset = 0  # of the log: the record to apply next, or any later one (a log has gaps)
-        replaces = definition.recrawls == "replace"
-        self.judge = Judge(definition.search, definition.retention, replaces=replaces, memory=memory)
+        self.judge = Judge(definition, memory)
         self.coverage: dict[Source, Coverage] = {}
         self.pending: dict[Source, Pending] = {}
         self._left_kept = 0  # rows of originals that have left, after the last compaction: a kept verdict names each

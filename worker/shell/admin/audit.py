@@ -561,7 +561,7 @@ def _read(
     done, deadline = 0, time.monotonic() + STALL_S
     with closing(
         TopicReader(
-            settings, partitions, from_beginning=True, ends=stops,
+            settings, partitions, ends=stops,
             step_over=is_source,  # their answers are dead letters, as the log says
         )
     ) as reader:  # fmt: skip

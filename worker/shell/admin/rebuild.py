@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from worker.errors import DefinitionError, NeardupError, StopError
 from worker.log.rules import Acceptance, Definition
 from worker.settings import DECIDING, Settings
-from worker.shell.kafka import Admin, GroupOffsets, LogConsumer, topics
+from worker.shell.kafka import Admin, GroupOffsets, log_entries, topics
 from worker.shell.pipeline import service
 from worker.shell.storage.checkpoint import first_definition
 
@@ -105,28 +105,22 @@ def plan(settings: Settings, admin: Admin) -> Plan:
 
 
 def _has_definition(settings: Settings, definition: Definition) -> bool:
-    """Return whether the log has the wanted definition; False when it has none yet."""
-    with closing(LogConsumer(settings, 0)) as log:
-        first, stop = log.end()
-        if first > 0 or first == stop:
-            return False  # what retention has left tells nothing; the names keep the logs apart
-        acceptance = Acceptance(definition)
-        deadline = time.monotonic() + settings.call_timeout_s
-        while time.monotonic() < deadline:
-            for entry in log.read(1.0):
-                try:
-                    acceptance.accept(entry.value, entry.offset)
-                except DefinitionError as error:
-                    there, here = error.differences.get("base_snapshot", (None, None))
-                    if there and not here:
-                        raise StopError(
-                            f"the log {settings.topic_fingerprints} begins with a snapshot ({there}), and a new log "
-                            f"without one would call copies of its documents new: judge them by these parameters "
-                            f"(`neardup archive --state` or `dedup --state`), and name that as base_snapshot"
-                        ) from error
-                    return False
+    """Return whether the log has the wanted definition; False when it has none yet, or retention has taken it."""
+    acceptance = Acceptance(definition)
+    try:
+        with closing(log_entries(settings, 0)) as entries:
+            for entry in entries:
+                acceptance.accept(entry.value, entry.offset)
                 if acceptance.record_format:
                     return True
+    except DefinitionError as error:
+        there, here = error.differences.get("base_snapshot", (None, None))
+        if there and not here:
+            raise StopError(
+                f"the log {settings.topic_fingerprints} begins with a snapshot ({there}), and a new log without one "
+                f"would call copies of its documents new: judge them by these parameters (`neardup archive --state` or "
+                f"`dedup --state`), and name that as base_snapshot"
+            ) from error
     return False
 
 

@@ -51,7 +51,7 @@ def watch(
     admin = Admin(settings)
     partitions = {name: topic.partitions for name, topic in admin.existing(names).items()}
     starts = None if since_ms is None else admin.offsets_since(partitions, since_ms)
-    with closing(TopicReader(settings, partitions, from_beginning=True, starts=starts)) as reader:
+    with closing(TopicReader(settings, partitions, starts=starts)) as reader:
         on_start(reader.offsets)
         while follow or not reader.at_end():
             messages = reader.read(wait_s)

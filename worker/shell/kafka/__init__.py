@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from worker.shell.kafka.admin import Admin, Member, Topic, known_brokers
 from worker.shell.kafka.consumer import GroupConsumer
-from worker.shell.kafka.log import LogAppender, LogConsumer
+from worker.shell.kafka.log import LogAppender, LogConsumer, log_entries
 from worker.shell.kafka.publisher import TransactionalPublisher
 from worker.shell.kafka.reader import Feeder, GroupOffsets, TopicMessage, TopicReader
 
@@ -31,4 +31,5 @@ __all__ = [
     "TopicReader",
     "TransactionalPublisher",
     "known_brokers",
+    "log_entries",
 ]

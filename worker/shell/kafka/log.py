@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 
 import structlog
 from confluent_kafka import (
@@ -81,6 +82,17 @@ class LogConsumer:
     def close(self) -> None:
         self._ends.close()
         self._consumer.close()
+
+
+def log_entries(settings: Settings, offset: int) -> Generator[LogEntry, None, None]:
+    """Yield the records from an offset to the log's present end; none if it is gone, and for `call_timeout_s` only."""
+    with closing(LogConsumer(settings, offset)) as log:
+        first, stop = log.end()
+        deadline = time.monotonic() + settings.call_timeout_s
+        while first <= offset < stop and time.monotonic() < deadline:
+            for entry in log.read(1.0):
+                yield entry
+                offset = entry.offset + 1
 
 
 class LogAppender:

@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -57,10 +58,6 @@ Calling = Callable[[str], AbstractContextManager[None]]  # runs one call into th
 _log = structlog.get_logger(__name__)
 
 
-def _unlimited(_doing: str, _limit_s: float) -> AbstractContextManager[None]:
-    return nullcontext()
-
-
 class TransactionalPublisher:
     """
     A producer with transactions, made anew when its end is in doubt.
@@ -70,7 +67,7 @@ class TransactionalPublisher:
     """
 
     def __init__(
-        self, settings: Settings, limit: Callable[[str, float], AbstractContextManager[None]] = _unlimited
+        self, settings: Settings, limit: Callable[[str, float], AbstractContextManager[None]] = lambda *_: nullcontext()
     ) -> None:
         self._limit = limit
         self._config = publisher_config(settings)
@@ -174,35 +171,35 @@ class TransactionalPublisher:
         self._calls.release()
 
 
+@dataclass(eq=False)
 class _Transaction:
     """What one transaction writes: a `ports.Transaction`."""
 
-    def __init__(self, producer: Producer, source: str, call_timeout_s: float, calling: Calling) -> None:
-        self._producer = producer
-        self._source = source
-        self._call_timeout_s = call_timeout_s
-        self._calling = calling
-        self.messages: list[Outgoing] = []
-        self.offsets_sent = False
+    producer: Producer
+    source: str
+    call_timeout_s: float
+    calling: Calling
+    messages: list[Outgoing] = field(default_factory=list)
+    offsets_sent: bool = False
 
     def produce(self, messages: Iterable[Outgoing]) -> None:
         for message in messages:
             self.messages.append(message)
             while True:
                 try:
-                    self._producer.produce(
+                    self.producer.produce(
                         message.topic, value=message.value, key=message.key, headers=list(message.headers) or None
                     )
                     break
                 except BufferError:  # the queue is full: let some go out
-                    self._producer.poll(0.05)
-        self._producer.poll(0)
+                    self.producer.poll(0.05)
+        self.producer.poll(0)
 
     def send_offsets(self, offsets: Mapping[int, int], group_metadata: Any, metadata: str = "") -> None:
-        positions = [TopicPartition(self._source, number, stop, metadata) for number, stop in offsets.items()]
+        positions = [TopicPartition(self.source, number, stop, metadata) for number, stop in offsets.items()]
         self.offsets_sent = True
-        with self._calling("sending offsets to a transaction"):
-            self._producer.send_offsets_to_transaction(positions, group_metadata, self._call_timeout_s)
+        with self.calling("sending offsets to a transaction"):
+            self.producer.send_offsets_to_transaction(positions, group_metadata, self.call_timeout_s)
 
 
 def _cause(producer: Producer, error: KafkaError) -> KafkaError:

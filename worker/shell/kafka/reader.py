@@ -81,10 +81,11 @@ class TopicMessage(NamedTuple):
 
 class TopicReader:
     """
-    Committed messages of some topics, from their beginning or from now on, outside any group.
+    Committed messages of some topics, outside any group.
 
     Args:
-        starts: (topic, partition) -> first offset to read, of those that are to be read; else all of `topics`.
+        topics: name -> partitions, all read from their beginning, unless
+        starts: (topic, partition) -> first offset to read: of these alone.
         ends: (topic, partition) -> offset at which `at_end` has come; else where the committed messages end now.
         step_over: batches that cannot be read; else they are a StopError.
 
@@ -96,7 +97,6 @@ class TopicReader:
         settings: Settings,
         topics: Mapping[str, int],
         *,
-        from_beginning: bool = False,
         starts: Mapping[tuple[str, int], int] | None = None,
         ends: Mapping[tuple[str, int], int] | None = None,
         step_over: bool = False,
@@ -105,23 +105,21 @@ class TopicReader:
         self._step_over = step_over
         self._events = ErrorEvents(self._call_timeout_s)
         self._consumer = Consumer(logged(self._config))
-        places = [(topic, number) for topic, count in topics.items() for number in range(count)]
-        parts = [TopicPartition(*place) for place in (places if starts is None else starts)]
+        if starts is None:
+            starts = {(topic, number): 0 for topic, count in topics.items() for number in range(count)}
+        parts = [TopicPartition(*place, start) for place, start in starts.items()]
         self._ends: dict[tuple[str, int], int] = {}
         self.offsets = 0
-        for part in parts:
+        for place, part in zip(starts, parts, strict=True):
             try:
                 low, high = span(self._consumer, part, f"{part.topic}[{part.partition}]", self._call_timeout_s)
             except NeardupError:
                 self._consumer.close()
                 raise
-            if starts is None:
-                part.offset = low if from_beginning else high
-            else:
-                part.offset = min(max(starts[part.topic, part.partition], low), high)
-            end = high if ends is None else ends[part.topic, part.partition]
+            part.offset = min(max(part.offset, low), high)
+            end = high if ends is None else ends[place]
             if end > part.offset:
-                self._ends[part.topic, part.partition] = end
+                self._ends[place] = end
                 self.offsets += end - part.offset
         self._consumer.assign(parts)
 

@@ -61,7 +61,7 @@ class Publishing:
         self._committed: deque[Batch] = deque()
         self._dead_letters = DeadLetterLog()
         self._thread = StageThread("publish", self._run)
-        self.start, self.join, self.close = self._thread.start, self._thread.join, self._waiting.close
+        self.start, self.close = self._thread.start, self._waiting.close
 
     def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
         """Take a batch; False: there was no room for it within `wait_s`. Raises what publishing has failed with."""
@@ -72,6 +72,10 @@ class Publishing:
         """Return the next batch that is finished; its shares say what of it. Raises what publishing has failed with."""
         self._thread.check()
         return self._committed.popleft() if self._committed else None
+
+    def join(self, wait_s: float) -> bool:
+        """Return whether the thread has ended within `wait_s`."""
+        return self._thread.join(wait_s)
 
     def _run(self) -> None:
         while not self._waiting.join(0):

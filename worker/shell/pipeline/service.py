@@ -41,6 +41,7 @@ from worker.shell.kafka import (
     LogConsumer,
     Topic,
     TransactionalPublisher,
+    log_entries,
     topics,
 )
 from worker.shell.pipeline.intake import Intake
@@ -409,13 +410,9 @@ def check_log(
 
 def _digest_at(settings: Settings, offset: int) -> str | None:
     """Return the digest of the log's record at an offset; None when it is gone, or does not come."""
-    with closing(LogConsumer(settings, offset)) as log:
-        first, stop = log.end()
-        deadline = time.monotonic() + settings.call_timeout_s
-        while first <= offset < stop and time.monotonic() < deadline:
-            for entry in log.read(1.0):
-                return record_digest(entry.value) if entry.offset == offset else None
-    return None
+    with closing(log_entries(settings, offset)) as entries:
+        entry = next(entries, None)
+    return None if entry is None or entry.offset != offset else record_digest(entry.value)
 
 
 def _check_founder(settings: Settings, log: ReplicatedLog) -> None:
