@@ -109,10 +109,10 @@ class World:
     def _judge_base(self) -> bytes:
         """Judge a few rows of the kind that the topic has, and return the snapshot."""
         rows, replica = [self._row(9, offset) for offset in range(8)], Replica(self.definition)
-        self.base_log.append(self.definition.declaration("files", FORMAT_VERSION))
+        self.base_log.append([self.definition.declaration("files", FORMAT_VERSION)])
         for half in (rows[:4], rows[4:]):
             section = Section(Source(b"files".ljust(16), 0), half[0].offset, half[-1].offset + 1, 0, Rows.of(half))
-            self.base_log.append(next(encode(self.definition.author("files"), [section], 10_000)))
+            self.base_log.append(list(encode(self.definition.author("files"), [section], 10_000)))
         for entry in self.base_log.entries:
             replica.read(entry.value, entry.offset, entry.timestamp_ms)
         return b"".join(capture(replica, LogIdentity("files", b"f" * 16)).parts())
