@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from schemas.fields import OFFSET_MAX, WIRE, DocId, Offset, Partition, Timestamp, Topic, Url
 
 _HEX = r"^[0-9a-f]{16}$"
+Similarity = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Hex64 = Annotated[str, Field(pattern=_HEX, min_length=16, max_length=16)]
 
 
@@ -30,10 +31,7 @@ class DuplicateOfMessage(BaseModel):
         description="exact: the same tokens in the same order; near: by the search's rules.", examples=["near"]
     )
     distance: int = Field(ge=0, le=64, description="Hamming distance of the two fingerprints, in bits.", examples=[2])
-    similarity: float = Field(
-        ge=0,
-        le=1,
-        allow_inf_nan=False,
+    similarity: Similarity = Field(
         description="Estimate of the Jaccard index of both texts' shingles (two tokens), 0 to 1; its standard "
         "error is about .035 at .75.",
         examples=[0.921],
@@ -58,13 +56,8 @@ class FormerVersionMessage(BaseModel):
         description="not: the same tokens in the same order; little: one would be taken for the other; much: else.",
         examples=["little"],
     )
-    similarity: float | None = Field(
-        None,
-        ge=0,
-        le=1,
-        allow_inf_nan=False,
-        examples=[0.914],
-        description="As of a duplicate. Left out: a short text that is not equal.",
+    similarity: Similarity | None = Field(
+        None, description="As of a duplicate. Left out: a short text that is not equal.", examples=[0.914]
     )
 
 

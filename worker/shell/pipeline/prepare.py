@@ -227,13 +227,13 @@ class Preparer(Stage):
 
     def __init__(self, settings: Settings, fingerprinter: Fingerprinter | None = None, batches_max: int = 4) -> None:
         super().__init__(batches_max)
-        self._reader = JobReader(settings, fingerprinter or Fingerprinter(settings.parameters))
+        self.rows = JobReader(settings, fingerprinter or Fingerprinter(settings.parameters)).rows
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="prepare")
         self._awaited_since_s: float | None = None
 
     def _begin(self, batch: Batch) -> None:
         jobs = cut(batch.messages, JOB_DOCUMENTS_MAX, JOB_BYTES_MAX)
-        batch.jobs = [self._threads.submit(self._reader.rows, job) for job in jobs]
+        batch.jobs = [self._threads.submit(self.rows, job) for job in jobs]
 
     def _finish(self, batch: Batch, wait_s: float) -> bool:
         self._awaited_since_s = self._awaited_since_s or time.monotonic()
@@ -243,10 +243,6 @@ class Preparer(Stage):
         metrics.STAGE_S.labels("prepare").observe(time.monotonic() - self._awaited_since_s)
         self._awaited_since_s = None
         return True
-
-    def rows(self, messages: Sequence[SourceMessage]) -> Rows:
-        """Return the row of each message of a job, here and now."""
-        return self._reader.rows(messages)
 
     def __enter__(self) -> Preparer:
         return self

@@ -184,10 +184,6 @@ class ReplicatedLog:
         """Return how many records are known to be there and have not been applied; asks nobody."""
         return max(self.reader.end_seen() - self.replica.next_offset, 0)
 
-    def log_end(self) -> int:
-        """Return the offset behind the log's last record."""
-        return self.reader.end()[1]
-
     def commit_metadata(self) -> CommitMetadata:
         """Return the log and how much of it has been applied. Cost: 0.1 ms for the longest record."""
         last, stop = self._last, self.replica.next_offset

@@ -360,7 +360,7 @@ def admit(settings: Settings, admin: Admin, committed: Committed, log: Replicate
     """Make sure of what stands at this file's head. Raises StopError, with the remedy."""
     parsed = (CommitMetadata.parse(text) for _, text in committed.values())
     known = [metadata for metadata in parsed if metadata is not None]
-    check_log(settings, known, log.commit_metadata().log_id, log.log_end, lambda offset: _digest_at(settings, offset))
+    check_log(settings, known, log.log_id, lambda: log.reader.end()[1], lambda at: _digest_at(settings, at))
     if not known:
         _check_founder(settings, log)
     _tell_deleted(settings, admin, {number for number, (offset, _) in committed.items() if offset is None})
