@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import structlog
@@ -55,8 +56,7 @@ class GroupConsumer:
     ) -> None:
         self._topic = settings.topic_documents
         self._call_timeout_s = settings.call_timeout_s
-        self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost
-        self._before_assigned = before_assigned
+        self._on_assigned, self._before_assigned = on_assigned, before_assigned
         self._with_headers = settings.tracing or settings.topic_new is not None
         self._failure: NeardupError | None = None
         self._assigned: set[int] = set()
@@ -70,7 +70,12 @@ class GroupConsumer:
         self._config = {name: value for name, value in config.items() if name != "group.instance.id"}
         self._consumer = Consumer(logged(config))
         self._ends = Ends(self._consumer)
-        self._consumer.subscribe([self._topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose)
+        self._consumer.subscribe(
+            [self._topic],
+            on_assign=self._assign,
+            on_revoke=partial(self._give_back, on_revoked),
+            on_lost=partial(self._give_back, on_lost),
+        )
 
     def _assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         numbers = [part.partition for part in partitions]
@@ -106,15 +111,10 @@ class GroupConsumer:
             self._waiting.remove(number)
             self._take(starts)
 
-    def _revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._on_revoked([part.partition for part in partitions])
-        self._give_back(consumer, partitions)
-
-    def _lose(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._on_lost([part.partition for part in partitions])
-        self._give_back(consumer, partitions)
-
-    def _give_back(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _give_back(
+        self, told: Callable[[list[int]], None], consumer: Consumer, partitions: list[TopicPartition]
+    ) -> None:
+        told([part.partition for part in partitions])
         mine = [part for part in partitions if part.partition in self._assigned]
         if mine:
             consumer.resume(mine)  # a paused partition would come back paused

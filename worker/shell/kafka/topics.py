@@ -18,9 +18,7 @@ class TopicSpec(NamedTuple):
     name: str
     partitions: int
     config: dict[str, str]
-    reasons: Mapping[str, str] = MappingProxyType(
-        {}
-    )  # settings without which the guarantees do not hold, with the reason
+    reasons: Mapping[str, str] = MappingProxyType({})  # of settings without which the guarantees do not hold
     fatal: frozenset[str] = frozenset()  # of these the ones without which no worker runs
     is_log: bool = False  # which has one partition; of the others any number will do
 
@@ -114,7 +112,8 @@ def _problems(spec: TopicSpec, topic: Topic | None, creates: str) -> Iterator[Pr
     yield from _durability(topic, is_log=spec.is_log)
     for name, value in spec.config.items():
         actual = topic.config.get(name)
-        if actual != value and not _is_larger(name, actual, value):
+        is_larger = name == "max.message.bytes" and str(actual).isdigit() and int(actual or 0) >= int(value)
+        if actual != value and not is_larger:
             reason = f": {spec.reasons[name]}" if name in spec.reasons else ""
             remedy = _alter(spec.name, name, value)
             yield Problem(spec.name, f"{name} is {actual}, should be {value}{reason}", remedy, name in spec.fatal)
@@ -149,10 +148,6 @@ def _durability(topic: Topic, *, is_log: bool) -> Iterator[Problem]:
 
 def _alter(topic: str, name: str, value: str) -> str:
     return f"neardup topics alter {topic} {name}={value}"
-
-
-def _is_larger(name: str, actual: str | None, value: str) -> bool:
-    return name == "max.message.bytes" and actual is not None and actual.isdigit() and int(actual) >= int(value)
 
 
 def require(admin: Admin, settings: Settings) -> tuple[dict[str, Topic], list[Problem]]:

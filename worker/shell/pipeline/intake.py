@@ -90,7 +90,10 @@ class Intake:
         """Read once, and hand on what has been gathered if it is time to."""
         if rewinding := self.partitions.rewinding():
             self._read_again(rewinding)
-        self._read(self._messages_max(), GATHER_S if self._gathered else self.settings.batch_wait_ms / 1_000)
+        # As many as should fill the batch, by the size that they had lately.
+        by_bytes = int((self.settings.batch_bytes_max - self._gathered_bytes) / self._bytes_mean)
+        messages_max = max(1, min(self.settings.batch_documents_max - self._gathered_documents, by_bytes))
+        self._read(messages_max, GATHER_S if self._gathered else self.settings.batch_wait_ms / 1_000)
         if self._gathered and (self._is_full() or not self.partitions.are_in_flight()):
             self._hand_on()
 
@@ -153,11 +156,6 @@ class Intake:
         return (
             self._gathered_documents >= settings.batch_documents_max or self._gathered_bytes >= settings.batch_bytes_max
         )
-
-    def _messages_max(self) -> int:
-        """Return how many messages to ask for: what should fill the batch, by the size that they had lately."""
-        by_bytes = int((self.settings.batch_bytes_max - self._gathered_bytes) / self._bytes_mean)
-        return max(1, min(self.settings.batch_documents_max - self._gathered_documents, by_bytes))
 
     def _hand_on(self) -> None:
         self.reach(Point.READ)

@@ -19,7 +19,7 @@ import structlog
 import xxhash
 
 from worker.errors import DocumentError, RetryError, StopError
-from worker.log.record import FORMAT_VERSION, Author, Rows, Section, Source, encode
+from worker.log.record import FORMAT_VERSION, Author, Section, Source, encode
 from worker.log.replica import Replica
 from worker.log.rules import Ignored
 from worker.settings import Settings
@@ -140,7 +140,11 @@ class ReplicatedLog:
     def missing(self, section: Section) -> list[Section]:
         """Return what of a section the log does not hold yet."""
         return [
-            section._replace(first=gap.first, stop=gap.stop, rows=_between(section.rows, gap.first, gap.stop))
+            section._replace(
+                first=gap.first,
+                stop=gap.stop,
+                rows=section.rows.between(*np.searchsorted(section.rows.offsets, gap).tolist()),
+            )
             for gap in self.replica.missing(section.source, section.first, section.stop)
         ]
 
@@ -190,10 +194,6 @@ class ReplicatedLog:
         return CommitMetadata(
             self.log_id, stop, record_digest(last.value) if last is not None and last.offset + 1 == stop else ""
         )
-
-
-def _between(rows: Rows, first: int, stop: int) -> Rows:
-    return rows.between(*np.searchsorted(rows.offsets, [first, stop]).tolist())
 
 
 @dataclass(eq=False)
