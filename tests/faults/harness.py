@@ -362,7 +362,7 @@ class Deployment:
         count = self.admin.describe([name])[name].partitions
         ends = {place: stop for place, (_, stop) in self.admin.ends({name: count}).items()}
         reader = TopicReader(
-            self.settings, {name: count}, ends=ends,
+            self.settings, {(name, number): 0 for number in range(count)}, ends=ends,
             step_over=name == self.settings.topic_documents,  # what cannot be read has a dead letter
         )  # fmt: skip
         messages = []

@@ -36,7 +36,7 @@ def _coming(deployment: Deployment) -> Iterator[list[tuple[int, int]]]:
     settings = deployment.settings
     uncommitted = settings.model_copy(update={"kafka_options": {"isolation.level": "read_uncommitted"}})
     now = {(settings.topic_verdicts, number): OFFSET_MAX for number in range(settings.partitions)}
-    reader = TopicReader(uncommitted, {}, starts=now)
+    reader = TopicReader(uncommitted, now)
     try:
         for portion in _portions():
             deployment.feed(portion)

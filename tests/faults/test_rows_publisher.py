@@ -167,7 +167,7 @@ def test_row_08_transactions_in_doubt_are_cleared_up(kafka_to_break: EmbeddedKaf
     for slot in slots:
         slot.stop()
     settings = Settings(**base)
-    reader = TopicReader(settings, {settings.topic_verdicts: 4})
+    reader = TopicReader(settings, {(settings.topic_verdicts, number): 0 for number in range(4)})
     found = _answers(settings, reader)
     reader.close()
     expected = {f"{slot.number}-{offset}" for slot in slots for offset in range(slot.done)}

@@ -28,7 +28,8 @@ def test_originals_that_are_kept_read_the_same_after_others_were_forgotten() -> 
     held.forget(140_000)
     assert held.first == 2 * CHUNK and held.texts.data.nbytes < before / 2
     loaded = OriginalStore(held.search)
-    loaded.load({name: np.concatenate(list(pieces)) for name, pieces in held.pieces().items()}, held.firsts)
+    firsts = held.first, held.texts.data.first
+    loaded.load({name: np.concatenate(list(pieces)) for name, pieces in held.pieces().items()}, firsts)
     for each in (held, loaded):
         for row in (2 * CHUNK, 140_000, count - 1):
             assert each.get(row) == ("x" * (row % 50), "x" * (row % 50), row)

@@ -115,9 +115,9 @@ class KafkaGroup:
             return {part: offset for part, (offset, _) in offsets.get().items() if offset is not None}
 
     def published(self) -> list[bytes | None]:
-        partitions = {self.topic: self._settings.partitions}
+        starts = {(self.topic, number): 0 for number in range(self._settings.partitions)}
         found = []
-        with closing(TopicReader(self._settings, partitions)) as reader:
+        with closing(TopicReader(self._settings, starts)) as reader:
             while not reader.at_end():
                 found += [message.key for message in reader.read(0.2)]
         return found

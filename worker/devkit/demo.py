@@ -266,7 +266,7 @@ class Demo:
     def _authors(self) -> dict[tuple[int, int], str]:
         """Return who wrote each source offset into the log first."""
         authors: dict[tuple[int, int], str] = {}
-        with closing(TopicReader(self.settings, {self.settings.topic_fingerprints: 1})) as reader:
+        with closing(TopicReader(self.settings, {(self.settings.topic_fingerprints, 0): 0})) as reader:
             while not reader.at_end():
                 for message in reader.read(1.0):
                     try:

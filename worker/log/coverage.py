@@ -51,10 +51,6 @@ class Coverage:
         """Return the number of intervals, which is 1 for a partition without gaps."""
         return len(self._stops)
 
-    def __contains__(self, offset: int) -> bool:
-        position = self._stops.bisect_right(offset) - 1
-        return position >= 0 and bool(offset < self._stops.peekitem(position)[1])
-
     def missing(self, first: int, stop: int) -> list[Span]:
         """
         Return the parts of [first, stop) that are not covered, in order.

@@ -360,11 +360,6 @@ class OriginalStore:
         """The first row that is kept."""
         return self.times.first
 
-    @property
-    def firsts(self) -> tuple[int, int]:
-        """The first row that is kept, and the first byte of the texts that is."""
-        return self.first, self.texts.data.first
-
     def get(self, row: int) -> Original:
         """Return what a verdict says of this row. Raises IndexError where there is none, or none any more."""
         if not self.first <= row < len(self):
@@ -578,7 +573,7 @@ class OriginalStore:
         return np.cumsum(stays) - 1
 
     def load(self, arrays: Mapping[str, NDArray[Any]], firsts: Sequence[int]) -> None:
-        """Refer to the rows of a snapshot, as `pieces` and `firsts` were; `build` or `compact` must follow."""
+        """Refer to a snapshot's rows (`pieces`) from its first row and byte on; `build` or `compact` must follow."""
         self.texts.begins = self.texts.begins.like(arrays["text_begins"], 2 * firsts[0])
         self.texts.data = self.texts.data.like(arrays["text_bytes"], firsts[1])
         for name, column in self.columns().items():

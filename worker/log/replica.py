@@ -298,7 +298,7 @@ class Replica:
 
     def _no_answer(self, source: Source, offset: int, topic: str) -> Exception:
         """Say why there is none."""
-        if source in self.coverage and offset in self.coverage[source]:
+        if not self.missing(source, offset, offset + 1):
             return RetryError(
                 f"the verdict of offset {offset} of {topic}[{source.partition}] was committed and is no longer kept. "
                 f"Either this worker is behind and another one has the partition, or the consumer group's offset was "

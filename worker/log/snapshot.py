@@ -228,7 +228,7 @@ def capture(replica: Replica, log: LogIdentity, beside: Mapping[str, Any] = Mapp
         "clock_ms": judge.eviction.clock_ms,
         "horizon_ms": judge.eviction.horizon_ms,
         "oldest": held.oldest,
-        "firsts": held.firsts,
+        "firsts": (held.first, held.texts.data.first),
     }
     return Snapshot({**beside, **header}, arrays)
 

@@ -16,9 +16,10 @@ import hashlib
 import time
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from enum import StrEnum
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -502,69 +503,48 @@ def verify(settings: Settings, *, read_documents: bool = True, on_progress: Tell
             f"retention to unlimited"
         )
 
-    def messages(names: Sequence[str], ends: _Ends) -> Iterator[TopicMessage]:
-        return _read(settings, {name: topics[name].partitions for name in names}, ends, on_progress)
-
+    read = partial(_read, settings, on_progress=on_progress)
     return check(
         first_replica(settings.definition, settings.base_snapshot),
         documents,
         topics[documents].topic_id,
-        log=(LogEntry(one.offset, one.timestamp_ms, one.value or b"") for one in messages([log], log_ends)),
+        log=(LogEntry(one.offset, one.timestamp_ms, one.value or b"") for one in read(log_ends)),
         documents=(
             SourceMessage(one.partition, one.offset, one.key, one.value)
-            for one in messages([documents] if read_documents else [], document_ends)
+            for one in read(document_ends if read_documents else {})
         ),
         answers=(
             AnswerMessage(one.key, one.value, one.headers, one.topic == settings.topic_dead_letter)
-            for one in messages(published, answer_ends)
+            for one in read(answer_ends)
         ),
         committed=committed,
-        answers_since_ms=_oldest_kept_ms(settings, topics, answer_ends),
-        new=_new_documents(settings, topics[new[0]], new_ends, messages(new, new_ends)) if new else None,
+        answers_since_ms=_oldest_kept_ms(settings, answer_ends),
+        new=_new_documents(settings, topics[new[0]], new_ends, on_progress) if new else None,
     )
 
 
-def _new_documents(settings: Settings, topic: Topic, ends: _Ends, messages: Iterator[TopicMessage]) -> NewDocuments:
+def _new_documents(settings: Settings, topic: Topic, ends: _Ends, on_progress: Tell) -> NewDocuments:
     """Take all that stands in the topic of new documents."""
-    found = NewDocuments(
-        _oldest_kept_ms(settings, {topic.name: topic}, ends), is_compacted="compact" in topic.config["cleanup.policy"]
-    )
-    for message in messages:
+    found = NewDocuments(_oldest_kept_ms(settings, ends), is_compacted="compact" in topic.config["cleanup.policy"])
+    for message in _read(settings, ends, on_progress):
         found.take(message.key, message.value)
     return found
 
 
-def _oldest_kept_ms(settings: Settings, topics: Mapping[str, Topic], ends: _Ends) -> int:
+def _oldest_kept_ms(settings: Settings, ends: _Ends) -> int:
     """Return the time since which no answer has been deleted by retention; 0 if none ever was."""
-    cut = {(name, part): first for (name, part), (first, _) in ends.items() if first > 0}
-    newest = 0
-    for name, part in cut:
-        counts = {name: topics[name].partitions}
-        for message in _read(settings, counts, {key: span for key, span in ends.items() if key == (name, part)}):
-            newest = max(newest, message.timestamp_ms)
-            break
-    return newest
+    cut = ({place: span} for place, span in ends.items() if span[0] > 0)
+    oldest = (next(_read(settings, one), None) for one in cut)
+    return max((message.timestamp_ms for message in oldest if message is not None), default=0)
 
 
-def _read(
-    settings: Settings,
-    partitions: Mapping[str, int],
-    ends: _Ends,
-    on_progress: Tell = lambda *_: None,
-) -> Iterator[TopicMessage]:
-    """Return the committed messages of these topics up to `ends`."""
-    stops = {
-        (name, part): ends.get((name, part), (0, 0))[1] for name, count in partitions.items() for part in range(count)
-    }
-    total = sum(stop - first for (name, _), (first, stop) in ends.items() if name in partitions)
-    is_source = settings.topic_documents in partitions
+def _read(settings: Settings, ends: _Ends, on_progress: Tell = lambda *_: None) -> Iterator[TopicMessage]:
+    """Return the committed messages between these ends of partitions."""
+    starts, stops = ({place: span[at] for place, span in ends.items()} for at in (0, 1))
+    total, names = sum(stops.values()) - sum(starts.values()), dict.fromkeys(name for name, _ in ends)
+    is_source = settings.topic_documents in names  # what cannot be read there has a dead letter, as the log says
     done, deadline = 0, time.monotonic() + STALL_S
-    with closing(
-        TopicReader(
-            settings, partitions, ends=stops,
-            step_over=is_source,  # their answers are dead letters, as the log says
-        )
-    ) as reader:  # fmt: skip
+    with closing(TopicReader(settings, starts, ends=stops, step_over=is_source)) as reader:
         while not reader.at_end():
             messages = reader.read(0.2)
             done += len(messages)
@@ -573,7 +553,7 @@ def _read(
                     yield message
             if messages:
                 deadline = time.monotonic() + STALL_S
-                on_progress(", ".join(partitions), done, total)
+                on_progress(", ".join(names), done, total)
             elif time.monotonic() > deadline:
                 behind = ", ".join(f"{name}[{part}]" for name, part in reader.awaited())
                 raise StopError(

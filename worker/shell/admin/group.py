@@ -100,7 +100,7 @@ class GroupWatch:
         verdicts = {self._settings.topic_verdicts: self._counts[self._settings.topic_verdicts]}
         ends = self._admin.ends(verdicts)
         starts = {place: max(stop - _TAIL, 0) for place, (_, stop) in ends.items()}
-        reader = TopicReader(self._settings, verdicts, starts=starts)
+        reader = TopicReader(self._settings, starts)
         deadline = time.monotonic() + self._settings.call_timeout_s
         while not reader.at_end() and time.monotonic() < deadline:
             self._take(reader, 0.2)

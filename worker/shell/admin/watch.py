@@ -50,8 +50,10 @@ def watch(
     """
     admin = Admin(settings)
     partitions = {name: topic.partitions for name, topic in admin.existing(names).items()}
-    starts = None if since_ms is None else admin.offsets_since(partitions, since_ms)
-    with closing(TopicReader(settings, partitions, starts=starts)) as reader:
+    starts = {(name, number): 0 for name, count in partitions.items() for number in range(count)}
+    if since_ms is not None:
+        starts = admin.offsets_since(partitions, since_ms)
+    with closing(TopicReader(settings, starts)) as reader:
         on_start(reader.offsets)
         while follow or not reader.at_end():
             messages = reader.read(wait_s)
@@ -89,7 +91,7 @@ def message_at(settings: Settings, topic: str, partition: int, offset: int) -> T
         StopError: the topic or the partition is unknown.
     """
     deadline = time.monotonic() + settings.call_timeout_s
-    with closing(TopicReader(settings, {}, starts={(topic, partition): offset})) as reader:
+    with closing(TopicReader(settings, {(topic, partition): offset})) as reader:
         while not reader.at_end() and time.monotonic() < deadline:
             for message in reader.read(1.0, 1):
                 return message if message.offset == offset else None

@@ -84,8 +84,7 @@ class TopicReader:
     Committed messages of some topics, outside any group.
 
     Args:
-        topics: name -> partitions, all read from their beginning, unless
-        starts: (topic, partition) -> first offset to read: of these alone.
+        starts: (topic, partition) -> first offset to read; 0 is the beginning.
         ends: (topic, partition) -> offset at which `at_end` has come; else where the committed messages end now.
         step_over: batches that cannot be read; else they are a StopError.
 
@@ -95,9 +94,8 @@ class TopicReader:
     def __init__(
         self,
         settings: Settings,
-        topics: Mapping[str, int],
+        starts: Mapping[tuple[str, int], int],
         *,
-        starts: Mapping[tuple[str, int], int] | None = None,
         ends: Mapping[tuple[str, int], int] | None = None,
         step_over: bool = False,
     ) -> None:
@@ -105,8 +103,6 @@ class TopicReader:
         self._step_over = step_over
         self._events = ErrorEvents(self._call_timeout_s)
         self._consumer = Consumer(logged(self._config))
-        if starts is None:
-            starts = {(topic, number): 0 for topic, count in topics.items() for number in range(count)}
         parts = [TopicPartition(*place, start) for place, start in starts.items()]
         self._ends: dict[tuple[str, int], int] = {}
         self.offsets = 0

@@ -19,9 +19,10 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
 import numpy as np
 import structlog
@@ -35,7 +36,6 @@ from worker.shell.pipeline.stage import Batch, Stage, StageThread
 from worker.shell.ports import Outgoing, Publisher, SourceMessage
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
-from worker.shell.runtime.tracing import untraced
 
 DEAD_LETTERS_TOLD_S = 60.0
 _IDLE_S = 1.0
@@ -53,7 +53,7 @@ class Publishing:
     reach: FaultHook = never
     sleep: Callable[[float], None] = time.sleep
     batches_max: int = 1
-    traced: Callable[[Batch], AbstractContextManager[None]] = untraced
+    traced: Callable[[Batch], AbstractContextManager[Any]] = nullcontext
 
     def __post_init__(self) -> None:
         self._rewinds_in_a_row = 0

@@ -21,9 +21,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from importlib.metadata import version
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import structlog
 
@@ -54,7 +54,7 @@ from worker.shell.ports import GroupSource
 from worker.shell.runtime import kernels, metrics
 from worker.shell.runtime.fault_hooks import from_setting
 from worker.shell.runtime.health import HealthServer, Readiness, Status
-from worker.shell.runtime.tracing import Tracing, untraced
+from worker.shell.runtime.tracing import Tracing
 from worker.shell.runtime.watchdog import Watchdog
 from worker.shell.storage.checkpoint import Checkpoint, first_definition, first_replica
 
@@ -220,7 +220,7 @@ def _serve(
             return source
 
         intake = Intake(settings, connect, preparer, partitions, watchdog, stop, reach)
-        traced: Callable[[Batch], AbstractContextManager[None]] = untraced
+        traced: Callable[[Batch], AbstractContextManager[Any]] = nullcontext
         if settings.tracing:
             tracing = Tracing()
             stack.callback(tracing.close)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from worker.errors import DocumentError, StopError
@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
     from worker.shell.pipeline.stage import Batch
-
-
-def untraced(_batch: Batch) -> AbstractContextManager[None]:
-    """Trace nothing: the default, at no cost."""
-    return nullcontext()
 
 
 class Tracing:
