@@ -235,16 +235,18 @@ class _History:
         self._rows += len(record)
         self._repeated += applied.repeated
         for span in record.spans:
-            for offset in record.offsets[span.row_first : span.row_stop].tolist():
-                page, at = self._at(span.source, offset)
-                if not page.flags[at] & _LOGGED:
-                    self._expect(span.source, offset, page, at, entry.timestamp_ms)
+            offsets = record.offsets[span.row_first : span.row_stop].tolist()
+            places = ((offset, *self._at(span.source, offset)) for offset in offsets)
+            fresh = [offset for offset, page, at in places if not page.flags[at] & _LOGGED]
+            answers = self.replica.answers(span.source, fresh, self.topic, encode_answers)
+            for offset, answer in zip(fresh, answers, strict=True):
+                self._expect(span.source, offset, answer, entry.timestamp_ms)
             self.replica.committed(span.source, span.stop)
             if entry.timestamp_ms < self.answers_since_ms:
                 self._aged[span.source] = max(self._aged[span.source], span.stop)
 
-    def _expect(self, source: Source, offset: int, page: _Page, at: int, timestamp_ms: int) -> None:
-        answer = self.replica.answer(source, offset, self.topic, encode_answers)
+    def _expect(self, source: Source, offset: int, answer: VerdictBytes | DocumentError, timestamp_ms: int) -> None:
+        page, at = self._at(source, offset)
         page.flags[at] |= _LOGGED
         if isinstance(answer, DocumentError):
             page.flags[at] |= _DEAD
