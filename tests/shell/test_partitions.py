@@ -57,7 +57,7 @@ def test_what_waits_is_known_by_its_time_until_it_is_published() -> None:
 def test_a_transaction_that_never_ends_is_not_waited_for() -> None:
     """A revocation waits for the end of one, at most `transaction_wait_s`; `test_publishing` has one that ends."""
     mine, claim = owned()
-    with mine.transaction():
+    with mine.transaction:
         mine.revoke([0])
     assert not mine.holds(claim)
 

@@ -293,7 +293,7 @@ class Ends:
                 return 0
 
     def is_member(self) -> bool:
-        """Return whether the group counts us among its members, as far as we know."""
+        """Return whether the group has us; once expelled it has not, until the next poll. Any thread may ask."""
         with self._lock:
             return not self._closed and bool(self._consumer.memberid())
 

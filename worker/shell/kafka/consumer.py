@@ -70,6 +70,7 @@ class GroupConsumer:
         self._config = {name: value for name, value in config.items() if name != "group.instance.id"}
         self._consumer = Consumer(logged(config))
         self._ends = Ends(self._consumer)
+        self.is_member = self._ends.is_member
         self._consumer.subscribe(
             [self._topic],
             on_assign=self._assign,
@@ -223,10 +224,6 @@ class GroupConsumer:
         if self._consumer.memberid():  # asked second: once expelled, it stays empty until the next poll
             self._group_metadata = metadata
         return self._group_metadata
-
-    def is_member(self) -> bool:
-        """Return whether the group has us; once expelled it has not, until the next poll. Any thread may ask."""
-        return self._ends.is_member()
 
     def ends(self, partitions: Sequence[int]) -> dict[int, int]:
         """Return where partitions end as the last fetch had it; any thread may ask, and nothing is sent."""

@@ -134,11 +134,7 @@ class LogAppender:
 
 
 class LogTime:
-    """
-    Reads the time stamps of records, and says when they cannot be trusted.
-
-    Where originals expire by them, one writer whose clock is ahead would take all of them away.
-    """
+    """Reads the time stamps of records, by which originals may expire, and says when they cannot be trusted."""
 
     def __init__(self, *, expires: bool, clock: Callable[[], float] = time.time) -> None:
         self._expires = expires

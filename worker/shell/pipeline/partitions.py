@@ -18,8 +18,7 @@ a "-" cannot happen: whoever would cause it holds a void claim.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -96,7 +95,7 @@ class Partitions:
     def __init__(self, transaction_wait_s: float = 60.0) -> None:
         self._transaction_wait_s = transaction_wait_s
         self._lock = threading.Lock()  # held while `_known` is replaced
-        self._transaction = threading.Lock()
+        self.transaction = threading.Lock()  # held while one runs, to hold off revocations; ask `holds` inside
         self._known: Mapping[int, Partition] = {}  # ours; never changed
         self._last_number = 0
         self._group_metadata: Any = None
@@ -135,8 +134,8 @@ class Partitions:
     def revoke(self, partitions: Collection[int]) -> None:
         """Let partitions go at once, and wait for the end of a transaction that may hold offsets of them."""
         self._leave(partitions)
-        if ended := self._transaction.acquire(timeout=self._transaction_wait_s):
-            self._transaction.release()
+        if ended := self.transaction.acquire(timeout=self._transaction_wait_s):
+            self.transaction.release()
         _log.info("partitions revoked", partitions=partitions, transaction_ended=ended)
 
     def lose(self, partitions: Collection[int]) -> None:
@@ -187,12 +186,6 @@ class Partitions:
                 if claim in self.rewinding()
             }
             self._known = {**self._known, **again}
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Hold off revocations while a transaction runs; ask `holds` inside."""
-        with self._transaction:
-            yield
 
     def publish(self, stops: Mapping[Claim, int], timestamps_ms: Mapping[Claim, int] = {}) -> None:
         """Remember what was committed under claims that hold, with the time stamps of the last messages of it."""

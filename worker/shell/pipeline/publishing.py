@@ -118,7 +118,7 @@ class Publishing:
         """Commit, after a settled failure once more. Raises RetryError: in doubt, or the attempts are used up."""
         for attempt in count(1):
             try:
-                with self.partitions.transaction():
+                with self.partitions.transaction:
                     self._commit(batch)
                 break
             except RetryError as error:

@@ -117,12 +117,7 @@ class HealthServer:
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """
-    A thread a request: a slow scrape must not hold up a probe.
-
-    A connection that takes too long is ended, and for one beyond the bound the oldest: whoever sends nothing, or a byte
-    now and then, holds up nobody.
-    """
+    """A thread a request; one that takes too long is ended, and for one beyond the bound the oldest."""
 
     daemon_threads = True
     request_queue_size = CONNECTIONS_MAX  # of five, a burst's sixth would try again after a second

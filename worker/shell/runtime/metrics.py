@@ -118,14 +118,11 @@ SNAPSHOT_FAILURES = Counter("neardup_snapshot_failures_total", "Snapshots that c
 SNAPSHOTS_REFUSED = Counter("neardup_snapshots_refused_total", "Damaged snapshots found at a start")
 
 # Counters with labels stand at 0 from the start: a rate would miss their first event.
-for _reason in Ignored:
-    LOG_RECORDS_IGNORED.labels(_reason)
-for _stage in STAGES:
-    STAGE_S.labels(_stage)
-for _outcome in OUTCOMES:
-    ANSWERS.labels(_outcome)
-for _code in DEAD_LETTER_CODES:
-    DEAD_LETTERS.labels(_code)
+for _metric, _labels in (
+    (LOG_RECORDS_IGNORED, Ignored), (STAGE_S, STAGES), (ANSWERS, OUTCOMES), (DEAD_LETTERS, DEAD_LETTER_CODES)
+):  # fmt: skip
+    for _label in _labels:
+        _metric.labels(_label)
 
 
 class Lag(NamedTuple):

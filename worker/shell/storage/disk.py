@@ -29,13 +29,7 @@ _THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 
 
 class DiskMemory:
-    """
-    Memory for columns (`worker.log.originals`), in the files of a folder.
-
-    Raises:
-        StopError: the disk has no room for a chunk, or the folder takes no files.
-    Cost: a chunk some 20 µs, a region some 100 µs.
-    """
+    """Memory for columns (`worker.log.originals`), in the files of a folder. Cost: a chunk some 20 µs."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
