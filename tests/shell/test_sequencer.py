@@ -16,7 +16,7 @@ from worker.shell.pipeline import sequencer
 from worker.shell.pipeline.sequencer import STOP_GRACE_S, ReplicatedLog
 from worker.shell.ports import LogEntry
 from worker.shell.runtime import metrics
-from worker.shell.storage.memory_log import MemoryLog, MemoryReader, MemoryWriter
+from worker.shell.storage.memory_log import MemoryLog, MemoryReader
 
 
 def one_worker(publisher: Any = None) -> SimulatedWorker:
@@ -132,8 +132,8 @@ def test_a_log_that_gives_nothing_stops_the_start(monkeypatch: pytest.MonkeyPatc
     """A start that waits for ever looks like one that works: after a while it ends with what it waits for."""
     monkeypatch.setattr(sequencer, "PATIENCE_S", 0.05)
     log = MemoryLog(lambda: 0)
-    log.append(b"a record")
-    waiting = ReplicatedLog(Replica(DEFINITION), Silent(log), MemoryWriter(log), DEFINITION.author("w"), 900_000)
+    log.append([b"a record"])
+    waiting = ReplicatedLog(Replica(DEFINITION), Silent(log), log, DEFINITION.author("w"), 900_000)
     with pytest.raises(StopError, match=r"gave nothing for 0\.05 s, at offset 0 of 1"):
         waiting.restore()
 
@@ -142,11 +142,11 @@ def test_records_are_counted_as_ignored_when_they_come_not_at_each_start() -> No
     """A foreign record of long ago says nothing of now: each start would raise the alarm again."""
     counted = metrics.LOG_RECORDS_IGNORED.labels(Ignored.FOREIGN)._value
     log = MemoryLog(lambda: 0)
-    log.append(b"a console's line")
-    follower = ReplicatedLog(Replica(DEFINITION), MemoryReader(log), MemoryWriter(log), DEFINITION.author("w"), 900_000)
+    log.append([b"a console's line"])
+    follower = ReplicatedLog(Replica(DEFINITION), MemoryReader(log), log, DEFINITION.author("w"), 900_000)
     before = counted.get()
     follower.restore()
     assert counted.get() == before
-    log.append(b"another")
+    log.append([b"another"])
     follower.follow(0)
     assert counted.get() == before + 1
