@@ -14,6 +14,7 @@ from schemas.__main__ import FOLDER
 from schemas.dead_letter import DeadLetterHeaders, DeadLetterPointer
 from worker.errors import DocumentError
 from worker.shell.messages import decode_dead_letter, decode_document, encode_dead_letter
+from worker.shell.ports import SourceMessage
 
 ERROR = DocumentError("no-body", "needs exactly one of text, html, body_base64, got none")
 
@@ -30,7 +31,7 @@ def test_a_dead_letter_survives_the_wire(
 ) -> None:
     """Key and value are copied byte for byte, null stays null, and the headers say whence and why."""
     error = DocumentError("no-body", text)
-    letter = decode_dead_letter(*encode_dead_letter("documents", partition, offset, key, value, error))
+    letter = decode_dead_letter(*encode_dead_letter("documents", SourceMessage(partition, offset, key, value), error))
     assert letter[:4] == ("documents", partition, offset, "no-body")
     assert letter.text == error.text.encode("utf-8", "replace").decode()
     assert letter[5:] == (key, value, False)
@@ -38,7 +39,7 @@ def test_a_dead_letter_survives_the_wire(
 
 def test_the_headers_satisfy_their_model() -> None:
     """The headers are those of schemas.dead_letter."""
-    headers = dict(encode_dead_letter("documents", 3, 7, b"k", b"{}", ERROR)[2])
+    headers = dict(encode_dead_letter("documents", SourceMessage(3, 7, b"k", b"{}"), ERROR)[2])
     model = DeadLetterHeaders.model_validate({name: value.decode() for name, value in headers.items()})
     assert (model.source_topic, model.source_partition, model.source_offset) == ("documents", "3", "7")
     assert (model.error_code, model.error_text, model.value_kind) == ("no-body", ERROR.text, "original")
@@ -47,8 +48,11 @@ def test_the_headers_satisfy_their_model() -> None:
 def test_an_oversize_message_becomes_a_pointer() -> None:
     """Size and digest stand for the body, the key stays; at the limit the message is still copied."""
     value = b"x" * 999
-    assert encode_dead_letter("documents", 3, 7, b"k", value, ERROR, bytes_max=1_000)[:2] == (b"k", value)
-    key, pointer, headers = encode_dead_letter("documents", 3, 7, b"kk", value, ERROR, bytes_max=1_000)
+    assert encode_dead_letter("documents", SourceMessage(3, 7, b"k", value), ERROR, bytes_max=1_000)[:2] == (
+        b"k",
+        value,
+    )
+    key, pointer, headers = encode_dead_letter("documents", SourceMessage(3, 7, b"kk", value), ERROR, bytes_max=1_000)
     assert pointer is not None
     model = DeadLetterPointer.model_validate_json(pointer)
     assert (model.topic, model.partition, model.offset, model.value_bytes) == ("documents", 3, 7, 999)
@@ -60,7 +64,9 @@ def test_an_oversize_message_becomes_a_pointer() -> None:
 def test_an_oversize_key_becomes_part_of_the_pointer() -> None:
     """A key of megabytes is not copied either, whatever the value is."""
     for value in (b"{}", None):
-        key, pointer, _ = encode_dead_letter("documents", 3, 7, b"k" * 10_000, value, ERROR, bytes_max=1_000)
+        key, pointer, _ = encode_dead_letter(
+            "documents", SourceMessage(3, 7, b"k" * 10_000, value), ERROR, bytes_max=1_000
+        )
         assert pointer is not None
         model = DeadLetterPointer.model_validate_json(pointer)
         assert (key, model.key_bytes) == (None, 10_000)
@@ -72,7 +78,7 @@ def test_a_foreign_message_is_refused(headers: list[tuple[str, bytes]] | None) -
     """Without our headers it is not a dead letter, and the missing one is named."""
     with pytest.raises(DocumentError, match=r"header 'neardup\.source"):
         decode_dead_letter(None, None, headers)
-    full = encode_dead_letter("documents", 3, 7, b"k", b"{}", ERROR)[2]
+    full = encode_dead_letter("documents", SourceMessage(3, 7, b"k", b"{}"), ERROR)[2]
     with pytest.raises(DocumentError, match="invalid-dead-letter"):
         decode_dead_letter(None, None, [*full, ("neardup.source.offset", b"x")])
     with pytest.raises(DocumentError, match="not a dead letter"):
@@ -94,5 +100,5 @@ def test_the_examples_are_what_the_worker_writes(path: Path) -> None:
     value = None if example["value_text"] is None else example["value_text"].encode()
     with pytest.raises(DocumentError) as caught:
         decode_document(key, value)
-    headers = encode_dead_letter("documents", 3, 8, key, value, caught.value)[2]
+    headers = encode_dead_letter("documents", SourceMessage(3, 8, key, value), caught.value)[2]
     assert {name: text.decode() for name, text in headers} == example["headers"]

@@ -10,6 +10,7 @@ import orjson
 
 from schemas.dead_letter import DeadLetterHeaders, DeadLetterPointer
 from worker.errors import DocumentError
+from worker.shell.ports import SourceMessage
 
 DEAD_LETTER_BYTES_MAX = 900_000  # Kafka's default limit of a record is 1,048,588 bytes, headers included
 _KEY_BYTES_MAX = 8_192  # of a message that is itself not copied
@@ -46,40 +47,33 @@ class DeadLetter(NamedTuple):
 
 
 def encode_dead_letter(
-    source_topic: str,
-    source_partition: int,
-    source_offset: int,
-    key: bytes | None,
-    value: bytes | None,
-    error: DocumentError,
-    *,
-    bytes_max: int = DEAD_LETTER_BYTES_MAX,
-    is_readable: bool = True,
+    topic: str, message: SourceMessage, error: DocumentError, bytes_max: int = DEAD_LETTER_BYTES_MAX
 ) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]:
     """
     Return key, value and headers of a dead letter: the message as it came, and in headers whence it came and why.
 
     A message of more than `bytes_max` bytes (key and value) is not copied: its value becomes a pointer with size and
-    SHA-256; so does a key of more than 8,192 bytes, which is then null. One that is not `is_readable` becomes a pointer
-    without them.
+    SHA-256; so does a key of more than 8,192 bytes, which is then null. One with a defect becomes a pointer without.
 
     Cost: O(1); O(bytes) for a message that is too large, 2 ms a MB.
 
     >>> error = DocumentError("no-body", "needs exactly one of text, html, body_base64, got none")
-    >>> encode_dead_letter("documents", 3, 7, b"k", b"{}", error)[2][:4]  # doctest: +NORMALIZE_WHITESPACE
+    >>> message = SourceMessage(3, 7, b"k", b"{}")
+    >>> encode_dead_letter("documents", message, error)[2][:4]  # doctest: +NORMALIZE_WHITESPACE
     [('neardup.source.topic', b'documents'), ('neardup.source.partition', b'3'),
      ('neardup.source.offset', b'7'), ('neardup.error.code', b'no-body')]
     """
-    is_pointer = not is_readable or len(key or b"") + len(value or b"") > bytes_max
+    partition, offset, key, value, defect, *_ = message
+    is_pointer = bool(defect) or len(key or b"") + len(value or b"") > bytes_max
     told = DeadLetterHeaders.model_construct(
-        source_topic=source_topic, source_partition=str(source_partition), source_offset=str(source_offset),
+        source_topic=topic, source_partition=str(partition), source_offset=str(offset),
         error_code=error.code, error_text=error.text, value_kind="pointer" if is_pointer else "original",
     )  # fmt: skip
     headers = [(name, text.encode("utf-8", "replace")) for name, text in told.model_dump(by_alias=True).items()]
     if not is_pointer:
         return key, value, headers
-    pointer: dict[str, Any] = {"topic": source_topic, "partition": source_partition, "offset": source_offset}
-    if is_readable:
+    pointer: dict[str, Any] = {"topic": topic, "partition": partition, "offset": offset}
+    if not defect:
         body = value or b""
         pointer |= {"value_bytes": len(body), "value_sha256": hashlib.sha256(body).hexdigest()}
     if key is not None and len(key) > _KEY_BYTES_MAX:

@@ -108,10 +108,7 @@ class Publishing:
             return None
         if isinstance(answer, VerdictBytes):
             return Outgoing(topics.topic_verdicts, answer.key, answer.value)
-        key, value, headers = encode_dead_letter(
-            topics.topic_documents, message.partition, message.offset, message.key, message.value, answer,
-            bytes_max=topics.dead_letter_bytes_max, is_readable=not message.defect,
-        )  # fmt: skip
+        key, value, headers = encode_dead_letter(topics.topic_documents, message, answer, topics.dead_letter_bytes_max)
         return Outgoing(topics.topic_dead_letter, key, value, tuple(headers))
 
     def _commit_settled(self, batch: Batch) -> None:
