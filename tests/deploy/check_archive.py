@@ -8,18 +8,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from platformdirs import user_cache_path
 
-from tests.shell.test_archive import archive, crawl, dedup, files, summary, told, verdicts
+from tests.benchmarks.archive.documents import write_documents
+from tests.shell.test_archive import archive, check_against_dedup, crawl, dedup, files, summary, told, verdicts
 from worker.devkit.broker.cluster import COLLECTOR
 from worker.devkit.broker.runtime import fetch, find_java, read_jars
 from worker.devkit.sample.crawl import write_sample_crawl
 
-pytestmark = pytest.mark.timeout(1800)  # 179 MB are fetched once
+pytestmark = pytest.mark.timeout(3600)  # 179 MB are fetched once
 
 # What Maven resolves for spark-connect_2.13, less most of that from which no class is loaded here. MLlib is not among
 # it: the server's log has an error for it when a session ends, which the client does not see.
@@ -27,8 +30,8 @@ JARS = read_jars(Path(__file__).with_name("spark_jars.tsv").read_text(encoding="
 VERSION = "4.2.0"
 # Arrow wants both: the first itself, the second by Netty, which on Java 25 uses Unsafe only where that is allowed.
 FLAGS = ["--add-opens=java.base/java.nio=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow"]
-DOCUMENTS = 2_500
-WAIT_S = 300.0
+DOCUMENTS, MANY = 2_500, 20_000
+WAIT_S = 300.0  # for the server, and for the first rows
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +46,7 @@ def _spark(jars: tuple[Path, ...], folder: Path, python: str | Path) -> Iterator
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
     settings = {
-        "master": "local[2]", "app.name": "neardup", "ui.enabled": "false", "local.dir": str(folder / "spark"),
+        "master": "local[2,4]", "app.name": "neardup", "ui.enabled": "false", "local.dir": str(folder / "spark"),
         "connect.grpc.binding.address": "127.0.0.1", "connect.grpc.binding.port": str(port),
     }  # fmt: skip
     command: list[str | Path] = [
@@ -120,3 +123,30 @@ def test_executors_without_neardup_or_with_another_are_refused(jars: tuple[Path,
         )
         assert "Spark's executors have neardup 9.9, this is" in archive(tmp_path / "out", "--spark", url, code=1)
     assert not [*(tmp_path / "out").glob("rows/*")]
+
+
+def test_many_documents_while_a_worker_is_killed(jars: tuple[Path, ...], tmp_path: Path) -> None:
+    """One of Spark's Python processes ends by kill -9 while it makes rows; every verdict is still that of dedup."""
+    write_documents(tmp_path / "in", MANY, 7)
+    output = tmp_path / "jvm"
+    with _spark(jars, tmp_path, sys.executable) as url, ThreadPoolExecutor(1) as pool:
+        killed = pool.submit(_kill_a_worker, output)
+        said = summary(archive(output, "--format", "jsonl", "--json", "--spark", url))
+    assert "Python worker exited unexpectedly" in (tmp_path / "spark.log").read_text(), killed.result()
+    print(f"{said['documents']:,} documents: {said['seconds']} s")
+    check_against_dedup(output)
+
+
+def _kill_a_worker(output: Path) -> int:
+    """Wait until rows are written, kill one of the processes that do it, and return its number."""
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        if [*(output / "rows").glob("*")]:
+            for one in psutil.Process().children(recursive=True):
+                with suppress(psutil.Error):
+                    parent = one.parent()
+                    if parent is not None and all("pyspark.daemon" in each.cmdline() for each in (one, parent)):
+                        one.kill()
+                        return one.pid
+        time.sleep(0.05)
+    raise AssertionError(f"no process of Spark makes rows after {WAIT_S:.0f} s")
