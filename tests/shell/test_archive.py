@@ -28,6 +28,7 @@ from pyarrow import parquet
 from rich.console import Console
 from typer.testing import CliRunner
 
+from tests.benchmarks.archive.documents import write_documents
 from tests.cli.program import ARTICLE, OTHER, lines, page
 from tests.faults.crawl import random_words
 from worker.cli import app, shared
@@ -44,6 +45,8 @@ from worker.shell.archive.verdicts import answers_of
 from worker.shell.files.engine import FileEngine
 from worker.shell.messages import VerdictBytes, encode_answers
 from worker.shell.pipeline.prepare import Preparer
+
+MANY = 200_000
 
 
 class Here(session.Engine):
@@ -520,3 +523,23 @@ def test_the_command_on_its_own_engine_survives_kill_9(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["documents"] == len(expected)
     assert told(verdicts(output)) == told(expected)
     assert neardup.Deduplicator.load(tmp_path / "state").add(OTHER).outcome == "new"
+
+
+def check_against_dedup(output: Path) -> None:
+    """Hold all verdicts of a run against those of `dedup` over the same files, field by field."""
+    lines_, compared = iter(verdicts(output)), 0
+    for line in dedup(output.parent):
+        assert told([line]) == told([next(lines_)])
+        compared += 1
+    assert next(lines_, None) is None
+    print(f"{compared:,} verdicts compared with those of dedup")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_two_hundred_thousand_documents_have_the_verdicts_of_dedup(tmp_path: Path) -> None:
+    """Copies, edits, re-crawls, redeliveries, short ones, templates and a family of ten thousand; on the own engine."""
+    write_documents(tmp_path / "in", MANY, 7)
+    said = summary(archive(tmp_path / "out", "--format", "jsonl", "--json"))
+    assert said["documents"] == MANY and said["outcomes"]["duplicate"] > MANY / 4
+    check_against_dedup(tmp_path / "out")
