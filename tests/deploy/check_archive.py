@@ -147,6 +147,6 @@ def _kill_a_worker(output: Path) -> int:
                     parent = one.parent()
                     if parent is not None and all("pyspark.daemon" in each.cmdline() for each in (one, parent)):
                         one.kill()
-                        return one.pid
+                        return int(one.pid)
         time.sleep(0.05)
     raise AssertionError(f"no process of Spark makes rows after {WAIT_S:.0f} s")
