@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from logging import getLogger
@@ -17,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from worker.devkit.broker import EmbeddedKafka, Extras, Runtime, prepare
 from worker.errors import StopError
+from worker.settings import CONFIG_VARIABLE, Settings, env_name
 
 # No time limits: a busy machine is not a defect. Each failure prints its seed. Examples are others in each run.
 EXAMPLES = int(os.environ.get("NEARDUP_EXAMPLES", "40"))  # of a property; some tests take a multiple of it
@@ -53,6 +55,19 @@ os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 REPOSITORY = Path(__file__).resolve().parent.parent
 collect_ignore = ["benchmarks/archive/datatrove_stage.py"]  # a script of another environment, which has its packages
 EVENTUALLY_S = 300.0  # for what has to happen some time: only what hangs reaches it, whatever else the machine does
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@pytest.fixture
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No variable of the caller's shell has a say."""
+    for name in [*map(env_name, Settings.model_fields), CONFIG_VARIABLE]:
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture

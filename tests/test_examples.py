@@ -27,6 +27,7 @@ from confluent_kafka import Consumer, Producer
 from tests.cli.program import ARTICLE, OTHER
 from tests.conftest import REPOSITORY, Kafka
 from tests.report.made import copy, verdict
+from tests.shell.test_archives import record
 from tests.shell.test_topics import deployment
 from worker.devkit.broker import Runtime
 from worker.devkit.broker.runtime import Jar, fetch
@@ -63,6 +64,7 @@ def test_a_data_frame_keeps_its_columns_and_loses_its_copies(tmp_path: Path) -> 
     assert len(neardup.Deduplicator.load(tmp_path / "articles.ndsnap")) == 2
 
 
+@pytest.mark.slow
 def test_the_notebook_judges_a_corpus_and_goes_on_from_it(tmp_path: Path) -> None:
     """Each cell, in order."""
     cells = json.loads((EXAMPLES / "archive.ipynb").read_text())["cells"]
@@ -70,14 +72,8 @@ def test_the_notebook_judges_a_corpus_and_goes_on_from_it(tmp_path: Path) -> Non
     code.append("print('found', largest['count'].max(), len(known), verdict.outcome.value, flush=True)")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     (tmp_path / "cells.py").write_text("\n".join(code))
-    done = subprocess.run(
-        [sys.executable, "cells.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command, environment = [sys.executable, "cells.py"], {**os.environ, "PATH": path}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     [told] = re.findall("^found (.+)$", done.stdout, re.MULTILINE)
     largest, known, outcome = told.split()
@@ -112,15 +108,8 @@ def test_a_job_in_kubernetes_runs_on_the_spark_of_its_cluster(tmp_path: Path) ->
 
 def wet(*texts: str) -> bytes:
     """Return a WET file, each record a member."""
-    return b"".join(
-        gzip.compress(
-            b"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Record-ID: <urn:uuid:%08d-0000-0000-0000-000000000000>\r\n"
-            b"WARC-Date: 2024-05-01T12:00:00Z\r\nWARC-Target-URI: https://example.org/%d\r\n"
-            b"Content-Type: text/plain\r\nContent-Length: %d\r\n\r\n%b\r\n\r\n"
-            % (number, hash(text) % 1_000, len(text.encode()), text.encode())
-        )
-        for number, text in enumerate(texts)
-    )
+    places = ((text, f"https://example.org/{hash(text) % 1_000}") for text in texts)
+    return b"".join(gzip.compress(record("conversion", url, "text/plain", text.encode())) for text, url in places)
 
 
 def test_common_crawls_texts_are_kept_once_over_two_runs(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from worker.settings import (
     load_settings,
     unit_of,
 )
+from worker.shell.admin.rebuild import Plan
 from worker.shell.kafka.client import publisher_config
 from worker.shell.messages import VALUE_BYTES_MAX
 from worker.shell.messages.dead_letter import DEAD_LETTER_BYTES_MAX
@@ -31,11 +33,7 @@ from worker.shell.messages.dead_letter import DEAD_LETTER_BYTES_MAX
 UNITS_IN_NAMES = {"ms": "_ms", "s": "_s", "bytes": "_bytes_max", "MB": "_mb", "characters": "_characters_max"}
 
 
-@pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No variable of the caller's shell has a say."""
-    for name in [env_name(name) for name in Settings.model_fields] + ["NEARDUP_CONFIG"]:
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("clean_environment")
 
 
 def test_every_setting_says_what_it_is_and_every_number_has_bounds() -> None:
@@ -270,3 +268,29 @@ def test_nothing_may_be_larger_than_the_client_takes(name: str) -> None:
         Settings(**values)
     values[name] -= 2**16
     assert getattr(Settings(**values), name) < client_max
+
+
+WORDS = "the\nof\nand\n"
+
+
+@pytest.mark.parametrize("changed", [{}, {"max_distance": 6, "shingle_widths": (2, 3), "expire_after_s": 60}])
+@pytest.mark.parametrize("own_words", [False, True])
+def test_the_printed_settings_are_those_of_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any], own_words: bool
+) -> None:
+    """LoadedSettings in another folder they give the same definition and the same names."""
+    monkeypatch.chdir(tmp_path)
+    Path("words.txt").write_text(WORDS)
+    settings = Settings(
+        worker_id="a",
+        state_dir=Path("state"),
+        base_snapshot=Path("known"),
+        stopwords_file=Path("words.txt") if own_words else None,
+        **changed,
+    )
+    lines = Plan(settings, (), {}, 0).switch()
+    monkeypatch.chdir("/")
+    loaded = Settings(worker_id="a", **tomllib.loads("\n".join(lines)))
+    assert loaded.definition == settings.definition
+    assert (loaded.topic_fingerprints, loaded.group) == (settings.topic_fingerprints, settings.group)
+    assert (loaded.state_dir, loaded.base_snapshot) == (tmp_path / "state", tmp_path / "known")

@@ -82,22 +82,13 @@ def test_the_demo_answers_every_document_once(tmp_path: Path, broker_runtime: Ru
     ]
 
 
-def test_an_interrupt_leaves_no_process_behind(tmp_path: Path) -> None:
-    """Once Ctrl-C, in the midst of it: broker, workers and their children are gone within seconds."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_an_end_leaves_no_process_behind(tmp_path: Path, number: signal.Signals) -> None:
+    """Ctrl-C in the midst of it, or SIGKILL, which runs no clean-up: broker and workers notice that they are alone."""
     process = start(tmp_path / "demo", "--rate", "5", "--workers", "1")
     started = in_the_midst(process, tmp_path / "demo")
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     output, _ = process.communicate(timeout=EVENTUALLY_S)
-    assert process.returncode == 130, output
-    _, alive = psutil.wait_procs(started, timeout=EVENTUALLY_S)
-    assert alive == []
-
-
-def test_a_kill_leaves_no_process_behind(tmp_path: Path) -> None:
-    """Even SIGKILL, which runs no clean-up: broker and workers notice that they are alone."""
-    process = start(tmp_path / "demo", "--rate", "5", "--workers", "1")
-    started = in_the_midst(process, tmp_path / "demo")
-    process.kill()
-    process.communicate()
+    assert process.returncode == (130 if number == signal.SIGINT else -number), output
     _, alive = psutil.wait_procs(started, timeout=EVENTUALLY_S)
     assert alive == []

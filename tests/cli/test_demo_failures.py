@@ -6,9 +6,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from worker.cli import app
+from tests.cli.program import run
 from worker.devkit.demo import workers_running
 from worker.errors import StopError
 from worker.settings import Settings
@@ -33,7 +32,7 @@ def test_what_a_failed_demo_has_left_is_kept_and_named(tmp_path: Path, monkeypat
     """An error that sends its reader to a log needs the log."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("NEARDUP_BOOTSTRAP", NOBODY.bootstrap)
-    result = CliRunner().invoke(app, ["demo", "--documents", "10"])
+    result = run("demo", "--documents", "10", code=1)
     assert isinstance(result.exception, StopError)
     (folder,) = tmp_path.iterdir()
     assert f"kept in {folder}" in result.stderr and (folder / "crawl.warc.gz").exists()
@@ -43,8 +42,7 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path, monkeypatch: pytest.
     """It is not a failure whose cause is looked for."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr("worker.devkit.sample.crawl.write_sample_crawl", _interrupted)
-    result = CliRunner().invoke(app, ["demo", "--documents", "10"])
-    assert result.exit_code == 130
+    run("demo", "--documents", "10", code=130)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from typer.main import get_command
-from typer.testing import CliRunner
 
+from tests.cli.program import run
 from worker.cli import PANELS, app
+from worker.shell.runtime import kernels
 
 
 def _commands(command: Any, *path: str) -> Iterator[tuple[str, ...]]:
@@ -24,9 +25,7 @@ COMMANDS = list(_commands(get_command(app)))
 
 def shown(*path: str) -> list[str]:
     """Return the lines of a command's help."""
-    result = CliRunner(env={"COLUMNS": "100", "TERMINAL_WIDTH": "100"}).invoke(app, [*path, "--help"])
-    assert result.exit_code == 0
-    return result.stdout.splitlines()
+    return run(*path, "--help", COLUMNS="100", TERMINAL_WIDTH="100").stdout.splitlines()
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
@@ -54,5 +53,13 @@ def test_brackets_are_shown_as_they_are() -> None:
 def test_what_is_seldom_set_is_an_option_all_the_same() -> None:
     """The help has no room for all; `neardup settings --describe` has."""
     assert "--batch-wait-ms" not in " ".join(shown("worker"))
-    result = CliRunner().invoke(app, ["settings", "--batch-wait-ms", "50", "--changed"])
-    assert result.stdout == "batch_wait_ms = 50  # ms; flag\n"
+    assert run("settings", "--batch-wait-ms", "50", "--changed").stdout == "batch_wait_ms = 50  # ms; flag\n"
+
+
+def test_warm_up_says_where_the_code_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The directory that `cache_directory` names; that nothing can be kept, with the remedy."""
+    said = run("warm-up").output
+    assert "kernels ready in" in said and ("__pycache__" in said or "kept in" in said)
+    monkeypatch.setattr(kernels, "kept_in", lambda: None)
+    said = run("warm-up").output
+    assert "in memory only" in said and "Set NUMBA_CACHE_DIR" in said

@@ -12,16 +12,12 @@ from typer.testing import CliRunner
 
 from worker.cli import app
 from worker.cli.options import ENGINE, with_settings
-from worker.settings import Settings, env_name
+from worker.settings import Settings
 
 RUNNER = CliRunner()
 
 
-@pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No variable of the caller's shell has a say."""
-    for name in [env_name(name) for name in Settings.model_fields] + ["NEARDUP_CONFIG"]:
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("clean_environment")
 
 
 def _command() -> typer.Typer:

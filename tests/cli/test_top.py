@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.server
 import io
-import socket
 import threading
 import time
 import uuid
@@ -16,7 +15,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from tests.conftest import Kafka
+from tests.conftest import Kafka, free_port
 from tests.report.made import copy
 from worker.cli import app
 from worker.cli.verdicts import frame
@@ -126,13 +125,6 @@ def test_whatever_answers_at_an_address_is_no_error(body: bytes, error: str) -> 
     assert "refused" in status_of("x", "127.0.0.1", port).error.lower()
     with answering(b'{"worker_id": "w1"}') as port:
         assert status_of("x", "127.0.0.1", port) == WorkerStatus("x", {"worker_id": "w1"}, "")
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.mark.slow

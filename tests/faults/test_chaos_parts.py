@@ -12,6 +12,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from tests.conftest import free_port
 from tests.faults.chaos.checker import Topics, judge, load, save
 from tests.faults.chaos.relay import Relay
 from tests.faults.chaos.schedule import EVERYBODY, FAULTS_SPAN_S, NODES, SLOW_MS, Kind, plan
@@ -122,11 +123,6 @@ def _echo(connection: socket.socket) -> None:
             connection.sendall(data)
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
 def _ask(client: socket.socket, data: bytes, wait_s: float) -> bytes:
     client.settimeout(wait_s)
     client.sendall(data)
@@ -138,7 +134,7 @@ def _ask(client: socket.socket, data: bytes, wait_s: float) -> bytes:
 
 def test_a_relay_holds_one_worker_and_lets_the_other_pass(echo: int) -> None:
     """Paused, nothing comes; resumed, what was sent meanwhile comes; cut, the connection ends."""
-    port = _free_port()
+    port = free_port()
     with (
         Relay([(echo, port)]) as relay,
         socket.create_connection(("127.0.0.1", port)) as one,

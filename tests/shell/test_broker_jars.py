@@ -98,15 +98,6 @@ def test_the_list_is_of_kafka_4_3_1_and_each_file_name_is_unique() -> None:
     assert len({jar.file_name for jar in all_jars}) == len(all_jars)
 
 
-def test_fetch_gives_every_jar_and_tells_its_bytes(repository: Repository, tmp_path: Path) -> None:
-    """All files are there and right; what was told adds up to their size; nothing else is left in the folder."""
-    told: list[int] = []
-    paths = fetch(tmp_path / "jars", repository=repository.url, jars=JARS, advance=told.append)
-    assert [path.read_bytes() for path in paths] == list(CONTENT.values())
-    assert sum(told) == TOTAL_BYTES
-    assert names_in(tmp_path / "jars") == {jar.file_name for jar in JARS}
-
-
 def test_fetch_trusts_the_systems_authorities(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,18 +121,14 @@ def test_fetch_goes_on_where_an_earlier_one_stopped(repository: Repository, tmp_
     (tmp_path / JARS[0].file_name).write_bytes(b"x" * JARS[0].size_bytes)
     fetch(tmp_path, repository=repository.url, jars=JARS, advance=told.append)
     assert repository.requests == {"alpha-1.0.jar": 2, "beta-1.0.jar": 1, "gamma-1.0.jar": 1}
-    assert all(is_right(jar, tmp_path) for jar in JARS)
-    assert sum(told) == TOTAL_BYTES
+    assert [(tmp_path / jar.file_name).read_bytes() for jar in JARS] == list(CONTENT.values())
+    assert sum(told) == TOTAL_BYTES and names_in(tmp_path) == {jar.file_name for jar in JARS}
 
 
 @pytest.mark.parametrize(
     "content",
-    [
-        pytest.param(b"x" * len(CONTENT["gamma"]), id="same size"),
-        pytest.param(CONTENT["gamma"][:-1], id="cut"),
-        pytest.param(b"x" * 10_000_000, id="far too long"),
-        pytest.param(b"", id="empty"),
-    ],
+    [b"x" * len(CONTENT["gamma"]), CONTENT["gamma"][:-1], b"x" * 10_000_000, b""],
+    ids=["same size", "cut", "far too long", "empty"],
 )
 def test_an_altered_download_is_refused(repository: Repository, tmp_path: Path, content: bytes) -> None:
     """The error names the jar and both digests; nothing of the wrong file stays; the next fetch mends it."""
@@ -185,8 +172,8 @@ def test_a_network_that_comes_back_is_enough(tmp_path: Path) -> None:
     assert (len(tries), sum(told)) == (2, JARS[0].size_bytes)
 
 
-def test_a_full_disk_is_an_error_with_a_remedy(tmp_path: Path) -> None:
-    """No second try, no part of a file left, and the text names the folder and what to free."""
+def test_a_place_that_takes_no_more_is_an_error_with_a_remedy(tmp_path: Path) -> None:
+    """No second try, no part of a file left, and the text names the folder and what to free; a file in its place."""
 
     def fills_the_disk(_jar: Jar) -> Iterator[bytes]:
         yield b"some"
@@ -195,10 +182,6 @@ def test_a_full_disk_is_an_error_with_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(StopError, match=f"no space left in {tmp_path} .*XDG_CACHE_HOME"):
         fetch(tmp_path, jars=JARS, open_remote=fills_the_disk)
     assert names_in(tmp_path) == set()
-
-
-def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
-    """The cache's place is taken by a file: the text says so."""
     (tmp_path / "file").write_text("")
     with pytest.raises(StopError, match=r"cannot keep the broker's jars in .*: Not a directory"):
         fetch(tmp_path / "file" / "jars", jars=JARS)

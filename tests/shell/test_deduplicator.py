@@ -115,22 +115,13 @@ def test_the_definition_is_that_of_the_settings() -> None:
     assert Deduplicator().definition.hash == Settings().definition.hash
     words = load_stopwords("the\nand")
     own = Deduplicator(
-        Parameters(shingle_widths=(1, 2), stopwords=words),
-        search=SearchRules("exact", 3),
-        retention=Retention(60_000, "last", 100),
-        recrawls="replace",
-        text_characters_max=5_000,
-    )
+        Parameters(shingle_widths=(1, 2), stopwords=words), search=SearchRules("exact", 3),
+        retention=Retention(60_000, "last", 100), recrawls="replace", text_characters_max=5_000,
+    )  # fmt: skip
     rules: dict[str, Any] = {
-        "shingle_widths": (1, 2),
-        "search_mode": "exact",
-        "max_distance": 3,
-        "expire_after_s": 60,
-        "expire_from": "last",
-        "documents_max": 100,
-        "recrawls": "replace",
-        "text_characters_max": 5_000,
-    }
+        "shingle_widths": (1, 2), "search_mode": "exact", "max_distance": 3, "expire_after_s": 60,
+        "expire_from": "last", "documents_max": 100, "recrawls": "replace", "text_characters_max": 5_000,
+    }  # fmt: skip
     differs = {name: own.definition.rules[name] for name in ("parameters", "stopwords_file")}
     assert own.definition.rules == Settings(**rules).definition.rules | differs
 
@@ -165,12 +156,9 @@ def test_any_iterable_of_texts_is_taken(column: Any) -> None:
 
 TIMES = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
 ROWS = {
-    "doc_id": [11, 12, 13],
-    "text": [ARTICLE, OTHER, ARTICLE],
-    "fetched_at": TIMES,
-    "language": ["en", None, None],
+    "doc_id": [11, 12, 13], "text": [ARTICLE, OTHER, ARTICLE], "fetched_at": TIMES, "language": ["en", None, None],
     "score": [0.5, 0.1, None],
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("make", [pandas.DataFrame, polars.DataFrame, pyarrow.table])

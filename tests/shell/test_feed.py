@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.shell.test_archives import warc_record
 from worker.devkit import demo
 from worker.devkit.demo import Demo
 from worker.errors import StopError
@@ -18,23 +19,11 @@ from worker.shell.files.crawl import FED_BODY_BYTES_MAX as BODY_BYTES_MAX
 from worker.shell.files.crawl import CrawlFiles
 
 
-def _warc(*bodies: bytes) -> bytes:
-    records = []
-    for number, body in enumerate(bodies):
-        http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + body
-        records.append(
-            b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Record-ID: <urn:uuid:%08d-0000-0000-0000-000000000000>\r\n"
-            b"WARC-Date: 2024-05-01T12:00:00Z\r\nWARC-Target-URI: https://example.org/%d\r\n"
-            b"Content-Type: application/http; msgtype=response\r\nContent-Length: %d\r\n\r\n%b\r\n\r\n"
-            % (number, number, len(http), http)
-        )
-    return b"".join(records)
-
-
 def test_a_page_that_fits_into_no_message_is_left_out_and_counted(tmp_path: Path) -> None:
     """The largest body that is taken fits, base64 and all; one byte more is counted as too large, and the rest goes."""
     path = tmp_path / "crawl.warc"
-    path.write_bytes(_warc(b"<p>one</p>", b"x" * BODY_BYTES_MAX, b"y" * (BODY_BYTES_MAX + 1), b"<p>two</p>"))
+    bodies = b"<p>one</p>", b"x" * BODY_BYTES_MAX, b"y" * (BODY_BYTES_MAX + 1), b"<p>two</p>"
+    path.write_bytes(b"".join(warc_record(number, body) for number, body in enumerate(bodies)))
     crawl = CrawlFiles([str(path)], body_max=BODY_BYTES_MAX)
     sizes = [len(record.key or b"") + len(record.value or b"") for record in crawl]
     assert len(sizes) == 3

@@ -5,15 +5,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
+from tests.conftest import Kafka
 from tests.shell.simulation import GroupMember, Transactions, World
+from tests.shell.test_topics import deployment
 from worker.errors import FencedError, RetryError
-from worker.settings import Settings
 from worker.shell.kafka import (
-    Admin,
     Feeder,
     GroupConsumer,
     GroupOffsets,
@@ -29,27 +29,6 @@ POLLS_MAX = 600
 
 Diary = list[tuple[str, str, tuple[int, ...]]]
 """Who, what, and of which partitions, in the order in which it happened."""
-
-
-class Group(Protocol):
-    """A group that reads a topic of some documents, and what it has published."""
-
-    topic: str  # of answers
-
-    def join(self, assigned: Callable[..., None], gone: Callable[..., None]) -> GroupSource:
-        """Add a member."""
-
-    def publisher(self, worker_id: str) -> Publisher:
-        """Return one under this id."""
-
-    def committed(self) -> dict[int, int]:
-        """Return the offsets that the group has committed, of the partitions that have one."""
-
-    def published(self) -> list[bytes | None]:
-        """Return the keys of all committed messages, in order."""
-
-    def close(self) -> None:
-        """End."""
 
 
 class SimulatedGroup:
@@ -86,14 +65,12 @@ class SimulatedGroup:
 class KafkaGroup:
     """Topics and a group of its own on a cluster."""
 
-    def __init__(self, bootstrap: str) -> None:
-        name = uuid.uuid4().hex
-        self._settings = Settings(
-            bootstrap=bootstrap, group=name, partitions=PARTITIONS, call_timeout_s=30, topic_documents=f"{name}.d",
-            topic_fingerprints=f"{name}.f", topic_verdicts=f"{name}.v", topic_dead_letter=f"{name}.l",
-        )  # fmt: skip
+    def __init__(self, kafka: Kafka) -> None:
+        self._settings, admin = deployment(
+            kafka, group=uuid.uuid4().hex, partitions=PARTITIONS, call_timeout_s=30, worker_id="w"
+        )
         self.topic = self._settings.topic_verdicts
-        topics.create(Admin(self._settings, 30), self._settings)
+        topics.create(admin, self._settings)
         feeder = Feeder(self._settings)
         for number in range(DOCUMENTS):
             feeder.send(b"%d" % number, b"v")
@@ -127,11 +104,14 @@ class KafkaGroup:
             client.close()
 
 
+Group = SimulatedGroup | KafkaGroup
+
+
 @pytest.fixture(params=["simulated", pytest.param("kafka", marks=pytest.mark.kafka)])
 def group(request: pytest.FixtureRequest) -> Iterator[Group]:
     """Each kind of group in turn."""
     kafka = request.param == "kafka"
-    with closing(KafkaGroup(request.getfixturevalue("kafka").bootstrap) if kafka else SimulatedGroup()) as group:
+    with closing(KafkaGroup(request.getfixturevalue("kafka")) if kafka else SimulatedGroup()) as group:
         yield group
 
 

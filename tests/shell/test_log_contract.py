@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import pytest
 
-from worker.settings import Settings
-from worker.shell.kafka import Admin, LogAppender, LogConsumer, topics
+from tests.conftest import Kafka
+from tests.shell.test_topics import deployment
+from worker.shell.kafka import LogAppender, LogConsumer, topics
 from worker.shell.ports import LogEntry, LogReader, LogWriter
 from worker.shell.storage.memory_log import MemoryLog, MemoryReader
 
@@ -27,24 +27,17 @@ def in_memory() -> Log:
     return Log(lambda: log, lambda offset: MemoryReader(log, offset))
 
 
-def on_kafka(bootstrap: str) -> Log:
+def on_kafka(kafka: Kafka) -> Log:
     """A topic with one partition."""
-    name = uuid.uuid4().hex
-    settings = Settings(
-        bootstrap=bootstrap,
-        topic_documents=f"{name}.d",
-        topic_fingerprints=f"{name}.f",
-        topic_verdicts=f"{name}.v",
-        topic_dead_letter=f"{name}.l",
-    )
-    topics.create(Admin(settings, 30), settings)
+    settings, admin = deployment(kafka)
+    topics.create(admin, settings)
     return Log(lambda: LogAppender(settings), lambda offset: LogConsumer(settings, offset))
 
 
 @pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.kafka)])
 def log(request: pytest.FixtureRequest) -> Iterator[Log]:
     """Each kind of log in turn."""
-    yield in_memory() if request.param == "memory" else on_kafka(request.getfixturevalue("kafka").bootstrap)
+    yield in_memory() if request.param == "memory" else on_kafka(request.getfixturevalue("kafka"))
 
 
 def read_to(reader: LogReader, stop: int) -> list[LogEntry]:

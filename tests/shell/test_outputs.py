@@ -80,15 +80,6 @@ def test_a_place_is_one_by_all_its_names(tmp_path: Path, exists: bool) -> None:
         check_places([beside, "-"], [name, f"file://{place}2"], tmp_path / "fold")
 
 
-def test_an_output_that_is_an_input_is_refused(tmp_path: Path) -> None:
-    """By whatever name it goes."""
-    (tmp_path / "in").write_bytes(b"read")
-    os.link(tmp_path / "in", tmp_path / "other-name")
-    with pytest.raises(StopError, match="is an input"), written(tmp_path / "other-name", ["-", tmp_path / "in"]):
-        pass
-    assert (tmp_path / "in").read_bytes() == b"read"
-
-
 def test_writers_of_one_place_do_not_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Containers that share a volume have one process id; the output is that of one of them, whole."""
     monkeypatch.setattr("os.getpid", lambda: 1)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.shell.simulation import History
 
-HISTORIES = int(os.environ.get("NEARDUP_HISTORIES", "150"))
+HISTORIES = int(os.environ.get("NEARDUP_HISTORIES", "100"))
 CHUNK = 50
 
 

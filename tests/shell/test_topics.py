@@ -71,12 +71,3 @@ def test_a_topic_of_new_documents_takes_the_largest_one(kafka: Kafka) -> None:
         StopError, match=r"a new document of document_bytes_max would stop.*max\.message\.bytes=9502720"
     ):
         topics.require(admin, larger)
-
-
-def test_a_cluster_that_is_not_there_is_named() -> None:
-    """The address that was tried, and two ways out."""
-    settings = Settings(bootstrap="127.0.0.1:9")
-    with pytest.raises(StopError, match=r"127\.0\.0\.1:9.*broker start.*--bootstrap"):
-        topics.require(Admin(settings, 1), settings)
-    with pytest.raises(StopError, match=r"creating topic.*127\.0\.0\.1:9.*--bootstrap"):
-        topics.create(Admin(settings, 1), settings)

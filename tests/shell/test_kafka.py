@@ -1,0 +1,472 @@
+"""The Kafka client: what becomes of its errors, its configurations, what is asked again, what a new producer clears."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
+
+import pytest
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from tests.conftest import Kafka
+from tests.shell.test_topics import deployment
+from worker.errors import FencedError, NeardupError, RetryError, StopError
+from worker.settings import KAFKA_OPTIONS_REFUSED, Settings
+from worker.shell.kafka import (
+    Admin,
+    Feeder,
+    GroupConsumer,
+    GroupOffsets,
+    TransactionalPublisher,
+    client,
+    consumer,
+    publisher,
+    topics,
+)
+from worker.shell.kafka.client import CALL_S_MAX, retry
+from worker.shell.kafka.publisher import VOID, Clearing
+from worker.shell.ports import Outgoing
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "text"),
+    [
+        (KafkaError.MSG_SIZE_TOO_LARGE, StopError, "raise the topic's max.message.bytes"),
+        (KafkaError.OFFSET_OUT_OF_RANGE, StopError, "truncated or recreated"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, StopError, "grant what deploy/README.md lists"),
+        (KafkaError.PRODUCER_FENCED, FencedError, "--worker-id"),
+        (KafkaError._FENCED, FencedError, "--worker-id"),
+        (KafkaError.NOT_COORDINATOR, RetryError, "NOT_COORDINATOR"),
+        (KafkaError._TIMED_OUT, RetryError, "_TIMED_OUT"),
+    ],
+)
+def test_each_error_says_what_to_do(code: int, kind: type[NeardupError], text: str) -> None:
+    """Hopeless ones name their remedy, a successor its own, and everything else may pass."""
+    found = client.translate(KafkaError(code), "publishing")
+    assert type(found) is kind
+    assert text in str(found)
+
+
+def nobody(**more: Any) -> Settings:
+    """Where no broker is, asked for 0.2 s."""
+    return Settings(bootstrap="127.0.0.1:1").model_copy(update={"call_timeout_s": 0.2, **more})
+
+
+def test_each_call_into_the_producer_runs_under_a_limit_of_its_own() -> None:
+    """One that never returns is told from one that is slow soon after its time-out, and by its name."""
+    limits: list[tuple[str, float]] = []
+
+    def limit(doing: str, limit_s: float) -> AbstractContextManager[None]:
+        limits.append((doing, limit_s))
+        return nullcontext()
+
+    one = TransactionalPublisher(nobody(transaction_timeout_ms=1_000), limit)
+    with pytest.raises(RetryError, match="opening the transactional producer"):
+        one.open()
+    assert [doing for doing, _ in limits] == [
+        "settling what is open", "opening the transactional producer", "closing a producer",
+    ]  # fmt: skip
+    assert [limit_s for _, limit_s in limits] == pytest.approx([2.0, 0.3, 0.3])
+
+
+class Refused:
+    """A producer whose commit fails with this error."""
+
+    def __init__(self, code: int) -> None:
+        self.error = KafkaError(code)
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_args, **_more: self.calls.append(name)
+
+    def commit_transaction(self, _timeout_s: float) -> None:
+        raise KafkaException(self.error)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "is_settled", "ends"),
+    [
+        (KafkaError.NOT_COORDINATOR, RetryError, True, ["abort_transaction"]),
+        (KafkaError.FENCED_INSTANCE_ID, RetryError, True, ["abort_transaction"]),
+        (KafkaError._TIMED_OUT, RetryError, False, ["purge", "close"]),
+        (KafkaError._FENCED, FencedError, None, ["purge", "close"]),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, StopError, None, ["purge", "close"]),
+    ],
+)
+def test_a_failed_commit_is_settled_or_in_doubt_or_the_end(
+    monkeypatch: pytest.MonkeyPatch, code: int, kind: type[NeardupError], is_settled: bool | None, ends: list[str]
+) -> None:
+    """Aborted where that is possible; else the producer goes, with all that it holds."""
+    producer = Refused(code)
+    monkeypatch.setattr(publisher, "Producer", lambda _config: producer)
+    monkeypatch.setattr(publisher.Clearing, "run", lambda clearing, *_: setattr(clearing, "_is_new", False))
+    one = TransactionalPublisher(nobody())
+    with pytest.raises(NeardupError) as raised, one.transaction({"v"}) as transaction:
+        transaction.produce([Outgoing("v", b"k", b"v")])
+        transaction.send_offsets({0: 1}, None, "log=a next=1")
+    assert type(raised.value) is kind and getattr(raised.value, "settled", None) is is_settled
+    sent = ["init_transactions", "begin_transaction", "produce", "poll", "send_offsets_to_transaction"]
+    assert producer.calls == [*sent, *ends]
+    assert one._clearing.is_needed({"v"}) is (is_settled is True)  # a producer made anew clears everything
+
+
+def test_a_cluster_that_is_away_does_not_fill_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client repeats itself hundreds of times a second: each of its errors is told once in five seconds."""
+    now_s = 1_000.0
+    monkeypatch.setattr(client, "_told_s", {})
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(10):
+            for code in [KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT] * 100:
+                client.note(KafkaError(code))
+            now_s += 1
+    assert Counter(line["code"] for line in lines) == {"_ALL_BROKERS_DOWN": 2, "_TRANSPORT": 2}
+
+
+def test_a_client_that_never_closes_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It costs the time limit, not the worker's end."""
+    stuck = threading.Event()
+
+    class Stuck(Consumer):
+        def close(self) -> None:
+            stuck.wait()
+
+    monkeypatch.setattr(consumer, "Consumer", Stuck)
+    source = GroupConsumer(nobody(), *[print] * 3)
+    with structlog.testing.capture_logs() as lines:
+        source.close()
+    assert [line["waited_s"] for line in lines] == [0.2]
+    stuck.set()
+
+
+@pytest.mark.parametrize("size", [50_000, 9 << 20])
+def test_a_message_too_large_for_its_topic_stops_the_worker_with_the_remedy(kafka: Kafka, size: int) -> None:
+    """Refused by the broker (the topic's limit) or by the client (its own): trying again would never end."""
+    settings, admin = deployment(kafka, worker_id="w", partitions=1, kafka_options={"compression.type": "none"})
+    topics.create(admin, settings)
+    small = f"{settings.topic_verdicts}.small"
+    admin.create(small, 1, 1, {"max.message.bytes": "10000"})
+    source = GroupConsumer(settings, *[print] * 3)
+    writer = TransactionalPublisher(settings)
+    try:
+        while source.group_metadata() is None:
+            source.poll(1, 0.1)
+        writer.open()
+        with (
+            pytest.raises(StopError, match=r"larger than its topic takes: raise the topic's max\.message\.bytes"),
+            writer.transaction({small}) as transaction,
+        ):
+            transaction.produce([Outgoing(small, b"k", b"x" * size)])
+            transaction.send_offsets({0: 0}, source.group_metadata())
+    finally:
+        writer.close()
+        source.close()
+
+
+def test_a_document_too_large_for_the_client_is_counted_and_told(kafka: Kafka) -> None:
+    """Feeding goes on behind it."""
+    name = uuid.uuid4().hex
+    settings = Settings(bootstrap=kafka.bootstrap, topic_documents=name)
+    Admin(settings, 30).create(name, 1, 1, {"max.message.bytes": str(8 << 20)})
+    feeder = Feeder(settings)
+    for value in (b"small", b"x" * (9 << 20), b"small again"):
+        feeder.send(b"k", value)
+    assert feeder.flush(60) == 0
+    assert (feeder.delivered, feeder.failures) == (2, 1)
+    assert "too large" in feeder.failed[0].lower()
+
+
+class _Frozen:
+    """An administrator's client whose broker froze: where leaders are it only learns when it asks for topics."""
+
+    is_stale = True
+
+    def list_offsets(self, asked: dict[TopicPartition, object], **_: object) -> dict[TopicPartition, object]:
+        futures = {part: Future[SimpleNamespace]() for part in asked}
+        for future in futures.values():
+            if self.is_stale:
+                future.set_exception(KafkaException(KafkaError(KafkaError.FENCED_LEADER_EPOCH)))
+            else:
+                future.set_result(SimpleNamespace(offset=7))
+        return dict(futures)
+
+    def list_topics(self, **_: object) -> None:
+        self.is_stale = False
+
+
+def test_offsets_are_asked_for_where_the_leader_is_now() -> None:
+    """After a broker froze, its client repeats an old epoch for ever unless topics are asked for."""
+    admin = Admin(Settings(bootstrap="127.0.0.1:1", worker_id="one"), wait_s=5)
+    admin._client = _Frozen()  # type: ignore[assignment]
+    assert admin.ends({"verdicts": 1}) == {("verdicts", 0): (7, 7)}
+
+
+class _Message:
+    """A message of the client, whose names of headers are bytes until somebody asks for them."""
+
+    def __init__(self, *names: bytes) -> None:
+        self._names = names
+
+    def headers(self) -> Any:
+        return [(name.decode(), b"x") for name in self._names] or None
+
+
+def test_a_name_that_is_no_utf8_costs_the_headers_not_the_document() -> None:
+    """Other clients write such names: the message is read all the same."""
+    messages: Any = _Message(b"ok"), _Message(b"ok", b"caf\xe9"), _Message()
+    assert [client.headers_of(message) for message in messages] == [(("ok", b"x"),), (), ()]
+
+
+Configure = Callable[[Settings], dict[str, Any]]
+CLIENTS: list[Configure] = [one for name, one in vars(client).items() if name.endswith("_config") and name[0] != "_"]
+
+
+@pytest.mark.parametrize("configure", CLIENTS)
+@pytest.mark.parametrize("group_protocol", ["classic", "consumer"])
+def test_an_option_of_the_users_wins_or_is_refused(configure: Configure, group_protocol: str) -> None:
+    """Whatever neardup sets for a client of its own accord."""
+    own = configure(Settings(group_protocol=group_protocol))
+    open_to_users = own.keys() - KAFKA_OPTIONS_REFUSED.keys()
+    assert "message.max.bytes" in open_to_users
+    options = dict.fromkeys(sorted(open_to_users), "1234")
+    configured = configure(Settings(group_protocol=group_protocol, kafka_options=options))
+    assert {name: configured[name] for name in options} == options
+    assert {name: configured[name] for name in own.keys() - options.keys()} == {
+        name: own[name] for name in own.keys() - options.keys()
+    }
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"security_protocol": "SSL", "ssl_ca_location": Path("missing.pem")}, "ssl.ca.location failed"),
+        ({"kafka_options": {"nope": "1"}}, 'No such configuration property: "nope"'),
+    ],
+)
+def test_settings_that_the_client_refuses_are_named(wrong: dict[str, Any], named: str) -> None:
+    """In one line: nobody is asked."""
+    with pytest.raises(StopError, match=f"refuses its settings: {named}.* Check ssl_"):
+        Admin(Settings(**wrong), 1.0)
+
+
+def test_no_two_slots_share_a_transactional_id() -> None:
+    """Wherever the names of a group and of a worker have their dots: each would fence the other for ever."""
+    slots = [("neardup", "eu.w1"), ("neardup.eu", "w1"), ("neardup", "w1")]
+    ids = {client.publisher_config(Settings(group=group, worker_id=name))["transactional.id"] for group, name in slots}
+    assert len(ids) == len(slots)
+
+
+class Answer(NamedTuple):
+    """What the coordinator says of one partition; only the client itself can make its own with an error."""
+
+    partition: int
+    error: KafkaError | None
+    offset: int = 7
+    metadata: str | None = None
+
+
+class Coordinator:
+    """What a client is told about a group's offsets: these errors first, of the call or of a partition, then 7."""
+
+    def __init__(self, *errors: int, of_the_call: bool = True) -> None:
+        self.errors = list(errors)
+        self.of_the_call = of_the_call
+        self.timeouts_s: list[float] = []
+
+    def committed(self, parts: Sequence[TopicPartition], timeout: float) -> list[Answer]:
+        self.timeouts_s.append(timeout)
+        code = self.errors.pop(0) if self.errors else None
+        if code is not None and self.of_the_call:
+            raise KafkaException(KafkaError(code))
+        error = None if code is None else KafkaError(code)
+        return [Answer(part.partition, error) for part in parts]
+
+    def poll(self, _wait_s: float) -> None:
+        """Nothing has come."""
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+def offsets_of(monkeypatch: pytest.MonkeyPatch, coordinator: Coordinator, wait_s: float) -> GroupOffsets:
+    offsets = GroupOffsets(nobody(), 2, wait_s)
+    offsets.close()
+    monkeypatch.setattr(offsets, "_consumer", coordinator)
+    return offsets
+
+
+@pytest.mark.parametrize("of_the_call", [True, False])
+def test_offsets_are_asked_for_again_while_the_coordinator_moves(
+    monkeypatch: pytest.MonkeyPatch, of_the_call: bool
+) -> None:
+    """Moved, still loading, timed out: nothing that a caller has to know of."""
+    passing = (
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError._TRANSPORT,
+        KafkaError._TIMED_OUT,
+    )
+    coordinator = Coordinator(*passing, of_the_call=of_the_call)
+    assert offsets_of(monkeypatch, coordinator, 30).get() == {0: (7, ""), 1: (7, "")}
+    assert len(coordinator.timeouts_s) == len(passing) + 1
+
+
+@pytest.mark.parametrize("of_the_call", [True, False])
+def test_what_cannot_pass_ends_the_asking_at_once(monkeypatch: pytest.MonkeyPatch, of_the_call: bool) -> None:
+    """Access denied is denied the next time, too."""
+    coordinator = Coordinator(KafkaError.GROUP_AUTHORIZATION_FAILED, of_the_call=of_the_call)
+    with pytest.raises(StopError, match="access to the group is denied"):
+        offsets_of(monkeypatch, coordinator, 30).get()
+    assert len(coordinator.timeouts_s) == 1
+
+
+def test_the_asking_ends_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error has the last reason and how long it was."""
+    coordinator = Coordinator(*[KafkaError.NOT_COORDINATOR] * 1_000)
+    with pytest.raises(RetryError, match=r"offsets of group neardup: NOT_COORDINATOR: .* \(asked again for 0\.5 s"):
+        offsets_of(monkeypatch, coordinator, 0.5).get()
+    assert 1 < len(coordinator.timeouts_s) < 1_000
+
+
+def test_no_call_takes_all_the_time() -> None:
+    """A call that a dying broker holds until its time-out is not the last one."""
+    allowed: list[float] = []
+
+    def ask(timeout_s: float) -> str:
+        allowed.append(timeout_s)
+        if len(allowed) < 3:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return "answer"
+
+    assert retry(ask, "asking", 2) == "answer"
+    assert all(0.5 <= timeout_s <= 1 for timeout_s in allowed)
+    assert sorted(allowed, reverse=True) == allowed
+    assert retry(lambda timeout_s: timeout_s, "asking", 60) == CALL_S_MAX
+
+
+PARTITIONS = {"v": 3, "l": 2}
+ALL = [("l", b"void", 0), ("l", b"void", 1), ("v", b"void", 0), ("v", b"void", 1), ("v", b"void", 2)]
+
+
+class Recorded:
+    """A producer that keeps what each transaction wrote; all of them must be aborted."""
+
+    def __init__(self) -> None:
+        self.transactions: list[tuple[list[tuple[str, bytes, int]], bool]] = []
+        self.offline: set[tuple[str, int]] = set()
+        self._open: list[tuple[str, bytes, int]] | None = None
+        self._has_offsets = False
+
+    def list_topics(self, topic: str, _timeout_s: float) -> Any:
+        parts = {
+            number: SimpleNamespace(leader=-1 if (topic, number) in self.offline else 1)
+            for number in range(PARTITIONS[topic])
+        }
+        return SimpleNamespace(topics={topic: SimpleNamespace(error=None, partitions=parts)})
+
+    def begin_transaction(self) -> None:
+        assert self._open is None
+        self._open, self._has_offsets = [], False
+
+    def produce(
+        self, topic: str, value: bytes, key: bytes, partition: int, on_delivery: Callable[[None, None], None]
+    ) -> None:
+        assert value == VOID and self._open is not None
+        self._open.append((topic, key, partition))
+        on_delivery(None, None)
+
+    def flush(self, _timeout_s: float) -> int:
+        return 0
+
+    def send_offsets_to_transaction(self, *_args: Any) -> None:
+        self._has_offsets = True
+
+    def abort_transaction(self, _timeout_s: float) -> None:
+        assert self._open is not None
+        self.transactions.append((self._open, self._has_offsets))
+        self._open = None
+
+
+@pytest.fixture
+def producer() -> Recorded:
+    """One."""
+    return Recorded()
+
+
+def clearing() -> Clearing:
+    """For a new producer."""
+    settings = Settings(bootstrap="127.0.0.1:1", topic_verdicts="v", topic_dead_letter="l")
+    return Clearing(settings.model_copy(update={"call_timeout_s": 0.3}), lambda _doing: contextlib.nullcontext())
+
+
+def run(it: Clearing, producer: Recorded, *topics: str) -> None:
+    """Run it if it is needed."""
+    if it.is_needed(topics):
+        it.run(cast(Producer, producer), topics)
+
+
+def test_a_new_producer_clears_everything_once(producer: Recorded) -> None:
+    """Who knows what was before it; what it commits itself leaves nothing."""
+    it = clearing()
+    run(it, producer)
+    run(it, producer, "v", "l")
+    assert producer.transactions == [(ALL, True)]
+    it.begin()
+    run(it, producer)
+    assert len(producer.transactions) == 2
+
+
+@pytest.mark.parametrize("offsets_sent", [False, True])
+def test_after_an_abort_only_what_it_wrote_is_cleared(producer: Recorded, offsets_sent: bool) -> None:
+    """By the same keys, which lead to the same partitions; a message without a key may be anywhere in its topic."""
+    it = clearing()
+    run(it, producer)
+    it.aborted(
+        [Outgoing("v", b"a", b"1"), Outgoing("v", b"b", b"2"), Outgoing("v", b"a", b"3")], offsets_sent=offsets_sent
+    )
+    run(it, producer, "v")
+    it.aborted([Outgoing("l", None, b"1")], offsets_sent=False)
+    run(it, producer, "l")
+    assert producer.transactions[1:] == [([("v", b"a", -1), ("v", b"b", -1)], offsets_sent), (ALL[:2], False)]
+    assert not it.is_needed(("v", "l"))
+
+
+def test_a_partition_offline_keeps_only_its_own_topic_waiting(producer: Recorded) -> None:
+    """The rest is cleared and answered; a dead letter waits until it has a leader, and then nothing of it is open."""
+    it = clearing()
+    producer.offline.add(("l", 1))
+    run(it, producer)
+    assert producer.transactions == [([place for place in ALL if place != ("l", b"void", 1)], True)]
+    assert not it.is_needed(("v",))
+    with pytest.raises(RetryError, match="asking for the partitions of l: LEADER_NOT_AVAILABLE"):
+        run(it, producer, "v", "l")
+    producer.offline.clear()
+    run(it, producer, "v", "l")
+    assert producer.transactions[1:] == [([("l", b"void", 1)], False)]
+
+
+def test_what_fails_is_not_taken_for_cleared(producer: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message that has not gone out may stand before an open transaction."""
+    it = clearing()
+    monkeypatch.setattr(producer, "flush", lambda _timeout_s: 1)
+    with pytest.raises(KafkaException):
+        run(it, producer)
+    assert it.is_needed(())
+
+
+def test_a_reader_of_aborted_messages_can_read_the_value() -> None:
+    """JSON that says what it is."""
+    assert list(json.loads(VOID)) == ["void"]
+    assert "read_committed" in json.loads(VOID)["void"]
