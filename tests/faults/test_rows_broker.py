@@ -1,4 +1,4 @@
-"""Row 8 of the fault table: brokers that die, come back, freeze; leaders and coordinators that move."""
+"""Rows 8 and 28 of the fault table: brokers that die, come back, freeze; leaders that move; brokers that refuse."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Kafka
 from tests.faults import cluster
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import SETTLE_S, Deployment
 from worker.devkit.broker import EmbeddedKafka
+from worker.errors import StopError
+from worker.settings import Settings
 from worker.shell.admin.audit import verify
+from worker.shell.kafka import TransactionalPublisher
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow]
 
@@ -145,3 +149,14 @@ def _text(number: int) -> bytes:
         number,
         number,
     )
+
+
+def test_row_28_brokers_take_no_transaction_as_long_as_the_workers(kafka: Kafka) -> None:
+    """Their maximum is below our setting: a worker that asked again would never begin, so it ends with the remedy."""
+    settings = Settings(bootstrap=kafka.bootstrap, group="row-28", worker_id="one")
+    publisher = TransactionalPublisher(settings.model_copy(update={"transaction_timeout_ms": 900_001}))
+    try:
+        with pytest.raises(StopError, match="lower transaction_timeout_ms"):
+            publisher.open()
+    finally:
+        publisher.close()

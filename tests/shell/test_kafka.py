@@ -44,6 +44,7 @@ from worker.shell.ports import Outgoing
     [
         (KafkaError.MSG_SIZE_TOO_LARGE, StopError, "raise the topic's max.message.bytes"),
         (KafkaError.OFFSET_OUT_OF_RANGE, StopError, "truncated or recreated"),
+        (KafkaError.INVALID_TRANSACTION_TIMEOUT, StopError, "lower transaction_timeout_ms"),
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, StopError, "grant what deploy/README.md lists"),
         (KafkaError.PRODUCER_FENCED, FencedError, "--worker-id"),
         (KafkaError._FENCED, FencedError, "--worker-id"),

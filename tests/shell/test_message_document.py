@@ -23,6 +23,7 @@ from worker.core.pages import extract_packed
 from worker.core.pages.batch import joined
 from worker.errors import DocumentError
 from worker.shell.messages import decode_document, decode_documents
+from worker.shell.runtime.metrics import DEAD_LETTER_CODES
 
 URL = "https://example.org/"
 TIME = "2024-05-01T12:00:00Z"
@@ -110,6 +111,7 @@ def test_a_bad_message_is_a_document_error(code: str, value: bytes, says: str) -
     with pytest.raises(DocumentError) as caught:
         decode_document(b"key", value)
     assert caught.value.code == code
+    assert code in DEAD_LETTER_CODES
     assert says in caught.value.text
     assert len(caught.value.text) < 500
     assert value is None or check([value]) == [False]  # the kernel leaves it to `decode_document`
@@ -124,6 +126,7 @@ def test_a_deletion_needs_a_doc_id(key: bytes | None, code: str) -> None:
     with pytest.raises(DocumentError) as caught:
         decode_document(key, None)
     assert caught.value.code == code
+    assert code in DEAD_LETTER_CODES
 
 
 def test_a_null_value_deletes_the_keys_doc_id() -> None:

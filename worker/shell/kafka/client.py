@@ -174,6 +174,8 @@ REFUSALS = {
     KafkaError._UNKNOWN_PARTITION: "the partition does not exist: its topic was deleted. Start the worker again",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic does not exist: neardup topics create",
     KafkaError.MSG_SIZE_TOO_LARGE: "a message is larger than its topic takes: raise the topic's max.message.bytes",
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: "the brokers take no transaction so long: lower transaction_timeout_ms, or "
+    "raise their transaction.max.timeout.ms",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: f"access to the topic is denied: {_GRANT}",
     KafkaError.GROUP_AUTHORIZATION_FAILED: f"access to the group is denied: {_GRANT}",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: f"access to the transactional id is denied: {_GRANT}",

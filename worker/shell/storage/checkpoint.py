@@ -111,7 +111,8 @@ class Checkpoint:
                 if not has_log:
                     raise StopError(
                         f"{path}: {error!r}. Remove this file to go on from the one before it, or from nothing if it "
-                        f"is the only one; the documents since then are judged as if they had not been seen"
+                        f"is the only one; the documents since then are judged as if they had not been seen. If an "
+                        f"older version wrote it, run that one, or name another folder"
                     ) from error
                 foreseen = isinstance(error, RestoreError | OSError)
                 _log.error(
