@@ -248,3 +248,61 @@ def test_while_a_batch_is_in_flight_the_next_one_grows() -> None:
     assert spans(batches.poll()) == [(0, 4, 4 + FULL)]
     reading.step()
     assert not len(batches)
+
+
+def test_offsets_without_a_message_are_covered_and_messages_from_before_a_seek_are_not_taken() -> None:
+    """A batch covers from the position on, whatever gap the topic has there; what lies below was read before."""
+    batches = Stage(9)
+    source = Polls(messages(0, 0, 5), [*messages(0, 7, 8), *messages(0, 3, 4)])
+    reading, partitions = intake(source, batches)
+    reading.step()
+    publish(partitions, batches.poll())
+    reading.step()
+    batch = batches.poll()
+    assert spans(batch) == [(0, 5, 8)]
+    assert batch is not None and [message.offset for message in batch.messages] == [7]
+
+
+def test_what_was_gathered_of_a_partition_that_moves_is_void() -> None:
+    """A partition that goes, or goes and comes back, starts where its owner says; the others keep what they have."""
+    batches = Stage(9)
+
+    def back() -> list[SourceMessage]:
+        partitions.revoke([0, 1])
+        partitions.assign({0: 1})
+        return messages(0, 0, 9)  # fetched before it went
+
+    source = Polls(
+        messages(3, 0, 1), messages(0, 0, 4), [*messages(1, 0, 4), *messages(2, 0, 2)], back, messages(0, 1, 3)
+    )
+    reading, partitions = intake(source, batches)
+    reading.step()
+    first = batches.poll()
+    for _ in range(3):
+        reading.step()
+    assert source.sought == [{0: 1}]
+    publish(partitions, first)
+    reading.step()
+    assert spans(batches.poll()) == [(2, 0, 2), (0, 1, 3)]
+
+
+def test_a_batch_of_a_partition_that_goes_while_it_waits_for_room_is_taken_once() -> None:
+    """What is handed on is taken at once: a partition that comes back meanwhile is read again, from its start."""
+    batches = Stage(1)
+    settings = Settings(batch_bytes_max=BYTES_MAX, document_bytes_max=BYTES_MAX)
+    large = [SourceMessage(0, offset, b"k", bytes(60_000)) for offset in range(3)]
+
+    def back() -> list[SourceMessage]:
+        partitions.lose([0])
+        partitions.assign({0: 0})
+        first.append(batches.poll())
+        return []
+
+    first: list[Batch | None] = []
+    source = Polls(large, back, large)
+    reading, partitions = intake(source, batches, settings)
+    reading.step()
+    second = batches.poll()
+    assert [spans(batch) for batch in (*first, second)] == [[(0, 0, 1)], [(0, 1, 2)]]
+    assert second is not None and not partitions.holds(second.shares[0].claim)
+    assert not partitions.are_in_flight() and partitions.known()[0].position == 0
