@@ -148,22 +148,10 @@ class KernelCompiler(CompilerBase):
         return [passes]
 
 
-class LinkedCompiler(KernelCompiler):
-    """The same, for a function that is optimised and linked."""
-
-    library_class = _LinkedLibrary
-
-
-class FusedCompiler(KernelCompiler):
-    """The same, for a function that is linked and left to its kernel to optimise."""
-
-    library_class = _FusedLibrary
-
-
-class ApartCompiler(KernelCompiler):
-    """The same, for a large function that its kernel calls in many places."""
-
-    library_class = _ApartLibrary
+@cache
+def _compiler(library: type[_LinkedLibrary]) -> type[KernelCompiler]:
+    """The same, for functions that are linked."""
+    return type(library.__name__, (KernelCompiler,), {"library_class": library})
 
 
 _CORE = Path(__file__).parent
@@ -176,7 +164,7 @@ _njit: Any = numba.njit  # its stubs do not know the options that begin with an 
 
 
 def inner(
-    function: Callable[..., Any], *, counted: bool = False, compiler: type[KernelCompiler] = LinkedCompiler
+    function: Callable[..., Any], *, counted: bool = False, library: type[_LinkedLibrary] = _LinkedLibrary
 ) -> Any:
     """
     Decorates a function that only kernels call: compiled into each of them, cached with them.
@@ -184,16 +172,15 @@ def inner(
     `counted`: references to arrays are counted, as a function needs that makes one. It has no entry for Python.
     """
     options = {"nogil": True, "_nrt": counted, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return _njit(pipeline_class=compiler, **options)(function)
+    return _njit(pipeline_class=_compiler(library), **options)(function)
 
 
-allocating = partial(inner, counted=True)  # decorates an inner function that makes an array
 # Inner functions that are optimised in their kernel alone take a quarter less time to compile. The fingerprint is as
 # fast with it; the index, whose kernels would be 10 % slower, keeps to `inner`. They are made one function: a call
 # would hand over every array in seven parts, which made the scanner of pages 2.4 times as slow.
-fused = partial(inner, compiler=FusedCompiler)
-fused_allocating = partial(allocating, compiler=FusedCompiler)
-apart = partial(inner, compiler=ApartCompiler)  # the same, never copied into its callers
+fused = partial(inner, library=_FusedLibrary)
+fused_allocating = partial(fused, counted=True)  # the same, of one that makes an array
+apart = partial(inner, library=_ApartLibrary)  # the same, never copied into its callers
 
 
 def kernel(function: Callable[..., Any], *, counted: bool = True) -> Any:

@@ -339,8 +339,6 @@ def hamming_distance(a: int, b: int) -> int:
 # languages and lie 9 to 19 bits apart. The result is a pure function of the text and of our own lists: no library, no
 # model, no floating point takes part, and `stopwords.version()`, which is in the parameter hash, changes whenever a
 # result could.
-#
-# On 3,563 labelled documents 99.75 % are right. Sixty words of web addresses put in front change 4 of 3,781 results.
 
 TOKENS_MAX = 4_096  # voters; with 200 of them a third more results are wrong, with more hardly fewer
 CHARACTERS_MAX = 32_768  # of a text that `detect` reads: room for 4,096 tokens of nearly every language

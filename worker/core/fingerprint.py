@@ -23,30 +23,7 @@ from worker.core.definition import (
     token_hash,
     votes,
 )
-from worker.core.kernels.fingerprint import (
-    DIGEST,
-    ELECT,
-    FEATURES,
-    KIND,
-    LIST,
-    LOG,
-    NOT_COMPOSED,
-    ONE,
-    POINTS_BIT,
-    TF,
-    UNION,
-    Anchors,
-    Columns,
-    Rules,
-    Texts,
-    chunks,
-    compose,
-    empty_columns,
-    fingerprint_batch,
-    pack,
-    pack_one,
-    widened,
-)
+from worker.core.kernels import fingerprint as kernels
 from worker.core.kernels.unicode import code_points
 from worker.core.sketch import sketch_of
 from worker.core.tokens import MASK
@@ -56,7 +33,7 @@ from worker.core.tokens import MASK
 MOVES_MAX = 500  # words moved for one to find its place, before other bits are tried
 
 
-def anchor_table(parameters: Parameters) -> Anchors:
+def anchor_table(parameters: Parameters) -> kernels.Anchors:
     """Return the function words of these parameters, and which lists each is in. 0.1 s for all, once a process."""
     return _table(parameters.stopwords, parameters.token_unit)
 
@@ -67,27 +44,28 @@ def list_number(parameters: Parameters, language: str | None) -> int:
     if code is not None:
         return lists.languages().index(code)
     by_union = parameters.anchors == "union" or parameters.stopwords is not None or parameters.token_unit == "character"
-    return UNION if by_union else ELECT
+    return kernels.UNION if by_union else kernels.ELECT
 
 
 @lru_cache(maxsize=16)
-def _table(own: frozenset[str] | None, unit: Literal["word", "character"]) -> Anchors:
+def _table(own: frozenset[str] | None, unit: Literal["word", "character"]) -> kernels.Anchors:
     words: dict[str, int] = {}
     if own is None and unit == "word":
-        words = {word: bits | points << POINTS_BIT for word, (bits, points) in votes().items()}
+        words = {word: bits | points << kernels.POINTS_BIT for word, (bits, points) in votes().items()}
     elif own is None:
         for number, code in enumerate(lists.languages()):
             for word in folded_words(lists.stopwords(code), unit):
                 words[word] = words.get(word, 0) | 1 << number
     for word in folded_words(lists.stopwords(None) if own is None else own, unit):
-        words[word] = words.get(word, 0) | 1 << UNION
+        words[word] = words.get(word, 0) | 1 << kernels.UNION
     vote_of = {token_hash(word): vote for word, vote in words.items()}
     bits = max(4, len(vote_of).bit_length() + 1)
     while True:
         for shift in range(64 - bits, bits - 1, -1):
             slots = _place(sorted(vote_of), bits, (shift, shift - bits))
             if slots is not None:
-                return Anchors(_rows(slots, vote_of), np.array([(1 << bits) - 1, shift, shift - bits], np.uint64))
+                shape = np.array([(1 << bits) - 1, shift, shift - bits], np.uint64)
+                return kernels.Anchors(_rows(slots, vote_of), shape)
         bits += 1
 
 
@@ -171,8 +149,8 @@ class Fingerprinter:
         if not isinstance(text, str):
             raise _no_text(text)
         number = self._unnamed if language is None else list_number(self.parameters, language)
-        batch = pack_one(text, self.parameters.token_unit == "word", number)
-        columns = self._run_packed(batch, empty_columns(1, self.parameters.bits), self._rules)
+        batch = kernels.pack_one(text, self.parameters.token_unit == "word", number)
+        columns = self._run_packed(batch, kernels.empty_columns(1, self.parameters.bits), self._rules)
         low = columns.fingerprints.item(0)
         return low if self.parameters.bits != 128 else low | columns.fingerprints.item(1) << 64
 
@@ -236,7 +214,7 @@ class Fingerprinter:
         each = None if languages is None else [language for language in languages for _ in names]
         return self._run(texts, each, self._rules._replace(fields=self._weights))
 
-    def packed(self, texts: Texts, languages: Sequence[str | None] | None = None) -> FingerprintBatch:
+    def packed(self, texts: kernels.Texts, languages: Sequence[str | None] | None = None) -> FingerprintBatch:
         """
         Return the fingerprints of texts that are packed already, as `pages.extract_pages` packs them.
 
@@ -254,9 +232,9 @@ class Fingerprinter:
         if languages is not None and len(languages) != documents:
             raise ValueError(f"each text has a language or None, got {documents} texts, {len(languages)} languages")
         each = None if languages is None else [language for language in languages for _ in range(fields)]
-        texts.spans[:, LIST] = self._list_numbers(each, 0, len(texts.spans))
-        columns = empty_columns(documents, self.parameters.bits)
-        texts = texts if self.parameters.token_unit == "word" else widened(texts)
+        texts.spans[:, kernels.LIST] = self._list_numbers(each, 0, len(texts.spans))
+        columns = kernels.empty_columns(documents, self.parameters.bits)
+        texts = texts if self.parameters.token_unit == "word" else kernels.widened(texts)
         return _as_batch(self._run_packed(texts, columns, self._rules._replace(fields=self._weights)))
 
     def of_features(self, features: Mapping[str, int] | Mapping[int, int]) -> int:
@@ -290,7 +268,9 @@ class Fingerprinter:
         """Do now what the first fingerprint would have to wait for. A worker calls it before it joins its group."""
         self.batch(["warm"])
 
-    def _run(self, texts: Sequence[str], languages: Sequence[str | None] | None, rules: Rules) -> FingerprintBatch:
+    def _run(
+        self, texts: Sequence[str], languages: Sequence[str | None] | None, rules: kernels.Rules
+    ) -> FingerprintBatch:
         """The fingerprints of documents, the texts of whose fields stand side by side."""
         if isinstance(texts, str) or not isinstance(texts, Sized):
             raise TypeError(f"wanted a list of texts, got {texts!r:.50}: `one` takes one")
@@ -301,11 +281,11 @@ class Fingerprinter:
         if languages is not None and len(languages) != len(texts):
             raise ValueError(f"each text has a language or None, got {len(texts)} texts, {len(languages)} languages")
         fields = max(rules.fields.size, 1)
-        columns = empty_columns(len(texts) // fields, self.parameters.bits)
+        columns = kernels.empty_columns(len(texts) // fields, self.parameters.bits)
         begin = 0
-        for end in chunks(texts, fields):
-            batch = pack(texts[begin:end], by_byte=self.parameters.token_unit == "word")
-            batch.spans[:, LIST] = self._list_numbers(languages, begin, end)
+        for end in kernels.chunks(texts, fields):
+            batch = kernels.pack(texts[begin:end], by_byte=self.parameters.token_unit == "word")
+            batch.spans[:, kernels.LIST] = self._list_numbers(languages, begin, end)
             self._run_packed(batch, columns.rows(begin // fields, end // fields), rules)
             begin = end
         return _as_batch(columns)
@@ -315,30 +295,28 @@ class Fingerprinter:
             return self._unnamed
         return [list_number(self.parameters, language) for language in languages[begin:end]]
 
-    def _run_packed(self, batch: Texts, columns: Columns, rules: Rules) -> Columns:
+    def _run_packed(self, batch: kernels.Texts, columns: kernels.Columns, rules: kernels.Rules) -> kernels.Columns:
         """Fill the columns; documents that are to be composed come again, composed."""
-        if fingerprint_batch(batch, False, self._points, rules, self._anchors, columns):
-            again = np.flatnonzero(columns.about[:, KIND] == NOT_COMPOSED)
+        if kernels.fingerprint_batch(batch, False, self._points, rules, self._anchors, columns):
+            again = np.flatnonzero(columns.about[:, kernels.KIND] == kernels.NOT_COMPOSED)
             fields = max(rules.fields.size, 1)
-            composed = compose(batch, np.ravel(again[:, np.newaxis] * fields + np.arange(fields)))
-            rows = empty_columns(again.size, self.parameters.bits)
-            fingerprint_batch(composed, True, self._points, rules, self._anchors, rows)
+            composed = kernels.compose(batch, np.ravel(again[:, np.newaxis] * fields + np.arange(fields)))
+            rows = kernels.empty_columns(again.size, self.parameters.bits)
+            kernels.fingerprint_batch(composed, True, self._points, rules, self._anchors, rows)
             for column, found in zip(columns, rows, strict=True):
                 column[again] = found
         return columns
 
 
-def _as_batch(columns: Columns) -> FingerprintBatch:
+def _as_batch(columns: kernels.Columns) -> FingerprintBatch:
     about = columns.about
     values, doubts = (halves[:, 0] if halves.shape[1] == 1 else halves for halves in columns[:2])
-    kinds = about[:, KIND].astype(np.uint8)
-    return FingerprintBatch(
-        values, about[:, FEATURES].astype(np.uint32), about[:, DIGEST].copy(), kinds, doubts, columns.sketches
-    )
+    features, kinds = about[:, kernels.FEATURES].astype(np.uint32), about[:, kernels.KIND].astype(np.uint8)
+    return FingerprintBatch(values, features, about[:, kernels.DIGEST].copy(), kinds, doubts, columns.sketches)
 
 
-def _rules(parameters: Parameters, fields: NDArray[np.int64]) -> Rules:
-    return Rules(
+def _rules(parameters: Parameters, fields: NDArray[np.int64]) -> kernels.Rules:
+    return kernels.Rules(
         bits=parameters.bits,
         halves=2 if parameters.bits == 128 else 1,
         low_mask=np.uint64((1 << min(parameters.bits, 64)) - 1),
@@ -346,7 +324,7 @@ def _rules(parameters: Parameters, fields: NDArray[np.int64]) -> Rules:
         anchored_weight=parameters.anchored_weight,
         unanchored_weight=parameters.unanchored_weight,
         fields=fields,
-        term_frequency={"one": ONE, "log": LOG, "tf": TF}[parameters.term_frequency],
+        term_frequency={"one": kernels.ONE, "log": kernels.LOG, "tf": kernels.TF}[parameters.term_frequency],
         tokens_min=np.uint64(parameters.tokens_min),
         shingles_min=np.uint64(parameters.shingles_min),
         mask_numbers=parameters.mask_numbers,

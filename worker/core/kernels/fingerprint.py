@@ -174,12 +174,9 @@ PLANES = 40  # counts to 2**40: more shingles than any text has
 @fused
 def add_hashes(hashes: Any, count: Any, weight: Any, planes: Any, tally: Any) -> None:
     """
-    Add `weight` to `tally[bit]` for every hash that has the bit, subtract it for every one that has not.
+    Add `weight` to `tally[bit]` for every one of `hashes[:count]` that has the bit, subtract it for every other.
 
-    Args:
-        hashes: uint64, the first `count` of them.
-        planes: uint64[PLANES], scratch.
-        tally: int64[64 or more], the first 64 of them.
+    `planes`: uint64[PLANES], scratch; the first 64 of `tally` count.
     """
     for plane in range(PLANES):
         planes[plane] = U(0)
@@ -279,8 +276,7 @@ def find_votes(hashes: Any, count: Any, anchors: Any, found: Any) -> None:
     """
     `found[t]` is the vote of the token's hash, 0 if it is no function word; without a branch, since none is foreseen.
 
-    Args:
-        anchors: rows of hash and vote, and mask and shifts: a word is in the row of the bits above one of the two.
+    A word is in the row of `anchors` of the bits above one of the two shifts.
     """
     mask, first, second = anchors.shape[0], anchors.shape[1], anchors.shape[2]
     for t in range(count):
@@ -296,10 +292,7 @@ def elected(votes: Any, count: Any, lists: Any, planes: Any, tally: Any) -> Any:
     """
     The bit of the language with the most points, the lowest of equals; UNION below POINTS_MIN.
 
-    Args:
-        lists: uint64[2 * (min(count, TOKENS_MAX) + 1)], scratch: the votes of 1 and of 2 points.
-        planes: uint64[PLANES], scratch.
-        tally: int64[64], scratch.
+    Scratch: `lists` uint64[2 * (min(count, TOKENS_MAX) + 1)], votes of 1 and of 2 points; `planes`; `tally` int64[64].
     """
     voters = min(count, U(TOKENS_MAX))
     room = voters + U(1)
@@ -354,13 +347,11 @@ def _add_edges(changes: Any, position: Any, edges: Any, at: Any) -> Any:
 @fused
 def scan_ascii(text: Any, start: Any, end: Any, out: Any, edges: Any) -> Any:
     """
-    The tokens of `text[start:end]`, bytes below 128.
+    The tokens of `text[start:end]`, bytes below 128; returns their number.
 
     Args:
         out: uint8[end - start + SLACK], the folded text.
         edges: uint32[end - start + SLACK], begin and end of each token in `out`.
-    Returns:
-        The number of tokens.
     """
     at = U(0)
     inside = U(0)
@@ -379,13 +370,11 @@ def scan_ascii(text: Any, start: Any, end: Any, out: Any, edges: Any) -> Any:
 @fused
 def scan_code_points(text: Any, start: Any, end: Any, points: Any, out: Any, edges: Any) -> Any:
     """
-    The tokens of the code points `text[start:end]`.
+    The tokens of the code points `text[start:end]`: their number, and whether there is anything that NFC might change.
 
     Args:
         out: uint8[LONG_BYTES · (end - start) + SLACK], the tokens.
         edges: uint32[2 · (end - start) + SLACK], begin and end of each token in `out`.
-    Returns:
-        The number of tokens; whether the text holds anything that NFC might change.
     """
     position = U(0)
     count = U(0)
@@ -496,12 +485,11 @@ def mask_tokens(text: Any, edges: Any, count: Any, rules: Any, hashes: Any) -> N
 @fused
 def shingle_hashes(hashes: Any, anchors: Any, count: Any, width: Any, scratch: Any, out: Any, sizes: Any) -> None:
     """
-    Append the hash of every shingle of one width to the anchored or the unanchored ones.
+    Append the hash of every shingle of one width to the anchored or the unanchored ones, whose `sizes` are updated.
 
     Args:
         scratch: uint64[count] for the running products, uint8[count] for the anchors of a shingle.
         out: two arrays of uint64, anchored and unanchored; both have room for every shingle.
-        sizes: uint64[2], how many each of them holds; updated.
     """
     if count < width:
         return

@@ -416,7 +416,7 @@ def _near(builder: Any, held: Any, value: Any, limit: Any) -> Any:
 
 
 @instruction(types.uint32, types.int64, types.int64, types.uint32, types.uint32)
-def _lanes_within(builder: Any, address: Any, position: Any, value: Any, limit: Any) -> Any:
+def lanes_within(builder: Any, address: Any, position: Any, value: Any, limit: Any) -> Any:
     """
     `lanes_within(address, position, value, limit)`: which of 16 numbers are near, as the bits of a uint32.
 
@@ -427,7 +427,7 @@ def _lanes_within(builder: Any, address: Any, position: Any, value: Any, limit: 
 
 
 @instruction(types.uint32, types.int64, types.int64, types.uint64, types.uint32)
-def _wide_lanes_within(builder: Any, address: Any, position: Any, value: Any, limit: Any) -> Any:
+def wide_lanes_within(builder: Any, address: Any, position: Any, value: Any, limit: Any) -> Any:
     """
     `wide_lanes_within(address, position, value, limit)`: the same of numbers of 48 bits, six bytes each, side by side.
 
@@ -444,10 +444,6 @@ def _wide_lanes_within(builder: Any, address: Any, position: Any, value: Any, li
         return _near(builder, wide, value, builder.zext(limit, _WORD))
 
     return builder.or_(near(0), builder.shl(near(6 * half), _NUMBER(half)))
-
-
-lanes_within: Callable[[int, int, np.uint32, np.uint32], np.uint32] = _lanes_within
-wide_lanes_within: Callable[[int, int, np.uint64, np.uint32], np.uint32] = _wide_lanes_within
 
 
 @fused
