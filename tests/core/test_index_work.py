@@ -109,7 +109,7 @@ def test_wide_blocks_have_buckets_for_many_from_the_beginning() -> None:
 
 
 def test_a_query_reads_a_bucket_of_several_prefixes_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 30,000 originals 26 bits agree: another prefix of their bucket costs a scan, their own at most 20."""
+    """Of 30,000 originals 26 bits agree: any prefix of their bucket costs one scan."""
     monkeypatch.setattr(index_module, "WIDE_EXPECTED", 0)
     rules = SearchRules(max_distance=12, blocks=10, block_bits=26, patterns=1, look_min=800, prefix_max=1_000)
     drawn = np.unique(np.random.default_rng(1).integers(0, 2**38, 30_000, dtype=np.uint64)) << np.uint64(26)
@@ -122,7 +122,6 @@ def test_a_query_reads_a_bucket_of_several_prefixes_once(monkeypatch: pytest.Mon
         before = index.filters_read
         index.query(query, nothing[:1], sketches[:1])
         scans.append((index.filters_read - before) / len(drawn))
-    assert 1 <= scans[0] < 1.1
-    assert scans[0] < scans[1] < 20
+    assert all(1 <= one < 1.1 for one in scans)
     elsewhere = np.uint64(1 << 27 | 1 << 40 | 1 << 53)  # so that no other block finds them
     assert index.query(drawn[998:1_001] ^ elsewhere, nothing[:3], sketches[:3]).rows.tolist() == [998, 999, -1]

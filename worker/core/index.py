@@ -18,38 +18,13 @@ from worker.core.permutation import Layout
 from worker.core.planner import DISTANCE_MAX, bucket_bits, choose
 from worker.core.search import BLOCK_BITS_MIN, LOOK_MAX, SearchRules
 from worker.core.sketch import SIMILARITY_MAX, SKETCH, WORDS
-from worker.core.tables.confirm import (
-    ASKING,
-    CONFIRMED,
-    DISTANCE_SHIFT,
-    FRESH,
-    FRESH_FIRST,
-    FRESH_PLACES,
-    LOOK_SHIFT,
-    ROW_MASK,
-    SIMILARITY_SHIFT,
-    SKETCH_BITS,
-    SKETCH_FIRST,
-    SKETCHES,
-    UNCONFIRMED,
-)
+from worker.core.tables import confirm, store
 from worker.core.tables.directed import DirectedTables
 from worker.core.tables.exact import ExactTables
-from worker.core.tables.store import (
-    INSERT_ALL,
-    INSERT_NEW,
-    LAST_ROW,
-    QUERY,
-    READ,
-    ROWS_MAX,
-    Slots,
-    column_of,
-    rows_of,
-)
 
 Column = NDArray[np.uint64]
 DELETIONS_MAX = 4_096  # between two looks at whether memory can be given back
-LOOK_MASK = (1 << int(SIMILARITY_SHIFT - LOOK_SHIFT)) - 1
+LOOK_MASK = (1 << int(confirm.SIMILARITY_SHIFT - confirm.LOOK_SHIFT)) - 1
 FLAT_BELOW = 2_048  # fingerprints below which a scan is faster than the tables of a directed search
 WIDE_EXPECTED = 3_000_000  # the buckets of ten blocks take 21 MB when empty; beyond it queries read more, in proportion
 
@@ -85,7 +60,7 @@ class SketchColumn(Protocol):
 class _RowIndex:
     """What both indexes have: their content, in `tables`, and how it is searched and changed."""
 
-    def __init__(self, tables: Slots, sketches: SketchColumn | None = None) -> None:
+    def __init__(self, tables: store.Slots, sketches: SketchColumn | None = None) -> None:
         self.tables = tables
         self.sketches = sketches
 
@@ -100,12 +75,12 @@ class _RowIndex:
     @property
     def filters_read(self) -> int:
         """Entries that all searches so far have read: what they cost, on any machine."""
-        return int(self.tables.memory[READ])
+        return int(self.tables.memory[store.READ])
 
     @property
     def sketches_read(self) -> int:
         """Sketches of candidates that all searches so far have read."""
-        return int(self.tables.memory[CONFIRMED])
+        return int(self.tables.memory[confirm.CONFIRMED])
 
     def renumber(self, rows: NDArray[np.uint32]) -> None:
         """
@@ -119,7 +94,7 @@ class _RowIndex:
             raise ValueError(f"rows must ascend from {mine[:1]} on, at most {len(self)} of them, got {rows[:3]} …")
         mine[:] = rows
         memory = self.tables.memory
-        memory[LAST_ROW] = max(int(memory[LAST_ROW]), *rows[-1:].tolist(), -1)
+        memory[store.LAST_ROW] = max(int(memory[store.LAST_ROW]), *rows[-1:].tolist(), -1)
 
     def delete(self, fingerprint: int, row: int) -> bool:
         """Take one row out. False: it was not indexed under this fingerprint."""
@@ -127,7 +102,7 @@ class _RowIndex:
 
     def delete_many(self, fingerprints: Column, rows: NDArray[np.uint32]) -> NDArray[np.bool_]:
         """Take rows out; return for each whether it was indexed under its fingerprint. Memory is given back."""
-        fingerprints, rows = column_of(fingerprints), rows_of(rows, len(fingerprints))
+        fingerprints, rows = store.column_of(fingerprints), store.rows_of(rows, len(fingerprints))
         done = np.zeros(len(rows), np.bool_)
         for begin in range(0, len(rows), DELETIONS_MAX):
             part = slice(begin, begin + DELETIONS_MAX)
@@ -150,46 +125,47 @@ class _RowIndex:
         """The columns that the tables keep: fingerprints, of a directed search doubts too."""
         if len({len(column) for column in columns}) > 1:
             raise ValueError(f"each fingerprint has doubts, got {' and '.join(str(len(column)) for column in columns)}")
-        return [column_of(column) for column in columns[: self.tables.brought]]
+        return [store.column_of(column) for column in columns[: self.tables.brought]]
 
     def _match(self, held: list[Column], sketches: Column | None, first_row: int, mode: int) -> Judgement:
         count = len(held[0])
-        if mode != QUERY and not 0 <= first_row <= ROWS_MAX - count:
-            raise ValueError(f"rows must be 0 to {ROWS_MAX - 1}, got first_row={first_row} and {count} more")
+        if mode != store.QUERY and not 0 <= first_row <= store.ROWS_MAX - count:
+            raise ValueError(f"rows must be 0 to {store.ROWS_MAX - 1}, got first_row={first_row} and {count} more")
         alive = self._point_to(sketches, count, first_row)
         ranks = np.empty(count, np.int64)
         before, done = len(self), 0
         while done < count:
-            if mode != QUERY:
+            if mode != store.QUERY:
                 self.tables.maintain()
             done = self.tables.match(held, done, first_row + len(self) - before, ranks, mode)
         del alive
-        rows, is_new = ranks & ROW_MASK, ranks == UNCONFIRMED
+        rows, is_new = ranks & confirm.ROW_MASK, ranks == confirm.UNCONFIRMED
         rows[is_new] = -1
-        looks, similarities = LOOK_MAX - (ranks >> LOOK_SHIFT & LOOK_MASK), SIMILARITY_MAX - (ranks >> SIMILARITY_SHIFT)
+        looks = LOOK_MAX - (ranks >> confirm.LOOK_SHIFT & LOOK_MASK)
+        similarities = SIMILARITY_MAX - (ranks >> confirm.SIMILARITY_SHIFT)
         new = int(np.count_nonzero(is_new))
-        distances = (ranks >> DISTANCE_SHIFT).astype(np.uint8)
+        distances = (ranks >> confirm.DISTANCE_SHIFT).astype(np.uint8)
         return Judgement(rows, distances, looks.astype(np.uint16), similarities.astype(np.uint16), new)
 
     def _point_to(self, sketches: Column | None, count: int, first_row: int) -> tuple[NDArray[Any], ...]:
         """Tell the kernels where sketches lie; what is returned must live as long as they run."""
         memory, held = self.tables.memory, self.sketches
-        memory[FRESH] = 0
+        memory[confirm.FRESH] = 0
         if sketches is None:
             return ()
         if sketches.shape != (count, WORDS) or sketches.dtype != np.uint64:
             raise ValueError(f"each fingerprint has a sketch, uint64[{count}, {WORDS}], got {sketches.dtype} of "
                              f"shape {sketches.shape}")  # fmt: skip
         known = 0 if held is None else len(held)
-        if len(self) and memory[LAST_ROW] >= known:
-            raise ValueError(f"each indexed row has a sketch, got row {memory[LAST_ROW]} and {known} sketches")
+        if len(self) and memory[store.LAST_ROW] >= known:
+            raise ValueError(f"each indexed row has a sketch, got row {memory[store.LAST_ROW]} and {known} sketches")
         fresh, places = np.ascontiguousarray(sketches), np.empty(count, np.int64)
         addresses = np.empty(0, np.int64)
         if held is not None:
             addresses = held.addresses
-            memory[SKETCH_BITS], memory[SKETCH_FIRST] = held.bits, held.first
-        memory[SKETCHES], memory[FRESH_FIRST] = addresses.ctypes.data, first_row
-        memory[FRESH], memory[FRESH_PLACES] = fresh.ctypes.data, places.ctypes.data
+            memory[confirm.SKETCH_BITS], memory[confirm.SKETCH_FIRST] = held.bits, held.first
+        memory[confirm.SKETCHES], memory[confirm.FRESH_FIRST] = addresses.ctypes.data, first_row
+        memory[confirm.FRESH], memory[confirm.FRESH_PLACES] = fresh.ctypes.data, places.ctypes.data
         return addresses, fresh, places
 
 
@@ -239,15 +215,15 @@ class PermutedIndex(_RowIndex):
         >>> PermutedIndex(0).judge(np.array([5, 6, 5], dtype=np.uint64), first_row=10)[:2]
         (array([-1, -1, 10]), array([255, 255,   0], dtype=uint8))
         """
-        return self._match([column_of(fingerprints)], None, first_row, INSERT_NEW)
+        return self._match([store.column_of(fingerprints)], None, first_row, store.INSERT_NEW)
 
     def query(self, fingerprints: Column) -> Judgement:
         """Return the best match of each fingerprint among what is indexed. Changes nothing."""
-        return self._match([column_of(fingerprints)], None, 0, QUERY)
+        return self._match([store.column_of(fingerprints)], None, 0, store.QUERY)
 
     def query_then_insert(self, fingerprints: Column, first_row: int) -> Judgement:
         """As `judge`, but every fingerprint is indexed, the matched too: rows `first_row`, `first_row` + 1, …"""
-        return self._match([column_of(fingerprints)], None, first_row, INSERT_ALL)
+        return self._match([store.column_of(fingerprints)], None, first_row, store.INSERT_ALL)
 
     def query_all(self, fingerprint: int) -> list[tuple[int, int]]:
         """
@@ -265,16 +241,16 @@ class PermutedIndex(_RowIndex):
 
     def insert(self, fingerprints: Column, rows: NDArray[np.uint32]) -> None:
         """Index `fingerprints[i]` as `rows[i]`, whether it has matches or not."""
-        column = column_of(fingerprints)
-        self.tables.insert([column], rows_of(rows, len(column)))
+        column = store.column_of(fingerprints)
+        self.tables.insert([column], store.rows_of(rows, len(column)))
 
     @classmethod
     def from_arrays(
         cls, arrays: dict[str, NDArray[np.generic]], max_distance: int = 3, layout: Layout | None = None
     ) -> PermutedIndex:
         """Return the index whose content is `arrays`, as `arrays()` gave it. Cost: 0.2 µs each."""
-        fingerprints = column_of(arrays["fingerprints"])
-        rows = rows_of(arrays["rows"], len(fingerprints))
+        fingerprints = store.column_of(arrays["fingerprints"])
+        rows = store.rows_of(arrays["rows"], len(fingerprints))
         index = cls(max_distance, layout, len(rows))
         index.tables.load([fingerprints], rows)
         return index
@@ -303,7 +279,7 @@ class SearchIndex(_RowIndex):
 
     def __init__(self, rules: SearchRules, documents_expected: int = 0, sketches: SketchColumn | None = None) -> None:
         self.rules = rules
-        tables: Slots
+        tables: store.Slots
         if rules.mode == "directed":
             least = WIDE_EXPECTED if rules.block_bits > BLOCK_BITS_MIN else 0
             tables = DirectedTables(rules, bucket_bits(rules, max(documents_expected, least)), FLAT_BELOW)
@@ -313,36 +289,28 @@ class SearchIndex(_RowIndex):
         super().__init__(tables, sketches)
 
     def match_or_insert(self, fingerprints: Column, doubts: Column, sketches: Column, first_row: int) -> Judgement:
-        """
-        Leader clustering, in order: the best match of each fingerprint, or a new row of its own.
-
-        A fingerprint without a match is indexed at once as row `first_row` + (new ones before it in this call), so
-        that later ones of the same call find it.
-
-        Args:
-            fingerprints, doubts: uint64[n]; sketches: uint64[n, 8].
-        """
-        return self._match(self._held(fingerprints, doubts), sketches, first_row, INSERT_NEW)
+        """As `PermutedIndex.judge`: `fingerprints`, `doubts` uint64[n], `sketches` uint64[n, 8]."""
+        return self._match(self._held(fingerprints, doubts), sketches, first_row, store.INSERT_NEW)
 
     def query(self, fingerprints: Column, doubts: Column, sketches: Column) -> Judgement:
         """Return the best match of each fingerprint among what is indexed. Changes nothing."""
-        return self._match(self._held(fingerprints, doubts), sketches, ROWS_MAX, QUERY)
+        return self._match(self._held(fingerprints, doubts), sketches, store.ROWS_MAX, store.QUERY)
 
     def query_then_insert(self, fingerprints: Column, doubts: Column, sketches: Column, first_row: int) -> Judgement:
         """As `match_or_insert`, but every fingerprint is indexed: rows `first_row`, `first_row` + 1, …"""
-        return self._match(self._held(fingerprints, doubts), sketches, first_row, INSERT_ALL)
+        return self._match(self._held(fingerprints, doubts), sketches, first_row, store.INSERT_ALL)
 
     def will_need(self, fingerprints: Column, doubts: Column) -> None:
         """Ask the system for the sketches that searches for these would read. Changes nothing."""
-        self.tables.memory[ASKING] = 1
+        self.tables.memory[confirm.ASKING] = 1
         try:
             self.query(fingerprints, doubts, np.zeros((len(fingerprints), WORDS), np.uint64))
         finally:
-            self.tables.memory[ASKING] = 0
+            self.tables.memory[confirm.ASKING] = 0
 
     def insert(self, fingerprints: Column, doubts: Column, rows: NDArray[np.uint32]) -> None:
         """Index `fingerprints[i]` as `rows[i]`, whether it has matches or not."""
-        self.tables.insert(self._held(fingerprints, doubts), rows_of(rows, len(fingerprints)))
+        self.tables.insert(self._held(fingerprints, doubts), store.rows_of(rows, len(fingerprints)))
 
     @classmethod
     def from_arrays(
@@ -356,7 +324,7 @@ class SearchIndex(_RowIndex):
         index = cls(rules, max(documents_expected, len(arrays["rows"])), sketches)
         names = ("fingerprints", "doubts")[: index.tables.brought]
         held = index._held(*(arrays[name] for name in names))  # type: ignore[arg-type]
-        index.tables.load(held, rows_of(arrays["rows"], len(held[0])))
+        index.tables.load(held, store.rows_of(arrays["rows"], len(held[0])))
         return index
 
     def warm_up(self) -> None:

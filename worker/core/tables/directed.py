@@ -8,10 +8,7 @@ the filter of an entry, so that together they say all of a fingerprint.
 
     probe    block's width (8 bits) | distance left for the filter (8) | filter looked for (48)      one number
 
-Up to PREFIX_MAX entries of a bucket stand in any order. In a longer one the first PREFIX_MAX are the earliest by row,
-so that a scan of the first ones finds them; the others are a heap: none is earlier than the one at half its place.
-
-    [ e e e e | h0 h1 h2 h3 … ]      h0 the earliest of the rest; row(h[i]) >= row(h[(i - 1) // 2])
+The entries of a bucket stand in the order of their rows, so that a scan of the first PREFIX_MAX finds the earliest.
 
 While one fingerprint is searched, the memory of the next two is asked for, probe by probe.
 """
@@ -248,39 +245,6 @@ def row_at(memory: Memory, position: int) -> np.uint32:
 
 
 @inner
-def swap(memory: Memory, one: int, other: int) -> None:
-    held, ref = filter_at(memory, one), read32(memory[BASE + REFS], one)
-    move_entries(memory, signed(BASE), one, other, signed(1))
-    write_entry(memory, signed(BASE), other, held, ref)
-
-
-@inner
-def rise(memory: Memory, heap: int, position: int) -> None:
-    """Move an entry of a heap towards its first place as far as it belongs."""
-    while position > heap:
-        above = heap + (position - heap - 1) // 2
-        if row_at(memory, above) <= row_at(memory, position):
-            return
-        swap(memory, above, position)
-        position = above
-
-
-@inner
-def sink(memory: Memory, heap: int, end: int, position: int) -> None:
-    """Move an entry of a heap away from its first place as far as it belongs."""
-    while True:
-        below = heap + 2 * (position - heap) + 1
-        if below >= end:
-            return
-        if below + 1 < end and row_at(memory, below + 1) < row_at(memory, below):
-            below += 1
-        if row_at(memory, position) <= row_at(memory, below):
-            return
-        swap(memory, below, position)
-        position = below
-
-
-@inner
 def enter(memory: Memory, bucket: int, filter_: np.uint64, slot: int) -> None:
     """
     Add an entry. The caller has made sure of the room, and that LAST_ROW is not smaller than the slot's row.
@@ -289,37 +253,29 @@ def enter(memory: Memory, bucket: int, filter_: np.uint64, slot: int) -> None:
     """
     if not append(memory, signed(BASE), bucket, filter_, np.uint32(slot), UNLIMITED):
         return
+    row = read32(memory[ROWS], slot)
+    if signed(row) == memory[LAST_ROW]:  # the latest of all stands right at the end
+        return
     head = head_of(memory, signed(BASE), bucket)
-    if count_of(head) <= memory[PREFIX_MAX]:
-        return
-    start = start_of(head)
-    heap, position = start + memory[PREFIX_MAX], start + count_of(head) - 1
-    if signed(row_at(memory, position)) == memory[LAST_ROW]:  # the latest of all stands right at the end
-        return
-    latest = start
-    for other in range(start, heap):
-        if row_at(memory, other) > row_at(memory, latest):
-            latest = other
-    if row_at(memory, position) < row_at(memory, latest):
-        swap(memory, latest, position)
-    rise(memory, heap, position)
+    low = start_of(head)
+    last = high = low + count_of(head) - 1
+    while low < high:  # search the first that is later
+        middle = (low + high) >> 1
+        if row_at(memory, middle) < row:
+            low = middle + 1
+        else:
+            high = middle
+    move_entries(memory, signed(BASE), low + 1, low, last - low)
+    write_entry(memory, signed(BASE), low, filter_, np.uint32(slot))
 
 
 @inner
 def take_out(memory: Memory, bucket: int, position: int) -> None:
-    """Remove the entry at a position; -1: it was never added."""
-    if position < 0:
-        return
+    """Take out the entry at a position of a bucket; those behind it move up."""
     head = head_of(memory, signed(BASE), bucket)
-    start = start_of(head)
-    heap, last = start + memory[PREFIX_MAX], start + count_of(head) - 1
-    if position < heap <= last:  # the earliest of the rest is among the first now
-        move_entries(memory, signed(BASE), position, heap, signed(1))
-        position = heap
-    remove(memory, signed(BASE), bucket, position)
-    if heap <= position < last:
-        sink(memory, heap, last, position)
-        rise(memory, heap, position)
+    last = start_of(head) + count_of(head) - 1
+    move_entries(memory, signed(BASE), position, position + 1, last - position)
+    remove(memory, signed(BASE), bucket, last)
 
 
 FOUND_MAX = signed(64)  # slots that wait: enough that what they hold is near when they are ranked
@@ -407,37 +363,18 @@ def scan_probe(memory: Memory, bucket: int, probe: np.uint64, fingerprint: np.ui
 def scan_shared(
     memory: Memory, start: int, count: int, probe: np.uint64, fingerprint: np.uint64, doubts: np.uint64
 ) -> None:
-    """
-    The same of a long bucket that several prefixes share: of the one that is looked up, the earliest only.
-
-    Nearly always it has no more than PREFIX_MAX rows; else the row that is the last of these is searched for first.
-    """
+    """The same of a long bucket that several prefixes share: of the one that is looked up, the earliest only."""
     below, wanted, left = below_block(probe), probe & FILTER_MASK, np.uint64(left_of(probe))
     memory[READ] += count
     rows = signed(0)
     for place in range(start, start + count):
-        rows += signed((filter_at(memory, place) ^ wanted) >> below == np.uint64(0))
-    if rows == 0:
-        return
-    low, high = signed(0), memory[LAST_ROW]  # the smallest limit below which PREFIX_MAX rows lie
-    if rows <= memory[PREFIX_MAX]:
-        low = high + 1
-    while low < high:
-        memory[READ] += count
-        limit = (low + high) >> 1
-        earlier = signed(0)
-        for place in range(start, start + count):
-            if (filter_at(memory, place) ^ wanted) >> below == np.uint64(0):
-                earlier += signed(signed(row_at(memory, place)) < limit)
-        if earlier < memory[PREFIX_MAX]:
-            low = limit + 1
-        else:
-            high = limit
-    memory[READ] += count
-    for place in range(start, start + count):
         difference = filter_at(memory, place) ^ wanted
-        if difference >> below == np.uint64(0) and popcount(difference) <= left and signed(row_at(memory, place)) < low:
-            find(memory, signed(read32(memory[BASE + REFS], place)), fingerprint, doubts)
+        if difference >> below == np.uint64(0):
+            if popcount(difference) <= left:
+                find(memory, signed(read32(memory[BASE + REFS], place)), fingerprint, doubts)
+            rows += 1
+            if rows == memory[PREFIX_MAX]:
+                return
 
 
 @inner
@@ -621,7 +558,9 @@ def delete_directed(
         if not memory[FLAT]:
             for table in range(memory[TABLES]):
                 bucket = bucket_of(memory, table, arranged(memory, table, fingerprints[i]))
-                take_out(memory, bucket, place_of(memory, signed(BASE), bucket, np.uint32(slot)))
+                place = place_of(memory, signed(BASE), bucket, np.uint32(slot))
+                if place >= 0:  # else it was never added
+                    take_out(memory, bucket, place)
         if slot != last:
             fill(memory, slot, last)
         memory[SIZE] = last
@@ -678,11 +617,11 @@ class DirectedTables(Slots):
         delete_directed(self.memory, fingerprints, rows, done)
 
     def check(self) -> None:
-        """Assert the invariants of slots and entries: each slot once in each table, the earliest of a bucket first."""
+        """Assert the invariants of slots and entries: each slot once in each table, those of a bucket by row."""
         super().check()
         if self.flat:
             return
-        bits, prefix_max = int(self.memory[BITS]), int(self.memory[PREFIX_MAX])
+        bits = int(self.memory[BITS])
         buckets, filters, refs = self.stores[0].contents()
         for table in range(len(self._pieces)):
             mine = buckets >> bits == table
@@ -690,11 +629,8 @@ class DirectedTables(Slots):
             assert (np.sort(refs[mine]) == np.arange(len(self))).all()
             assert (filters[mine] == self._arranged(table, held) & FILTER_MASK).all()
             assert (buckets[mine] & ((1 << bits) - 1) == self._buckets(table, held)).all()
-        for bucket in np.flatnonzero(np.bincount(buckets) > prefix_max):
-            rows = self.rows[refs[buckets == bucket]]
-            first, rest = rows[:prefix_max], rows[prefix_max:]
-            assert first.max() < rest.min()
-            assert (rest >= rest[(np.arange(len(rest)) - 1).clip(0) // 2]).all()
+        rows = self.rows[refs].astype(np.int64)
+        assert (rows[1:] > rows[:-1])[buckets[1:] == buckets[:-1]].all()
 
     def _new_stores(self, documents: int) -> tuple[Buckets, ...]:
         tables = len(self._pieces)
