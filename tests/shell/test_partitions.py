@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from worker.shell.pipeline import partitions
@@ -37,6 +39,13 @@ def owned(start: int | None = 5) -> tuple[Partitions, Claim]:
     return mine, mine.claims()[0]
 
 
+def test_a_range_begins_at_the_position() -> None:
+    """Offsets without a message are covered; without a committed offset the first message is the beginning."""
+    for start, first in ((5, 5), (None, 7)):
+        mine, claim = owned(start)
+        assert mine.read(claim, 7, 8) == first and mine.known()[0].position == 8
+
+
 def test_what_waits_is_known_by_its_time_until_it_is_published() -> None:
     """The first that was read since nothing was in flight; behind a commit what came no earlier than its last."""
     mine, claim = owned()
@@ -52,6 +61,19 @@ def test_what_waits_is_known_by_its_time_until_it_is_published() -> None:
     mine.read(claim := mine.claims()[0], 8, 9, 3_000)
     mine.publish({claim: 9}, {claim: 3_000})
     assert mine.known()[0].waits_since_ms == 0
+
+
+@pytest.mark.parametrize("happens", [Partitions.rewind, lambda mine: mine.assign({0: 5}), lambda mine: mine.lose([0])])
+def test_under_a_void_claim_nothing_moves(happens: Callable[[Partitions], None]) -> None:
+    """Nothing is read, published or restarted: who reads next, perhaps this worker, begins at the committed offset."""
+    mine, void = owned()
+    assert mine.read(void, 5, 9) == 5
+    happens(mine)
+    before = mine.known()
+    assert not mine.holds(void) and mine.read(void, 9, 12) is None
+    mine.publish({void: 9})
+    mine.restart({void: 9})
+    assert mine.known() == before
 
 
 def test_a_transaction_that_never_ends_is_not_waited_for() -> None:
