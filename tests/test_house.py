@@ -8,49 +8,49 @@ from fnmatch import fnmatch
 from tests.conftest import REPOSITORY
 
 # Python in `worker` and `schemas`, at most. Lower these with the code; a raise is a commit of its own that says why.
-FILES_MAX = 148
+FILES_MAX = 144
 # Lines, at most, and patterns of paths below `worker`; a file is of the first capability with a pattern of its path.
 CAPABILITIES = {
-    "pages to text, charset": (3114, "core/pages/* core/charset.py core/extract.py"),
+    "pages to text, charset": (2936, "core/pages/* core/charset.py core/extract.py"),
     "fingerprint: definition, tables, function words": (
-        1087,
+        875,
         "core/definition.py core/stopwords/* core/tokens.py",
     ),
-    "hash tables (doc_id, URL, digest)": (379, "core/hash_table.py"),
+    "hash tables (doc_id, URL, digest)": (377, "core/hash_table.py"),
     "message formats (JSON in and out, times)": (
-        1792,
+        1711,
         "schemas/* shell/messages/* core/document.py core/verdict.py core/kernels/documents.py",
     ),
-    "numba: compile, cache, start": (520, "core/compiled.py core/warm.py shell/runtime/kernels.py"),
+    "numba: compile, cache, start": (483, "core/compiled.py core/warm.py shell/runtime/kernels.py"),
     "index: exact, directed, store, rules, sketch": (
-        3369,
+        3195,
         "core/tables/* core/*index.py core/permutation.py core/search.py core/sketch.py core/kernels/sketch.py",
     ),
-    "machine instructions for all kernels": (471, "core/kernels/machine.py"),
-    "fingerprint: kernels and entry": (1604, "core/fingerprint.py core/kernels/*"),
-    "planning": (455, "core/planner.py cli/plan.py"),
-    "originals, snapshots": (1465, "log/original* log/snapshot* shell/storage/*"),
-    "ordered log: record, judge, replica, retention": (1963, "log/*"),
-    "Kafka client": (1907, "shell/kafka/*"),
-    "pipeline, service": (2103, "shell/pipeline/* shell/ports.py"),
-    "health, metrics, tracing, watchdog, fault hooks": (765, "shell/runtime/*"),
-    "verify, rebuild, group watch": (1094, "shell/admin/*"),
+    "machine instructions for all kernels": (467, "core/kernels/machine.py"),
+    "fingerprint: kernels and entry": (1506, "core/fingerprint.py core/kernels/*"),
+    "planning": (444, "core/planner.py cli/plan.py"),
+    "originals, snapshots": (1445, "log/original* log/snapshot* shell/storage/*"),
+    "ordered log: record, judge, replica, retention": (1832, "log/*"),
+    "Kafka client": (1855, "shell/kafka/*"),
+    "pipeline, service": (1952, "shell/pipeline/* shell/ports.py"),
+    "health, metrics, tracing, watchdog, fault hooks": (741, "shell/runtime/*"),
+    "verify, rebuild, group watch": (1052, "shell/admin/*"),
     "a corpus at rest": (1196, "shell/archive/* cli/archive.py"),
-    "archives": (1493, "shell/files/archives/*"),
-    "files, library, kept documents": (1610, "shell/files/* public/*"),
-    "settings": (897, "settings.py cli/options.py"),
+    "archives": (1396, "shell/files/archives/*"),
+    "files, library, kept documents": (1559, "shell/files/* public/*"),
+    "settings": (862, "settings.py cli/options.py"),
     "compare, explain, report": (
-        1622,
+        1544,
         "report/* core/compare.py cli/explain.py",
     ),
-    "evaluate, tune": (949, "core/evaluation.py core/tuning.py cli/tune.py"),
+    "evaluate, tune": (894, "core/evaluation.py core/tuning.py cli/tune.py"),
     "find-all, find-clusters, nearest, fingerprint": (
-        590,
+        585,
         "core/pairs.py cli/pairs.py",
     ),
-    "embedded broker": (1095, "devkit/broker/* cli/broker.py"),
-    "demo, sample crawl": (1200, "devkit/* cli/demo.py"),
-    "rest of the command line, errors": (1254, "cli/* errors.py __*__.py shell/__init__.py core/__init__.py"),
+    "embedded broker": (1090, "devkit/broker/* cli/broker.py"),
+    "demo, sample crawl": (1116, "devkit/* cli/demo.py"),
+    "rest of the command line, errors": (1222, "cli/* errors.py __*__.py shell/__init__.py core/__init__.py"),
 }
 
 
