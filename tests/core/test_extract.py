@@ -141,6 +141,14 @@ def test_whatever_comes_in_well_formed_text_goes_out(characters: str, data: byte
             outcome.text.encode()
 
 
+@pytest.mark.parametrize("piece", ["<div>", "<b>", "<p>x", "<div>x</div>"])
+def test_beyond_the_room_for_levels_blocks_and_containers_no_text_is_lost(piece: str) -> None:
+    """Of each there are more than are held: the last one takes all."""
+    extracted = html(piece * 300_000 + "the end")
+    assert isinstance(extracted, Extracted)
+    assert extracted.text.endswith("the end") and extracted.text.count("x") == 300_000 * piece.count("x")
+
+
 def test_a_capture_is_a_url_at_a_time() -> None:
     """The same page at two times is two documents, at one time it is one; hostile text in a URL does not raise."""
     captures = [("https://example.org/", 1), ("https://example.org/", 2), ("https://example.org/1", 2)]
