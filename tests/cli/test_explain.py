@@ -68,13 +68,17 @@ def test_a_duplicate_is_explained_with_its_original(judged: list[str]) -> None:
     assert "differ " in without and "--documents shows doubts" in without
 
 
-def test_a_new_document_is_explained_with_its_nearest(judged: list[str]) -> None:
-    """And the first of all has none before it."""
+def test_a_new_document_is_explained_with_its_nearest(judged: list[str], tmp_path: Path) -> None:
+    """And the first of all has none before it; where its verdict is not at hand the nearest is not known."""
     found = json.loads(run("explain", "c", *judged, "--json").stdout)
     assert found["other"]["doc_id"] == "a" and found["originals"] == 1
     assert found["why"].startswith("Nothing before it is near enough (directed, distance 15")
     assert found["comparison"]["distance"] == distance(OTHER, TEXT)
     assert "No original was before it." in run("explain", "a", *judged).output
+    alone = tmp_path / "alone.jsonl"
+    lines = Path(judged[0]).read_text(encoding="utf-8").splitlines()
+    alone.write_text(next(line for line in lines if '"doc_id":"c"' in line) + "\n", encoding="utf-8")
+    assert "near enough; the nearest has no verdict here." in " ".join(run("explain", "c", str(alone)).output.split())
 
 
 def test_what_is_not_there_is_said(judged: list[str], tmp_path: Path) -> None:

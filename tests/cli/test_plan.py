@@ -56,6 +56,7 @@ def test_an_archive_is_planned_step_by_step() -> None:
     assert [line.split()[0] for line in result.stdout.splitlines()[3:6]] == ["rows", "judge", "verdicts"]
     assert "takes 45 GB of memory, one machine gives 32 GB: use a larger one" in result.stderr
     assert "a day has" not in result.stderr
+    assert " 1,516.7 " in run("--documents", "30G", "--archive").stdout  # no power of ten
     result = run("--documents", "10G", "--archive", "--json")
     steps = {step["step"]: step for step in map(json.loads, result.stdout.splitlines())}
     assert (steps["judge"]["tasks"], steps["rows"]["tasks"]) == (1, None)

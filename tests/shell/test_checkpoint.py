@@ -264,6 +264,10 @@ def test_a_log_begins_with_its_base_until_a_snapshot_has_it(tmp_path: Path) -> N
         started(own, other)
     with pytest.raises(StopError, match=r"plain/snapshot-0+3.*base_snapshot is None there, .* leave base_snapshot out"):
         started(plain, known)
+    (tmp_path / "link").symlink_to(known)
+    for base in (known, file, tmp_path / "link"):
+        with pytest.raises(StopError, match=r"can begin with .* stands in state_dir .*move it to a folder of its own"):
+            started(known, base)
     file.unlink()
     with pytest.raises(
         StopError, match=r"no log can begin with .*known/\*.ndsnap: .*No such file.*Name a whole snapshot"

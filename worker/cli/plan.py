@@ -157,7 +157,7 @@ def _archive(count: int, limit: int | None, as_json: bool) -> None:
     else:
         typer.echo(f"{count:,} documents at rest, half of them copies:\n\n{columns.head()}")
         for name, tasks, hours, held, disk in steps:
-            cells = [name, "one" if tasks else "a file's", f"{hours:,.3g}", in_bytes(held), in_bytes(disk)]
+            cells = [name, "one" if tasks else "a file's", f"{hours:,.1f}", in_bytes(held), in_bytes(disk)]
             typer.echo(columns.line(cells))
         typer.echo("\nOf pages; texts take less. Beyond 10 M originals nobody has run it.")
     judge = steps[1]

@@ -138,6 +138,12 @@ class Checkpoint:
     def definition(self) -> Definition:
         """Return the log's definition: with the base that is given, and if that is gone with the newest snapshot's."""
         if self._base is not None and self._base.exists():
+            path = _snapshot_at(self._base)
+            if path.resolve() in {own.resolve() for own in snapshots(self.folder)}:
+                raise StopError(
+                    f"no log can begin with {path}, which stands in state_dir among the log's own snapshots: move it "
+                    f"to a folder of its own, and name that as base_snapshot"
+                )
             return first_definition(self._definition, self._base)
         with contextlib.suppress(Exception):  # of a damaged one: `restore` says so
             return replace(self._definition, base=definition_of(map_file(snapshots(self.folder)[0])).base)
@@ -245,7 +251,7 @@ def first_replica(definition: Definition, base: Path | None, memory: Memory = an
 @contextlib.contextmanager
 def _opened(base: Path) -> Iterator[bytes | memoryview]:
     """Map a base; what is wrong with it names it."""
-    path = next(iter(snapshots(base)), base / f"*{SUFFIX}") if base.is_dir() else base
+    path = _snapshot_at(base)
     try:
         yield map_file(path)
     except DefinitionError as error:
@@ -253,6 +259,11 @@ def _opened(base: Path) -> Iterator[bytes | memoryview]:
         raise DefinitionError(f"the snapshot {path}", error.differences, remedy) from error
     except Exception as error:
         raise StopError(f"no log can begin with {path}: {error}. Name a whole snapshot as base_snapshot") from error
+
+
+def _snapshot_at(base: Path) -> Path:
+    """Return the file that is meant: of a folder the newest, by a pattern where there is none."""
+    return next(iter(snapshots(base)), base / f"*{SUFFIX}") if base.is_dir() else base
 
 
 def snapshots(folder: Path) -> list[Path]:
