@@ -29,7 +29,7 @@ CAPABILITIES = {
     "machine instructions for all kernels": (467, "core/kernels/machine.py"),
     "fingerprint: kernels and entry": (1506, "core/fingerprint.py core/kernels/*"),
     "planning": (444, "core/planner.py cli/plan.py"),
-    "originals, snapshots": (1445, "log/original* log/snapshot* shell/storage/*"),
+    "originals, snapshots": (1456, "log/original* log/snapshot* shell/storage/*"),
     "ordered log: record, judge, replica, retention": (1832, "log/*"),
     "Kafka client": (1855, "shell/kafka/*"),
     "pipeline, service": (1952, "shell/pipeline/* shell/ports.py"),
