@@ -78,7 +78,7 @@ def test_a_new_document_is_explained_with_its_nearest(judged: list[str], tmp_pat
     alone = tmp_path / "alone.jsonl"
     lines = Path(judged[0]).read_text(encoding="utf-8").splitlines()
     alone.write_text(next(line for line in lines if '"doc_id":"c"' in line) + "\n", encoding="utf-8")
-    assert "near enough; the nearest has no verdict here." in " ".join(run("explain", "c", str(alone)).output.split())
+    assert "near enough; the nearest has no verdict." in " ".join(run("explain", "c", str(alone)).output.split())
 
 
 def test_what_is_not_there_is_said(judged: list[str], tmp_path: Path) -> None:

@@ -426,7 +426,7 @@ def _why(explanation: Explanation, search: SearchRules) -> str:
         return "The same document came again: it is the original that it was."
     other = explanation.other
     if other is None or other.fingerprint is None:
-        held = f"None of the {last.index_documents:,} originals before it is near enough; the nearest has no verdict here."
+        held = f"None of the {last.index_documents:,} originals before it is near enough; the nearest has no verdict."
         return held if last.index_documents else "No original was before it."
     distance = (last.fingerprint ^ other.fingerprint).bit_count()
     return (
