@@ -21,7 +21,7 @@ CAPABILITIES = {
         1711,
         "schemas/* shell/messages/* core/document.py core/verdict.py core/kernels/documents.py",
     ),
-    "numba: compile, cache, start": (483, "core/compiled.py core/warm.py shell/runtime/kernels.py"),
+    "numba: compile, cache, start": (483, "core/compiled.py shell/runtime/kernels.py"),
     "index: exact, directed, store, rules, sketch": (
         3195,
         "core/tables/* core/*index.py core/permutation.py core/search.py core/sketch.py core/kernels/sketch.py",
