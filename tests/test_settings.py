@@ -51,6 +51,8 @@ def test_the_defaults_are_those_of_the_code() -> None:
     """Where the code has a default of its own, the setting has the same."""
     settings = Settings()
     assert settings.parameters == Parameters()
+    with pytest.raises(ValidationError, match="frozen"):  # made once at the start, never changed
+        settings.group = "other"  # type: ignore[misc]
     assert settings.document_bytes_max == VALUE_BYTES_MAX
     assert settings.dead_letter_bytes_max == DEAD_LETTER_BYTES_MAX
     # No package is in it: a library that makes no text may be upgraded without a new log.
