@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,8 @@ from worker.core.permutation import BITS, Layout, permuted, probed
 from worker.core.search import Document, Original, SearchRules, best
 from worker.core.sketch import SKETCH, sketch_similarity, words_of
 from worker.core.tables import exact
+from worker.core.tables.exact import BACKS, NEXTS
+from worker.core.tables.store import BASE, COUNT_MASK, DIRECTION, ENTRIES, SIZE, START_SHIFT, UNSWEPT
 from worker.log.originals import Column
 
 RULES = (
@@ -434,3 +437,31 @@ def test_a_caller_who_breaks_the_rules_breaks_no_memory(seed: int, monkeypatch: 
     for store in index.tables.stores:
         store.check()
     assert len(index.arrays()["rows"]) == len(index)
+
+
+def test_the_check_notices_one_wrong_bit() -> None:
+    """Of a fingerprint, an entry, a bucket, a ring of equal ones, a count; while a store is swept."""
+    index = PermutedIndex(3)
+    index.tables.flat_below = 0
+    drawn = np.random.default_rng(5).integers(0, 2**64, 30_000, dtype=np.uint64)
+    drawn[100:110] = 7
+    for begin in range(0, len(drawn), 1_000):
+        index.insert(drawn[begin : begin + 1_000], np.arange(begin, begin + 1_000, dtype=np.uint32))
+    tables, store = index.tables, index.tables.stores[0]
+    store.grow()
+    assert tables.memory[BASE + DIRECTION] != 0
+    heads, rings = store.heads.array, [tables.column(which) for which in (NEXTS, BACKS)]
+    bucket = int(np.flatnonzero((heads[:-1] & COUNT_MASK) >= 2)[0])
+    entry = int(heads[bucket] >> START_SHIFT)
+    wrong: list[tuple[NDArray[Any], int]] = [
+        (tables.fingerprints, 17), (store.filters.array, entry), (store.refs.array, entry), (heads, bucket),
+        *((ring, int(ring.argmax())) for ring in rings),
+        *((tables.memory, int(place)) for place in (BASE + ENTRIES, BASE + UNSWEPT, SIZE)),
+    ]  # fmt: skip
+    index.check()
+    for array, place in wrong:
+        array[place] ^= array.dtype.type(1)
+        with pytest.raises(AssertionError):
+            index.check()
+        array[place] ^= array.dtype.type(1)
+    index.check()
