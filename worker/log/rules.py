@@ -328,7 +328,8 @@ def _remedy(differences: Mapping[str, tuple[Any, Any]]) -> str:
         return ""
     there, _ = differences[_BASE]
     return (
-        f"Name the snapshot with this digest as {_BASE}, a copy of the one that the first workers had"
+        f"Name the snapshot with this digest as {_BASE}, a copy of the one that the first workers had; with "
+        f"a snapshot of its own in state_dir a worker needs none"
         if there
         else f"The log began without it: leave {_BASE} out, or give the group a new log, which begins with it"
     )

@@ -257,6 +257,8 @@ def _opened(base: Path) -> Iterator[bytes | memoryview]:
     except DefinitionError as error:
         remedy = "Make the snapshot with the group's settings, or start the group with the snapshot's"
         raise DefinitionError(f"the snapshot {path}", error.differences, remedy) from error
+    except StopError as error:  # such as a full disk
+        raise StopError(f"{path}: {error}") from error
     except Exception as error:
         raise StopError(f"no log can begin with {path}: {error}. Name a whole snapshot as base_snapshot") from error
 
