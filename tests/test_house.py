@@ -36,7 +36,7 @@ CAPABILITIES = {
     "health, metrics, tracing, watchdog, fault hooks": (741, "shell/runtime/*"),
     "verify, rebuild, group watch": (1052, "shell/admin/*"),
     "a corpus at rest": (1196, "shell/archive/* cli/archive.py"),
-    "archives": (1396, "shell/files/archives/*"),
+    "archives": (1412, "shell/files/archives/*"),
     "files, library, kept documents": (1559, "shell/files/* public/*"),
     "settings": (862, "settings.py cli/options.py"),
     "compare, explain, report": (

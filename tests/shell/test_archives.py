@@ -7,6 +7,7 @@ import errno
 import gzip
 import io
 import itertools
+import math
 import struct
 import time
 import zlib
@@ -226,6 +227,7 @@ def response(headers: str, body: bytes = b"") -> bytes:
     return record("response", "http://example.org/", "application/http", block)
 
 
+ROUNDS_MAX = 10
 HOSTILE: dict[str, Callable[[int], bytes]] = {
     "gzip members": lambda size: response("Content-Encoding: gzip", gzip.compress(b"") * (size // 20)),
     "codings br": lambda size: response("Content-Encoding: " + ",br" * (size // 8), b"<p>" + b"x" * size),
@@ -244,16 +246,16 @@ HOSTILE: dict[str, Callable[[int], bytes]] = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_an_archive_is_read_in_linear_time(tmp_path: Path, name: str) -> None:
     """Whatever was chosen for it: twice the bytes, and twice again, take at most 2.5 times the time."""
-
-    def seconds(size: int) -> float:
-        times, archive = [], HOSTILE[name](size)
-        for _ in range(3):
+    least = {HOSTILE[name](size): math.inf for size in (1 << 16, 1 << 18)}
+    for _ in range(ROUNDS_MAX):  # another process can only add to a time: the least of many rounds is compared
+        for archive, before in least.items():
             begun = time.process_time()
             read(tmp_path, archive)
-            times.append(time.process_time() - begun)
-        return min(times)
-
-    assert seconds(1 << 18) < 2.5**2 * seconds(1 << 16) + 0.01
+            least[archive] = min(before, time.process_time() - begun)
+        small, large = least.values()
+        if large < 2.5**2 * small + 0.01:
+            return
+    pytest.fail(f"four times the bytes take {large / small:.1f} times the time, {name} in seconds: {least.values()}")
 
 
 RECORDS = [warc_record(number, PAGE + b" more words" * number) for number in range(6)]

@@ -29,6 +29,7 @@ FIELDS = ("doc_id", "url", "fetched_at", *OPTIONAL_CHARACTERS_MAX, *BODIES)
 PARQUET = b"PAR1"
 _NO_TIME = "1970-01-01T00:00:00Z"  # of a document that brings none: its fetch time changes no verdict
 _SHOWN_CHARACTERS_MAX = 60
+_LEVELS_MAX = 500
 _ROWS = 1_000  # of Parquet, held at once
 
 
@@ -85,7 +86,7 @@ class RowReader:
             fields = _parsed(line.data)
             if isinstance(fields, dict):
                 made = self._made(fields)
-                value = line.data if made is None else json.dumps(made, ensure_ascii=False).encode("utf-8", "replace")
+                value = line.data if made is None else _json_of(made)
                 return Record(self._file, line.position, _key_of(made or fields), value, line.number, line.data)
             reason = f"a JSON {type(fields).__name__}, not an object"
         except RecursionError:
@@ -235,9 +236,24 @@ def _parsed(line: bytes) -> Any:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
         try:
-            return json.loads(line)
+            return _shallow(json.loads(line))
         except ValueError as error:
             raise ValueError(f"not JSON: {error}") from None
+
+
+def _json_of(fields: dict[str, Any]) -> bytes:
+    return json.dumps(_shallow(fields), ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _shallow(value: Any) -> Any:
+    """Return a value as it is; raise RecursionError where `json` does on some version of Python."""
+    level = [value]
+    for _ in range(_LEVELS_MAX):
+        if not level:
+            return value
+        containers = [each for each in level if isinstance(each, dict | list)]
+        level = [inner for each in containers for inner in (each.values() if isinstance(each, dict) else each)]
+    raise RecursionError
 
 
 def _key_of(fields: dict[str, Any]) -> bytes | None:
