@@ -29,13 +29,13 @@ CAPABILITIES = {
     "machine instructions for all kernels": (467, "core/kernels/machine.py"),
     "fingerprint: kernels and entry": (1506, "core/fingerprint.py core/kernels/*"),
     "planning": (444, "core/planner.py cli/plan.py"),
-    "originals, snapshots": (1458, "log/original* log/snapshot* shell/storage/*"),
-    "ordered log: record, judge, replica, retention": (1833, "log/*"),
+    "originals, snapshots": (1462, "log/original* log/snapshot* shell/storage/*"),
+    "ordered log: record, judge, replica, retention": (1837, "log/*"),
     "Kafka client": (1855, "shell/kafka/*"),
     "pipeline, service": (1952, "shell/pipeline/* shell/ports.py"),
     "health, metrics, tracing, watchdog, fault hooks": (741, "shell/runtime/*"),
     "verify, rebuild, group watch": (1052, "shell/admin/*"),
-    "a corpus at rest": (1196, "shell/archive/* cli/archive.py"),
+    "a corpus at rest": (1190, "shell/archive/* cli/archive.py"),
     "archives": (1412, "shell/files/archives/*"),
     "files, library, kept documents": (1559, "shell/files/* public/*"),
     "settings": (862, "settings.py cli/options.py"),
@@ -50,7 +50,7 @@ CAPABILITIES = {
     ),
     "embedded broker": (1090, "devkit/broker/* cli/broker.py"),
     "demo, sample crawl": (1116, "devkit/* cli/demo.py"),
-    "rest of the command line, errors": (1222, "cli/* errors.py __*__.py shell/__init__.py core/__init__.py"),
+    "rest of the command line, errors": (1223, "cli/* errors.py __*__.py shell/__init__.py core/__init__.py"),
 }
 
 

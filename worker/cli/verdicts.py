@@ -125,7 +125,6 @@ WIDTH_PIPE = 160  # of a frame that goes into a pipe
 PARTITIONS_SHOWN = 8  # those with the largest lag, where there are more
 NONE = "–"
 HINT = "latency, times by stage, originals: --worker HOST:PORT, of each worker's metrics"
-STAGES = ("prepare", "append", "answer", "publish")
 
 
 @app.command()
@@ -218,6 +217,8 @@ def _workers(before: Sample, now: Sample) -> Table:
 
 def _own(now: Sample) -> Table:
     """Return what workers say of their last minute."""
+    from worker.shell.runtime.metrics import STAGES  # noqa: PLC0415
+
     columns = ((name, True) for name in ("docs/s", "latency", *STAGES, "originals", "log at"))
     table = _table(("worker", False), *columns)
     members = {member.worker_id for member in now.members}

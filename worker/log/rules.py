@@ -27,7 +27,7 @@ newer format ignores it, too, until a declaration allows it. A worker whose own 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
@@ -225,6 +225,10 @@ class Definition:
                 "rules": declared.rules,
             }
         )
+
+    def with_base_of(self, found: LogDefinition) -> Definition:
+        """Return this definition with the base of a log or a snapshot, unless it has one."""
+        return replace(self, base=self.base or found.base)
 
     def check(self, found: LogDefinition, where: str) -> None:
         """

@@ -284,7 +284,7 @@ def with_base(definition: Definition, data: bytes | memoryview) -> Definition:
     _, header_bytes, checksum = _preamble(data)
     header = _header(data, header_bytes)
     declared = LogDefinition(*header["definition"])
-    replace(definition, base=declared.base).check(declared, "the snapshot")
+    definition.with_base_of(declared).check(declared, "the snapshot")
     return replace(definition, base=Base(f"{checksum:016x}", header["documents"]))
 
 
@@ -308,7 +308,7 @@ def adopt(data: bytes | memoryview, definition: Definition, memory: Memory = ano
 
 def _restored(header: Mapping[str, Any], arrays: Arrays, definition: Definition, memory: Memory) -> Replica:
     declared = LogDefinition(*header["definition"])
-    definition = replace(definition, base=definition.base or declared.base)
+    definition = definition.with_base_of(declared)
     definition.check(declared, "the snapshot")
     replica = Replica(definition, declared if declared.record_format else None, memory)
     judge, held = replica.judge, replica.judge.held

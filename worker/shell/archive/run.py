@@ -20,7 +20,6 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import version
 from itertools import accumulate
@@ -37,7 +36,7 @@ from worker.shell.files.archives.rows import ColumnNames
 from worker.shell.files.engine import LOG
 from worker.shell.files.outputs import written
 from worker.shell.files.remote import find_remote, path_of
-from worker.shell.storage.checkpoint import map_file, snapshots
+from worker.shell.storage.checkpoint import map_file, newest
 
 LIMITS = ("document_bytes_max", "text_characters_max", "batch_documents_max", "batch_bytes_max", "record_bytes_max")
 _SHOWN_MAX = 5  # differences
@@ -238,11 +237,6 @@ def _check_same(folder: Path, said: Mapping[str, Any], wanted: Mapping[str, Any]
         )
 
 
-def newest(state: Path) -> Path | None:
-    """Return the newest snapshot of a folder."""
-    return next(iter(snapshots(state)), None)
-
-
 def copy_snapshot(source: Path, target: Path) -> None:
     """Copy a snapshot, whole or not at all."""
     with source.open("rb") as data, written(target) as stream:
@@ -260,7 +254,7 @@ def _base_of(state: Path | None, settings: Settings) -> tuple[Path | None, int]:
         if LogIdentity.of(header) != LOG:
             raise StopError("it is a worker's: what a group knows goes on in its group")  # noqa: TRY301
         declared = LogDefinition(*header["definition"])
-        replace(settings.definition, base=declared.base).check(declared, str(base))
+        settings.definition.with_base_of(declared).check(declared, str(base))
     except DefinitionError as error:
         raise error.with_remedy("Judge with its settings, or name another folder with --state") from error
     except Exception as error:

@@ -23,7 +23,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import structlog
@@ -146,7 +145,7 @@ class Checkpoint:
                 )
             return first_definition(self._definition, self._base)
         with contextlib.suppress(Exception):  # of a damaged one: `restore` says so
-            return replace(self._definition, base=definition_of(map_file(snapshots(self.folder)[0])).base)
+            return self._definition.with_base_of(definition_of(map_file(snapshots(self.folder)[0])))
         return self._definition
 
     def tick(self, replica: Replica) -> None:
@@ -265,12 +264,17 @@ def _opened(base: Path) -> Iterator[bytes | memoryview]:
 
 def _snapshot_at(base: Path) -> Path:
     """Return the file that is meant: of a folder the newest, by a pattern where there is none."""
-    return next(iter(snapshots(base)), base / f"*{SUFFIX}") if base.is_dir() else base
+    return newest(base) or base / f"*{SUFFIX}" if base.is_dir() else base
 
 
 def snapshots(folder: Path) -> list[Path]:
     """Return the snapshots of a folder, newest first."""
     return sorted(folder.glob(f"snapshot-*{SUFFIX}"), reverse=True)
+
+
+def newest(folder: Path) -> Path | None:
+    """Return the newest snapshot of a folder."""
+    return next(iter(snapshots(folder)), None)
 
 
 def remove_old(folder: Path) -> None:
