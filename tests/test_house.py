@@ -50,7 +50,7 @@ CAPABILITIES = {
     ),
     "embedded broker": (1090, "devkit/broker/* cli/broker.py"),
     "demo, sample crawl": (1116, "devkit/* cli/demo.py"),
-    "rest of the command line, errors": (1223, "cli/* errors.py __*__.py shell/__init__.py core/__init__.py"),
+    "rest of the command line, errors": (1240, "cli/* errors.py __*__.py shell/__init__.py core/__init__.py"),
 }
 
 

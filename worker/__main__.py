@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import io
+import signal
 import sys
+from types import FrameType
 
 from worker.errors import NeardupError
 
 INTERRUPTED = 130  # what the command line makes of Ctrl-C
 _OF_A_FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_interrupts: list[int] = []  # signals: what Ctrl-C raises within a call of the Kafka client may end as any other error
 
 
 def main() -> None:
@@ -17,13 +20,11 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without UTF-8 shows "?"
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     try:
-        from worker.cli import app  # noqa: PLC0415  # `python -c 'import worker.__main__'` stays cheap
-
-        app()
-    except (KeyboardInterrupt, SystemError) as error:  # before the command line has begun, which takes a second
-        if isinstance(error, SystemError) and not isinstance(error.__cause__, KeyboardInterrupt):
-            raise  # else Ctrl-C has come within a call of the Kafka client
+        _run()
+    except KeyboardInterrupt:  # before the command line has begun, which takes a second
         _end("interrupted")
         sys.exit(INTERRUPTED)
     except NeardupError as error:
@@ -44,6 +45,22 @@ def main() -> None:
         if not _end("failed", error):
             raise
         sys.exit(1)
+
+
+def _run() -> None:
+    from worker.cli import app  # noqa: PLC0415  # `python -c 'import worker.__main__'` stays cheap
+
+    try:
+        app()
+    except Exception as error:
+        if _interrupts:
+            raise KeyboardInterrupt from error
+        raise
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    _interrupts.append(number)
+    signal.default_int_handler(number, frame)
 
 
 def _end(text: str, error: Exception | None = None) -> bool:
