@@ -17,7 +17,7 @@ import pytest
 from platformdirs import user_cache_path
 
 from tests.benchmarks.archive.documents import write_documents
-from tests.shell.test_archive import archive, check_against_dedup, crawl, dedup, files, summary, told, verdicts
+from tests.shell.test_archive import MANY, archive, check_against_dedup, crawl, dedup, files, summary, told, verdicts
 from worker.devkit.broker.cluster import COLLECTOR
 from worker.devkit.broker.runtime import fetch, find_java, read_jars
 from worker.devkit.sample.crawl import write_sample_crawl
@@ -30,7 +30,8 @@ JARS = read_jars(Path(__file__).with_name("spark_jars.tsv").read_text(encoding="
 VERSION = "4.2.0"
 # Arrow wants both: the first itself, the second by Netty, which on Java 25 uses Unsafe only where that is allowed.
 FLAGS = ["--add-opens=java.base/java.nio=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow"]
-DOCUMENTS, MANY = 2_500, 20_000
+DOCUMENTS = 2_500
+EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 WAIT_S = 300.0  # for the server, and for the first rows
 
 
@@ -41,20 +42,26 @@ def jars() -> tuple[Path, ...]:
 
 
 @contextmanager
-def _spark(jars: tuple[Path, ...], folder: Path, python: str | Path) -> Iterator[str]:
+def _spark(jars: tuple[Path, ...], folder: Path, python: str | Path, master: str = "local[2,4]") -> Iterator[str]:
     """Run a Connect server whose tasks run on this Python; yield its URL."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
+    home, java = folder / "home", find_java().executable
+    _write_home(home, java, jars)
     settings = {
-        "master": "local[2,4]", "app.name": "neardup", "ui.enabled": "false", "local.dir": str(folder / "spark"),
+        "master": master, "executor.extraJavaOptions": " ".join(FLAGS), "app.name": "neardup",
+        "ui.enabled": "false", "local.dir": str(folder / "spark"),
         "connect.grpc.binding.address": "127.0.0.1", "connect.grpc.binding.port": str(port),
     }  # fmt: skip
     command: list[str | Path] = [
-        find_java().executable, "-Xmx1g", COLLECTOR, *FLAGS, "-cp", os.pathsep.join(map(str, jars)),
+        java, "-Xmx1g", COLLECTOR, *FLAGS, "-cp", os.pathsep.join(map(str, jars)),
         *(f"-Dspark.{name}={value}" for name, value in settings.items()),
         "org.apache.spark.sql.connect.service.SparkConnectServer",
     ]  # fmt: skip
-    environment = {**os.environ, "PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment = {
+        **os.environ, "PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(home),
+        "JAVA_HOME": str(home), "SPARK_SCALA_VERSION": "2.13",
+    }  # fmt: skip
     with (
         (folder / "spark.log").open("wb") as log,
         subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log) as process,
@@ -64,6 +71,21 @@ def _spark(jars: tuple[Path, ...], folder: Path, python: str | Path) -> Iterator
             yield f"sc://127.0.0.1:{port}"
         finally:
             process.kill()  # its Python ends with it
+
+
+def _write_home(home: Path, java: str | Path, jars: tuple[Path, ...]) -> None:
+    """Write what executors of their own are started from: jars, and Java without a module that this one has not."""
+    (home / "jars").mkdir(parents=True)
+    for jar in jars:
+        (home / "jars" / jar.name).symlink_to(jar)
+    (home / "bin").mkdir()
+    script = home / "bin" / "java"
+    script.write_text(
+        "#!/bin/sh\n"
+        'for one; do shift; [ "$one" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$one"; done\n'
+        f'exec "{java}" "$@"\n'
+    )
+    script.chmod(0o755)
 
 
 def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
@@ -125,28 +147,38 @@ def test_executors_without_neardup_or_with_another_are_refused(jars: tuple[Path,
     assert not [*(tmp_path / "out").glob("rows/*")]
 
 
-def test_many_documents_while_a_worker_is_killed(jars: tuple[Path, ...], tmp_path: Path) -> None:
-    """One of Spark's Python processes ends by kill -9 while it makes rows; every verdict is still that of dedup."""
+@pytest.mark.parametrize(
+    ("master", "name", "logged"),
+    [
+        ("local[2,4]", "pyspark.daemon", "Python worker exited unexpectedly"),
+        ("local-cluster[2,1,1024]", EXECUTOR, "Lost executor"),
+    ],
+)
+def test_many_documents_while_a_process_is_killed(
+    jars: tuple[Path, ...], tmp_path: Path, master: str, name: str, logged: str
+) -> None:
+    """Python of a task, or an executor, ends by kill -9 while rows are made; every verdict is still that of dedup."""
     write_documents(tmp_path / "in", MANY, 7)
     output = tmp_path / "jvm"
-    with _spark(jars, tmp_path, sys.executable) as url, ThreadPoolExecutor(1) as pool:
-        killed = pool.submit(_kill_a_worker, output)
+    with _spark(jars, tmp_path, sys.executable, master) as url, ThreadPoolExecutor(1) as pool:
+        killed = pool.submit(_kill, name, output)
         said = summary(archive(output, "--format", "jsonl", "--json", "--spark", url))
-    assert "Python worker exited unexpectedly" in (tmp_path / "spark.log").read_text(), killed.result()
+    assert logged in (tmp_path / "spark.log").read_text(), killed.result()
     print(f"{said['documents']:,} documents: {said['seconds']} s")
     check_against_dedup(output)
 
 
-def _kill_a_worker(output: Path) -> int:
-    """Wait until rows are written, kill one of the processes that do it, and return its number."""
+def _kill(name: str, output: Path) -> int:
+    """Wait until rows are written, kill one of the processes of this name that do it, and return its number."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         if [*(output / "rows").glob("*")]:
             for one in psutil.Process().children(recursive=True):
                 with suppress(psutil.Error):
-                    parent = one.parent()
-                    if parent is not None and all("pyspark.daemon" in each.cmdline() for each in (one, parent)):
-                        one.kill()
-                        return int(one.pid)
+                    above = one.parents()
+                    if "pyspark.daemon" in above[0].cmdline():  # it runs a task
+                        chosen = next(each for each in (one, *above) if name in each.cmdline())
+                        chosen.kill()
+                        return int(chosen.pid)
         time.sleep(0.05)
     raise AssertionError(f"no process of Spark makes rows after {WAIT_S:.0f} s")

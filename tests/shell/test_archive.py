@@ -47,7 +47,7 @@ from worker.shell.files.engine import FileEngine
 from worker.shell.messages import VerdictBytes, encode_answers
 from worker.shell.pipeline.prepare import Preparer
 
-MANY = int(os.environ.get("NEARDUP_DOCUMENTS", "20000"))
+MANY = int(os.environ.get("ARCHIVE_DOCUMENTS", "20000"))
 
 
 class Here(session.Engine):
@@ -539,7 +539,7 @@ def check_against_dedup(output: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_many_documents_have_the_verdicts_of_dedup(tmp_path: Path) -> None:
-    """Copies, edits, re-crawls, redeliveries, short ones, templates, a large family; NEARDUP_DOCUMENTS of them."""
+    """Copies, edits, re-crawls, redeliveries, short ones, templates, a large family; ARCHIVE_DOCUMENTS of them."""
     write_documents(tmp_path / "in", MANY, 7)
     said = summary(archive(tmp_path / "out", "--format", "jsonl", "--json"))
     assert said["documents"] == MANY and said["outcomes"]["duplicate"] > MANY / 4
