@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-JOBS   ?= 2
+JOBS   ?= 3
 # Tests side by side, grouped by tests/conftest.py: those on a broker in one process, all others in the other ones.
 BESIDE := --dist loadgroup --no-loadscope-reorder
 
