@@ -18,6 +18,7 @@ from worker.errors import DocumentError, RecordError
 from worker.log.judge import JudgedRows
 from worker.log.originals import OriginalStore
 from worker.log.record import Row, RowKind, Section, Source, decode
+from worker.log.replica import Replica
 from worker.log.rules import Definition, Retention
 from worker.shell.messages import encode_answers, read_verdict
 from worker.shell.ports import LogEntry
@@ -28,11 +29,7 @@ Said = tuple[str, str | None, int | None, str | None, int, float | None, str | N
 
 def unpack(data: bytes) -> list[Section]:
     """Decode a record back into sections."""
-    record = decode(data)
-    return [
-        Section(span.source, span.first, span.stop, span.committed, record.between(span.row_first, span.row_stop))
-        for span in record.spans
-    ]
+    return list(decode(data).sections)
 
 
 def plain(sections: Iterable[Section]) -> list[tuple[object, ...]]:
@@ -46,6 +43,11 @@ def read_answers(
     """Return what `encode_answers` writes, as objects."""
     answers = encode_answers(rows, held, definition, partition, topic)
     return [answer if isinstance(answer, DocumentError) else read_verdict(answer.value) for answer in answers]
+
+
+def read_answer(replica: Replica, source: Source, offset: int) -> Verdict | DocumentError:
+    """Return what the log says of one source message."""
+    return replica.answers(source, [offset], "documents", read_answers)[0]
 
 
 def said(answer: Verdict | DocumentError) -> Said:

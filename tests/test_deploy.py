@@ -22,7 +22,7 @@ from worker.cli import app
 from worker.devkit.broker.cluster import lay_out, server_properties
 from worker.devkit.broker.runtime import KAFKA_VERSION
 from worker.settings import CONFIG_VARIABLE, Settings, env_name, load_settings
-from worker.shell.kafka import topics
+from worker.shell.kafka.admin import topic_specs
 from worker.shell.runtime import metrics
 
 DEPLOY = REPOSITORY / "deploy"
@@ -186,7 +186,7 @@ def test_topics_are_those_that_the_command_makes() -> None:
     lines = (DEPLOY / "kafka" / "topics.tsv").read_text().splitlines()
     listed = [line.split("\t") for line in lines if not line.startswith("#")]
     made = [
-        [want.name, str(want.partitions), dict(want.config)] for want in topics.specs(Settings(bootstrap="kafka:9092"))
+        [want.name, str(want.partitions), dict(want.config)] for want in topic_specs(Settings(bootstrap="kafka:9092"))
     ]
     assert [[name, count, dict(pair.split("=") for pair in config.split())] for name, count, config in listed] == made
 

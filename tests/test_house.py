@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from tests.conftest import REPOSITORY
 
 # Python in `worker` and `schemas`, at most. Lower these with the code; a raise is a commit of its own that says why.
-FILES_MAX = 144
+FILES_MAX = 139
 # Lines, at most, and patterns of paths below `worker`; a file is of the first capability with a pattern of its path.
 CAPABILITIES = {
     "pages to text, charset": (2936, "core/pages/* core/charset.py core/extract.py"),
@@ -29,12 +29,12 @@ CAPABILITIES = {
     "machine instructions for all kernels": (467, "core/kernels/machine.py"),
     "fingerprint: kernels and entry": (1506, "core/fingerprint.py core/kernels/*"),
     "planning": (444, "core/planner.py cli/plan.py"),
-    "originals, snapshots": (1462, "log/original* log/snapshot* shell/storage/*"),
-    "ordered log: record, judge, replica, retention": (1837, "log/*"),
-    "Kafka client": (1855, "shell/kafka/*"),
-    "pipeline, service": (1952, "shell/pipeline/* shell/ports.py"),
-    "health, metrics, tracing, watchdog, fault hooks": (741, "shell/runtime/*"),
-    "verify, rebuild, group watch": (1052, "shell/admin/*"),
+    "originals, snapshots": (1366, "log/original* log/snapshot* shell/checkpoint.py"),
+    "ordered log: record, judge, replica, retention": (1768, "log/*"),
+    "Kafka client": (1822, "shell/kafka/*"),
+    "pipeline, service": (1945, "shell/pipeline/* shell/ports.py"),
+    "health, metrics, tracing, watchdog, fault hooks": (716, "shell/runtime/*"),
+    "verify, rebuild, group watch": (1046, "shell/admin/*"),
     "a corpus at rest": (1190, "shell/archive/* cli/archive.py"),
     "archives": (1412, "shell/files/archives/*"),
     "files, library, kept documents": (1559, "shell/files/* public/*"),
@@ -49,7 +49,7 @@ CAPABILITIES = {
         "core/pairs.py cli/pairs.py",
     ),
     "embedded broker": (1090, "devkit/broker/* cli/broker.py"),
-    "demo, sample crawl": (1116, "devkit/* cli/demo.py"),
+    "demo, sample crawl": (1115, "devkit/* cli/demo.py"),
     "rest of the command line, errors": (1240, "cli/* errors.py __*__.py shell/__init__.py core/__init__.py"),
 }
 

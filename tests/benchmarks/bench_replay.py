@@ -26,8 +26,8 @@ from tests.benchmarks.replay.log import DEFINITION, RECORD_ROWS, read_log, write
 from worker.log.record import decode
 from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity, capture
+from worker.shell.checkpoint import Checkpoint
 from worker.shell.messages import encode_answers
-from worker.shell.storage.checkpoint import Checkpoint
 
 ROWS, QUICK_ROWS = 10_000_000, 500_000
 REPLAY_BAR_S, RESTORE_BAR_S = 60.0, 10.0  # at 10 M rows
@@ -147,7 +147,7 @@ def _answer(replica: Replica, records: Iterable[tuple[int, bytes]]) -> float:
     for offset, data in records:
         record = decode(data)
         replica.apply(record, offset, offset, keep=True)
-        for section in record.spans:
+        for section in record.sections:
             offsets = range(section.first, section.stop)
             rows += len(replica.answers(section.source, offsets, "documents", encode_answers))
     return (time.perf_counter() - started) / rows * 1e6

@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,9 @@ from tests.faults.crawl import Message, random_words
 from tests.oracle import Oracle, said
 from worker.core.document import derive_doc_id
 from worker.log.record import Source
+from worker.log.replica import ApplyResult, Replica
 from worker.settings import Settings
 from worker.shell.files.engine import file_engine
-from worker.shell.storage.memory_log import MemoryLog
 
 FETCHED_MS = 1_767_323_045_000
 
@@ -94,15 +93,14 @@ def test_what_cannot_be_read_is_named_by_file_line_and_doc_id(tmp_path: Path) ->
 def _judge(messages: list[Message], batch_documents_max: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Judge with the oracle beside it, which reads every record that is appended."""
     settings = Settings(threads=1, batch_documents_max=batch_documents_max)
-    oracle, append = Oracle.of(settings.definition), MemoryLog.append
+    oracle, read = Oracle.of(settings.definition), Replica.read
 
-    def both(log: MemoryLog, records: Sequence[bytes]) -> int:
-        for record in records:
-            oracle.apply(record)
-        return append(log, records)
+    def both(replica: Replica, record: bytes, log_offset: int, timestamp_ms: int) -> ApplyResult:
+        oracle.apply(record)
+        return read(replica, record, log_offset, timestamp_ms)
 
     with monkeypatch.context() as patch, file_engine(settings) as engine:
-        patch.setattr(MemoryLog, "append", both)
+        patch.setattr(Replica, "read", both)
         given = [said(answered.answer) for answered in engine.answers(iter(messages))]
     source = next(iter(engine.replica.coverage))
     assert isinstance(source, Source)

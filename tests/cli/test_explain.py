@@ -19,7 +19,7 @@ from worker.devkit.sample.crawl import write_sample_crawl
 from worker.report.answers import Answer, explain
 from worker.settings import Settings, env_name
 from worker.shell.admin.watch import message_at
-from worker.shell.kafka import Admin
+from worker.shell.kafka.admin import Admin
 from worker.shell.messages import DeadLetter, encode_verdict
 
 TEXT = (

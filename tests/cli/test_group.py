@@ -26,7 +26,7 @@ from worker.errors import StopError
 from worker.settings import Settings, env_name
 from worker.shell.admin.audit import Report
 from worker.shell.admin.watch import time_ms
-from worker.shell.kafka import Admin, topics
+from worker.shell.kafka.admin import Admin, create_topics
 from worker.shell.messages import encode_verdict
 
 NOBODY = "127.0.0.1:1"
@@ -89,7 +89,7 @@ def test_a_part_of_the_verdicts_can_be_asked_for(between_ms: int) -> None:
 def test_ctrl_c_ends_who_follows_as_any_command(kafka: Kafka) -> None:
     """In a line, with the exit code of what was interrupted."""
     settings, admin = deployment(kafka, partitions=1)
-    topics.create(admin, settings)
+    create_topics(admin, settings)
     names = {env_name(name): value for name, value in settings if name.startswith("topic_") and value}
     with subprocess.Popen(
         [sys.executable, "-m", "worker", "verdicts", "--follow", "--bootstrap", kafka.bootstrap],

@@ -25,7 +25,7 @@ from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.admin.group import GroupWatch, Partition, Sample, WorkerStatus, rate, status_of
 from worker.shell.files.crawl import CrawlFiles, feed_documents
-from worker.shell.kafka import Admin, Member, topics
+from worker.shell.kafka.admin import Admin, Member, create_topics
 
 STATUS = {
     "worker_id": "w1",
@@ -136,7 +136,7 @@ def test_a_running_group_is_seen(kafka: Kafka, tmp_path: Path, monkeypatch: pyte
         topic_fingerprints=f"{name}.fingerprints", topic_verdicts=f"{name}.verdicts",
         topic_dead_letter=f"{name}.dead", metrics_port=port, partitions=3, replication_factor=1, threads=1,
     )  # fmt: skip
-    topics.create(Admin(settings, 30), settings)
+    create_topics(Admin(settings, 30), settings)
     write_sample_crawl(tmp_path / "crawl.warc.gz", 100, 5)
     feed_documents(settings, CrawlFiles([str(tmp_path / "crawl.warc.gz")]))
     with workers_running(settings, ["w1"], tmp_path), GroupWatch(settings, [f"127.0.0.1:{port}"]) as watch:

@@ -31,7 +31,8 @@ from worker.core.verdict import Outcome
 from worker.errors import RetryError
 from worker.settings import Settings
 from worker.shell.admin.audit import AnswerMessage, Report
-from worker.shell.kafka import Admin, Feeder, GroupOffsets, TopicReader, topics
+from worker.shell.kafka.admin import Admin, create_topics, topic_specs
+from worker.shell.kafka.reader import Feeder, GroupOffsets, TopicReader
 from worker.shell.messages import decode_verdict
 from worker.shell.ports import LogEntry, SourceMessage
 
@@ -188,7 +189,7 @@ class Deployment:
         self.fed = 0
 
     def __enter__(self) -> Self:
-        topics.create(self.admin, self.settings)
+        create_topics(self.admin, self.settings)
         self._offsets = GroupOffsets(self.settings, self.settings.partitions, 20.0)
         return self
 
@@ -338,7 +339,7 @@ class Deployment:
 
     def recreate(self, topic: str, config: Mapping[str, str] | None = None, *, partitions: int | None = None) -> None:
         """Delete a topic and create it again, with these settings in place of the usual ones."""
-        want = next(want for want in topics.specs(self.settings) if want.name == topic)
+        want = next(want for want in topic_specs(self.settings) if want.name == topic)
         cluster.delete_topic(self.settings.bootstrap, topic)
         deadline = time.monotonic() + EVENTUALLY_S
         while not self.admin.create(

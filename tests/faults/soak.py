@@ -26,7 +26,7 @@ from tests.faults.harness import Deployment, WorkerProcess
 from worker.devkit.broker import EmbeddedKafka
 from worker.devkit.broker.cluster import lay_out
 from worker.shell.admin.audit import Defect, verify
-from worker.shell.kafka import Feeder
+from worker.shell.kafka.reader import Feeder
 
 WORKERS = ("w1", "w2", "w3")
 SENTENCES = 4_000

@@ -12,8 +12,8 @@ from schemas.fields import OFFSET_MAX
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import Message, crawl
 from tests.faults.harness import Deployment
-from worker.shell.kafka import TopicReader
 from worker.shell.kafka.publisher import VOID
+from worker.shell.kafka.reader import TopicReader
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

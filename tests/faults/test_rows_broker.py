@@ -20,7 +20,7 @@ from worker.devkit.broker import EmbeddedKafka
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.admin.audit import verify
-from worker.shell.kafka import TransactionalPublisher
+from worker.shell.kafka.publisher import TransactionalPublisher
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow]
 

@@ -16,8 +16,10 @@ from tests.conftest import EVENTUALLY_S
 from worker.devkit.broker import EmbeddedKafka
 from worker.errors import NeardupError, RetryError
 from worker.settings import Settings
-from worker.shell.kafka import Admin, TopicReader, TransactionalPublisher
+from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.client import offsets_config
+from worker.shell.kafka.publisher import TransactionalPublisher
+from worker.shell.kafka.reader import TopicReader
 from worker.shell.ports import Outgoing
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow]

@@ -28,7 +28,7 @@ from tests.faults.harness import Deployment
 from worker.devkit.broker import EmbeddedKafka, Extras, Runtime
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.kafka import Admin
+from worker.shell.kafka.admin import Admin
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow, pytest.mark.xdist_group("security")]
 

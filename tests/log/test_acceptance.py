@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.log.test_replica import TOPIC, Step, record, rows, steps, told
 from tests.log.test_snapshot import LOG, to_bytes
 from tests.oracle import Said
+from tests.shell.memory_log import MemoryLog, MemoryReader
 from worker.core.search import SearchRules
 from worker.errors import DefinitionError, StopError
 from worker.log import record as log_record
@@ -26,7 +27,6 @@ from worker.log.rules import Definition, Ignored, Retention, is_declaration
 from worker.log.snapshot import restore
 from worker.settings import Settings
 from worker.shell.pipeline.sequencer import ReplicatedLog
-from worker.shell.storage.memory_log import MemoryLog, MemoryReader
 
 DEFINITION = Definition("nd1", "0" * 16, SearchRules("exact", 3))
 OTHER = Definition("nd1", "0" * 16, SearchRules("exact", 6))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.log.test_acceptance import answers
 from tests.log.test_replica import DEFINITION, DIRECTED, Step, one_row, record, rows, steps
 from tests.log.test_snapshot import LOG
-from tests.oracle import Oracle, read_answers, said
+from tests.oracle import Oracle, read_answer, said
 from worker.errors import DefinitionError, RestoreError, StopError
 from worker.log.record import FORMAT_VERSION, Row
 from worker.log.replica import Replica
@@ -65,7 +65,7 @@ def test_a_group_goes_on_where_its_base_ends(
     for entry in log:
         oracle.apply(entry.value, entry.timestamp_ms)
     for (source, offset), expected in oracle.answers.items():
-        assert said(begun.answer(source, offset, "documents", read_answers)) == expected
+        assert said(read_answer(begun, source, offset)) == expected
     half = adopt(data, of)
     for entry in log[:cut]:
         half.read(entry.value, entry.offset, entry.timestamp_ms)

@@ -23,7 +23,7 @@ def test_originals_that_are_kept_read_the_same_after_others_were_forgotten() -> 
     hashes = np.random.default_rng(1).integers(0, 2**64, count, np.uint64)
     content: dict[str, NDArray[Any]] = dict.fromkeys(CONTENT, hashes)
     content |= {"kinds": np.full(count, RowKind.SHORT), "sketches": np.zeros((count, 8), np.uint64)}
-    held.add(np.arange(count), (texts, texts), hashes, content, 0, latest=np.zeros(count, np.uint8))
+    held.add(np.arange(count), (texts, texts), hashes, content, 0, np.zeros(count, np.uint8))
     before = held.texts.data.nbytes
     held.forget(140_000)
     assert held.first == 2 * CHUNK and held.texts.data.nbytes < before / 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.log.test_replica import DIRECTED, FACTS, REPLACED, SOURCE, packed, replay, told
-from tests.oracle import read_answers
+from tests.oracle import read_answer
 from worker.core.verdict import Verdict
 from worker.log.record import Row, RowKind
 from worker.log.rules import Definition
@@ -58,5 +58,5 @@ def test_a_recrawl_names_the_former_version_and_how_much_has_changed(definition:
     firsts = range(0, len(rows), records_of)
     replica = replay([packed(definition, rows[first : first + records_of]) for first in firsts], definition)
     assert [(said[0], said[1], said[6]) for said in told(replica, range(len(rows)))] == OUTCOMES[definition.recrawls]
-    answer = replica.answer(SOURCE, 1, "documents", read_answers)
+    answer = read_answer(replica, SOURCE, 1)
     assert isinstance(answer, Verdict) and answer.former_version and answer.former_version.similarity == 0.895

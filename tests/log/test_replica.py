@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.oracle import Oracle, Said, read_answers, said
+from tests.oracle import Oracle, Said, read_answer, read_answers, said
 from worker.core.search import SearchRules
 from worker.core.verdict import Verdict
 from worker.errors import RetryError
@@ -94,7 +94,7 @@ def test_every_answer_is_the_oracles(one: list[Row], two: list[Row], taken: list
     for data in records:
         oracle.apply(data)
     for (source, offset), expected in oracle.answers.items():
-        assert said(replica.answer(source, offset, "documents", read_answers)) == expected
+        assert said(read_answer(replica, source, offset)) == expected
         assert replica.missing(source, offset, offset + 1) == []
 
 
@@ -106,7 +106,7 @@ def test_no_two_documents_are_each_a_duplicate_of_the_other(one: list[Row], take
     originals = {}
     for offset in range(40):
         if not replica.missing(SOURCE, offset, offset + 1):
-            verdict = replica.answer(SOURCE, offset, "documents", read_answers)
+            verdict = read_answer(replica, SOURCE, offset)
             assert isinstance(verdict, Verdict)
             if verdict.duplicate_of:
                 originals[verdict.doc_id] = verdict.duplicate_of.original.doc_id
@@ -135,10 +135,10 @@ def test_committed_verdicts_are_dropped_and_asking_again_names_the_remedy() -> N
     replica = replay([one_row(0), one_row(1)])
     replica.committed(SOURCE, 1)
     with pytest.raises(RetryError, match="moved back"):
-        replica.answer(SOURCE, 0, "documents", read_answers)
-    assert isinstance(replica.answer(SOURCE, 1, "documents", read_answers), Verdict)
+        read_answer(replica, SOURCE, 0)
+    assert isinstance(read_answer(replica, SOURCE, 1), Verdict)
     with pytest.raises(KeyError):
-        replica.answer(SOURCE, 2, "documents", read_answers)
+        read_answer(replica, SOURCE, 2)
 
 
 def test_a_record_tells_what_its_author_has_committed() -> None:
@@ -147,8 +147,8 @@ def test_a_record_tells_what_its_author_has_committed() -> None:
     of_author = record({0: rows}, Step(partition=0, first=2, length=1, committed=1, seed=0))
     replica = replay([one_row(0), one_row(1), of_author])
     with pytest.raises(RetryError):
-        replica.answer(SOURCE, 0, "documents", read_answers)
-    assert isinstance(replica.answer(SOURCE, 1, "documents", read_answers), Verdict)
+        read_answer(replica, SOURCE, 0)
+    assert isinstance(read_answer(replica, SOURCE, 1), Verdict)
 
 
 def test_item_3_what_nobody_will_ask_for_is_not_kept() -> None:
@@ -161,7 +161,7 @@ def test_item_3_what_nobody_will_ask_for_is_not_kept() -> None:
         replica.apply(decode(packed(DEFINITION, rows[2:3], source=source)), log_offset, 1_002)
     assert [len(pending) for pending in replica.pending.values()] == [0, 0]
     replica.apply(decode(packed(DEFINITION, rows[3:], source=Source(successor, 0))), 4, 1_003)
-    assert isinstance(replica.answer(Source(successor, 0), 3, "documents", read_answers), Verdict)
+    assert isinstance(read_answer(replica, Source(successor, 0), 3), Verdict)
     replica.check()
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.conftest import one_in
 from tests.log.test_replica import SOURCE, TOPIC, packed, rows, told
 from tests.log.test_snapshot import LOG, to_bytes
-from tests.oracle import Oracle, read_answers, said
+from tests.oracle import Oracle, read_answer, read_answers, said
 from worker.core.search import SearchRules
 from worker.core.verdict import Verdict
 from worker.errors import DefinitionError, DocumentError
@@ -27,7 +27,7 @@ from worker.log.record import FORMAT_VERSION, Row, RowKind, Source, decode
 from worker.log.replica import ApplyResult, Replica
 from worker.log.rules import Definition, Retention
 from worker.log.snapshot import restore
-from worker.shell.storage.disk import DiskMemory
+from worker.shell.checkpoint import DiskMemory
 
 
 @contextmanager
@@ -117,7 +117,7 @@ def agree(oracle: Oracle, replica: Replica, committed: int) -> None:
     """All answers that are not known to be committed, old and new."""
     for (source, offset), expected in oracle.answers.items():
         if offset >= committed:
-            answer = replica.answer(source, offset, "documents", read_answers)
+            answer = read_answer(replica, source, offset)
             assert said(answer) == expected
             assert isinstance(answer, DocumentError) or answer.horizon_ms == oracle.horizons[source, offset]
 
@@ -235,7 +235,7 @@ def history(retention: Retention, *messages: tuple[int, str, int]) -> tuple[Repl
     for offset, (time_ms, doc_id, fingerprint) in enumerate(messages):
         row = Row(offset, RowKind.FULL, doc_id, "https://example.org/", 5, fingerprint, fingerprint, 9)
         replica.apply(decode(packed(of, [row])), offset, time_ms)
-        answer = said(replica.answer(SOURCE, offset, "documents", read_answers))
+        answer = said(read_answer(replica, SOURCE, offset))
         words.append(" ".join(str(part) for part in (answer[0], answer[1] or answer[3]) if part))
     return replica, words
 
@@ -272,9 +272,9 @@ def test_what_was_decided_stays_decided_when_the_original_has_left() -> None:
     assert words == ["new", "duplicate a", "new"]
     again = packed(definition(Retention(10)), [Row(1, RowKind.FULL, "b", "b", 5, NEAR, NEAR, 9)])
     assert replica.apply(decode(again), 3, 501) == ApplyResult(0, 1)  # a second append: ignored, and no sighting
-    answer = replica.answer(SOURCE, 1, "documents", read_answers)
+    answer = read_answer(replica, SOURCE, 1)
     assert said(answer)[:2] == ("duplicate", "a") and horizon(answer) is None
-    assert horizon(replica.answer(SOURCE, 2, "documents", read_answers)) == 490
+    assert horizon(read_answer(replica, SOURCE, 2)) == 490
 
 
 def test_replicas_of_another_retention_refuse_the_log_and_the_snapshot() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.floods import doc_ids_of_one_xxh64
 from tests.log.test_replica import DEFINITION, Step, record, replay, rows, steps
-from tests.oracle import Oracle, read_answers, said
+from tests.oracle import Oracle, read_answer, said
 from worker.log.originals import OriginalStore
 from worker.log.record import Row
 from worker.log.replica import Replica
@@ -86,4 +86,4 @@ def test_row_25_doc_ids_of_one_hash_change_no_verdict(one: list[Row], taken: lis
     for data in records:
         oracle.apply(data)
     for (source, offset), expected in oracle.answers.items():
-        assert said(replica.answer(source, offset, "documents", read_answers)) == expected
+        assert said(read_answer(replica, source, offset)) == expected

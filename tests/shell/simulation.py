@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from tests.log.test_replica import FACTS
 from tests.log.test_retention import on_disk
 from tests.oracle import Oracle, Said, said
+from tests.shell.memory_log import MemoryLog, MemoryReader
 from worker.core.search import SearchRules
 from worker.core.verdict import Outcome, Verdict
 from worker.errors import DocumentError, FencedError, RetryError
@@ -39,8 +40,7 @@ from worker.shell.pipeline.sequencer import ReplicatedLog, Sequencer
 from worker.shell.pipeline.stage import Batch, Stage
 from worker.shell.ports import LogEntry, Outgoing, Publisher, SourceMessage
 from worker.shell.runtime.fault_hooks import Point
-from worker.shell.runtime.watchdog import Watchdog
-from worker.shell.storage.memory_log import MemoryLog, MemoryReader
+from worker.shell.runtime.health import Watchdog
 
 DEFINITION = Definition("nd1", "0" * 16, SearchRules("exact", 3))
 DIRECTED = SearchRules(look_min=700)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import orjson
 import pytest
 
-from tests.oracle import read_answers
+from tests.oracle import read_answer
 from tests.shell.simulation import DEFINITION, TOPIC_ID, World, without_faults
 from worker.core.search import SearchRules
 from worker.core.verdict import Outcome
@@ -125,7 +125,7 @@ def test_two_documents_that_duplicate_each_other_are_found() -> None:
     [data] = encode(DEFINITION.author("w"), [Section(source, 0, 2, -1, Rows.of(rows))], 10_000)
     replica = Replica(DEFINITION)
     replica.apply(decode(data), 1, 5)
-    first, second = (replica.answer(source, offset, "documents", read_answers) for offset in (0, 1))
+    first, second = (read_answer(replica, source, offset) for offset in (0, 1))
     assert first.outcome is Outcome.NEW and second.outcome is Outcome.DUPLICATE  # type: ignore[union-attr]
     fields = orjson.loads(encode_verdict(first)[1])  # type: ignore[arg-type]
     fields |= {

@@ -15,7 +15,7 @@ from worker.devkit.broker.cluster import PortTakenError, is_free, lay_out, serve
 from worker.devkit.broker.runtime import Java, find_java
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.kafka import known_brokers
+from worker.shell.kafka.admin import known_brokers
 
 
 def program(path: Path, script: str) -> Path:

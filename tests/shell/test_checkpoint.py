@@ -16,17 +16,17 @@ import xxhash
 from prometheus_client import REGISTRY
 
 from tests.log.test_replica import DEFINITION, TOPIC, one_row
-from tests.oracle import read_answers
+from tests.oracle import read_answer
+from tests.shell.memory_log import MemoryLog, MemoryReader
 from worker.core.search import SearchRules
 from worker.errors import StopError
 from worker.log.record import FORMAT_VERSION, Source
 from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity
+from worker.shell.checkpoint import KEPT, Checkpoint, first_replica, locked
 from worker.shell.pipeline.sequencer import ReplicatedLog
 from worker.shell.runtime.fault_hooks import Point
-from worker.shell.storage.checkpoint import KEPT, Checkpoint, first_replica, locked
-from worker.shell.storage.memory_log import MemoryLog, MemoryReader
 
 LOG = LogIdentity("cluster", b"l" * 16)
 
@@ -101,9 +101,7 @@ def test_the_newest_comes_back_and_two_are_kept(tmp_path: Path) -> None:
     assert names(tmp_path) == [12, 15] and KEPT == 2
     restored = checkpoint(tmp_path).restore()
     assert (restored.next_offset, restored.documents) == (15, replica.documents)
-    assert restored.answer(Source(TOPIC, 0), 7, "d", read_answers) == replica.answer(
-        Source(TOPIC, 0), 7, "d", read_answers
-    )
+    assert read_answer(restored, Source(TOPIC, 0), 7) == read_answer(replica, Source(TOPIC, 0), 7)
     restored.check()
 
 
@@ -186,9 +184,7 @@ def test_row_14_a_damaged_snapshot_falls_back_to_the_older_then_to_the_log(tmp_p
     ordering = ReplicatedLog(restored, MemoryReader(log), log, DEFINITION.author("w"), 1 << 20)
     assert ordering.restore() == 9
     for offset in range(1, 9):
-        assert restored.answer(Source(TOPIC, 0), offset, "d", read_answers) == whole.answer(
-            Source(TOPIC, 0), offset, "d", read_answers
-        )
+        assert read_answer(restored, Source(TOPIC, 0), offset) == read_answer(whole, Source(TOPIC, 0), offset)
 
 
 def _damage(path: Path, how: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -36,11 +36,10 @@ from neardup import (
 from tests.cli.program import ARTICLE, OTHER, lines, page, run
 from tests.oracle import read_answers
 from worker.devkit.sample.crawl import write_sample_crawl
-from worker.log.replica import Replica
+from worker.log.replica import ApplyResult, Replica
 from worker.settings import Settings
+from worker.shell.checkpoint import Checkpoint
 from worker.shell.files.engine import LOG, TOPIC, file_engine
-from worker.shell.storage.checkpoint import Checkpoint
-from worker.shell.storage.memory_log import MemoryLog
 
 
 def short(verdict: Verdict | Exception) -> tuple[str, str | None]:
@@ -93,16 +92,16 @@ def test_verdicts_are_those_of_the_files_engine(crawl: Path) -> None:
 def test_a_replica_of_the_log_gives_the_same_verdicts(crawl: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a worker would do with this log: read its records, answer for every offset."""
     log: list[tuple[bytes, int, int]] = []
-    append = MemoryLog.append
+    read = Replica.read
 
-    def kept(self: MemoryLog, records: Sequence[bytes]) -> int:
-        last = append(self, records)
-        log.extend((entry.value, entry.offset, entry.timestamp_ms) for entry in self.entries[-len(records) :])
-        return last
+    def kept(self: Replica, *record: Any) -> ApplyResult:
+        log.append(record)
+        return read(self, *record)
 
-    monkeypatch.setattr(MemoryLog, "append", kept)
     found = Deduplicator(threads=1)
-    verdicts = list(found.add_many(CrawlFiles([str(crawl)])))
+    with monkeypatch.context() as patch:
+        patch.setattr(Replica, "read", kept)
+        verdicts = list(found.add_many(CrawlFiles([str(crawl)])))
     replica = Replica(found.definition)
     for record in log:
         replica.read(*record)

@@ -16,19 +16,18 @@ from tests.benchmarks.replay.log import DEFINITION as BENCH
 from tests.benchmarks.replay.log import read_log, write_log
 from tests.log.test_replica import DEFINITION, TOPIC, one_row
 from tests.log.test_snapshot import LOG, record_of, to_bytes
-from tests.oracle import read_answers
+from tests.oracle import read_answer, read_answers
+from tests.shell.memory_log import MemoryLog, MemoryReader
 from worker.core.verdict import Verdict
 from worker.errors import RetryError, StopError
 from worker.log.originals import Column
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Source, decode
 from worker.log.replica import Replica
 from worker.settings import Settings
+from worker.shell import checkpoint
+from worker.shell.checkpoint import Checkpoint, DiskMemory
 from worker.shell.files.engine import file_engine
 from worker.shell.pipeline.sequencer import ReplicatedLog
-from worker.shell.storage import disk
-from worker.shell.storage.checkpoint import Checkpoint
-from worker.shell.storage.disk import DiskMemory
-from worker.shell.storage.memory_log import MemoryLog, MemoryReader
 
 ROWS = 150_000
 STEP = 10_000
@@ -93,7 +92,7 @@ def test_forgotten_chunks_give_the_disk_back_and_files_do_not_pile_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A chunk that a snapshot or a reader still has stays as it is; one that nobody has is a hole, a region is gone."""
-    monkeypatch.setattr(disk, "REGION_BYTES", 8 * PAGES)
+    monkeypatch.setattr(checkpoint, "REGION_BYTES", 8 * PAGES)
     memory = DiskMemory(tmp_path)
     column: Column[np.int64] = Column(np.int64, 13, memory)
     chunk = np.arange(column.size)
@@ -138,7 +137,7 @@ def test_what_candidates_and_verdicts_need_is_read_at_once(tmp_path: Path, monke
         monkeypatch.setattr(DiskMemory, "is_cold", lambda _, is_cold=is_cold: is_cold)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_majflt
         replica.apply(last, len(first), 0)
-        span = last.spans[0]
+        span = last.sections[0]
         answers.append(replica.answers(span.source, range(span.first, span.stop), "t", read_answers))
         faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_majflt - before)
         monkeypatch.undo()
@@ -179,7 +178,7 @@ def test_a_full_disk_ends_a_replica_and_the_log_restores_it(
     failed = broken.next_offset
     assert 1 < failed < len(records)
     with pytest.raises(RetryError, match="no longer kept"):
-        broken.answer(Source(TOPIC, 0), (failed - 1) * STEP, "d", read_answers)
+        read_answer(broken, Source(TOPIC, 0), (failed - 1) * STEP)
     restored, whole = started(tmp_path).restore(), Replica(DEFINITION)
     assert reading(restored).restore() == reading(whole).restore() == len(records) + 1
     assert to_bytes(restored) == to_bytes(whole)

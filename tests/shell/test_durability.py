@@ -13,26 +13,26 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Me
 
 from worker.errors import RetryError, StopError
 from worker.settings import Settings
-from worker.shell.kafka import Admin, Topic, topics
+from worker.shell.kafka.admin import Admin, Problem, Topic, check_topics, topic_specs
 from worker.shell.kafka.log import LogTime
 from worker.shell.pipeline.sequencer import CommitMetadata
 from worker.shell.pipeline.service import Incarnation, Periodic, check_log
 
 
-def problems(replicas: int, settings: Settings | None = None, **config: str) -> list[topics.Problem]:
+def problems(replicas: int, settings: Settings | None = None, **config: str) -> list[Problem]:
     """What is said of four topics with these settings."""
     settings = settings or Settings()
     partitions = int(config.pop("partitions", "1"))
     changes = {name.replace("_", "."): value for name, value in config.items()}
     found = {
         spec.name: Topic(spec.name, bytes(16), partitions, replicas, spec.config | changes)
-        for spec in topics.specs(settings)
+        for spec in topic_specs(settings)
     }
-    return topics.check(SimpleNamespace(describe=lambda _names: found), settings)  # type: ignore[arg-type]
+    return check_topics(SimpleNamespace(describe=lambda _names: found), settings)  # type: ignore[arg-type]
 
 
 LOG = Settings().topic_fingerprints
-ALL = {spec.name for spec in topics.specs(Settings())}
+ALL = {spec.name for spec in topic_specs(Settings())}
 SAFE = {"min_insync_replicas": "2", "unclean_leader_election_enable": "false"}
 
 

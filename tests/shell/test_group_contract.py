@@ -13,14 +13,10 @@ from tests.conftest import Kafka
 from tests.shell.simulation import GroupMember, Transactions, World
 from tests.shell.test_topics import deployment
 from worker.errors import FencedError, RetryError
-from worker.shell.kafka import (
-    Feeder,
-    GroupConsumer,
-    GroupOffsets,
-    TopicReader,
-    TransactionalPublisher,
-    topics,
-)
+from worker.shell.kafka.admin import create_topics
+from worker.shell.kafka.consumer import GroupConsumer
+from worker.shell.kafka.publisher import TransactionalPublisher
+from worker.shell.kafka.reader import Feeder, GroupOffsets, TopicReader
 from worker.shell.ports import GroupSource, Outgoing, Publisher, SourceMessage
 
 PARTITIONS = 2
@@ -70,7 +66,7 @@ class KafkaGroup:
             kafka, group=uuid.uuid4().hex, partitions=PARTITIONS, call_timeout_s=30, worker_id="w"
         )
         self.topic = self._settings.topic_verdicts
-        topics.create(admin, self._settings)
+        create_topics(admin, self._settings)
         feeder = Feeder(self._settings)
         for number in range(DOCUMENTS):
             feeder.send(b"%d" % number, b"v")

@@ -16,7 +16,7 @@ from worker.shell.pipeline.intake import Intake
 from worker.shell.pipeline.partitions import Partitions
 from worker.shell.pipeline.stage import Batch, Stage
 from worker.shell.ports import SourceMessage
-from worker.shell.runtime.watchdog import Watchdog
+from worker.shell.runtime.health import Watchdog
 
 BYTES_MAX = 65_536
 FULL = Settings().batch_documents_max

@@ -23,19 +23,12 @@ from tests.conftest import Kafka
 from tests.shell.test_topics import deployment
 from worker.errors import FencedError, NeardupError, RetryError, StopError
 from worker.settings import KAFKA_OPTIONS_REFUSED, Settings
-from worker.shell.kafka import (
-    Admin,
-    Feeder,
-    GroupConsumer,
-    GroupOffsets,
-    TransactionalPublisher,
-    client,
-    consumer,
-    publisher,
-    topics,
-)
+from worker.shell.kafka import client, consumer, publisher
+from worker.shell.kafka.admin import Admin, create_topics
 from worker.shell.kafka.client import CALL_S_MAX, retry
-from worker.shell.kafka.publisher import VOID, Clearing
+from worker.shell.kafka.consumer import GroupConsumer
+from worker.shell.kafka.publisher import VOID, Clearing, TransactionalPublisher
+from worker.shell.kafka.reader import Feeder, GroupOffsets
 from worker.shell.ports import Outgoing
 
 
@@ -155,7 +148,7 @@ def test_a_client_that_never_closes_is_left_behind(monkeypatch: pytest.MonkeyPat
 def test_a_message_too_large_for_its_topic_stops_the_worker_with_the_remedy(kafka: Kafka, size: int) -> None:
     """Refused by the broker (the topic's limit) or by the client (its own): trying again would never end."""
     settings, admin = deployment(kafka, worker_id="w", partitions=1, kafka_options={"compression.type": "none"})
-    topics.create(admin, settings)
+    create_topics(admin, settings)
     small = f"{settings.topic_verdicts}.small"
     admin.create(small, 1, 1, {"max.message.bytes": "10000"})
     source = GroupConsumer(settings, *[print] * 3)

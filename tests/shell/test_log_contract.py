@@ -8,10 +8,11 @@ from typing import NamedTuple
 import pytest
 
 from tests.conftest import Kafka
+from tests.shell.memory_log import MemoryLog, MemoryReader
 from tests.shell.test_topics import deployment
-from worker.shell.kafka import LogAppender, LogConsumer, topics
+from worker.shell.kafka.admin import create_topics
+from worker.shell.kafka.log import LogAppender, LogConsumer
 from worker.shell.ports import LogEntry, LogReader, LogWriter
-from worker.shell.storage.memory_log import MemoryLog, MemoryReader
 
 
 class Log(NamedTuple):
@@ -30,7 +31,7 @@ def in_memory() -> Log:
 def on_kafka(kafka: Kafka) -> Log:
     """A topic with one partition."""
     settings, admin = deployment(kafka)
-    topics.create(admin, settings)
+    create_topics(admin, settings)
     return Log(lambda: LogAppender(settings), lambda offset: LogConsumer(settings, offset))
 
 

@@ -25,9 +25,8 @@ from worker.core.verdict import Outcome
 from worker.errors import StopError
 from worker.shell.runtime import health, logging, metrics
 from worker.shell.runtime.fault_hooks import Point, from_setting
-from worker.shell.runtime.health import SAMPLE_S, SAMPLES, HealthServer, Readiness, Status
+from worker.shell.runtime.health import EXIT_CODE, SAMPLE_S, SAMPLES, HealthServer, Readiness, Status, Watchdog
 from worker.shell.runtime.metrics import Lag
-from worker.shell.runtime.watchdog import EXIT_CODE, Watchdog
 
 
 @pytest.fixture
@@ -244,7 +243,7 @@ def test_a_call_that_ends_in_time_is_forgotten() -> None:
 def test_the_process_ends_while_the_call_hangs() -> None:
     """Nothing in Python can interrupt a call into the client library: the whole process goes."""
     hangs = "with Watchdog().limit('x', 0.2): time.sleep(60)"
-    script = f"import time\nfrom worker.shell.runtime.watchdog import Watchdog\n{hangs}\n"
+    script = f"import time\nfrom worker.shell.runtime.health import Watchdog\n{hangs}\n"
     done = subprocess.run([sys.executable, "-c", script], timeout=120, capture_output=True, check=False)
     assert done.returncode == EXIT_CODE
 

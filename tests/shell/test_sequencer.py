@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.shell.memory_log import MemoryLog, MemoryReader
 from tests.shell.simulation import DEFINITION, TOPIC_ID, History, Scripted, SimulatedWorker
 from worker.errors import FencedError, RetryError, StopError
 from worker.log.record import Source, decode
@@ -16,7 +17,6 @@ from worker.shell.pipeline import sequencer
 from worker.shell.pipeline.sequencer import STOP_GRACE_S, ReplicatedLog
 from worker.shell.ports import LogEntry
 from worker.shell.runtime import metrics
-from worker.shell.storage.memory_log import MemoryLog, MemoryReader
 
 
 def one_worker(publisher: Any = None) -> SimulatedWorker:
@@ -107,8 +107,8 @@ def test_what_has_been_committed_is_forgotten_and_told() -> None:
         worker.publishing.step()
     worker.intake.step()
     worker.sequencer.step()
-    spans = [span for entry in worker.world.log.entries[1:] for span in decode(entry.value).spans]
-    assert any(span.committed == committed.get(span.source.partition) for span in spans)
+    sections = [one for entry in worker.world.log.entries[1:] for one in decode(entry.value).sections]
+    assert any(one.committed == committed.get(one.source.partition) for one in sections)
 
 
 def test_the_sequencer_ends_when_publishing_has_failed_and_nothing_comes() -> None:

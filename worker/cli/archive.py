@@ -51,7 +51,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     from worker.shell.archive.run import Options, begin, find_inputs  # noqa: PLC0415
     from worker.shell.archive.session import engine  # noqa: PLC0415
     from worker.shell.archive.steps import judge_all, make_all_rows  # noqa: PLC0415
-    from worker.shell.storage.checkpoint import locked  # noqa: PLC0415
+    from worker.shell.checkpoint import locked  # noqa: PLC0415
 
     if keep is None and (duplicates or prefer != "first"):
         raise typer.BadParameter("--duplicates and --prefer want --keep new")

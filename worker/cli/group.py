@@ -31,7 +31,7 @@ from worker.settings import DECIDING, TOPICS, Settings
 if TYPE_CHECKING:
     from worker.shell.admin.audit import Report
     from worker.shell.admin.rebuild import Plan
-    from worker.shell.kafka import Admin
+    from worker.shell.kafka.admin import Admin
 
 topics_app = typer.Typer(
     cls=Commands, no_args_is_help=True, help="The topics: create them, or say what is wrong with them."
@@ -83,9 +83,9 @@ def _end_with_stdin() -> None:
 @with_cluster(*TOPICS, "partitions", "replication_factor", "document_bytes_max")
 def create(settings: Settings) -> None:
     """Create the topics that are missing, with the right settings; then check all."""
-    from worker.shell.kafka import topics  # noqa: PLC0415
+    from worker.shell.kafka.admin import create_topics  # noqa: PLC0415
 
-    for name, was_missing in topics.create(_admin(settings), settings).items():
+    for name, was_missing in create_topics(_admin(settings), settings).items():
         typer.echo(f"{name}: {'created' if was_missing else 'exists'}")
     _check(settings)
 
@@ -113,9 +113,9 @@ def alter(
 
 
 def _check(settings: Settings) -> None:
-    from worker.shell.kafka import topics  # noqa: PLC0415
+    from worker.shell.kafka.admin import check_topics  # noqa: PLC0415
 
-    problems = topics.check(_admin(settings), settings)
+    problems = check_topics(_admin(settings), settings)
     for problem in problems:
         typer.echo(f"{'error' if problem.fatal else 'warning'}: {problem}")
     if not problems:
@@ -125,7 +125,7 @@ def _check(settings: Settings) -> None:
 
 
 def _admin(settings: Settings) -> Admin:
-    from worker.shell.kafka import Admin  # noqa: PLC0415
+    from worker.shell.kafka.admin import Admin  # noqa: PLC0415
 
     return Admin(settings)
 

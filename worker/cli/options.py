@@ -63,7 +63,7 @@ Command = Callable[..., Any]
 
 def await_cluster(settings: Settings) -> None:
     """Wait for the cluster's first answer, some 20 ms; a terminal shows at once whom it is asked of."""
-    from worker.shell.kafka import Admin  # noqa: PLC0415
+    from worker.shell.kafka.admin import Admin  # noqa: PLC0415
 
     with Console(stderr=True).status(f"asking {settings.bootstrap}"):
         Admin(settings, WAIT_S).cluster_id()

@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,7 +27,8 @@ from worker.log.record import decode
 from worker.settings import Settings, env_name, written
 from worker.shell.admin.watch import watch
 from worker.shell.files.crawl import CrawlFiles, feed_documents
-from worker.shell.kafka import Admin, TopicReader, topics
+from worker.shell.kafka.admin import Admin, create_topics
+from worker.shell.kafka.reader import TopicReader
 from worker.shell.messages import DeadLetter
 
 
@@ -117,7 +118,7 @@ class Demo:
 
     def prepare(self) -> None:
         """Create the topics, before any worker asks for them."""
-        topics.create(Admin(self.settings), self.settings)
+        create_topics(Admin(self.settings), self.settings)
 
     def wait_for(self, workers: Mapping[str, subprocess.Popen[bytes]]) -> None:
         """Wait until the group's workers share all partitions, so that latencies are not those of a start."""
@@ -269,11 +270,9 @@ class Demo:
         with closing(TopicReader(self.settings, {(self.settings.topic_fingerprints, 0): 0})) as reader:
             while not reader.at_end():
                 for message in reader.read(1.0):
-                    try:
+                    with suppress(RecordError):  # the log's definition
                         record = decode(message.value or b"")
-                    except RecordError:  # the log's definition
-                        continue
-                    for span in record.spans:
-                        for offset in record.offsets[span.row_first : span.row_stop].tolist():
-                            authors.setdefault((span.source.partition, offset), record.author.name)
+                        for section in record.sections:
+                            for offset in section.rows.offsets.tolist():
+                                authors.setdefault((section.source.partition, offset), record.author.name)
         return authors

@@ -11,10 +11,10 @@ offset to read, disjoint and never adjacent:
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
-
-from sortedcontainers import SortedDict
 
 
 class Span(NamedTuple):
@@ -28,7 +28,7 @@ class Coverage:
     """
     A set of offsets of one partition, kept as merged intervals.
 
-    Cost: O(log n) a call over n intervals; a partition read in order has one.
+    Cost: O(log n) a call over n intervals, and `add` moves those behind it; a partition read in order has one.
 
     >>> coverage = Coverage()
     >>> coverage.add(0, 3)
@@ -39,17 +39,18 @@ class Coverage:
     [Span(first=5, stop=7)]
     """
 
-    __slots__ = ("_stops",)
+    __slots__ = ("_firsts", "_stops")
 
     def __init__(self) -> None:
-        self._stops: SortedDict = SortedDict()  # first -> stop
+        self._firsts: list[int] = []  # where the intervals begin, ascending
+        self._stops: list[int] = []  # and where they end
 
     def __iter__(self) -> Iterator[Span]:
-        return (Span(first, stop) for first, stop in self._stops.items())
+        return map(Span, self._firsts, self._stops)
 
     def __len__(self) -> int:
         """Return the number of intervals, which is 1 for a partition without gaps."""
-        return len(self._stops)
+        return len(self._firsts)
 
     def missing(self, first: int, stop: int) -> list[Span]:
         """
@@ -60,43 +61,24 @@ class Coverage:
         """
         if stop < first:
             raise ValueError(f"stop must not lie before first, got first={first}, stop={stop}")
-        gaps: list[Span] = []
-        at = first
-        position = max(self._stops.bisect_right(first) - 1, 0)
-        for start in self._stops.islice(position):
-            end = self._stops[start]
-            if start >= stop:
-                break
-            if end <= at:
-                continue
-            if start > at:
-                gaps.append(Span(at, start))
-            at = end
-        if at < stop:
-            gaps.append(Span(at, stop))
-        return gaps
+        low, high = bisect_right(self._stops, first), bisect_left(self._firsts, stop)
+        covered = chain.from_iterable(zip(self._firsts[low:high], self._stops[low:high], strict=True))
+        edges = [first, *covered, stop]
+        return [Span(*gap) for gap in zip(edges[::2], edges[1::2], strict=True) if gap[0] < gap[1]]
 
     def add(self, first: int, stop: int) -> list[Span]:
         """Cover [first, stop) and return the parts that were not covered before."""
         gaps = self.missing(first, stop)
-        if not gaps:
-            return gaps
-        low = first
-        position = self._stops.bisect_right(first) - 1
-        if position >= 0:
-            start, end = self._stops.peekitem(position)
-            if end >= first:  # touches or overlaps from the left
-                low, stop = start, max(stop, end)
-        position = self._stops.bisect_left(low)
-        while position < len(self._stops) and self._stops.peekitem(position)[0] <= stop:
-            _, end = self._stops.popitem(position)
-            stop = max(stop, end)
-        self._stops[low] = stop
+        if gaps:
+            low, high = bisect_left(self._stops, first), bisect_right(self._firsts, stop)  # those that touch it, too
+            if low < high:
+                first, stop = min(first, self._firsts[low]), max(stop, self._stops[high - 1])
+            self._firsts[low:high], self._stops[low:high] = [first], [stop]
         return gaps
 
     def check(self) -> None:
         """Assert that the intervals are non-empty, ordered, disjoint and not adjacent."""
         before = -1
-        for first, stop in self._stops.items():
+        for first, stop in self:
             assert before < first < stop, (before, first, stop)
             before = stop

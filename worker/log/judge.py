@@ -15,6 +15,7 @@ original of that URL; where versions are replaced it leaves the index, too. Rete
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
@@ -249,13 +250,15 @@ class _RecordJudge:
         full, short = rows[is_full], rows[~is_full]
         doubts, sketches = record.doubts[full], record.sketches[full]
         matches = held.index.match_or_insert(record.fingerprints[full], doubts, sketches, first)
-        groups = _Groups(record.digests[short], held.find_short(record.digests[short]))
-        new_full, new_short = full[matches.rows < 0], short[groups.new]
+        equals = held.find_short(record.digests[short])
+        unknown = short[equals < 0]
+        _, firsts, groups = np.unique(record.digests[unknown], return_index=True, return_inverse=True)
+        models = unknown[firsts[groups]]  # the first of each digest is new, the others follow it
+        new_full, new_short = full[matches.rows < 0], unknown[models == unknown]
         new = np.sort(np.concatenate([new_full, new_short]))
-        if len(short):
-            own = first + np.searchsorted(new, new_short)
-            judged.originals[short] = groups.originals(own)
-            judged.similarities[short] = np.where(judged.originals[short] >= 0, SIMILARITY_MAX, 0)
+        equals[equals < 0] = np.where(models == unknown, -1, first + np.searchsorted(new, models))
+        judged.originals[short] = equals
+        judged.similarities[short] = np.where(equals >= 0, SIMILARITY_MAX, 0)
         found = matches.rows
         if len(new_short) and len(new_full):  # the index has numbered its own as if they were alone
             own = first + np.searchsorted(new, new_full)
@@ -267,7 +270,8 @@ class _RecordJudge:
         judged.similarities[full] = matches.similarities
         is_new = np.zeros(len(rows), np.bool_)
         is_new[np.searchsorted(rows, new)] = True
-        judged.formers[rows] = _formers(urls, repeated(url_hashes), before, is_new, first)
+        formers = _formers(urls, repeated(url_hashes), before, is_new, first)
+        judged.formers[rows] = formers
         self._changes[new] += 1
         if len(new):
             held.add(
@@ -276,7 +280,7 @@ class _RecordJudge:
                 self.hashes[new],
                 {name: getattr(record, name)[new] for name in CONTENT},
                 self._clock_ms,
-                before=before[is_new],
+                held.newest(formers[is_new]),
             )
 
     def _delete(self, rows: NDArray[np.int64]) -> None:
@@ -287,26 +291,6 @@ class _RecordJudge:
         if is_there.any():
             self._held.remove(np.sort(originals[is_there]))
             self._changes[rows[is_there]] -= 1
-
-
-class _Groups:
-    """Short texts by digest: the first of each digest that is not known is new, the others follow it."""
-
-    def __init__(self, digests: NDArray[np.uint64], matches: NDArray[np.int64]) -> None:
-        self._matches = matches
-        self._unknown = np.flatnonzero(self._matches < 0)
-        _, firsts, self._groups = np.unique(digests[self._unknown], return_index=True, return_inverse=True)
-        self._firsts = np.sort(firsts)
-        self.new = self._unknown[self._firsts]
-
-    def originals(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the row of each text's original, -1 for the new ones, which get the rows `own`."""
-        if len(self.new) < len(self._unknown):
-            by_group = np.empty(len(self.new), np.int64)
-            by_group[self._groups[self._firsts]] = own
-            self._matches[self._unknown] = by_group[self._groups]
-            self._matches[self.new] = -1
-        return self._matches
 
 
 def _formers(
@@ -440,26 +424,17 @@ class Eviction:
         """Return the live rows that were seen before a time, ascending."""
         held = self._held
         assert held.seen is not None, "only with retention"
-        row = held.oldest
-        while row < len(held):
-            stop = self._end_of_chunk(row)
-            row += int(np.searchsorted(held.seen.slice(row, stop), time_ms))
-            if row < stop:
-                break
-        return held.live_between(held.oldest, row)
+        return held.live_between(held.oldest, bisect_left(held.seen, time_ms, held.oldest))
 
     def _first_live(self, count: int) -> NDArray[np.int64]:
         """Return the `count` first live rows, ascending; there must be as many."""
         parts, row = [], self._held.oldest
         while count > 0:
-            stop = self._end_of_chunk(row)
+            stop = min((row | (self._held.live.size - 1)) + 1, len(self._held))  # a chunk at a time
             parts.append(self._held.live_between(row, stop)[:count])
             count -= len(parts[-1])
             row = stop
         return np.concatenate(parts)
-
-    def _end_of_chunk(self, row: int) -> int:
-        return min((row | (self._held.live.size - 1)) + 1, len(self._held))
 
     def _live_from_end(self, count: int) -> int:
         """Return the live row that is number `count` from the end, or -1. Cost: some 3 µs per chunk of rows between."""

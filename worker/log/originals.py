@@ -374,21 +374,15 @@ class OriginalStore:
         hashes: NDArray[np.uint64],
         content: Mapping[str, NDArray[Any]],
         clock_ms: int,
-        *,
-        before: NDArray[np.int64] | None = None,
-        latest: NDArray[np.uint8] | None = None,
+        latest: NDArray[np.uint8],
     ) -> None:
         """
         Append rows, of which the index by fingerprint knows already: doc_ids and URLs, the doc_ids' hashes, CONTENT.
 
         Args:
-            before: row of the latest original of each one's URL, -1 for none; or
-            latest: whether each is its URL's latest original, of which the tables no longer know another.
+            latest: whether each is its URL's latest original, of which the tables no longer know another; see `newest`.
         """
         hashes_of_urls = self.hashes(texts[1])
-        if before is not None:
-            latest = self._newest(texts[1], hashes_of_urls, before)
-        assert latest is not None
         first = len(self)
         self.times.append(times)
         self.texts.append(*texts)
@@ -407,19 +401,15 @@ class OriginalStore:
             self.seen.append(np.full(len(times), clock_ms))
         self.documents += len(times)
 
-    def _newest(self, urls: Texts, hashes: NDArray[np.uint64], before: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Mark the last one of each URL, which takes the place of the latest original so far."""
-        gone = np.unique(before[before >= 0])
+    def newest(self, formers: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Mark which of the rows to be added are their URL's latest: `formers` has the row before each, or -1."""
+        latest = np.ones(len(formers), np.uint8)
+        latest[formers[formers >= len(self)] - len(self)] = 0
+        gone = formers[(formers >= 0) & (formers < len(self))]
         if len(gone):
             self.latest.put(gone, 0)
             self.urls.delete_many(self.url_hashes.take(gone), gone.astype(np.uint32))
-        newest = np.ones(len(hashes), np.uint8)
-        again = repeated(hashes).tolist()
-        if again:
-            texts = urls.between(0, len(urls))
-            newest[again] = 0
-            newest[list({texts[at]: at for at in again}.values())] = 1
-        return newest
+        return latest
 
     def latest_of(self, urls: Texts, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the row of each URL's latest original, -1 where that is not in the index; see `_rows`."""
@@ -500,7 +490,7 @@ class OriginalStore:
         hashes, latest = self.name_hashes.take(rows), self.latest.take(rows)
         content = {name: getattr(self, name).take(rows) for name in CONTENT}
         self.remove(rows)
-        self.add(self.times.take(rows), self.texts.take(rows), hashes, content, clock_ms, latest=latest)
+        self.add(self.times.take(rows), self.texts.take(rows), hashes, content, clock_ms, latest)
         full = content["kinds"] == RowKind.FULL
         rows = first + np.flatnonzero(full)
         self.index.insert(content["fingerprints"][full], content["doubts"][full], rows.astype(np.uint32))

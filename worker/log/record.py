@@ -14,7 +14,7 @@ so that a replica knows of every offset what became of it. Columns, not objects:
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -177,24 +177,12 @@ class Author(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SectionRows:
-    """One section of a decoded record: its rows are [row_first, row_stop) of the record's columns."""
-
-    source: Source
-    first: int
-    stop: int
-    committed: int
-    row_first: int
-    row_stop: int
-
-
-@dataclass(frozen=True, slots=True)
 class Record(Rows):
-    """A decoded record: the rows of all its sections. The arrays are views of the record's bytes."""
+    """A decoded record: the rows of all its sections, in their order. The arrays are views of the record's bytes."""
 
     author: Author
     format: int
-    spans: tuple[SectionRows, ...]
+    sections: tuple[Section, ...]
     data: bytes  # the record as it stands in the log
 
 
@@ -308,44 +296,33 @@ def decode(data: bytes) -> Record:
         parameters_hash,
     )
     texts = _texts(data, at + name_length, [columns.pop(f"{kind}_lengths") for kind in _TEXTS])
-    spans = tuple(_spans(data, section_count, row_count))
-    firsts = np.repeat(
-        np.array([span.first for span in spans], np.int64), [span.row_stop - span.row_first for span in spans]
-    )
-    offsets = _checked(firsts + columns.pop("deltas").astype(np.int64), spans, columns)
     columns |= zip((f"{kind}s" for kind in _TEXTS), texts, strict=True)
-    return Record(author=author, format=version, spans=spans, offsets=offsets, data=data, **columns)
+    heads = list(_SECTION.iter_unpack(data[_HEADER.size : _HEADER.size + section_count * _SECTION.size]))
+    columns["offsets"] = columns.pop("deltas").astype(np.int64)
+    sections = tuple(_sections(heads, Rows(**columns)))
+    return Record(author=author, format=version, sections=sections, data=data, **columns)
 
 
-def _checked(
-    offsets: NDArray[np.int64], spans: Sequence[SectionRows], columns: Mapping[str, NDArray[Any]]
-) -> NDArray[np.int64]:
-    """Return the rows' offsets. Raises RecordError where they do not ascend, or a kind or time is none."""
-    for span in spans:
-        mine = offsets[span.row_first : span.row_stop]
-        if len(mine) and not (mine[0] >= span.first and mine[-1] < span.stop and (mine[1:] > mine[:-1]).all()):
-            raise RecordError(f"the offsets of a section do not ascend from {span.first} to below {span.stop}")
-    if len(offsets):
-        if columns["kinds"].max() > max(RowKind):
-            raise RecordError(f"a row is of kind {columns['kinds'].max()}, there are {len(RowKind)}")
-        times = columns["fetched_at_ms"]
+def _sections(heads: Sequence[tuple[Any, ...]], rows: Rows) -> Iterator[Section]:
+    """Yield each section with its rows, whose offsets have counted from its first. Raises RecordError: damaged."""
+    at = 0
+    for index, (topic_id, partition, count, first, stop, committed) in enumerate(heads):
+        if not 0 <= first <= stop or at + count > len(rows):
+            raise RecordError(f"section {index} is damaged: offsets [{first}, {stop}), {count} rows of {len(rows)}")
+        offsets = rows.offsets[at : at + count]
+        offsets += first
+        if count and not (offsets[0] >= first and offsets[-1] < stop and (offsets[1:] > offsets[:-1]).all()):
+            raise RecordError(f"the offsets of a section do not ascend from {first} to below {stop}")
+        yield Section(Source(topic_id, partition), first, stop, committed, rows.between(at, at + count))
+        at += count
+    if at != len(rows):
+        raise RecordError(f"the sections hold {at} rows, the header says {len(rows)}")
+    if len(rows):
+        if rows.kinds.max() > max(RowKind):
+            raise RecordError(f"a row is of kind {rows.kinds.max()}, there are {len(RowKind)}")
+        times = rows.fetched_at_ms
         if times.min() < TIME_MS_MIN or times.max() > TIME_MS_MAX:
             raise RecordError(f"a time lies outside [{TIME_MS_MIN}, {TIME_MS_MAX}]: {times.min()} to {times.max()}")
-    return offsets
-
-
-def _spans(data: bytes, section_count: int, row_count: int) -> Iterator[SectionRows]:
-    row = 0
-    for index in range(section_count):
-        topic_id, partition, rows, first, stop, committed = _SECTION.unpack_from(
-            data, _HEADER.size + index * _SECTION.size
-        )
-        if not 0 <= first <= stop or row + rows > row_count:
-            raise RecordError(f"section {index} is damaged: offsets [{first}, {stop}), {rows} rows of {row_count}")
-        yield SectionRows(Source(topic_id, partition), first, stop, committed, row, row + rows)
-        row += rows
-    if row != row_count:
-        raise RecordError(f"the sections hold {row} rows, the header says {row_count}")
 
 
 def _texts(data: bytes, at: int, lengths: Iterable[NDArray[np.generic]]) -> list[Texts]:

@@ -7,7 +7,7 @@ The state machine that every worker holds a copy of: it takes the log's records 
       │ 3 judge           rows in order against the originals before them; what matches nothing is an original
       │ 4 pending         each verdict is kept until its source offset is known to be committed
       ▼
-    answer(source, offset)  what was decided, never decided again
+    answers(source, offsets)  what was decided, never decided again
 
 Everything that changes a replica happens in `read`. It reads no clock, no file and no other record, so two replicas
 that have applied the same log are equal. Only originals enter the index (leader clustering): every duplicate is within
@@ -175,7 +175,7 @@ class Replica:
             self.pending.setdefault(source, Pending()).add(
                 JudgedRows(span, record, row_first, row_stop, mine, log_offset, timestamp_ms)
             )
-        for section in record.spans:
+        for section in record.sections:
             if section.committed > 0 and section.source in self.pending and not keep:
                 self.pending[section.source].prune(section.committed)
         self._forget()
@@ -228,12 +228,13 @@ class Replica:
         """Mark the rows whose offsets the log did not hold before, and cover them."""
         fresh = np.zeros(len(record), np.bool_)
         spans: list[_Fresh] = []
-        for section in record.spans:
+        at = 0
+        for section in record.sections:
             for gap in self.coverage.setdefault(section.source, Coverage()).add(section.first, section.stop):
-                offsets = record.offsets[section.row_first : section.row_stop]
-                first, stop = (section.row_first + int(i) for i in np.searchsorted(offsets, [gap.first, gap.stop]))
+                first, stop = (at + int(i) for i in np.searchsorted(section.rows.offsets, gap))
                 fresh[first:stop] = True
                 spans.append((section.source, gap, first, stop))
+            at += len(section.rows)
         return fresh, spans
 
     def missing(self, source: Source, first: int, stop: int) -> list[Span]:
@@ -260,10 +261,6 @@ class Replica:
         self.pending = {source: pending for source, pending in self.pending.items() if source.topic_id == topic_id}
         for partition, offset in committed.items():
             self.committed(Source(topic_id, partition), offset)
-
-    def answer(self, source: Source, offset: int, topic: str, encode: Encoder[Encoded]) -> Encoded:
-        """Return what the log says of one source message; see `answers`."""
-        return self.answers(source, [offset], topic, encode)[0]
 
     def answers(self, source: Source, offsets: Sequence[int], topic: str, encode: Encoder[Encoded]) -> list[Encoded]:
         """

@@ -20,8 +20,9 @@ from tests.benchmarks.common import REPOSITORY
 from tests.benchmarks.stream.corpus import Message
 from worker.settings import Settings
 from worker.shell.files.crawl import FED_BODY_BYTES_MAX, CrawlFiles, feed_documents
-from worker.shell.kafka import Admin, GroupOffsets, topics
+from worker.shell.kafka.admin import Admin, create_topics
 from worker.shell.kafka.client import feeder_config
+from worker.shell.kafka.reader import GroupOffsets
 
 PARTITIONS = 6
 _STEP_S = 0.05
@@ -61,7 +62,7 @@ class Scene:
 
     def create_topics(self) -> None:
         settings = self.settings()
-        topics.create(Admin(settings), settings)
+        create_topics(Admin(settings), settings)
 
     def start_worker(self, name: str, **settings: Any) -> None:
         chosen = self.settings(worker_id=name, **settings)

@@ -29,7 +29,7 @@ import platformdirs
 
 from worker.devkit.broker.runtime import Runtime, prepare
 from worker.errors import StopError
-from worker.shell.kafka import known_brokers
+from worker.shell.kafka.admin import known_brokers
 
 LOOPBACK = "127.0.0.1"
 CONTROLLER_PORT_STEP = 100  # node i: clients on port + i - 1, controllers on port + 100 + i

@@ -32,11 +32,12 @@ from worker.errors import DocumentError, StopError
 from worker.log.record import Record, Source
 from worker.log.replica import Replica
 from worker.settings import Settings
-from worker.shell.kafka import Admin, Topic, TopicMessage, TopicReader
+from worker.shell.checkpoint import first_replica
+from worker.shell.kafka.admin import Admin, Topic
+from worker.shell.kafka.reader import TopicMessage, TopicReader
 from worker.shell.messages import VerdictBytes, decode_dead_letter, decode_verdict, encode_answers, encode_verdict
 from worker.shell.pipeline import service
 from worker.shell.ports import Headers, LogEntry, SourceMessage
-from worker.shell.storage.checkpoint import first_replica
 
 # The topic of new documents held against the log: a message for each verdict `new` or `deleted`, no other. No I/O.
 
@@ -183,17 +184,7 @@ FINDINGS_MAX = 20  # of each defect, told in full
 _PAGE_BITS = 12
 _PAGE = 1 << _PAGE_BITS
 _LOGGED, _DEAD, _PRESENT = 1, 2, 4
-
-
-class _Page:
-    """What is known of 4,096 source offsets in a row."""
-
-    __slots__ = ("answers", "digests", "flags")
-
-    def __init__(self) -> None:
-        self.digests: NDArray[np.uint64] = np.zeros(_PAGE, np.uint64)  # of the expected verdict's message
-        self.flags: NDArray[np.uint8] = np.zeros(_PAGE, np.uint8)
-        self.answers: NDArray[np.uint8] = np.zeros(_PAGE, np.uint8)
+_OFFSET = np.dtype([("digest", "<u8"), ("flags", "u1"), ("answers", "u1")])  # digest: of the expected verdict's message
 
 
 class _Dead(NamedTuple):
@@ -215,7 +206,7 @@ class _History:
     new: NewDocuments | None
 
     def __post_init__(self) -> None:
-        self._pages: dict[Source, dict[int, _Page]] = {}
+        self._pages: dict[Source, dict[int, NDArray[np.void]]] = {}  # of 4,096 offsets in a row each
         self._dead: dict[tuple[Source, int], _Dead] = {}
         self._aged: Counter[Source] = Counter()  # stop of the offsets whose answers may have been deleted
         self._defects: Counter[str] = Counter({defect.value: 0 for defect in Defect})
@@ -234,34 +225,33 @@ class _History:
         applied = self.replica.apply(record, entry.offset, entry.timestamp_ms, keep=True)
         self._rows += len(record)
         self._repeated += applied.repeated
-        for span in record.spans:
-            offsets = record.offsets[span.row_first : span.row_stop].tolist()
-            places = ((offset, *self._at(span.source, offset)) for offset in offsets)
-            fresh = [offset for offset, page, at in places if not page.flags[at] & _LOGGED]
-            answers = self.replica.answers(span.source, fresh, self.topic, encode_answers)
+        for source, _, stop, _, rows in record.sections:
+            offsets = rows.offsets.tolist()
+            fresh = [offset for offset in offsets if not self._at(source, offset)["flags"] & _LOGGED]
+            answers = self.replica.answers(source, fresh, self.topic, encode_answers)
             for offset, answer in zip(fresh, answers, strict=True):
-                self._expect(span.source, offset, answer, entry.timestamp_ms)
-            self.replica.committed(span.source, span.stop)
+                self._expect(source, offset, answer, entry.timestamp_ms)
+            self.replica.committed(source, stop)
             if entry.timestamp_ms < self.answers_since_ms:
-                self._aged[span.source] = max(self._aged[span.source], span.stop)
+                self._aged[source] = max(self._aged[source], stop)
 
     def _expect(self, source: Source, offset: int, answer: VerdictBytes | DocumentError, timestamp_ms: int) -> None:
-        page, at = self._at(source, offset)
-        page.flags[at] |= _LOGGED
+        known = self._at(source, offset)
+        known["flags"] |= _LOGGED
         if isinstance(answer, DocumentError):
-            page.flags[at] |= _DEAD
+            known["flags"] |= _DEAD
             self._dead[source, offset] = _Dead(answer.code, answer.text, None)
         else:
-            page.digests[at] = _digest(answer.key, answer.value)
+            known["digest"] = _digest(answer.key, answer.value)
             if self.new is not None:
                 self.new.expect(source, offset, answer, timestamp_ms)
 
     def take_document(self, message: SourceMessage) -> None:
         """Take a message of the source topic as it is now."""
         source = Source(self.topic_id, message.partition)
-        page, at = self._at(source, message.offset)
-        page.flags[at] |= _PRESENT
-        if page.flags[at] & _DEAD:
+        known = self._at(source, message.offset)
+        known["flags"] |= _PRESENT
+        if known["flags"] & _DEAD:
             value = message.value or b""
             content = message.key, len(value), hashlib.sha256(value).digest()
             self._dead[source, message.offset] = self._dead[source, message.offset]._replace(message=content)
@@ -290,15 +280,15 @@ class _History:
             source = self._wanting(partition, offset, _digest_again(published))
         self._count_answer(source or Source(self.topic_id, partition), offset)
         if source is None:
-            page, at = self._at(Source(self.topic_id, partition), offset)
-            reason = "not what the log says" if page.flags[at] & _LOGGED else "the log has no such offset"
+            is_logged = self._at(Source(self.topic_id, partition), offset)["flags"] & _LOGGED
+            reason = "not what the log says" if is_logged else "the log has no such offset"
             self._find(Defect.WRONG, partition, offset, f"{reason}: {_shown(published.value)}")
         return None
 
     def _wanting(self, partition: int, offset: int, digest: int) -> Source | None:
         """Return the source whose answer at this place must have this digest."""
         places = self._places(partition, offset)
-        return next((source for source, page, at in places if digest and int(page.digests[at]) == digest), None)
+        return next((source for source, known in places if digest and int(known["digest"]) == digest), None)
 
     def _take_dead_letter(self, published: AnswerMessage) -> None:
         try:
@@ -309,8 +299,8 @@ class _History:
         partition, offset = letter.source_partition, letter.source_offset
         wanted = {
             source: self._dead[source, offset]
-            for source, page, at in self._places(partition, offset)
-            if page.flags[at] & _DEAD
+            for source, known in self._places(partition, offset)
+            if known["flags"] & _DEAD
         }
         matching = [source for source, dead in wanted.items() if (letter.code, letter.text) == (dead.code, dead.text)]
         source = matching[-1] if matching else Source(self.topic_id, partition)
@@ -324,24 +314,24 @@ class _History:
         return None
 
     def _count_answer(self, source: Source, offset: int) -> None:
-        page, at = self._at(source, offset)
-        page.answers[at] = min(int(page.answers[at]) + 1, 255)
-        if page.answers[at] > 1:
-            self._find(Defect.REPEATED, source.partition, offset, f"answer number {page.answers[at]}")
+        known = self._at(source, offset)
+        known["answers"] = min(int(known["answers"]) + 1, 255)
+        if known["answers"] > 1:
+            self._find(Defect.REPEATED, source.partition, offset, f"answer number {known['answers']}")
 
-    def _at(self, source: Source, offset: int) -> tuple[_Page, int]:
+    def _at(self, source: Source, offset: int) -> Any:
+        """Return what is known of a source offset, an `_OFFSET` to be changed in its place."""
         pages = self._pages.setdefault(source, {})
         number = offset >> _PAGE_BITS
         if number not in pages:
-            pages[number] = _Page()
-        return pages[number], offset & (_PAGE - 1)
+            pages[number] = np.zeros(_PAGE, _OFFSET)
+        return pages[number][offset & (_PAGE - 1)]
 
-    def _places(self, partition: int, offset: int) -> Iterator[tuple[Source, _Page, int]]:
+    def _places(self, partition: int, offset: int) -> Iterator[tuple[Source, Any]]:
         """Return where an answer may belong: verdicts do not say which incarnation of the topic they mean."""
         for source, pages in self._pages.items():
-            page = pages.get(offset >> _PAGE_BITS)
-            if source.partition == partition and page is not None:
-                yield source, page, offset & (_PAGE - 1)
+            if source.partition == partition and offset >> _PAGE_BITS in pages:
+                yield source, self._at(source, offset)
 
     def _find(self, defect: Defect, partition: int, offset: int, text: str) -> None:
         if self._defects[defect] < FINDINGS_MAX:
@@ -355,17 +345,17 @@ class _History:
             stop = (committed.get(source.partition) or 0) if source.topic_id == self.topic_id else 0
             for number, page in sorted(pages.items()):
                 offsets = np.arange(number << _PAGE_BITS, (number + 1) << _PAGE_BITS)
-                exists = (page.flags & (_LOGGED | _PRESENT)) > 0
-                silent = exists & (page.answers == 0)
+                exists = (page["flags"] & (_LOGGED | _PRESENT)) > 0
+                silent = exists & (page["answers"] == 0)
                 aged = silent & (offsets < self._aged[source])
                 if source.topic_id != self.topic_id:
                     aged = silent  # nobody can answer for a topic that is gone
                 lost = np.flatnonzero(silent & ~aged & (offsets < stop)).tolist()
                 for at in lost:
-                    logged = "the log has its verdict" if page.flags[at] & _LOGGED else "not in the log either"
+                    logged = "the log has its verdict" if page["flags"][at] & _LOGGED else "not in the log either"
                     self._find(Defect.LOST, source.partition, int(offsets[at]), f"committed and unanswered, {logged}")
                 documents += int(exists.sum())
-                answered += int((page.answers > 0).sum())
+                answered += int((page["answers"] > 0).sum())
                 expired += int(aged.sum())
                 unanswered += int(silent.sum() - aged.sum()) - len(lost)
         self._find_mutual()

@@ -18,7 +18,8 @@ import orjson
 from worker.core.verdict import Verdict
 from worker.errors import DocumentError, RetryError, StopError
 from worker.settings import Settings
-from worker.shell.kafka import Admin, GroupOffsets, Member, TopicReader
+from worker.shell.kafka.admin import Admin, Member
+from worker.shell.kafka.reader import GroupOffsets, TopicReader
 from worker.shell.messages import decode_verdict
 
 DUPLICATES_MAX = 10  # kept

@@ -21,9 +21,11 @@ from typing import Any, NamedTuple
 from worker.errors import DefinitionError, NeardupError, StopError
 from worker.log.rules import Acceptance, Definition
 from worker.settings import DECIDING, Settings
-from worker.shell.kafka import Admin, GroupOffsets, log_entries, topics
+from worker.shell.checkpoint import first_definition
+from worker.shell.kafka.admin import Admin, create_topics
+from worker.shell.kafka.log import log_entries
+from worker.shell.kafka.reader import GroupOffsets
 from worker.shell.pipeline import service
-from worker.shell.storage.checkpoint import first_definition
 
 LOOK_S = 1.0
 CALL_S = 20.0
@@ -94,7 +96,7 @@ def plan(settings: Settings, admin: Admin) -> Plan:
     if source is None:
         raise StopError(f"topic {settings.topic_documents} does not exist at {settings.bootstrap}: nothing to rebuild")
     new = settings.model_copy(update={**_beside(settings, suffix), "partitions": source.partitions})
-    created = tuple(name for name, was_missing in topics.create(admin, new).items() if was_missing)
+    created = tuple(name for name, was_missing in create_topics(admin, new).items() if was_missing)
     ends = admin.ends({new.topic_documents: source.partitions})
     return Plan(
         new,

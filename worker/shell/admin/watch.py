@@ -12,7 +12,8 @@ from schemas.fields import TimestampError, parse_timestamp
 from worker.core.verdict import Verdict
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.kafka import Admin, TopicMessage, TopicReader
+from worker.shell.kafka.admin import Admin
+from worker.shell.kafka.reader import TopicMessage, TopicReader
 from worker.shell.messages import DeadLetter, decode_dead_letter, decode_verdict
 
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -32,10 +32,10 @@ from worker.log.rules import Definition
 from worker.log.texts import Texts
 from worker.shell.archive.rows import cut_rows, read_rows
 from worker.shell.archive.run import Run
+from worker.shell.checkpoint import Checkpoint, locked
 from worker.shell.files.engine import LOG, FileEngine
 from worker.shell.files.outputs import written
 from worker.shell.pipeline.prepare import Preparer
-from worker.shell.storage.checkpoint import Checkpoint, locked
 
 ANSWERS = 1 << 16  # rows of a file of answers, and what a batch has more
 SNAPSHOT_ROWS_MIN = 1 << 21  # between two snapshots; at least half of the originals, so that all write twice the last
@@ -160,7 +160,7 @@ class Answers:
             first: where their answers begin in the file.
         """
         columns = {name: getattr(rows, name) for name in Rows.__dataclass_fields__}
-        record = Record(**columns, author=Author("files", "", 0), format=0, spans=(), data=b"")
+        record = Record(**columns, author=Author("files", "", 0), format=0, sections=(), data=b"")
         offsets = self._log_offsets[first : first + len(rows)]
         edges = [0, *(np.flatnonzero(np.diff(offsets)) + 1).tolist(), len(rows)]
         for begin, stop in pairwise(edges):

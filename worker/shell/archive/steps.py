@@ -24,8 +24,8 @@ from worker.shell.archive.rows import make_rows
 from worker.shell.archive.run import Run, copy_snapshot
 from worker.shell.archive.session import Engine, Task
 from worker.shell.archive.verdicts import choose, write_verdicts
+from worker.shell.checkpoint import newest, remove_old
 from worker.shell.files.outputs import written
-from worker.shell.storage.checkpoint import newest, remove_old
 
 Tell = Callable[[str, int, int | None], None]
 

@@ -16,7 +16,7 @@ from worker.shell.files.archives import ArchiveReader, ColumnNames, Damage, Omis
 from worker.shell.files.archives.record import Message
 
 if TYPE_CHECKING:
-    from worker.shell.kafka import Feeder
+    from worker.shell.kafka.reader import Feeder
 
 # A larger body does not fit into a message: base64 makes it longer by a third.
 FED_BODY_BYTES_MAX = (MESSAGE_BYTES_MAX - OVERHEAD_BYTES_MAX) * 3 // 4
@@ -136,7 +136,8 @@ def feed_documents(
     Raises:
         StopError: the topic does not exist.
     """
-    from worker.shell.kafka import Admin, Feeder  # noqa: PLC0415  # a library that reads files has no need of it
+    from worker.shell.kafka.admin import Admin  # noqa: PLC0415  # a library that reads files has no need of it
+    from worker.shell.kafka.reader import Feeder  # noqa: PLC0415  # a library that reads files has no need of it
 
     Admin(settings).existing([settings.topic_documents])
     feeder = Feeder(settings, sent)

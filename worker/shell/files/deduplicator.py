@@ -33,6 +33,7 @@ from worker.log.replica import Replica
 from worker.log.rules import ENDLESS, Definition, LogDefinition, Recrawls, Retention
 from worker.log.snapshot import LogIdentity, capture, restore, unpack
 from worker.settings import Settings
+from worker.shell.checkpoint import SUFFIX, map_file
 from worker.shell.files.archives import Record
 from worker.shell.files.archives.record import Message
 from worker.shell.files.archives.rows import FIELDS, fields_of, filled, plain, remedy, shown
@@ -41,7 +42,6 @@ from worker.shell.files.engine import LOG, FileEngine
 from worker.shell.files.frames import frame_like, rows_of
 from worker.shell.files.outputs import written
 from worker.shell.pipeline.prepare import Preparer
-from worker.shell.storage.checkpoint import SUFFIX, map_file
 
 # ---- a document, in a caller's words -> key and value of a message, which the engine takes as any other
 #

@@ -1,7 +1,7 @@
 """
-The same pipeline over files: the source is an iterator, the log a list in memory, and the verdicts come back in order.
+The same over files: the source is an iterator, a record goes right to the replica, and the verdicts come back in order.
 
-What Kafka adds (other workers, transactions, restarts) falls away; what judges a document is the same code.
+What Kafka adds (the log's topic, other workers, transactions, restarts) falls away; what judges is the same code.
 """
 
 from __future__ import annotations
@@ -17,20 +17,19 @@ import orjson
 
 from worker.core.verdict import Verdict
 from worker.errors import DefinitionError, DocumentError, StopError
-from worker.log.record import Row, RowKind, Rows, Section, Source
+from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source
+from worker.log.record import encode as records_of
 from worker.log.replica import Encoded, Encoder, Replica
 from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
+from worker.shell.checkpoint import Checkpoint, locked
 from worker.shell.files.archives import Record
 from worker.shell.files.archives.record import Capture, Message
 from worker.shell.messages import VerdictBytes, encode_answers, read_verdict
 from worker.shell.pipeline.prepare import Preparer
-from worker.shell.pipeline.sequencer import ReplicatedLog
 from worker.shell.pipeline.stage import Batch, cut
 from worker.shell.ports import SourceMessage
 from worker.shell.runtime import kernels
-from worker.shell.storage.checkpoint import Checkpoint, locked
-from worker.shell.storage.memory_log import MemoryLog, MemoryReader
 
 TOPIC = "files"
 _SOURCE = Source(b"neardup:files".ljust(16, b"\0"), 0)
@@ -58,7 +57,7 @@ class FileEngine:
     Args:
         replica: empty, or restored from a state folder; then the stream goes on where that one ended.
         settings: limits of batches and records.
-        clock_ms: returns the time of a verdict.
+        clock_ms: returns the time of a record, and so of its verdicts.
     """
 
     def __init__(
@@ -69,10 +68,7 @@ class FileEngine:
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self.replica = replica
-        log = MemoryLog(clock_ms, keep=False)
-        log.first = replica.next_offset
-        reader, author = MemoryReader(log, log.first), replica.definition.author("files")
-        self._log = ReplicatedLog(replica, reader, log, author, settings.record_bytes_max)
+        self._clock_ms = clock_ms
         self._preparer = preparer
         self._settings = settings
         covered = list(replica.coverage.get(_SOURCE, ()))
@@ -92,7 +88,7 @@ class FileEngine:
             if is_last:
                 stop = int(is_dead.argmax()) + 1
                 batch.messages, batch.rows = batch.messages[:stop], batch.rows.between(0, stop)
-            yield from self._answer(batch)
+            yield from map(Answer, batch.messages, self.judge_rows(batch.rows, encode_answers))
             if is_last:
                 return
 
@@ -106,15 +102,18 @@ class FileEngine:
         [row] = self._preparer.rows([source_message(0, *message, self._settings.document_bytes_max)])
         return row
 
-    def _answer(self, batch: Batch) -> Iterator[Answer]:
-        return map(Answer, batch.messages, self.judge_rows(batch.rows, encode_answers))
-
     def judge_rows(self, rows: Rows, encode: Encoder[Encoded]) -> list[Encoded]:
         """Return what `encode` makes of the answers to the next rows of the stream; the log gets them as one batch."""
-        stop = int(rows.offsets[-1]) + 1
-        self._log.append(self._log.missing(Section(_SOURCE, self._offset, stop, self._offset, rows)))
-        answers = self.replica.answers(_SOURCE, rows.offsets.tolist(), TOPIC, encode)
-        self.replica.committed(_SOURCE, stop)
+        replica, stop = self.replica, int(rows.offsets[-1]) + 1
+        definition, log_format = replica.definition, replica.acceptance.record_format
+        records = [] if log_format else [definition.declaration(TOPIC, FORMAT_VERSION)]
+        section = Section(_SOURCE, self._offset, stop, self._offset, rows)
+        bytes_max = self._settings.record_bytes_max
+        records += records_of(definition.author(TOPIC), [section], bytes_max, log_format or FORMAT_VERSION)
+        for record in records:
+            replica.read(record, replica.next_offset, self._clock_ms())
+        answers = replica.answers(_SOURCE, rows.offsets.tolist(), TOPIC, encode)
+        replica.committed(_SOURCE, stop)
         self._offset = stop
         return answers
 

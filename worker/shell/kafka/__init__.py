@@ -6,30 +6,5 @@ Kafka: the one package that talks to the client library. Its errors leave here a
     log          the ordered log: follow, append
     publisher    answers and offsets in one transaction
     reader       offsets and messages from outside the group; documents fed into their topic
-    admin        topics and cluster
-    topics       what the topics must be
+    admin        topics and cluster, and what the topics must be
 """
-
-from __future__ import annotations
-
-from worker.shell.kafka.admin import Admin, Member, Topic, known_brokers
-from worker.shell.kafka.consumer import GroupConsumer
-from worker.shell.kafka.log import LogAppender, LogConsumer, log_entries
-from worker.shell.kafka.publisher import TransactionalPublisher
-from worker.shell.kafka.reader import Feeder, GroupOffsets, TopicMessage, TopicReader
-
-__all__ = [
-    "Admin",
-    "Feeder",
-    "GroupConsumer",
-    "GroupOffsets",
-    "LogAppender",
-    "LogConsumer",
-    "Member",
-    "Topic",
-    "TopicMessage",
-    "TopicReader",
-    "TransactionalPublisher",
-    "known_brokers",
-    "log_entries",
-]

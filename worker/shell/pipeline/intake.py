@@ -26,7 +26,7 @@ from worker.shell.pipeline.partitions import Claim, Partitions
 from worker.shell.pipeline.stage import POLL_S, Batch, Share, Stage, StageThread, cut
 from worker.shell.ports import GroupSource, SourceMessage
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
-from worker.shell.runtime.watchdog import Watchdog
+from worker.shell.runtime.health import Watchdog
 
 GATHER_S = 0.005  # how long one poll waits while a batch is gathered
 

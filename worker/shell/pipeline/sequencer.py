@@ -2,7 +2,7 @@
 The ordered log and the sequencer: prepared batches in order, the log decides, its answers go on to be published.
 
 The sequencer's thread alone reads and writes the log and changes the replica; the writer of a snapshot, and a scrape,
-look on. `ReplicatedLog` is the same for Kafka and for files.
+look on.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from worker.shell.pipeline.stage import POLL_S, Batch, Stage
 from worker.shell.ports import LogEntry, LogReader, LogWriter
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
-from worker.shell.runtime.watchdog import Watchdog
+from worker.shell.runtime.health import Watchdog
 
 PATIENCE_S = 120.0  # longer than a new leader takes
 IDLE_S = 0.01  # longest wait for a batch

@@ -33,17 +33,12 @@ from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity
 from worker.settings import DECIDING, Settings, flag
-from worker.shell.kafka import (
-    Admin,
-    GroupConsumer,
-    GroupOffsets,
-    LogAppender,
-    LogConsumer,
-    Topic,
-    TransactionalPublisher,
-    log_entries,
-    topics,
-)
+from worker.shell.checkpoint import Checkpoint, first_definition, first_replica
+from worker.shell.kafka.admin import Admin, Topic, require_topics
+from worker.shell.kafka.consumer import GroupConsumer
+from worker.shell.kafka.log import LogAppender, LogConsumer, log_entries
+from worker.shell.kafka.publisher import TransactionalPublisher
+from worker.shell.kafka.reader import GroupOffsets
 from worker.shell.pipeline.intake import Intake
 from worker.shell.pipeline.partitions import Partitions
 from worker.shell.pipeline.prepare import Preparer
@@ -53,10 +48,8 @@ from worker.shell.pipeline.stage import Batch
 from worker.shell.ports import GroupSource
 from worker.shell.runtime import kernels, metrics
 from worker.shell.runtime.fault_hooks import from_setting
-from worker.shell.runtime.health import HealthServer, Readiness, Status
+from worker.shell.runtime.health import HealthServer, Readiness, Status, Watchdog
 from worker.shell.runtime.tracing import Tracing
-from worker.shell.runtime.watchdog import Watchdog
-from worker.shell.storage.checkpoint import Checkpoint, first_definition, first_replica
 
 INCARNATION_S = 5.0
 LAG_WAIT_S = 10.0  # a new leader may show an end of the log that is a moment old
@@ -82,7 +75,7 @@ def run(settings: Settings, stop: threading.Event, on_serving: Callable[[], None
     """
     started_s = time.monotonic()
     admin = Admin(settings)
-    found, problems = topics.require(admin, settings)
+    found, problems = require_topics(admin, settings)
     for problem in problems:
         _log.warning("topic is not as it should be", topic=problem.topic, problem=problem.text, remedy=problem.remedy)
     readiness = Readiness()

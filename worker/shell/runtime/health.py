@@ -1,22 +1,23 @@
 """
-What an orchestrator and Prometheus ask over HTTP.
+What an orchestrator and Prometheus ask over HTTP, and the watchdog, which ends a process that hangs.
 
 /metrics   every metric of metrics.py
-/healthz   200: the process serves. A call that hangs is the watchdog's: it ends the process
+/healthz   200: the process serves. A call that hangs is the watchdog's
 /readyz    200: the log is replayed and the worker is a member of the group; else 503 with what is missing
-/status    what status.py knows, as JSON: partitions with their lag, rates, stage times, the last error
+/status    what `Status` knows, as JSON: partitions with their lag, rates, stage times, the last error
 """
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from socketserver import ThreadingMixIn
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import orjson
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 _POLL_S = 0.1
 REQUEST_S_MAX = 10.0  # from connecting to the end of the answer
 CONNECTIONS_MAX = 32
+EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h
+
+_log = structlog.get_logger(__name__)
 
 
 class Readiness:
@@ -159,14 +163,7 @@ class _Handler(WSGIRequestHandler):
 SAMPLE_S = 5.0
 SAMPLES = 12  # make a minute
 
-_log = structlog.get_logger(__name__)
-
-
-class _Sample(NamedTuple):
-    at_s: float
-    outcomes: dict[str, int]
-    stages: dict[str, tuple[float, float]]  # seconds and batches
-    latency: tuple[float, float]  # the same of documents, from their time stamps to the commit
+_Sample = tuple[float, dict[tuple[str, ...], float]]  # when, and what the metrics were, by name and labels
 
 
 class Status:
@@ -200,30 +197,37 @@ class Status:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what /status shows. The lag of each owned partition is asked of the broker."""
-        first, now, lags = self._samples[0], self._sample(), sorted(metrics.SOURCE_LAG.lags().items())
-        seconds = now.at_s - first.at_s
-        done = {name: count - first.outcomes[name] for name, count in now.outcomes.items()}
+        (first_s, first), (now_s, now) = self._samples[0], self._sample()
+        lags = sorted(metrics.SOURCE_LAG.lags().items())
+        answered = {name: int(now["neardup_answers_total", name]) for name in metrics.OUTCOMES}
+        done = {name: count - int(first["neardup_answers_total", name]) for name, count in answered.items()}
+
+        def mean_ms(name: str, *labels: str) -> float | None:
+            spent, count = (
+                now[f"{name}_{part}", *labels] - first[f"{name}_{part}", *labels] for part in ("sum", "count")
+            )
+            return round(spent / count * 1_000, 1) if count else None
+
         return {
             **_samples_of(metrics.BUILD)[0].labels,
             "partitions": {str(number): lag.documents for number, lag in lags},
             "lag_s": round(max((lag.seconds for _, lag in lags), default=0.0), 1),
             "log": {"offset": _value(metrics.LOG_OFFSET), "lag": _value(metrics.LOG_LAG)},
             "originals": _value(metrics.DOCUMENTS_INDEXED),
-            "answered": now.outcomes,
+            "answered": answered,
             "last_minute": {
-                "documents_per_s": round(sum(done.values()) / seconds, 1) if seconds > 0 else 0.0,
+                "documents_per_s": round(sum(done.values()) / (now_s - first_s), 1) if now_s > first_s else 0.0,
                 **{name.replace("-", "_"): count for name, count in done.items()},
-                "latency_ms": _mean_ms(first.latency, now.latency),
+                "latency_ms": mean_ms("neardup_latency_seconds"),
             },
-            "stages_ms": {name: _mean_ms(first.stages[name], spent) for name, spent in now.stages.items()},
+            "stages_ms": {name: mean_ms("neardup_stage_seconds", name) for name in metrics.STAGES},
             "snapshot_at": _value(metrics.SNAPSHOT_TIME) or None,
             "last_error": logging.last_problem(),
         }
 
     def _sample(self) -> _Sample:
-        outcomes = {one.labels["outcome"]: int(one.value) for one in _samples_of(metrics.ANSWERS)}
-        stages = {name: _spent(metrics.STAGE_S, stage=name) for name in metrics.STAGES}
-        return _Sample(self._clock(), outcomes, stages, _spent(metrics.LATENCY_S))
+        found = [one for metric in (metrics.ANSWERS, metrics.STAGE_S, metrics.LATENCY_S) for one in _samples_of(metric)]
+        return self._clock(), {(one.name, *one.labels.values()): one.value for one in found}
 
     def _run(self) -> None:
         while not self._ended.wait(SAMPLE_S):
@@ -248,14 +252,45 @@ def _value(gauge: Collector) -> int:
     return int(_samples_of(gauge)[0].value)
 
 
-def _spent(histogram: Collector, **labels: str) -> tuple[float, float]:
-    """Return the seconds and the number that a histogram has seen."""
-    seen = [one for one in _samples_of(histogram) if labels.items() <= one.labels.items()]
-    found = {one.name.rpartition("_")[2]: one.value for one in seen}
-    return found["sum"], found["count"]
+# Some client calls can hang for good after a broker restart. No other thread can interrupt them, and a worker that
+# hangs holds its partitions: ending the process, which the supervisor restarts, is the only remedy that always works.
 
 
-def _mean_ms(before: tuple[float, float], now: tuple[float, float]) -> float | None:
-    """Return the mean of what came between two samples; None when nothing did."""
-    count = now[1] - before[1]
-    return round((now[0] - before[0]) / count * 1_000, 1) if count else None
+def _end(doing: str, limit_s: float) -> None:
+    _log.error("a call outlived its limit, ending the process", call=doing, limit_s=limit_s, exit_code=EXIT_CODE)
+    os._exit(EXIT_CODE)
+
+
+class Watchdog:
+    """One thread that looks at the running calls four times a second; `on_hang` gets what outlived its limit."""
+
+    def __init__(self, on_hang: Callable[[str, float], None] = _end) -> None:
+        self._on_hang = on_hang
+        self._running: dict[object, tuple[str, float, float]] = {}
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+        self._thread.start()
+
+    @contextmanager
+    def limit(self, doing: str, limit_s: float) -> Iterator[None]:
+        """Run the block; if it takes longer than `limit_s` the process ends and the log names `doing`."""
+        token = object()
+        self._running[token] = (doing, limit_s, time.monotonic() + limit_s)
+        try:
+            yield
+        finally:
+            del self._running[token]
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(0.25):
+            now = time.monotonic()
+            for doing, limit_s, deadline in list(self._running.values()):
+                if now > deadline:
+                    self._on_hang(doing, limit_s)
+
+    def __enter__(self) -> Watchdog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()

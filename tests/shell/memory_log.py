@@ -1,4 +1,4 @@
-"""The ordered log as a list in memory: what files are judged with, and what the contract test holds beside Kafka."""
+"""The ordered log as a list in memory: what the simulation stands on, and the contract test holds beside Kafka."""
 
 from __future__ import annotations
 
@@ -8,19 +8,12 @@ from worker.shell.ports import LogEntry
 
 
 class MemoryLog:
-    """
-    Records in order, with the time at which each was appended: a `ports.LogWriter`.
+    """Records in order, with the time at which each was appended, as `clock_ms` has it: a `ports.LogWriter`."""
 
-    Args:
-        clock_ms: returns the time stamp of a record.
-        keep: False forgets records once the one reader has them, so that a long run stays small.
-    """
-
-    def __init__(self, clock_ms: Callable[[], int], *, keep: bool = True) -> None:
+    def __init__(self, clock_ms: Callable[[], int]) -> None:
         self.entries: list[LogEntry] = []
         self.first = 0  # offset of entries[0]
         self._clock_ms = clock_ms
-        self._keep = keep
 
     @property
     def stop(self) -> int:
@@ -35,14 +28,6 @@ class MemoryLog:
     def close(self) -> None:
         """It stays as it is."""
 
-    def since(self, offset: int) -> list[LogEntry]:
-        """Return the records from `offset` on."""
-        found = self.entries[offset - self.first :]
-        if not self._keep:
-            self.first = self.stop
-            self.entries.clear()
-        return found
-
 
 class MemoryReader:
     """Reads a MemoryLog from an offset on: a `ports.LogReader`, which says what each method does."""
@@ -51,8 +36,8 @@ class MemoryReader:
         self._log = log
         self._offset = offset
 
-    def read(self, wait_s: float) -> list[LogEntry]:  # noqa: ARG002  # nothing comes while we wait
-        entries = self._log.since(self._offset)
+    def read(self, wait_s: float) -> list[LogEntry]:
+        entries = self._log.entries[self._offset - self._log.first :]
         self._offset = self._log.stop
         return entries
 

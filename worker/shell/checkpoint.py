@@ -4,8 +4,11 @@ Snapshots in a folder: written while the worker goes on, two kept, and read back
     write      .<owner>.tmp ──► fsync ──► rename to snapshot-<offset>.ndsnap ──► fsync of the folder ──► drop the third
     read       newest ──► damaged? the one before ──► damaged? the log from its first record
 
-A restored replica refers to the mapped file for what finding an original does not need, and keeps that of later ones in
-files beside it (`disk`). The mapped file keeps its space when it is dropped from the folder.
+A restored replica refers to the mapped file for what finding an original does not need; the file keeps its space when
+it is dropped from the folder. That of later originals lies beside it (`DiskMemory`), and ends with the process:
+
+    regions    a file of REGION_BYTES each, without a name, sparse and mapped; it goes with the last chunk on it
+    chunks     reserved before use, so that a full disk is an error here and never a signal; forgotten, a hole
 
 Behind the log's first record is its base, where it has one: the snapshot that it begins with, which somebody else made.
 
@@ -20,12 +23,18 @@ import contextlib
 import fcntl
 import mmap
 import os
+import resource
+import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import structlog
+from numpy.typing import NDArray
 
 from worker.errors import DefinitionError, RestoreError, StopError
 from worker.log.originals import Memory, anonymous
@@ -34,11 +43,13 @@ from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity, Snapshot, adopt, capture, definition_of, restore, with_base
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
-from worker.shell.storage.disk import DiskMemory
 
 KEPT = 2
 SUFFIX = ".ndsnap"
+REGION_BYTES = 1 << 30  # a map of a file holds a descriptor
+COLD_PAGES = 16  # one by one they take a millisecond, what looking twice for a record's candidates does
 _JOIN_S = 20.0  # at a clean end; supervisors kill after 30 s
+_THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 
 _log = structlog.get_logger(__name__)
 
@@ -328,3 +339,49 @@ def locked(folder: Path) -> Iterator[None]:
         except BlockingIOError as error:
             raise StopError(f"state directory {folder} is in use by another process: wait for its end") from error
         yield
+
+
+class DiskMemory:
+    """Memory for columns (`worker.log.originals`), in the files of a folder. Cost: a chunk some 20 µs."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._end = REGION_BYTES  # of what is taken of the last region; there is none yet
+        self._blocks = 0
+
+    def __call__(self, size: int) -> NDArray[np.uint8]:
+        size_paged = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+        try:
+            if self._end + size_paged > REGION_BYTES:
+                self._begin_region()
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(self._file.fileno(), self._end, size_paged)
+        except OSError as error:
+            raise StopError(
+                f"the state directory {self._folder} has no room for {size_paged} bytes more of originals ({error}): "
+                f"free some space and start again, nothing is lost"
+            ) from error
+        chunk = np.frombuffer(self._region, np.uint8, size, self._end)
+        weakref.finalize(chunk, _punch, self._region, self._end, size_paged).atexit = False
+        self._end += size_paged
+        return chunk
+
+    def is_cold(self) -> bool:
+        """Whether this thread has read `COLD_PAGES` from disks since it last asked."""
+        before, self._blocks = self._blocks, resource.getrusage(_THREAD).ru_inblock
+        return (self._blocks - before) * 512 > COLD_PAGES * mmap.PAGESIZE
+
+    def _begin_region(self) -> None:
+        self._file: Any = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115  # the maps keep it
+        self._file.truncate(REGION_BYTES)
+        self._region = mmap.mmap(self._file.fileno(), REGION_BYTES)
+        self._end = 0
+        if hasattr(mmap, "MADV_RANDOM"):
+            self._region.madvise(mmap.MADV_RANDOM)
+
+
+def _punch(region: mmap.mmap, begin: int, size: int) -> None:
+    """Give the disk back what a chunk took that nobody can read any more."""
+    if hasattr(mmap, "MADV_REMOVE"):
+        with contextlib.suppress(OSError):  # a file system without holes: the space is free with the region
+            region.madvise(mmap.MADV_REMOVE, begin, size)
