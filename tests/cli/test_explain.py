@@ -16,7 +16,7 @@ from tests.report.made import copy, dead, former, verdict
 from worker.core.fingerprint import Fingerprinter
 from worker.core.verdict import Changed, Outcome, Verdict
 from worker.devkit.sample.crawl import write_sample_crawl
-from worker.report.answers import Answer, explain
+from worker.report.answers import explain
 from worker.settings import Settings, env_name
 from worker.shell.admin.watch import message_at
 from worker.shell.kafka.admin import Admin
@@ -123,7 +123,7 @@ def test_only_what_was_before_counts() -> None:
         verdict(5, fingerprint=0b11, log_offset=6, source_offset=8),
         verdict(7, fingerprint=0, log_offset=6, source_offset=7),
     ]
-    found = explain(lambda: [Answer(b"", one) for one in made], "d7")
+    found = explain(lambda: made, "d7")
     assert (len(found.answers), found.other, found.originals) == (2, made[0], 2)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from schemas.fields import format_timestamp
 from worker.core.verdict import Changed, DuplicateOf, FormerVersion, FoundBy, MatchKind, Original, Outcome, Verdict
 from worker.report.tally import Tally
-from worker.shell.messages import DeadLetter, encode_verdict
+from worker.shell.messages import DeadLetter
 
 START_MS = 1_709_251_200_000
 
@@ -50,7 +50,7 @@ def dead(code: str, text: str = "too bad", doc_id: bytes | None = b"x") -> DeadL
 def taken(*answers: Verdict | DeadLetter) -> Tally:
     tally = Tally()
     for answer in answers:
-        tally.take(answer, answer.line() if isinstance(answer, DeadLetter) else encode_verdict(answer)[1])
+        tally.take(answer)
     return tally
 
 

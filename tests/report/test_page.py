@@ -71,7 +71,8 @@ def a_crawl() -> Tally:
 
 
 def texts() -> Texts:
-    found = {f"d{number}": f"the ferry on the river is late {number}" for number in range(70)}
+    found: dict[str, tuple[str, str | None]]
+    found = {f"d{number}": (f"the ferry on the river is late {number}", None) for number in range(70)}
     return Texts(found, Counter({"en": 60, "de": 3, "": 2}))
 
 
@@ -116,7 +117,7 @@ def test_hostile_texts_stay_texts(scheme: str) -> None:
     """No element, no link and no control character comes from a document."""
     skipped = verdict(3, outcome=Outcome.SKIPPED, reason=EVIL, url=f"http://{EVIL}/", fingerprint=None)
     tally = taken(hostile(1, scheme + EVIL), hostile(2, scheme), dead(EVIL, EVIL, EVIL.encode()), skipped)
-    read = Texts({f"o{EVIL}": EVIL * 3, f"1{EVIL}": EVIL}, Counter({EVIL: 1}))
+    read = Texts({f"o{EVIL}": (EVIL * 3, None), f"1{EVIL}": (EVIL, None)}, Counter({EVIL: 1}))
     text, outline = drawn(tally, read, EVIL)
     assert not {"script", "img"} & {tag for tag, _ in outline.elements}
     assert all(one["href"].startswith("#") for one in outline.all("a"))

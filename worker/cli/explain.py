@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import gzip
 import io
-import sys
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -67,7 +66,7 @@ def compare_command(
         raise typer.BadParameter("stdin can be read once: one of A and B must be a file")
     found = compare(_text(first, settings), _text(second, settings), settings.parameters, (language, language))
     if as_json:
-        _write_json(_comparison_fields(found))
+        typer.echo(orjson.dumps(_comparison_fields(found)))
     else:
         _show_comparison(found, (first, second), shingles, settings.search)
 
@@ -82,10 +81,6 @@ def _text(name: str, settings: Settings) -> str:
     if isinstance(found, Skipped):
         raise StopError(f"{name} has no text to compare ({found.reason}): texts and HTML pages have")
     return found.text
-
-
-def _write_json(fields: dict[str, Any]) -> None:
-    sys.stdout.buffer.write(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE))
 
 
 def _comparison_fields(found: Comparison) -> dict[str, Any]:
@@ -108,7 +103,7 @@ def _comparison_fields(found: Comparison) -> dict[str, Any]:
         "differing_bits": [bit for bit in range(found.bits) if found.differing >> bit & 1],
         **{name: getattr(found, name) for name in measures},
         "shared": [one._asdict() for one in found.shared],
-        "steps": [step._asdict() for step in found.steps],
+        "steps": [{"kind": step.kind, "tokens": step.tokens} for step in found.steps],
     }
 
 
@@ -194,8 +189,8 @@ def _shingles(found: Comparison, count: int) -> Table:
     for column, total in zip(columns, (len(found.shared), *map(len, found.only)), strict=True):
         if total > count:
             column.append(f"… {total - count:,} more")
-    for row in range(max(map(len, columns))):
-        table.add_row(*(Text(column[row]) if row < len(column) else Text() for column in columns))
+    for row in zip_longest(*columns, fillvalue=""):
+        table.add_row(*map(Text, row))
     return table
 
 
@@ -208,7 +203,8 @@ def _diff(found: Comparison) -> Text:
 
 def _pieces(found: Comparison) -> Iterator[Text]:
     last = len(found.steps) - 1
-    for number, (kind, tokens) in enumerate(found.steps):
+    for number, step in enumerate(found.steps):
+        kind, tokens = step.kind, step.tokens
         if number == STEPS_SHOWN_MAX:
             yield Text(f"… and {len(found.steps) - number:,} runs more", style="dim")
             return
@@ -252,22 +248,24 @@ def explain_command(
     if verdicts is None:
         await_cluster(settings)
     explanation = explain(lambda: _answers(verdicts, settings, quiet=quiet), doc_id)
-    texts = _texts(explanation, documents, settings, from_topics=verdicts is None, quiet=quiet)
-    compared = _compared(explanation, texts, settings)
+    compared = _compared(explanation, documents, settings, from_topics=verdicts is None, quiet=quiet)
     if as_json:
-        _write_json(_explanation_fields(explanation, compared, settings))
+        typer.echo(orjson.dumps(_explanation_fields(explanation, compared, settings)))
     else:
         _show_explanation(explanation, compared, settings.search)
 
 
 def _answers(verdicts: Path | None, settings: Settings, *, quiet: bool) -> Iterator[Answer]:
     """Return the answers of a file, a folder, stdin, or the topics (None), and show how many have been read."""
-    from worker.report.answers import of_lines, of_topics  # noqa: PLC0415
+    from worker.report.answers import of_lines  # noqa: PLC0415
+    from worker.shell.admin.watch import watch  # noqa: PLC0415
 
     if verdicts is None:
         totals: list[int] = []
-        found = of_topics(settings, totals.append)
-        yield from passed(found, "reading answers", "answers", lambda _: sum(totals), quiet=quiet)
+        names = [settings.topic_verdicts, settings.topic_dead_letter]
+        seen = watch(settings, names, follow=False, on_start=totals.append)
+        published = (one.answer for one in seen if one is not None)
+        yield from passed(published, "reading answers", "answers", lambda _: sum(totals), quiet=quiet)
         return
     if verdicts.is_dir():
         parts = (of_lines(_unpacked(path), str(path)) for path in sorted(verdicts.iterdir()))
@@ -294,25 +292,6 @@ def _unpacked(path: Path) -> Iterator[bytes]:
             yield from stream
 
 
-def _texts(
-    explanation: Explanation, documents: list[str] | None, settings: Settings, *, from_topics: bool, quiet: bool
-) -> Texts:
-    """Return the texts of both documents: from files, or from where the verdicts say that they came."""
-    from worker.report.answers import Texts, readable_text  # noqa: PLC0415
-    from worker.shell.admin.watch import message_at  # noqa: PLC0415
-
-    pair = [one for one in (explanation.last, explanation.other) if one is not None]
-    if documents:
-        return _texts_of_files(documents, {one.doc_id for one in pair if one.doc_id is not None}, settings, quiet)
-    found = Texts()
-    for one in pair if from_topics and explanation.other is not None else []:
-        message = message_at(settings, one.source_topic, one.source_partition, one.source_offset)
-        text = None if message is None else readable_text(message.key, message.value, settings)
-        if text is not None and one.doc_id is not None:
-            found.texts[one.doc_id], found.named[one.doc_id] = text
-    return found
-
-
 def _texts_of_files(
     documents: list[str], wanted: set[str], settings: Settings, quiet: bool, sample_of: int | None = None
 ) -> Texts:
@@ -322,32 +301,51 @@ def _texts_of_files(
     return read_texts(tracked(CrawlFiles(documents), "reading texts", quiet=quiet), wanted, settings, sample_of)
 
 
-def _compared(explanation: Explanation, found: Texts, settings: Settings) -> Comparison | None:
-    """Compare the other document, A, with the one that is explained, B, where there are texts of both."""
-    from worker.core.compare import compare  # noqa: PLC0415
+def _compared(
+    explanation: Explanation, documents: list[str] | None, settings: Settings, *, from_topics: bool, quiet: bool
+) -> Comparison | None:
+    """
+    Compare the other document, A, with the one that is explained, B, where there are texts of both.
 
-    if explanation.other is None:
+    They are those of the files, or else of the messages that verdicts from the topics name.
+    """
+    from worker.core.compare import compare  # noqa: PLC0415
+    from worker.report.answers import readable_text  # noqa: PLC0415
+    from worker.shell.admin.watch import message_at  # noqa: PLC0415
+
+    last, other = explanation.last, explanation.other
+    found: dict[str, tuple[str, str | None]] = {}
+    if documents:
+        wanted = {one.doc_id for one in (last, other) if one is not None and one.doc_id is not None}
+        found = _texts_of_files(documents, wanted, settings, quiet).texts
+    for one in (last, other) if from_topics and other is not None and not documents else ():
+        message = message_at(settings, one.source_topic, one.source_partition, one.source_offset)
+        text = None if message is None else readable_text(message.key, message.value, settings)
+        if text is not None:
+            found[one.doc_id or ""] = text
+    if other is None or other.doc_id not in found or (last.doc_id or "") not in found:
         return None
-    a, b = explanation.other.doc_id, explanation.last.doc_id or ""
-    if a not in found.texts or b not in found.texts:
-        return None
-    return compare(found.texts[a], found.texts[b], settings.parameters, (found.named[a], found.named[b]))
+    (first, first_named), (second, second_named) = found[other.doc_id], found[last.doc_id or ""]
+    return compare(first, second, settings.parameters, (first_named, second_named))
 
 
 def _explanation_fields(explanation: Explanation, compared: Comparison | None, settings: Settings) -> dict[str, Any]:
-    from worker.shell.messages import encode_verdict  # noqa: PLC0415
-
-    def line(answer: Any) -> Any:
-        return orjson.loads(encode_verdict(answer)[1] if isinstance(answer, Verdict) else answer.line())
-
     return {
         "why": _why(explanation, settings.search),
-        "answers": [line(one) for one in explanation.answers],
-        "other": None if explanation.other is None else line(explanation.other),
+        "answers": [_message(one) for one in explanation.answers],
+        "other": None if explanation.other is None else _message(explanation.other),
         "originals": explanation.originals,
         "rules": settings.search.text,
         "comparison": None if compared is None else _comparison_fields(compared),
     }
+
+
+def _message(answer: Answer) -> dict[str, Any]:
+    """Return the fields of an answer as its message has them."""
+    from worker.shell.messages import encode_verdict  # noqa: PLC0415
+
+    fields: dict[str, Any] = orjson.loads(encode_verdict(answer)[1] if isinstance(answer, Verdict) else answer.line())
+    return fields
 
 
 def _show_explanation(explanation: Explanation, compared: Comparison | None, search: SearchRules) -> None:
@@ -380,19 +378,18 @@ def _show_explanation(explanation: Explanation, compared: Comparison | None, sea
 
 
 def _facts(explanation: Explanation) -> list[tuple[str, str]]:
-    from worker.report.answers import when  # noqa: PLC0415
-
     last = explanation.last
     if not isinstance(last, Verdict):
         return [("doc_id", last.doc_id or ""), ("dead letter", last.code), ("source", _source(last))]
+    fields = _message(last)
     facts = [("doc_id", last.doc_id)]
     facts += [("url", last.url)] if last.url is not None else []
-    facts += [("captured", when(last.fetched_at_ms))] if last.fetched_at_ms is not None else []
+    facts += [("captured", fields["fetched_at"])] if last.fetched_at_ms is not None else []
     told = f"{last.outcome.value}, {last.reason}" if last.reason else last.outcome.value
-    facts.append(("verdict", f"{told}, decided at {when(last.decided_at_ms)}"))
+    facts.append(("verdict", f"{told}, decided at {fields['decided_at']}"))
     if last.duplicate_of is not None:
         original = last.duplicate_of.original
-        facts.append(("original", f"{original.doc_id}, captured {when(original.fetched_at_ms)}"))
+        facts.append(("original", f"{original.doc_id}, captured {fields['duplicate_of']['fetched_at']}"))
         facts.append(("its url", f"{original.url}{' (the same)' if last.duplicate_of.same_url else ''}"))
     if last.former_version is not None:
         former = last.former_version
@@ -446,32 +443,21 @@ def _why_duplicate(last: Verdict, search: SearchRules) -> str:
     return f"{told} Similarity {match.similarity:.3f}, {search.similarity_min / 1_000:.3f} wanted."
 
 
-def found_in(search: SearchRules, fingerprint: int, doubts: int, original: int) -> list[tuple[int, int]]:
-    """
-    Return by which look-ups a directed search comes to an original: block, and how many bits were turned for it.
-
-    >>> found_in(SearchRules(), 0b11, 0b01, 0b10)
-    [(0, 1), (1, 0), (2, 0), (3, 0)]
-    """
-    found = []
-    for number, runs in enumerate(search.runs):
-        turned = block_of(fingerprint, runs) ^ block_of(original, runs)
-        if turned in patterns(block_of(doubts, runs), sum(width for _, width in runs), search.patterns):
-            found.append((number, turned.bit_count()))
-    return found
-
-
 def _search_text(compared: Comparison, search: SearchRules) -> str:
     """Say how the search comes from B to A, or which condition fails."""
     original, own = compared.fingerprints
     told = _condition_of(compared, search)
     if search.mode == "exact":
         return told
-    ways = found_in(search, own.value, own.doubts, original.value)
-    parts = [f"block {number + 1}" + (f", {bits} of its bits turned" if bits else " as it is") for number, bits in ways]
+    ways = []
+    for number, runs in enumerate(search.runs, start=1):
+        turned = block_of(own.value, runs) ^ block_of(original.value, runs)
+        if turned in patterns(block_of(own.doubts, runs), sum(width for _, width in runs), search.patterns):
+            bits = turned.bit_count()
+            ways.append(f"block {number}" + (f", {bits} of its bits turned" if bits else " as it is"))
     return (
         f"{told}\nOf {len(search.runs)} blocks (the first is the lowest) {len(ways)} lead from B to A"
-        f"{': ' if parts else ''}{'; '.join(parts)}. {(original.doubts | own.doubts).bit_count()} bits are doubtful in "
+        f"{': ' if ways else ''}{'; '.join(ways)}. {(original.doubts | own.doubts).bit_count()} bits are doubtful in "
         f"one or both."
     )
 
@@ -508,8 +494,8 @@ def report(
     inputs = [] if verdicts is None else [str(verdicts)]
     with Tally() as tally, opened_output(output, [*inputs, *(documents or [])]) as stream:
         check_format(output, "HTML")
-        for value, answer in _answers(verdicts, settings, quiet=quiet):
-            tally.take(answer, value)
+        for answer in _answers(verdicts, settings, quiet=quiet):
+            tally.take(answer)
         if not len(tally):
             raise StopError(f"{verdicts or settings.topic_verdicts} has no verdict yet: nothing to report")
         largest = tally.clusters.largest(clusters)

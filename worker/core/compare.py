@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Literal, NamedTuple
 
-from rapidfuzz.distance import LCSseq
+from rapidfuzz.distance import LCSseq, Postfix, Prefix
 
 from worker.core.definition import Feature, Fingerprint, Kind, Parameters, explain, hamming_distance
 from worker.core.fingerprint import Fingerprinter
@@ -26,7 +25,12 @@ class Step(NamedTuple):
     """A run of tokens: in both lists, in the first alone (removed), or in the second alone (added)."""
 
     kind: Literal["equal", "removed", "added"]
-    tokens: list[str]
+    first: list[str]  # as the first list has them; empty if they are added
+    second: list[str]
+
+    @property
+    def tokens(self) -> list[str]:
+        return self.first or self.second
 
 
 class SharedShingle(NamedTuple):
@@ -86,7 +90,8 @@ def compare(first: str, second: str, parameters: Parameters, languages: tuple[st
     texts = (first, second)
     words = [tokens(text, parameters.token_unit) for text in texts]
     made = tuple(Fingerprinter(parameters).batch(texts, languages).rows())
-    features = [_by_hash(explain(text, parameters, name)) for text, name in zip(texts, languages, strict=True)]
+    found = (explain(text, parameters, name) for text, name in zip(texts, languages, strict=True))
+    features = [{feature.hash: feature for feature in one} for one in found]
     shared = [
         SharedShingle(one.shingle, (one.weight, features[1][key].weight))
         for key, one in features[0].items()
@@ -116,10 +121,6 @@ def jaccard(first: set[str] | set[int], second: set[str] | set[int]) -> float:
     return len(first & second) / union if union else 1.0
 
 
-def _by_hash(features: list[Feature]) -> dict[int, Feature]:
-    return {feature.hash: feature for feature in features}
-
-
 def _only(mine: dict[int, Feature], others: dict[int, Feature]) -> list[Feature]:
     return sorted((one for key, one in mine.items() if key not in others), key=lambda one: -one.weight)
 
@@ -128,21 +129,23 @@ def steps(first: Sequence[str], second: Sequence[str]) -> list[Step]:
     """
     Return the runs that take one list to the other; the equal ones together are a longest common subsequence.
 
+    White space behind a token does not count.
+
     Cost: n * m / 64 steps and n * m bits for n and m tokens without their common beginning and end.
 
     >>> [(step.kind, " ".join(step.tokens)) for step in steps("a b c".split(), "b c d".split())]
     [('removed', 'a'), ('equal', 'b c'), ('added', 'd')]
     """
     numbers: dict[str, int] = {}
-    numbered = ([numbers.setdefault(token, len(numbers)) for token in tokens] for tokens in (first, second))
+    numbered = ([numbers.setdefault(token.rstrip(), len(numbers)) for token in tokens] for tokens in (first, second))
     found: list[Step] = []
     at = other_at = 0
     for block in LCSseq.editops(*numbered).as_matching_blocks():  # the last one, behind both lists, is empty
         end = block.a + block.size
         found += [
-            Step("removed", list(first[at : block.a])),
-            Step("added", list(second[other_at : block.b])),
-            Step("equal", list(first[block.a : end])),
+            Step("removed", list(first[at : block.a]), []),
+            Step("added", [], list(second[other_at : block.b])),
+            Step("equal", list(first[block.a : end]), list(second[block.b : block.b + block.size])),
         ]
         at, other_at = end, block.b + block.size
     return [step for step in found if step.tokens]
@@ -150,16 +153,11 @@ def steps(first: Sequence[str], second: Sequence[str]) -> list[Step]:
 
 def _seen(first: list[str], second: list[str]) -> tuple[list[str], list[str]]:
     """The texts as the subsequence sees them: what lies between their equal ends is cut to TOKENS_MAX."""
-    head = _equal(first, second)
-    tail = _equal(first[head:][::-1], second[head:][::-1])
+    head = Prefix.similarity(first, second)
+    tail = Postfix.similarity(first[head:], second[head:])
     if min(len(first), len(second)) == head + tail:
         return first, second
     return _shortened(first, head, tail), _shortened(second, head, tail)
-
-
-def _equal(first: list[str], second: list[str]) -> int:
-    """Return how many tokens are equal from the start."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
 
 
 def _shortened(words: list[str], head: int, tail: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a report and an explanation read: answers as lines or from the topics, a document's answers, texts."""
+"""What a report and an explanation read: answers as lines, a document's answers, texts."""
 
 from __future__ import annotations
 
@@ -10,25 +10,20 @@ from typing import NamedTuple
 import orjson
 import xxhash
 
-from schemas.fields import format_timestamp
 from worker.core.definition import detect
 from worker.core.document import Deletion, Document
 from worker.core.extract import Skipped, extract
 from worker.core.verdict import Outcome, Verdict
 from worker.errors import DocumentError, StopError
 from worker.settings import Settings
-from worker.shell.admin.watch import watch
 from worker.shell.files.archives import Record
 from worker.shell.messages import DeadLetter, decode_document, decode_verdict
 
 LINE_BYTES_MAX = 1 << 20  # a verdict has three URLs of at most 8 KiB each
 
 
-class Answer(NamedTuple):
-    """One answer, and the line or message that it came as."""
-
-    value: bytes
-    answer: Verdict | DeadLetter
+Answer = Verdict | DeadLetter
+_REMEDY = "name a file that `neardup dedup` or `neardup verdicts --format jsonl` has written"
 
 
 def of_lines(lines: Iterable[bytes], name: str) -> Iterator[Answer]:
@@ -44,15 +39,17 @@ def of_lines(lines: Iterable[bytes], name: str) -> Iterator[Answer]:
         where = f"{name}, line {number:,}"
         if len(line) > LINE_BYTES_MAX:
             raise StopError(f"{where}: a verdict has at most {LINE_BYTES_MAX:,} bytes, got more: {_REMEDY}")
-        yield Answer(line, _answer(line, where))
+        try:
+            yield decode_verdict(line)
+        except DocumentError as error:
+            letter = _dead_letter(line)
+            if letter is None:
+                raise StopError(f"{where}: {error.text}: {_REMEDY}") from error
+            yield letter
 
 
-_REMEDY = "name a file that `neardup dedup` or `neardup verdicts --format jsonl` has written"
-
-
-def _answer(line: bytes, where: str) -> Verdict | DeadLetter:
-    if b'"verdict"' in line and b'"dead-letter"' not in line:
-        return _verdict(line, where)
+def _dead_letter(line: bytes) -> DeadLetter | None:
+    """Read a line of `neardup dead-letters`, or one that `neardup dedup` wrote in a verdict's place."""
     try:
         fields = orjson.loads(line)
         error = fields if "code" in fields else fields["error"]
@@ -63,38 +60,18 @@ def _answer(line: bytes, where: str) -> Verdict | DeadLetter:
             str(error["text"]), None if key is None else str(key).encode(), None, is_pointer=False,
         )  # fmt: skip
     except (ValueError, LookupError, TypeError, AttributeError):
-        return _verdict(line, where)  # a URL may hold the words of a dead letter
-
-
-def _verdict(line: bytes, where: str) -> Verdict:
-    try:
-        return decode_verdict(line)
-    except DocumentError as error:
-        raise StopError(f"{where}: {error.text}: {_REMEDY}") from error
-
-
-def of_topics(settings: Settings, on_start: Callable[[int], None] = lambda _: None) -> Iterator[Answer]:
-    """Return the committed answers of the topics, verdicts and dead letters, up to their present end; see `watch`."""
-    names = [settings.topic_verdicts, settings.topic_dead_letter]
-    for seen in watch(settings, names, follow=False, on_start=on_start):
-        if seen is not None:
-            yield Answer(seen.value, seen.answer)
-
-
-def when(timestamp_ms: int) -> str:
-    """Return a time as verdicts have it."""
-    return format_timestamp(timestamp_ms)
+        return None
 
 
 class Explanation(NamedTuple):
     """One document's answers and what they refer to."""
 
-    answers: list[Verdict | DeadLetter]  # in the order in which they were read; the last one is explained
+    answers: list[Answer]  # in the order in which they were read; the last one is explained
     other: Verdict | None  # the original's own verdict; of a new document the nearest original before it
     originals: int  # those before a new document that were looked at
 
     @property
-    def last(self) -> Verdict | DeadLetter:
+    def last(self) -> Answer:
         """The answer that is explained."""
         return self.answers[-1]
 
@@ -111,7 +88,7 @@ def explain(read: Callable[[], Iterable[Answer]], name: str) -> Explanation:
 
     Cost: two passes over the answers, some 25 us each.
     """
-    answers = [one.answer for one in read() if _is_named(one.answer, name)]
+    answers = [one for one in read() if name in (one.doc_id, getattr(one, "url", None))]
     if not answers:
         raise StopError(f"there is no verdict on {name!r}: it takes a doc_id or a URL, as a verdict has them")
     last = answers[-1]
@@ -121,17 +98,13 @@ def explain(read: Callable[[], Iterable[Answer]], name: str) -> Explanation:
         return Explanation(answers, *_nearest(read(), last))
     wanted = last.duplicate_of.original
     found = [
-        one.answer
+        one
         for one in read()
-        if isinstance(one.answer, Verdict)
-        and (one.answer.doc_id, one.answer.fetched_at_ms) == (wanted.doc_id, wanted.fetched_at_ms)
-        and one.answer.outcome is Outcome.NEW
+        if isinstance(one, Verdict)
+        and (one.doc_id, one.fetched_at_ms) == (wanted.doc_id, wanted.fetched_at_ms)
+        and one.outcome is Outcome.NEW
     ]
     return Explanation(answers, found[0] if found else None, 0)
-
-
-def _is_named(answer: Verdict | DeadLetter, name: str) -> bool:
-    return answer.doc_id == name or (isinstance(answer, Verdict) and answer.url == name)
 
 
 def _nearest(answers: Iterable[Answer], last: Verdict) -> tuple[Verdict | None, int]:
@@ -139,7 +112,7 @@ def _nearest(answers: Iterable[Answer], last: Verdict) -> tuple[Verdict | None, 
     nearest: tuple[int, int, int] | None = None
     found: Verdict | None = None
     seen = set[str]()
-    for _, one in answers:
+    for one in answers:
         if isinstance(one, DeadLetter) or one.outcome is not Outcome.NEW or not _is_before(one, last):
             continue
         assert one.fingerprint is not None and last.fingerprint is not None  # a new document has one
@@ -167,9 +140,9 @@ _CHARACTERS_READ = 3_000  # of a text, for its language
 class Texts:
     """Texts and languages of documents."""
 
-    texts: dict[str, str] = field(default_factory=dict)  # by doc_id, of those that were wanted
+    # by doc_id, of those that were wanted: the text, and its language as the message names it
+    texts: dict[str, tuple[str, str | None]] = field(default_factory=dict)
     languages: Counter[str] = field(default_factory=Counter)  # of the sample; "" where too few words tell
-    named: dict[str, str | None] = field(default_factory=dict)  # of the texts, as the messages name them
 
 
 def read_texts(records: Iterable[Record], wanted: Set[str], settings: Settings, sample_of: int | None = None) -> Texts:
@@ -194,7 +167,7 @@ def read_texts(records: Iterable[Record], wanted: Set[str], settings: Settings, 
             continue
         text, language = readable
         if doc_id in wanted:
-            found.texts[doc_id], found.named[doc_id] = readable
+            found.texts[doc_id] = readable
         if is_sampled:
             found.languages[_primary(language) or detect(text[:_CHARACTERS_READ]) or ""] += 1
     return found

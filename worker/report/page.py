@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from unicodedata import category
 
@@ -214,42 +214,29 @@ def difference(first: str, second: str) -> Difference:
 
 def _rows(left: list[str], right: list[str]) -> tuple[list[Row], int]:
     """Return the rows, and how many equal pieces follow the last."""
-    rows = [Row(0, [], [])]
-    for kind, here, there in _runs(left, right):
-        sides = ((rows[-1].left, here), (rows[-1].right, there))
-        if kind != "equal":
-            _add(sides, is_shared=False)
-        elif len(here) <= 2 * CONTEXT:
-            _add(sides, is_shared=True)
-        else:
-            if rows[-1].left or rows[-1].right:
-                _add(((row, pieces[:CONTEXT]) for row, pieces in sides), is_shared=True)
-                rows.append(Row(len(here) - 2 * CONTEXT, [], []))
-            elif len(here) == len(left):  # nothing differs: the beginning
-                _add(((row, pieces[: 2 * CONTEXT]) for row, pieces in sides), is_shared=True)
-                return rows, len(here) - 2 * CONTEXT
-            else:
-                rows[-1] = Row(len(here) - CONTEXT, [], [])
-            _add(((rows[-1].left, here[-CONTEXT:]), (rows[-1].right, there[-CONTEXT:])), is_shared=True)
-    if all(part.is_shared for part in rows[-1].left) and all(part.is_shared for part in rows[-1].right):
-        return (rows[:-1], rows[-1].left_out + CONTEXT) if len(rows) > 1 else (rows, 0)
-    return rows, 0
+    found = steps(left, right)
+    rows, left_out = [Row(0, [], [])], 0
+    for number, (kind, here, there) in enumerate(found, start=1):
+        if kind != "equal" or len(here) <= 2 * CONTEXT:
+            _add(rows[-1], here, there, is_shared=kind == "equal")
+            continue
+        head = CONTEXT if number > 1 else 0
+        tail = CONTEXT if number < len(found) else 0
+        if len(found) == 1:  # nothing differs: the beginning
+            head = 2 * CONTEXT
+        left_out = len(here) - head - tail
+        _add(rows[-1], here[:head], there[:head], is_shared=True)
+        if tail:
+            rows = [*(rows if head else []), Row(left_out, [], [])]
+            _add(rows[-1], here[-tail:], there[-tail:], is_shared=True)
+            left_out = 0
+    return rows, left_out
 
 
-def _add(sides: Iterable[tuple[list[Part], list[str]]], *, is_shared: bool) -> None:
-    for row, pieces in sides:
+def _add(row: Row, here: list[str], there: list[str], *, is_shared: bool) -> None:
+    for side, pieces in ((row.left, here), (row.right, there)):
         if pieces:
-            row.append(Part("".join(pieces), is_shared))
-
-
-def _runs(left: list[str], right: list[str]) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Return each run of equal, removed or added pieces as the two texts have it."""
-    at = there_at = 0
-    for kind, tokens in steps([one.rstrip() for one in left], [one.rstrip() for one in right]):
-        here = left[at : at + len(tokens)] if kind != "added" else []
-        there = right[there_at : there_at + len(tokens)] if kind != "removed" else []
-        at, there_at = at + len(here), there_at + len(there)
-        yield kind, here, there
+            side.append(Part("".join(pieces), is_shared))
 
 
 HOSTS_SHOWN = 20
@@ -260,16 +247,6 @@ _DISTANCE_BARS_MIN = 13
 # Control characters, lone surrogates and marks that turn the direction of what follows: none is for a reader.
 _UNSHOWN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
 _WEB = re.compile(r"https?://[^\s/?#]", re.IGNORECASE)
-
-
-class HostRow(NamedTuple):
-    """A host: documents, copies, re-crawls, and copies in percent of the documents."""
-
-    name: str
-    documents: int
-    copies: int
-    recrawls: int
-    percent: float
 
 
 def page(
@@ -308,7 +285,7 @@ def page(
         span=_span(tally),
         distance_chart=_distances(tally),
         hosts=_hosts(tally),
-        hosts_total=len({host for host, _ in tally.hosts}),
+        hosts_total=len(tally.hosts),
         sizes=_sizes(tally),
         MEMBERS_SHOWN=MEMBERS_SHOWN,
         clusters=[(cluster, _difference(cluster, read)) for cluster in clusters],
@@ -359,17 +336,14 @@ def _distances(tally: Tally) -> Chart | None:
     return stacked(names, ("exact", "copy", "recrawl"), [str(bit) for bit in range(bars)], found[columns, :bars].T)
 
 
-def _hosts(tally: Tally) -> list[HostRow]:
-    """Return the hosts with the most copies."""
-    by_host: dict[str, list[int]] = {}
-    for (host, found), count in tally.hosts.items():
-        by_host.setdefault(host, [0] * len(Class))[found] += count
+def _hosts(tally: Tally) -> list[tuple[str, int, int, int, float]]:
+    """Return the hosts with the most copies: documents, copies, re-crawls, copies in percent of the documents."""
     rows = [
-        HostRow(host, sum(row), copies, row[Class.RECRAWL], round(100 * copies / sum(row), 2))
-        for host, row in by_host.items()
+        (host, sum(row), copies, row[Class.RECRAWL], round(100 * copies / sum(row), 2))
+        for host, row in tally.hosts.items()
         if (copies := row[Class.EXACT] + row[Class.NEAR]) or row[Class.RECRAWL]
     ]
-    return sorted(rows, key=lambda row: (row.name == OTHER, -row.copies, -row.recrawls, row.name))[:HOSTS_SHOWN]
+    return sorted(rows, key=lambda row: (row[0] == OTHER, -row[2], -row[3], row[0]))[:HOSTS_SHOWN]
 
 
 def _sizes(tally: Tally) -> list[tuple[str, int, float]]:
@@ -388,4 +362,4 @@ def _difference(cluster: Cluster, read: Texts | None) -> Difference | None:
     """Compare the original with its least similar copy, where the texts of both are known."""
     texts = read.texts if read else {}
     first, second = texts.get(cluster.original.doc_id), texts.get(cluster.farthest.doc_id)
-    return None if first is None or second is None else difference(first, second)
+    return None if first is None or second is None else difference(first[0], second[0])

@@ -18,8 +18,8 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from worker.core.verdict import DuplicateOf, MatchKind, Original, Outcome, Verdict
-from worker.shell.messages import DeadLetter, decode_verdict
+from worker.core.verdict import MatchKind, Original, Outcome, Verdict
+from worker.shell.messages import DeadLetter, encode_verdict, read_verdict
 
 MEMBERS_READ_MAX = 200  # of a cluster; its size counts all
 
@@ -51,11 +51,11 @@ class Clusters:
         self._end = 0
         self._kept = tempfile.TemporaryFile(prefix="neardup-report-")  # noqa: SIM115  # closed by `close`
 
-    def add(self, original: str, value: bytes) -> None:
-        """Take a copy of an original; `value` is its verdict as a message."""
+    def add(self, original: str, copy: Verdict) -> None:
+        """Take the verdict of a copy of an original."""
         self._originals.append(xxhash.xxh3_64_intdigest(original.encode("utf-8", "surrogatepass")))
         self._places.append(self._end)
-        self._end += self._kept.write(value.rstrip().replace(b"\n", b" ") + b"\n")
+        self._end += self._kept.write(encode_verdict(copy)[1] + b"\n")
 
     def __len__(self) -> int:
         return len(self._originals)
@@ -80,7 +80,7 @@ class Clusters:
 
     def _read(self, place: int) -> Verdict:
         self._kept.seek(place)
-        return decode_verdict(self._kept.readline())
+        return read_verdict(self._kept.readline())
 
     def close(self) -> None:
         self._kept.close()
@@ -138,8 +138,7 @@ class Tally:
     def __init__(self) -> None:
         self._classes = array("B")
         self._times_ms = array("q")
-        self.hosts: Counter[tuple[str, int]] = Counter()  # (host, class)
-        self._hosts: set[str] = set()
+        self.hosts: dict[str, list[int]] = {}  # host -> answers by class
         self.distances = np.zeros((len(Class), 65), np.int64)  # of duplicates, by class
         self.reasons: Counter[tuple[Class, str]] = Counter()
         self.changed: Counter[str] = Counter()  # of pages seen before
@@ -153,8 +152,8 @@ class Tally:
         self._log_offset = -1
         self.clusters = Clusters()
 
-    def take(self, answer: Verdict | DeadLetter, value: bytes) -> None:
-        """Count one answer; `value` is its message. Cost: some 15 us."""
+    def take(self, answer: Verdict | DeadLetter) -> None:
+        """Count one answer. Cost: some 15 us."""
         found = class_of(answer)
         self._classes.append(found)
         _count(self.sources, answer.source_topic)
@@ -165,26 +164,18 @@ class Tally:
         self._times_ms.append(NO_TIME if answer.fetched_at_ms is None else answer.fetched_at_ms)
         self._take_state(answer)
         if answer.url is not None:
-            self._take_host(host_of(answer.url), found)
+            host = host_of(answer.url)
+            known = host if host in self.hosts or len(self.hosts) < HOSTS_MAX else OTHER
+            self.hosts.setdefault(known, [0] * len(Class))[found] += 1
         if answer.reason is not None:
             _count(self.reasons, (found, answer.reason), (found, OTHER))
         if answer.former_version is not None:
             self.changed[answer.former_version.changed.value] += 1
-        if answer.duplicate_of is not None:
-            self._take_match(answer.duplicate_of, found, value)
-
-    def _take_match(self, match: DuplicateOf, found: Class, value: bytes) -> None:
-        self.distances[found, match.distance] += 1
-        self.found_by[match.found_by.value] += 1
-        if found is not Class.RECRAWL:
-            self.clusters.add(match.original.doc_id, value)
-
-    def _take_host(self, host: str, found: Class) -> None:
-        if host not in self._hosts:
-            if len(self._hosts) >= HOSTS_MAX:
-                host = OTHER
-            self._hosts.add(host)
-        self.hosts[host, found] += 1
+        if (match := answer.duplicate_of) is not None:
+            self.distances[found, match.distance] += 1
+            self.found_by[match.found_by.value] += 1
+            if found is not Class.RECRAWL:
+                self.clusters.add(match.original.doc_id, answer)
 
     def _take_state(self, verdict: Verdict) -> None:
         first, last = self.decided_ms or (verdict.decided_at_ms, verdict.decided_at_ms)
