@@ -7,7 +7,6 @@ Both read documents, whose texts stay in memory, and pairs of them.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -271,7 +270,7 @@ def _write_json(result: Evaluation) -> None:
         "hard_negatives": {kind: one._asdict() for kind, one in result.hard.items()},
         "wrong": [one._asdict() for one in result.wrong],
     }
-    sys.stdout.buffer.write(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE))
+    typer.echo(orjson.dumps(fields))
 
 
 def _show(result: Evaluation, rules: str, wrong: int) -> None:
@@ -430,21 +429,18 @@ def tune(
             scores = {name: getattr(one, name) for name in ("recall", "false_positives")}
             typer.echo(json.dumps({**scores, "settings": _changed(one, settings)}))
     else:
-        _print(best, choices(tried, best[0]), labelled, count, settings)
+        console = Console(highlight=False)
+        same = int(labelled.same.sum())
+        console.print(Text(f"{same:,} pairs the same, {len(labelled.same) - same:,} not; best first"))
+        console.print(_best(best))
+        if around := choices(tried, best[0]):
+            console.print(_choices(around, best[0]))
+        changed = _changed(best[0], settings)
+        flags = " ".join(flag(settings.model_copy(update=changed), name) for name in changed)
+        console.print(Text(f"settings: {flags or 'as given'}"))
+        console.print(Text(_cost(best[0], count)))
     if plot is not None:
         _plot_trials(tried, best, plot)
-
-
-def _print(best: list[Trial], around: dict[str, list[Trial]], labelled: Pairs, count: int, settings: Settings) -> None:
-    console = Console(highlight=False)
-    changed = _changed(best[0], settings)
-    flags = " ".join(flag(settings.model_copy(update=changed), name) for name in changed)
-    console.print(Text(f"{int(labelled.same.sum()):,} pairs the same, {int((~labelled.same).sum()):,} not; best first"))
-    console.print(_best(best))
-    if around:
-        console.print(_choices(around, best[0]))
-    console.print(Text(f"settings: {flags or 'as given'}"))
-    console.print(Text(_cost(best[0], count)))
 
 
 def _warn(labelled: Pairs, corpus: Corpus) -> None:

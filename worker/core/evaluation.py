@@ -48,16 +48,6 @@ class Measures(NamedTuple):
     equal: NDArray[np.bool_]  # both are too short to compare but as equals, and are equal
 
 
-class Reason:
-    """Why a pair is not found."""
-
-    FAR = "too many bits differ"
-    LOOK = "the second look is too low"
-    FACTS = "too few shingles are the same"
-    PREFIX = "no prefix that is looked up is theirs"
-    SHORT = "too short to be compared but as equals"
-
-
 class Score(NamedTuple):
     """A share, and the 95 % interval in which other samples of the same groups put it."""
 
@@ -127,11 +117,11 @@ def _failed(measured: Measures, rules: SearchRules) -> dict[str, NDArray[np.bool
     """Mark the pairs that each condition fails on, in the order in which it is told."""
     distances, seen, similarities, ranks, _ = measured
     return {
-        Reason.SHORT: distances == NO_MATCH,
-        Reason.FAR: distances > rules.max_distance,
-        Reason.LOOK: seen < rules.look_min,
-        Reason.PREFIX: (ranks >= rules.patterns) & (rules.mode == "directed"),
-        Reason.FACTS: similarities < rules.similarity_min,
+        "too short to be compared but as equals": distances == NO_MATCH,
+        "too many bits differ": distances > rules.max_distance,
+        "the second look is too low": seen < rules.look_min,
+        "no prefix that is looked up is theirs": (ranks >= rules.patterns) & (rules.mode == "directed"),
+        "too few shingles are the same": similarities < rules.similarity_min,
     }
 
 
