@@ -122,7 +122,8 @@ def _read(source: Path, documents: Path | None, settings: Settings, quiet: bool)
         with opened(source) as stream:
             return _numbers(stream, str(source)), {}
     held: dict[str, int] = {}
-    found = _of_lines(documents) if _has_fingerprints(documents) else _of_documents(documents, settings, quiet)
+    are_documents = _content(documents) == "documents"
+    found = _of_documents(documents, settings, quiet) if are_documents else _of_lines(documents)
     for doc_id, value in found:
         held.pop(doc_id, None)
         if value is not None:
@@ -135,23 +136,18 @@ def _read(source: Path, documents: Path | None, settings: Settings, quiet: bool)
     return np.fromiter(ids, np.uint64, len(ids)), ids
 
 
-def _holds_documents(path: Path) -> bool:
-    """Return whether a file begins as documents do, or lines with doc_ids, and not as decimal numbers."""
-    return _start(path).lstrip().startswith(_STARTS)
-
-
-def _has_fingerprints(path: Path) -> bool:
-    line = _start(path).lstrip().partition(b"\n")[0]
-    return not line.startswith(_STARTS) or bool(_FINGERPRINT.search(line) and not _BODY.search(line))
-
-
-def _start(path: Path) -> bytes:
-    """Return the first bytes; nothing is read away from stdin."""
+def _content(path: Path) -> Literal["numbers", "fingerprints", "documents"]:
+    """Say what a file begins with: decimals, lines of `neardup fingerprint`, or documents. Stdin keeps its bytes."""
     if path == STDIN:
         peek = getattr(sys.stdin.buffer, "peek", None)
-        return b"" if peek is None else bytes(peek(_LOOK_BYTES))
-    with opened(path) as stream:
-        return stream.read(_LOOK_BYTES)
+        start = b"" if peek is None else bytes(peek(_LOOK_BYTES))
+    else:
+        with opened(path) as stream:
+            start = stream.read(_LOOK_BYTES)
+    line = start.lstrip().partition(b"\n")[0]
+    if not line.startswith(_STARTS):
+        return "numbers"
+    return "fingerprints" if _FINGERPRINT.search(line) and not _BODY.search(line) else "documents"
 
 
 def _numbers(stream: BinaryIO, name: str) -> NDArray[np.uint64]:
@@ -301,7 +297,7 @@ def nearest(
     """
     from worker.core.pairs import nearest as rank  # noqa: PLC0415
 
-    if documents is None and _holds_documents(source):
+    if documents is None and _content(source) != "numbers":
         documents = source
     elif documents is not None and source != STDIN:
         raise typer.BadParameter("FILE and --documents: name one of them")

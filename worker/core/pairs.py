@@ -152,7 +152,7 @@ def _pairs_of_table(
         if count <= room:
             break
         room = count
-    pairs = _undone(table, found[:count])
+    pairs = _moved(table, found[:count], is_back=True)
     pairs.sort(axis=1)
     return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 
@@ -176,15 +176,10 @@ def clusters(
     for pairs in all_pairs(unique, max_distance, blocks, on_table):
         if len(pairs):
             _join(np.searchsorted(unique, pairs[:, 0]), np.searchsorted(unique, pairs[:, 1]), parent)
-    return [unique[members] for members in components(parent)]
-
-
-def components(parent: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Return the members of each component of two or more, from the smallest member that each entry names."""
     members = np.flatnonzero(np.bincount(parent)[parent] > 1)  # mostly few: the others are not so much as named
     order = members[np.argsort(parent[members], kind="stable")]
     starts = np.flatnonzero(np.diff(parent[order], prepend=-1))
-    return np.split(order, starts[1:]) if len(order) else []
+    return np.split(unique[order], starts[1:]) if len(order) else []
 
 
 def nearest(fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], to: int, count: int) -> list[tuple[int, int]]:
@@ -230,27 +225,12 @@ def _grouped(keys: NDArray[np.uint64], prefix_bits: int) -> NDArray[np.uint64]:
     return keys
 
 
-def _shifts(table: Permutation) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]:
-    """Return for each block its place in a fingerprint, its mask at the right end, its place in this table."""
-    tops = np.cumsum([block.width for block in table.blocks])
-    return (
-        np.array([block.shift for block in table.blocks], np.uint64),
-        np.array([block.mask >> block.shift for block in table.blocks], np.uint64),
-        (64 - tops).astype(np.uint64),
-    )
-
-
-def _moved(table: Permutation, fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Put the table's leading blocks on top; `_undone` puts them back."""
-    places, masks, ordered = _shifts(table)
-    moved = np.empty_like(fingerprints)
-    _move_bits(fingerprints, places, masks, ordered, moved)
+def _moved(table: Permutation, numbers: NDArray[np.uint64], *, is_back: bool = False) -> NDArray[np.uint64]:
+    """Put the table's leading blocks on top, or all blocks back in their places."""
+    places = np.array([block.shift for block in table.blocks], np.uint64)
+    ordered = (64 - np.cumsum([block.width for block in table.blocks])).astype(np.uint64)
+    masks = np.array([block.mask >> block.shift for block in table.blocks], np.uint64)
+    rights, lefts = (ordered, places) if is_back else (places, ordered)
+    moved = np.empty_like(numbers)
+    _move_bits(numbers.ravel(), rights, masks, lefts, moved.ravel())
     return moved
-
-
-def _undone(table: Permutation, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    places, masks, ordered = _shifts(table)
-    flat = np.ascontiguousarray(keys).reshape(-1)
-    fingerprints = np.empty_like(flat)
-    _move_bits(flat, ordered, masks, places, fingerprints)
-    return fingerprints.reshape(keys.shape)
