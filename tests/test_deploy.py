@@ -196,7 +196,7 @@ OF_THE_PLACE = ("listeners", "quorum.voters", "inter.broker.listener.name", "sec
 
 def _embedded(nodes: int) -> dict[str, str]:
     properties = server_properties(lay_out(nodes, 0), 1, DEPLOY).splitlines()
-    return dict(line.split("=", 1) for line in properties)
+    return dict(line.split("=", 1) for line in properties if not line.startswith("#"))
 
 
 def test_the_tests_run_on_the_broker_that_is_recommended() -> None:

@@ -40,16 +40,16 @@ CAPABILITIES = {
     "files, library, kept documents": (1559, "shell/files/* public/*"),
     "settings": (862, "settings.py cli/options.py"),
     "compare, explain, report": (
-        1544,
+        1466,
         "report/* core/compare.py cli/explain.py",
     ),
-    "evaluate, tune": (894, "core/evaluation.py core/tuning.py cli/tune.py"),
+    "evaluate, tune": (880, "core/evaluation.py core/tuning.py cli/tune.py"),
     "find-all, find-clusters, nearest, fingerprint": (
-        585,
+        561,
         "core/pairs.py cli/pairs.py",
     ),
-    "embedded broker": (1090, "devkit/broker/* cli/broker.py"),
-    "demo, sample crawl": (1115, "devkit/* cli/demo.py"),
+    "embedded broker": (1050, "devkit/broker/* cli/broker.py"),
+    "demo, sample crawl": (1094, "devkit/* cli/demo.py"),
     "rest of the command line, errors": (1240, "cli/* errors.py __*__.py shell/__init__.py core/__init__.py"),
 }
 

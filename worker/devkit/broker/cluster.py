@@ -49,7 +49,6 @@ STARTS_MAX = 3  # a free port can be taken between its choice and its use
 LOG_LINES_SHOWN = 12
 
 CLUSTER_ID = "bmVhcmR1cC1sb29wYmFjaw"  # any 16 bytes, base64url without padding
-MESSAGE_BYTES_MAX = 8 << 20
 HEAP = ("-Xms128m", "-Xmx512m")
 # Not G1, Java's default: until Java 25.0.3 it may move arrays that native code holds, and with them corrupt what zstd
 # writes (JDK-8377811). And for such a heap the serial collector is the smaller one.
@@ -75,17 +74,6 @@ for file in "$1"/node-*/node.pid; do
     read -r pid < "$file" && kill -9 "-$pid"
 done
 [ -z "$2" ] || { sleep 1; rm -rf "$2"; }
-"""
-LOG4J_PROPERTIES = """\
-status=error
-rootLogger.level=warn
-rootLogger.appenderRef.console.ref=CONSOLE
-appender.console.type=Console
-appender.console.name=CONSOLE
-appender.console.layout.type=PatternLayout
-appender.console.layout.pattern=%d %p %c %m%n
-logger.server.name=kafka.server.KafkaRaftServer
-logger.server.level=info
 """
 
 
@@ -174,15 +162,11 @@ def lay_out(nodes: int, port: int, extras: Extras = NO_EXTRAS) -> Layout:
 
 
 def is_free(port: int) -> bool:
-    """Return whether a server could listen on this loopback port now."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # Closed connections of an earlier broker do not count.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, port))
-            probe.listen(1)
-        except OSError:
-            return False
+    """Return whether a server could listen on this loopback port now; an earlier one's closed connections are none."""
+    try:
+        socket.create_server((LOOPBACK, port)).close()
+    except OSError:
+        return False
     return True
 
 
@@ -192,7 +176,7 @@ def _free_ports() -> Iterator[int]:
 
 
 def server_properties(layout: Layout, node: int, log_directory: Path) -> str:
-    """Return the settings of one node: broker and controller in one process, small, loopback only, 8 MiB messages."""
+    """Return the settings of one node: those of node.properties, its places, and what tests add."""
     if "," in str(log_directory):
         raise StopError(f"Kafka cannot keep data in a directory with a comma in its path: {log_directory}")
     nodes = len(layout.client_ports)
@@ -205,51 +189,27 @@ def server_properties(layout: Layout, node: int, log_directory: Path) -> str:
     listeners |= {name: ports[node - 1] for name, ports in layout.extra_ports.items()}
     protocols = dict.fromkeys(("CONTROLLER", "PLAINTEXT"), "PLAINTEXT") | dict(layout.extras.listeners)
     settings = {
-        "process.roles": "broker,controller",
         "node.id": node,
         "controller.quorum.voters": voters,
-        "controller.listener.names": "CONTROLLER",
         "listeners": ",".join(
             [f"{name}://{LOOPBACK}:{own}" for name, (own, _) in listeners.items()]
             + [f"CONTROLLER://{LOOPBACK}:{controller}"]
         ),
         "advertised.listeners": ",".join(f"{name}://{LOOPBACK}:{told}" for name, (_, told) in listeners.items()),
-        "inter.broker.listener.name": "PLAINTEXT",
         "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
         "log.dirs": log_directory,
-        "auto.create.topics.enable": "false",
-        "num.partitions": 1,
         "default.replication.factor": replicas,
         "min.insync.replicas": in_sync,
         "offsets.topic.replication.factor": replicas,
-        "offsets.topic.num.partitions": 3,
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": in_sync,
-        "transaction.state.log.num.partitions": 3,
         "share.coordinator.state.topic.replication.factor": replicas,
         "share.coordinator.state.topic.min.isr": in_sync,
-        "group.initial.rebalance.delay.ms": 0,
-        "group.min.session.timeout.ms": 1_000,
-        "transaction.max.timeout.ms": 900_000,
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1_000,
-        "message.max.bytes": MESSAGE_BYTES_MAX,
-        "replica.fetch.max.bytes": MESSAGE_BYTES_MAX,
-        "num.network.threads": 2,
-        "num.io.threads": 4,
-        "num.recovery.threads.per.data.dir": 1,
-        "log.retention.check.interval.ms": 5_000,
-        "log.segment.bytes": 128 << 20,
-        "log.cleaner.dedupe.buffer.size": 16 << 20,
-        # A killed node may register again, and its partitions get another leader, only when its session has run out.
-        # Kafka's 9 s make every test that kills a node wait; less than 5 s would fence nodes of a busy machine.
-        "broker.session.timeout.ms": 5_000,
-        "broker.heartbeat.interval.ms": 1_000,
-        "controlled.shutdown.enable": "true",
-        "unclean.leader.election.enable": "false",
         **layout.extras.settings,
     }
     # Java reads Latin-1 with \uXXXX escapes, and JSON has the same.
-    return "".join(f"{name}={json.dumps(str(value))[1:-1]}\n" for name, value in settings.items())
+    own = "".join(f"{name}={json.dumps(str(value))[1:-1]}\n" for name, value in settings.items())
+    return Path(__file__).with_name("node.properties").read_text(encoding="ascii") + own  # the last one counts
 
 
 class Node:
@@ -291,7 +251,7 @@ class Node:
         data = self.folder / "data"
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "server.properties").write_text(server_properties(self._layout, self.id, data), encoding="ascii")
-        (self.folder / "log4j2.properties").write_text(LOG4J_PROPERTIES, encoding="ascii")
+        shutil.copyfile(Path(__file__).with_name("log4j2.properties"), self.folder / "log4j2.properties")
         options = (*HEAP, COLLECTOR, "-Djava.awt.headless=true", "-Dlog4j2.configurationFile=log4j2.properties")
         environment = {
             **os.environ,

@@ -243,29 +243,8 @@ def fill_template(kind: str, group: str, language_code: str, dice: Dice) -> Arti
     return Article(group, language, lexicon, title, tuple((paragraph,) for paragraph in paragraphs))
 
 
-_LAYOUTS = {  # of the web: sectioning elements; div with ids; a table of three columns; a weblog
-    "sections": """<header><nav>{menu}</nav></header>
-<main><article><h1>{title}</h1>
-{body}</article></main>
-<aside>{side}<ul>{teasers}</ul></aside>
-<footer>{footer}</footer>""",
-    "divs": """<div id="header"><div id="menu">{menu}</div></div>
-<div id="content"><h1>{title}</h1>
-{body}</div>
-<div id="sidebar">{side}<ul>{teasers}</ul></div>
-<div id="footer">{footer}</div>""",
-    "table": """<table width="100%"><tr><td class="navigation">{menu}</td>
-<td class="content"><h1>{title}</h1>
-{body}</td>
-<td class="sidebar">{side}<ul>{teasers}</ul></td></tr></table>
-<div class="footer">{footer}</div>""",
-    "weblog": """<div class="nav">{menu}</div>
-<div class="post"><h2 class="post-title">{title}</h2>
-<div class="entry-content">{body}</div></div>
-<div class="widget">{side}</div>
-<div class="related"><ul>{teasers}</ul></div>
-<div class="copyright">{footer}</div>""",
-}
+# Of the web: sectioning elements; div with ids; a table of three columns; a weblog.
+_LAYOUTS = (files("worker.devkit.sample") / "layouts.html").read_text("utf-8").rstrip().split("\n\n")
 _LEGACY_CHARSET = 0.25  # of the sites whose language has one
 
 
@@ -277,7 +256,7 @@ class Site:
         legacy = language.charsets[1:]
         self.host = f"www.{name}.example"
         self.language = language_code
-        self.layout = tuple(_LAYOUTS.values())[layout % len(_LAYOUTS)]
+        self.layout = _LAYOUTS[layout % len(_LAYOUTS)]
         self.lexicon = Lexicon(language, dice)
         menu = "".join(_item(f"/{at}", word) for at, word in enumerate(dice.several(language.words["N"], 8)))
         self.menu = f"<ul>{menu}</ul>"
