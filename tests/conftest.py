@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Iterator
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from logging import getLogger
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 import structlog
@@ -18,7 +21,8 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from worker.devkit.broker import EmbeddedKafka, Extras, Runtime, prepare
 from worker.errors import StopError
-from worker.settings import CONFIG_VARIABLE, Settings, env_name
+from worker.settings import CONFIG_VARIABLE, ENV_PREFIX, Settings, env_name, written
+from worker.shell.kafka.admin import Admin
 
 # No time limits: a busy machine is not a defect. Each failure prints its seed. Examples are others in each run.
 EXAMPLES = int(os.environ.get("NEARDUP_EXAMPLES", "40"))  # of a property; some tests take a multiple of it
@@ -57,10 +61,24 @@ collect_ignore = ["benchmarks/archive/datatrove_stage.py"]  # a script of anothe
 EVENTUALLY_S = 300.0  # for what has to happen some time: only what hangs reaches it, whatever else the machine does
 
 
-def free_port() -> int:
-    """Return a port that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+def free_ports(count: int = 1) -> list[int]:
+    """Return ports that nobody listens on now."""
+    with ExitStack() as stack:
+        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [int(server.getsockname()[1]) for server in servers]
+
+
+def eventually(condition: Callable[[], object], what: str = "it", timeout_s: float = EVENTUALLY_S) -> None:
+    """Wait until a condition holds."""
+    deadline_s = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline_s, f"not so after {timeout_s:g} s: {what}"
+        time.sleep(0.05)
+
+
+def plain_environment() -> dict[str, str]:
+    """The environment without variables of neardup, for processes: none of the caller's shell has a say."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(ENV_PREFIX)}
 
 
 @pytest.fixture
@@ -121,6 +139,23 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
         return
     with EmbeddedKafka(runtime=request.getfixturevalue("broker_runtime")) as cluster:
         yield cluster
+
+
+def deployment(kafka: Kafka, **changed: Any) -> tuple[Settings, Admin]:
+    """Settings with a group and topics of their own, and who makes these; they are not there yet."""
+    name = uuid.uuid4().hex
+    names = {f"topic_{kind}": f"{name}.{kind}" for kind in ("documents", "fingerprints", "verdicts", "dead_letter")}
+    settings = Settings(bootstrap=kafka.bootstrap, **({"group": name} | names | changed))
+    return settings, Admin(settings, 30)
+
+
+@pytest.fixture
+def commands_settings(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Settings as of `deployment`, which the environment gives to commands."""
+    settings, _ = deployment(kafka)
+    for name in settings.model_fields_set:
+        monkeypatch.setenv(env_name(name), written(settings, name))
+    return settings
 
 
 @pytest.fixture(scope="session")

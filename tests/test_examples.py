@@ -25,10 +25,9 @@ import yaml
 from confluent_kafka import Consumer, Producer
 
 from tests.cli.program import ARTICLE, OTHER
-from tests.conftest import REPOSITORY, Kafka
+from tests.conftest import REPOSITORY, Kafka, deployment
 from tests.report.made import copy, verdict
 from tests.shell.test_archives import record
-from tests.shell.test_topics import deployment
 from worker.devkit.broker import Runtime
 from worker.devkit.broker.runtime import Jar, fetch
 from worker.shell.kafka.admin import create_topics

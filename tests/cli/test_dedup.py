@@ -6,9 +6,9 @@ import gzip
 import json
 import random
 import re
+import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pandas
 import pytest
 
 from tests.cli.program import ARTICLE, OTHER, lines, page, refused, run
+from tests.conftest import EVENTUALLY_S, eventually
 from tests.faults.crawl import Message, random_words
 from tests.oracle import Oracle, said
 from worker.core.document import derive_doc_id
@@ -155,25 +156,30 @@ def test_retention_is_a_flag(tmp_path: Path) -> None:
     assert ["horizon" in answer["index"] for answer in answers] == [False, False, False, True]
 
 
-def test_a_run_killed_midway_leaves_the_state_as_it_was_and_can_be_repeated(tmp_path: Path) -> None:
-    """After SIGKILL between two batches the same run on the same state goes on where the one before has ended."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_ended_midway_leaves_state_and_output_as_they_were_and_can_be_repeated(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    """Between two batches: the same run on the same state goes on where the one before has ended. Ctrl-C is told."""
     documents = varied(40)
-    state = tmp_path / "state"
+    state, target = tmp_path / "state", tmp_path / "cut.jsonl"
+    target.write_text("the former\n")
     dedup(tmp_path, lines(*documents[:10]), "--state", state)
     before = {path.name: path.read_bytes() for path in state.glob("snapshot-*")}
     command = [
-        sys.executable, "-m", "worker", "dedup", "-", "--output", str(tmp_path / "cut.jsonl"), "--threads", "1",
+        sys.executable, "-m", "worker", "dedup", "-", "--output", str(target), "--threads", "1",
         "--state", str(state), "--batch-documents-max", "1",
     ]  # fmt: skip
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None
         process.stdin.write(lines(*documents[10:]).encode() * 50)  # and more would come
         process.stdin.flush()
-        deadline = time.monotonic() + 120
-        while not any(path.stat().st_size for path in tmp_path.glob("cut.jsonl.*.part")):
-            assert time.monotonic() < deadline and process.poll() is None
-            time.sleep(0.05)
-        process.kill()
+        eventually(lambda: any(path.stat().st_size for path in tmp_path.glob("cut.jsonl.*.part")))
+        process.send_signal(number)
+        _, told = process.communicate(timeout=EVENTUALLY_S)
+    is_told = number == signal.SIGINT
+    assert (process.returncode, told.endswith(b"neardup: interrupted\n")) == (130 if is_told else -number, is_told)
+    assert target.read_text() == "the former\n" and any(tmp_path.glob("*.part")) != is_told
     assert {path.name: path.read_bytes() for path in state.glob("snapshot-*")} == before
     second, _ = dedup(tmp_path, lines(*documents[10:]), "--state", state)
     whole, _ = dedup(tmp_path, lines(*documents))

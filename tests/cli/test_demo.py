@@ -7,13 +7,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.conftest import EVENTUALLY_S, REPOSITORY
+from tests.conftest import EVENTUALLY_S, REPOSITORY, eventually, plain_environment
 from worker.devkit.broker import Runtime
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.usefixtures("broker_runtime")]
@@ -21,11 +20,15 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.usefixtures("brok
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """Start the demo on a broker of its own."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
     return subprocess.Popen(
         [sys.executable, "-m", "worker", "demo", "--documents", "300", "--keep", str(folder), *arguments],
         cwd=REPOSITORY,
-        env={**environment, "PATH": os.defpath, "COLUMNS": "200", "PYTHONIOENCODING": "ascii"},  # must not end it
+        env={
+            **plain_environment(),
+            "PATH": os.defpath,
+            "COLUMNS": "200",
+            "PYTHONIOENCODING": "ascii",
+        },  # must not end it
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -40,12 +43,9 @@ def descendants(process: subprocess.Popen[str]) -> list[psutil.Process]:
 
 def in_the_midst(process: subprocess.Popen[str], folder: Path) -> list[psutil.Process]:
     """Wait until broker and worker have been started and are at it. Return all processes."""
-    deadline = time.monotonic() + EVENTUALLY_S
-    while not (folder / "worker-1.log").exists() or len(descendants(process)) < 2:  # broker and worker
-        assert time.monotonic() < deadline
-        assert process.poll() is None
-        time.sleep(0.2)
-    time.sleep(3)
+    log = folder / "worker-1.log"
+    eventually(lambda: log.exists() and b"partitions assigned" in log.read_bytes())
+    assert process.poll() is None and len(descendants(process)) >= 2  # broker and worker
     return descendants(process)
 
 

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 
 from tests.cli.program import lines, refused, run
-from tests.conftest import Kafka
+from tests.faults import cluster
 from tests.report.made import copy, dead, former, verdict
 from worker.core.fingerprint import Fingerprinter
 from worker.core.verdict import Changed, Outcome, Verdict
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.report.answers import explain
-from worker.settings import Settings, env_name
+from worker.settings import Settings
 from worker.shell.admin.watch import message_at
-from worker.shell.kafka.admin import Admin
+from worker.shell.kafka.admin import Admin, create_topics
 from worker.shell.messages import DeadLetter, encode_verdict
 
 TEXT = (
@@ -127,33 +125,22 @@ def test_only_what_was_before_counts() -> None:
     assert (len(found.answers), found.other, found.originals) == (2, made[0], 2)
 
 
-@pytest.mark.kafka
-def test_a_document_of_the_topics_is_explained(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_of_the_topics_is_explained(commands_settings: Settings) -> None:
     """Verdicts and texts come from Kafka; what retention has taken is not waited for."""
-    names: dict[str, Any] = {
-        name: f"{name}-{uuid.uuid4().hex}" for name in ("topic_documents", "topic_verdicts", "topic_dead_letter")
-    }
-    for name, value in {**names, "bootstrap": kafka.bootstrap}.items():
-        monkeypatch.setenv(env_name(name), value)
-    settings = Settings(bootstrap=kafka.bootstrap, **names)
-    admin = Admin(settings, 30)
-    for topic in names.values():
-        admin.create(topic, 1, 1, {})
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
-    for document in documents():
-        producer.produce(names["topic_documents"], json.dumps(document))
+    settings, topic = commands_settings, commands_settings.topic_documents
+    create_topics(Admin(settings, 30), settings.model_copy(update={"partitions": 1}))
     prints = {name: Fingerprinter().one(text) for name, text in TEXTS.items()}
-    here: dict[str, Any] = {"source_topic": names["topic_documents"], "parameters": Settings().parameters.hash}
-    for answer in (
+    here: dict[str, Any] = {"source_topic": topic, "parameters": settings.parameters.hash}
+    answers = (
         verdict(0, doc_id="a", fingerprint=prints["a"], **here),
         copy(1, 0, 3, doc_id="b", original_id="a", fingerprint=prints["b"], **here),
-    ):
-        producer.produce(names["topic_verdicts"], encode_verdict(answer)[1], partition=0)
-    assert producer.flush(30) == 0
+    )
+    cluster.append(settings.bootstrap, topic, [json.dumps(document).encode() for document in documents()])
+    cluster.append(settings.bootstrap, settings.topic_verdicts, [encode_verdict(answer)[1] for answer in answers])
     assert "[-two brothers-] {+three sisters+}" in run("explain", "b").output
-    message = message_at(settings, names["topic_documents"], 0, 1)
+    message = message_at(settings, topic, 0, 1)
     assert message is not None and message.offset == 1
-    assert message_at(settings, names["topic_documents"], 0, 7) is None
+    assert message_at(settings, topic, 0, 7) is None
 
 
 @pytest.fixture

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from tests.cli.program import run
 from tests.cli.test_options_used import ON_A_CLUSTER
-from tests.conftest import Kafka
+from tests.faults import cluster
 from tests.report.made import copy, verdict
-from tests.shell.test_topics import deployment
-from worker.cli import options as cluster
+from worker.cli import options
 from worker.cli.group import conclusion
 from worker.errors import StopError
-from worker.settings import Settings, env_name
+from worker.settings import Settings
 from worker.shell.admin.audit import Report
 from worker.shell.admin.watch import time_ms
 from worker.shell.kafka.admin import Admin, create_topics
@@ -37,7 +32,7 @@ def test_a_command_does_not_wait_long_and_says_so_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     """Three seconds, here a quarter of one, in which a terminal shows whom it asks."""
-    monkeypatch.setattr(cluster, "WAIT_S", 0.25)
+    monkeypatch.setattr(options, "WAIT_S", 0.25)
     monkeypatch.setenv("NEARDUP_BOOTSTRAP", NOBODY)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -51,32 +46,18 @@ def test_a_command_does_not_wait_long_and_says_so_at_once(
     assert f"asking {NOBODY}" in result.stderr
 
 
-@pytest.fixture
-def between_ms(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """Three verdicts on a topic, and a time after the second and before the third."""
-    topic = f"verdicts-{uuid.uuid4().hex}"
-    monkeypatch.setenv(env_name("bootstrap"), kafka.bootstrap)
-    monkeypatch.setenv(env_name("topic_verdicts"), topic)
-    Admin(Settings(bootstrap=kafka.bootstrap), 30).create(topic, 2, 1, {})
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
-    now_ms = time.time_ns() // 1_000_000
-    for at_ms, partition, answer in (
-        (now_ms - 7_200_000, 0, verdict(1)),
-        (now_ms - 7_100_000, 1, copy(2, 1)),
-        (now_ms - 60_000, 0, copy(3, 1)),
-    ):
-        producer.produce(topic, encode_verdict(answer)[1], partition=partition, timestamp=at_ms)
-    assert producer.flush(30) == 0
-    yield now_ms - 3_600_000
-
-
 def printed(*arguments: str) -> set[str]:
     """The doc_ids that are printed."""
     return {line.split('"')[3] for line in run("verdicts", "--format", "jsonl", *arguments).stdout.splitlines()}
 
 
-def test_a_part_of_the_verdicts_can_be_asked_for(between_ms: int) -> None:
+def test_a_part_of_the_verdicts_can_be_asked_for(commands_settings: Settings) -> None:
     """One document, by doc_id or URL; what came since; so many."""
+    bootstrap, topic = commands_settings.bootstrap, commands_settings.topic_verdicts
+    Admin(commands_settings, 30).create(topic, 2, 1, {})
+    now_ms = time.time_ns() // 1_000_000
+    for partition, ago_s, answer in ((0, 7_200, verdict(1)), (1, 7_100, copy(2, 1)), (0, 60, copy(3, 1))):
+        cluster.append(bootstrap, topic, [encode_verdict(answer)[1]], now_ms - ago_s * 1_000, partition)
     assert printed() == {"d1", "d2", "d3"}
     assert printed("--doc-id", "d2") == {"d2"}
     assert printed("--doc-id", "https://host0.example/3") == {"d3"}
@@ -86,15 +67,11 @@ def test_a_part_of_the_verdicts_can_be_asked_for(between_ms: int) -> None:
     assert len(printed("--limit", "2")) == 2
 
 
-def test_ctrl_c_ends_who_follows_as_any_command(kafka: Kafka) -> None:
+def test_ctrl_c_ends_who_follows_as_any_command(commands_settings: Settings) -> None:
     """In a line, with the exit code of what was interrupted."""
-    settings, admin = deployment(kafka, partitions=1)
-    create_topics(admin, settings)
-    names = {env_name(name): value for name, value in settings if name.startswith("topic_") and value}
-    with subprocess.Popen(
-        [sys.executable, "-m", "worker", "verdicts", "--follow", "--bootstrap", kafka.bootstrap],
-        env=os.environ | names, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
+    create_topics(Admin(commands_settings, 30), commands_settings)
+    command = [sys.executable, "-m", "worker", "verdicts", "--follow"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stdout.readline()
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=60)[1]

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
-from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from tests.cli.program import ARTICLE, lines
-from tests.conftest import Kafka
+from tests.faults import cluster
 from tests.report.made import copy, verdict
 from worker.cli import app, options
-from worker.settings import TOPICS, LoadedSettings, Settings, env_name, load_settings
+from worker.settings import LoadedSettings, Settings, env_name, load_settings
 from worker.shell.messages import encode_verdict
 
 ON_FILES = {
@@ -113,16 +111,13 @@ def test_no_command_on_files_offers_a_setting_that_it_does_not_use(name: str, ru
 
 
 def test_no_command_on_a_cluster_offers_a_setting_that_it_does_not_use(
-    kafka: Kafka, run: Run, monkeypatch: pytest.MonkeyPatch
+    commands_settings: Settings, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One after the other, on topics of their own."""
-    names = {name: f"{name}-{uuid.uuid4().hex}" for name in (*TOPICS, "group")}
-    for name, value in {**names, "bootstrap": kafka.bootstrap}.items():
-        monkeypatch.setenv(env_name(name), value)
+    bootstrap, topic = commands_settings.bootstrap, commands_settings.topic_verdicts
+    monkeypatch.setenv(env_name("topic_new"), f"{topic}.new")
     for name, arguments in ON_A_CLUSTER.items():
         if name == "report":  # of something
-            producer = Producer({"bootstrap.servers": kafka.bootstrap})
-            for answer in (verdict(1, doc_id="a"), copy(2, 1, doc_id="a", original_id="a")):
-                producer.produce(names["topic_verdicts"], value=encode_verdict(answer)[1], partition=0)
-            assert producer.flush(30) == 0
+            answers = verdict(1, doc_id="a"), copy(2, 1, doc_id="a", original_id="a")
+            cluster.append(bootstrap, topic, [encode_verdict(answer)[1] for answer in answers])
         assert offered(name) - run(name, arguments) == set()

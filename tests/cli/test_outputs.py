@@ -11,7 +11,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +19,7 @@ import pytest
 
 from tests.cli.program import ARTICLE, OTHER, lines, page, refused, run
 from tests.cli.test_dedup_keep import unpacked
-from tests.conftest import EVENTUALLY_S
+from tests.conftest import EVENTUALLY_S, eventually
 from tests.shell.test_outputs import names_of
 from worker.__main__ import main
 from worker.errors import StopError
@@ -104,13 +103,6 @@ def test_outputs_that_destroy_nothing_are_written(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"in", "in.jsonl", "in.jsonl.kept", "in.jsonl.others"}
 
 
-def _until_written(process: subprocess.Popen[bytes], folder: Path, parts: int) -> None:
-    deadline = time.monotonic() + EVENTUALLY_S
-    while sum(path.stat().st_size > 0 for path in folder.glob("*.part")) < parts:
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemError, TypeError])
 def test_an_interrupt_is_no_traceback(
     error: type[BaseException], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -130,34 +122,14 @@ def test_an_interrupt_is_no_traceback(
     assert (end.value.code, capsys.readouterr().err) == (130, "neardup: interrupted\n")
 
 
-def _interrupt(process: subprocess.Popen[bytes]) -> None:
-    process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=EVENTUALLY_S)
-    assert process.returncode == 130
-    assert told.decode().splitlines()[-1] == "neardup: interrupted"
-
-
-def test_an_interrupted_dedup_says_so_and_leaves_the_former_output(tmp_path: Path) -> None:
-    """Ctrl-C in the midst of writing: exit code 130, and no half of a file."""
-    target = tmp_path / "out.jsonl"
-    target.write_text("the former\n")
-    documents = [page(number, text=f"{ARTICLE} {number}") for number in range(50)]
-    command = [sys.executable, "-m", "worker", "dedup", "-", "--output", str(target), "--batch-documents-max", "1"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        process.stdin.write(lines(*documents).encode() * 20)  # and more would come
-        process.stdin.flush()
-        _until_written(process, tmp_path, 1)
-        _interrupt(process)
-    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("out.jsonl", "the former\n")]
-
-
 def test_an_interrupted_sample_crawl_leaves_no_half_of_a_file(tmp_path: Path) -> None:
-    """Neither the archive nor its truth has its final name."""
+    """Neither the archive nor its truth has its final name; `test_dedup` interrupts that."""
     command = [sys.executable, "-m", "worker", "sample-crawl", str(tmp_path / "c.warc.gz"), "--documents", "1000000"]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
-        _until_written(process, tmp_path, 2)
-        _interrupt(process)
+        eventually(lambda: sum(path.stat().st_size > 0 for path in tmp_path.glob("*.part")) == 2)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=EVENTUALLY_S)
+    assert (process.returncode, told.decode().splitlines()[-1]) == (130, "neardup: interrupted")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import threading
-import uuid
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -19,8 +18,6 @@ from s3fs import S3FileSystem
 
 from tests.cli.program import ARTICLE, OTHER, lines, page, refused, run
 from tests.cli.test_dedup_keep import TABLE, dedup
-from tests.conftest import Kafka
-from worker.settings import env_name
 
 GIVEN = [page(1, text=ARTICLE), page(2, text=ARTICLE), page(3, text=OTHER)]
 
@@ -75,12 +72,9 @@ def test_s3_is_read_and_written(bucket: S3FileSystem, tmp_path: Path) -> None:
     assert "cannot write s3://none/out" in refused("dedup", "s3://bucket/in.jsonl.gz", "--output", "s3://none/out")
 
 
-@pytest.mark.kafka
-def test_s3_is_fed(bucket: S3FileSystem, kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("bucket", "commands_settings")
+def test_s3_is_fed() -> None:
     """Into the topic, like a file of this machine."""
-    for name in ("topic_documents", "topic_fingerprints", "topic_verdicts", "topic_dead_letter"):
-        monkeypatch.setenv(env_name(name), uuid.uuid4().hex)
-    monkeypatch.setenv(env_name("bootstrap"), kafka.bootstrap)
     for arguments in (["topics", "create"], ["feed", "s3://bucket/in.jsonl.gz", "--json"]):
         result = run(*arguments)
     told = json.loads(result.stdout)

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from typer.testing import CliRunner
 
+from tests.cli.program import run
 from tests.cli.test_options_used import commands
+from tests.conftest import plain_environment
 from worker.__main__ import main
-from worker.cli import app
 from worker.cli.shared import Column, Columns
 
 COLUMNS = (Column("bits", 4, is_right=True), Column("url"), Column("reason"), Column("µs", 6, rank=1))
@@ -43,8 +43,8 @@ def test_tables_follow_the_terminals_width(tmp_path: Path, width: int, command: 
             f"The old bridge over the river was built by two {word} in the spring of that year."
         )
     arguments = {"compare": [str(tmp_path / "a.txt"), str(tmp_path / "b.txt")], "plan": ["--documents", "10M"]}[command]
-    result = CliRunner().invoke(app, [command, *arguments], env={"COLUMNS": str(width)})
-    table = [line for line in result.output.splitlines() if command == "compare" or line.startswith(("   ", "*  "))]
+    said = run(command, *arguments, COLUMNS=str(width)).output
+    table = [line for line in said.splitlines() if command == "compare" or line.startswith(("   ", "*  "))]
     assert len(table) > 4 and max(map(cell_len, table)) <= width
     if command == "compare":
         blocks = "".join(block for line in table if line.startswith("A   ") for block in line.split()[1:])
@@ -73,17 +73,16 @@ def test_a_terminal_without_utf8_gets_question_marks(tmp_path: Path, monkeypatch
         assert len(out.buffer.getvalue()) > 100
 
 
-def plain() -> dict[str, str]:
-    """The environment without variables of neardup: one that no setting reads is refused."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
-
-
 @pytest.mark.parametrize("command", ["settings", "--help"])
 def test_a_full_disk_is_said_in_one_line(command: str) -> None:
     """Behind `>`, where the command only has its stdout."""
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "worker", command], stdout=full, stderr=subprocess.PIPE, env=plain(), check=False
+            [sys.executable, "-m", "worker", command],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=plain_environment(),
+            check=False,
         )
     assert (done.returncode, done.stderr) == (1, b"neardup: cannot write: No space left on device\n")
 
@@ -93,7 +92,11 @@ def test_a_reader_that_has_seen_enough_is_no_traceback() -> None:
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run(
-        [sys.executable, "-m", "worker", "settings"], stdout=write, stderr=subprocess.PIPE, env=plain(), check=False
+        [sys.executable, "-m", "worker", "settings"],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        env=plain_environment(),
+        check=False,
     )
     os.close(write)
     assert (done.returncode, done.stderr) == (1, b"")

@@ -6,18 +6,16 @@ import http.server
 import io
 import threading
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
-from tests.conftest import Kafka, free_port
+from tests.cli.program import run
+from tests.conftest import Kafka, deployment, free_ports
 from tests.report.made import copy
-from worker.cli import app
 from worker.cli.verdicts import frame
 from worker.devkit.demo import workers_running
 from worker.devkit.sample.crawl import write_sample_crawl
@@ -128,14 +126,10 @@ def test_whatever_answers_at_an_address_is_no_error(body: bytes, error: str) -> 
 
 
 @pytest.mark.slow
-def test_a_running_group_is_seen(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_running_group_is_seen(commands_settings: Settings, tmp_path: Path) -> None:
     """Its worker by Kafka and by /status, everything answered, the last duplicates; as text."""
-    name, port = f"top-{uuid.uuid4().hex}", free_port()
-    settings = Settings(
-        bootstrap=kafka.bootstrap, group=name, topic_documents=f"{name}.documents",
-        topic_fingerprints=f"{name}.fingerprints", topic_verdicts=f"{name}.verdicts",
-        topic_dead_letter=f"{name}.dead", metrics_port=port, partitions=3, replication_factor=1, threads=1,
-    )  # fmt: skip
+    [port] = free_ports()
+    settings = commands_settings.model_copy(update={"metrics_port": port, "partitions": 3, "threads": 1})
     create_topics(Admin(settings, 30), settings)
     write_sample_crawl(tmp_path / "crawl.warc.gz", 100, 5)
     feed_documents(settings, CrawlFiles([str(tmp_path / "crawl.warc.gz")]))
@@ -144,14 +138,9 @@ def test_a_running_group_is_seen(kafka: Kafka, tmp_path: Path, monkeypatch: pyte
         while (found := watch.sample()).lag or len(found.duplicates) < 10 or not found.members:  # 10 are kept
             assert time.monotonic() < deadline, found
             time.sleep(0.5)
-        for variable in ("bootstrap", "group", "topic_documents", "topic_fingerprints", "topic_verdicts"):
-            monkeypatch.setenv(f"NEARDUP_{variable.upper()}", str(getattr(settings, variable)))
-        result = CliRunner(env={"COLUMNS": "160"}).invoke(
-            app, ["top", "--once", "--interval", "0.2", "--worker", f"127.0.0.1:{port}", "--worker", "127.0.0.1:1"]
-        )
-    assert result.exit_code == 0, (result.output, result.exception)
-    shown = result.output
-    assert f"group {name} at {kafka.bootstrap}: stable" in shown and "waiting 0" in shown
+        given = ("--interval", "0.2", "--worker", f"127.0.0.1:{port}", "--worker", "127.0.0.1:1")
+        shown = run("top", "--once", *given, COLUMNS="160").output
+    assert f"group {settings.group} at {settings.bootstrap}: stable" in shown and "waiting 0" in shown
     kafkas, own = rows("w1", shown)
     assert kafkas[2:4] == ["3", "0"] and int(own[-2]) > 10 and int(own[-1]) > 0
     assert len({one.doc_id for one in found.duplicates}) == len(found.duplicates) > 1
@@ -161,7 +150,7 @@ def test_a_running_group_is_seen(kafka: Kafka, tmp_path: Path, monkeypatch: pyte
 @pytest.mark.kafka
 def test_what_cannot_be_watched_is_named(kafka: Kafka) -> None:
     """A topic that is missing, an address without a port."""
-    settings = Settings(bootstrap=kafka.bootstrap, topic_documents=f"none-{uuid.uuid4().hex}")
+    settings, _ = deployment(kafka)
     with pytest.raises(StopError, match=r"does not exist at .*neardup topics create"):
         GroupWatch(settings)
     for address in ("host", ":80", "host:", "host:99999", "host:x"):

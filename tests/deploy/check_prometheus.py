@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import pytest
 import yaml
 from platformdirs import user_cache_path
 
-from tests.conftest import REPOSITORY, Kafka
+from tests.conftest import REPOSITORY, Kafka, eventually, free_ports
 from tests.faults import cluster
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment, WorkerProcess
@@ -27,7 +27,6 @@ DASHBOARD = json.loads((DEPLOY / "grafana" / "neardup.json").read_text())
 RULES = DEPLOY / "prometheus" / "alerts.yml"
 FOLDER = user_cache_path("neardup") / "prometheus"
 QUERIES = [(panel["title"], target["expr"]) for panel in DASHBOARD["panels"] for target in panel["targets"]]
-WAIT_S = 300.0
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +40,6 @@ def programs() -> Path:
         (package,) = FOLDER.glob("prometheus_*.deb")
         subprocess.run(["dpkg", "--extract", package, FOLDER], check=True)
     return FOLDER / "usr" / "bin"
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(one.getsockname()[1]) for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 class Group:
@@ -86,7 +77,7 @@ class Group:
 def group(kafka: Kafka, programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
     """A group under way; documents come all the time."""
     folder = tmp_path_factory.mktemp("scraped")
-    *ports, port = _free_ports(5)
+    *ports, port = free_ports(5)
     state: dict[str, Any] = {"state_dir": folder / "a", "snapshot_interval_s": 1}
     with (
         Deployment(kafka.bootstrap, folder) as deployment,
@@ -106,41 +97,26 @@ def group(kafka: Kafka, programs: Path, tmp_path_factory: pytest.TempPathFactory
         yield Group(deployment, workers, ports, f"http://127.0.0.1:{port}")
 
 
-class _prometheus:  # noqa: N801  # a context manager
+@contextmanager
+def _prometheus(programs: Path, folder: Path, ports: list[int], port: int) -> Iterator[None]:
     """Prometheus with the deployment's own files, scraping often; alerts need not last."""
-
-    def __init__(self, programs: Path, folder: Path, ports: list[int], port: int) -> None:
-        config = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
-        config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
-        config["scrape_configs"][0]["static_configs"][0]["targets"] = [f"127.0.0.1:{one}" for one in ports]
-        rules = yaml.safe_load(RULES.read_text())
-        for rule in rules["groups"][0]["rules"]:
-            rule.pop("for", None)
-        (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
-        (folder / "alerts.yml").write_text(yaml.safe_dump(rules))
-        self._log = (folder / "prometheus.log").open("wb")
-        self._process = subprocess.Popen(
-            [
-                programs / "prometheus", f"--config.file={folder / 'prometheus.yml'}",
-                f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address=127.0.0.1:{port}",
-            ],
-            stdout=self._log, stderr=self._log,
-        )  # fmt: skip
-
-    def __enter__(self) -> None:
-        assert self._process.poll() is None
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._log.close()
-
-
-def _until(condition: Any, what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.5)
+    config = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
+    config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    config["scrape_configs"][0]["static_configs"][0]["targets"] = [f"127.0.0.1:{one}" for one in ports]
+    rules = yaml.safe_load(RULES.read_text())
+    for rule in rules["groups"][0]["rules"]:
+        rule.pop("for", None)
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
+    (folder / "alerts.yml").write_text(yaml.safe_dump(rules))
+    command: list[str | Path] = [
+        programs / "prometheus", f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address=127.0.0.1:{port}",
+    ]  # fmt: skip
+    with (folder / "prometheus.log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        try:
+            yield
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize(
@@ -148,7 +124,7 @@ def _until(condition: Any, what: str) -> None:
 )
 def test_every_panel_has_data(panel: str, expression: str, group: Group) -> None:
     """Each of its queries, as the dashboard asks it."""
-    _until(lambda: group.query(expression), f"{panel}: no data for {expression}")
+    eventually(lambda: group.query(expression), f"{panel}: no data for {expression}")
 
 
 def test_the_filter_by_worker_has_all_workers(group: Group) -> None:
@@ -179,14 +155,14 @@ def test_alerts_fire_on_a_group_that_is_provoked(group: Group) -> None:
     deployment.start("d", metrics_port=group.ports[3], tokens_min=9)
     cluster.append(deployment.settings.bootstrap, deployment.settings.topic_fingerprints, [b"a console's line"], 0)
     deployment.feed((None, b"{") for _ in range(500))
-    _until(
+    eventually(
         lambda: {"NeardupForeignRecords", "NeardupDeadLetters", "NeardupDefinitionsDiffer"} <= group.firing(), "quiet"
     )
     group.workers[1].kill()
-    _until(lambda: f"{group.ports[1]}NeardupWorkerDown" in group.firing(), "no word of the worker that was killed")
+    eventually(lambda: f"{group.ports[1]}NeardupWorkerDown" in group.firing(), "no word of the worker that was killed")
     assert "NeardupGroupGone" not in group.firing()
     group.workers[0].kill()
-    _until(lambda: "NeardupGroupGone" in group.firing(), "no word of a group that is gone")
+    eventually(lambda: "NeardupGroupGone" in group.firing(), "no word of a group that is gone")
 
 
 def test_every_alert_fires_and_not_before(programs: Path) -> None:

@@ -14,7 +14,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     NewTopic,
 )
 
-from tests.conftest import EVENTUALLY_S
+from tests.conftest import eventually
 
 ANSWER_S = 90.0  # of a broker on a busy machine
 
@@ -48,27 +48,18 @@ def delete_records(bootstrap: str, topic: str, before: Mapping[int, int]) -> Non
         future.result(ANSWER_S)
 
 
-def _behind(client: AdminClient) -> list[str]:
-    """Return the partitions that lack a replica; no answer from a node that has just died or come is no answer yet."""
-    try:
-        topics = client.list_topics(timeout=10).topics.values()
-    except KafkaException as error:
-        return [f"no answer ({error.args[0].name()})"]
-    return [
-        f"{topic.topic}[{part.id}]"
-        for topic in topics
-        for part in topic.partitions.values()
-        if len(part.isrs) < len(part.replicas)
-    ]
-
-
-def until_in_sync(bootstrap: str, timeout_s: float = EVENTUALLY_S) -> None:
+def until_in_sync(bootstrap: str) -> None:
     """Wait until every replica is in sync: before that the loss of another node stops the writers."""
+
+    def is_in_sync() -> bool:
+        try:
+            found = client.list_topics(timeout=10).topics.values()
+        except KafkaException:  # of a node that has just died or come
+            return False
+        return all(len(part.isrs) == len(part.replicas) for topic in found for part in topic.partitions.values())
+
     client = AdminClient({"bootstrap.servers": bootstrap})
-    deadline = time.monotonic() + timeout_s
-    while behind := _behind(client):
-        assert time.monotonic() < deadline, f"out of sync after {timeout_s:g} s: {', '.join(behind)}"
-        time.sleep(0.2)
+    eventually(is_in_sync, "all replicas are in sync")
 
 
 def has_leader(bootstrap: str, topic: str) -> bool:
@@ -77,9 +68,9 @@ def has_leader(bootstrap: str, topic: str) -> bool:
     return 0 in parts and parts[0].leader >= 0
 
 
-def append(bootstrap: str, topic: str, values: Sequence[bytes | None], at_ms: int = 0) -> None:
-    """Append to partition 0; with a time stamp (ms), or now."""
+def append(bootstrap: str, topic: str, values: Sequence[bytes | None], at_ms: int = 0, partition: int = 0) -> None:
+    """Append to one partition; with a time stamp (ms), or now."""
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
     for value in values:
-        producer.produce(topic, value=value, partition=0, timestamp=at_ms or int(time.time() * 1_000))
+        producer.produce(topic, value=value, partition=partition, timestamp=at_ms or int(time.time() * 1_000))
     assert producer.flush(ANSWER_S) == 0

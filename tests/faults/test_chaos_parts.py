@@ -12,7 +12,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.conftest import free_port
+from tests.conftest import free_ports
 from tests.faults.chaos.checker import Topics, judge, load, save
 from tests.faults.chaos.relay import Relay
 from tests.faults.chaos.schedule import EVERYBODY, FAULTS_SPAN_S, NODES, SLOW_MS, Kind, plan
@@ -134,7 +134,7 @@ def _ask(client: socket.socket, data: bytes, wait_s: float) -> bytes:
 
 def test_a_relay_holds_one_worker_and_lets_the_other_pass(echo: int) -> None:
     """Paused, nothing comes; resumed, what was sent meanwhile comes; cut, the connection ends."""
-    port = free_port()
+    [port] = free_ports()
     with (
         Relay([(echo, port)]) as relay,
         socket.create_connection(("127.0.0.1", port)) as one,

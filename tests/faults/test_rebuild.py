@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tomllib
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import EVENTUALLY_S
+from tests.conftest import EVENTUALLY_S, plain_environment
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment
@@ -25,10 +24,9 @@ MESSAGES = 300
 
 def _rebuild(deployment: Deployment, **changed: Any) -> subprocess.CompletedProcess[str]:
     values = {**deployment.values, "worker_id": "rebuilder", **changed}
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
     return subprocess.run(
         [sys.executable, "-m", "worker", "rebuild"],
-        env={**environment, **{f"NEARDUP_{name.upper()}": str(value) for name, value in values.items()}},
+        env={**plain_environment(), **{f"NEARDUP_{name.upper()}": str(value) for name, value in values.items()}},
         check=False,
         capture_output=True,
         text=True,

@@ -15,15 +15,14 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 from rich.cells import cell_len
-from typer.testing import CliRunner
 
 from schemas.dead_letter import DeadLetterPointer
+from tests.cli.program import run
 from tests.conftest import EVENTUALLY_S, Kafka
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import Message, crawl, random_words
 from tests.faults.harness import Deployment
 from tests.floods import doc_ids_of_one_xxh64
-from worker.cli import app
 from worker.settings import env_name
 from worker.shell.kafka.client import feeder_config
 from worker.shell.messages import DeadLetter, decode_dead_letter
@@ -85,22 +84,20 @@ def _see_answers(deployment: Deployment) -> None:
     names = ("bootstrap", "group", "topic_verdicts", "topic_dead_letter")
     environment = {env_name(name): getattr(deployment.settings, name) for name in names}
 
-    def run(*arguments: str) -> list[str]:
-        result = CliRunner().invoke(app, [*arguments], env={**environment, "COLUMNS": "100"})
-        assert result.exit_code == 0, result.output
-        return result.stdout.splitlines()
+    def told(*arguments: str) -> list[str]:
+        return run(*arguments, COLUMNS="100", **environment).stdout.splitlines()
 
-    letters = [orjson.loads(line) for line in run("dead-letters", "--format", "jsonl")]
+    letters = [orjson.loads(line) for line in told("dead-letters", "--format", "jsonl")]
     places = {(letter["source"]["partition"], letter["source"]["offset"]) for letter in letters}
     assert len(places) == 60 and {letter["source"]["topic"] for letter in letters} == {
         deployment.settings.topic_documents
     }
     assert {(letter["code"], letter["doc_id"]) for letter in letters} == {("invalid-field", "p")}
     assert {letter["text"].partition(",")[0] for letter in letters} == {"text must be a string"}
-    (verdict,) = run("verdicts", "--format", "jsonl")
+    (verdict,) = told("verdicts", "--format", "jsonl")
     assert orjson.loads(verdict)["verdict"] == "new"
     for command, rows in (("dead-letters", 61), ("verdicts", 2)):
-        table = run(command)
+        table = told(command)
         assert len(table) == rows and max(map(cell_len, table)) <= 100
 
 

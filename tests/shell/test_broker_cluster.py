@@ -6,8 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +13,7 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
-from tests.conftest import EVENTUALLY_S, REPOSITORY
+from tests.conftest import REPOSITORY, eventually
 from worker.cli import app
 from worker.devkit.broker import EmbeddedKafka, Runtime
 from worker.devkit.broker.cluster import is_free
@@ -52,7 +50,7 @@ def test_nothing_outlives_a_killed_owner(broker_runtime: Runtime) -> None:
         data, ports = Path(folder), [int(address.rpartition(":")[2]) for address in bootstrap.split(",")]
         assert len(processes_in(data)) == 2
         owner.kill()
-    wait_until(lambda: not processes_in(data) and all(map(is_free, ports)) and not data.exists())
+    eventually(lambda: not processes_in(data) and all(map(is_free, ports)) and not data.exists())
 
 
 def test_a_start_that_is_interrupted_leaves_nothing(broker_runtime: Runtime, tmp_path: Path) -> None:
@@ -64,12 +62,12 @@ def test_a_start_that_is_interrupted_leaves_nothing(broker_runtime: Runtime, tmp
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-c", script]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY, env=environment) as owner:
-        wait_until(lambda: len(psutil.Process(owner.pid).children(recursive=True)) >= 2)
+        eventually(lambda: len(psutil.Process(owner.pid).children(recursive=True)) >= 2)
         owner.send_signal(signal.SIGINT)
         assert owner.stdout is not None
         try:
             assert owner.stdout.readline() == "ended\n"
-            wait_until(lambda: not running_children(owner.pid))
+            eventually(lambda: not running_children(owner.pid))
         finally:
             owner.kill()
     assert list(tmp_path.iterdir()) == []
@@ -91,7 +89,7 @@ def test_the_commands_start_break_mend_and_end_a_broker(broker_runtime: Runtime,
     try:
         code, said = apart("start", "--port", "0")
         assert (code, said.split(" at ")[0]) == (0, "Apache Kafka serves")
-        wait_until(lambda: neardup("status")[0] == 0)
+        eventually(lambda: neardup("status")[0] == 0)
         code, said = neardup("start", "--port", "0")
         assert (code, "neardup broker stop" in said) == (1, True)
         assert neardup("kill", "1") == (0, "node 1 killed\n")
@@ -119,10 +117,3 @@ def processes_in(data: Path) -> list[int]:
             if process.status() != psutil.STATUS_ZOMBIE and str(data) in " ".join([process.cwd(), *process.cmdline()]):
                 found.append(process.pid)
     return found
-
-
-def wait_until(happens: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + EVENTUALLY_S
-    while not happens():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)

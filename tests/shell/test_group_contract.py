@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
 import pytest
 
-from tests.conftest import Kafka
+from tests.conftest import Kafka, deployment, eventually
 from tests.shell.simulation import GroupMember, Transactions, World
-from tests.shell.test_topics import deployment
 from worker.errors import FencedError, RetryError
 from worker.shell.kafka.admin import create_topics
 from worker.shell.kafka.consumer import GroupConsumer
@@ -62,9 +60,7 @@ class KafkaGroup:
     """Topics and a group of its own on a cluster."""
 
     def __init__(self, kafka: Kafka) -> None:
-        self._settings, admin = deployment(
-            kafka, group=uuid.uuid4().hex, partitions=PARTITIONS, call_timeout_s=30, worker_id="w"
-        )
+        self._settings, admin = deployment(kafka, partitions=PARTITIONS, call_timeout_s=30, worker_id="w")
         self.topic = self._settings.topic_verdicts
         create_topics(admin, self._settings)
         feeder = Feeder(self._settings)
@@ -220,11 +216,13 @@ def test_messages_and_offsets_are_committed_together(group: Group) -> None:
     publisher.open()
     assert group.committed() == {} and group.published() == []
     publish(publisher, [answer(group, b"x"), answer(group, b"y")], {0: 2}, member.source.group_metadata())
-    assert group.committed() == {0: 2} and sorted(map(bytes, filter(None, group.published()))) == [b"x", b"y"]
+    eventually(lambda: group.committed() == {0: 2})  # which is known a moment after the transaction's end
+    assert sorted(map(bytes, filter(None, group.published()))) == [b"x", b"y"]
     assert member.source.committed(range(PARTITIONS)) == {0: 2, 1: None}
     publisher.open()
     publish(publisher, [], {0: 3, 1: 1}, member.source.group_metadata())
-    assert group.committed() == {0: 3, 1: 1} and len(group.published()) == 2
+    eventually(lambda: group.committed() == {0: 3, 1: 1})
+    assert len(group.published()) == 2
 
 
 def test_a_successor_fences_its_predecessor(group: Group) -> None:
@@ -237,7 +235,8 @@ def test_a_successor_fences_its_predecessor(group: Group) -> None:
     with pytest.raises(FencedError):
         publish(older, [answer(group, b"lost")], {0: 2}, member.source.group_metadata())
     publish(newer, [answer(group, b"y")], {0: 2}, member.source.group_metadata())
-    assert group.committed() == {0: 2} and set(group.published()) == {b"x", b"y"}
+    eventually(lambda: group.committed() == {0: 2})
+    assert set(group.published()) == {b"x", b"y"}
 
 
 def test_a_partition_moves_when_it_has_been_given_up_and_an_old_proof_is_refused(group: Group) -> None:
@@ -264,7 +263,8 @@ def test_a_partition_moves_when_it_has_been_given_up_and_an_old_proof_is_refused
         except RetryError as error:
             assert error.settled
             one.poll()
-    assert group.committed() == {moved: 1, next(iter(one.owned)): 2} and group.published() == [b"x"]
+    eventually(lambda: group.committed() == {moved: 1, next(iter(one.owned)): 2})
+    assert group.published() == [b"x"]
 
 
 def test_a_member_that_leaves_gives_its_partitions_up(group: Group) -> None:

@@ -19,8 +19,7 @@ import pytest
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from tests.conftest import Kafka
-from tests.shell.test_topics import deployment
+from tests.conftest import Kafka, deployment
 from worker.errors import FencedError, NeardupError, RetryError, StopError
 from worker.settings import KAFKA_OPTIONS_REFUSED, Settings
 from worker.shell.kafka import client, consumer, publisher

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.conftest import Kafka
+from tests.conftest import Kafka, deployment
 from tests.shell.memory_log import MemoryLog, MemoryReader
-from tests.shell.test_topics import deployment
 from worker.shell.kafka.admin import create_topics
 from worker.shell.kafka.log import LogAppender, LogConsumer
 from worker.shell.ports import LogEntry, LogReader, LogWriter

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +14,7 @@ import pytest
 import structlog
 from typer.testing import CliRunner
 
+from tests.conftest import plain_environment
 from worker.__main__ import main
 from worker.cli import app
 from worker.settings import Settings
@@ -99,9 +99,8 @@ def test_a_worker_whose_brokers_are_not_there_says_so_soon_and_every_line_is_jso
 
 
 def _lines_of_a_worker(*options: str) -> tuple[list[dict[str, Any]], int]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
     command = [sys.executable, "-m", "worker", "worker", *options]
-    done = subprocess.run(command, stderr=subprocess.PIPE, env=environment, check=False)
+    done = subprocess.run(command, stderr=subprocess.PIPE, env=plain_environment(), check=False)
     return [json.loads(line) for line in done.stderr.splitlines()], done.returncode
 
 

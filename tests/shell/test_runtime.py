@@ -20,7 +20,7 @@ import structlog
 from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 
-from tests.conftest import REPOSITORY, free_port
+from tests.conftest import REPOSITORY, free_ports
 from worker.core.verdict import Outcome
 from worker.errors import StopError
 from worker.shell.runtime import health, logging, metrics
@@ -37,7 +37,7 @@ def readiness() -> Readiness:
 @pytest.fixture
 def port(readiness: Readiness) -> Iterator[int]:
     """The port of a server that runs."""
-    number = free_port()
+    [number] = free_ports()
     with HealthServer("127.0.0.1", number, readiness, registry=metrics.of_group("night")):
         yield number
 
@@ -193,7 +193,7 @@ def test_status_is_served_as_json(clock: _Clock) -> None:
     readiness = Readiness()
     readiness.needs("log replayed", lambda: False)
     with (
-        HealthServer("127.0.0.1", port := free_port(), readiness, Status(clock).to_dict),
+        HealthServer("127.0.0.1", port := free_ports()[0], readiness, Status(clock).to_dict),
         urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=60) as answer,
     ):
         assert answer.headers["Content-Type"] == "application/json; charset=utf-8"

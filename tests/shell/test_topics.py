@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from tests.conftest import Kafka
-from worker.cli import app
+from tests.cli.program import run
+from tests.conftest import Kafka, deployment
 from worker.errors import StopError
-from worker.settings import Settings
-from worker.shell.kafka.admin import Admin, check_topics, create_topics, require_topics
+from worker.shell.kafka.admin import check_topics, create_topics, require_topics
 
 pytestmark = pytest.mark.kafka
-
-
-def deployment(kafka: Kafka, **changed: Any) -> tuple[Settings, Admin]:
-    """Settings with topic names of their own."""
-    name = uuid.uuid4().hex
-    names = {f"topic_{kind}": f"{name}.{kind}" for kind in ("documents", "fingerprints", "verdicts", "dead_letter")}
-    settings = Settings(bootstrap=kafka.bootstrap, **(names | changed))
-    return settings, Admin(settings, 30)
 
 
 def test_created_topics_are_as_they_should_be(kafka: Kafka) -> None:
@@ -54,8 +43,7 @@ def test_a_problem_is_mended_by_the_command_that_it_names(kafka: Kafka) -> None:
     remedies = [problem.remedy.split() for problem in check_topics(admin, settings)]
     assert len(remedies) == 3
     for _, *command in remedies:
-        result = CliRunner().invoke(app, [*command, "--bootstrap", kafka.bootstrap])
-        assert result.exit_code == 0, (result.output, result.exception)
+        run(*command, "--bootstrap", kafka.bootstrap)
     assert check_topics(admin, settings) == []
     with pytest.raises(StopError, match=r"altering topic .*\.verdicts: .*retention"):
         admin.alter(settings.topic_verdicts, {"retention.ms": "long"})
