@@ -16,7 +16,7 @@ from tests.conftest import free_ports
 from tests.faults.chaos.checker import Topics, judge, load, save
 from tests.faults.chaos.relay import Relay
 from tests.faults.chaos.schedule import EVERYBODY, FAULTS_SPAN_S, NODES, SLOW_MS, Kind, plan
-from tests.shell.simulation import TOPIC_ID, without_faults
+from tests.shell.simulation import without_faults
 from worker.shell.admin.audit import AnswerMessage
 from worker.shell.runtime.fault_hooks import from_setting
 
@@ -26,13 +26,7 @@ SEEDS = range(400)
 @pytest.fixture(scope="module")
 def topics() -> Topics:
     """What a group without faults has written."""
-    world = without_faults(5)
-    documents = list(world.documents().values())
-    new = [(message.key, message.value) for message in world.new]
-    return Topics(
-        world.definition, "documents", TOPIC_ID, world.log.entries, documents, world.messages, world.committed,
-        len(documents), new,
-    )  # fmt: skip
+    return without_faults(5).topics()
 
 
 def _counts(topics: Topics) -> tuple[int, int, int]:
@@ -76,6 +70,7 @@ def test_the_check_can_fail(topics: Topics) -> None:
     assert _counts(topics._replace(answers=[*answers, AnswerMessage(b"k", b"{}", (), False)])) == (0, 0, 1)
     assert _counts(topics._replace(new=new[1:])) == (1, 0, 0)
     assert _counts(topics._replace(new=[*new, new[0]])) == (0, 0, 1)
+    assert _counts(topics._replace(new=[(new[0][0], new[0][1], (("other", b""),)), *new[1:]])) == (0, 0, 1)
 
 
 def test_what_was_fed_and_never_consumed_is_lost(topics: Topics) -> None:
@@ -90,8 +85,8 @@ def test_what_was_fed_and_never_consumed_is_lost(topics: Topics) -> None:
 def test_saved_topics_are_judged_alike(topics: Topics, tmp_path: Path) -> None:
     """What a failed run keeps is all that the check needs."""
     broken = topics._replace(answers=topics.answers[1:])
-    save(broken, tmp_path / "topics.jsonl")
-    assert judge(load(tmp_path / "topics.jsonl")) == judge(broken)
+    save(broken, tmp_path / "topics.pickle")
+    assert judge(load(tmp_path / "topics.pickle")) == judge(broken)
 
 
 def _request(who: str) -> bytes:

@@ -18,21 +18,19 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
+from tests.faults.chaos.checker import Topics, judge
 from tests.log.test_replica import FACTS
 from tests.log.test_retention import on_disk
-from tests.oracle import Oracle, Said, said
 from tests.shell.memory_log import MemoryLog, MemoryReader
 from worker.core.search import SearchRules
-from worker.core.verdict import Outcome, Verdict
-from worker.errors import DocumentError, FencedError, RetryError
+from worker.errors import FencedError, RetryError
 from worker.log.originals import Memory, anonymous
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, encode
 from worker.log.replica import Replica
 from worker.log.rules import Base, Definition, Retention, is_declaration
 from worker.log.snapshot import LogIdentity, adopt, capture, with_base
 from worker.settings import Settings
-from worker.shell.admin.audit import AnswerMessage, NewDocuments, check
-from worker.shell.messages import decode_dead_letter, decode_verdict
+from worker.shell.admin.audit import AnswerMessage
 from worker.shell.pipeline.intake import Intake
 from worker.shell.pipeline.partitions import Partitions
 from worker.shell.pipeline.publishing import Publishing
@@ -160,25 +158,13 @@ class World:
         ]
         self.committed.update(offsets)
 
-    def published(self) -> Iterator[tuple[int, int, Said]]:
-        """Yield partition, offset and answer of each message."""
-        for message in self.messages:
-            if message.is_dead_letter:
-                letter = decode_dead_letter(message.key, message.value, message.headers)
-                error = DocumentError(letter.code, letter.text)
-                yield letter.source_partition, letter.source_offset, said(error)
-        for verdict in self.verdicts():
-            yield verdict.source_partition, verdict.source_offset, said(verdict)
-
-    def verdicts(self) -> Iterator[Verdict]:
-        return (decode_verdict(message.value or b"") for message in self.messages if not message.is_dead_letter)
-
-    def new_documents(self) -> NewDocuments:
-        """Return the topic of new documents as the audit takes it."""
-        found = NewDocuments(is_whole=True)
-        for message in self.new:
-            found.take(message.key, message.value)
-        return found
+    def topics(self) -> Topics:
+        """Return all that was written."""
+        documents, new = list(self.documents().values()), [(one.key, one.value, one.headers) for one in self.new]
+        return Topics(
+            self.definition, "documents", TOPIC_ID, self.log.entries, documents, self.messages, self.committed,
+            len(documents), new,
+        )  # fmt: skip
 
     def rebalance(self, owners: Mapping[int, int], members: Iterable[GroupMember]) -> None:
         """Give partitions to these members' numbers; the live members of a cooperative group give theirs up first."""
@@ -606,30 +592,5 @@ class History:
 
     def check(self) -> None:
         world = self.world
-        published = list(world.published())
-        answered = Counter((partition, offset) for partition, offset, _ in published)
-        documents = world.documents()
-        wanted = Counter(iter(documents))
-        assert answered == wanted, f"lost {wanted - answered}, repeated {answered - wanted}"
-        oracle = Oracle.of(world.definition, world.base_log.entries)
-        for entry in world.log.entries:
-            oracle.apply(entry.value, entry.timestamp_ms)
-        for partition, offset, answer in published:
-            assert answer == oracle.answers[Source(TOPIC_ID, partition), offset], (partition, offset)
-        report = check(
-            world.first_replica(),
-            "documents",
-            TOPIC_ID,
-            log=world.log.entries,
-            documents=list(documents.values()),
-            answers=world.messages,
-            committed=world.committed,
-            new=world.new_documents(),
-        )
-        assert report.clean and report.unanswered == 0 and report.answered == len(wanted), report
-        kept = Counter(
-            (verdict.doc_id.encode(), documents[verdict.source_partition, verdict.source_offset].value)
-            for verdict in world.verdicts()
-            if verdict.outcome in (Outcome.NEW, Outcome.DELETED)
-        )
-        assert Counter((message.key, message.value) for message in world.new) == kept
+        result = judge(world.topics(), replica=world.first_replica(), base=world.base_log.entries)
+        assert result.clean, result.findings

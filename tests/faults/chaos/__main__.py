@@ -23,7 +23,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, help="begin no run after so long")
     parser.add_argument("--folder", type=Path, help="for the traces of failed runs")
     parser.add_argument("--show", action="store_true", help="print the faults of the seed, and run nothing")
-    parser.add_argument("--check", type=Path, help="judge the topics.jsonl of a failed run again")
+    parser.add_argument("--check", type=Path, help="judge the topics.pickle of a failed run again")
     return parser.parse_args()
 
 

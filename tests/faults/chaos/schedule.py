@@ -33,31 +33,18 @@ class Kind(StrEnum):
     BROKER_FREEZE = "broker-freeze"  # SIGSTOP, SIGCONT after `for_s`
 
 
-_WEIGHTS = {
-    Kind.KILL: 4,
-    Kind.FREEZE: 3,
-    Kind.LEAVE: 2,
-    Kind.JOIN: 2,
-    Kind.POINT: 4,
-    Kind.DISK_FULL: 1,
-    Kind.DISK_SLOW: 1,
-    Kind.NETWORK_PAUSE: 3,
-    Kind.NETWORK_CUT: 1,
-    Kind.BROKER_KILL: 4,
-    Kind.BROKER_FREEZE: 2,
-}
-_FOR_S = {
-    Kind.KILL: (0.0, 8.0),
-    Kind.FREEZE: (1.0, 11.0),
-    Kind.LEAVE: (0.0, 7.0),
-    Kind.JOIN: (3.0, 10.0),
-    Kind.POINT: (0.0, 2.0),
-    Kind.DISK_FULL: (2.0, 6.0),
-    Kind.DISK_SLOW: (0.0, 2.0),
-    Kind.NETWORK_PAUSE: (0.5, 9.0),
-    Kind.NETWORK_CUT: (0.0, 0.0),
-    Kind.BROKER_KILL: (0.5, 6.0),
-    Kind.BROKER_FREEZE: (1.0, 8.0),
+_KINDS = {  # how often each is drawn, and for how many seconds
+    Kind.KILL: (4, 0.0, 8.0),
+    Kind.FREEZE: (3, 1.0, 11.0),
+    Kind.LEAVE: (2, 0.0, 7.0),
+    Kind.JOIN: (2, 3.0, 10.0),
+    Kind.POINT: (4, 0.0, 2.0),
+    Kind.DISK_FULL: (1, 2.0, 6.0),
+    Kind.DISK_SLOW: (1, 0.0, 2.0),
+    Kind.NETWORK_PAUSE: (3, 0.5, 9.0),
+    Kind.NETWORK_CUT: (1, 0.0, 0.0),
+    Kind.BROKER_KILL: (4, 0.5, 6.0),
+    Kind.BROKER_FREEZE: (2, 1.0, 8.0),
 }
 SLOW_MS = (20, 100, 300)  # a snapshot has some fifty parts
 _ACTIONS = ("kill", "kill", "kill-in-{}-ms", "sleep-{}-ms")
@@ -119,8 +106,8 @@ def _faults(rng: random.Random) -> list[Fault]:
     at_s, stop_s = FAULTS_SPAN_S
     guests = 0
     while at_s < stop_s:
-        kind = rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
-        for_s = round(rng.uniform(*_FOR_S[kind]), 1)
+        [kind] = rng.choices(list(_KINDS), [weight for weight, *_ in _KINDS.values()])
+        for_s = round(rng.uniform(*_KINDS[kind][1:]), 1)
         node = detail = ""
         if kind is Kind.JOIN:
             guests += 1
