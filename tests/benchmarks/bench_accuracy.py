@@ -121,7 +121,7 @@ def _peers(sample: Sample, python: str) -> Found:
         (folder / "texts.json").write_text(json.dumps(sample.corpus.texts), encoding="utf-8")
         np.save(folder / "pairs.npy", np.stack([sample.pairs.first, sample.pairs.second], axis=1))
         for peer in OF_PAIRS:
-            told = ask("accuracy.trial", peer, folder, python=python, seconds_max=TRIAL_S_MAX)
+            told = ask("trial", "pairs", peer, folder, python=python, seconds_max=TRIAL_S_MAX)
             print(f"{sample.name:28} {peer:12} {told.get('left_out') or told['version']}", flush=True)
             if "methods" in told:
                 methods |= zip(told["methods"], np.load(folder / "found.npy"), strict=True)

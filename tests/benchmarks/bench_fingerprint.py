@@ -48,7 +48,7 @@ def main() -> None:
         path.write_text(json.dumps(texts), encoding="utf-8")
         for name in chosen.contenders:
             python, seconds = chosen.peers_python if package_of(name) else sys.executable, 0.1 if chosen.quick else 1.5
-            found[name] = ask("fingerprint.trial", name, path, seconds, python=python, seconds_max=TRIAL_S_MAX)
+            found[name] = ask("trial", "texts", name, path, seconds, python=python, seconds_max=TRIAL_S_MAX)
             print(f"{name:34} {found[name].get('left_out') or found[name]['version']}", flush=True)
     first_s, later_s = first_fingerprints_s(1 if chosen.quick else 3)
     text = "\n".join(bars(found, first_s, later_s) + tables(found))

@@ -125,7 +125,9 @@ def run(name: str, size: int, distance: int, data: str, chosen: argparse.Namespa
     source = kept_fingerprints(size + MORE) if data == "texts" else data
     seconds = chosen.load_s_max + (UNRELATED_S_MAX if name == UNRELATED else REST_S_MAX)
     arguments = (name, size, distance, source, chosen.load_s_max)
-    return Trial(name, size, distance, data, ask("index.trial", *arguments, python=python, seconds_max=seconds))
+    return Trial(
+        name, size, distance, data, ask("trial", "fingerprints", *arguments, python=python, seconds_max=seconds)
+    )
 
 
 def parsed() -> argparse.Namespace:

@@ -49,9 +49,9 @@ def test_a_copy_differs_in_as_many_words_as_it_says(tmp_path: Path) -> None:
 @pytest.mark.skipif(find_spec("gaoya") is not None, reason="gaoya is installed here")
 def test_an_absent_peer_is_told(tmp_path: Path) -> None:
     """It is never left out silently: it has its line in the tables."""
-    missing = ask("fingerprint.trial", "gaoya", tmp_path, 0.1)
+    missing = ask("trial", "texts", "gaoya", tmp_path, 0.1)
     assert missing == {"left_out": "absent: gaoya cannot be installed here"}
-    absent = ask("fingerprint.trial", "gaoya", tmp_path, 0.1, python=str(tmp_path / "python"))
+    absent = ask("trial", "texts", "gaoya", tmp_path, 0.1, python=str(tmp_path / "python"))
     assert absent == {"left_out": "absent: no environment of peers"}
     near = {"recall": dict.fromkeys(CHANGES, 1.0), "false_pairs": 0, "pairs": 1}
     speed = {"texts": {"documents_s": 1.0, "mb_s": 1.0}}

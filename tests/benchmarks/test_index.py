@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.benchmarks import trial as trials
 from tests.benchmarks.bench_index import Trial, bars, tables
 from tests.benchmarks.index import directed
-from tests.benchmarks.index import trial as trials
 from tests.benchmarks.index.directed import directed_trial
-from tests.benchmarks.index.trial import drawn, half_near, recall, trial
+from tests.benchmarks.trial import drawn, half_near, recall, trial
 
 
 @pytest.fixture(autouse=True)

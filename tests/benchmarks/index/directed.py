@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.benchmarks.common import Figures
-from tests.benchmarks.index.trial import BATCH, OPERATIONS, loaded_and_asked, touch
+from tests.benchmarks.trial import BATCH, OPERATIONS, loaded_and_asked, touch
 from worker.core.index import SearchIndex
 from worker.core.search import Document, Original, SearchRules, best
 from worker.core.sketch import SKETCH, sketch_of
