@@ -9,7 +9,6 @@ from typing import cast
 
 import pytest
 import structlog
-from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Message
 
 from worker.errors import RetryError, StopError
 from worker.settings import Settings
@@ -63,35 +62,6 @@ def test_a_log_of_its_writers_time_is_refused_only_where_originals_expire() -> N
     for expire_after_s, is_fatal in ((0, False), (60, True)):
         said = problems(1, Settings(expire_after_s=expire_after_s), message_timestamp_type="CreateTime")
         assert [problem.fatal for problem in said if problem.topic == LOG] == [is_fatal]
-
-
-class Stamped:
-    """A message as far as its time goes."""
-
-    def __init__(self, kind: int, timestamp_ms: int) -> None:
-        self._stamp = kind, timestamp_ms
-
-    def timestamp(self) -> tuple[int, int]:
-        return self._stamp
-
-    def offset(self) -> int:
-        return 7
-
-    def topic(self) -> str:
-        return "log"
-
-
-def stamped(kind: int) -> Message:
-    """A message of the year 2001."""
-    return cast(Message, Stamped(kind, 10**12))
-
-
-def test_a_record_with_its_writers_time_stops_a_worker_whose_originals_expire() -> None:
-    """The topic's setting says only what later records will have."""
-    assert LogTime(expires=False).of(stamped(TIMESTAMP_CREATE_TIME)) == 10**12
-    assert LogTime(expires=True).of(stamped(TIMESTAMP_LOG_APPEND_TIME)) == 10**12
-    with pytest.raises(StopError, match=r"record 7 of the log log has its writer's time.*neardup rebuild"):
-        LogTime(expires=True).of(stamped(TIMESTAMP_CREATE_TIME))
 
 
 @pytest.mark.parametrize(("expires", "ahead_s", "lines"), [(True, 3_600, 2), (True, 200, 0), (False, 3_600, 0)])
