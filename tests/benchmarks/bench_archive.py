@@ -40,6 +40,7 @@ from worker.shell.archive.judge import judge_rows
 from worker.shell.archive.run import Options, Run, begin, find_inputs
 from worker.shell.archive.session import engine
 from worker.shell.archive.steps import judge_all, make_all_rows
+from worker.shell.runtime import kernels
 
 DOCUMENTS, ROWS, QUICK = 200_000, 4_000_000, 50
 FILES = 8
@@ -275,6 +276,7 @@ def main() -> None:
         step, _, of_rows = chosen.child.partition("-")
         child_of_rows(step, chosen.folder, chosen.rows) if of_rows else child(step, chosen.folder)
         return
+    kernels.ready(Settings())  # what a first start compiles is no step's
     documents, rows = ((one // QUICK if chosen.quick else one) for one in (chosen.documents, chosen.rows))
     path = RESULTS / "archive.json"
     found: Figures = {}
