@@ -11,10 +11,11 @@ offset to read, disjoint and never adjacent:
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import chain
 from typing import NamedTuple
+
+from sortedcontainers import SortedList
 
 
 class Span(NamedTuple):
@@ -28,7 +29,7 @@ class Coverage:
     """
     A set of offsets of one partition, kept as merged intervals.
 
-    Cost: O(log n) a call over n intervals, and `add` moves those behind it; a partition read in order has one.
+    Cost: O(log n) a call over n intervals; a partition read in order has one.
 
     >>> coverage = Coverage()
     >>> coverage.add(0, 3)
@@ -42,8 +43,7 @@ class Coverage:
     __slots__ = ("_firsts", "_stops")
 
     def __init__(self) -> None:
-        self._firsts: list[int] = []  # where the intervals begin, ascending
-        self._stops: list[int] = []  # and where they end
+        self._firsts, self._stops = SortedList(), SortedList()  # where the intervals begin, and where they end
 
     def __iter__(self) -> Iterator[Span]:
         return map(Span, self._firsts, self._stops)
@@ -61,7 +61,7 @@ class Coverage:
         """
         if stop < first:
             raise ValueError(f"stop must not lie before first, got first={first}, stop={stop}")
-        low, high = bisect_right(self._stops, first), bisect_left(self._firsts, stop)
+        low, high = self._stops.bisect_right(first), self._firsts.bisect_left(stop)
         covered = chain.from_iterable(zip(self._firsts[low:high], self._stops[low:high], strict=True))
         edges = [first, *covered, stop]
         return [Span(*gap) for gap in zip(edges[::2], edges[1::2], strict=True) if gap[0] < gap[1]]
@@ -70,10 +70,12 @@ class Coverage:
         """Cover [first, stop) and return the parts that were not covered before."""
         gaps = self.missing(first, stop)
         if gaps:
-            low, high = bisect_left(self._stops, first), bisect_right(self._firsts, stop)  # those that touch it, too
+            low, high = self._stops.bisect_left(first), self._firsts.bisect_right(stop)  # those that touch it, too
             if low < high:
                 first, stop = min(first, self._firsts[low]), max(stop, self._stops[high - 1])
-            self._firsts[low:high], self._stops[low:high] = [first], [stop]
+            del self._firsts[low:high], self._stops[low:high]
+            self._firsts.add(first)
+            self._stops.add(stop)
         return gaps
 
     def check(self) -> None:
