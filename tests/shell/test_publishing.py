@@ -138,22 +138,27 @@ class Interrupted(Partitions):
         self._asked()
         return super().holds(claim)
 
+    @property
     def group_metadata(self) -> Any:
         self._asked()
-        return super().group_metadata()
+        return self._carried
+
+    @group_metadata.setter
+    def group_metadata(self, metadata: Any) -> None:
+        self._carried = metadata
 
 
 def lose_one(mine: Partitions) -> None:
     """The member was away for too long, and has joined again."""
     mine.lose([0])
-    mine.set_group_metadata({1})
+    mine.group_metadata = {1}
 
 
 def lose_and_regain(mine: Partitions) -> None:
     """The same, and another one has published the partition meanwhile."""
     lose_one(mine)
     mine.assign({0: 7})
-    mine.set_group_metadata({0, 1})
+    mine.group_metadata = {0, 1}
 
 
 def rewind(mine: Partitions) -> None:
@@ -183,7 +188,7 @@ def test_a_transaction_commits_what_its_membership_has(event: Callable[[Partitio
     for moment in range(1, 16):
         mine = Interrupted(moment, event)
         mine.assign({0: 0, 1: 0})
-        mine.set_group_metadata(Group.FIRST)
+        mine.group_metadata = Group.FIRST
         publishing = Publishing(Settings(), Group(mine), mine)
         assert publishing.submit(empty_batch(mine))
         publishing.step()

@@ -27,7 +27,7 @@ from worker.core.sketch import SIMILARITY_MAX
 from worker.log.coverage import Span
 from worker.log.originals import CONTENT, Memory, OriginalStore, repeated
 from worker.log.record import Record, RowKind
-from worker.log.rules import Definition, Retention
+from worker.log.rules import Definition
 from worker.log.texts import Texts
 
 _COMPARED_MAX = 512  # rows at once, each with each original that leaves
@@ -92,13 +92,14 @@ class JudgedRows(NamedTuple):
 
 
 class Judge:
-    """Rows in, answers out; what it knows is in `held`."""
+    """Rows in, answers out. What it knows is in `held`; the log's clock and the number of originals let it go."""
 
     def __init__(self, definition: Definition, memory: Memory) -> None:
-        retention = definition.retention
-        self.held = OriginalStore(definition.search, has_times=not retention.is_endless, memory=memory)
-        self.eviction = Eviction(self.held, retention)
+        self._retention = definition.retention
+        self.held = OriginalStore(definition.search, has_times=not self._retention.is_endless, memory=memory)
         self.replaces = definition.recrawls == "replace"  # the former version of a URL leaves, as one of a doc_id does
+        self.clock_ms = 0  # the log's: the largest time stamp so far
+        self.horizon_ms: int | None = None  # originals seen before it have left; None: none has
 
     def judge(self, record: Record, fresh: NDArray[np.bool_], timestamp_ms: int = 0) -> Judgements:
         """
@@ -107,7 +108,7 @@ class Judge:
         Cost: an index operation a row, in batches between the rows whose doc_id has come since the batch began; and one
         for each original that leaves.
         """
-        self.eviction.before_record(timestamp_ms)
+        self._before_record(timestamp_ms)
         one = _RecordJudge(record, self)
         is_cold = self.held.memory.is_cold()
         if is_cold:  # have read at once what would be read one by one
@@ -115,17 +116,87 @@ class Judge:
         judged = one.judge(fresh)
         if is_cold:
             _will_need(judged, self.held)
-        self.eviction.after_record(judged.originals, one.seen_again)
+        self._after_record(judged.originals, one.seen_again)
         return judged
+
+    def _before_record(self, timestamp_ms: int) -> None:
+        """Move the clock, and let the originals leave that have not been seen for too long."""
+        self.clock_ms = max(self.clock_ms, timestamp_ms)
+        if not self._retention.expire_after_ms:
+            return
+        horizon_ms = self.clock_ms - self._retention.expire_after_ms
+        rows = self._seen_before(horizon_ms)
+        if len(rows):
+            self._evict(rows)
+        if len(rows) or self.horizon_ms is not None:
+            self.horizon_ms = max(horizon_ms, self.horizon_ms or 0)
+
+    def _after_record(self, originals: NDArray[np.int64], seen_again: Sequence[int]) -> None:
+        """Move what the record has brought again, or duplicated, to the end of the queue; evict what is too many."""
+        if self.held.seen is None:
+            return
+        if self._retention.expire_from == "last":
+            self._renew(np.unique(np.concatenate([originals[originals >= 0], np.array(seen_again, np.int64)])))
+        excess = self.held.documents - self._retention.documents_max
+        if self._retention.documents_max and excess > 0:
+            rows = self._first_live(excess)
+            self.horizon_ms = max(self.held.seen[int(rows[-1])], self.horizon_ms or 0)
+            self._evict(rows)
+
+    def _renew(self, rows: NDArray[np.int64]) -> None:
+        """Move these originals to the end of the queue, unless they stand near it."""
+        held, retention = self.held, self._retention
+        assert held.seen is not None
+        rows = rows[held.live.take(rows) == 1]
+        is_due = np.zeros(len(rows), np.bool_)
+        if retention.expire_after_ms:
+            is_due |= self.clock_ms - held.seen.take(rows) >= max(retention.expire_after_ms // _RENEWALS, 1)
+        if retention.documents_max:
+            is_due |= rows <= self._live_from_end(max(retention.documents_max // _RENEWALS, 1) + 1)
+        if is_due.any():
+            held.renew(rows[is_due], self.clock_ms)
+
+    def _evict(self, rows: NDArray[np.int64]) -> None:
+        """Take the first originals of the queue out: no row up to the last of them is live then."""
+        self.held.remove(rows)
+        self.held.oldest = max(self.held.oldest, int(rows[-1]) + 1)
+
+    def _seen_before(self, time_ms: int) -> NDArray[np.int64]:
+        """Return the live rows that were seen before a time, ascending."""
+        held = self.held
+        assert held.seen is not None, "only with retention"
+        return held.live_between(held.oldest, bisect_left(held.seen, time_ms, held.oldest))
+
+    def _first_live(self, count: int) -> NDArray[np.int64]:
+        """Return the `count` first live rows, ascending; there must be as many."""
+        parts, row = [], self.held.oldest
+        while count > 0:
+            stop = min((row | (self.held.live.size - 1)) + 1, len(self.held))  # a chunk at a time
+            parts.append(self.held.live_between(row, stop)[:count])
+            count -= len(parts[-1])
+            row = stop
+        return np.concatenate(parts)
+
+    def _live_from_end(self, count: int) -> int:
+        """Return the live row that is number `count` from the end, or -1. Cost: some 3 µs per chunk of rows between."""
+        held, stop = self.held, len(self.held)
+        while stop > held.oldest:
+            first = max((stop - 1) & -held.live.size, held.oldest)
+            live = int(np.count_nonzero(held.live.slice(first, stop)))
+            if count <= live:
+                return int(held.live_between(first, stop)[-count])
+            count -= live
+            stop = first
+        return -1
 
 
 class _RecordJudge:
     """The judge of one record."""
 
     def __init__(self, record: Record, judge: Judge) -> None:
-        count, held, eviction = len(record), judge.held, judge.eviction
+        count, held = len(record), judge.held
         self._record, self._held, self._replaces = record, held, judge.replaces
-        self._clock_ms = eviction.clock_ms
+        self._clock_ms = judge.clock_ms
         self.hashes = held.hashes(record.doc_ids)
         self._changes = np.zeros(count, np.int64)  # of the number of originals, by each row
         self._judged = Judgements(
@@ -135,7 +206,7 @@ class _RecordJudge:
             np.zeros(count, np.uint16),
             np.zeros(count, np.uint8),
             np.full(count, held.documents, np.int64),
-            eviction.horizon_ms,
+            judge.horizon_ms,
         )
         self.seen_again: list[int] = []  # originals that this record has brought again
 
@@ -303,7 +374,7 @@ def _formers(
     """
     if not len(again):
         return before
-    formers, texts = before.copy(), urls.between(0, len(urls))
+    formers, texts = before.copy(), urls.tolist()
     own = np.where(is_new, first + np.cumsum(is_new) - 1, -1).tolist()
     later: dict[bytes, int] = {}
     for at in again.tolist():
@@ -367,86 +438,6 @@ def claimed_once(formers: NDArray[np.int64], others: NDArray[np.int64]) -> int:
     _, firsts = np.unique(claimed[places], return_index=True)
     again = np.delete(places, firsts)
     return int(again[0]) // 2 if len(again) else len(formers)
-
-
-class Eviction:
-    """The log's clock, and what it and the number of originals let go."""
-
-    def __init__(self, held: OriginalStore, retention: Retention) -> None:
-        self.clock_ms = 0  # the log's: the largest time stamp so far
-        self.horizon_ms: int | None = None  # originals seen before it have left; None: none has
-        self._held = held
-        self._retention = retention
-
-    def before_record(self, timestamp_ms: int) -> None:
-        """Move the clock, and let the originals leave that have not been seen for too long."""
-        self.clock_ms = max(self.clock_ms, timestamp_ms)
-        if not self._retention.expire_after_ms:
-            return
-        horizon_ms = self.clock_ms - self._retention.expire_after_ms
-        rows = self._seen_before(horizon_ms)
-        if len(rows):
-            self._evict(rows)
-        if len(rows) or self.horizon_ms is not None:
-            self.horizon_ms = max(horizon_ms, self.horizon_ms or 0)
-
-    def after_record(self, originals: NDArray[np.int64], seen_again: Sequence[int]) -> None:
-        """Move what the record has brought again, or duplicated, to the end of the queue; evict what is too many."""
-        if self._held.seen is None:
-            return
-        if self._retention.expire_from == "last":
-            self._renew(np.unique(np.concatenate([originals[originals >= 0], np.array(seen_again, np.int64)])))
-        excess = self._held.documents - self._retention.documents_max
-        if self._retention.documents_max and excess > 0:
-            rows = self._first_live(excess)
-            self.horizon_ms = max(self._held.seen[int(rows[-1])], self.horizon_ms or 0)
-            self._evict(rows)
-
-    def _renew(self, rows: NDArray[np.int64]) -> None:
-        """Move these originals to the end of the queue, unless they stand near it."""
-        held, retention = self._held, self._retention
-        assert held.seen is not None
-        rows = rows[held.live.take(rows) == 1]
-        is_due = np.zeros(len(rows), np.bool_)
-        if retention.expire_after_ms:
-            is_due |= self.clock_ms - held.seen.take(rows) >= max(retention.expire_after_ms // _RENEWALS, 1)
-        if retention.documents_max:
-            is_due |= rows <= self._live_from_end(max(retention.documents_max // _RENEWALS, 1) + 1)
-        if is_due.any():
-            held.renew(rows[is_due], self.clock_ms)
-
-    def _evict(self, rows: NDArray[np.int64]) -> None:
-        """Take the first originals of the queue out: no row up to the last of them is live then."""
-        self._held.remove(rows)
-        self._held.oldest = max(self._held.oldest, int(rows[-1]) + 1)
-
-    def _seen_before(self, time_ms: int) -> NDArray[np.int64]:
-        """Return the live rows that were seen before a time, ascending."""
-        held = self._held
-        assert held.seen is not None, "only with retention"
-        return held.live_between(held.oldest, bisect_left(held.seen, time_ms, held.oldest))
-
-    def _first_live(self, count: int) -> NDArray[np.int64]:
-        """Return the `count` first live rows, ascending; there must be as many."""
-        parts, row = [], self._held.oldest
-        while count > 0:
-            stop = min((row | (self._held.live.size - 1)) + 1, len(self._held))  # a chunk at a time
-            parts.append(self._held.live_between(row, stop)[:count])
-            count -= len(parts[-1])
-            row = stop
-        return np.concatenate(parts)
-
-    def _live_from_end(self, count: int) -> int:
-        """Return the live row that is number `count` from the end, or -1. Cost: some 3 µs per chunk of rows between."""
-        held, stop = self._held, len(self._held)
-        while stop > held.oldest:
-            first = max((stop - 1) & -held.live.size, held.oldest)
-            live = int(np.count_nonzero(held.live.slice(first, stop)))
-            if count <= live:
-                return int(held.live_between(first, stop)[-count])
-            count -= live
-            stop = first
-        return -1
 
 
 def _will_need(judged: Judgements, held: OriginalStore) -> None:

@@ -93,7 +93,7 @@ class Column(Generic[Scalar]):
     """
 
     __slots__ = (
-        "_addresses", "_base", "_chunks", "_foreign", "_length", "_memory", "_shared", "bits", "dtype", "size",
+        "_addresses", "_base", "_chunks", "_length", "_memory", "_shared", "bits", "dtype", "size",
     )  # fmt: skip
 
     def __init__(
@@ -108,7 +108,6 @@ class Column(Generic[Scalar]):
         self._base = 0  # chunks forgotten
         self._length = 0
         self._shared: set[int] = set()  # places among the chunks
-        self._foreign: set[int] = set()  # those in somebody else's memory; all of them are shared
 
     def __len__(self) -> int:
         """Return the number of rows, forgotten ones included."""
@@ -118,11 +117,6 @@ class Column(Generic[Scalar]):
     def first(self) -> int:
         """The first row that is kept, the first one of a chunk."""
         return self._base << self.bits
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory held; what lies in a file or refers to somebody else's bytes does not count."""
-        return (self._memory is anonymous) * (len(self._chunks) - len(self._foreign)) * self.size * self.dtype.itemsize
 
     @property
     def addresses(self) -> NDArray[np.int64]:
@@ -190,7 +184,6 @@ class Column(Generic[Scalar]):
                 self._chunks[place] = copy
                 del self._addresses[place:]
                 self._shared.discard(place)
-                self._foreign.discard(place)
             self._chunks[place][rows[places == place] & (self.size - 1)] = value
 
     def slice(self, first: int, stop: int) -> NDArray[Scalar]:
@@ -224,7 +217,6 @@ class Column(Generic[Scalar]):
             del self._addresses[:count]
             self._base += count
             self._shared = {place - count for place in self._shared if place >= count}
-            self._foreign = {place - count for place in self._foreign if place >= count}
 
     def pieces(self) -> list[NDArray[Scalar]]:
         """
@@ -249,7 +241,6 @@ class Column(Generic[Scalar]):
         whole = len(values) & ~(size - 1)
         column._chunks = [values[at : at + size] for at in range(0, whole, size)]
         column._shared = set(range(len(column._chunks)))
-        column._foreign = set(column._shared)
         column._base = first >> column.bits
         column._length = first + whole
         column.append(values[whole:])
@@ -342,14 +333,8 @@ class OriginalStore:
             self.seen = Column(np.int64, memory=memory)
         self.name_hashes: Column[np.uint64] = Column(np.uint64, memory=memory)
         self.url_hashes: Column[np.uint64] = Column(np.uint64, memory=memory)
-        none = np.empty(0, np.int64)
-        self.short = self._table("digests", none)  # rows of SHORT originals
-        self.names = self._table("name_hashes", none)  # rows of the originals that are in the index
-        self.urls = self._table("url_hashes", none)  # row of each URL's latest original, while that is in the index
-        self.documents = 0
-        self.oldest = 0  # no row before it is live
-        self.index = SearchIndex(search, sketches=self.sketches)
         self._key = secrets.randbits(128)
+        self.build()
 
     def __len__(self) -> int:
         """Return the number of rows, those that are gone included."""
@@ -429,7 +414,7 @@ class OriginalStore:
         """
         found = table.find(hashes)
         known = np.flatnonzero(found >= 0)
-        rows, asked = found[known].tolist(), texts.take(known).between(0, len(known))
+        rows, asked = found[known].tolist(), texts.take(known).tolist()
         held = {row: text_of(row) for row in set(rows)}
         for at, row, text in zip(known.tolist(), rows, asked, strict=True):
             if held[row] != text:
@@ -513,17 +498,17 @@ class OriginalStore:
         first, length = self.first, len(self)
         live = first + np.flatnonzero(self.live.slice(first, length))
         self.documents = len(live)
-        self.oldest = int(live[0]) if len(live) else length
+        self.oldest = int(live[0]) if len(live) else length  # no row before it is live
         is_full = self.kinds.slice(first, length)[live - first] == RowKind.FULL
         full, short = live[is_full], live[~is_full]
         held = self.columns()
         content = {name: held[name].slice(first, length)[full - first] for name in ("fingerprints", "doubts")}
         content["rows"] = full.astype(np.uint32)
         self.index = SearchIndex.from_arrays(content, self.search, sketches=self.sketches)
-        self.short = self._table("digests", short)
-        self.names = self._table("name_hashes", live)
+        self.short = self._table("digests", short)  # rows of SHORT originals
+        self.names = self._table("name_hashes", live)  # rows of the originals that are in the index
         latest = live[self.latest.slice(first, length)[live - first] == 1]
-        self.urls = self._table("url_hashes", latest)
+        self.urls = self._table("url_hashes", latest)  # row of each URL's latest original, while that is in the index
 
     def live_between(self, first: int, stop: int) -> NDArray[np.int64]:
         """Return the live rows of [first, stop)."""
@@ -582,12 +567,6 @@ class OriginalStore:
     def columns(self) -> dict[str, Column[Any]]:
         """Return the numbers kept by row, by name, beside the texts."""
         return {name: column for name in (*BY_ROW, *_HASHES) if (column := getattr(self, name)) is not None}
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory held."""
-        parts: list[Any] = [*self.columns().values(), self.texts.begins, self.texts.data, self.index, self.short]
-        return sum(part.nbytes for part in (*parts, self.names, self.urls))
 
     def check(self) -> None:
         """Assert that the three tables agree on the number of originals."""

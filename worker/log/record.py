@@ -119,7 +119,7 @@ class Rows:
     def __iter__(self) -> Iterator[Row]:
         """Yield each row as an object. Cost: 4 µs each."""
         *columns, sketches = (
-            [text.decode("utf-8", "surrogatepass") for text in column.between(0, len(self))]
+            [text.decode("utf-8", "surrogatepass") for text in column.tolist()]
             if isinstance(column, Texts)
             else column.tolist()
             for column in self._columns()

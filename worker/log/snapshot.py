@@ -225,8 +225,8 @@ def capture(replica: Replica, log: LogIdentity, beside: Mapping[str, Any] = Mapp
         "definition": replica.acceptance.declared or LogDefinition.of(replica.definition, 0),
         "next_offset": replica.next_offset,
         "documents": replica.documents,
-        "clock_ms": judge.eviction.clock_ms,
-        "horizon_ms": judge.eviction.horizon_ms,
+        "clock_ms": judge.clock_ms,
+        "horizon_ms": judge.horizon_ms,
         "oldest": held.oldest,
         "firsts": (held.first, held.texts.data.first),
     }
@@ -313,7 +313,7 @@ def _restored(header: Mapping[str, Any], arrays: Arrays, definition: Definition,
     replica = Replica(definition, declared if declared.record_format else None, memory)
     judge, held = replica.judge, replica.judge.held
     replica.next_offset = int(header["next_offset"])
-    judge.eviction.clock_ms, judge.eviction.horizon_ms = header["clock_ms"], header["horizon_ms"]
+    judge.clock_ms, judge.horizon_ms = header["clock_ms"], header["horizon_ms"]
     _restore_sources(replica, arrays)
     originals = "originals."
     held.load(

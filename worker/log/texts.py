@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import overload
 
 import numpy as np
@@ -21,7 +22,7 @@ class Texts:
         ValueError: the ends do not ascend within the data: kernels would read elsewhere.
 
     >>> texts = Texts.of([b"a", b"", b"bcd"])
-    >>> texts[2], texts.between(0, 2), texts.hashes(0) == texts.hashes(1)
+    >>> texts[2], texts[:2].tolist(), texts.hashes(0) == texts.hashes(1)
     (b'bcd', [b'a', b''], array([False, False, False]))
     """
 
@@ -65,16 +66,12 @@ class Texts:
         begin = self.ends[row - 1] if row else 0
         return self.data[begin : self.ends[row]].tobytes()
 
-    def between(self, first: int, stop: int) -> list[bytes]:
-        """Return the texts of rows [first, stop)."""
-        if first >= stop:
-            return []
-        begin = int(self.ends[first - 1]) if first else 0
-        if self.ends[stop - 1] == begin:
-            return [b""] * (stop - first)
-        whole = self.data[begin : self.ends[stop - 1]].tobytes()
-        edges = [0, *(self.ends[first:stop] - begin).tolist()]
-        return [whole[edges[i] : edges[i + 1]] for i in range(stop - first)]
+    def tolist(self) -> list[bytes]:
+        """Return the texts as objects."""
+        if not len(self) or not self.ends[-1]:
+            return [b""] * len(self)
+        whole = self.data[: self.ends[-1]].tobytes()
+        return [whole[begin:end] for begin, end in pairwise([0, *self.ends.tolist()])]
 
     def take(self, rows: NDArray[np.int64]) -> Texts:
         """Return the texts of these rows as a column of its own. Raises IndexError for a row that is not there."""

@@ -231,7 +231,7 @@ def _renamed(
     rows: Rows, sizes: NDArray[np.int64], keys: pa.Array, named: Iterable[int], first: int
 ) -> tuple[Rows, NDArray[np.int64], pa.Array]:
     """Make the names again that were made of a place in a file: of the number that it has in the corpus."""
-    ids, urls = (texts.between(0, len(rows)) for texts in (rows.doc_ids, rows.urls))
+    ids, urls = (texts.tolist() for texts in (rows.doc_ids, rows.urls))
     sizes, own = sizes.copy(), keys.to_pylist()
     for at in named:
         place = int(rows.offsets[at]) - first

@@ -115,7 +115,7 @@ def encode_answers(
     templates = _Templates(rows, definition, topic, partition)
     duplicates, versions = (write(rows, held, definition.search) for write in (_duplicates, _versions))
     _, record, first, stop, judged, _, _ = rows
-    keys, urls, notes = (texts.between(first, stop) for texts in (record.doc_ids, record.urls, record.notes))
+    keys, urls, notes = (texts[first:stop].tolist() for texts in (record.doc_ids, record.urls, record.notes))
     ids, times = _insides(keys), _times(record.fetched_at_ms[first:stop])
     if ids is not keys:
         keys = [key.decode("utf-8", "surrogatepass").encode("utf-8", "replace") for key in keys]
@@ -157,7 +157,7 @@ def _duplicates(rows: JudgedRows, held: OriginalStore, search: SearchRules) -> d
     is_exact = distances == 0
     is_exact[is_exact] = held.digests.take(originals[is_exact]) == record.digests[mine][is_exact]
     columns = zip(
-        places.tolist(), _originals(held, originals), record.urls.take(mine).between(0, len(mine)), distances.tolist(),
+        places.tolist(), _originals(held, originals), record.urls.take(mine).tolist(), distances.tolist(),
         judged.similarities[places].tolist(), is_exact.tolist(), is_text[places].tolist(), strict=True,
     )  # fmt: skip
     found_by = FoundBy(search.mode)
@@ -197,7 +197,7 @@ def _versions(rows: JudgedRows, held: OriginalStore, search: SearchRules) -> dic
 
 def _originals(held: OriginalStore, rows: NDArray[np.int64]) -> Iterable[tuple[bytes, bytes, bytes, bytes]]:
     """Return doc_id, URL and time of these originals as JSON has them, and the URL as it is."""
-    ids, urls = (texts.between(0, len(texts)) for texts in held.texts.take(rows))
+    ids, urls = (texts.tolist() for texts in held.texts.take(rows))
     return zip(_insides(ids), _insides(urls), _times(held.times.take(rows)), urls, strict=True)
 
 

@@ -123,7 +123,7 @@ class Intake:
         source = self._member()
         with self._limit(doing):
             messages = source.poll(messages_max, wait_s)
-            self.partitions.set_group_metadata(source.group_metadata())
+            self.partitions.group_metadata = source.group_metadata()
         return messages
 
     def _go_back(self, partitions: Iterable[int]) -> None:

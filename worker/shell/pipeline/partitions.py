@@ -98,7 +98,7 @@ class Partitions:
         self.transaction = threading.Lock()  # held while one runs, to hold off revocations; ask `holds` inside
         self._known: Mapping[int, Partition] = {}  # ours; never changed
         self._last_number = 0
-        self._group_metadata: Any = None
+        self.group_metadata: Any = None  # what a commit carries; None before the first rebalance, and each has another
 
     def known(self) -> Mapping[int, Partition]:
         """Return what is known now of each partition that is ours."""
@@ -198,11 +198,3 @@ class Partitions:
                     since_ms = 0 if event is Event.FINISH else timestamps_ms.get(claim, 0)
                     known[claim.partition] = ours.after(event, published=stop, waits_since_ms=since_ms)
             self._known = known
-
-    def set_group_metadata(self, metadata: Any) -> None:
-        """Keep by what the group checks our commits; it changes with every rebalance."""
-        self._group_metadata = metadata
-
-    def group_metadata(self) -> Any:
-        """Return what a commit carries; None before the first rebalance."""
-        return self._group_metadata

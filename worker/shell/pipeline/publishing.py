@@ -129,7 +129,7 @@ class Publishing:
         """Commit in one transaction what is still ours of a batch, with its offsets; what fails, the head says."""
         started_s = time.monotonic()
         # 1. The group metadata, before the claims: read after them it may be of a generation that has them elsewhere.
-        group_metadata = self.partitions.group_metadata()
+        group_metadata = self.partitions.group_metadata
         # 2. The shares that are still ours. They stay so: a revocation waits for the end of the transaction.
         if not batch.drop_void(self.partitions):
             return

@@ -207,9 +207,7 @@ def _serve(
         def connect() -> GroupSource:
             source = GroupConsumer(settings, partitions.assign, partitions.revoke, partitions.lose, incarnation.look)
             metrics.SOURCE_LAG.lags = lambda: _lags(partitions, source)
-            readiness.needs(
-                "member of the group", lambda: partitions.group_metadata() is not None and source.is_member()
-            )
+            readiness.needs("member of the group", lambda: partitions.group_metadata is not None and source.is_member())
             return source
 
         intake = Intake(settings, connect, preparer, partitions, watchdog, stop, reach)
