@@ -26,7 +26,7 @@ from __future__ import annotations
 import mmap
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,27 +51,19 @@ _REBUILT_MIN = 50_000  # rows that leave at once, from which on building the tab
 _FLAGS = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
 
 
-class Memory(Protocol):
-    """Where chunks lie."""
+class Memory:
+    """Where chunks lie: in memory of this process alone, unless a subclass has another place."""
 
     def __call__(self, size: int, /) -> Any:
         """Return so many bytes, all zero, that are free when the last array on them is gone."""
-
-    def is_cold(self) -> bool:
-        """Whether much had to be read from a disk since the last call: a hint."""
-
-
-class _Anonymous:
-    """Memory of this process alone."""
-
-    def __call__(self, size: int, /) -> mmap.mmap:
         return mmap.mmap(-1, size, **_FLAGS)
 
     def is_cold(self) -> bool:
+        """Whether much had to be read from a disk since the last call: a hint."""
         return False
 
 
-anonymous = _Anonymous()
+anonymous = Memory()
 
 
 class Column(Generic[Scalar]):

@@ -166,7 +166,9 @@ class Replica:
         """
         if log_offset < self.next_offset:
             raise ValueError(f"records come in the log's order: next is {self.next_offset}, got {log_offset}")
-        fresh, spans = self._cover(record)
+        spans, fresh = list(self._cover(record)), np.zeros(len(record), np.bool_)
+        for _, _, row_first, row_stop in spans:
+            fresh[row_first:row_stop] = True
         judged = self.judge.judge(record, fresh, timestamp_ms)
         for source, span, row_first, row_stop in spans:
             if self._topic_id not in (None, source.topic_id):
@@ -224,26 +226,18 @@ class Replica:
             pending.renumber(numbers, first)
         self._left_kept = self._left()
 
-    def _cover(self, record: Record) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], list[_Fresh]]:
-        """Mark the rows whose offsets the log did not hold before, and cover them."""
-        fresh = np.zeros(len(record), np.bool_)
-        spans: list[_Fresh] = []
+    def _cover(self, record: Record) -> Iterator[tuple[Source, Span, int, int]]:
+        """Cover a record's offsets; yield the ranges that the log did not hold before, each with its rows."""
         at = 0
         for section in record.sections:
             for gap in self.coverage.setdefault(section.source, Coverage()).add(section.first, section.stop):
-                first, stop = (at + int(i) for i in np.searchsorted(section.rows.offsets, gap))
-                fresh[first:stop] = True
-                spans.append((section.source, gap, first, stop))
+                first, stop = np.searchsorted(section.rows.offsets, gap).tolist()
+                yield section.source, gap, at + first, at + stop
             at += len(section.rows)
-        return fresh, spans
 
     def missing(self, source: Source, first: int, stop: int) -> list[Span]:
         """Return the parts of [first, stop) that no record of the log covers."""
-        return (
-            self.coverage[source].missing(first, stop)
-            if source in self.coverage
-            else [Span(first, stop)][: stop - first]
-        )
+        return self.coverage.get(source, Coverage()).missing(first, stop)
 
     def committed(self, source: Source, offset: int) -> None:
         """Forget the verdicts of source offsets below `offset`: they are published and committed."""
@@ -328,6 +322,3 @@ class Replica:
             coverage.check()
             if source in self.pending:
                 self.pending[source].check(coverage)
-
-
-_Fresh = tuple[Source, Span, int, int]

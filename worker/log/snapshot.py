@@ -263,7 +263,13 @@ def restore(data: bytes | memoryview, definition: Definition, log: LogIdentity, 
     Cost: O(bytes) for the checksum, and inserting each live row into the index and the table of doc_ids.
     """
     header, arrays = unpack(data)
-    _check_identity(header, log)
+    written = LogIdentity.of(header)
+    if written != log:
+        raise StopError(
+            f"the snapshot is of the log {written.topic_id.hex()} in cluster {written.cluster_id}, this worker follows "
+            f"{log.topic_id.hex()} in cluster {log.cluster_id}: the topic was recreated, or the cluster is another. "
+            f"Remove the snapshots to restore from this log"
+        )
     return _restored(header, arrays, definition, memory)
 
 
@@ -323,16 +329,6 @@ def _restored(header: Mapping[str, Any], arrays: Arrays, definition: Definition,
         held.build()
         held.oldest = int(header["oldest"])
     return replica
-
-
-def _check_identity(header: Mapping[str, Any], log: LogIdentity) -> None:
-    written = LogIdentity.of(header)
-    if written != log:
-        raise StopError(
-            f"the snapshot is of the log {written.topic_id.hex()} in cluster {written.cluster_id}, this worker follows "
-            f"{log.topic_id.hex()} in cluster {log.cluster_id}: the topic was recreated, or the cluster is another. "
-            f"Remove the snapshots to restore from this log"
-        )
 
 
 def _restore_sources(replica: Replica, arrays: Arrays) -> None:

@@ -224,7 +224,11 @@ class Checkpoint:
             file.flush()
             os.fsync(file.fileno())
         self._temporary.rename(path)
-        _sync_folder(self.folder)
+        number = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
         for old in set(self._damaged) - {path}:  # now there is a better one
             old.unlink(missing_ok=True)
         self._damaged.clear()
@@ -309,14 +313,6 @@ def _release(data: bytes | memoryview) -> None:
         data.obj.madvise(mmap.MADV_DONTNEED)
 
 
-def _sync_folder(folder: Path) -> None:
-    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
-
-
 def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -341,15 +337,15 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-class DiskMemory:
-    """Memory for columns (`worker.log.originals`), in the files of a folder. Cost: a chunk some 20 µs."""
+class DiskMemory(Memory):
+    """Memory for columns in the files of a folder. Cost: a chunk some 20 µs."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._end = REGION_BYTES  # of what is taken of the last region; there is none yet
         self._blocks = 0
 
-    def __call__(self, size: int) -> NDArray[np.uint8]:
+    def __call__(self, size: int, /) -> NDArray[np.uint8]:
         size_paged = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
         try:
             if self._end + size_paged > REGION_BYTES:

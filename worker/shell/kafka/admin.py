@@ -31,7 +31,6 @@ from worker.shell.kafka.client import (
     note,
     retry,
     translate,
-    translated,
 )
 
 LATE_S = 2.0
@@ -252,7 +251,7 @@ class Admin:
         try:
             description = _result(future, self._wait_s)
         except KafkaException as error:
-            ours = translated(error, f"describing group {group}")
+            ours = translate(error, f"describing group {group}")
             if isinstance(ours, StopError):
                 raise ours from error
             return "", []

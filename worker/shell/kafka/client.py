@@ -185,8 +185,9 @@ REFUSALS = {
 }
 
 
-def translate(error: KafkaError, doing: str) -> NeardupError:
+def translate(raised: KafkaError | KafkaException, doing: str) -> NeardupError:
     """Return our error for the client's. Everything that is neither fenced nor hopeless may pass: a RetryError."""
+    error: KafkaError = raised.args[0] if isinstance(raised, KafkaException) else raised
     if error.code() == KafkaError._FATAL:  # a consumer's, wrapped: only the text tells what it is
         if KafkaError(KafkaError.FENCED_INSTANCE_ID).str() not in error.str():
             return StopError(f"{doing}: the client has given up: {error.str()}: restart the worker")
@@ -199,11 +200,6 @@ def translate(error: KafkaError, doing: str) -> NeardupError:
     if error.code() in REFUSALS:
         return StopError(f"{doing}: {REFUSALS[error.code()]} ({error.name()}: {error.str()})")
     return RetryError(f"{doing}: {error.name()}: {error.str()}")
-
-
-def translated(error: KafkaException, doing: str) -> NeardupError:
-    """Return our error for what the client raised."""
-    return translate(error.args[0], doing)
 
 
 def is_silence(error: BaseException | None) -> bool:
@@ -250,7 +246,7 @@ def retry(
         try:
             return ask(min(max((deadline - time.monotonic()) / 2, call_s_min), CALL_S_MAX))
         except KafkaException as error:
-            ours = translated(error, doing)
+            ours = translate(error, doing)
             if isinstance(ours, StopError):
                 raise ours from error
             if time.monotonic() + PAUSE_S > deadline:

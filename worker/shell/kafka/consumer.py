@@ -24,7 +24,7 @@ from worker.shell.kafka.client import (
     headers_of,
     logged,
     retry,
-    translated,
+    translate,
 )
 from worker.shell.ports import SourceMessage
 
@@ -199,7 +199,7 @@ class GroupConsumer:
                 self._consumer.incremental_unassign([TopicPartition(self._topic, p.partition) for p in parts])
                 self._consumer.incremental_assign(parts)
             except KafkaException as error:
-                raise translated(error, f"going back in {self._topic}") from error
+                raise translate(error, f"going back in {self._topic}") from error
 
     def _forget_damage(self, partitions: Iterable[int]) -> None:
         for partition in partitions:

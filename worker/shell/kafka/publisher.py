@@ -37,7 +37,6 @@ from worker.shell.kafka.client import (
     publisher_config,
     retry,
     translate,
-    translated,
 )
 from worker.shell.ports import Outgoing
 
@@ -118,7 +117,7 @@ class TransactionalPublisher:
             raise
         except KafkaException as error:
             self._discard(producer)
-            ours = translated(error, f"opening the transactional producer {self._config['transactional.id']}")
+            ours = translate(error, f"opening the transactional producer {self._config['transactional.id']}")
             if isinstance(ours, FencedError) and self._outlived(started_s):
                 ours = RetryError(str(ours))
             raise ours from error
@@ -154,7 +153,7 @@ class TransactionalPublisher:
                     producer.abort_transaction(self._call_timeout_s)
                 return RetryError(str(ours), settled=True)
             except KafkaException as failure:
-                ours = translated(failure, "aborting a transaction")
+                ours = translate(failure, "aborting a transaction")
         if isinstance(ours, FencedError) and self._doubtful:
             ours = RetryError(str(ours))
         self._discard(producer)

@@ -109,20 +109,15 @@ class JobReader:
     def rows(self, messages: Sequence[SourceMessage]) -> Rows:
         """Return the row of each message."""
         draft = _Draft([message.offset for message in messages])
-        found = self._usual(messages)
-        bodies = self._others(messages, found, self._texts_and_pages(found, draft), draft)
-        self._fingerprint(bodies, draft)
-        return draft.rows()
-
-    def _usual(self, messages: Sequence[SourceMessage]) -> DocumentColumns:
-        """Read the messages that a kernel can read."""
-        bytes_max = self._document_bytes_max
-        return decode_documents(
+        found = decode_documents(
             [
-                value if value is not None and not defect and len(value) <= bytes_max else b""
+                value if value is not None and not defect and len(value) <= self._document_bytes_max else b""
                 for _, _, _, value, defect, *_ in messages
             ]
         )
+        bodies = self._others(messages, found, self._texts_and_pages(found, draft), draft)
+        self._fingerprint(bodies, draft)
+        return draft.rows()
 
     def _texts_and_pages(self, found: DocumentColumns, draft: _Draft) -> _Bodies:
         """Enter those that are in UTF-8 as they are."""

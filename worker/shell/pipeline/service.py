@@ -294,10 +294,7 @@ class Periodic(Generic[Answer]):
 
     def take(self) -> Answer | None:
         """Return the last answer, once; None when there is no new one."""
-        try:
-            return self._answers.pop()
-        except IndexError:
-            return None
+        return self._answers.pop() if self._answers else None
 
 
 class Incarnation:
