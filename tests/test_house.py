@@ -30,7 +30,7 @@ CAPABILITIES = {
     "fingerprint: kernels and entry": (1506, "core/fingerprint.py core/kernels/*"),
     "planning": (444, "core/planner.py cli/plan.py"),
     "originals, snapshots": (1329, "log/original* log/snapshot* shell/checkpoint.py"),
-    "ordered log: record, judge, replica, retention": (1747, "log/*"),
+    "ordered log: record, judge, replica, retention": (1749, "log/*"),
     "Kafka client": (1816, "shell/kafka/*"),
     "pipeline, service": (1927, "shell/pipeline/* shell/ports.py"),
     "health, metrics, tracing, watchdog, fault hooks": (716, "shell/runtime/*"),
