@@ -57,24 +57,17 @@ class ColumnNames(NamedTuple):
         return found
 
 
-class RowReader:
+class RowReader(NamedTuple):
     """Reads the rows of one file, as `ArchiveReader` was asked to; with `columns` what is missing in a row is made."""
 
-    def __init__(
-        self,
-        file: str,
-        columns: ColumnNames | None,
-        fetched_at_default: str | None,
-        number_of: Callable[[], int],
-    ) -> None:
-        self._file = file
-        self._columns = columns
-        self._fetched_at_default = fetched_at_default
-        self._number_of = number_of
+    file: str
+    columns: ColumnNames | None
+    fetched_at_default: str | None
+    number_of: Callable[[], int]
 
     def json_lines(self, pieces: Iterator[Piece], line_bytes_max: int) -> Iterator[Entry]:
         """Return a record for each line as it stands; what is wrong inside an object the worker's dead letter says."""
-        for found in _lines(self._file, pieces, line_bytes_max):
+        for found in _lines(self.file, pieces, line_bytes_max):
             if isinstance(found, Damage):
                 yield found
             elif line := found.data.strip():
@@ -87,43 +80,43 @@ class RowReader:
             if isinstance(fields, dict):
                 made = self._made(fields)
                 value = line.data if made is None else _json_of(made)
-                return Record(self._file, line.position, _key_of(made or fields), value, line.number, line.data)
+                return Record(self.file, line.position, _key_of(made or fields), value, line.number, line.data)
             reason = f"a JSON {type(fields).__name__}, not an object"
         except RecursionError:
             reason = "nested too deep"
         except Exception as error:
             reason = str(error) or type(error).__name__
-        return Damage(self._file, line.position, reason, line.number)
+        return Damage(self.file, line.position, reason, line.number)
 
     def _made(self, fields: dict[str, Any]) -> dict[str, Any] | None:
         """Return a line's fields with what it lacks; None: it lacks nothing."""
-        has_time = (self._fetched_at_default or fields.get("fetched_at")) is not None
+        has_time = (self.fetched_at_default or fields.get("fetched_at")) is not None
         is_named = fields.get("url") is not None and has_time
-        if self._columns is not None or (not is_named and any(fields.get(body) is not None for body in BODIES)):
+        if self.columns is not None or (not is_named and any(fields.get(body) is not None for body in BODIES)):
             return self._fields_of(fields)
-        if self._fetched_at_default is not None and fields.get("fetched_at") is None:
-            return {**fields, "fetched_at": self._fetched_at_default}
+        if self.fetched_at_default is not None and fields.get("fetched_at") is None:
+            return {**fields, "fetched_at": self.fetched_at_default}
         return None
 
     def csv(self, pieces: Iterator[Piece], field_max: int) -> Iterator[Entry]:
         """Return a record for each row but the first, which names the columns; an empty field is missing."""
         csv.field_size_limit(max(field_max, csv.field_size_limit()))
         damaged: list[Damage] = []
-        rows = csv.reader(_texts(_lines(self._file, pieces, field_max), damaged))
+        rows = csv.reader(_texts(_lines(self.file, pieces, field_max), damaged))
         try:
             names = next(rows, [])
         except csv.Error as error:
-            raise StopError(f"{self._file} is not CSV: {error}") from None
+            raise StopError(f"{self.file} is not CSV: {error}") from None
         self._check_columns(names)
-        if twice := next((name for name in (*FIELDS, *(self._columns or ())) if names.count(str(name)) > 1), None):
-            raise StopError(f"{self._file} has two columns {twice!r}: rename one")
+        if twice := next((name for name in (*FIELDS, *(self.columns or ())) if names.count(str(name)) > 1), None):
+            raise StopError(f"{self.file} has two columns {twice!r}: rename one")
         head, number = line_of_csv(names), 0
         while True:
             try:
                 row = next(rows, None)
             except csv.Error as error:
                 row = []
-                damaged.append(Damage(self._file, 0, f"not CSV: {error}", rows.line_num))
+                damaged.append(Damage(self.file, 0, f"not CSV: {error}", rows.line_num))
             yield from damaged
             damaged.clear()
             if row is None:
@@ -131,11 +124,11 @@ class RowReader:
             if len(row) == len(names):
                 fields = self._fields_of({name: value or None for name, value in zip(names, row, strict=True)})
                 value = orjson.dumps(fields)
-                yield Record(self._file, number, _id_of(fields), value, rows.line_num, line_of_csv(row), head)
+                yield Record(self.file, number, _id_of(fields), value, rows.line_num, line_of_csv(row), head)
                 number += 1
             elif row:  # else a blank line
                 reason = f"{len(row)} fields, and the first line has {len(names)}"
-                yield Damage(self._file, 0, reason, rows.line_num)
+                yield Damage(self.file, 0, reason, rows.line_num)
 
     def parquet(self, stream: BinaryIO, on_rows: Callable[[int, int], None]) -> Iterator[Entry]:
         """Return a record for each row; one that cannot be read, too: the worker's dead letter says why."""
@@ -143,7 +136,7 @@ class RowReader:
         number = 0
         for batch in batches_of(stream, damage.append, on_rows):
             self._check_columns(batch.schema.names)
-            for row in _rows_of(batch, {*FIELDS, *(self._columns or ())}):
+            for row in _rows_of(batch, {*FIELDS, *(self.columns or ())}):
                 number += 1
                 try:
                     key, message = self._message_of(row)
@@ -151,9 +144,9 @@ class RowReader:
                     raise StopError(str(error)) from error
                 except Exception as error:
                     key, message = None, json.dumps(f"a row that cannot be read: {error}").encode()
-                yield Record(self._file, number - 1, key, message, number)
+                yield Record(self.file, number - 1, key, message, number)
         for reason in damage:
-            yield Damage(self._file, 0, reason)
+            yield Damage(self.file, 0, reason)
 
     def _message_of(self, row: Mapping[str, Any] | Exception) -> tuple[bytes | None, bytes]:
         if isinstance(row, Exception):
@@ -168,20 +161,20 @@ class RowReader:
     def _check_columns(self, names: Sequence[str]) -> None:
         """Raise StopError for a table without a column that is asked for, or without any that could be a body."""
         there = f"there are {', '.join(names) or 'none'}"
-        for name in self._columns or ():
+        for name in self.columns or ():
             if name is not None and name not in names:
-                raise StopError(f"{self._file} has no column {name!r}, {there}")
-        if (self._columns is None or self._columns.text is None) and not {*names} & {*BODIES}:
+                raise StopError(f"{self.file} has no column {name!r}, {there}")
+        if (self.columns is None or self.columns.text is None) and not {*names} & {*BODIES}:
             raise StopError(
-                f"{self._file} has no column {', '.join(BODIES[:-1])} or {BODIES[-1]}, {there}: --text-column names one"
+                f"{self.file} has no column {', '.join(BODIES[:-1])} or {BODIES[-1]}, {there}: --text-column names one"
             )
 
     def _fields_of(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of a row, as its columns are named."""
-        named = (self._columns or ColumnNames()).renamed(row)
-        if self._fetched_at_default is not None and is_missing(named.get("fetched_at")):
-            named = {**named, "fetched_at": self._fetched_at_default}
-        return fields_of(named, self._number_of())
+        named = (self.columns or ColumnNames()).renamed(row)
+        if self.fetched_at_default is not None and is_missing(named.get("fetched_at")):
+            named = {**named, "fetched_at": self.fetched_at_default}
+        return fields_of(named, self.number_of())
 
 
 # ---- lines

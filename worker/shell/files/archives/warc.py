@@ -329,36 +329,28 @@ def _unchunked(body: bytes) -> bytes:
 
 
 def _decoded(body: bytes, encoding: str, bytes_max: int) -> bytes:
+    """
+    Undo one encoding. What does not begin like it never was encoded, nor was markup where it has no magic number.
+
+    "deflate" means zlib, and many servers send it raw.
+    """
     if encoding in ("gzip", "x-gzip") and body.startswith(_GZIP):
         return _inflated(body, lambda: zlib.decompressobj(31), bytes_max, _GZIP)
-    if encoding == "deflate" and body:
-        return _deflated(body, bytes_max)
-    if encoding == "br" and body:
-        return _brotli(body, bytes_max)
     if encoding == "zstd" and body.startswith(_ZSTD):
         return _inflated(body, zstandard.ZstdDecompressor().decompressobj, bytes_max, _ZSTD)
-    return body  # identity, or a name that nobody knows
-
-
-def _deflated(body: bytes, bytes_max: int) -> bytes:
-    """ "deflate" means zlib, and many servers send it raw; what begins with markup never was either."""
-    is_zlib = body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
+    if encoding not in ("deflate", "br") or not body:
+        return body  # identity, or a name that nobody knows
     try:
+        if encoding == "br":
+            return bytes(BrotliReader(io.BytesIO(body)).read(bytes_max + 1))
+        is_zlib = body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
         return _inflated(body, lambda: zlib.decompressobj(15 if is_zlib else -15), bytes_max)
-    except ValueError:
-        if not is_zlib and _is_markup(body):
+    except (OSError, EOFError, ValueError) as error:
+        if body.lstrip().startswith(b"<"):
             return body
+        if encoding == "br":
+            raise ValueError(f"content-encoding br: {error}") from error
         raise
-
-
-def _brotli(body: bytes, bytes_max: int) -> bytes:
-    """Brotli has no magic number either; a body that begins with markup never was."""
-    try:
-        return bytes(BrotliReader(io.BytesIO(body)).read(bytes_max + 1))
-    except (OSError, EOFError) as error:
-        if _is_markup(body):
-            return body
-        raise ValueError(f"content-encoding br: {error}") from error
 
 
 def _inflated(body: bytes, begin: Callable[[], Any], bytes_max: int, magic: bytes | None = None) -> bytes:
@@ -380,7 +372,3 @@ def _inflated(body: bytes, begin: Callable[[], Any], bytes_max: int, magic: byte
         position -= len(member.unused_data)
         if magic is None or not body.startswith(magic, position):
             return bytes(data)
-
-
-def _is_markup(body: bytes) -> bool:
-    return body.lstrip().startswith(b"<")
