@@ -38,8 +38,7 @@ from tests.shell.test_archive import begin_rows, check_answers, made_rows
 from worker.settings import Settings
 from worker.shell.archive.judge import judge_rows
 from worker.shell.archive.run import Options, Run, begin, find_inputs
-from worker.shell.archive.session import engine
-from worker.shell.archive.steps import judge_all, make_all_rows
+from worker.shell.archive.steps import engine, judge_all, make_all_rows
 from worker.shell.runtime import kernels
 
 DOCUMENTS, ROWS, QUICK = 200_000, 4_000_000, 50

@@ -40,7 +40,7 @@ from worker.log.record import RowKind, Rows
 from worker.log.replica import Replica
 from worker.log.texts import Texts
 from worker.settings import Settings
-from worker.shell.archive import judge, rows, session, steps
+from worker.shell.archive import judge, rows, steps
 from worker.shell.archive.run import Options, Run, begin, find_inputs
 from worker.shell.archive.verdicts import answers_of
 from worker.shell.files.engine import FileEngine
@@ -50,7 +50,7 @@ from worker.shell.pipeline.prepare import Preparer
 MANY = int(os.environ.get("ARCHIVE_DOCUMENTS", "20000"))
 
 
-class Here(session.Engine):
+class Here(steps.Engine):
     """An engine that runs tasks one after the other, at once."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     def engine(_url: str | None, _threads: int) -> Iterator[Here]:
         yield Here()
 
-    monkeypatch.setattr(session, "engine", engine)
+    monkeypatch.setattr(steps, "engine", engine)
     monkeypatch.setattr(rows, "GROUP_ROWS", 32)
     monkeypatch.setattr(judge, "ANSWERS", 50)
     monkeypatch.setattr(judge, "SNAPSHOT_ROWS_MIN", 70)
@@ -374,14 +374,14 @@ def test_what_the_engine_says_ends_the_run_in_a_line(tmp_path: Path) -> None:
             return self
 
         def collect(self) -> Any:
-            time.sleep(session.WAIT_S * 1.2)
+            time.sleep(steps.WAIT_S * 1.2)
             raise RuntimeError("Job aborted\n\n  Traceback\nWorker lost\n SQLSTATE: 38000")
 
     class Spark:
         def range(self, *_: object) -> Frame:
             return Frame()
 
-    engine = session.Engine(Spark(), None)
+    engine = steps.Engine(Spark(), None)
     with pytest.raises(neardup.StopError, match=r"^Spark: Job aborted … Worker lost\. Run this again"):
         engine.run("rows", rows.make_rows, given, [0], lambda: told_of.append(True))
     assert len(told_of) >= 2

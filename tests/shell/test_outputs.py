@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from worker.errors import StopError
-from worker.shell.files.outputs import check_places, written
+from worker.shell.files.places import check_places, written
 
 
 def test_an_output_takes_its_place_at_the_end(tmp_path: Path) -> None:

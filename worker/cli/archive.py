@@ -49,8 +49,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     A task a file makes rows, one task judges them, a task a file writes verdicts. Run again, it goes on where it ended.
     """
     from worker.shell.archive.run import Options, begin, find_inputs  # noqa: PLC0415
-    from worker.shell.archive.session import engine  # noqa: PLC0415
-    from worker.shell.archive.steps import judge_all, make_all_rows  # noqa: PLC0415
+    from worker.shell.archive.steps import engine, judge_all, make_all_rows  # noqa: PLC0415
     from worker.shell.checkpoint import locked  # noqa: PLC0415
 
     if keep is None and (duplicates or prefer != "first"):

@@ -7,7 +7,7 @@ import time
 from array import array
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -33,7 +33,7 @@ from worker.cli.shared import (
 from worker.core.verdict import Verdict
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.files.outputs import STDIO, check_places
+from worker.shell.files.places import STDIO, check_places
 
 if TYPE_CHECKING:
     from worker.shell.files.crawl import CrawlFiles
@@ -140,13 +140,11 @@ def _copy(
     files: list[str], kind: str, choice: Choice, outputs: list[str], reading: Callable[..., CrawlFiles], quiet: bool
 ) -> int:
     """Write the documents that stay, and the others; return how many stay."""
-    from worker.shell.files.keeping import Output, copy_documents  # noqa: PLC0415
+    from worker.shell.files.keeping import copy_documents  # noqa: PLC0415
 
     with ExitStack() as stack:
         tell = stack.enter_context(counted("documents", quiet=quiet))
-        kept, *others = (
-            stack.enter_context(closing(Output(stack.enter_context(opened_output(name, ())), name, kind)))
-            for name in outputs
+        streams = [(stack.enter_context(opened_output(name, ())), name) for name in outputs]
+        return copy_documents(
+            files, kind, choice, streams, reading, lambda done: tell("writing", done, len(choice.kept))
         )
-        copy_documents(files, kind, choice, kept, others, reading, lambda done: tell("writing", done, len(choice.kept)))
-    return kept.documents

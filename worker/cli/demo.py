@@ -26,7 +26,7 @@ from worker.cli.shared import QuietOption, counted, printable
 from worker.cli.verdicts import cells
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.files.outputs import check_format
+from worker.shell.files.places import check_format
 
 if TYPE_CHECKING:
     from worker.core.verdict import Verdict

@@ -31,7 +31,7 @@ from worker.core.search import Original, SearchRules, best, block_of, condition,
 from worker.core.verdict import Verdict
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.files.outputs import check_format
+from worker.shell.files.places import check_format
 
 if TYPE_CHECKING:
     from worker.core.compare import Comparison

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from worker.errors import StopError
-from worker.shell.files.outputs import check_format, check_places, packed, written
+from worker.shell.files.places import check_format, check_places, packed, written
 
 if TYPE_CHECKING:
     from worker.shell.files.archives import Damage, Record

@@ -31,7 +31,7 @@ from worker.core.document import Deletion
 from worker.core.search import NO_MATCH
 from worker.errors import StopError
 from worker.settings import Settings, flag
-from worker.shell.files.outputs import written
+from worker.shell.files.places import written
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -45,7 +45,7 @@ import xxhash
 
 from schemas.fields import format_timestamp
 from worker.core.document import derive_doc_id
-from worker.shell.files.outputs import check_places, written
+from worker.shell.files.places import check_places, written
 
 T = TypeVar("T")
 

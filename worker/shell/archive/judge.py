@@ -34,7 +34,7 @@ from worker.shell.archive.rows import cut_rows, read_rows
 from worker.shell.archive.run import Run
 from worker.shell.checkpoint import Checkpoint, locked
 from worker.shell.files.engine import LOG, FileEngine
-from worker.shell.files.outputs import written
+from worker.shell.files.places import written
 from worker.shell.pipeline.prepare import Preparer
 
 ANSWERS = 1 << 16  # rows of a file of answers, and what a batch has more

@@ -30,7 +30,7 @@ from worker.shell.archive.run import Run
 from worker.shell.files.archives import ArchiveReader, Omission, Record
 from worker.shell.files.engine import source_message
 from worker.shell.files.keeping import format_kept
-from worker.shell.files.outputs import written
+from worker.shell.files.places import written
 from worker.shell.pipeline.prepare import JOB_BYTES_MAX, JOB_DOCUMENTS_MAX, JobReader
 from worker.shell.pipeline.stage import cut
 from worker.shell.ports import SourceMessage

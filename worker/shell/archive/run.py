@@ -35,8 +35,7 @@ from worker.settings import EngineSettings, Settings
 from worker.shell.checkpoint import map_file, newest
 from worker.shell.files.archives.rows import ColumnNames
 from worker.shell.files.engine import LOG
-from worker.shell.files.outputs import written
-from worker.shell.files.remote import find_remote, path_of
+from worker.shell.files.places import find_remote, path_of, written
 
 LIMITS = ("document_bytes_max", "text_characters_max", "batch_documents_max", "batch_bytes_max", "record_bytes_max")
 _SHOWN_MAX = 5  # differences

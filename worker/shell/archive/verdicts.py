@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
-from functools import partial
+from contextlib import ExitStack
+from functools import lru_cache, partial
 from typing import Any, cast
+
+import numpy as np
 
 from worker.errors import DocumentError
 from worker.shell.archive.judge import Answers, answer_files
@@ -22,10 +24,9 @@ from worker.shell.files.archives import Record
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.engine import TOPIC, Answer, line_of
 from worker.shell.files.frames import verdict_writer
-from worker.shell.files.keeping import Choice, Output, Prefer, copy_documents, format_kept
-from worker.shell.files.outputs import written
+from worker.shell.files.keeping import Choice, Prefer, copy_documents, format_kept
+from worker.shell.files.places import written
 from worker.shell.messages import encode_answers
-from worker.shell.ports import SourceMessage
 
 _ANY = Record("", 0, None, b"")  # of what has a verdict nobody asks for its place
 _ANY_ERROR = DocumentError("", "")  # lines of JSON are written as they are
@@ -35,23 +36,18 @@ def answers_of(run: Run, number: int) -> Iterator[tuple[Record, Answer]]:
     """Yield the answer to each document of an input, in order; of what cannot be judged with its place."""
     definition = run.settings.definition
     files = [entry for entry in answer_files(run) if entry[2] > run.firsts[number]]
-    answers, path = None, None
+    opened = lru_cache(1)(Answers)
     for group in read_rows(run, number):
-        offsets, begin = group.rows.offsets, 0
-        while begin < len(offsets):
-            offset = int(offsets[begin])
-            while files[0][2] <= offset:
-                files.pop(0)
-            file, first, stop = files[0]
-            if answers is None or file != path:
-                answers, path = Answers(file, definition.search), file
-            end = min(begin + stop - offset, len(offsets))
-            for rows in answers.judged(group.rows.between(begin, end), offset - first, run.started_at_ms):
+        for file, first, stop in files:
+            begin, end = np.searchsorted(group.rows.offsets, [first, stop]).tolist()
+            if begin == end:
+                continue
+            answers, at = opened(file, definition.search), int(group.rows.offsets[begin]) - first
+            for rows in answers.judged(group.rows.between(begin, end), at, run.started_at_ms):
                 given = encode_answers(rows, answers.held, definition, 0, TOPIC)
                 for place, (one, at) in enumerate(zip(given, rows.offsets(), strict=True), start=begin + rows.first):
                     record = group.record(place, run.inputs[number].path) if isinstance(one, DocumentError) else _ANY
-                    yield record, Answer(SourceMessage(0, at, None, None), one)
-            begin = end
+                    yield record, Answer(at, one)
 
 
 def write_verdicts(run: Run, number: int) -> dict[str, Any]:
@@ -87,13 +83,10 @@ def _copy(run: Run, number: int, choice: Choice) -> int:
     reading = partial(CrawlFiles, fetched_at_default=options.fetched_at, columns=options.columns)
     name = run.kept_name(number)
     kind = format_kept([source], [name], revisits=options.keep == "revisits")
+    folders = ["kept", "duplicates"] if options.duplicates else ["kept"]
     with ExitStack() as stack:
-        kept, *others = (
-            stack.enter_context(closing(Output(stack.enter_context(written(run.path(folder, name))), name, kind)))
-            for folder in (["kept", "duplicates"] if options.duplicates else ["kept"])
-        )
-        copy_documents([source], kind, choice, kept, others, reading)
-    return kept.documents
+        streams = [(stack.enter_context(written(run.path(folder, name))), name) for folder in folders]
+        return copy_documents([source], kind, choice, streams, reading)
 
 
 def choose(run: Run, _: int) -> dict[str, Any]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -112,15 +113,9 @@ def with_answers(
     records: Iterable[Record], answer: Callable[[Iterator[Message]], Iterable[Answer]]
 ) -> Iterator[tuple[Record, Answer]]:
     """Return each record with what `answer` makes of its key and value, however many of them it reads ahead."""
-    ahead: deque[Record] = deque()
-
-    def messages() -> Iterator[Message]:
-        for record in records:
-            ahead.append(record)
-            yield record.key, record.content
-
-    for answered in answer(messages()):
-        yield ahead.popleft(), answered
+    ahead, records = tee(records)
+    answers = answer((record.key, record.content) for record in ahead)
+    return ((record, answered) for answered, record in zip(answers, records, strict=False))  # no record is read for it
 
 
 def feed_documents(

@@ -7,13 +7,12 @@ It is the engine of `neardup dedup`, and its verdicts are those of a group that 
 from __future__ import annotations
 
 import base64
+import itertools
 import json
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing
-from inspect import GEN_CLOSED, getgeneratorstate
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, TypeAlias, TypeVar, cast, get_args, overload
+from typing import Any, Literal, NamedTuple, Self, TypeAlias, get_args, overload
 
 import numpy as np
 import orjson
@@ -38,9 +37,9 @@ from worker.shell.files.archives import Record
 from worker.shell.files.archives.record import Message
 from worker.shell.files.archives.rows import FIELDS, fields_of, filled, plain, remedy, shown
 from worker.shell.files.crawl import CrawlFiles
-from worker.shell.files.engine import LOG, FileEngine
+from worker.shell.files.engine import LOG, Answer, FileEngine
 from worker.shell.files.frames import frame_like, rows_of
-from worker.shell.files.outputs import written
+from worker.shell.files.places import written
 from worker.shell.pipeline.prepare import Preparer
 
 # ---- a document, in a caller's words -> key and value of a message, which the engine takes as any other
@@ -114,71 +113,27 @@ def check_arguments(
             raise ValueError(f"{name} must be a whole number, 1 or more, got {number!r}")
 
 
-# ---- documents are read ahead, and their verdicts taken one by one
-
 Errors: TypeAlias = Literal["raise", "skip", "return"]
-Item = TypeVar("Item")  # Verdict, with "return" also Exception
 
 
-class Verdicts(Iterator[Item]):
-    """The verdicts of one `add_many`. With `errors="raise"` nothing behind what is no document is read or judged."""
-
-    def __init__(
-        self, engine: FileEngine, documents: Iterator[Any], remember: Callable[[Verdict], None], errors: Errors
-    ) -> None:
-        self._remember = remember
-        self._errors = errors
-        self._wrong: deque[Exception | None] = deque()  # one a document whose verdict has not been taken
-        self._failure: Exception | None = None  # raised when the verdicts have been taken
-        self._answers = engine.answers(self._messages(documents, engine.next_offset), stop_at_dead=errors == "raise")
-
-    def _messages(self, documents: Iterator[Any], number: int) -> Iterator[Message]:
-        """Yield the message of each document, counted from `number`."""
-        while True:
-            try:
-                document = next(documents)
-            except StopIteration:
+def _messages(documents: Iterator[Any], first: int, wrong: dict[int, Exception], errors: Errors) -> Iterator[Message]:
+    """Yield the message of each document, numbered from `first` on; by its number what is wrong goes to `wrong`."""
+    for number in itertools.count(first):
+        try:
+            document = next(documents)
+        except StopIteration:
+            return
+        except Exception as error:  # whatever it is, those before it are answered first
+            wrong[number] = error
+            return
+        try:
+            message = message_of(document, number)
+        except Exception as error:  # whatever it is, it is this document's
+            wrong[number] = error
+            if errors == "raise":
                 return
-            except Exception as error:  # whatever it is, those before it are answered first
-                self._failure = error
-                return
-            try:
-                message = message_of(document, number)
-                self._wrong.append(None)
-            except Exception as error:  # whatever it is, it is this document's
-                if self._errors == "raise":
-                    self._failure = error
-                    return
-                message = None, b"null"  # the log has a place for it
-                self._wrong.append(error)
-            yield message
-            number += 1
-
-    def __next__(self) -> Item:
-        for answered in self._answers:
-            judged: Any = answered.answer
-            wrong = self._wrong.popleft()
-            if isinstance(judged, Verdict):
-                self._remember(judged)
-            else:
-                judged = wrong or DocumentError(judged.code, f"document {answered.message.offset}: {judged.text}")
-                if self._errors == "raise":
-                    self._failure = judged
-                if self._errors != "return":
-                    continue
-            return cast("Item", judged)
-        failure, self._failure = self._failure, None
-        raise failure or StopIteration
-
-    def close(self) -> None:
-        """Read no more documents. Those that have been judged stay judged, whether or not their verdicts were taken."""
-        self._answers.close()
-
-    def end(self) -> None:
-        """Close it for another call: whoever takes a verdict after that is told."""
-        if getgeneratorstate(self._answers) != GEN_CLOSED:
-            self.close()
-            self._failure = RuntimeError("another call has ended this `add_many`: take all of its verdicts before")
+            message = None, b"null"  # the log has a place for it
+        yield message
 
 
 _DUPLICATES = "duplicates"  # in the header of a snapshot: pairs of its doc_id and that of its original, in order
@@ -247,7 +202,7 @@ class Deduplicator:
         given: dict[str, Any] = {} if threads is None else {"threads": threads}
         self._settings = Settings.model_construct(text_characters_max=text_characters_max, **given)
         self._preparer = Preparer(self._settings, Fingerprinter(parameters))
-        self._last: Verdicts[Any] | None = None  # of `add_many`
+        self._reading: Generator[Answer, None, None] | None = None  # of `add_many`
         self._is_closed = False
         self._use(Replica(self.definition), {})
 
@@ -295,12 +250,12 @@ class Deduplicator:
     @overload
     def add_many(
         self, documents: Iterable[InputDocument] | Any, *, errors: Literal["raise", "skip"] = "raise"
-    ) -> Verdicts[Verdict]: ...
+    ) -> Generator[Verdict, None, None]: ...
 
     @overload
     def add_many(
         self, documents: Iterable[InputDocument] | Any, *, errors: Literal["return"]
-    ) -> Verdicts[Verdict | Exception]: ...
+    ) -> Generator[Verdict | Exception, None, None]: ...
 
     def add_many(self, documents: Iterable[InputDocument] | Any, *, errors: Errors = "raise") -> Any:
         """
@@ -333,8 +288,32 @@ class Deduplicator:
             documents.number_from = self._engine.next_offset
         given = documents_of(documents)
         self._at_rest()
-        self._last = Verdicts(self._engine, given, self._remember, errors)
-        return self._last
+        wrong: dict[int, Exception] = {}
+        messages = _messages(given, self._engine.next_offset, wrong, errors)
+        self._reading = self._engine.answers(messages, stop_at_dead=errors == "raise")
+        return self._verdicts(self._reading, wrong, errors)
+
+    def _verdicts(
+        self, answers: Generator[Answer, None, None], wrong: dict[int, Exception], errors: Errors
+    ) -> Generator[Any, None, None]:
+        """Yield verdicts; then raise what has ended the reading. With "raise" nothing behind that is judged."""
+        with closing(answers):
+            for answered in answers:
+                judged: Any = answered.answer
+                if isinstance(judged, Verdict):
+                    self._remember(judged)
+                else:
+                    told = DocumentError(judged.code, f"document {answered.offset}: {judged.text}")
+                    judged = wrong.pop(answered.offset, told)
+                    if errors == "raise":
+                        raise judged
+                    if errors == "skip":
+                        continue
+                yield judged
+        if self._reading is not answers:
+            raise RuntimeError("another call has ended this `add_many`: take all of its verdicts before")
+        if wrong:
+            raise wrong.popitem()[1]
 
     def verdicts_frame(self, frame: Any) -> Any:
         """
@@ -362,9 +341,9 @@ class Deduplicator:
 
     def _at_rest(self) -> None:
         """End the reading that another `add_many` has begun."""
-        if self._last is not None:
-            self._last.end()
-            self._last = None
+        if self._reading is not None:
+            self._reading.close()
+            self._reading = None
 
     def _remember(self, verdict: Verdict) -> None:
         """Note what a verdict means for the clusters."""

@@ -38,10 +38,10 @@ LOG = LogIdentity("files", _SOURCE.topic_id)
 
 
 class Answer:
-    """One message of the input and what was decided of it."""
+    """What was decided of one message, by its number in the stream."""
 
-    def __init__(self, message: SourceMessage, written: VerdictBytes | DocumentError) -> None:
-        self.message = message
+    def __init__(self, offset: int, written: VerdictBytes | DocumentError) -> None:
+        self.offset = offset
         self.written = written
 
     @cached_property
@@ -76,7 +76,7 @@ class FileEngine:
 
     def answers(self, messages: Iterable[Message], *, stop_at_dead: bool = False) -> Generator[Answer, None, None]:
         """
-        Return each message with its answer, in order; a few batches are prepared ahead.
+        Return the answer to each message, in order; a few batches are prepared ahead.
 
         Args:
             messages: key and value, as they would stand in the topic `documents`.
@@ -85,10 +85,8 @@ class FileEngine:
         for batch in _prepared(self._preparer, messages, self._settings, self._offset):
             is_dead = batch.rows.kinds == RowKind.DEAD
             is_last = stop_at_dead and bool(is_dead.any())
-            if is_last:
-                stop = int(is_dead.argmax()) + 1
-                batch.messages, batch.rows = batch.messages[:stop], batch.rows.between(0, stop)
-            yield from map(Answer, batch.messages, self.judge_rows(batch.rows, encode_answers))
+            rows = batch.rows.between(0, int(is_dead.argmax()) + 1) if is_last else batch.rows
+            yield from map(Answer, rows.offsets.tolist(), self.judge_rows(rows, encode_answers))
             if is_last:
                 return
 
@@ -199,6 +197,6 @@ def line_of(record: Record, answered: Answer) -> tuple[str, bytes]:
         "doc_id": record.key and record.key.decode(),
         "error": {"code": answer.code, "text": answer.text},
         "input": {"file": record.file, "line": record.line, "offset": record.offset},
-        "source": {"topic": TOPIC, "partition": 0, "offset": answered.message.offset},
+        "source": {"topic": TOPIC, "partition": 0, "offset": answered.offset},
     }
     return "dead-letter", orjson.dumps(fields)

@@ -11,7 +11,7 @@ from schemas.document import BODIES
 from worker.core.verdict import Verdict
 from worker.errors import DocumentError
 from worker.shell.files.archives.rows import FIELDS, line_of_csv, parquet_module, shown
-from worker.shell.files.outputs import check_format, format_of, packed
+from worker.shell.files.places import check_format, format_of, packed
 
 NOT_JUDGED = "not-judged"
 COLUMNS: dict[str, type] = {

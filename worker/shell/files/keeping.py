@@ -29,7 +29,7 @@ from worker.errors import DocumentError, StopError
 from worker.shell.files.archives import ArchiveReader, Record
 from worker.shell.files.archives.rows import batches_of, parquet_module
 from worker.shell.files.crawl import CrawlFiles
-from worker.shell.files.outputs import PACK_LEVEL, STDIO, check_format, packed
+from worker.shell.files.places import PACK_LEVEL, STDIO, check_format, packed
 
 Prefer = Literal["first", "longest", "newest"]
 _FIELD = rb"(?im)^%b:[ \t]*(.*?)[ \t]*\r?$"
@@ -106,29 +106,16 @@ def _named(output: str) -> str:
     return "stdout" if output == STDIO else output
 
 
-class Output:
-    """
-    A file of documents.
-
-    Args:
-        name: tells the compression.
-        kind: the format of all documents, of `format_kept`.
-    """
+class _Output:
+    """A file of documents of one format; its name tells the compression."""
 
     def __init__(self, stream: BinaryIO, name: str, kind: str) -> None:
-        self.documents = 0
-        self._stream = stream
-        self._name = _named(name)
+        self._stream, self._name, self._kind = stream, _named(name), kind
         self._columns = b""  # of CSV
         self._stack = ExitStack()
-        self._writer: Any = None  # of lines, or of Parquet; it leaves the stream open
-        self._is_empty = True
+        self._writer: Any = None  # it leaves the stream open; None: nothing has been written
         if kind not in ("WARC", "Parquet"):
-            self._begin_lines()
-
-    def _begin_lines(self) -> None:
-        self._writer = self._stack.enter_context(packed(self._stream, self._name))
-        self._is_empty = False
+            self._writer = self._stack.enter_context(packed(stream, self._name))
 
     def begin(self, record: Record) -> None:
         """Name the columns of CSV, if that has not been done: a table without rows has them, too."""
@@ -138,41 +125,36 @@ class Output:
 
     def write(self, record: Record) -> None:
         """Add a document as it stands in its file."""
-        if self._writer is None:
+        if self._kind == "WARC":
             self.write_record(record.raw)
-        else:
-            self.begin(record)
-            if record.head != self._columns:
-                raise StopError(f"{self._name}: {record.file} has other columns. Write one at a time")
-            self._writer.write(record.raw + b"\n")
-        self.documents += 1
+            return
+        if record.head != self._columns:
+            raise StopError(f"{self._name}: {record.file} has other columns. Write one at a time")
+        self._writer.write(record.raw + b"\n")
 
     def write_rows(self, rows: Any) -> None:
         """Add rows of Parquet."""
         if self._writer is None:
             made = parquet_module().ParquetWriter(self._stream, rows.schema, compression="zstd")
             self._writer = self._stack.enter_context(closing(made))
-            self._is_empty = False
         try:
             self._writer.write_batch(rows)
         except ValueError as error:
             raise StopError(f"{self._name}: the files have different columns: {error}. Write one at a time") from error
-        self.documents += rows.num_rows
 
     def write_record(self, record: bytes) -> None:
         """Add a record of WARC, a member of its own where the file is compressed."""
-        name = self._name.lower()
+        name, self._writer = self._name.lower(), self._stream
         if name.endswith(".gz"):
             record = zlib.compress(record, PACK_LEVEL, wbits=31)  # gzip.compress writes another header on each Python
         elif name.endswith(".zst"):
             record = zstandard.ZstdCompressor().compress(record)
-        self._stream.write(record)
-        self._is_empty = False
+        self._writer.write(record)
 
     def close(self) -> None:
         """Write what is held back; what holds nothing is still compressed as its name says."""
-        if self._is_empty:
-            self._begin_lines()
+        if self._writer is None:
+            self._stack.enter_context(packed(self._stream, self._name))
         self._stack.close()
 
 
@@ -180,18 +162,17 @@ def copy_documents(
     files: Sequence[str],
     kind: str,
     choice: Choice,
-    output: Output,
-    others: Sequence[Output] = (),
+    outputs: Sequence[tuple[BinaryIO, str]],
     reading: Callable[..., CrawlFiles] = CrawlFiles,
     on_progress: Callable[[int], None] = lambda _: None,
-) -> None:
+) -> int:
     """
-    Read files again, which have been judged in this order, and copy their documents.
+    Read files again, which have been judged in this order, and copy their documents; return how many stay.
 
     Args:
         kind: their format, of `format_kept`.
-        choice: where it has originals, a duplicate leaves a revisit record in the output.
-        others: each gets the documents that do not stay.
+        choice: where it has originals, a duplicate leaves a revisit record beside the documents that stay.
+        outputs: streams and their names: one for the documents that stay, another for the others if they are wanted.
         reading: opens files as they were opened to be judged.
         on_progress: told how many documents have been copied.
 
@@ -199,33 +180,36 @@ def copy_documents(
         StopError: one of the files has changed meanwhile, or has other columns.
     """
     place = 0
-    for file in files:
-        reader = ArchiveReader(file)
-        found = reader.format
-        if found not in (None, kind):
-            raise StopError(f"{file} was {kind} while it was judged, and is {found} now: run this again")
-        if found == "Parquet":
-            with reader.open() as stream:
-                place = _copy_rows(stream, choice, output, others, place)
-            on_progress(place)
-            continue
-        for record in reading([file], whole=True):
-            if place == len(choice.kept):
-                raise StopError(f"{file} has grown while it was judged: run this again")
-            for target in (output, *others):
-                target.begin(record)
-            for target in [output] if choice.kept[place] else others:
-                target.write(record)
-            if place in choice.originals:
-                output.write_record(revisit_of(record.raw, choice.originals[place]))
-            place += 1
-            if place % 200 == 0:
+    with ExitStack() as stack:
+        output, *others = (stack.enter_context(closing(_Output(stream, name, kind))) for stream, name in outputs)
+        for file in files:
+            reader = ArchiveReader(file)
+            found = reader.format
+            if found not in (None, kind):
+                raise StopError(f"{file} was {kind} while it was judged, and is {found} now: run this again")
+            if found == "Parquet":
+                with reader.open() as stream:
+                    place = _copy_rows(stream, choice, output, others, place)
                 on_progress(place)
+                continue
+            for record in reading([file], whole=True):
+                if place == len(choice.kept):
+                    raise StopError(f"{file} has grown while it was judged: run this again")
+                for target in (output, *others):
+                    target.begin(record)
+                for target in [output] if choice.kept[place] else others:
+                    target.write(record)
+                if place in choice.originals:
+                    output.write_record(revisit_of(record.raw, choice.originals[place]))
+                place += 1
+                if place % 200 == 0:
+                    on_progress(place)
     if place != len(choice.kept):
         raise StopError(f"the files have {place:,} documents now, {len(choice.kept):,} were judged: run this again")
+    return choice.kept.count(1)
 
 
-def _copy_rows(stream: BinaryIO, choice: Choice, output: Output, others: Sequence[Output], place: int) -> int:
+def _copy_rows(stream: BinaryIO, choice: Choice, output: _Output, others: Sequence[_Output], place: int) -> int:
     """Copy rows of Parquet, all of their columns; return the place behind the last."""
     import pyarrow  # noqa: PLC0415
 

@@ -22,7 +22,7 @@ from worker.shell.files.archives.inflate import Piece, Segment, pieces
 from worker.shell.files.archives.record import Damage, Entry, Omission, Record
 from worker.shell.files.archives.rows import PARQUET, ColumnNames, RowReader
 from worker.shell.files.archives.warc import read_arc, read_warc
-from worker.shell.files.remote import open_remote, path_of, size_remote
+from worker.shell.files.places import open_remote, path_of, size_remote
 
 __all__ = ["ArchiveReader", "ColumnNames", "Damage", "Entry", "Omission", "Record"]
 

@@ -1,4 +1,9 @@
-"""Files that come whole or not at all: written beside their place, and renamed at the end."""
+"""
+Files by their names, here and elsewhere (s3://, gs://, https:// and whatever else fsspec knows).
+
+What is written comes whole or not at all: beside its place, and renamed at the end. file:// and what has no scheme are
+here.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +16,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import zstandard
 
 from worker.errors import StopError
-from worker.shell.files.remote import file_system, path_of, put_remote
 
 STDIO = "-"
 PACK_LEVEL = 6
@@ -89,7 +93,8 @@ def _place(name: str | Path, standard: int) -> Hashable:
     """Return what is equal for all names of a place; a device or a socket is none that could be destroyed."""
     path = _path(name)
     if path is None:
-        return file_system(str(name).rpartition("::")[2])
+        with _asked(str(name).rpartition("::")[2]) as place:
+            return place
     is_stream = str(path) == STDIO
     try:
         status = os.fstat(standard) if is_stream else path.stat()
@@ -147,3 +152,84 @@ def written(name: str | Path, inputs: Iterable[str | Path] = ()) -> Iterator[Bin
             temporary.replace(place)
     except OSError as error:
         raise StopError(f"cannot write {name}: {error.strerror or error}") from error
+
+
+# ---- here or elsewhere
+
+
+def path_of(name: str | Path) -> Path | None:
+    """
+    Return the path of a file here, None for one elsewhere.
+
+    >>> path_of("crawl.warc.gz"), path_of("file:///tmp/crawl.warc.gz"), path_of("s3://bucket/crawl.warc.gz")
+    (PosixPath('crawl.warc.gz'), PosixPath('/tmp/crawl.warc.gz'), None)
+    """
+    scheme, separator, rest = str(name).partition("://")
+    if not separator:
+        return Path(name)
+    is_here = scheme.lower() in ("file", "local")
+    return Path(rest.removeprefix("localhost") if rest.startswith("localhost/") else rest) if is_here else None
+
+
+@contextmanager
+def _asked(url: str, doing: str = "read") -> Iterator[tuple[Any, str]]:
+    """
+    Return the system that a URL names, and the path there: equal for all spellings of it.
+
+    What goes wrong is a StopError with the system's reason.
+    """
+    try:
+        from fsspec.core import url_to_fs  # noqa: PLC0415
+    except ImportError:
+        raise StopError(f"{url} needs fsspec: pip install 'neardup[remote]'") from None
+    try:
+        system, path = url_to_fs(url)
+    except (ImportError, ValueError) as error:  # the scheme's own package, or no such scheme
+        raise StopError(f"cannot read {url}: {error}") from error
+    try:
+        yield system, path
+    except Exception as error:  # each system has errors of its own
+        reason = "no such file" if isinstance(error, FileNotFoundError) else str(error) or type(error).__name__
+        raise StopError(f"cannot {doing} {url}: {reason}") from error
+
+
+def open_remote(url: str) -> BinaryIO:
+    """Open a file for reading. Raises StopError with the system's reason."""
+    with _asked(url) as (system, path):
+        return cast("BinaryIO", system.open(path, "rb"))
+
+
+def size_remote(url: str) -> int | None:
+    """Return the bytes of a file, None where the system does not tell. Raises StopError with its reason."""
+    with _asked(url) as (system, path):
+        size = system.info(path).get("size")
+    return size if isinstance(size, int) else None
+
+
+def put_remote(file: Path, url: str) -> None:
+    """Copy a file to its place elsewhere. Raises StopError with the system's reason."""
+    with _asked(url, "write") as (system, path):
+        system.put_file(str(file), path)
+
+
+def find_remote(pattern: str) -> list[tuple[str, int | None, str]]:
+    """
+    Return the files that a URL stands for, by itself, as a folder or with *: their sizes, and what changes with them.
+
+    Raises:
+        StopError: there is none, or the system's reason.
+    """
+    with _asked(pattern) as (system, path):
+        if "*" in path:
+            found = system.glob(path, detail=True)
+        else:
+            info = system.info(path)
+            found = system.find(path, detail=True) if info.get("type") == "directory" else {path: info}
+    files = {name: info for name, info in sorted(found.items()) if info.get("type") != "directory"}
+    if not files:
+        raise StopError(f"cannot read {pattern}: no such file")
+    tags = ("ETag", "etag", "LastModified", "last_modified", "updated", "mtime")
+    return [
+        (system.unstrip_protocol(name), info.get("size"), str(next((info[tag] for tag in tags if tag in info), "")))
+        for name, info in files.items()
+    ]
