@@ -41,8 +41,8 @@ from worker.log.replica import Replica
 from worker.log.texts import Texts
 from worker.settings import Settings
 from worker.shell.archive import judge, rows, steps
+from worker.shell.archive.judge import answers_of
 from worker.shell.archive.run import Options, Run, begin, find_inputs
-from worker.shell.archive.verdicts import answers_of
 from worker.shell.files.engine import FileEngine
 from worker.shell.messages import VerdictBytes, encode_answers
 from worker.shell.pipeline.prepare import Preparer
