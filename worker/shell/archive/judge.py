@@ -74,7 +74,9 @@ def judge_rows(run: Run, _: int) -> dict[str, Any]:
             if first >= engine.next_offset:
                 path.unlink()
         noted, saved_at = _Notes(), engine.next_offset
-        left = _rows_from(run, engine.next_offset)
+        begin = engine.next_offset
+        numbers = [number for number in range(len(run.inputs)) if run.firsts[number + 1] > begin]
+        left = ((group.rows, group.sizes) for number in numbers for group in read_rows(run, number, begin))
         for rows in cut_rows(left, settings.batch_documents_max, settings.batch_bytes_max):
             engine.judge_rows(rows, noted.take)
             is_due = engine.next_offset - saved_at >= max(SNAPSHOT_ROWS_MIN, replica.documents // 2)
@@ -92,13 +94,6 @@ def judge_rows(run: Run, _: int) -> dict[str, Any]:
 def _save(checkpoint: Checkpoint, engine: FileEngine) -> None:
     if not checkpoint.save(engine.replica):
         raise StopError(f"no snapshot could be written to {checkpoint.folder}: free some space and run this again")
-
-
-def _rows_from(run: Run, begin: int) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
-    for number in range(len(run.inputs)):
-        if run.firsts[number + 1] > begin:
-            for group in read_rows(run, number, begin):
-                yield group.rows, group.sizes
 
 
 def answer_files(run: Run) -> list[tuple[Path, int, int]]:

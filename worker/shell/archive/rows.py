@@ -10,7 +10,7 @@ made again when rows are read.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -27,7 +27,8 @@ from worker.core.sketch import WORDS
 from worker.log.record import RowKind, Rows
 from worker.log.texts import Texts
 from worker.shell.archive.run import Run
-from worker.shell.files.archives import ArchiveReader, Omission, Record
+from worker.shell.files.archives import Damage, Record
+from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.engine import source_message
 from worker.shell.files.keeping import format_kept
 from worker.shell.files.places import written
@@ -83,8 +84,9 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
     if run.options.keep:  # refused before anything is judged
         format_kept([run.inputs[number].path], [run.kept_name(number)], revisits=run.options.keep == "revisits")
     found = _Found(run, number)
-    reader, ahead, groups = _job_reader(run), deque[_Source](), [Rows.of([])]
-    sources: list[_Source] = []
+    kernels.compile_first(run.settings)
+    reader = JobReader(run.settings, _fingerprinter(run.settings.parameters))
+    ahead, groups, sources = deque[_Source](), [Rows.of([])], list[_Source]()
     with written(run.path("rows", f"{number:06}.parquet")) as stream:
         with parquet.ParquetWriter(stream, SCHEMA, compression="zstd") as writer:
 
@@ -93,7 +95,7 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
                 groups.clear()
                 sources.clear()
 
-            for job in cut(found.messages(ahead), JOB_DOCUMENTS_MAX, JOB_BYTES_MAX):
+            for job in cut(found.messages(run.settings.document_bytes_max, ahead), JOB_DOCUMENTS_MAX, JOB_BYTES_MAX):
                 groups.append(reader.rows(job))
                 sources += (ahead.popleft() for _ in job)
                 if len(sources) >= GROUP_ROWS:
@@ -104,52 +106,38 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
         if found.damage:
             with written(run.path("rows", f"{number:06}.jsonl")) as lines:
                 lines.writelines(found.damage)
-    return {"documents": found.documents, "damaged": len(found.damage), "left_out": found.left_out}
-
-
-def _job_reader(run: Run) -> JobReader:
-    """Return what a worker makes rows with."""
-    kernels.compile_first(run.settings)
-    return JobReader(run.settings, _fingerprinter(run.settings.parameters))
+    tally = found.tally
+    return {"documents": tally.documents, "damaged": tally.damaged, "left_out": tally.left_out}
 
 
 _fingerprinter = lru_cache(1)(Fingerprinter)
 
 
-class _Found:
+class _Found(CrawlFiles):
     """What is in an input; read once."""
 
     def __init__(self, run: Run, number: int) -> None:
-        options, self.documents = run.options, 0
-        self.left_out: Counter[str] = Counter()
+        options = run.options
         self.damage: list[bytes] = []
         self._number = _Number(0)
-        self._bytes_max = run.settings.document_bytes_max
-        self._reader = ArchiveReader(
-            run.inputs[number].path,
-            fetched_at_default=options.fetched_at,
-            columns=options.columns,
-            number_of=self._number_of,
-        )
+        path = run.inputs[number].path
+        super().__init__([path], self._note, fetched_at_default=options.fetched_at, columns=options.columns)
 
     def _number_of(self) -> int:
-        self._number = _Number(self.documents)
+        self._number = _Number(super()._number_of())
         return self._number
 
-    def messages(self, sources: deque[_Source]) -> Iterator[SourceMessage]:
+    def _note(self, damage: Damage) -> None:
+        self.damage.append(orjson.dumps(damage._asdict(), option=orjson.OPT_APPEND_NEWLINE))
+        self._number = _Number(0)
+
+    def messages(self, bytes_max: int, sources: deque[_Source]) -> Iterator[SourceMessage]:
         """Yield each document's message, and add what it is known by to `sources`."""
-        for found in self._reader:
-            if isinstance(found, Record):
-                message = source_message(self.documents, found.key, found.content, self._bytes_max)
-                line, offset, is_named = found.line, found.offset, self._number.is_used
-                sources.append(_Source(message.size_bytes, line, offset, found.key, is_named))
-                self.documents += 1
-                yield message
-            elif isinstance(found, Omission):
-                self.left_out[found.reason] += 1
-            else:
-                self.damage.append(orjson.dumps(found._asdict(), option=orjson.OPT_APPEND_NEWLINE))
+        for place, record in enumerate(self):
+            message = source_message(place, record.key, record.content, bytes_max)
+            sources.append(_Source(message.size_bytes, record.line, record.offset, record.key, self._number.is_used))
             self._number = _Number(0)
+            yield message
 
 
 def _batch(rows: Rows, sources: list[_Source], number: int) -> pa.RecordBatch:

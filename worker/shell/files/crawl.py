@@ -78,12 +78,15 @@ class CrawlFiles:
                 fetched_at_default=fetched_at_default,
                 columns=columns,
                 whole=whole,
-                number_of=lambda: self.number_from + self.tally.documents,
+                number_of=self._number_of,
             )
             for path in paths
         ]
         self.number_from = number_from
         self.tally = Tally()
+
+    def _number_of(self) -> int:
+        return self.number_from + self.tally.documents
 
     def __iter__(self) -> Iterator[Record]:
         for reader in self._readers:

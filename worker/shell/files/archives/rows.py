@@ -79,7 +79,9 @@ class RowReader(NamedTuple):
             fields = _parsed(line.data)
             if isinstance(fields, dict):
                 made = self._made(fields)
-                value = line.data if made is None else _json_of(made)
+                value = line.data
+                if made is not None:
+                    value = json.dumps(_shallow(made), ensure_ascii=False).encode("utf-8", "replace")
                 return Record(self.file, line.position, _key_of(made or fields), value, line.number, line.data)
             reason = f"a JSON {type(fields).__name__}, not an object"
         except RecursionError:
@@ -232,10 +234,6 @@ def _parsed(line: bytes) -> Any:
             return _shallow(json.loads(line))
         except ValueError as error:
             raise ValueError(f"not JSON: {error}") from None
-
-
-def _json_of(fields: dict[str, Any]) -> bytes:
-    return json.dumps(_shallow(fields), ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _shallow(value: Any) -> Any:
