@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from tests.conftest import REPOSITORY
 
 # Python in `worker` and `schemas`, at most. Lower these with the code; a raise is a commit of its own that says why.
-FILES_MAX = 139
+FILES_MAX = 136
 # Lines, at most, and patterns of paths below `worker`; a file is of the first capability with a pattern of its path.
 CAPABILITIES = {
     "pages to text, charset": (2936, "core/pages/* core/charset.py core/extract.py"),
@@ -35,9 +35,9 @@ CAPABILITIES = {
     "pipeline, service": (1927, "shell/pipeline/* shell/ports.py"),
     "health, metrics, tracing, watchdog, fault hooks": (716, "shell/runtime/*"),
     "verify, rebuild, group watch": (1046, "shell/admin/*"),
-    "a corpus at rest": (1190, "shell/archive/* cli/archive.py"),
-    "archives": (1412, "shell/files/archives/*"),
-    "files, library, kept documents": (1559, "shell/files/* public/*"),
+    "a corpus at rest": (1134, "shell/archive/* cli/archive.py"),
+    "archives": (1317, "shell/files/archives/*"),
+    "files, library, kept documents": (1514, "shell/files/* public/*"),
     "settings": (862, "settings.py cli/options.py"),
     "compare, explain, report": (
         1466,
