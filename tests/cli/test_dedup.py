@@ -109,14 +109,6 @@ def _judge(messages: list[Message], batch_documents_max: int, monkeypatch: pytes
     return given
 
 
-def test_answers_do_not_depend_on_the_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same messages in batches of any size get the answers of the oracle."""
-    messages: list[Message] = [(None, json.dumps(document).encode()) for document in varied(60)]
-    answers = [_judge(messages, size, monkeypatch) for size in (1, 7, 60)]
-    assert answers[0] == answers[1] == answers[2]
-    assert {answer[0] for answer in answers[0]} == {"new", "duplicate"}
-
-
 COMES_AGAIN = [  # doc_id, text (None deletes), answer
     ("a", ARTICLE, "new"),
     ("a", ARTICLE, "new: redelivered"),
@@ -134,16 +126,18 @@ COMES_AGAIN = [  # doc_id, text (None deletes), answer
 ]
 
 
-@pytest.mark.parametrize("batch_documents_max", [1, 2, 13])
-def test_what_comes_again(batch_documents_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages of the topic: re-deliveries, new versions, deletions, and the document after them."""
+def test_what_comes_again_is_answered_alike_in_batches_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages of the topic: re-deliveries, new versions, deletions, and the document after them; then many copies."""
     messages: list[Message] = [
         (doc_id.encode(), json.dumps(page(ord(doc_id), doc_id=doc_id, text=text)).encode() if text else None)
         for doc_id, text, _ in COMES_AGAIN
     ]
-    answers = _judge(messages, batch_documents_max, monkeypatch)
-    told = [f"duplicate of {of}" if of else f"{is_}: {why}" if why else is_ for is_, of, _, why, *_ in answers]
-    assert told == [answer for *_, answer in COMES_AGAIN]
+    messages += [(None, json.dumps(document).encode()) for document in varied(60)]
+    first, *others = (_judge(messages, size, monkeypatch) for size in (1, 2, 7, len(messages)))
+    assert all(answers == first for answers in others)
+    told = [f"duplicate of {of}" if of else f"{is_}: {why}" if why else is_ for is_, of, _, why, *_ in first]
+    assert told[: len(COMES_AGAIN)] == [answer for *_, answer in COMES_AGAIN]
+    assert {answer[0] for answer in first[len(COMES_AGAIN) :]} == {"new", "duplicate"}
 
 
 def test_retention_is_a_flag(tmp_path: Path) -> None:

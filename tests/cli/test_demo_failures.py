@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import tempfile
+from collections import deque
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.program import run
-from worker.devkit.demo import workers_running
+from worker.cli import options
+from worker.devkit import demo
+from worker.devkit.demo import Demo, workers_running
 from worker.errors import StopError
 from worker.settings import Settings
+from worker.shell.files.crawl import CrawlFiles
 
 NOBODY = Settings(bootstrap="127.0.0.1:1", transaction_timeout_ms=1_000, call_timeout_s=1.5)
 
@@ -32,6 +39,7 @@ def test_what_a_failed_demo_has_left_is_kept_and_named(tmp_path: Path, monkeypat
     """An error that sends its reader to a log needs the log."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("NEARDUP_BOOTSTRAP", NOBODY.bootstrap)
+    monkeypatch.setattr(options, "WAIT_S", 0.25)
     result = run("demo", "--documents", "10", code=1)
     assert isinstance(result.exception, StopError)
     (folder,) = tmp_path.iterdir()
@@ -49,3 +57,26 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path, monkeypatch: pytest.
 def _interrupted(archive: Path, *_: int) -> None:
     archive.write_bytes(b"half")
     raise KeyboardInterrupt
+
+
+class _Outcome:
+    failures, failed = 2, ["too large", "too late"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "text"),
+    [(_Outcome(), "2 documents could not be fed: too large; too late"), (ValueError("odd"), "ValueError('odd')")],
+)
+def test_the_demo_ends_when_its_feeding_fails(monkeypatch: pytest.MonkeyPatch, outcome: Any, text: str) -> None:
+    """Failed deliveries and failures of any kind end the demo at once, not after its patience."""
+
+    def feed(*_: Any) -> Any:
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(demo, "feed_documents", feed)
+    monkeypatch.setattr(demo, "watch", lambda *_, **__: itertools.repeat(None))
+    running = Demo(Settings(), CrawlFiles([]), truth=None, rate=0)  # type: ignore[arg-type]
+    with pytest.raises(StopError, match=re.escape(text)):
+        deque(running.run(), maxlen=0)

@@ -20,6 +20,7 @@ from tests.cli.program import run
 from tests.cli.test_options_used import commands
 from tests.conftest import plain_environment
 from worker.__main__ import main
+from worker.cli import options
 from worker.cli.shared import Column, Columns
 
 COLUMNS = (Column("bits", 4, is_right=True), Column("url"), Column("reason"), Column("µs", 6, rank=1))
@@ -158,6 +159,7 @@ def test_no_text_of_others_works_on_the_terminal(
 ) -> None:
     """Escapes, markup, line ends and marks of direction, in any field or name, do nothing there."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(options, "WAIT_S", 0.25)
     arguments = [re.sub("|".join(hostile), lambda found: hostile[found[0]], word) for word in command.split()]
     monkeypatch.setattr(sys, "argv", ["neardup", *arguments])
     with pytest.raises(SystemExit):
