@@ -19,11 +19,12 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.benchmarks.common import Figures
 from worker.core.permutation import split_bits
 
 DISTANCE_MAX = 3
@@ -31,14 +32,6 @@ ESTIMATE_MIN = 0.8
 PERMUTATIONS = 128
 Numbers = NDArray[np.uint64]
 Pairs = NDArray[np.int64]  # [n, 2], rows of texts
-
-
-class Nearness(NamedTuple):
-    """What is found again."""
-
-    recall: dict[str, float]  # change -> share of the copies within the limit of their originals
-    false_pairs: int  # of unrelated originals within the limit
-    pairs: int
 
 
 class TextContender:
@@ -63,13 +56,13 @@ class TextContender:
         shares: list[float] = bits.mean(axis=0).tolist()
         return shares
 
-    def nearness(self, originals: list[str], changes: dict[str, list[str]]) -> Nearness:
-        """Compare each copy with its original, and the originals with each other."""
+    def nearness(self, originals: list[str], changes: dict[str, list[str]]) -> Figures:
+        """The share of the copies within the limit of their originals, by change; pairs of originals within it."""
         made = np.array(self.run(self.hold(originals)))
         copies = {change: np.array(self.run(self.hold(texts))) for change, texts in changes.items()}
         recall = {change: float(np.mean(~self.distinct(made, found))) for change, found in copies.items()}
         false_pairs = sum(int(np.sum(~self.distinct(made[row], made[row + 1 :]))) for row in range(len(made)))
-        return Nearness(recall, false_pairs, len(made) * (len(made) - 1) // 2)
+        return {"recall": recall, "false_pairs": false_pairs, "pairs": len(made) * (len(made) - 1) // 2}
 
 
 class Ours(TextContender):
@@ -130,7 +123,7 @@ class Gaoya(TextContender):
         query = gaoya_index().query
         return [query(text) for text in held]
 
-    def nearness(self, originals: list[str], changes: dict[str, list[str]]) -> Nearness:
+    def nearness(self, originals: list[str], changes: dict[str, list[str]]) -> Figures:
         """Ask an index that holds the originals."""
         index = gaoya_index()
         false_pairs = 0
@@ -141,7 +134,7 @@ class Gaoya(TextContender):
             change: sum(number in index.query(text) for number, text in enumerate(texts)) / len(texts)
             for change, texts in changes.items()
         }
-        return Nearness(recall, false_pairs, len(originals) * (len(originals) - 1) // 2)
+        return {"recall": recall, "false_pairs": false_pairs, "pairs": len(originals) * (len(originals) - 1) // 2}
 
 
 def gaoya_index(distance: int = DISTANCE_MAX) -> Any:

@@ -25,8 +25,8 @@ class Numbers(TextContender):
 def test_copies_and_false_pairs_are_counted() -> None:
     """Three bits are near, four are not."""
     found = Numbers().nearness(["0", "255", "7"], {"none": ["0", "255", "7"], "some": ["15", "255", "0"]})
-    assert found.recall == {"none": 1.0, "some": 2 / 3}
-    assert (found.false_pairs, found.pairs) == (1, 3)
+    assert found["recall"] == {"none": 1.0, "some": 2 / 3}
+    assert (found["false_pairs"], found["pairs"]) == (1, 3)
     shares = Numbers().shares(["0", "255", "7"])
     assert shares is not None
     assert shares[:9] == pytest.approx([2 / 3] * 3 + [1 / 3] * 5 + [0])

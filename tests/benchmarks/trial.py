@@ -62,8 +62,7 @@ def of_texts(name: str, path: str, seconds: str) -> Figures:
         size = sum(len(text.encode()) for text in chosen)
         speed[kind] = {"documents_s": len(chosen) / spent, "mb_s": size / spent / 1e6}
     nearness = {
-        kind: contender.nearness(chosen["originals"], chosen["changes"])._asdict()
-        for kind, chosen in texts["quality"].items()
+        kind: contender.nearness(chosen["originals"], chosen["changes"]) for kind, chosen in texts["quality"].items()
     }
     return {"speed": speed, "shares": contender.shares(next(iter(texts["speed"].values()))), "nearness": nearness}
 

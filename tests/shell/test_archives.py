@@ -31,10 +31,12 @@ from pyarrow import parquet
 from schemas.fields import TIMESTAMP_MS_MAX
 from worker.core.document import BodyKind, Document
 from worker.errors import DocumentError, StopError
+from worker.settings import MESSAGE_BYTES_MAX
 from worker.shell.files.archives import ArchiveReader, ColumnNames, Damage, Entry, Omission, Record
 from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.record import Capture
 from worker.shell.files.archives.rows import RowReader
+from worker.shell.files.crawl import FED_BODY_BYTES_MAX, CrawlFiles
 from worker.shell.messages.documents import decode_document
 
 PAGE = b"<html><body><p>The harbour master counted the boats twice.</p></body></html>"
@@ -696,3 +698,15 @@ def test_any_bytes_are_csv_or_damage(data: bytes, size: int) -> None:
         for parts in (pieces, iter([Piece(0, data, None)]))
     )
     assert found == whole
+
+
+def test_a_page_that_fits_into_no_message_is_left_out_and_counted(tmp_path: Path) -> None:
+    """The largest body that is taken fits, base64 and all; one byte more is counted as too large, and the rest goes."""
+    path = tmp_path / "crawl.warc"
+    bodies = b"<p>one</p>", b"x" * FED_BODY_BYTES_MAX, b"y" * (FED_BODY_BYTES_MAX + 1), b"<p>two</p>"
+    path.write_bytes(b"".join(warc_record(number, body) for number, body in enumerate(bodies)))
+    crawl = CrawlFiles([str(path)], body_max=FED_BODY_BYTES_MAX)
+    sizes = [len(record.key or b"") + len(record.value or b"") for record in crawl]
+    assert len(sizes) == 3
+    assert max(sizes) < MESSAGE_BYTES_MAX
+    assert crawl.tally.left_out == {"body-too-large": 1}

