@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from worker.devkit.broker import EmbeddedKafka, Extras, Runtime, prepare
 from worker.errors import StopError
 from worker.settings import CONFIG_VARIABLE, ENV_PREFIX, Settings, env_name, written
-from worker.shell.kafka.admin import Admin
+from worker.shell.kafka.admin import Admin, create_topics
 
 # No time limits: a busy machine is not a defect. Each failure prints its seed. Examples are others in each run.
 EXAMPLES = int(os.environ.get("NEARDUP_EXAMPLES", "40"))  # of a property; some tests take a multiple of it
@@ -147,6 +147,13 @@ def deployment(kafka: Kafka, **changed: Any) -> tuple[Settings, Admin]:
     names = {f"topic_{kind}": f"{name}.{kind}" for kind in ("documents", "fingerprints", "verdicts", "dead_letter")}
     settings = Settings(bootstrap=kafka.bootstrap, **({"group": name} | names | changed))
     return settings, Admin(settings, 30)
+
+
+def deployed(kafka: Kafka, **changed: Any) -> Settings:
+    """The same, with the topics made."""
+    settings, admin = deployment(kafka, **changed)
+    create_topics(admin, settings)
+    return settings
 
 
 @pytest.fixture

@@ -25,12 +25,11 @@ import yaml
 from confluent_kafka import Consumer, Producer
 
 from tests.cli.program import ARTICLE, OTHER
-from tests.conftest import REPOSITORY, Kafka, deployment
+from tests.conftest import REPOSITORY, Kafka, deployed
 from tests.report.made import copy, verdict
 from tests.shell.test_archives import record
 from worker.devkit.broker import Runtime
 from worker.devkit.broker.runtime import Jar, fetch
-from worker.shell.kafka.admin import create_topics
 from worker.shell.kafka.client import publisher_config
 from worker.shell.messages import encode_verdict
 
@@ -127,8 +126,7 @@ def test_common_crawls_texts_are_kept_once_over_two_runs(tmp_path: Path) -> None
 @pytest.mark.kafka
 def test_a_subscriber_keeps_what_is_new(kafka: Kafka, tmp_path: Path) -> None:
     """Verdicts in, pages out; what is deleted later goes, a second start adds nothing twice."""
-    settings, admin = deployment(kafka, partitions=1)
-    create_topics(admin, settings)
+    settings = deployed(kafka, partitions=1)
     found = neardup.Deduplicator(threads=1)
     third = "A third text that nobody has read."
     texts = zip("abcd", (ARTICLE, OTHER, third, ARTICLE.upper()), strict=True)
@@ -176,8 +174,7 @@ def subscriber(request: pytest.FixtureRequest, tmp_path: Path) -> list[str | Pat
 @pytest.mark.kafka
 def test_any_client_reads_the_verdicts(kafka: Kafka, subscriber: list[str | Path]) -> None:
     """As a worker's producer writes them: compressed, and nothing of a transaction that was aborted."""
-    settings, admin = deployment(kafka, partitions=1)
-    create_topics(admin, settings)
+    settings = deployed(kafka, partitions=1)
     producer = Producer(publisher_config(settings))
     producer.init_transactions()
     for first, end in ((0, producer.abort_transaction), (100, producer.commit_transaction)):
@@ -231,8 +228,7 @@ def crawl(folder: Path, urls: list[str], **options: str) -> str:
 @pytest.mark.kafka
 def test_a_crawler_leaves_mirrors_alone(kafka: Kafka, tmp_path: Path, site: str) -> None:
     """A host whose pages are copies of another's; of the other half are copies, too, and it is fetched."""
-    settings, admin = deployment(kafka, partitions=2)
-    create_topics(admin, settings)
+    settings = deployed(kafka, partitions=2)
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
     for number in range(60):
         host, other = ("localhost", "127.0.0.1") if number % 2 else ("127.0.0.1", "localhost")
@@ -258,8 +254,7 @@ def test_a_crawler_leaves_mirrors_alone(kafka: Kafka, tmp_path: Path, site: str)
 @pytest.mark.kafka
 def test_scrapy_feeds_the_topic_of_documents(kafka: Kafka, tmp_path: Path, site: str) -> None:
     """A real spider with the pipeline: a page is a message that a worker can read; an item without one goes."""
-    settings, admin = deployment(kafka, partitions=1)
-    create_topics(admin, settings)
+    settings = deployed(kafka, partitions=1)
     urls = [f"{site}/0.html", f"{site}/1.html"]
     said = crawl(
         tmp_path,

@@ -1,4 +1,4 @@
-"""What of the demo needs no broker: whose code its workers run, and what is kept when it fails."""
+"""What of the demo needs no broker: whose code its workers run, what is kept when it fails, when its feeding fails."""
 
 from __future__ import annotations
 

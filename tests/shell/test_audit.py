@@ -34,9 +34,10 @@ def _report(
     *,
     committed: dict[int, int] | None = None,
     new: NewDocuments | None = None,
+    definition: Definition = DEFINITION,
 ) -> Report:
     return check(
-        Replica(DEFINITION),
+        Replica(definition),
         "documents",
         TOPIC_ID,
         log=world.log.entries,
@@ -181,12 +182,4 @@ def test_what_was_new_before_the_topic_began_is_not_missed(world: World) -> None
 def test_a_log_of_other_parameters_is_refused(world: World) -> None:
     """Its verdicts cannot be replayed."""
     with pytest.raises(StopError, match="parameters"):
-        check(
-            Replica(Definition("nd1", "1" * 16, SearchRules("exact", 3))),
-            "documents",
-            TOPIC_ID,
-            log=world.log.entries,
-            documents=[],
-            answers=[],
-            committed={},
-        )
+        _report(world, [], definition=Definition("nd1", "1" * 16, SearchRules("exact", 3)))

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Kafka, deployment, eventually
+from tests.conftest import Kafka, deployed, eventually
 from tests.shell.simulation import GroupMember, Transactions, World
 from worker.errors import FencedError, RetryError
-from worker.shell.kafka.admin import create_topics
 from worker.shell.kafka.consumer import GroupConsumer
 from worker.shell.kafka.publisher import TransactionalPublisher
 from worker.shell.kafka.reader import Feeder, GroupOffsets, TopicReader
@@ -60,9 +59,8 @@ class KafkaGroup:
     """Topics and a group of its own on a cluster."""
 
     def __init__(self, kafka: Kafka) -> None:
-        self._settings, admin = deployment(kafka, partitions=PARTITIONS, call_timeout_s=30, worker_id="w")
+        self._settings = deployed(kafka, partitions=PARTITIONS, call_timeout_s=30, worker_id="w")
         self.topic = self._settings.topic_verdicts
-        create_topics(admin, self._settings)
         feeder = Feeder(self._settings)
         for number in range(DOCUMENTS):
             feeder.send(b"%d" % number, b"v")

@@ -19,11 +19,11 @@ import pytest
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from tests.conftest import Kafka, deployment
+from tests.conftest import Kafka, deployed
 from worker.errors import FencedError, NeardupError, RetryError, StopError
 from worker.settings import KAFKA_OPTIONS_REFUSED, Settings
 from worker.shell.kafka import client, consumer, publisher
-from worker.shell.kafka.admin import Admin, create_topics
+from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.client import CALL_S_MAX, retry
 from worker.shell.kafka.consumer import GroupConsumer
 from worker.shell.kafka.publisher import VOID, Clearing, TransactionalPublisher
@@ -146,10 +146,9 @@ def test_a_client_that_never_closes_is_left_behind(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("size", [50_000, 9 << 20])
 def test_a_message_too_large_for_its_topic_stops_the_worker_with_the_remedy(kafka: Kafka, size: int) -> None:
     """Refused by the broker (the topic's limit) or by the client (its own): trying again would never end."""
-    settings, admin = deployment(kafka, worker_id="w", partitions=1, kafka_options={"compression.type": "none"})
-    create_topics(admin, settings)
+    settings = deployed(kafka, worker_id="w", partitions=1, kafka_options={"compression.type": "none"})
     small = f"{settings.topic_verdicts}.small"
-    admin.create(small, 1, 1, {"max.message.bytes": "10000"})
+    Admin(settings, 30).create(small, 1, 1, {"max.message.bytes": "10000"})
     source = GroupConsumer(settings, *[print] * 3)
     writer = TransactionalPublisher(settings)
     try:

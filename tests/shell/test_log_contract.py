@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.conftest import Kafka, deployment
+from tests.conftest import Kafka, deployed
 from tests.shell.memory_log import MemoryLog, MemoryReader
-from worker.shell.kafka.admin import create_topics
 from worker.shell.kafka.log import LogAppender, LogConsumer
 from worker.shell.ports import LogEntry, LogReader, LogWriter
 
@@ -29,8 +28,7 @@ def in_memory() -> Log:
 
 def on_kafka(kafka: Kafka) -> Log:
     """A topic with one partition."""
-    settings, admin = deployment(kafka)
-    create_topics(admin, settings)
+    settings = deployed(kafka)
     return Log(lambda: LogAppender(settings), lambda offset: LogConsumer(settings, offset))
 
 
