@@ -53,7 +53,7 @@ def test_measures_equal_their_definitions(first: str, second: str) -> None:
     if min(found.tokens) >= 2:
         pairs = [set(pairwise(own)) for own in words]
         assert found.jaccard_shingles == len(pairs[0] & pairs[1]) / len(pairs[0] | pairs[1])
-        assert {tuple(one.shingle.split()) for one in found.shared} == pairs[0] & pairs[1]
+        assert {tuple(one.shingle.split()) for one, _ in found.shared} == pairs[0] & pairs[1]
         assert {tuple(one.shingle.split()) for one in found.only[0]} == pairs[0] - pairs[1]
         assert {tuple(one.shingle.split()) for one in found.only[1]} == pairs[1] - pairs[0]
     assert found.distance == bin(found.differing).count("1")

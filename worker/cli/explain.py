@@ -102,7 +102,7 @@ def _comparison_fields(found: Comparison) -> dict[str, Any]:
         "documents": documents,
         "differing_bits": [bit for bit in range(found.bits) if found.differing >> bit & 1],
         **{name: getattr(found, name) for name in measures},
-        "shared": [one._asdict() for one in found.shared],
+        "shared": [{"shingle": one.shingle, "weights": [one.weight, other.weight]} for one, other in found.shared],
         "steps": [{"kind": step.kind, "tokens": step.tokens} for step in found.steps],
     }
 
@@ -184,7 +184,7 @@ def _measures(found: Comparison) -> Table:
 
 def _shingles(found: Comparison, count: int) -> Table:
     table = Table("shared", "only A", "only B", title="shingles (weights)", title_justify="left", box=None)
-    columns = [[f"{one.shingle} ({one.weights[0]}, {one.weights[1]})" for one in found.shared[:count]]]
+    columns = [[f"{one.shingle} ({one.weight}, {other.weight})" for one, other in found.shared[:count]]]
     columns += [[f"{one.shingle} ({one.weight})" for one in only[:count]] for only in found.only]
     for column, total in zip(columns, (len(found.shared), *map(len, found.only)), strict=True):
         if total > count:

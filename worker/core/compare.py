@@ -33,13 +33,6 @@ class Step(NamedTuple):
         return self.first or self.second
 
 
-class SharedShingle(NamedTuple):
-    """A shingle of both texts, with its weight in each."""
-
-    shingle: str
-    weights: tuple[int, int]
-
-
 @dataclass(frozen=True)
 class Comparison:
     """What two texts have in common. Shares are 0 to 1; of two texts without tokens they are 1."""
@@ -47,7 +40,7 @@ class Comparison:
     fingerprints: tuple[Fingerprint, Fingerprint]
     bits: int
     tokens: tuple[int, int]  # their numbers
-    shared: list[SharedShingle]  # the heaviest first
+    shared: list[tuple[Feature, Feature]]  # as each text has it, the heaviest first
     only: tuple[list[Feature], list[Feature]]  # shingles of one text alone, the heaviest first
     jaccard_words: float  # distinct tokens: shared / all
     jaccard_shingles: float  # distinct shingles that count: shared / all
@@ -92,11 +85,7 @@ def compare(first: str, second: str, parameters: Parameters, languages: tuple[st
     made = tuple(Fingerprinter(parameters).batch(texts, languages).rows())
     found = (explain(text, parameters, name) for text, name in zip(texts, languages, strict=True))
     features = [{feature.hash: feature for feature in one} for one in found]
-    shared = [
-        SharedShingle(one.shingle, (one.weight, features[1][key].weight))
-        for key, one in features[0].items()
-        if key in features[1]
-    ]
+    shared = [(one, features[1][key]) for key, one in features[0].items() if key in features[1]]
     seen = _seen(*words)
     from_first_to_second = steps(*seen)
     common = sum(len(step.tokens) for step in from_first_to_second if step.kind == "equal")
@@ -105,7 +94,7 @@ def compare(first: str, second: str, parameters: Parameters, languages: tuple[st
         fingerprints=(made[0], made[1]),
         bits=parameters.bits,
         tokens=(len(words[0]), len(words[1])),
-        shared=sorted(shared, key=lambda one: -sum(one.weights)),
+        shared=sorted(shared, key=lambda pair: -pair[0].weight - pair[1].weight),
         only=(_only(features[0], features[1]), _only(features[1], features[0])),
         jaccard_words=jaccard(set(words[0]), set(words[1])),
         jaccard_shingles=jaccard(set(features[0]), set(features[1])),
