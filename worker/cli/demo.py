@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +23,7 @@ from rich.text import Text
 from worker.cli import app
 from worker.cli.broker import prepare_with_progress
 from worker.cli.options import await_cluster
-from worker.cli.shared import QuietOption, counted, printable
+from worker.cli.shared import QuietOption, passed, printable
 from worker.cli.verdicts import cells
 from worker.errors import StopError
 from worker.settings import Settings
@@ -232,13 +233,8 @@ def sample_crawl(
     from worker.devkit.sample.crawl import truth_path, write_sample_crawl  # noqa: PLC0415
 
     check_format(out, "WARC")
-    with counted("documents", quiet=quiet) as tell:
-
-        def show(number: int) -> None:
-            if number % 200 == 0:
-                tell("writing", number, documents)
-
-        relations = write_sample_crawl(out, documents, seed, show)
+    passing = partial(passed, doing="writing", unit="documents", total=lambda _: documents, quiet=quiet)
+    relations = write_sample_crawl(out, documents, seed, passing)
     if quiet:
         return
     counts = ", ".join(f"{count:,} {relation}" for relation, count in relations.most_common())

@@ -457,13 +457,13 @@ def truth_path(archive: Path) -> Path:
 
 
 def write_sample_crawl(
-    archive: Path, documents: int, seed: int, on_document: Callable[[int], None] = lambda _: None
+    archive: Path, documents: int, seed: int, passing: Callable[[Iterator[Capture]], Iterator[Capture]] = iter
 ) -> Counter[str]:
     """
     Write a crawl and its truth; return the number of documents by relation. The bytes depend on both numbers only.
 
     Args:
-        on_document: told the number of documents written, after each: for progress.
+        passing: hands the captures on as they are: for progress.
     Raises:
         ValueError: no documents.
         StopError: a file cannot be written.
@@ -476,11 +476,10 @@ def write_sample_crawl(
     check_places((), (archive, truth_path(archive)))
     with written(archive) as warc, written(truth_path(archive)) as truth:
         warc.write(_member(_warcinfo(documents, seed)))
-        for number, capture in enumerate(crawl(documents, seed), 1):
+        for capture in passing(crawl(documents, seed)):
             warc.write(_record_bytes(capture))
             truth.write(_truth(capture))
             relations[capture.relation] += 1
-            on_document(number)
     return relations
 
 
