@@ -34,13 +34,13 @@ CAPABILITIES = {
     "Kafka client": (1816, "shell/kafka/*"),
     "pipeline, service": (1927, "shell/pipeline/* shell/ports.py"),
     "health, metrics, tracing, watchdog, fault hooks": (716, "shell/runtime/*"),
-    "verify, rebuild, group watch": (1046, "shell/admin/*"),
+    "verify, rebuild, group watch": (1036, "shell/admin/*"),
     "a corpus at rest": (1134, "shell/archive/* cli/archive.py"),
     "archives": (1317, "shell/files/archives/*"),
     "files, library, kept documents": (1514, "shell/files/* public/*"),
     "settings": (862, "settings.py cli/options.py"),
     "compare, explain, report": (
-        1466,
+        1455,
         "report/* core/compare.py cli/explain.py",
     ),
     "evaluate, tune": (880, "core/evaluation.py core/tuning.py cli/tune.py"),
@@ -49,8 +49,8 @@ CAPABILITIES = {
         "core/pairs.py cli/pairs.py",
     ),
     "embedded broker": (1050, "devkit/broker/* cli/broker.py"),
-    "demo, sample crawl": (1094, "devkit/* cli/demo.py"),
-    "rest of the command line, errors": (1240, "cli/* errors.py __*__.py shell/__init__.py core/__init__.py"),
+    "demo, sample crawl": (1089, "devkit/* cli/demo.py"),
+    "rest of the command line, errors": (1238, "cli/* errors.py __*__.py shell/__init__.py core/__init__.py"),
 }
 
 

@@ -285,7 +285,7 @@ def test_the_printed_settings_are_those_of_the_plan(
     Path("words.txt").write_text(WORDS)
     settings = Settings(
         worker_id="a",
-        state_dir=Path("state"),
+        state_dir=Path("state ć😀"),
         base_snapshot=Path("known"),
         stopwords_file=Path("words.txt") if own_words else None,
         **changed,
@@ -295,4 +295,4 @@ def test_the_printed_settings_are_those_of_the_plan(
     loaded = Settings(worker_id="a", **tomllib.loads("\n".join(lines)))
     assert loaded.definition == settings.definition
     assert (loaded.topic_fingerprints, loaded.group) == (settings.topic_fingerprints, settings.group)
-    assert (loaded.state_dir, loaded.base_snapshot) == (tmp_path / "state", tmp_path / "known")
+    assert (loaded.state_dir, loaded.base_snapshot) == (tmp_path / "state ć😀", tmp_path / "known")

@@ -494,6 +494,7 @@ CONFIG_VARIABLE = "NEARDUP_CONFIG"
 # Read elsewhere: this file's name, what tests look at.
 OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "NEARDUP_CORPORA", "NEARDUP_EXAMPLES", "NEARDUP_HISTORIES"})
 HIDDEN = "**********"
+_SECRET_WORDS = ("password", "secret", "token", "credential", "pem", "jaas")
 _SHOWN_CHARACTERS_MAX = 100
 
 
@@ -538,6 +539,34 @@ def written(settings: Settings, name: str) -> str:
             return ",".join(map(str, value))
         case _:
             return "" if value is None else str(value)
+
+
+def toml_value(value: Any) -> str:
+    """
+    Write a value as TOML; passwords and the like among Kafka's options are hidden.
+
+    >>> toml_value({"linger.ms": "5", "sasl.oauthbearer.client.secret": "x"})
+    '{ "linger.ms" = "5", "sasl.oauthbearer.client.secret" = "**********" }'
+    """
+    match value:
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return str(value)
+        case tuple():
+            return "[" + ", ".join(map(toml_value, value)) + "]"
+        case dict():
+            hidden = {name for name in value if any(word in name for word in _SECRET_WORDS)}
+            parts = (f"{_quoted(name)} = {_quoted(HIDDEN if name in hidden else text)}" for name, text in value.items())
+            return "{ " + ", ".join(parts) + " }"
+        case _:
+            return _quoted(str(value))
+
+
+def _quoted(text: str) -> str:
+    """Write a TOML basic string."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in escaped) + '"'
 
 
 def env_name(name: str) -> str:

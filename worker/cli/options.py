@@ -18,7 +18,6 @@ from worker.cli import METAVARS, app
 from worker.core.definition import Parameters
 from worker.errors import StopError
 from worker.settings import (
-    HIDDEN,
     EngineSettings,
     LoadedSettings,
     Settings,
@@ -26,6 +25,7 @@ from worker.settings import (
     default_of,
     flag_name,
     load_settings,
+    toml_value,
     unit_of,
 )
 
@@ -53,7 +53,6 @@ PANELS = {
 _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
 
 _COMMENT: dict[str, Any] = {"initial_indent": "# ", "subsequent_indent": "# ", "break_on_hyphens": False}
-_SECRET_WORDS = ("password", "secret", "token", "credential", "pem", "jaas")
 _CONFIG_OPTION = typer.Option(
     "--config", metavar="FILE", help="A TOML file of settings: see `neardup settings`.", show_default=False
 )
@@ -182,31 +181,3 @@ def settings_command(
             typer.echo(f"# {name} is {'not set' if value is None else 'set and hidden'}  {comment}")
         else:
             typer.echo(f"{name} = {toml_value(value)}  {comment}")
-
-
-def toml_value(value: Any) -> str:
-    """
-    Write a value as TOML; passwords and the like among Kafka's options are hidden.
-
-    >>> toml_value({"linger.ms": "5", "sasl.oauthbearer.client.secret": "x"})
-    '{ "linger.ms" = "5", "sasl.oauthbearer.client.secret" = "**********" }'
-    """
-    match value:
-        case bool():
-            return str(value).lower()
-        case int() | float():
-            return str(value)
-        case tuple():
-            return "[" + ", ".join(map(toml_value, value)) + "]"
-        case dict():
-            hidden = {name for name in value if any(word in name for word in _SECRET_WORDS)}
-            parts = (f"{_quoted(name)} = {_quoted(HIDDEN if name in hidden else text)}" for name, text in value.items())
-            return "{ " + ", ".join(parts) + " }"
-        case _:
-            return _quoted(str(value))
-
-
-def _quoted(text: str) -> str:
-    """Write a TOML basic string."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in escaped) + '"'

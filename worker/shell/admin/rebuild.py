@@ -10,7 +10,6 @@ its workers go on and its subscribers notice nothing, until both are given the n
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple
 
 from worker.errors import DefinitionError, NeardupError, StopError
 from worker.log.rules import Acceptance, Definition
-from worker.settings import DECIDING, Settings
+from worker.settings import DECIDING, Settings, toml_value
 from worker.shell.checkpoint import first_definition
 from worker.shell.kafka.admin import Admin, create_topics
 from worker.shell.kafka.log import log_entries
@@ -43,20 +42,11 @@ class Plan(NamedTuple):
 
     def switch(self) -> list[str]:
         """Return the settings that make a worker, or a subscriber, part of the new deployment: lines of TOML."""
-        names = [*_NAMES, "topic_documents", *DECIDING]
-        names += ["state_dir", "base_snapshot"]
+        names = [*_NAMES, "topic_documents", *DECIDING, "state_dir", "base_snapshot"]
         values = {name: getattr(self.settings, name) for name in names}
-        return [f"{name} = {_toml(value)}" for name, value in values.items() if value is not None]  # TOML has no null
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool | int | float):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, Path):
-        value = value.resolve()  # whoever starts workers with it stands elsewhere
-    return json.dumps(str(value))  # a JSON string is a TOML string
+        # Whoever starts workers with it stands elsewhere. TOML has no null.
+        values |= {name: value.resolve() for name, value in values.items() if isinstance(value, Path)}
+        return [f"{name} = {toml_value(value)}" for name, value in values.items() if value is not None]
 
 
 def _beside(settings: Settings, suffix: str) -> dict[str, Any]:
