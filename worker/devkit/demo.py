@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from worker.settings import Settings, env_name, written
 from worker.shell.admin.watch import watch
 from worker.shell.files.crawl import CrawlFiles, feed_documents
 from worker.shell.kafka.admin import Admin, create_topics
-from worker.shell.kafka.reader import TopicReader
+from worker.shell.kafka.log import log_entries
 from worker.shell.messages import DeadLetter
 
 
@@ -267,12 +267,10 @@ class Demo:
     def _authors(self) -> dict[tuple[int, int], str]:
         """Return who wrote each source offset into the log first."""
         authors: dict[tuple[int, int], str] = {}
-        with closing(TopicReader(self.settings, {(self.settings.topic_fingerprints, 0): 0})) as reader:
-            while not reader.at_end():
-                for message in reader.read(1.0):
-                    with suppress(RecordError):  # the log's definition
-                        record = decode(message.value or b"")
-                        for section in record.sections:
-                            for offset in section.rows.offsets.tolist():
-                                authors.setdefault((section.source.partition, offset), record.author.name)
+        for entry in log_entries(self.settings, 0):
+            with suppress(RecordError):  # the log's definition
+                record = decode(entry.value)
+                for section in record.sections:
+                    for offset in section.rows.offsets.tolist():
+                        authors.setdefault((section.source.partition, offset), record.author.name)
         return authors
