@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from logging import getLogger
 from pathlib import Path
 from typing import Any, Protocol
@@ -79,6 +82,16 @@ def eventually(condition: Callable[[], object], what: str = "it", timeout_s: flo
 def plain_environment() -> dict[str, str]:
     """The environment without variables of neardup, for processes: none of the caller's shell has a say."""
     return {name: value for name, value in os.environ.items() if not name.startswith(ENV_PREFIX)}
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """A folder over HTTP; its URL."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 @pytest.fixture

@@ -10,11 +10,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import kubernetes_validate
@@ -25,7 +22,7 @@ import yaml
 from confluent_kafka import Consumer, Producer
 
 from tests.cli.program import ARTICLE, OTHER
-from tests.conftest import REPOSITORY, Kafka, deployed
+from tests.conftest import REPOSITORY, Kafka, deployed, served
 from tests.report.made import copy, verdict
 from tests.shell.test_archives import record
 from worker.devkit.broker import Runtime
@@ -198,11 +195,8 @@ def site(tmp_path: Path) -> Iterator[str]:
     folder.mkdir()
     for number, text in enumerate((ARTICLE, OTHER)):
         (folder / f"{number}.html").write_text(f"<html><body><article><p>{text}</p></article></body></html>")
-    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with served(folder) as url:
+        yield url
 
 
 SPIDER = """

@@ -16,7 +16,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -24,13 +24,15 @@ from typing import NamedTuple
 from tests.benchmarks.common import keep, options, reached, table
 from tests.benchmarks.machine import machine
 from tests.benchmarks.stream import latency
-from tests.benchmarks.stream.corpus import html_documents, text_documents
+from tests.benchmarks.stream.corpus import Message, html_documents, text_documents
 from tests.benchmarks.stream.scene import PARTITIONS, Progress, Scene, feed, feed_archive
 from worker.devkit.broker import EmbeddedKafka
+from worker.settings import Settings
 
 STREAM = Path(__file__).parent / "stream"
 TEXT_BAR, SHARE_BAR, HTML_BAR, P50_BAR_MS, P99_BAR_MS = 20_000, 0.70, 2_500, 60, 250
 RATE_PER_S = 1_000
+HTML, OF_ARCHIVE = "HTML of 56 KB", "HTML of 56 KB, out of a WARC file"
 FULL, QUICK = (120_000, 6_000, 3, 50), (80_000, 2_500, 1, 35)  # texts, pages, rounds, seconds of the latency's feed
 
 
@@ -103,15 +105,8 @@ class Bench:
         else:
             print("Quix Streams is not installed: make bench-stream does that")
 
-    def html(self, count: int) -> None:
-        name = "HTML of 56 KB"
-        topic = self._backlog("html", lambda scene: feed(scene.settings(), html_documents(count)))
-
-        self._beside_the_bare_loop(name, topic, count, HTML_BAR)
-
-    def archives(self, count: int) -> None:
-        name = "HTML of 56 KB, out of a WARC file"
-        topic = self._backlog("archives", lambda scene: feed_archive(scene.settings(), html_documents(count)))
+    def pages(self, part: str, name: str, fill: Callable[[Settings, Iterable[Message]], int], count: int) -> None:
+        topic = self._backlog(part, lambda scene: fill(scene.settings(), html_documents(count)))
         self._beside_the_bare_loop(name, topic, count, HTML_BAR)
 
     def _beside_the_bare_loop(self, name: str, topic: str, count: int, bar: int, share_bar: float = 0.0) -> float:
@@ -184,8 +179,8 @@ def main() -> None:
         bench = Bench(bootstrap, logs, given.rounds or rounds, given.quix_python)
         parts = {
             "text": lambda: bench.text(given.text or texts),
-            "html": lambda: bench.html(given.pages or pages),
-            "archives": lambda: bench.archives(given.pages or pages),
+            "html": lambda: bench.pages("html", HTML, feed, given.pages or pages),
+            "archives": lambda: bench.pages("archives", OF_ARCHIVE, feed_archive, given.pages or pages),
             "latency": lambda: bench.latency(latency_s),
         }
         failed = []

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pyarrow
@@ -18,6 +15,7 @@ from s3fs import S3FileSystem
 
 from tests.cli.program import ARTICLE, OTHER, lines, page, refused, run
 from tests.cli.test_dedup_keep import TABLE, dedup
+from tests.conftest import served
 
 GIVEN = [page(1, text=ARTICLE), page(2, text=ARTICLE), page(3, text=OTHER)]
 
@@ -38,16 +36,6 @@ def bucket() -> Iterator[S3FileSystem]:
         system.pipe_file("bucket/in.jsonl.gz", gzip.compress(lines(*GIVEN).encode()))
         yield system
     server.stop()
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """A folder, served over HTTP."""
-    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}", tmp_path
-        server.shutdown()
 
 
 def test_s3_is_read_and_written(bucket: S3FileSystem, tmp_path: Path) -> None:
@@ -82,13 +70,13 @@ def test_s3_is_fed() -> None:
     assert told == {"documents": 3, "damaged": 0, "left_out": {}, "delivered": 3, "failed": 0}
 
 
-def test_http_is_read_and_not_written(folder: tuple[str, Path], tmp_path: Path) -> None:
+def test_http_is_read_and_not_written(tmp_path: Path) -> None:
     """What is not there is named, and so is a scheme that nobody knows."""
-    url, path = folder
-    (path / "in.jsonl.gz").write_bytes(gzip.compress(lines(*GIVEN).encode()))
-    dedup(f"{url}/in.jsonl.gz", "--keep", "new", "--output", tmp_path / "kept.jsonl")
+    (tmp_path / "in.jsonl.gz").write_bytes(gzip.compress(lines(*GIVEN).encode()))
+    with served(tmp_path) as url:
+        dedup(f"{url}/in.jsonl.gz", "--keep", "new", "--output", tmp_path / "kept.jsonl")
+        assert f"cannot read {url}/none.jsonl: no such file" in refused("dedup", f"{url}/none.jsonl")
+        assert "cannot write http://" in refused("dedup", f"{url}/in.jsonl.gz", "--output", f"{url}/out")
     kept = (tmp_path / "kept.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in kept] == [GIVEN[0], GIVEN[2]]
-    assert f"cannot read {url}/none.jsonl: no such file" in refused("dedup", f"{url}/none.jsonl")
     assert "cannot read nowhere://x" in refused("dedup", "nowhere://x")
-    assert "cannot write http://" in refused("dedup", f"{url}/in.jsonl.gz", "--output", f"{url}/out")

@@ -210,12 +210,13 @@ class Collected:
         self.messages: list[Outgoing] = []
         self.offsets: Mapping[int, int] = {}
         self.group_metadata: Any = None
+        self.metadata = ""
 
     def produce(self, messages: Iterable[Outgoing]) -> None:
         self.messages += messages
 
     def send_offsets(self, offsets: Mapping[int, int], group_metadata: Any, metadata: str = "") -> None:
-        self.offsets, self.group_metadata = offsets, group_metadata
+        self.offsets, self.group_metadata, self.metadata = offsets, group_metadata, metadata
 
 
 class WithoutKafka:
@@ -242,6 +243,13 @@ class Scripted(WithoutKafka):
         self.outcomes = list(outcomes)
         self.always = always
         self.diary: list[str | set[int]] = []
+        self.written: list[Collected] = []
+
+    @contextmanager
+    def transaction(self, topics: Collection[str]) -> Iterator[Collected]:
+        with super().transaction(topics) as written:
+            self.written.append(written)
+            yield written
 
     def open(self) -> None:
         self.diary.append("open")

@@ -7,18 +7,18 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 import orjson
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.shell.test_prepare import prepared
 from worker.core.fingerprint import Fingerprinter
-from worker.log.record import Row, RowKind
+from worker.log.record import RowKind
 from worker.settings import Settings
 from worker.shell.pipeline.prepare import Preparer
-from worker.shell.pipeline.stage import Batch
 from worker.shell.ports import SourceMessage
 
 SIZE = 1 << 20
@@ -99,14 +99,6 @@ WORST: dict[str, Worst] = {
     "a declaration without an end": _bytes(b"encoding ", b"<?xml "),
     "a header that says charset in vain": _bytes(b"<p>x", content_type="text/html; " + "charset " * 40),
 }
-
-
-def prepared(preparer: Preparer, messages: list[SourceMessage]) -> Sequence[Row]:
-    """The rows of these messages."""
-    assert preparer.submit(Batch(messages))
-    batch = preparer.poll(600)
-    assert batch is not None
-    return list(batch.rows)
 
 
 @pytest.fixture(scope="module")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from tests.shell.simulation import Collected, Scripted, SimulatedWorker
+from tests.shell.simulation import Scripted, SimulatedWorker
 from tests.shell.test_partitions import published
 from tests.shell.test_sequencer import one_worker
 from worker.errors import FencedError, RetryError, StopError
@@ -86,25 +85,13 @@ def test_a_revocation_waits_for_the_transaction_that_runs_and_stops_the_one_that
 
 def test_the_log_and_how_much_of_it_was_applied_stand_beside_the_offsets() -> None:
     """Without them nobody would notice that a log was created anew, or has lost its end."""
-    sent: list[str] = []
-
-    class Noted(Collected):
-        def send_offsets(self, offsets: Mapping[int, int], group_metadata: Any, metadata: str = "") -> None:
-            sent.append(metadata)
-
-    class Publisher(Scripted):
-        @contextmanager
-        def transaction(self, topics: Collection[str]) -> Iterator[Collected]:
-            yield Noted()
-
-    mine = Partitions()
-    mine.assign({0: 0})
-    publishing = Publishing(Settings(), Publisher(), mine)
+    mine, publisher = owned(), Scripted()
+    publishing = Publishing(Settings(), publisher, mine)
     batch = empty_batch(mine)
     batch.commit_metadata = "log=0d9f next=7"
     assert publishing.submit(batch)
     publishing.step()
-    assert sent == ["log=0d9f next=7"]
+    assert [written.metadata for written in publisher.written] == ["log=0d9f next=7"]
 
 
 def test_what_is_in_doubt_is_settled_before_anything_is_read_again() -> None:

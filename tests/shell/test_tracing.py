@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import threading
 import time
-from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,29 +25,17 @@ from worker.shell.messages import VerdictBytes
 from worker.shell.pipeline.partitions import Partitions
 from worker.shell.pipeline.publishing import Publishing
 from worker.shell.pipeline.stage import Batch, Share
-from worker.shell.ports import Outgoing, SourceMessage
+from worker.shell.ports import SourceMessage
 from worker.shell.runtime.tracing import Tracing
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 HEADERS = (("traceparent", f"00-{TRACE}-{PARENT}-01".encode()), ("other", b"\xff"))
 
 
-class Kept(Scripted):
-    """A publisher that keeps what it is given."""
-
-    def __init__(self, *outcomes: Exception | None) -> None:
-        super().__init__(*outcomes)
-        self.messages: list[Outgoing] = []
-
-    def publish(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any) -> None:
-        self.messages += messages
-        super().publish(messages, offsets, group_metadata)
-
-
 class Traced:
     """The real stage over one partition, with spans that are kept."""
 
-    def __init__(self, publisher: Kept, *, on: bool = True) -> None:
+    def __init__(self, publisher: Scripted, *, on: bool = True) -> None:
         self.exporter = InMemorySpanExporter()
         provider = TracerProvider()
         provider.add_span_processor(SimpleSpanProcessor(self.exporter))
@@ -73,24 +60,23 @@ NEW = VerdictBytes(b"k", b"{}", Outcome.NEW)
 
 def test_a_verdict_carries_on_the_trace_of_its_document() -> None:
     """Its header names the span, a child of the crawler's from the read to the commit; a dead letter's, too."""
-    publisher = Kept()
+    publisher = Scripted()
     traced = Traced(publisher)
     traced.publish(NEW, DocumentError("invalid-json", "no JSON"))
     span, dead = traced.exporter.get_finished_spans()
+    [verdict, letter] = publisher.written[0].messages
     assert span.context and span.parent and span.attributes and span.start_time and span.end_time
     assert (f"{span.context.trace_id:032x}", f"{span.parent.span_id:016x}") == (TRACE, PARENT)
-    assert dict(publisher.messages[0].headers)["traceparent"] == f"00-{TRACE}-{span.context.span_id:016x}-01".encode()
+    assert dict(verdict.headers)["traceparent"] == f"00-{TRACE}-{span.context.span_id:016x}-01".encode()
     assert (span.attributes["neardup.outcome"], span.attributes["messaging.kafka.offset"]) == ("new", 0)
     assert span.end_time - span.start_time >= 1_000_000_000
     assert dead.attributes and dead.attributes["neardup.outcome"] == "invalid-json"  # the class of its error
-    assert (
-        "traceparent" in dict(publisher.messages[1].headers) and len(publisher.messages[1].headers) > 1
-    )  # its own, too
+    assert "traceparent" in dict(letter.headers) and len(letter.headers) > 1  # its own, too
 
 
 def test_a_batch_in_doubt_ends_its_spans_with_the_cause() -> None:
     """It is read again, and has spans of its own then."""
-    traced = Traced(Kept(RetryError("the coordinator moved")))
+    traced = Traced(Scripted(RetryError("the coordinator moved")))
     traced.publish(NEW)
     (span,) = traced.exporter.get_finished_spans()
     assert (span.status.is_ok, span.status.description) == (False, "the coordinator moved")
@@ -98,9 +84,9 @@ def test_a_batch_in_doubt_ends_its_spans_with_the_cause() -> None:
 
 def test_without_tracing_nothing_is_added() -> None:
     """No header, no span."""
-    traced = Traced(publisher := Kept(), on=False)
+    traced = Traced(publisher := Scripted(), on=False)
     traced.publish(NEW)
-    assert publisher.messages[0].headers == () and not traced.exporter.get_finished_spans()
+    assert publisher.written[0].messages[0].headers == () and not traced.exporter.get_finished_spans()
 
 
 class _Collector(BaseHTTPRequestHandler):
