@@ -479,10 +479,8 @@ class OriginalStore:
     def _table(self, column: str, rows: NDArray[np.int64]) -> HashTable:
         """Return the table of these rows by one of the columns."""
         table = HashTable(lambda asked: getattr(self, column).take(asked), len(rows))
-        if len(rows):
-            first = self.first
-            hashes = getattr(self, column).slice(first, len(self))[rows - first]
-            table.insert(hashes, rows.astype(np.uint32))
+        first = self.first
+        table.insert(getattr(self, column).slice(first, len(self))[rows - first], rows.astype(np.uint32))
         return table
 
     def build(self) -> None:
@@ -505,11 +503,6 @@ class OriginalStore:
     def live_between(self, first: int, stop: int) -> NDArray[np.int64]:
         """Return the live rows of [first, stop)."""
         return first + np.flatnonzero(self.live.slice(first, stop))
-
-    @property
-    def has_forgettable(self) -> bool:
-        """Whether a chunk of rows lies wholly before the oldest that is live."""
-        return self.oldest >= self.first + self.live.size
 
     def forget(self, row: int) -> None:
         """Free the memory of rows below `row`, in whole chunks."""

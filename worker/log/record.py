@@ -313,7 +313,8 @@ def _sections(heads: Sequence[tuple[Any, ...]], rows: Rows) -> Iterator[Section]
         offsets += first
         if count and not (offsets[0] >= first and offsets[-1] < stop and (offsets[1:] > offsets[:-1]).all()):
             raise RecordError(f"the offsets of a section do not ascend from {first} to below {stop}")
-        yield Section(Source(topic_id, partition), first, stop, committed, rows.between(at, at + count))
+        mine = rows.between(at, at + count) if count < len(rows) else rows
+        yield Section(Source(topic_id, partition), first, stop, committed, mine)
         at += count
     if at != len(rows):
         raise RecordError(f"the sections hold {at} rows, the header says {len(rows)}")

@@ -171,12 +171,11 @@ class Replica:
             fresh[row_first:row_stop] = True
         judged = self.judge.judge(record, fresh, timestamp_ms)
         for source, span, row_first, row_stop in spans:
-            if self._topic_id not in (None, source.topic_id):
-                continue
-            mine = judged.between(row_first, row_stop)
-            self.pending.setdefault(source, Pending()).add(
-                JudgedRows(span, record, row_first, row_stop, mine, log_offset, timestamp_ms)
-            )
+            if self._topic_id in (None, source.topic_id):
+                mine = judged.between(row_first, row_stop)
+                self.pending.setdefault(source, Pending()).add(
+                    JudgedRows(span, record, row_first, row_stop, mine, log_offset, timestamp_ms)
+                )
         for section in record.sections:
             if section.committed > 0 and section.source in self.pending and not keep:
                 self.pending[section.source].prune(section.committed)
@@ -188,7 +187,7 @@ class Replica:
     def _forget(self) -> None:
         """Free the memory of originals that have left, up to the first that a kept verdict names."""
         held = self.judge.held
-        if held.has_forgettable:
+        if held.oldest >= held.first + held.live.size:  # a chunk of rows lies wholly before the oldest that is live
             held.forget(min([held.oldest, *(int(rows.min()) for rows in self._named() if len(rows))]))
         if len(held) >= RENUMBERED_FROM:
             self.compact()

@@ -359,21 +359,17 @@ class _History:
                 expired += int(aged.sum())
                 unanswered += int(silent.sum() - aged.sum()) - len(lost)
         self._find_mutual()
-        self._hold_new(committed)
+        if self.new is not None:
+            stops = {Source(self.topic_id, number): stop or 0 for number, stop in committed.items()}
+            for source, offset, text in self.new.missing(stops):
+                self._find(Defect.LOST, source.partition, offset, text)
+            for text in self.new.invented():
+                self._find(Defect.WRONG, -1, -1, text)
         return Report(
             documents, answered, dict(sorted(self._outcomes.items())), unanswered, expired, dict(self._defects),
             tuple(self._findings), self._records, self._rows, self._repeated,
             None if self.new is None else len(self.new),
         )  # fmt: skip
-
-    def _hold_new(self, committed: Mapping[int, int | None]) -> None:
-        if self.new is None:
-            return
-        stops = {Source(self.topic_id, number): stop or 0 for number, stop in committed.items()}
-        for source, offset, text in self.new.missing(stops):
-            self._find(Defect.LOST, source.partition, offset, text)
-        for text in self.new.invented():
-            self._find(Defect.WRONG, -1, -1, text)
 
     def _find_mutual(self) -> None:
         """Find documents, each of which came once, that are duplicates of each other; versions may rightly be."""
