@@ -55,7 +55,7 @@ def said(answer: Verdict | DocumentError) -> Said:
     if isinstance(answer, DocumentError):
         return "dead", None, None, str(answer), 0, None, None
     match, before = answer.duplicate_of, answer.former_version
-    former = f"{before.original.doc_id} {before.changed}" if before else None
+    former = f"{before.original.doc_id} {before.changed} {before.similarity}" if before else None
     if match is None:
         return answer.outcome.value, None, None, answer.reason, answer.index_documents, None, former
     original, kind, distance, similarity, _, _ = match
@@ -76,8 +76,7 @@ class Oracle:
     replaces: bool = False  # a new version of a URL takes the place of the former one
     _log_format: int = 0
     _latest: dict[str, Row] = field(default_factory=dict)  # original of each URL
-    _originals: list[Row] = field(default_factory=list)  # in the order of the queue
-    _entries: list[tuple[Row, int]] = field(default_factory=list)  # the same, with the time
+    _queue: list[tuple[Row, int]] = field(default_factory=list)  # originals, and when each entered it
     _again: list[Row] = field(default_factory=list)  # originals that this record brought again
 
     @classmethod
@@ -103,11 +102,8 @@ class Oracle:
                 if key not in self.answers:
                     self.answers[key] = self._judge(row)
                     self.horizons[key] = self.horizon_ms
-                    if not self.retention.is_endless:
-                        self._enter_new()
-        if not self.retention.is_endless:
-            self._renew()
-            self._evict()
+        self._renew()
+        self._evict()
 
     def _counts(self, data: bytes) -> bool:
         """Return whether a record is one of rows, of the log's definition and of a format that it has allowed."""
@@ -129,26 +125,16 @@ class Oracle:
         """What was seen longer ago than the window leaves."""
         if self.retention.expire_after_ms:
             horizon_ms = self.clock_ms - self.retention.expire_after_ms
-            gone = [row for row, seen_ms in self._live() if seen_ms < horizon_ms]
-            self._originals = [row for row in self._originals if row not in gone]
-            if gone or self.horizon_ms is not None:
+            stays = [entry for entry in self._queue if entry[1] >= horizon_ms]
+            if len(stays) < len(self._queue) or self.horizon_ms is not None:
                 self.horizon_ms = max(horizon_ms, self.horizon_ms or 0)
-
-    def _live(self) -> list[tuple[Row, int]]:
-        self._entries = [entry for entry in self._entries if any(entry[0] is row for row in self._originals)]
-        return self._entries
-
-    def _enter_new(self) -> None:
-        known = [row for row, _ in self._live()]
-        for row in self._originals:
-            if not any(row is other for other in known):
-                self._entries.append((row, self.clock_ms))
+            self._queue = stays
 
     def _renew(self) -> None:
         """What came again goes to the end, when a sixteenth of the window has passed or of the queue is behind it."""
         if self.retention.expire_from == "first":
             return
-        queue = list(self._live())
+        queue = list(self._queue)
         for place, entry in enumerate(queue):
             row, seen_ms = entry
             window_ms, turn = self.retention.expire_after_ms, self.retention.documents_max
@@ -156,64 +142,63 @@ class Oracle:
                 turn > 0 and len(queue) - place >= max(turn // 16, 1) + 1
             )
             if is_due and any(row is other for other in self._again):
-                self._entries.remove(entry)
-                self._entries.append((row, self.clock_ms))
-        self._originals = [row for row, _ in self._entries]
+                self._queue.remove(entry)
+                self._queue.append((row, self.clock_ms))
 
     def _evict(self) -> None:
         """Beyond the largest number the front of the queue leaves."""
-        while self.retention.documents_max and len(self._originals) > self.retention.documents_max:
-            row, seen_ms = self._live()[0]
-            self._originals = [other for other in self._originals if other is not row]
+        while self.retention.documents_max and len(self._queue) > self.retention.documents_max:
+            _, seen_ms = self._queue.pop(0)
             self.horizon_ms = max(seen_ms, self.horizon_ms or 0)
 
     def _judge(self, row: Row) -> Said:
-        before = len(self._originals)
-        same = [original for original in self._originals if original.doc_id == row.doc_id]
+        originals = [original for original, _ in self._queue]
+        before = len(originals)
+        same = [original for original in originals if original.doc_id == row.doc_id]
         if row.kind == RowKind.DEAD:
             return "dead", None, None, row.note, 0, None, None
         if row.kind == RowKind.SKIPPED:
             return Outcome.SKIPPED.value, None, None, row.note, before, None, None
         if row.kind == RowKind.DELETED:
-            self._originals = [original for original in self._originals if original not in same]
+            self._queue = [entry for entry in self._queue if entry[0] not in same]
             return Outcome.DELETED.value, None, None, "removed" if same else "not-an-original", before, None, None
         if any(_content(original) == _content(row) for original in same):
             self._again += same
             return Outcome.NEW.value, None, None, "redelivered", before, None, None
         latest = self._latest.get(row.url)
-        former = latest if any(latest is original for original in self._originals) else None
+        former = latest if any(latest is original for original in originals) else None
         if self.replaces and former is not None and _content(former) != _content(row):
             same.append(former)
-        self._originals = [original for original in self._originals if original not in same]
+        self._queue = [entry for entry in self._queue if entry[0] not in same]
         told = self._changed([*same, former][0], row)
         position, distance, similarity = self._search(row)
         if position < 0:
-            self._originals.append(row)
+            self._queue.append((row, self.clock_ms))
             self._latest[row.url] = row
             return Outcome.NEW.value, None, None, None, before, None, told
-        original = self._originals[position]
+        original, _ = self._queue[position]
         self._again.append(original)
         kind = "exact" if distance == 0 and original.digest == row.digest else "near"
         return Outcome.DUPLICATE.value, original.doc_id, distance, kind, before, similarity, told
 
     def _changed(self, former: Row | None, row: Row) -> str | None:
-        """Name the former version and how much has changed."""
+        """Name the former version, how much has changed and the similarity, where that is known."""
         if former is None:
             return None
         if (former.kind, former.digest) == (row.kind, row.digest):
-            return f"{former.doc_id} not"
+            return f"{former.doc_id} not 1.0"
         if former.kind != row.kind or row.kind == RowKind.SHORT:
-            return f"{former.doc_id} much"
+            return f"{former.doc_id} much None"
         distance = (former.fingerprint ^ row.fingerprint).bit_count()
-        is_near = distance <= self.search.max_distance
-        is_near &= sketch_similarity(row.sketch, former.sketch) >= self.search.similarity_min
+        alike = sketch_similarity(row.sketch, former.sketch)
+        is_near = distance <= self.search.max_distance and alike >= self.search.similarity_min
         if self.search.mode == "directed":
             is_near &= look(row.fingerprint, row.doubts, former.fingerprint, former.doubts) >= self.search.look_min
-        return f"{former.doc_id} {'little' if is_near else 'much'}"
+        return f"{former.doc_id} {'little' if is_near else 'much'} {alike / 1_000}"
 
     def _search(self, row: Row) -> tuple[int, int, float]:
         """Return the original's position, its distance and similarity; -1 for none. By looking at every original."""
-        alike = [(at, one) for at, one in enumerate(self._originals) if one.kind == row.kind]
+        alike = [(at, one) for at, (one, _) in enumerate(self._queue) if one.kind == row.kind]
         if row.kind == RowKind.SHORT:
             return next(((at, 0, 1.0) for at, one in alike if one.digest == row.digest), (-1, 0, 0.0))
         if len(alike) <= self.search.prefix_max or self.search.mode == "exact":  # then nothing hides behind others

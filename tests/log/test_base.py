@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import orjson
 import pytest
-import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,11 +14,10 @@ from tests.log.test_acceptance import answers
 from tests.log.test_replica import DEFINITION, DIRECTED, Step, one_row, record, rows, steps
 from tests.log.test_snapshot import LOG
 from tests.oracle import Oracle, read_answer, said
-from worker.errors import DefinitionError, RestoreError, StopError
+from worker.errors import DefinitionError, RestoreError
 from worker.log.record import FORMAT_VERSION, Row
 from worker.log.replica import Replica
 from worker.log.rules import Base, Definition, Ignored, LogDefinition, Retention
-from worker.log.snapshot import FORMAT_VERSION as SNAPSHOT_VERSION
 from worker.log.snapshot import LogIdentity, adopt, capture, restore, with_base
 from worker.shell.ports import LogEntry
 
@@ -124,16 +122,8 @@ def test_whoever_has_not_the_base_of_the_log_stops(own: bytes | None, logs: byte
 
 
 def test_what_cannot_be_a_base_is_refused() -> None:
-    """Of other rules, with both values; damaged anywhere; of a newer format."""
+    """Of other rules, with both values; damaged. What else is no snapshot `restore` refuses, too, by the same code."""
     with pytest.raises(DefinitionError, match="the snapshot has another definition: max_distance is 3 there"):
         adopt(ONE, DIRECTED)
-    for at in (0, len(ONE) // 2, len(ONE) - 1):
-        damaged = bytearray(ONE)
-        damaged[at] ^= 1
-        with pytest.raises(RestoreError, match=r"damaged|not a snapshot"):
-            adopt(bytes(damaged), DEFINITION)
-    newer = bytearray(ONE)
-    struct.pack_into("<I", newer, 8, SNAPSHOT_VERSION + 1)
-    struct.pack_into("<Q", newer, 24, xxhash.xxh3_64_intdigest(newer[:24] + newer[32:]))
-    with pytest.raises(StopError, match="a newer one wrote it"):
-        adopt(bytes(newer), DEFINITION)
+    with pytest.raises(RestoreError, match="damaged"):
+        adopt(ONE[:-1] + bytes([ONE[-1] ^ 1]), DEFINITION)

@@ -88,7 +88,7 @@ def _applied(of: Definition, rows: list[Row], rows_of: int) -> Replica:
 
 def _site(chance: random.Random) -> Callable[[int], Row]:
     """All pages of a site, then pages again, changed or not, which copy one another, some of one digest."""
-    stories = [chance.getrandbits(64) for _ in range(600)]
+    stories = [chance.getrandbits(64) for _ in range(300)]
 
     def row(at: int) -> Row:
         number = at if at < len(stories) else chance.randrange(2 * len(stories))
@@ -132,8 +132,8 @@ def _flooding(offset: int, doc_id: str, url: str, value: int) -> Row:
 @pytest.mark.parametrize("flood", [name for name in _FLOODS if name != "all again and changed"])
 def test_rows_of_one_record_are_judged_as_if_each_came_alone(of: Definition, flood: str) -> None:
     """Versions leave right before their successor is judged; doc_ids and URLs may be chosen."""
-    rows = _flood(flood, 1_200 if flood == "a site" else 150)
-    together, alone = (_applied(of, rows, rows_of) for rows_of in (600, 1))
+    rows = _flood(flood, 600 if flood == "a site" else 150)
+    together, alone = (_applied(of, rows, rows_of) for rows_of in (300, 1))
     assert told(together, range(len(rows))) == told(alone, range(len(rows)))
 
 
