@@ -13,7 +13,6 @@ from worker.core.definition import Parameters
 from worker.core.pages import PAGE_RULES
 from worker.devkit.demo import _environment
 from worker.errors import StopError
-from worker.log.rules import Retention
 from worker.settings import (
     KAFKA_OPTIONS_REFUSED,
     Settings,
@@ -79,20 +78,6 @@ def test_every_parameter_of_the_fingerprint_reaches_the_engine(tmp_path: Path) -
     hashes = {Settings(**{name: value}).parameters.hash for name, value in changed.items()}  # type: ignore[arg-type]
     assert len(hashes) == len(changed)
     assert Parameters().hash not in hashes
-
-
-def test_retention_is_part_of_the_definition() -> None:
-    """Workers whose originals leave at other times cannot share a log; the fingerprints stay what they are."""
-    kept = Settings()
-    changed = [
-        Settings(expire_after_s=60),
-        Settings(expire_after_s=60, expire_from="last"),
-        Settings(documents_max=1_000),
-        Settings(documents_max=1_000, expire_from="last"),
-    ]
-    assert len({settings.definition.hash for settings in [kept, *changed]}) == 5
-    assert {settings.parameters.hash for settings in changed} == {kept.parameters.hash}
-    assert changed[1].definition.retention == Retention(60_000, "last", 0)
 
 
 @pytest.mark.parametrize(("text", "says"), [(None, "cannot be read"), ("two words", "line 1 is 'two words'")])

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
+import runpy
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from numba.core import config
 
 from tests.conftest import REPOSITORY
 from worker.core import compiled
 
 MODULE = """
-import sys
 from worker.core.compiled import kernel
 
 @kernel
@@ -27,34 +29,24 @@ def total(numbers):
     return found
 
 import numpy as np
-sys.stdin.readline()  # all begin together
 assert total(np.arange(4.0)) > 4
-print(sum(total.stats.cache_misses.values()), sum(total.stats.cache_hits.values()))
+stats = sum(total.stats.cache_misses.values()), sum(total.stats.cache_hits.values())
 """
-
-
-WHERE = (
-    "from worker.core.kernels.fingerprint import fingerprint_batch as f;"
-    "from worker.core.compiled import cache_directory; print(cache_directory(f.py_func))"
+TOGETHER = (
+    "import runpy, sys; import worker.core.compiled; sys.stdin.readline();"  # all begin together
+    "print(*runpy.run_path(sys.argv[1])['stats'])"
 )
 
 
-def started(script: Path, cache: Path) -> subprocess.Popen[str]:
-    """A process that compiles, or loads, one kernel once it is told to."""
-    return subprocess.Popen(
-        [sys.executable, str(script)],
-        env=os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(Path(compiled.__file__).parents[2])},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 def ran(script: Path, cache: Path) -> tuple[int, int]:
-    """Misses and hits of one process."""
-    said, _ = started(script, cache).communicate("\n", timeout=120)
-    misses, hits = map(int, said.split())
+    """Misses and hits of one process, a fork: numba is loaded there already."""
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as process:
+        return process.submit(stats, script, cache).result(120)
+
+
+def stats(script: Path, cache: Path) -> tuple[int, int]:
+    config.CACHE_DIR = str(cache)  # type: ignore[attr-defined]
+    misses, hits = runpy.run_path(str(script))["stats"]
     return misses, hits
 
 
@@ -104,7 +96,11 @@ def test_processes_that_start_together_compile_a_kernel_once(tmp_path: Path) -> 
     """One compiles, and says so; the others wait and load its code."""
     script = tmp_path / "script.py"
     script.write_text(MODULE)
-    processes = [started(script, tmp_path / "cache") for _ in range(4)]
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(REPOSITORY)}
+    command, pipe = [sys.executable, "-c", TOGETHER, str(script)], subprocess.PIPE
+    processes = [
+        subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True) for _ in range(4)
+    ]
     for process in processes:
         assert process.stdin is not None
         process.stdin.write("\n")
@@ -137,43 +133,33 @@ def test_a_lock_that_cannot_be_made_is_no_error(tmp_path: Path) -> None:
     turn.give()
 
 
-def run(code: str, site: Path, text: str = "", **environment: str) -> list[str]:
-    """The lines that a fresh process writes."""
-    inherited = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    done = subprocess.run(
-        [sys.executable, "-B", "-c", code],
-        env=inherited | {"PYTHONPATH": str(site)} | environment,
-        cwd=site,
-        input=text,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.splitlines()
-
-
-def test_code_is_kept_where_it_can_be(tmp_path: Path) -> None:
-    """Where NUMBA_CACHE_DIR says, else in the user's cache, as beside the source is no place here; else nowhere."""
-    site, chosen = tmp_path / "site", tmp_path / "chosen"
-    for name in ("worker", "schemas"):
-        shutil.copytree(REPOSITORY / name, site / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for folder in [site / "worker", *(site / "worker").rglob("*/")]:
-        (folder / "__pycache__").touch()  # a file: not even root can write below it
-    (tmp_path / "file").touch()
-    assert run(WHERE, site, NUMBA_CACHE_DIR=str(chosen)) == [str(chosen / "neardup")]
-    assert run(WHERE, site, XDG_CACHE_HOME=str(chosen)) == [str(chosen / "neardup" / "kernels")]
-    assert run(WHERE, site, XDG_CACHE_HOME=str(tmp_path / "file")) == ["None"]
+def test_code_is_kept_where_it_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where NUMBA_CACHE_DIR says, else beside the source, else in the user's cache; else nowhere."""
+    script, beside, chosen = tmp_path / "script.py", tmp_path / "__pycache__", tmp_path / "chosen"
+    script.write_text("def function(): pass")
+    function = runpy.run_path(str(script))["function"]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(chosen))
+    monkeypatch.setattr(config, "CACHE_DIR", str(chosen))
+    assert compiled.cache_directory(function) == chosen / "neardup"
+    monkeypatch.setattr(config, "CACHE_DIR", "")
+    assert compiled.cache_directory(function) == beside
+    beside.rmdir()
+    beside.touch()  # a file: not even root can write below it
+    assert compiled.cache_directory(function) == chosen / "neardup" / "kernels"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(beside))
+    assert compiled.cache_directory(function) is None
 
 
 def test_behind_the_warm_up_nothing_is_compiled(tmp_path: Path) -> None:
     """What a worker, dedup and the searches run is compiled, or loaded if it is there, by `neardup warm-up`."""
 
     def code(*arguments: str, text: str = "") -> set[str]:
-        told = run(f"import sys; from worker.__main__ import main; sys.argv[1:] = {arguments!r}; main()", REPOSITORY,
-                   text, NUMBA_DEBUG_CACHE="1")  # fmt: skip
-        return {
-            line.rpartition(" ")[2] for line in told if line.startswith(("[cache] data loaded", "[cache] data sav"))
-        }
+        done = subprocess.run(
+            [sys.executable, "-m", "worker", *arguments], env=os.environ | {"NUMBA_DEBUG_CACHE": "1"}, cwd=REPOSITORY,
+            input=text, stdout=subprocess.PIPE, text=True, check=True,
+        )  # fmt: skip
+        told = ("[cache] data loaded", "[cache] data sav")
+        return {line.rpartition(" ")[2] for line in done.stdout.splitlines() if line.startswith(told)}
 
     made = code("warm-up")
     assert len(made) >= 15  # so many kernels there are, or a few more

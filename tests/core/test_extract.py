@@ -27,11 +27,6 @@ def plain(body: str) -> Extracted | Skipped:
     return extract(Document("a", "https://example.org/", 0, BodyKind.TEXT, body), CHARACTERS_MAX)
 
 
-def test_without_main_content_all_text_counts() -> None:
-    """A page that is nothing but a menu gives its menu."""
-    assert html("<nav><a href=/>Start</a> <a href=/b>Contact</a></nav>") == Extracted("Start Contact", "all")
-
-
 def test_words_of_neighbouring_blocks_stay_apart() -> None:
     """Dropping the formatting joins no words across blocks and splits none across inline elements."""
     extracted = html("<main><h2>One</h2><div>two</div><div>th<b>re</b>e</div><p>four<br>five</p></main>")
@@ -39,37 +34,46 @@ def test_words_of_neighbouring_blocks_stay_apart() -> None:
     assert extracted.text.split() == ["One", "two", "three", "four", "five"]
 
 
+KOI8 = "<html><meta charset=koi8-r><main><p>Привет, мир</p></main></html>".encode("koi8-r")
+MARTIAN = b"<html><meta charset=klingon><main><p>Well met, traveller</p></main></html>"
+PNG = b"\x89PNG\r\n\x1a\n0000"
+
+
 @pytest.mark.parametrize(
-    ("body", "content_type", "charset", "text"),
+    ("body", "content_type", "charset", "method", "text"),
     [
-        ("grüß dich".encode("latin1"), "text/plain", "latin1", "grüß dich"),
-        ("grüß dich".encode("latin1"), "text/plain; charset=iso-8859-1", None, "grüß dich"),
-        ("\ufeffgrüß dich".encode("utf-16-be"), "text/plain", "latin1", "grüß dich"),  # the mark wins
-        ("\ufeffgrüß dich".encode(), "text/plain; charset=latin1", None, "grüß dich"),
-        ("漢字とかな交じりの文章".encode("shift_jis"), "text/plain", "x-sjis", "漢字とかな交じりの文章"),
-        ("Привет, мир: обычный текст".encode("cp1251"), "text/plain", None, "Привет, мир: обычный текст"),
-        (b"a\xffb", "text/plain", "utf-8", "a\ufffdb"),  # invalid bytes are replaced
-        (b"a\xffb", "text/plain; charset=klingon", "utf-8", "a\ufffdb"),
-        ("①番目の㈱".encode("cp932"), "text/plain; charset=shift_jis", None, "①番目の㈱"),
-        ("这是一个网页".encode("gb18030"), "text/plain", "gb2312", "这是一个网页"),
+        ("grüß dich".encode("latin1"), "text/plain", "latin1", "plain", "grüß dich"),
+        ("grüß dich".encode("latin1"), "text/plain; charset=iso-8859-1", None, "plain", "grüß dich"),
+        ("\ufeffgrüß dich".encode("utf-16-be"), "text/plain", "latin1", "plain", "grüß dich"),  # the mark wins
+        ("\ufeffgrüß dich".encode(), "text/plain; charset=latin1", None, "plain", "grüß dich"),
+        ("漢字とかな交じりの文章".encode("shift_jis"), "text/plain", "x-sjis", "plain", "漢字とかな交じりの文章"),
+        ("Привет, мир: обычный текст".encode("cp1251"), "text/plain", None, "plain", "Привет, мир: обычный текст"),
+        (b"a\xffb", "text/plain", "utf-8", "plain", "a\ufffdb"),  # invalid bytes are replaced
+        (b"a\xffb", "text/plain; charset=klingon", "utf-8", "plain", "a\ufffdb"),
+        ("①番目の㈱".encode("cp932"), "text/plain; charset=shift_jis", None, "plain", "①番目の㈱"),
+        ("这是一个网页".encode("gb18030"), "text/plain", "gb2312", "plain", "这是一个网页"),
+        (b"one\0two", "text/plain", None, "plain", "one\0two"),
+        (KOI8, "text/html", None, "main", "Привет, мир"),  # a meta element names it
+        (KOI8, None, None, "main", "Привет, мир"),
+        (MARTIAN, "text/html; charset=martian", None, "main", "Well met, traveller"),  # strangers' claims
+        # Without a content type, markup near the start makes a page, else it is text.
+        (f"<!DOCTYPE html><main>{ARTICLE}</main>".encode(), None, None, "main", ARTICLE[3:-4]),
+        (b"Only words.", "application/octet-stream", None, "plain", "Only words."),
+        (b"", None, None, "plain", ""),
+        (b"word", None, None, "plain", "word"),
+        (b"<p>word</p>", None, None, "main", "word"),
+        (b"<nav><a href=/>Start</a> <a href=/b>Contact</a></nav>", "text/html", None, "all", "Start Contact"),
     ],
 )  # fmt: skip
-def test_charsets(body: bytes, content_type: str, charset: str | None, text: str) -> None:
-    """Byte order mark, then message, then content type, then detection."""
-    assert raw(body, content_type, charset) == Extracted(text, "plain")
+def test_bytes_are_read_as_what_they_are(
+    body: bytes, content_type: str | None, charset: str | None, method: str, text: str
+) -> None:
+    """
+    Charset by byte order mark, then message, content type, the page's own word, detection; a page by its look.
 
-
-def test_a_meta_element_names_the_charset_of_a_page() -> None:
-    """Where neither message nor content type do."""
-    page = "<html><meta charset=koi8-r><main><p>Привет, мир</p></main></html>".encode("koi8-r")
-    assert raw(page, "text/html") == Extracted("Привет, мир", "main")
-    assert raw(page) == Extracted("Привет, мир", "main")  # sniffed
-
-
-def test_a_charset_that_a_page_invents_is_ignored() -> None:
-    """Content type and meta are claims of strangers: an unknown name means detection."""
-    page = b"<html><meta charset=klingon><main><p>Well met, traveller</p></main></html>"
-    assert raw(page, "text/html; charset=martian") == Extracted("Well met, traveller", "main")
+    Of one that is nothing but a menu all text counts.
+    """
+    assert raw(body, content_type, charset) == Extracted(text, method)
 
 
 def test_an_unknown_charset_in_the_message_is_an_error() -> None:
@@ -82,9 +86,9 @@ def test_an_unknown_charset_in_the_message_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("body", "content_type"),
     [
-        (b"\x89PNG\r\n\x1a\n0000", "image/png"),
-        (b"\x89PNG\r\n\x1a\n0000", "text/html"),  # what servers claim
-        (b"\x89PNG\r\n\x1a\n0000", None),
+        (PNG, "image/png"),
+        (PNG, "text/html"),  # what servers claim
+        (PNG, None),
         (b"%PDF-1.7\n...", "application/pdf"),
         (b"%PDF-1.7\n...", "text/plain"),
         (b'{"a": 1}', "application/json"),
@@ -95,13 +99,6 @@ def test_an_unknown_charset_in_the_message_is_an_error() -> None:
 def test_what_has_no_prose_is_skipped(body: bytes, content_type: str | None) -> None:
     """Images, PDF, data and styles are in every crawl: skipped with a reason, not an error."""
     assert raw(body, content_type) == Skipped("unsupported-content-type")
-
-
-def test_undeclared_bytes_are_sniffed() -> None:
-    """Without a content type, markup near the start makes a page, else it is text."""
-    assert raw(f"<!DOCTYPE html><main>{ARTICLE}</main>".encode()) == Extracted(ARTICLE[3:-4], "main")
-    assert raw(b"Only words.", "application/octet-stream") == Extracted("Only words.", "plain")
-    assert raw(b"") == Extracted("", "plain")
 
 
 def test_longer_text_is_judged_by_its_beginning() -> None:
@@ -117,12 +114,6 @@ def test_a_page_without_text_gives_empty_text(body: str) -> None:
     assert extracted.text.strip() == ""
 
 
-def test_one_word_is_a_text() -> None:
-    """The shortest page there is."""
-    assert html("<p>word</p>") == Extracted("word", "main")
-    assert plain("word") == Extracted("word", "plain")
-
-
 def test_nul_bytes_and_lone_surrogates() -> None:
     """NUL bytes do not end a page; lone surrogates become U+FFFD; a pair becomes its character."""
     found = html("<main><p>fore\0and aft\0</p><p>end</p></main>")
@@ -130,7 +121,6 @@ def test_nul_bytes_and_lone_surrogates() -> None:
     assert found.text.endswith("end")
     assert html("<main><p>a\ud800b \ud83d\ude00</p></main>") == Extracted("a\ufffdb 😀", "main")
     assert plain("a\udfffb") == Extracted("a\ufffdb", "plain")
-    assert raw(b"one\0two", "text/plain") == Extracted("one\0two", "plain")
 
 
 @given(st.text(alphabet=st.characters(categories=["L", "N", "P", "Z", "Cs", "Cc", "S"])), st.binary(max_size=200))

@@ -18,7 +18,6 @@ from worker.core.definition import (
     explain_fields,
     fold,
     fold_columns,
-    hamming_distance,
     token_hash,
 )
 from worker.core.fingerprint import Fingerprinter
@@ -59,20 +58,6 @@ def test_one_field_of_weight_one_is_the_text() -> None:
     """Fields add nothing of their own."""
     parameters = Parameters(fields=(("body", 1),))
     assert Fingerprinter(parameters).of_fields([{"body": BODY}]).fingerprints[0] == Fingerprinter().one(BODY)
-
-
-def test_a_heavy_title_draws_the_fingerprint() -> None:
-    """Two pages of one title and other bodies come nearer with its weight."""
-    other = "Nobody knows why the older plans were never found, but it is said that they lie below the floor. " * 3
-    title = "The bridge over the river and the ferry below it"
-
-    def distance(weight: int) -> int:
-        made = Fingerprinter(Parameters(fields=(("title", weight), ("body", 1)))).of_fields(
-            [{"title": title, "body": BODY}, {"title": title, "body": other}]
-        )
-        return hamming_distance(*made.fingerprints.tolist())
-
-    assert distance(1) > distance(4) > distance(255) == 0
 
 
 def test_a_word_in_each_field_is_a_short_document_and_none_is_an_empty_one() -> None:

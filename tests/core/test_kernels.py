@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import unicodedata
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import EXAMPLES
-from worker.core.compiled import kernel
 from worker.core.definition import Parameters, define
 from worker.core.fingerprint import Fingerprinter
-from worker.core.kernels.fingerprint import LOG, ONE, TF, fingerprint_batch, settle, table_bits
+from worker.core.kernels.fingerprint import fingerprint_batch
 from worker.core.kernels.unicode import LONG_BYTES, code_points
 from worker.core.tokens import nfc, unicode_table
 
@@ -27,22 +25,8 @@ SCRIPTS = "aZ09 ,.’àçøПривет東京をがกำไก\u0e48ລາວ�
 OTHERS = "\u200b\u00ad\u200d\U0001f600\ud800\udfff\x00\n\ufe0f"
 ALPHABET = MARKS + COMPOSING + DECOMPOSING + SCRIPTS + OTHERS
 WORDS = [
-    "the",
-    "of",
-    "a",
-    "red",
-    "ferry",
-    "2024",
-    "deadbeef01",
-    "x" * 17,
-    "привет",
-    "и",
-    "東",
-    "の",
-    "สวัส",
-    "é",
-    "e\u0301",
-]
+    "the", "of", "a", "red", "ferry", "2024", "deadbeef01", "x" * 17, "привет", "и", "東", "の", "สวัส", "é", "e\u0301",
+]  # fmt: skip
 
 some_text = st.one_of(
     st.text(max_size=60),
@@ -137,37 +121,6 @@ def test_texts_longer_than_a_chunk_and_empty_batches() -> None:
     _assert_equal(texts, Parameters())
     assert Fingerprinter().batch([]).fingerprints.shape == (0,)
     assert Fingerprinter(Parameters(bits=128)).many([]).shape == (0, 2)
-
-
-@pytest.mark.parametrize("rule", [ONE, LOG, TF])
-@pytest.mark.parametrize("bits", [64, 40, 30, 8, 3])
-def test_counting_equals_a_counter(rule: int, bits: int) -> None:
-    """Hashes that differ in their last `bits` bits only are counted too: nobody can choose words to break it."""
-    rng = random.Random(bits)
-    for count in (0, 1, 2, 60, 5_000):
-        hashes = [rng.getrandbits(bits) % max(count // 2, 1) if rng.random() < 0.3 else rng.getrandbits(bits)
-                  for _ in range(count)]  # fmt: skip
-        out = np.zeros(count + 1, np.uint64)
-        kept, distinct = _settle(np.array(hashes, np.uint64), rule, out)
-        counted = Counter(hashes)
-        expected = sorted(
-            value
-            for value, number in counted.items()
-            for _ in range({ONE: 1, LOG: number.bit_length(), TF: number}[rule])
-        )
-        assert (sorted(out[:kept].tolist()), distinct) == (expected, len(counted))
-
-
-@kernel
-def _settle(hashes: Any, rule: Any, out: Any) -> Any:
-    count = np.uint64(hashes.size)
-    scratch = (
-        np.empty(np.uint64(1) << table_bits(count), np.uint32),
-        np.empty(count + np.uint64(1), np.uint32),
-        np.empty(count + np.uint64(1), np.uint32),
-        np.empty(count + np.uint64(1), np.uint64),
-    )
-    return settle(hashes, count, rule, out, scratch)
 
 
 def test_invisible_characters_have_no_part_in_composition() -> None:

@@ -69,15 +69,3 @@ def test_a_copy_without_spaces_is_near_and_another_text_far(language: str, param
     for other in (" ".join(menu), " ".join(SAMPLES["th" if language != "th" else "zh"]["prose"])):
         assert hamming_distance(original, fingerprinter.one(other)) >= 20
     assert hamming_distance(*map(fingerprinter.one, prose)) >= 20
-
-
-def test_anchored_weight_255_and_many_occurrences_are_not_cut() -> None:
-    """A weight of 255 times thousands of occurrences counts in full."""
-    parameters = Parameters(anchored_weight=255, term_frequency="tf", stopwords=frozenset({"heavy"}))
-    fingerprinter = Fingerprinter(parameters)
-    light = " ".join(f"w{number} x{number}" for number in range(300))
-    weights = {one.hash: one.weight for one in fingerprinter.features(f"{'heavy stone ' * 5_000}{light}")}
-    assert max(weights.values()) == 255 * 5_000
-    both = fingerprinter.one(f"{'heavy stone ' * 5_000}{light}")
-    assert hamming_distance(both, fingerprinter.one("heavy stone " * 5_000)) == 0
-    assert both == fingerprinter.of_features(weights)

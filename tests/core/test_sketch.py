@@ -1,4 +1,4 @@
-"""The sketch: what it estimates, how well, and that columns, numbers and fields say the same."""
+"""The sketch: what it estimates, how well, and that columns and numbers say the same."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.definition import Parameters, define_fields
-from worker.core.fingerprint import Fingerprinter
 from worker.core.sketch import (
     BITS,
     similarity,
@@ -22,7 +20,7 @@ from worker.core.sketch import (
 SETS = st.sets(st.integers(0, 2**64 - 1), max_size=400)
 
 
-@pytest.mark.parametrize("shingles", [12, 60, 300, 2_000, 60_000])
+@pytest.mark.parametrize("shingles", [12, 60, 300, 2_000, 20_000])
 @pytest.mark.parametrize("true", [0.0, 0.5, 0.75, 0.9, 1.0])
 def test_the_estimate_has_no_bias_and_the_error_that_is_told(shingles: int, true: float) -> None:
     """The mean of 200 pairs of random sets lies within three standard errors of the Jaccard index, or above at 0."""
@@ -59,12 +57,3 @@ def test_any_two_sketches_can_be_compared(pair: list[int]) -> None:
     found = sketch_similarity(*pair)
     assert 0 <= found <= 1_000
     assert sketch_similarities(*(np.array([words_of(one)], np.uint64) for one in pair)).tolist() == [found]
-
-
-@given(st.lists(st.sampled_from(["the", "of", "ferry", "river", "12", "old", "red"]), max_size=60), st.integers(0, 60))
-def test_fields_have_the_sketch_of_all_their_shingles(words: list[str], cut: int) -> None:
-    """Whichever field a shingle stands in."""
-    parameters = Parameters(fields=(("title", 4), ("body", 1)))
-    page = {"title": " ".join(words[:cut]), "body": " ".join(words[cut:])}
-    (found,) = Fingerprinter(parameters).of_fields([page]).rows()
-    assert found == define_fields(page, parameters)

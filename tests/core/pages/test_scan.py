@@ -14,23 +14,11 @@ from worker.core.charset import well_formed
 from worker.core.compiled import kernel
 from worker.core.kernels.machine import count_less_than
 from worker.core.pages import names
+from worker.core.pages import skeleton as k
 from worker.core.pages.batch import joined, room_for
 from worker.core.pages.characters import REFERENCES
 from worker.core.pages.scan import scan
 from worker.core.pages.select import select
-from worker.core.pages.skeleton import (
-    B_KEEP,
-    BLOCKS,
-    N_ABOVE,
-    N_END,
-    N_FIRST,
-    N_OWN,
-    N_PARENT,
-    N_TAG,
-    NODES,
-    TITLE_SIZE,
-    Skeleton,
-)
 
 TAGS = sorted(names.TAGS)
 ATTRIBUTES = [
@@ -67,12 +55,12 @@ def _scan_one(page: Any, size: Any, references: Any) -> Any:
     return room, text, select(room)
 
 
-def skeleton(page: bytes | str) -> tuple[Skeleton, str]:
+def skeleton(page: bytes | str) -> tuple[k.Skeleton, str]:
     """What was read and selected of one page: its arrays, as far as in use, and all its text."""
     raw = page.decode("utf-8", "replace") if isinstance(page, bytes) else well_formed(page)
     data, spans = joined([raw.encode()], None)
     room, text, _ = _scan_one(data, spans[0, 1], REFERENCES)
-    nodes, blocks, title = (int(room.state[k]) for k in (NODES, BLOCKS, TITLE_SIZE))
+    nodes, blocks, title = (int(room.state[at]) for at in (k.NODES, k.BLOCKS, k.TITLE_SIZE))
     cut = room._replace(blocks=room.blocks[:blocks], nodes=room.nodes[:nodes], title=room.title[:title])
     return cut, room.out[:text].tobytes().decode()
 
@@ -83,9 +71,9 @@ def assert_same(page: str) -> None:
     found, text = skeleton(page)
     assert text.encode() == bytes(expected.out)
     assert found.title.tobytes() == expected.title
-    blocks = np.delete(found.blocks, B_KEEP, axis=1)
+    blocks = np.delete(found.blocks, k.B_KEEP, axis=1)
     assert blocks.tolist() == [block.row(bytes(expected.out)) for block in expected.blocks]
-    assert found.nodes[:, [N_PARENT, N_TAG, N_OWN, N_ABOVE, N_FIRST, N_END]].tolist() == expected.nodes
+    assert found.nodes[:, [k.N_PARENT, k.N_TAG, k.N_OWN, k.N_ABOVE, k.N_FIRST, k.N_END]].tolist() == expected.nodes
 
 
 @settings(max_examples=5 * EXAMPLES)
