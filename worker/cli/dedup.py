@@ -100,7 +100,7 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
                 dead = dead or f"; {record.place}: {answer.code}: {answer.text}"
             outcomes[outcome] += 1
             if write is not None:
-                write(line, answer)
+                write(line, answered)
             if choice is not None:
                 choice.take(answer)
         if outcomes.total() == outcomes["dead-letter"]:

@@ -51,7 +51,6 @@ from worker.shell.pipeline.prepare import Preparer
 ANSWERS = 1 << 16  # rows of a file of answers, and what a batch has more
 SNAPSHOT_ROWS_MIN = 1 << 21  # between two snapshots; at least half of the originals, so that all write twice the last
 _ANY = archives.Record("", 0, None, b"")  # of what has a verdict nobody asks for its place
-_ANY_ERROR = DocumentError("", "")  # lines of JSON are written as they are
 
 
 def judge_rows(run: Run, _: int) -> dict[str, Any]:
@@ -73,20 +72,20 @@ def judge_rows(run: Run, _: int) -> dict[str, Any]:
         for path, first, _stop in answer_files(run):
             if first >= engine.next_offset:
                 path.unlink()
-        noted, saved_at = _Notes(), engine.next_offset
-        begin = engine.next_offset
+        begin = saved_at = engine.next_offset
+        noted = _Notes(begin)
         numbers = [number for number in range(len(run.inputs)) if run.firsts[number + 1] > begin]
         left = ((group.rows, group.sizes) for number in numbers for group in read_rows(run, number, begin))
         for rows in cut_rows(left, settings.batch_documents_max, settings.batch_bytes_max):
             engine.judge_rows(rows, noted.take)
             is_due = engine.next_offset - saved_at >= max(SNAPSHOT_ROWS_MIN, replica.documents // 2)
-            if noted.rows >= ANSWERS or is_due:
-                noted.write(run)
-                noted = _Notes()
+            if engine.next_offset - noted.first >= ANSWERS or is_due:
+                noted.write(run, engine.next_offset)
+                noted = _Notes(engine.next_offset)
             if is_due:
                 _save(checkpoint, engine)
                 saved_at = engine.next_offset
-        noted.write(run)
+        noted.write(run, engine.next_offset)
         _save(checkpoint, engine)
         return {"originals": replica.documents, "next_offset": engine.next_offset}
 
@@ -105,12 +104,11 @@ def answer_files(run: Run) -> list[tuple[Path, int, int]]:
 class _Notes:
     """What is decided from one file of answers to the next."""
 
-    def __init__(self) -> None:
-        self.rows = 0
+    def __init__(self, first: int) -> None:
+        self.first = first  # document
         self._columns: dict[str, list[NDArray[Any]]] = {}
         self._texts: list[Texts] = []
         self._originals = 0
-        self._span = Span(0, 0)
 
     def take(self, rows: JudgedRows, held: OriginalStore, _d: Definition, _p: int, _t: str) -> list[int]:
         """Note the answers to some rows, and all that they say of originals: `replica.answers` calls it."""
@@ -129,20 +127,17 @@ class _Notes:
         both = Texts.joined(held.texts.take(named))
         self._texts.append(both.take(np.arange(len(both)).reshape(2, -1).T.ravel()))
         self._originals += len(named)
-        offsets = rows.offsets()
-        self._span = Span(self._span.first if self.rows else offsets[0], offsets[-1] + 1)
-        self.rows += len(offsets)
-        return offsets
+        return rows.offsets()
 
-    def write(self, run: Run) -> None:
-        """Write a file of answers, if there are any."""
-        if not self.rows:
+    def write(self, run: Run, stop: int) -> None:
+        """Write a file of answers, if there are any: those to the documents before `stop`."""
+        if stop == self.first:
             return
         columns = {name: np.concatenate(parts) for name, parts in self._columns.items()}
         texts = Texts.joined(self._texts)
         columns["original_text_begins"] = np.concatenate([[0], texts.ends[:-1]])[: len(texts)]
         columns["original_text_bytes"] = texts.data[: texts.ends[-1] if len(texts) else 0]
-        name = f"answers-{self._span.first:015}-{self._span.stop:015}.npz"
+        name = f"answers-{self.first:015}-{stop:015}.npz"
         with written(run.path("judge", name)) as stream:
             np.savez(stream, **columns)  # type: ignore[arg-type]  # columns by name
 
@@ -202,7 +197,6 @@ def write_verdicts(run: Run, number: int) -> dict[str, Any]:
     Memory: the rows of two groups, a file of answers with its originals, and a byte a document for what stays.
     """
     options = run.options
-    needs_objects = options.keep is not None or not options.format.startswith("jsonl")
     outcomes: Counter[str] = Counter()
     choice, dead = Choice(originals=options.keep == "revisits"), ""
     name = f"{number:06}.{options.format}"
@@ -210,7 +204,7 @@ def write_verdicts(run: Run, number: int) -> dict[str, Any]:
         for record, answered in answers_of(run, number):
             outcome, line = line_of(record, answered)
             outcomes[outcome] += 1
-            write(line, answered.answer if needs_objects else _ANY_ERROR)
+            write(line, answered)
             if options.keep:
                 choice.take(answered.answer)
             if isinstance(answered.written, DocumentError):

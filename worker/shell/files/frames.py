@@ -11,6 +11,7 @@ from schemas.document import BODIES
 from worker.core.verdict import Verdict
 from worker.errors import DocumentError
 from worker.shell.files.archives.rows import FIELDS, line_of_csv, parquet_module, shown
+from worker.shell.files.engine import Answer
 from worker.shell.files.places import check_format, format_of, packed
 
 NOT_JUDGED = "not-judged"
@@ -82,7 +83,7 @@ def frame_like(given: Any, judged: Iterator[Verdict | Exception]) -> Any:
 
 
 @contextmanager
-def verdict_writer(stream: BinaryIO, name: str) -> Iterator[Callable[[bytes, Verdict | Exception], None]]:
+def verdict_writer(stream: BinaryIO, name: str) -> Iterator[Callable[[bytes, Answer], None]]:
     """
     Return what writes verdicts as an output's name says: `COLUMNS` as CSV or Parquet, else their JSON lines.
 
@@ -93,8 +94,8 @@ def verdict_writer(stream: BinaryIO, name: str) -> Iterator[Callable[[bytes, Ver
     if kind == "Parquet":
         with closing(parquet_module().ParquetWriter(stream, _schema())) as writer:
 
-            def write(_: bytes, judged: Verdict | Exception) -> None:
-                held.append(judged)
+            def write(_: bytes, answered: Answer) -> None:
+                held.append(answered.answer)
                 if len(held) == _ROWS:
                     writer.write_batch(_batch(held))
                     held.clear()
@@ -106,7 +107,7 @@ def verdict_writer(stream: BinaryIO, name: str) -> Iterator[Callable[[bytes, Ver
     with packed(stream, name) as lines:
         if kind == "CSV":
             lines.write(line_of_csv([*COLUMNS]) + b"\n")
-            yield lambda _, judged: lines.write(line_of_csv(values_of(judged)) + b"\n")
+            yield lambda _, answered: lines.write(line_of_csv(values_of(answered.answer)) + b"\n")
         else:
             yield lambda line, _: lines.write(line + b"\n")
 
