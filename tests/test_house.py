@@ -35,7 +35,7 @@ CAPABILITIES = {
     "pipeline, service": (1927, "shell/pipeline/* shell/ports.py"),
     "health, metrics, tracing, watchdog, fault hooks": (716, "shell/runtime/*"),
     "verify, rebuild, group watch": (1032, "shell/admin/*"),
-    "a corpus at rest": (1134, "shell/archive/* cli/archive.py"),
+    "a corpus at rest": (1128, "shell/archive/* cli/archive.py"),
     "archives": (1317, "shell/files/archives/*"),
     "files, library, kept documents": (1514, "shell/files/* public/*"),
     "settings": (862, "settings.py cli/options.py"),

@@ -1,8 +1,7 @@
 """
-Files by their names, here and elsewhere (s3://, gs://, https:// and whatever else fsspec knows).
+Files by their names: here (file://, or no scheme), or elsewhere (s3://, https:// and whatever else fsspec knows).
 
-What is written comes whole or not at all: beside its place, and renamed at the end. file:// and what has no scheme are
-here.
+What is written comes whole or not at all: beside its place, and renamed at the end.
 """
 
 from __future__ import annotations
