@@ -670,6 +670,17 @@ def test_a_row_of_csv_is_a_document(tmp_path: Path, packing: str, end: str) -> N
     assert [(item.key, item.value) for item in second if isinstance(item, Record)] == [r[2:4] for r in records]
 
 
+def test_a_row_has_the_doc_id_of_the_worker_for_its_key(tmp_path: Path) -> None:
+    """Also where it names none, whatever the format: what is delivered again goes into the same partition."""
+    fields = {"url": "https://example.org/a", "fetched_at": "2026-01-31T12:00:00Z", "text": "The river rose."}
+    parquet.write_table(pyarrow.Table.from_pylist([fields]), tmp_path / "rows.parquet")
+    (tmp_path / "rows.csv").write_text(",".join(fields) + "\n" + ",".join(fields.values()) + "\n")
+    (tmp_path / "rows.jsonl").write_bytes(orjson.dumps(fields))
+    for path in tmp_path.iterdir():
+        [record] = ArchiveReader(path)
+        assert isinstance(record, Record) and record.key == document(record).doc_id.encode()
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [

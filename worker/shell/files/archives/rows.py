@@ -126,7 +126,7 @@ class RowReader(NamedTuple):
             if len(row) == len(names):
                 fields = self._fields_of({name: value or None for name, value in zip(names, row, strict=True)})
                 value = orjson.dumps(fields)
-                yield Record(self.file, number, _id_of(fields), value, rows.line_num, line_of_csv(row), head)
+                yield Record(self.file, number, _key_of(fields), value, rows.line_num, line_of_csv(row), head)
                 number += 1
             elif row:  # else a blank line
                 reason = f"{len(row)} fields, and the first line has {len(names)}"
@@ -158,7 +158,7 @@ class RowReader(NamedTuple):
             name: value.decode("utf-8", "replace") if isinstance(value, bytes) else value for name, value in row.items()
         }
         fields = self._fields_of(texts)
-        return _id_of(fields), orjson.dumps(fields, default=str)
+        return _key_of(fields), orjson.dumps(fields, default=str)
 
     def _check_columns(self, names: Sequence[str]) -> None:
         """Raise StopError for a table without a column that is asked for, or without any that could be a body."""
@@ -248,7 +248,7 @@ def _shallow(value: Any) -> Any:
 
 
 def _key_of(fields: dict[str, Any]) -> bytes | None:
-    """Return the doc_id that the worker will use, as far as a line has what it takes."""
+    """Return the doc_id that the worker will use, as far as a row has what it takes."""
     doc_id, url, fetched_at = fields.get("doc_id"), fields.get("url"), fields.get("fetched_at")
     if isinstance(doc_id, str) and doc_id:
         return doc_id.encode("utf-8", "replace")
@@ -258,11 +258,6 @@ def _key_of(fields: dict[str, Any]) -> bytes | None:
         except TimestampError:
             return None
     return None
-
-
-def _id_of(fields: dict[str, Any]) -> bytes | None:
-    doc_id = fields.get("doc_id")
-    return doc_id.encode("utf-8", "replace") if isinstance(doc_id, str) else None
 
 
 def line_of_csv(values: Sequence[object]) -> bytes:
