@@ -60,6 +60,18 @@ def test_composed_and_decomposed_text_have_one_fingerprint() -> None:
         assert define(unicodedata.normalize("NFD", text), Parameters()) == define(text, Parameters())
 
 
+def test_an_anchored_shingle_weighs_three_of_the_others() -> None:
+    """Shingles with a function word have weight 3, others 1, times what the term frequency makes of occurrences."""
+    found = {
+        feature.shingle: feature
+        for feature in explain("red paint of the old red paint drips slowly down", Parameters(term_frequency="log"))
+    }
+    assert found["of the"].weight == 3
+    assert found["drips slowly"].weight == 1
+    assert found["red paint"].weight == 2
+    assert found["red paint"].occurrences == 2
+
+
 def test_a_named_language_anchors_its_own_words_only() -> None:
     """With anchors="named" the language decides; by default the text itself does, whatever its label says."""
     named = Parameters(anchors="named")

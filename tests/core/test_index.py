@@ -290,6 +290,21 @@ def test_zero_is_a_fingerprint() -> None:
     assert nearest(index.tables.fingerprints, index.tables.rows, 0, 10) == [(9, 0)]
 
 
+def test_growth_from_nothing_loses_nothing() -> None:
+    """100,000 fingerprints through every size of the tables: each is found again, with one bit changed."""
+    dice = np.random.default_rng(1)
+    fingerprints = dice.integers(0, 2**64, 100_000, dtype=np.uint64)
+    index = PermutedIndex(3)
+    row = 0
+    for start in range(0, len(fingerprints), 777):
+        row += index.judge(fingerprints[start : start + 777], row).new
+    assert row == len(index) == len(fingerprints)
+    found = index.query(fingerprints ^ (np.uint64(1) << dice.integers(0, 64, len(fingerprints), dtype=np.uint64)))
+    assert (found.rows == np.arange(len(fingerprints))).all()
+    assert (found.distances == 1).all()
+    index.check()
+
+
 def test_deletions_give_memory_back_and_leave_what_a_new_index_holds() -> None:
     """Of 200,000 every twentieth stays. The store is cut while changes go on; the answers are those of a new index."""
     numbers = np.random.default_rng(6).integers(0, 2**64, 200_000, dtype=np.uint64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import unicodedata
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import EXAMPLES
+from worker.core.compiled import kernel
 from worker.core.definition import Parameters, define
 from worker.core.fingerprint import Fingerprinter
-from worker.core.kernels.fingerprint import fingerprint_batch
+from worker.core.kernels.fingerprint import LOG, ONE, TF, fingerprint_batch, settle, table_bits
 from worker.core.kernels.unicode import LONG_BYTES, code_points
 from worker.core.tokens import nfc, unicode_table
 
@@ -102,7 +104,7 @@ def test_every_code_point(unit: Any) -> None:
 
 @pytest.mark.parametrize("term_frequency", ["one", "log", "tf"])
 def test_long_texts(term_frequency: Any) -> None:
-    """Texts that fill the counting tables: many repeated words, many different ones, several kinds of script."""
+    """Many repeated words, many different ones, several scripts: counting tables are full, no sum of weights is cut."""
     rng = random.Random(7)
     words = [f"w{rng.randrange(3_000)}" for _ in range(9_000)]
     texts = [
@@ -112,7 +114,7 @@ def test_long_texts(term_frequency: Any) -> None:
         "".join(chr(0x4E00 + rng.randrange(500)) for _ in range(20_000)),
         "é " * 3_000 + " ".join(words[:1_000]),
     ]
-    _assert_equal(texts, Parameters(term_frequency=term_frequency))
+    _assert_equal(texts, Parameters(term_frequency=term_frequency, anchored_weight=255))
 
 
 def test_texts_longer_than_a_chunk_and_empty_batches() -> None:
@@ -121,6 +123,37 @@ def test_texts_longer_than_a_chunk_and_empty_batches() -> None:
     _assert_equal(texts, Parameters())
     assert Fingerprinter().batch([]).fingerprints.shape == (0,)
     assert Fingerprinter(Parameters(bits=128)).many([]).shape == (0, 2)
+
+
+@pytest.mark.parametrize("rule", [ONE, LOG, TF])
+@pytest.mark.parametrize("bits", [64, 40, 30, 8, 3])
+def test_counting_equals_a_counter(rule: int, bits: int) -> None:
+    """Hashes that differ in their last `bits` bits only are counted too: nobody can choose words to break it."""
+    rng = random.Random(bits)
+    for count in (0, 1, 2, 60, 5_000):
+        hashes = [rng.getrandbits(bits) % max(count // 2, 1) if rng.random() < 0.3 else rng.getrandbits(bits)
+                  for _ in range(count)]  # fmt: skip
+        out = np.zeros(count + 1, np.uint64)
+        kept, distinct = _settle(np.array(hashes, np.uint64), rule, out)
+        counted = Counter(hashes)
+        expected = sorted(
+            value
+            for value, number in counted.items()
+            for _ in range({ONE: 1, LOG: number.bit_length(), TF: number}[rule])
+        )
+        assert (sorted(out[:kept].tolist()), distinct) == (expected, len(counted))
+
+
+@kernel
+def _settle(hashes: Any, rule: Any, out: Any) -> Any:
+    count = np.uint64(hashes.size)
+    scratch = (
+        np.empty(np.uint64(1) << table_bits(count), np.uint32),
+        np.empty(count + np.uint64(1), np.uint32),
+        np.empty(count + np.uint64(1), np.uint32),
+        np.empty(count + np.uint64(1), np.uint64),
+    )
+    return settle(hashes, count, rule, out, scratch)
 
 
 def test_invisible_characters_have_no_part_in_composition() -> None:

@@ -265,3 +265,5 @@ def test_only_what_differs_is_named() -> None:
         with pytest.raises(DefinitionError) as refusal:
             Replica(Settings().definition).read(other.declaration("w", FORMAT_VERSION), 0, 0)
         assert set(refusal.value.differences) == set(names)
+    kept = Settings(expire_after_s=60, expire_from="last").definition.retention
+    assert kept == Retention(60_000, "last", 0)
