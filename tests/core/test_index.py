@@ -20,7 +20,7 @@ from worker.core import index as index_module
 from worker.core import planner
 from worker.core.index import Judgement, PermutedIndex, SearchIndex
 from worker.core.pairs import nearest
-from worker.core.permutation import BITS, Layout, permuted, probed
+from worker.core.permutation import Layout, permuted, probed
 from worker.core.search import Document, Original, SearchRules, best
 from worker.core.sketch import SKETCH, sketch_similarity, words_of
 from worker.core.tables import exact
@@ -112,27 +112,21 @@ class IndexMachine(RuleBasedStateMachine):
     search: SearchRules
 
     @initialize(
-        flat_below=st.sampled_from([0, 50, 300]), hot=st.sampled_from([4, 64]),
-        seed=st.integers(0), documents=st.sampled_from([0, 10, 3_000_000]),
+        hot=st.sampled_from([4, 64]), seed=st.integers(0), documents=st.sampled_from([0, 10, 3_000_000])
     )  # fmt: skip
-    def start(self, flat_below: int, hot: int, seed: int, documents: int) -> None:
+    def start(self, hot: int, seed: int, documents: int) -> None:
         """Begin empty, sized for few or for millions; buckets that many share are split early."""
         self.hot, exact.HOT_MIN = exact.HOT_MIN, hot
-        self.flat_below = flat_below
         self.generator = random.Random(seed)
         self.held: list[Original] = []
         self.next_row = 0
         self.sketches: Column[np.uint64] = Column(SKETCH, 4)
-        self.adopt(SearchIndex(self.search, documents if self.search.mode == "exact" else 0, self.sketches))
+        self.index = SearchIndex(self.search, documents if self.search.mode == "exact" else 0, self.sketches)
 
     def teardown(self) -> None:
         """Leave the module as it was."""
         if hasattr(self, "hot"):
             exact.HOT_MIN = self.hot
-
-    def adopt(self, index: SearchIndex) -> None:
-        self.index = index
-        self.index.tables.flat_below = min(self.flat_below, self.search.prefix_max or self.flat_below)
 
     def draw(self, size: int, live: int) -> list[Document]:
         """Documents: new ones, equal ones, near ones, near ones with other facts."""
@@ -188,7 +182,7 @@ class IndexMachine(RuleBasedStateMachine):
     @rule()
     def restore(self) -> None:
         """Go on with an index made from the arrays."""
-        self.adopt(SearchIndex.from_arrays(self.index.arrays(), self.search, sketches=self.sketches))
+        self.index = SearchIndex.from_arrays(self.index.arrays(), self.search, sketches=self.sketches)
 
     @rule(live=st.sampled_from(LIVE))
     def query(self, live: int) -> None:
@@ -225,31 +219,24 @@ def test_any_calls_in_any_order_follow_the_definition(rules: SearchRules) -> Non
 
 @pytest.mark.parametrize("rules", [RULES[10], RULES[14], RULES[16]], ids=lambda rules: rules.text)
 def test_what_is_found_does_not_depend_on_the_buckets(rules: SearchRules, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A scan, buckets of one prefix and buckets that many prefixes share give the same answers."""
+    """Buckets of one prefix and buckets that many prefixes share give the same answers."""
     documents = columns(crawl(random.Random(3), 6_000, 0xFF0F_FF0F_FFFF_FFFF))
     answers = []
-    for flat_below, bits in ((1 << 20, 16), (0, 16), (0, 19)):
-        monkeypatch.setattr(index_module, "FLAT_BELOW", flat_below)
+    for bits in (16, 19):
         monkeypatch.setattr(planner, "DIRECTED_BITS", (bits, 26))
         index = SearchIndex(rules)
         answers.append(np.array(index.match_or_insert(*documents, first_row=0)[:4]))
         index.check()
-    for answer in answers[1:]:
-        assert (answer == answers[0]).all()
+    assert (answers[0] == answers[1]).all()
 
 
 @st.composite
 def layouts(draw: st.DrawFn) -> Layout:
-    """Up to 8 blocks of any widths, for any distance up to 7."""
+    """Up to 8 blocks, for any distance up to 7."""
     max_distance = draw(st.integers(0, 7))
-    is_probed = max_distance >= 2 and draw(st.booleans())
-    blocks = draw(st.integers(2, 8) if is_probed else st.integers(max_distance + 1, 8))
-    cuts = draw(st.lists(st.integers(1, BITS - 1), min_size=blocks - 1, max_size=blocks - 1, unique=True))
-    ends = [0, *sorted(cuts), BITS]
-    widths = tuple(ends[number + 1] - ends[number] for number in range(blocks))
-    if not is_probed:
-        return permuted(max_distance, blocks, widths)
-    layout = probed(max_distance, blocks, widths)
+    if max_distance < 2 or draw(st.booleans()):
+        return permuted(max_distance, draw(st.integers(max_distance + 1, 8)))
+    layout = probed(max_distance, draw(st.integers(2, 8)))
     return layout if layout.probes <= 300 else probed(max_distance, max(2, max_distance - 1))
 
 
@@ -264,13 +251,12 @@ def near(numbers: NDArray[np.uint64], flips_max: int, dice: np.random.Generator)
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(layouts(), st.integers(0, 2**32 - 1))
-def test_any_blocks_of_any_widths_miss_nothing_and_invent_nothing(layout: Layout, seed: int) -> None:
+def test_any_blocks_miss_nothing_and_invent_nothing(layout: Layout, seed: int) -> None:
     """The best match is that of a scan, whatever the layout."""
     dice = np.random.default_rng(seed)
     held = dice.integers(0, 2**64, 150, dtype=np.uint64)
     held = np.concatenate((held, near(held, layout.max_distance + 2, dice)))
     index = PermutedIndex(layout.max_distance, layout, documents_expected=300)
-    index.tables.flat_below = 0
     index.insert(held, np.arange(len(held), dtype=np.uint32))
     asked = near(held, layout.max_distance + 2, dice)
     distances = np.bitwise_count(asked[:, None] ^ held[None, :])
@@ -306,13 +292,13 @@ def test_growth_from_nothing_loses_nothing() -> None:
 
 
 def test_deletions_give_memory_back_and_leave_what_a_new_index_holds() -> None:
-    """Of 200,000 every twentieth stays. The store is cut while changes go on; the answers are those of a new index."""
+    """Of 200,000 every thirtieth stays. The store is cut while changes go on; the answers are those of a new index."""
     numbers = np.random.default_rng(6).integers(0, 2**64, 200_000, dtype=np.uint64)
     rows = np.arange(len(numbers), dtype=np.uint32)
     index = PermutedIndex(3)
     index.insert(numbers, rows)
     before = index.nbytes
-    gone = rows % 20 != 0
+    gone = rows % 30 != 0
     assert index.delete_many(numbers[gone], rows[gone]).all()
     for _ in range(4):
         index.insert(numbers[gone][:10_000], rows[gone][:10_000])
@@ -413,7 +399,6 @@ def test_a_caller_who_breaks_the_rules_breaks_no_memory(seed: int, monkeypatch: 
     monkeypatch.setattr(exact, "HOT_MIN", 8)
     dice = np.random.default_rng(seed)
     index = PermutedIndex(int(dice.integers(0, 9)), documents_expected=int(dice.choice([0, 10, 1_000_000])))
-    index.tables.flat_below = int(dice.choice([0, 100, 5_000]))
     live = np.uint64(int(dice.choice(np.array([2**64 - 1, 0xFFFF, 0xFFF0_0000_0000_00FF], np.uint64))))
     for _ in range(25):
         size = int(dice.choice([0, 1, 7, 500, 3_000]))
@@ -442,7 +427,6 @@ def test_a_caller_who_breaks_the_rules_breaks_no_memory(seed: int, monkeypatch: 
 def test_the_check_notices_one_wrong_bit() -> None:
     """Of a fingerprint, an entry, a bucket, a ring of equal ones, a count; while a store is swept."""
     index = PermutedIndex(3)
-    index.tables.flat_below = 0
     drawn = np.random.default_rng(5).integers(0, 2**64, 30_000, dtype=np.uint64)
     drawn[100:110] = 7
     for begin in range(0, len(drawn), 1_000):

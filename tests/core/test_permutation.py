@@ -17,8 +17,6 @@ LAYOUTS = [
     *(probed(k, m) for k in range(8) for m in range(2, 7)),
     nested(3, 4, 4),
     nested(1, 2, 3),
-    permuted(3, 5, (20, 20, 20, 3, 1)),
-    probed(5, 3, (30, 4, 30)),
 ]
 
 
@@ -30,7 +28,8 @@ def test_the_drawing_in_the_head_comment_is_right() -> None:
     assert f"\n    {everything}\n" in text
     drawn = re.findall(r"^    ([A-F]+\|[A-F]+)  ([A-F.]{64})$", text, re.MULTILINE)
     assert len(drawn) == 3
-    masks = {"".join(block.label for block in table.blocks): table.mask for table in layout.permutations}
+    label = dict(zip(sorted(layout.permutations[0].blocks, reverse=True), "ABCDEF", strict=True))
+    masks = {"".join(label[block] for block in table.blocks): table.mask for table in layout.permutations}
     for name, line in drawn:
         assert masks[name.replace("|", "")] == int("".join(str(int(bit != ".")) for bit in line), 2)
         assert name.index("|") == len({*line} - {"."})
@@ -85,8 +84,6 @@ def test_layouts_that_cannot_be_are_refused() -> None:
     """The error names both values and the reason."""
     with pytest.raises(ValueError, match="got blocks=3, max_distance=3: no block would be left to match on"):
         permuted(3, 3)
-    with pytest.raises(ValueError, match="sum to 64, got \\(16, 16, 16\\) with the sum 48"):
-        permuted(2, 3, (16, 16, 16))
     with pytest.raises(ValueError, match="need 3003 tables"):
         permuted(5, 15)
     with pytest.raises(ValueError, match="blocks must be 1 to 64, got 65"):

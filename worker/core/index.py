@@ -25,7 +25,6 @@ from worker.core.tables.exact import ExactTables
 Column = NDArray[np.uint64]
 DELETIONS_MAX = 4_096  # between two looks at whether memory can be given back
 LOOK_MASK = (1 << int(confirm.SIMILARITY_SHIFT - confirm.LOOK_SHIFT)) - 1
-FLAT_BELOW = 2_048  # fingerprints below which a scan is faster than the tables of a directed search
 WIDE_EXPECTED = 3_000_000  # the buckets of ten blocks take 21 MB when empty; beyond it queries read more, in proportion
 
 
@@ -203,7 +202,7 @@ class PermutedIndex(_RowIndex):
             )
         self.max_distance = max_distance
         self.layout = choice.layout
-        super().__init__(ExactTables(choice.layout, choice.bits, choice.flat_below))
+        super().__init__(ExactTables(choice.layout, choice.bits))
 
     def judge(self, fingerprints: Column, first_row: int) -> Judgement:
         """
@@ -282,10 +281,10 @@ class SearchIndex(_RowIndex):
         tables: store.Slots
         if rules.mode == "directed":
             least = WIDE_EXPECTED if rules.block_bits > BLOCK_BITS_MIN else 0
-            tables = DirectedTables(rules, bucket_bits(rules, max(documents_expected, least)), FLAT_BELOW)
+            tables = DirectedTables(rules, bucket_bits(rules, max(documents_expected, least)))
         else:
             choice = choose(rules.max_distance, documents_expected)
-            tables = ExactTables(choice.layout, choice.bits, choice.flat_below, rules.similarity_min)
+            tables = ExactTables(choice.layout, choice.bits, rules.similarity_min)
         super().__init__(tables, sketches)
 
     def match_or_insert(self, fingerprints: Column, doubts: Column, sketches: Column, first_row: int) -> Judgement:

@@ -20,23 +20,18 @@ Fewer blocks than differing bits also work when the leading block need not be eq
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import accumulate, combinations, pairwise
 from math import comb
 from typing import NamedTuple
 
-import numpy as np
-
 BITS = 64
 TABLES_MAX = 1_024  # C(12, 5) = 792; beyond that a scan is faster than the tables
-LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-"
 
 
 class Block(NamedTuple):
     """A run of adjacent bits: `width` of them, the lowest is bit `shift`."""
 
-    label: str
     shift: int
     width: int
 
@@ -100,16 +95,15 @@ def split_bits(blocks: int, bits: int = BITS) -> tuple[int, ...]:
     return tuple(bits // blocks + (number < bits % blocks) for number in range(blocks))
 
 
-def permuted(max_distance: int, blocks: int, widths: tuple[int, ...] | None = None) -> Layout:
+def permuted(max_distance: int, blocks: int) -> Layout:
     """
     A table for each choice of `blocks - max_distance` leading blocks; prefixes are looked up exactly.
 
     Args:
         max_distance: k, at least 0.
-        blocks: m, more than `max_distance`.
-        widths: bits of each block from the most significant down; as even as can be when not given.
+        blocks: m, more than `max_distance`; as even as can be.
     Raises:
-        ValueError: no block would be left to match on; widths that are not m numbers with the sum 64; too many tables.
+        ValueError: no block would be left to match on; too many tables.
 
     >>> len(permuted(3, 4).permutations), len(permuted(3, 6).permutations), len(permuted(6, 8).permutations)
     (4, 20, 28)
@@ -119,20 +113,17 @@ def permuted(max_distance: int, blocks: int, widths: tuple[int, ...] | None = No
             f"blocks must exceed max_distance, got blocks={blocks}, max_distance={max_distance}: "
             "no block would be left to match on"
         )
-    cut = _cut(widths or split_bits(blocks))
-    if len(cut) != blocks:
-        raise ValueError(f"one width for each block, got blocks={blocks} and widths={widths}")
+    cut = _cut(blocks)
     if (tables := comb(blocks, max_distance)) > TABLES_MAX:
         raise ValueError(f"{blocks} blocks for distance {max_distance} need {tables} tables, more than {TABLES_MAX}")
     leading = blocks - max_distance
+    orders = [(*first, *(block for block in cut if block not in first)) for first in combinations(cut, leading)]
     return Layout(
-        f"{blocks} blocks / {tables} tables",
-        max_distance,
-        tuple(Permutation(order, leading) for order in _orders(cut, leading)),
+        f"{blocks} blocks / {tables} tables", max_distance, tuple(Permutation(order, leading) for order in orders)
     )
 
 
-def probed(max_distance: int, blocks: int, widths: tuple[int, ...] | None = None) -> Layout:
+def probed(max_distance: int, blocks: int) -> Layout:
     """
     A table for each block; prefixes are looked up with all their neighbours within a radius.
 
@@ -143,7 +134,7 @@ def probed(max_distance: int, blocks: int, widths: tuple[int, ...] | None = None
     >>> [table.radius for table in probed(6, 4).permutations], probed(7, 4).probes
     ([1, 1, 1, 0], 68)
     """
-    cut = _cut(widths or split_bits(blocks))
+    cut = _cut(blocks)
     radius, rest = divmod(max_distance, blocks)
     tables = [
         Permutation((block, *(other for other in cut if other != block)), 1, radius - (number > rest))
@@ -159,7 +150,7 @@ def nested(max_distance: int, outer: int, inner: int) -> Layout:
     for first in permuted(max_distance, outer).permutations:
         chosen, rest = first.blocks[: first.leading], first.blocks[first.leading :]
         free = [bit for block in rest for bit in range(block.shift + block.width - 1, block.shift - 1, -1)]
-        ends = np.cumsum((0, *split_bits(inner, len(free)))).tolist()
+        ends = accumulate((0, *split_bits(inner, len(free))))
         parts = [free[start:end] for start, end in pairwise(ends)]
         for picked in combinations(range(inner), inner - max_distance):
             leading = (*chosen, *(piece for number in picked for piece in _pieces(parts[number], rest)))
@@ -168,19 +159,10 @@ def nested(max_distance: int, outer: int, inner: int) -> Layout:
     return Layout(f"{outer} x {inner} blocks / {len(tables)} tables", max_distance, tuple(tables))
 
 
-def _cut(widths: tuple[int, ...]) -> tuple[Block, ...]:
-    if sum(widths) != BITS or min(widths) < 1:
-        raise ValueError(f"block widths must be at least 1 and sum to {BITS}, got {widths} with the sum {sum(widths)}")
-    blocks, shift = [], BITS
-    for number, width in enumerate(widths):
-        shift -= width
-        blocks.append(Block(LABELS[number], shift, width))
-    return tuple(blocks)
-
-
-def _orders(cut: tuple[Block, ...], leading: int) -> Iterator[tuple[Block, ...]]:
-    for chosen in combinations(cut, leading):
-        yield (*chosen, *(block for block in cut if block not in chosen))
+def _cut(blocks: int) -> list[Block]:
+    """So many blocks, from the most significant down."""
+    widths = split_bits(blocks)
+    return [Block(BITS - end, width) for end, width in zip(accumulate(widths), widths, strict=True)]
 
 
 def _pieces(bits: list[int], blocks: tuple[Block, ...]) -> list[Block]:
@@ -189,5 +171,5 @@ def _pieces(bits: list[int], blocks: tuple[Block, ...]) -> list[Block]:
     for block in blocks:
         inside = [bit for bit in bits if block.mask >> bit & 1]
         if inside:
-            pieces.append(Block(block.label, inside[-1], len(inside)))
+            pieces.append(Block(inside[-1], len(inside)))
     return pieces

@@ -43,28 +43,19 @@ PROBE_NS = 16.0  # a bucket found: two cache lines that were asked for ahead
 LINE_NS = 4.0  # 16 filters, streamed and compared
 TABLE_NS = 12.0  # an entry written
 CANDIDATE_NS = 45.0  # a filter that matched: a fingerprint read at random, others meanwhile
-SCAN_NS = 0.12  # a fingerprint in a flat scan
 DIRECTED_PROBE_NS = 24.0  # a prefix made, and its bucket found
 DIRECTED_ENTRY_NS = 0.5  # 48 bits, streamed and compared
 DIRECTED_ENTRY_BYTES = 10.0
 DIRECTED_SLOT_BYTES = 20  # a fingerprint, its doubts and a row
 DIRECTED_FREE = 1.13
 DIRECTED_BITS = 16, 26  # of a bucket number, whatever the documents
-FLAT_MIN, FLAT_MAX = 256, 8_192  # fingerprints below which an index is scanned, whatever the estimate
-
-
-class Choice(NamedTuple):
-    """A layout and the sizes that go with it."""
-
-    layout: Layout
-    bits: int  # buckets of each table: 2^bits
-    flat_below: int  # fingerprints below which a scan is faster than the tables
 
 
 class Plan(NamedTuple):
     """What one layout would cost for `documents`."""
 
-    choice: Choice
+    layout: Layout
+    bits: int  # buckets of each table: 2^bits
     documents: int
     scanned: float  # filters read by one query
     candidates: float  # documents that share a probed prefix with a random fingerprint
@@ -72,11 +63,6 @@ class Plan(NamedTuple):
     memory_bytes: float
     query_insert_ns: float  # one query and one insertion, the network between machines not counted
     machines: int
-
-    @property
-    def layout(self) -> Layout:
-        """The layout planned for."""
-        return self.choice.layout
 
 
 class DirectedPlan(NamedTuple):
@@ -134,9 +120,7 @@ def _estimate(layout: Layout, documents: int, machines: int) -> Plan:
     memory = documents * (tables * ENTRY_BYTES * FREE + slots * SLOT_BYTES) + tables * 2.0**bits * HEAD_BYTES
     time = QUERY_NS + layout.probes * PROBE_NS + lines * LINE_NS + tables * TABLE_NS
     time += scanned * _filter_passes(layout.max_distance) * CANDIDATE_NS
-    flat_below = int((time - lines * LINE_NS) / SCAN_NS) if documents else 0
-    choice = Choice(layout, bits, max(FLAT_MIN, min(flat_below, FLAT_MAX)))
-    return Plan(choice, documents, scanned, candidates, memory / max(1, documents), memory, time, machines)
+    return Plan(layout, bits, documents, scanned, candidates, memory / max(1, documents), memory, time, machines)
 
 
 def plan(documents: int, max_distance: int, memory_bytes: float | None = None) -> list[Plan]:
@@ -162,10 +146,10 @@ def plan(documents: int, max_distance: int, memory_bytes: float | None = None) -
     return sorted(plans, key=lambda one: (one.machines, one.query_insert_ns))
 
 
-def choose(max_distance: int, documents_expected: int = 0, layout: Layout | None = None) -> Choice:
-    """Return the choice for an index that is told no more than this."""
+def choose(max_distance: int, documents_expected: int = 0, layout: Layout | None = None) -> Plan:
+    """Return the plan for an index that is told no more than this."""
     documents = documents_expected or EXPECTED_DEFAULT
-    return estimate(layout or _fastest(documents, max_distance), documents).choice
+    return estimate(layout or _fastest(documents, max_distance), documents)
 
 
 @cache

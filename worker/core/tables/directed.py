@@ -55,14 +55,12 @@ from worker.core.tables.store import (
     ENGINE,
     FILTERS,
     FINGERPRINTS,
-    FLAT,
     HEADS,
     INSERT_ALL,
     INSERT_GIVEN,
     INSERT_NEW,
     LAST_ROW,
     ONE,
-    PREFIX_MAX,
     QUERY,
     READ,
     REFS,
@@ -98,6 +96,7 @@ LOOK_MIN = ENGINE + 5
 PROBES = ENGINE + 6  # address: scratch, the probes of some queries
 FOUND = ENGINE + 7  # address: scratch, slots that are found
 FOUND_COUNT = ENGINE + 8  # those that wait there
+PREFIX_MAX = ENGINE + 9  # entries of one prefix that are looked at
 
 TURNS = 4  # queries whose probes are kept: the one that is answered and those for which memory is asked for
 FILTER_BITS = np.uint64(48)
@@ -378,36 +377,6 @@ def scan_shared(
 
 
 @inner
-def scan_flat(memory: Memory, fingerprint: np.uint64, doubts: np.uint64) -> None:
-    """Find, over all slots, what one of the probes finds."""
-    limit = np.uint64(memory[DISTANCE_MAX])
-    is_prepared = False
-    memory[READ] += memory[SIZE]
-    for slot in range(memory[SIZE]):
-        held = read64(memory[FINGERPRINTS], slot)
-        if np.uint64(popcount(held ^ fingerprint)) <= limit and rank_of(memory, slot, fingerprint, doubts) < UNRANKED:
-            if not is_prepared:
-                prepare(memory, signed(0), fingerprint, doubts)
-                is_prepared = True
-            if is_found(memory, held):
-                find(memory, slot, fingerprint, doubts)
-
-
-@inner
-def is_found(memory: Memory, held: np.uint64) -> bool:
-    """Whether a fingerprint has one of the prefixes that are looked up."""
-    turn = turn_at(memory, signed(0))
-    for number in range(probes_of(turn)):
-        bucket, probe = bucket_at(turn, number), probe_at(turn, number)
-        table = signed(bucket >> memory[BITS])
-        value = arranged(memory, table, held)
-        same_bucket = bucket_of(memory, table, value) == bucket
-        if same_bucket and ((value ^ probe) & FILTER_MASK) >> below_block(probe) == np.uint64(0):
-            return True
-    return False
-
-
-@inner
 def ask_entries(memory: Memory, bucket: int) -> None:
     """Prefetch what a probe will read; the bucket's head is near already."""
     head = head_of(memory, signed(BASE), bucket)
@@ -427,11 +396,10 @@ def add(memory: Memory, fingerprint: np.uint64, doubts: np.uint64, row: int) -> 
     """Index a fingerprint in a new slot."""
     slot = add_slot(memory, fingerprint, row)
     write64(memory[DOUBTS], slot, doubts)
-    if not memory[FLAT]:
-        for table in range(memory[TABLES]):
-            value = arranged(memory, table, fingerprint)
-            enter(memory, bucket_of(memory, table, value), value & FILTER_MASK, slot)
-        sweep_on(memory)
+    for table in range(memory[TABLES]):
+        value = arranged(memory, table, fingerprint)
+        enter(memory, bucket_of(memory, table, value), value & FILTER_MASK, slot)
+    sweep_on(memory)
 
 
 @inner
@@ -494,23 +462,17 @@ def match_directed(
         if mode != QUERY and not has_room(memory):
             return signed(i)
         if mode == INSERT_GIVEN:
-            if not memory[FLAT] and i + 2 * GIVEN_AHEAD < count:
+            if i + 2 * GIVEN_AHEAD < count:
                 ask_places(memory, fingerprints[i + 2 * GIVEN_AHEAD], signed(0))
                 ask_places(memory, fingerprints[i + GIVEN_AHEAD], signed(1))
             add(memory, fingerprints[i], doubts[i], ranks[i])
             continue
-        if memory[FLAT]:
-            memory[FOUND_COUNT] = memory[RANK_COUNT] = 0
-            scan_flat(memory, fingerprints[i], doubts[i])
-            rank_found(memory, fingerprints[i], doubts[i])
-            ranks[i] = confirm(memory, signed(i))
-        else:
-            while ready < min(signed(i) + 3, signed(count)):
-                prepare(memory, ready, fingerprints[ready], doubts[ready])
-                ready += 1
-            if mode != QUERY and i + 1 < count:
-                ask_places(memory, fingerprints[i + 1], signed(1))
-            ranks[i] = search_turn(memory, signed(i), ready, fingerprints[i], doubts[i])
+        while ready < min(signed(i) + 3, signed(count)):
+            prepare(memory, ready, fingerprints[ready], doubts[ready])
+            ready += 1
+        if mode != QUERY and i + 1 < count:
+            ask_places(memory, fingerprints[i + 1], signed(1))
+        ranks[i] = search_turn(memory, signed(i), ready, fingerprints[i], doubts[i])
         if mode == INSERT_ALL or (mode == INSERT_NEW and ranks[i] == UNCONFIRMED):
             add(memory, fingerprints[i], doubts[i], row)
             note_fresh(memory, row, signed(i))
@@ -521,11 +483,6 @@ def match_directed(
 @inner
 def slot_of(memory: Memory, fingerprint: np.uint64, row: np.uint32) -> int:
     """The slot of a row with this fingerprint, or -1. It is looked for in the shortest of its buckets."""
-    if memory[FLAT]:
-        for slot in range(memory[SIZE]):
-            if read32(memory[ROWS], slot) == row and read64(memory[FINGERPRINTS], slot) == fingerprint:
-                return signed(slot)
-        return signed(-1)
     head, value = np.uint64(0), np.uint64(0)
     for table in range(memory[TABLES]):
         arranged_ = arranged(memory, table, fingerprint)
@@ -555,38 +512,37 @@ def delete_directed(
         if slot < 0:
             continue
         last = memory[SIZE] - 1
-        if not memory[FLAT]:
-            for table in range(memory[TABLES]):
-                bucket = bucket_of(memory, table, arranged(memory, table, fingerprints[i]))
-                place = place_of(memory, signed(BASE), bucket, np.uint32(slot))
-                if place >= 0:  # else it was never added
-                    take_out(memory, bucket, place)
+        for table in range(memory[TABLES]):
+            bucket = bucket_of(memory, table, arranged(memory, table, fingerprints[i]))
+            place = place_of(memory, signed(BASE), bucket, np.uint32(slot))
+            if place >= 0:  # else it was never added
+                take_out(memory, bucket, place)
         if slot != last:
             fill(memory, slot, last)
         memory[SIZE] = last
-        if not memory[FLAT]:
-            sweep_on(memory)
+        sweep_on(memory)
 
 
 @inner
 def fill(memory: Memory, slot: int, last: int) -> None:
     """Move the last slot into one that has become free, so that the slots stay dense."""
     fingerprint = read64(memory[FINGERPRINTS], last)
-    if not memory[FLAT]:
-        for table in range(memory[TABLES]):
-            bucket = bucket_of(memory, table, arranged(memory, table, fingerprint))
-            place = place_of(memory, signed(BASE), bucket, np.uint32(last))
-            if place >= 0:
-                write32(memory[BASE + REFS], place, np.uint32(slot))
+    for table in range(memory[TABLES]):
+        bucket = bucket_of(memory, table, arranged(memory, table, fingerprint))
+        place = place_of(memory, signed(BASE), bucket, np.uint32(last))
+        if place >= 0:
+            write32(memory[BASE + REFS], place, np.uint32(slot))
     write64(memory[FINGERPRINTS], slot, fingerprint)
     write64(memory[DOUBTS], slot, read64(memory[DOUBTS], last))
     write32(memory[ROWS], slot, read32(memory[ROWS], last))
 
 
 class DirectedTables(Slots):
-    """The content of a directed index. `flat_below` is at most `prefix_max`: a scan of all slots needs no count."""
+    """The content of a directed index."""
 
-    def __init__(self, rules: SearchRules, bits: int, flat_below: int) -> None:
+    _match, _delete = staticmethod(match_directed), staticmethod(delete_directed)
+
+    def __init__(self, rules: SearchRules, bits: int) -> None:
         self._pieces = [_pieces(runs) for runs in rules.runs]
         constants: dict[int, NDArray[np.generic]] = {
             PIECES: np.array([piece for pieces in self._pieces for piece in pieces], np.uint64),
@@ -597,30 +553,13 @@ class DirectedTables(Slots):
             RANKS: np.zeros(int(RANKS_MAX), np.uint64),
         }
         columns = {FINGERPRINTS: np.uint64, DOUBTS: np.uint64, ROWS: np.uint32}
-        super().__init__(bits, min(flat_below, rules.prefix_max), rules.prefix_max, columns, 2, constants)
-        self.memory[[TABLES, PATTERNS, LOOK_MIN]] = rules.blocks, rules.patterns, rules.look_min
+        super().__init__(rules.blocks, bits, columns, 2, constants)
+        self.memory[[PREFIX_MAX, PATTERNS, LOOK_MIN]] = rules.prefix_max, rules.patterns, rules.look_min
         self.memory[[DISTANCE_MAX, SIMILARITY_MIN]] = rules.max_distance, rules.similarity_min
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory held."""
-        return 20 * len(self) + sum(store.nbytes for store in self.stores)
-
-    def match(
-        self, held: list[NDArray[np.uint64]], begin: int, first_row: int, ranks: NDArray[np.int64], mode: int
-    ) -> int:
-        """As for every index."""
-        return int(match_directed(self.memory, held[0], held[1], begin, first_row, ranks, mode))
-
-    def delete(self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], done: NDArray[np.bool_]) -> None:
-        """As for every index."""
-        delete_directed(self.memory, fingerprints, rows, done)
 
     def check(self) -> None:
         """Assert the invariants of slots and entries: each slot once in each table, those of a bucket by row."""
         super().check()
-        if self.flat:
-            return
         bits = int(self.memory[BITS])
         buckets, filters, refs = self.stores[0].contents()
         for table in range(len(self._pieces)):

@@ -57,7 +57,6 @@ from worker.core.tables.store import (
     ENGINE,
     FILTERS,
     FINGERPRINTS,
-    FLAT,
     HEADS,
     INSERT_ALL,
     INSERT_GIVEN,
@@ -200,32 +199,10 @@ def scan_deep(
 
 
 @inner
-def scan_flat(memory: Memory, fingerprint: np.uint64, best: int) -> tuple[int, int]:
-    """The best over all slots."""
-    address = memory[FINGERPRINTS]
-    limit = np.uint64((best - 1) >> 32)
-    hits = signed(0)
-    slot = signed(-1)
-    for j in range(memory[SIZE]):
-        hits += signed(popcount(read64(address, j) ^ fingerprint) <= limit)
-    if hits:
-        for j in range(memory[SIZE]):
-            distance = signed(popcount(read64(address, j) ^ fingerprint))
-            rank = (distance << DISTANCE_SHIFT) | signed(read32(memory[ROWS], j))
-            if rank < best:
-                best = rank
-                slot = signed(j)
-    return signed(best), slot
-
-
-@inner
 def search(memory: Memory, fingerprint: np.uint64) -> tuple[int, int]:
     """The best match: (distance << 32 | row, slot); slot -1 where there is none."""
     best = (memory[DISTANCE_MAX] + 1) << DISTANCE_SHIFT
     slot = signed(-1)
-    if memory[FLAT]:
-        best, slot = scan_flat(memory, fingerprint, best)
-        return best, slot
     for table in range(memory[TABLES]):
         own = root_bucket(memory, table, fingerprint)
         for number in range(word(memory, FLIP_ENDS, table), word(memory, FLIP_ENDS, table + 1)):
@@ -273,12 +250,6 @@ def scan_all(memory: Memory, at: int, bucket: int, fingerprint: np.uint64) -> No
 def search_all(memory: Memory, fingerprint: np.uint64) -> None:
     """Put all matches to those that are found, and the best to the candidates that are confirmed."""
     memory[RANK_COUNT] = memory[FOUND_COUNT] = 0
-    if memory[FLAT]:
-        for slot in range(memory[SIZE]):
-            distance = signed(popcount(read64(memory[FINGERPRINTS], slot) ^ fingerprint))
-            if distance <= memory[DISTANCE_MAX]:
-                put(memory, signed(slot), distance)
-        return
     for table in range(memory[TABLES]):
         own = root_bucket(memory, table, fingerprint)
         for number in range(word(memory, FLIP_ENDS, table), word(memory, FLIP_ENDS, table + 1)):
@@ -443,23 +414,21 @@ def change_entry(memory: Memory, at: int, bucket: int, old: np.uint32, new: int)
 def ask(memory: Memory, fingerprints: NDArray[np.uint64], i: int) -> None:
     """Prefetch for the fingerprints that come soon: heads for the later one, entries for the sooner."""
     ahead = memory[AHEAD]
-    if not memory[FLAT]:
-        if i + 2 * ahead < len(fingerprints):
-            ask_heads(memory, fingerprints[i + 2 * ahead])
-        if i + ahead < len(fingerprints):
-            ask_entries(memory, fingerprints[i + ahead])
+    if i + 2 * ahead < len(fingerprints):
+        ask_heads(memory, fingerprints[i + 2 * ahead])
+    if i + ahead < len(fingerprints):
+        ask_entries(memory, fingerprints[i + ahead])
 
 
 @inner
 def add(memory: Memory, fingerprint: np.uint64, row: int, equal: int) -> None:
     """Index a fingerprint in a new slot; `equal` is the slot that stands for the same fingerprint, or -1."""
     slot = add_slot(memory, fingerprint, row)
-    if not memory[FLAT]:
-        if equal >= 0:
-            link(memory, equal, slot)
-        else:
-            place(memory, fingerprint, slot)
-        sweep_on(memory)
+    if equal >= 0:
+        link(memory, equal, slot)
+    else:
+        place(memory, fingerprint, slot)
+    sweep_on(memory)
 
 
 @kernel
@@ -472,46 +441,24 @@ def match_exact(
         if mode != QUERY and not has_room(memory):
             return signed(i)
         ask(memory, fingerprints, i)
-        is_new, equal = False, signed(-1)
-        if mode != INSERT_GIVEN:
-            best, slot = search(memory, fingerprints[i])
-            equal = slot if best < ONE_BIT else signed(-1)
-            rank = NO_RANK | best if slot >= 0 else UNCONFIRMED
-            if memory[FRESH] and slot >= 0:
-                if memory[SIMILARITY_MIN]:
-                    search_all(memory, fingerprints[i])
-                else:
-                    memory[RANK_COUNT] = 0
-                    keep(memory, NO_LOOK | best)
-                rank = confirm(memory, signed(i))
-            ranks[i] = rank
-            is_new = mode == INSERT_ALL or (mode == INSERT_NEW and rank == UNCONFIRMED)
         if mode == INSERT_GIVEN:
-            equal = signed(-1) if memory[FLAT] else find_equal(memory, fingerprints[i])
-        if mode == INSERT_GIVEN:
-            add(memory, fingerprints[i], ranks[i], equal)
-        elif is_new:
-            add(memory, fingerprints[i], row, equal)
+            add(memory, fingerprints[i], ranks[i], find_equal(memory, fingerprints[i]))
+            continue
+        best, slot = search(memory, fingerprints[i])
+        rank = NO_RANK | best if slot >= 0 else UNCONFIRMED
+        if memory[FRESH] and slot >= 0:
+            if memory[SIMILARITY_MIN]:
+                search_all(memory, fingerprints[i])
+            else:
+                memory[RANK_COUNT] = 0
+                keep(memory, NO_LOOK | best)
+            rank = confirm(memory, signed(i))
+        ranks[i] = rank
+        if mode == INSERT_ALL or (mode == INSERT_NEW and rank == UNCONFIRMED):
+            add(memory, fingerprints[i], row, slot if best < ONE_BIT else signed(-1))
             note_fresh(memory, row, signed(i))
             row += 1
     return signed(len(fingerprints))
-
-
-@inner
-def slot_of(memory: Memory, fingerprint: np.uint64, row: np.uint32) -> tuple[int, int]:
-    """The slot that stands in the tables for a fingerprint, and the slot of a row with it; -1 where there is none."""
-    if memory[FLAT]:
-        for slot in range(memory[SIZE]):
-            if read64(memory[FINGERPRINTS], slot) == fingerprint and read32(memory[ROWS], slot) == row:
-                return signed(slot), signed(slot)
-        return signed(-1), signed(-1)
-    first = find_equal(memory, fingerprint)
-    slot = first
-    while slot >= 0 and read32(memory[ROWS], slot) != row:
-        slot = neighbour(memory, NEXTS, slot)
-        if slot == first:
-            slot = signed(-1)
-    return first, slot
 
 
 @kernel
@@ -520,12 +467,14 @@ def delete_exact(
 ) -> None:
     """Take out rows; `done[i]` tells whether row i was there under its fingerprint."""
     for i in range(len(fingerprints)):
-        first, slot = slot_of(memory, fingerprints[i], rows[i])
+        first = find_equal(memory, fingerprints[i])
+        slot = first
+        while slot >= 0 and read32(memory[ROWS], slot) != rows[i]:
+            slot = neighbour(memory, NEXTS, slot)
+            if slot == first:
+                slot = signed(-1)
         done[i] = slot >= 0
         if slot < 0:
-            continue
-        if memory[FLAT]:
-            fill(memory, slot)
             continue
         second = neighbour(memory, NEXTS, slot)
         if second < 0:
@@ -547,7 +496,7 @@ def fill(memory: Memory, slot: int) -> None:
     if slot == last:
         return
     fingerprint = read64(memory[FINGERPRINTS], last)
-    if not memory[FLAT] and find_equal(memory, fingerprint) == last:
+    if find_equal(memory, fingerprint) == last:
         change(memory, fingerprint, np.uint32(last), slot)
     write64(memory[FINGERPRINTS], slot, fingerprint)
     write32(memory[ROWS], slot, read32(memory[ROWS], last))
@@ -566,34 +515,27 @@ HOT_MIN = 1_024  # a bucket is split at this many entries, or at 8 times the ave
 MATCHES_MIN = 256  # room for all matches of one query at the first try
 
 
-class SubTables:
+def _sub_tables(tables: list[int], fan: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """
-    The tree of bits that key sub-tables, for the kernels: `masks` and `children` by number.
+    The tree of bits that key sub-tables, for the kernels: masks and children by number.
 
-    The tables of the layout are the first nodes; a node's sub-tables are keyed by its bits and one of k + 1 groups of
+    The tables of the layout are the first nodes; a node's sub-tables are keyed by its bits and one of `fan` groups of
     the others.
     """
-
-    def __init__(self, layout: Layout) -> None:
-        self.fan = layout.max_distance + 1
-        masks = [table.mask for table in layout.permutations]
-        children = [0] * len(masks)
-        level = list(range(len(masks)))
-        for _ in range(DEPTH_MAX):
-            following: list[int] = []
-            for node in level:
-                free = [bit for bit in range(BITS_ALL - 1, -1, -1) if not masks[node] >> bit & 1]
-                if len(free) < 2 * self.fan or len(masks) + self.fan > NODES_MAX:
-                    continue
-                children[node] = len(masks)
-                for group in range(self.fan):
-                    chosen = free[group * len(free) // self.fan : (group + 1) * len(free) // self.fan]
-                    following.append(len(masks))
-                    masks.append(masks[node] | sum(1 << bit for bit in chosen))
-                    children.append(0)
-            level = following
-        self.masks = np.array(masks, np.uint64)
-        self.children = np.array(children, np.int64)
+    masks, children, level = list(tables), [0] * len(tables), range(len(tables))
+    for _ in range(DEPTH_MAX):
+        first = len(masks)
+        for node in level:
+            free = [bit for bit in range(BITS_ALL - 1, -1, -1) if not masks[node] >> bit & 1]
+            if len(free) < 2 * fan or len(masks) + fan > NODES_MAX:
+                continue
+            children[node] = len(masks)
+            for group in range(fan):
+                chosen = free[group * len(free) // fan : (group + 1) * len(free) // fan]
+                masks.append(masks[node] | sum(1 << bit for bit in chosen))
+                children.append(0)
+        level = range(first, len(masks))
+    return np.array(masks, np.uint64), np.array(children, np.int64)
 
 
 class ExactTables(Slots):
@@ -603,18 +545,20 @@ class ExactTables(Slots):
     `similarity_min`: in thousandths, what the sketches must confirm; 0: the best match is taken.
     """
 
-    def __init__(self, layout: Layout, bits: int, flat_below: int, similarity_min: int = 0) -> None:
-        tree = SubTables(layout)
+    _match, _delete = staticmethod(match_exact), staticmethod(delete_exact)
+
+    def __init__(self, layout: Layout, bits: int, similarity_min: int = 0) -> None:
+        fan = layout.max_distance + 1
+        self._masks, children = _sub_tables([table.mask for table in layout.permutations], fan)
         flips = [np.array(table.flips(), np.uint64) for table in layout.permutations]
         self._factors = np.array([_factor(table.mask) for table in layout.permutations], np.uint64)
-        self._masks = tree.masks
         flipped = [
             (differences & mask) * factor >> np.uint64(BITS_ALL - bits)
             for differences, mask, factor in zip(flips, self._masks, self._factors, strict=False)
         ]
         constants: dict[int, NDArray[np.generic]] = {
-            MASKS: tree.masks,
-            CHILDREN: tree.children,
+            MASKS: self._masks,
+            CHILDREN: children,
             FACTORS: self._factors,
             FLIPS: np.concatenate(flips),
             FLIPPED: np.concatenate(flipped).astype(np.int64),
@@ -622,26 +566,10 @@ class ExactTables(Slots):
             RANKS: np.zeros(int(RANKS_MAX), np.uint64),
         }
         columns = {FINGERPRINTS: np.uint64, ROWS: np.uint32, NEXTS: np.uint32, BACKS: np.uint32}
-        super().__init__(bits, flat_below, UNLIMITED, columns, 1, constants)
-        self.memory[[TABLES, DEEP_BITS, FAN]] = len(flips), SUB_BITS, tree.fan
+        super().__init__(len(flips), bits, columns, 1, constants)
+        self.memory[[DEEP_BITS, FAN]] = SUB_BITS, fan
         self.memory[[DISTANCE_MAX, SIMILARITY_MIN]] = layout.max_distance, similarity_min
         self.memory[AHEAD] = max(1, min(8, 48 // layout.probes))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory held; rings only where there are equal ones."""
-        rings = 8 if self.column(NEXTS).any() else 0
-        return (12 + rings) * len(self) + sum(store.nbytes for store in self.stores)
-
-    def match(
-        self, held: list[NDArray[np.uint64]], begin: int, first_row: int, ranks: NDArray[np.int64], mode: int
-    ) -> int:
-        """As for every index."""
-        return int(match_exact(self.memory, held[0], begin, first_row, ranks, mode))
-
-    def delete(self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], done: NDArray[np.bool_]) -> None:
-        """As for every index."""
-        delete_exact(self.memory, fingerprints, rows, done)
 
     def all_matches(self, fingerprint: np.uint64) -> NDArray[np.int64]:
         """Return the slots of all matches, in no order."""
@@ -670,10 +598,7 @@ class ExactTables(Slots):
         in_ring = np.flatnonzero(nexts)
         assert (backs[nexts[in_ring] - 1] - 1 == in_ring).all()
         assert (self.fingerprints[nexts[in_ring] - 1] == self.fingerprints[in_ring]).all()
-        if self.flat:
-            assert len(in_ring) == 0
-        else:
-            self._check_entries()
+        self._check_entries()
 
     def _check_entries(self) -> None:
         """Each distinct fingerprint is entered once, by its smallest row, and once in each table."""
@@ -707,11 +632,6 @@ class ExactTables(Slots):
 
     def _on_growth(self, documents: int) -> None:
         self.memory[HOT] = max(HOT_MIN, 8 * documents >> int(self.memory[BITS]))
-
-    def _flatten(self) -> None:
-        super()._flatten()
-        self.column(NEXTS)[:] = 0
-        self.column(BACKS)[:] = 0
 
 
 def _factor(mask: int) -> int:

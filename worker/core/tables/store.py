@@ -27,11 +27,10 @@ from __future__ import annotations
 
 import mmap
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,14 +55,12 @@ FINGERPRINTS = signed(32)  # address, by slot: the indexed fingerprints, dense, 
 ROWS = signed(33)  # address, by slot
 SIZE = signed(34)  # slots in use
 SLOTS = signed(35)  # slots there are
-FLAT = signed(36)  # 1: no tables, the slots are scanned
-TABLES = signed(37)
-BITS = signed(38)  # of a bucket number within a table
-DISTANCE_MAX = signed(39)  # k
-PREFIX_MAX = signed(40)  # entries of one prefix that are looked at
-LAST_ROW = signed(41)  # the greatest that was ever indexed
-READ = signed(42)  # filters read by directed searches and by those of the exact one for all matches, ever
-CONFIRM = signed(43)  # what `confirm` knows
+TABLES = signed(36)
+BITS = signed(37)  # of a bucket number within a table
+DISTANCE_MAX = signed(38)  # k
+LAST_ROW = signed(39)  # the greatest that was ever indexed
+READ = signed(40)  # filters read by directed searches and by those of the exact one for all matches, ever
+CONFIRM = signed(41)  # what `confirm` knows
 ENGINE = signed(64)  # what one engine alone knows
 MEMORY_SIZE = 192
 
@@ -327,8 +324,6 @@ def sweep_on(memory: Memory) -> None:
 @inner
 def has_room(memory: Memory) -> bool:
     """Whether one more fingerprint can be indexed before the columns are to be made longer."""
-    if memory[FLAT]:
-        return bool(memory[SIZE] < min(memory[SLOTS], memory[PREFIX_MAX]))
     return bool(
         memory[SIZE] < memory[SLOTS]
         and memory[BASE + ENTRIES] < memory[BASE + GROW_AT]
@@ -404,7 +399,7 @@ class MappedColumn(Generic[T]):
 SHIFT = int(START_SHIFT)
 FREE_MAX = 6  # places kept free for a bucket
 SPARE, WIDE_SPARE = 4, 6  # one in so many of the entries' places is free after growing
-GATHER_STEPS = 8  # of a sweep that gathers, with each change
+GATHER_STEPS = 8  # at least, of a sweep that gathers, with each change
 SWEPT_TOGETHER = 256  # entries that a sweep moves in a row
 TOGETHER_MAX = 32  # buckets
 
@@ -470,7 +465,7 @@ class Buckets:
                 self.grow()
             elif len(self.refs) > 2 * self._size_for(self.entries):
                 own[LIMIT] = self._size_for(self.entries)
-                self._begin(1, 0, GATHER_STEPS)
+                self._begin(1, 0, max(GATHER_STEPS, self._per_insertion))
         own[GROW_AT] = len(self.refs) - self._per_insertion if own[DIRECTION] else self._grow_at()
 
     def check(self) -> None:
@@ -550,48 +545,42 @@ class Slots(ABC):
     """
     The content of an index as kernels take it: one block of numbers that says where everything is.
 
-    Below `flat_below` fingerprints there are no tables, and a search scans the slots.
-
     Args:
-        bits: of a bucket number within a table.
-        prefix_max: entries of one prefix that a search looks at.
+        tables: how many; `bits`: of a bucket number within one.
         columns: by place in the block the element types of the columns by slot; the first `brought` are those that an
             insertion brings, fingerprints first.
         constants: places and values of columns that never change.
     """
 
+    _match: ClassVar[Any]  # the engine's kernels
+    _delete: ClassVar[Any]
+
     def __init__(
         self,
+        tables: int,
         bits: int,
-        flat_below: int,
-        prefix_max: int,
         columns: dict[int, Any],
         brought: int,
         constants: dict[int, NDArray[np.generic]],
     ) -> None:
-        self.flat_below = flat_below
         self.brought = brought
         self.memory = np.zeros(MEMORY_SIZE, np.int64)
         self._constants = constants  # kept alive here: the block holds their addresses
         for place, values in constants.items():
             self.memory[place] = values.ctypes.data
-        self.memory[[BITS, PREFIX_MAX, LAST_ROW, FLAT]] = bits, prefix_max, -1, 1
+        self.memory[[TABLES, BITS, LAST_ROW]] = tables, bits, -1
         self.columns: dict[int, MappedColumn[Any]] = {place: MappedColumn(kind, 0) for place, kind in columns.items()}
-        self._resize(SLOTS_MIN)
         self.stores: tuple[Buckets, ...] = ()
+        self._size_for(np.empty(0, np.uint64))
 
     def __len__(self) -> int:
         return int(self.memory[SIZE])
 
     @property
-    def flat(self) -> bool:
-        """There are no tables."""
-        return not self.stores
-
-    @property
-    @abstractmethod
     def nbytes(self) -> int:
-        """Bytes of memory held: pages that were never written are not there, so slots count as far as they are used."""
+        """Bytes of memory held: pages that were never written are not there, nor columns of nothing but zeros."""
+        columns = sum(values.nbytes for values in map(self.column, self.columns) if values.any())
+        return columns + sum(store.nbytes for store in self.stores)
 
     @property
     def fingerprints(self) -> NDArray[np.uint64]:
@@ -614,39 +603,29 @@ class Slots(ABC):
 
     def maintain(self) -> None:
         """Make room for at least one more fingerprint, and give back what is no longer needed. Before each change."""
-        size = len(self)
-        if self.flat and size >= self.flat_below:
-            self.load([column.copy() for column in self.held], self.rows.copy())
-            return
-        if not self.flat and size < self.flat_below // 2:
-            self._flatten()
-        self._make_room()
+        size, slots = len(self), int(self.memory[SLOTS])
+        if size >= slots or slots > 2 * size + SLOTS_MIN:
+            self._resize(size + size // 2 + SLOTS_MIN // 2)
+        for store in self.stores:
+            store.maintain()
+        self._on_growth(self.stores[0].entries // int(self.memory[TABLES]))
 
     def load(self, held: list[NDArray[np.uint64]], rows: NDArray[np.uint32]) -> None:
-        """Hold these and nothing else. Cost: for many at once less than half of inserting them."""
-        self._flatten()
-        self.memory[SIZE] = 0
-        self._resize(len(rows) + len(rows) // 8 + SLOTS_MIN)
-        if len(rows) >= self.flat_below:
-            self.stores = self._new_stores(len(rows))
-            self.stores[0].deal(self._counts(held[0]))
-            self.memory[FLAT] = 0
-            self._on_growth(len(rows))
-        self._insert(held, rows, self._make_room)
+        """Index these, of an index that is empty. Cost: for many at once less than half of inserting them."""
+        self._size_for(held[0])
+        self._insert(held, rows)
 
     def insert(self, held: list[NDArray[np.uint64]], rows: NDArray[np.uint32]) -> None:
         """Index `held[0][i]` as `rows[i]`; `held[1]` are the doubts, where they are kept."""
         self.maintain()
-        self._insert(held, rows, self.maintain)
+        self._insert(held, rows)
 
-    def _insert(self, held: list[NDArray[np.uint64]], rows: NDArray[np.uint32], when_full: Callable[[], None]) -> None:
-        """The same. A load only makes room when full: halfway it would be too small for tables, and lose them."""
+    def _insert(self, held: list[NDArray[np.uint64]], rows: NDArray[np.uint32]) -> None:
         numbers = rows.astype(np.int64)
         done = 0
         while (done := self.match(held, done, 0, numbers, INSERT_GIVEN)) < len(rows):
-            when_full()
+            self.maintain()
 
-    @abstractmethod
     def match(
         self, held: list[NDArray[np.uint64]], begin: int, first_row: int, ranks: NDArray[np.int64], mode: int
     ) -> int:
@@ -657,10 +636,11 @@ class Slots(ABC):
         UNCONFIRMED for no match. A fingerprint that is indexed has the row `first_row` + (its place among those
         indexed since `begin`); with INSERT_GIVEN `ranks` says the rows, nothing is searched and there are no results.
         """
+        return int(self._match(self.memory, *held, begin, first_row, ranks, mode))
 
-    @abstractmethod
     def delete(self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], done: NDArray[np.bool_]) -> None:
         """Take out rows; `done[i]` tells whether row i was there under its fingerprint."""
+        self._delete(self.memory, fingerprints, rows, done)
 
     @abstractmethod
     def _new_stores(self, documents: int) -> tuple[Buckets, ...]:
@@ -673,14 +653,13 @@ class Slots(ABC):
     def _on_growth(self, documents: int) -> None:  # noqa: B027  # most have nothing to do
         """Adapt to the number held."""
 
-    def _make_room(self) -> None:
-        size, slots = len(self), int(self.memory[SLOTS])
-        if size >= slots or slots > 2 * size + SLOTS_MIN:
-            self._resize(size + size // 2 + SLOTS_MIN // 2)
-        for store in self.stores:
-            store.maintain()
-        if self.stores:
-            self._on_growth(self.stores[0].entries // int(self.memory[TABLES]))
+    def _size_for(self, fingerprints: NDArray[np.uint64]) -> None:
+        """Make empty stores for these, and slots."""
+        count = len(fingerprints)
+        self._resize(count + count // 8 + SLOTS_MIN)
+        self.stores = self._new_stores(count)
+        self.stores[0].deal(self._counts(fingerprints))
+        self._on_growth(count)
 
     def _counts(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Entries of each bucket, were these inserted."""
@@ -692,10 +671,6 @@ class Slots(ABC):
                 counts[table] += np.bincount(buckets, minlength=1 << bits)
         return counts.ravel()
 
-    def _flatten(self) -> None:
-        self.stores = ()
-        self.memory[FLAT] = 1
-
     def _resize(self, slots: int) -> None:
         for place, column in self.columns.items():
             column.resize(slots)
@@ -706,7 +681,6 @@ class Slots(ABC):
         """Assert the invariants of the columns."""
         assert len(self) <= self.memory[SLOTS]
         assert all(len(column) == self.memory[SLOTS] for column in self.columns.values())
-        assert self.flat == bool(self.memory[FLAT])
         assert not len(self) or self.rows.max() <= self.memory[LAST_ROW]
         for store in self.stores:
             store.check()
