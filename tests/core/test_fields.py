@@ -14,11 +14,11 @@ from tests.conftest import EXAMPLES
 from worker.core.definition import (
     Kind,
     Parameters,
-    define_fields,
-    explain_fields,
+    define,
+    explain,
     fold,
-    fold_columns,
     token_hash,
+    wide_hash,
 )
 from worker.core.fingerprint import Fingerprinter
 
@@ -51,7 +51,7 @@ def test_fields_equal_their_definition(
     """Any fields under any weights: the kernel's sums are those of the definition, bit for bit."""
     batch = Fingerprinter(parameters).of_fields(documents, [language] * len(documents))
     for document, found in zip(documents, batch.rows(), strict=True):
-        assert found == define_fields(document, parameters, language), document
+        assert found == define(document, parameters, language), document
 
 
 def test_one_field_of_weight_one_is_the_text() -> None:
@@ -76,7 +76,7 @@ def test_a_word_in_each_field_is_a_short_document_and_none_is_an_empty_one() -> 
 def test_weights_multiply() -> None:
     """The weight of a feature is that of its shingle times that of its field."""
     parameters = Parameters(fields=(("title", 200), ("body", 1)))
-    found = explain_fields({"title": "ferry of noon", "body": BODY}, parameters)
+    found = explain({"title": "ferry of noon", "body": BODY}, parameters)
     assert [feature.weight for feature in found[:2]] == [600, 600]
     assert "ferry of" in [feature.shingle for feature in found[:2]]
 
@@ -95,9 +95,11 @@ def test_a_field_without_weight_is_refused() -> None:
     st.dictionaries(st.integers(0, 2**64 - 1), st.integers(1, 2**40), min_size=1, max_size=80),
     st.sampled_from([32, 64, 128]),
 )
-def test_columns_fold_like_the_definition(features: dict[int, int], bits: int) -> None:
+def test_a_bit_is_set_where_its_features_outweigh_the_others(features: dict[int, int], bits: int) -> None:
     """Weights far above 255 count in full, at every width."""
-    assert fold_columns(list(features), list(features.values()), bits) == fold(features.items(), bits)
+    total, wide = sum(features.values()), [(wide_hash(value, bits), weight) for value, weight in features.items()]
+    outweigh = [2 * sum(weight for value, weight in wide if value >> bit & 1) > total for bit in range(bits)]
+    assert fold(features.items(), bits) == sum(1 << bit for bit in range(bits) if outweigh[bit])
 
 
 def test_the_order_of_own_features_is_irrelevant_and_text_stands_for_its_hash() -> None:

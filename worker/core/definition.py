@@ -247,7 +247,9 @@ def fold(features: Iterable[tuple[int, int]], bits: int = 64) -> int:
     fingerprint, not "none".  Source: Charikar, STOC 2002.
 
     Raises:
-        ValueError: no features (every empty page would match every other), a weight below 1, a sum beyond 2**62.
+        ValueError: no features (every empty page would match every other), a hash below 0 or beyond 64 bits, a weight
+            below 1, a sum beyond 2**62.
+        TypeError: a hash or a weight is not a whole number, NumPy's or another: 1.5 would count as 1.
 
     >>> fold([(0b01, 1), (0b10, 1)]), fold([(0b01, 1), (0b10, 300)])
     (0, 2)
@@ -257,17 +259,18 @@ def fold(features: Iterable[tuple[int, int]], bits: int = 64) -> int:
 
 def tally(features: Iterable[tuple[int, int]], bits: int = 64) -> list[int]:
     """Return the sums whose signs are the fingerprint: for each bit the weights with it, less those without."""
-    sums = [0] * bits
-    total = 0
-    for value, weight in features:
+    found = [(operator.index(value), operator.index(weight)) for value, weight in features]
+    for value, weight in found:
+        if not 0 <= value < 1 << 64:
+            raise ValueError(f"a feature's hash has 64 bits, got {value:#x}")
         if weight < 1:
             raise ValueError(f"a weight must be at least 1, got {weight}: leave the feature out instead")
-        total += weight
-        wide = wide_hash(value, bits)
-        for bit in range(bits):
-            sums[bit] += weight if wide >> bit & 1 else -weight
-    if not 0 < total < WEIGHT_SUM_MAX:
-        raise ValueError(f"the weights of a fingerprint must sum to 1 to 2**62, got {total}")
+    weights = [weight for _, weight in found]
+    if not 0 < sum(weights) < WEIGHT_SUM_MAX:
+        raise ValueError(f"the weights of a fingerprint must sum to 1 to 2**62, got {sum(weights)}")
+    wide = b"".join(wide_hash(value, bits).to_bytes(bits // 8, "little") for value, _ in found)
+    is_set = np.unpackbits(np.frombuffer(wide, np.uint8), bitorder="little").reshape(-1, bits)
+    sums: list[int] = (2 * np.array(weights, np.int64) @ is_set - sum(weights)).tolist()
     return sums
 
 
@@ -290,28 +293,6 @@ def doubts(sums: Sequence[int]) -> int:
     squares = [(abs(one) >> shift) ** 2 for one in sums]
     limit = DOUBT_RIGHT * sum(squares)
     return sum(1 << bit for bit, square in enumerate(squares) if DOUBT_LEFT * len(sums) * square < limit)
-
-
-def fold_columns(hashes: Sequence[int], weights: Sequence[int], bits: int = 64) -> int:
-    """
-    `fold`, quicker for many features; of integers of any kind, NumPy's too.
-
-    Raises:
-        ValueError: as `fold`, and for a hash below 0 or beyond 64 bits.
-        TypeError: a hash or a weight is not a whole number: 1.5 would count as 1.
-    """
-    hashes, weights = list(map(operator.index, hashes)), list(map(operator.index, weights))
-    for value, weight in zip(hashes, weights, strict=True):
-        if not 0 <= value < 1 << 64:
-            raise ValueError(f"a feature's hash has 64 bits, got {value:#x}")
-        if weight < 1:
-            raise ValueError(f"a weight must be at least 1, got {weight}: leave the feature out instead")
-    if not 0 < sum(weights) < WEIGHT_SUM_MAX:
-        raise ValueError(f"the weights of a fingerprint must sum to 1 to 2**62, got {sum(weights)}")
-    wide = np.array([[wide_hash(value, bits) >> 32 * part & 0xFFFFFFFF for part in range(bits // 32)]
-                     for value in hashes], "<u4")  # fmt: skip
-    ones = np.unpackbits(wide.view(np.uint8), axis=1, bitorder="little").T @ np.array(weights, np.int64)
-    return int.from_bytes(np.packbits(2 * ones > sum(weights), bitorder="little").tobytes(), "little")
 
 
 def hamming_distance(a: int, b: int) -> int:
@@ -445,56 +426,49 @@ def folded_words(words: frozenset[str], unit: Literal["word", "character"]) -> f
     return frozenset(found[0] for found in folded if len(found) == 1 and kinds[ord(found[0][0])] == CHARACTER)
 
 
-def explain(text: str, parameters: Parameters, language: str | None = None) -> list[Feature]:
-    """Return a text's features in order of first occurrence; a SHORT text is one feature, an EMPTY one has none."""
-    words = tokens(text, parameters.token_unit)
-    if not words:
-        return []
-    if len(words) < parameters.tokens_min:
-        return [Feature(" ".join(words), digest(words), 1, anchored=False, occurrences=1)]
-    return features(words, parameters, anchor_words(words, parameters, language))
-
-
-def define(text: str, parameters: Parameters, language: str | None = None) -> Fingerprint:
-    """Return the fingerprint of a text; `language` is for parameters that go by the named one. Some 2 ms for 4 KB."""
-    words = tokens(text, parameters.token_unit)
-    if not words:
-        return Fingerprint(0, 0, digest(words), Kind.EMPTY)
-    if len(words) < parameters.tokens_min:
-        return Fingerprint(wide_hash(digest(words), parameters.bits), 1, digest(words), Kind.SHORT)
-    found = features(words, parameters, anchor_words(words, parameters, language))
-    return _full(found, digest(words), parameters)
-
-
-def explain_fields(fields: Mapping[str, str], parameters: Parameters, language: str | None = None) -> list[Feature]:
-    """The same of a document in fields: a shingle in two of them is two features; an EMPTY or SHORT one has none."""
-    found: list[Feature] = []
-    count = 0
-    for name, weight in parameters.fields:
-        words = tokens(fields.get(name, ""), parameters.token_unit)
-        count += len(words)
-        anchors = anchor_words(words, parameters, language)
-        found += [one._replace(weight=one.weight * weight) for one in features(words, parameters, anchors)]
-    return found if count >= parameters.tokens_min else []
-
-
-def define_fields(fields: Mapping[str, str], parameters: Parameters, language: str | None = None) -> Fingerprint:
+def explain(document: str | Mapping[str, str], parameters: Parameters, language: str | None = None) -> list[Feature]:
     """
-    Return the fingerprint of a document in fields, as `parameters.fields` weighs them; a field that it lacks is empty.
+    Return the features of a text, or of a document in fields, by first occurrence; a shingle in two fields is two.
 
-    A document without any shingle (a word in each field) is SHORT too.
+    What is SHORT has one feature, what is EMPTY none.
     """
-    words = [tokens(fields.get(name, ""), parameters.token_unit) for name, _ in parameters.fields]
-    whole = xxhash.xxh64_intdigest(b"".join(digest(one).to_bytes(8, "little") for one in words))
-    if not any(words):
-        return Fingerprint(0, 0, whole, Kind.EMPTY)
-    found = explain_fields(fields, parameters, language)
-    if not found:
-        return Fingerprint(wide_hash(whole, parameters.bits), 1, whole, Kind.SHORT)
-    return _full(found, whole, parameters)
+    return _explained(document, parameters, language)[2]
 
 
-def _full(found: list[Feature], whole: int, parameters: Parameters) -> Fingerprint:
+def define(document: str | Mapping[str, str], parameters: Parameters, language: str | None = None) -> Fingerprint:
+    """
+    Return the fingerprint of a text, or of a document in fields as `parameters.fields` weighs them; some 2 ms for 4 KB.
+
+    A field that it lacks is empty. A document without any shingle (a word in each field) is SHORT too. `language` is
+    for parameters that go by the named one.
+    """
+    kind, whole, found = _explained(document, parameters, language)
+    if kind != Kind.FULL:
+        return Fingerprint(wide_hash(whole, parameters.bits) if found else 0, len(found), whole, kind)
     sums = tally(((feature.hash, feature.weight) for feature in found), parameters.bits)
     made = sketch(feature.hash for feature in found)
-    return Fingerprint(signs(sums), len(found), whole, Kind.FULL, doubts(sums), made)
+    return Fingerprint(signs(sums), len(found), whole, kind, doubts(sums), made)
+
+
+def _explained(
+    document: str | Mapping[str, str], parameters: Parameters, language: str | None
+) -> tuple[Kind, int, list[Feature]]:
+    """Return what could be made of a document, its digest, and its features."""
+    if isinstance(document, str):
+        words, weights = [tokens(document, parameters.token_unit)], [1]
+        whole = digest(words[0])
+    else:
+        words = [tokens(document.get(name, ""), parameters.token_unit) for name, _ in parameters.fields]
+        weights = [weight for _, weight in parameters.fields]
+        whole = xxhash.xxh64_intdigest(b"".join(digest(one).to_bytes(8, "little") for one in words))
+    if not any(words):
+        return Kind.EMPTY, whole, []
+    found = [
+        one._replace(weight=one.weight * weight)
+        for own, weight in zip(words, weights, strict=True)
+        for one in features(own, parameters, anchor_words(own, parameters, language))
+    ]
+    if found and sum(map(len, words)) >= parameters.tokens_min:
+        return Kind.FULL, whole, found
+    joined = " ".join(word for own in words for word in own)
+    return Kind.SHORT, whole, [Feature(joined, whole, 1, anchored=False, occurrences=1)]

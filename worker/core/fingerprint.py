@@ -18,7 +18,7 @@ from worker.core.definition import (
     Kind,
     Parameters,
     explain,
-    fold_columns,
+    fold,
     folded_words,
     token_hash,
     votes,
@@ -254,7 +254,7 @@ class Fingerprinter:
         2
         """
         hashes = [token_hash(feature) if isinstance(feature, str) else feature for feature in features]
-        return fold_columns(hashes, list(features.values()), self.parameters.bits)
+        return fold(zip(hashes, features.values(), strict=True), self.parameters.bits)
 
     def features(self, text: str, language: str | None = None) -> list[Feature]:
         """
