@@ -8,12 +8,12 @@ from fnmatch import fnmatch
 from tests.conftest import REPOSITORY
 
 # Python in `worker` and `schemas`, at most. Lower these with the code; a raise is a commit of its own that says why.
-FILES_MAX = 136
+FILES_MAX = 135
 # Lines, at most, and patterns of paths below `worker`; a file is of the first capability with a pattern of its path.
 CAPABILITIES = {
     "pages to text, charset": (2936, "core/pages/* core/charset.py core/extract.py"),
     "fingerprint: definition, tables, function words": (
-        875,
+        833,
         "core/definition.py core/stopwords/* core/tokens.py",
     ),
     "hash tables (doc_id, URL, digest)": (377, "core/hash_table.py"),
@@ -21,14 +21,14 @@ CAPABILITIES = {
         1711,
         "schemas/* shell/messages/* core/document.py core/verdict.py core/kernels/documents.py",
     ),
-    "numba: compile, cache, start": (483, "core/compiled.py shell/runtime/kernels.py"),
+    "numba: compile, cache, start": (480, "core/compiled.py shell/runtime/kernels.py"),
     "index: exact, directed, store, rules, sketch": (
-        3195,
+        3009,
         "core/tables/* core/*index.py core/permutation.py core/search.py core/sketch.py core/kernels/sketch.py",
     ),
     "machine instructions for all kernels": (467, "core/kernels/machine.py"),
-    "fingerprint: kernels and entry": (1506, "core/fingerprint.py core/kernels/*"),
-    "planning": (444, "core/planner.py cli/plan.py"),
+    "fingerprint: kernels and entry": (1479, "core/fingerprint.py core/kernels/*"),
+    "planning": (428, "core/planner.py cli/plan.py"),
     "originals, snapshots": (1322, "log/original* log/snapshot* shell/checkpoint.py"),
     "ordered log: record, judge, replica, retention": (1749, "log/*"),
     "Kafka client": (1816, "shell/kafka/*"),
