@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.conftest import one_in
 from tests.log.test_acceptance import answers
 from tests.log.test_replica import DEFINITION, DIRECTED, Step, one_row, record, rows, steps
 from tests.log.test_snapshot import LOG
@@ -46,6 +47,7 @@ def base_of(*records: bytes, definition: Definition = DEFINITION) -> bytes:
     return snapshot(replica)
 
 
+@settings(max_examples=one_in(2))
 @given(rows(), rows(), steps, steps, st.integers(0, 20), st.sampled_from([DEFINITION, DIRECTED, FORGETFUL]))
 def test_a_group_goes_on_where_its_base_ends(
     one: list[Row], two: list[Row], before: list[Step], taken: list[Step], cut: int, of: Definition

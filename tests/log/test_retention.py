@@ -53,6 +53,7 @@ def on_disk() -> DiskMemory:
     return ColdDisk(Path(gettempdir()))
 
 
+@settings(max_examples=one_in(2))
 @given(retentions, rows(), steps, st.integers(0, 25))
 def test_a_replica_restored_at_any_point_goes_on_equal(
     retention: Retention, messages: list[Row], taken: list[Step], cut: int
