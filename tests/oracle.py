@@ -70,6 +70,7 @@ class Oracle:
     retention: Retention = Retention()  # noqa: RUF009  # frozen
     answers: dict[tuple[Source, int], Said] = field(default_factory=dict)
     horizons: dict[tuple[Source, int], int | None] = field(default_factory=dict)
+    doc_ids: dict[tuple[Source, int], str] = field(default_factory=dict)
     clock_ms: int = 0
     horizon_ms: int | None = None
     definition: str | None = None  # its hash; None: every row given counts
@@ -101,7 +102,7 @@ class Oracle:
                 key = (section.source, row.offset)
                 if key not in self.answers:
                     self.answers[key] = self._judge(row)
-                    self.horizons[key] = self.horizon_ms
+                    self.horizons[key], self.doc_ids[key] = self.horizon_ms, row.doc_id
         self._renew()
         self._evict()
 

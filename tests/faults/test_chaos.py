@@ -74,6 +74,9 @@ def test_the_check_can_fail(topics: Topics) -> None:
     assert _counts(topics._replace(new=new[1:])) == (1, 0, 0)
     assert _counts(topics._replace(new=[*new, new[0]])) == (0, 0, 1)
     assert _counts(topics._replace(new=[(new[0][0], new[0][1], (("other", b""),)), *new[1:]])) == (0, 0, 1)
+    first, second, *others = new
+    swapped = [(first[0], *second[1:]), (second[0], *first[1:]), *others]
+    assert _counts(topics._replace(new=swapped)) == (0, 0, 2)
 
 
 def test_what_was_fed_and_never_consumed_is_lost(topics: Topics) -> None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tests.oracle import Oracle, Said, said
 from worker.errors import DocumentError
+from worker.log.record import Source
 from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.shell.admin.audit import AnswerMessage, Defect, NewDocuments, Report, check
@@ -117,13 +118,13 @@ def _beside_the_oracle(topics: Topics, base: Sequence[LogEntry]) -> tuple[Counte
         answered[place] += 1
         if answer != wanted.get(place):
             found.append(f"{list(place)}: answered {answer}, the oracle says {wanted.get(place)}")
-    forwarded = Counter(
-        (message.value, message.headers)
-        for message in topics.documents
-        if (of := wanted.get((message.partition, message.offset))) and of[0] in ("new", "deleted")
+    forwarded = Counter[tuple[bytes | None, bytes | None, Headers]](
+        (oracle.doc_ids[Source(topics.topic_id, partition), offset].encode(), value, headers)
+        for partition, offset, _, value, _, headers, *_ in topics.documents
+        if (of := wanted.get((partition, offset))) and of[0] in ("new", "deleted")
     )
-    others = Counter((value, headers) for _, value, headers in topics.new) - forwarded
-    return answered, found + [f"in the topic of new documents: {value!r}" for value, _ in others.elements()]
+    found += [f"in the topic of new documents: {one}" for one in (Counter(topics.new) - forwarded).elements()]
+    return answered, found
 
 
 def read_answer(published: AnswerMessage) -> tuple[tuple[int, int], Said]:
