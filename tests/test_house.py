@@ -37,7 +37,7 @@ CAPABILITIES = {
     "verify, rebuild, group watch": (1032, "shell/admin/*"),
     "a corpus at rest": (1128, "shell/archive/* cli/archive.py"),
     "archives": (1317, "shell/files/archives/*"),
-    "files, library, kept documents": (1514, "shell/files/* public/*"),
+    "files, library, kept documents": (1517, "shell/files/* public/*"),
     "settings": (862, "settings.py cli/options.py"),
     "compare, explain, report": (
         1455,
