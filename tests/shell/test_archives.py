@@ -10,6 +10,7 @@ import itertools
 import math
 import struct
 import time
+import weakref
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -17,7 +18,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import pyarrow
@@ -36,7 +37,7 @@ from worker.shell.files.archives import ArchiveReader, ColumnNames, Damage, Entr
 from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.record import Capture
 from worker.shell.files.archives.rows import RowReader
-from worker.shell.files.crawl import FED_BODY_BYTES_MAX, CrawlFiles
+from worker.shell.files.crawl import FED_BODY_BYTES_MAX, CrawlFiles, with_answers
 from worker.shell.messages.documents import decode_document
 
 PAGE = b"<html><body><p>The harbour master counted the boats twice.</p></body></html>"
@@ -721,3 +722,21 @@ def test_a_page_that_fits_into_no_message_is_left_out_and_counted(tmp_path: Path
     assert len(sizes) == 3
     assert max(sizes) < MESSAGE_BYTES_MAX
     assert crawl.tally.left_out == {"body-too-large": 1}
+
+
+def test_a_record_that_is_answered_is_held_no_longer() -> None:
+    """Each may have megabytes: whatever reads one ahead holds one."""
+    alive = weakref.WeakSet[Any]()
+
+    class Page:
+        def __init__(self, number: int) -> None:
+            self.key, self.content = number, None
+            alive.add(self)
+
+    most = 0
+    for record, answered in with_answers(
+        cast("Any", map(Page, range(200))), lambda messages: (key for key, _ in messages)
+    ):
+        assert answered == record.key
+        most = max(most, len(alive))
+    assert most <= 3

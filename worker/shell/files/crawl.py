@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -116,9 +115,13 @@ def with_answers(
     records: Iterable[Record], answer: Callable[[Iterator[Message]], Iterable[Answer]]
 ) -> Iterator[tuple[Record, Answer]]:
     """Return each record with what `answer` makes of its key and value, however many of them it reads ahead."""
-    ahead, records = tee(records)
-    answers = answer((record.key, record.content) for record in ahead)
-    return ((record, answered) for answered, record in zip(answers, records, strict=False))  # no record is read for it
+    ahead: deque[Record] = deque()  # itertools.tee would hold 57 more, whatever their size
+
+    def message(record: Record) -> Message:
+        ahead.append(record)
+        return record.key, record.content
+
+    return ((ahead.popleft(), answered) for answered in answer(map(message, records)))
 
 
 def feed_documents(
