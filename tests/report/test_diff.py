@@ -44,6 +44,16 @@ def test_equal_texts_show_their_beginning() -> None:
     assert found.rows[0].left[0].text.startswith("w0 w1") and found.rows[0].right[0].text.startswith("w0\nw1")
 
 
+def test_what_one_text_has_behind_all_of_the_other_is_shown() -> None:
+    """A copy with a paragraph more is not equal."""
+    text = " ".join(f"w{number}" for number in range(100))
+    for pair in ((text, f"{text} more"), (f"{text} more", text)):
+        found = difference(*pair)
+        (row,) = found.rows
+        assert (found.is_equal, row.left_out, found.left_out) == (False, 100 - CONTEXT, 0)
+        assert [part.text for part in row.left + row.right if not part.is_shared] == ["more"]
+
+
 def test_scripts_without_spaces_differ_by_the_character() -> None:
     """One character is changed, one is marked."""
     (row,) = difference("橋は古い。", "橋は新い。").rows
