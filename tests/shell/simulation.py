@@ -446,6 +446,7 @@ class SimulatedWorker:
         self.stop = threading.Event()
         self._batches_max = world.random.choice((1, QUEUED_MAX)) if world.faults else QUEUED_MAX
         self.preparer = RowLookup(world, self._batches_max, self._sequence)
+        self._is_reading = False
         self.intake = Intake(settings, lambda: self.source, self.preparer, self.partitions, WATCHDOG, self.stop)
         self.publishing = SteppedPublishing(
             settings, publisher or Transactions(world, worker_id, self._meanwhile), self.partitions, self._reach,
@@ -476,7 +477,14 @@ class SimulatedWorker:
     def _read(self) -> None:
         """Let the intake read, if there is room for it: while it waits for room nothing here can go on."""
         if len(self.preparer) < self._batches_max:
+            self._step_intake()
+
+    def _step_intake(self) -> None:
+        """Let the intake read, unless it waits for room further up: it is one thread, and hands on in order."""
+        if not self._is_reading:
+            self._is_reading = True
             self.intake.step()
+            self._is_reading = False
 
     def _meanwhile(self) -> None:
         """While a transaction runs the intake polls and learns of rebalances."""
@@ -492,7 +500,7 @@ class SimulatedWorker:
         """Read, sequence, publish, or follow the log; or the first three, else little would be committed."""
         action = self.world.random.randrange(6)
         if action in (0, 4, 5):
-            self.intake.step()
+            self._step_intake()
         if action in (1, 4, 5):
             self.sequencer.step()
         if action in (2, 4, 5):
