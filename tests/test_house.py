@@ -36,7 +36,7 @@ CAPABILITIES = {
     "health, metrics, tracing, watchdog, fault hooks": (716, "shell/runtime/*"),
     "verify, rebuild, group watch": (1032, "shell/admin/*"),
     "a corpus at rest": (1128, "shell/archive/* cli/archive.py"),
-    "archives": (1317, "shell/files/archives/*"),
+    "archives": (1312, "shell/files/archives/*"),
     "files, library, kept documents": (1517, "shell/files/* public/*"),
     "settings": (862, "settings.py cli/options.py"),
     "compare, explain, report": (
@@ -50,7 +50,7 @@ CAPABILITIES = {
     ),
     "embedded broker": (1050, "devkit/broker/* cli/broker.py"),
     "demo, sample crawl": (1087, "devkit/* cli/demo.py"),
-    "rest of the command line, errors": (1240, "cli/* errors.py __*__.py shell/__init__.py core/__init__.py"),
+    "rest of the command line, errors": (1238, "cli/* errors.py __*__.py shell/__init__.py core/__init__.py"),
 }
 
 

@@ -148,6 +148,31 @@ def test_two_documents_that_duplicate_each_other_are_found() -> None:
     assert (report.defects["mutual"], report.defects["wrong"]) == (1, 1)
 
 
+def test_a_log_may_have_later_offsets_first_and_rows_that_come_too_late() -> None:
+    """As where the group's offset was set back, and where one worker has read what another could read no more."""
+
+    def record(at: int, first: int, *offsets: int) -> LogEntry:
+        rows = Rows.of([Row(offset, RowKind.FULL, f"{offset}", "", 0, 1 << offset, offset, 9) for offset in offsets])
+        section = Section(Source(TOPIC_ID, 0), first, offsets[-1] + 1, -1, rows)
+        return LogEntry(at, 5, next(encode(DEFINITION.author("w"), [section], 10_000)))
+
+    log = [LogEntry(0, 5, DEFINITION.declaration("w", FORMAT_VERSION)), record(1, 3, 3, 4), record(2, 0, 1, 2)]
+    replica = Replica(DEFINITION)
+    for entry in log:
+        replica.read(entry.value, entry.offset, entry.timestamp_ms)
+    published = [encode_verdict(read_answer(replica, Source(TOPIC_ID, 0), at)) for at in range(1, 5)]  # type: ignore[arg-type]
+    report = check(
+        Replica(DEFINITION),
+        "documents",
+        TOPIC_ID,
+        log=[*log, record(3, 0, 0)],
+        documents=[SourceMessage(0, offset, b"k", b"v") for offset in range(1, 5)],
+        answers=[AnswerMessage(*one, (), False) for one in published],
+        committed={0: 5},
+    )
+    assert report.clean and (report.answered, report.log_rows_repeated) == (4, 1)
+
+
 def _new(world: World, messages: list[Outgoing], *, is_whole: bool = True, is_compacted: bool = False) -> Report:
     """What is found of the topic of new documents with these messages."""
     topic = NewDocuments(is_whole=is_whole, is_compacted=is_compacted)

@@ -225,15 +225,15 @@ class _History:
         applied = self.replica.apply(record, entry.offset, entry.timestamp_ms, keep=True)
         self._rows += len(record)
         self._repeated += applied.repeated
-        for source, _, stop, _, rows in record.sections:
-            offsets = rows.offsets.tolist()
-            fresh = [offset for offset in offsets if not self._at(source, offset)["flags"] & _LOGGED]
-            answers = self.replica.answers(source, fresh, self.topic, encode_answers)
-            for offset, answer in zip(fresh, answers, strict=True):
+        for source, kept in self.replica.pending.items():  # what this record has brought
+            offsets = [offset for rows in kept for offset in rows.offsets()]
+            answers = self.replica.answers(source, offsets, self.topic, encode_answers)
+            for offset, answer in zip(offsets, answers, strict=True):
                 self._expect(source, offset, answer, entry.timestamp_ms)
-            self.replica.committed(source, stop)
-            if entry.timestamp_ms < self.answers_since_ms:
-                self._aged[source] = max(self._aged[source], stop)
+        self.replica.pending.clear()
+        if entry.timestamp_ms < self.answers_since_ms:
+            for section in record.sections:
+                self._aged[section.source] = max(self._aged[section.source], section.stop)
 
     def _expect(self, source: Source, offset: int, answer: VerdictBytes | DocumentError, timestamp_ms: int) -> None:
         known = self._at(source, offset)
