@@ -15,7 +15,7 @@ from worker.core.permutation import permuted
 from worker.core.planner import LARGE
 from worker.core.search import SearchRules
 from worker.core.tables import exact
-from worker.core.tables.store import BASE, DEALT, DEEP
+from worker.core.tables.store import BASE, DEALT, DEEP, DIRECTION
 
 
 def sharing(count: int, live: int, seed: int = 1) -> NDArray[np.uint64]:
@@ -69,6 +69,33 @@ def test_an_insertion_moves_few_buckets_however_skewed(
     entries = sum(store.entries for store in index.tables.stores)
     assert buckets_moved(index) < 40 * entries
     index.check()
+
+
+def test_insertions_into_a_store_that_gathers_move_few_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most leave and come again. The sweep that gathers is not so slow that each insertion seeks its room anew."""
+    monkeypatch.setattr(exact, "HOT_MIN", 64)
+    fingerprints = sharing(3_000, 0xFFFF)
+    index = filled(fingerprints, 7, 100_000)
+    rows, gone = np.arange(len(fingerprints), dtype=np.uint32), len(fingerprints) * 19 // 20
+    assert index.delete_many(fingerprints[:gone], rows[:gone]).all()
+    assert index.tables.memory[DEEP + DIRECTION] == 1
+    moved, held = buckets_moved(index), sum(store.entries for store in index.tables.stores)
+    index.insert(fingerprints[:2_400], rows[:2_400])
+    assert buckets_moved(index) - moved < sum(store.entries for store in index.tables.stores) - held
+    index.check()
+
+
+def test_what_an_emptied_index_still_holds_is_told() -> None:
+    """The heads of its buckets stay; of sub-tables that were never needed nothing is there."""
+    index = PermutedIndex(3)
+    numbers, rows = np.random.default_rng(1).integers(0, 2**64, 50_000, dtype=np.uint64), np.arange(50_000)
+    for begin in (0, 25_000):
+        index.insert(numbers[begin:][:25_000], rows[begin:][:25_000].astype(np.uint32))
+    before = index.nbytes
+    assert index.delete_many(numbers, rows.astype(np.uint32)).all()
+    base, deep = index.tables.stores
+    assert deep.nbytes == 0
+    assert base.heads.array.nbytes < index.nbytes <= before
 
 
 def test_a_load_may_have_to_grow_halfway(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -446,8 +446,8 @@ class Buckets:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory held; an empty store has columns, but no page of them was ever written."""
-        return (self.heads.array.nbytes + self.filters.array.nbytes + self.refs.array.nbytes) * (self.entries > 0)
+        """Bytes of memory held; of a store that was never dealt nor filled no page was ever written."""
+        return sum(one.array.nbytes for one in (self.heads, self.filters, self.refs)) * bool(self.heads.array[-2])
 
     def deal(self, counts: NDArray[np.int64]) -> None:
         """Give each empty bucket the places that so many entries need, and the free ones their share."""
