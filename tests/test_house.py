@@ -49,7 +49,7 @@ CAPABILITIES = {
         "core/pairs.py cli/pairs.py",
     ),
     "embedded broker": (1050, "devkit/broker/* cli/broker.py"),
-    "demo, sample crawl": (1087, "devkit/* cli/demo.py"),
+    "demo, sample crawl": (1088, "devkit/* cli/demo.py"),
     "rest of the command line, errors": (1238, "cli/* errors.py __*__.py shell/__init__.py core/__init__.py"),
 }
 
