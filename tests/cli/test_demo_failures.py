@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
+import signal
+import sys
 import tempfile
 from collections import deque
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cli.program import run
+from worker.__main__ import main
 from worker.cli import options
 from worker.devkit import demo
 from worker.devkit.demo import Demo, workers_running
@@ -57,6 +60,26 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path, monkeypatch: pytest.
 def _interrupted(archive: Path, *_: int) -> None:
     archive.write_bytes(b"half")
     raise KeyboardInterrupt
+
+
+def test_sigterm_within_a_call_of_the_kafka_client_interrupts_the_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As Ctrl-C does there, whatever error it becomes."""
+
+    def interrupted(*_: object) -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except KeyboardInterrupt:
+            raise TypeError from None
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("worker.devkit.sample.crawl.write_sample_crawl", interrupted)
+    monkeypatch.setattr("worker.__main__._interrupts", [])
+    monkeypatch.setattr(sys, "argv", ["neardup", "demo", "--documents", "10"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert (end.value.code, capsys.readouterr().err.splitlines()[-1]) == (130, "neardup: interrupted")
 
 
 class _Outcome:

@@ -60,7 +60,8 @@ def demo(
     from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
 
     console = Console()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: through every clean-up
+    interrupt = signal.getsignal(signal.SIGINT)  # which a shell's background process ignores
+    signal.signal(signal.SIGTERM, interrupt if callable(interrupt) else signal.default_int_handler)
     with ExitStack() as stack:
         folder = stack.enter_context(_folder(keep))
         crawl_file, truth_file = _crawl(console, folder, input_file, documents, seed)
