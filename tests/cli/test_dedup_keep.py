@@ -59,6 +59,16 @@ def test_lines_stay_as_they_are_and_none_is_lost(tmp_path: Path, suffix: str) ->
     assert (tmp_path / f"again{suffix}").read_bytes() == kept.read_bytes()
 
 
+@pytest.mark.parametrize("suffix", ["gz", "zst"])
+def test_an_archive_without_records_is_compressed_all_the_same(tmp_path: Path, suffix: str) -> None:
+    """Of what was kept nothing leaves: what reads by the file's name finds a file of that kind."""
+    source, kept, none = tmp_path / "in.warc.gz", tmp_path / "kept.warc.gz", tmp_path / f"none.warc.{suffix}"
+    write_sample_crawl(source, 30, seed=1)
+    dedup(source, "--keep", "new", "--output", kept)
+    dedup(kept, "--keep", "new", "--output", tmp_path / "again.warc.gz", "--duplicates", none)
+    assert unpacked(none) == b"" and none.stat().st_size > 0
+
+
 @pytest.mark.parametrize(("prefer", "wanted"), [("first", [0, 3]), ("longest", [2, 3]), ("newest", [1, 3])])
 def test_a_cluster_is_represented_by_what_is_preferred(tmp_path: Path, prefer: str, wanted: list[int]) -> None:
     """The first, the longest, the one fetched last; each cluster leaves one document."""
