@@ -226,20 +226,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("kafka")
         if item.get_closest_marker("kafka"):
             item.user_properties.append((ON_KAFKA, True))
-            item.add_marker(pytest.mark.xdist_group("brokers" if _when(item) < BREAKS else "brokers-to-break"))
+            item.add_marker(pytest.mark.xdist_group("brokers-to-break" if _when(item) == BREAKS else "brokers"))
         elif not item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     items.sort(key=_when)
 
 
-BREAKS = 3
+BREAKS = -1
 
 
 def _when(item: pytest.Item) -> int:
     """
-    Return 0 for what comes first; the simulation, which is among the shell's, is the longest of the others.
+    Return a smaller number for what comes earlier; the simulation, which is among the shell's, is the longest of files.
 
-    Brokers that some tests alone use start at the end: until then they would take a fifth of a core for nothing.
+    Tests that break brokers are first: begun late, their group was the last to end, and two processes waited for it.
     """
     if {"kafka3", "kafka_to_break"} & set(getattr(item, "fixturenames", ())):
         return BREAKS
