@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-JOBS   ?= 3
-# Tests side by side, grouped by tests/conftest.py: those on a broker in one process, those that break one in another.
+JOBS   ?= 2
+# Tests side by side, grouped by tests/conftest.py: those on a broker in one process, all others in the other ones.
 BESIDE := --dist loadgroup --no-loadscope-reorder
 
 .PHONY: help demo test test-deploy test-faults chaos soak check lint types layers unit setup clean bench-archive bench-stream bench-accuracy bench-fingerprint bench-index bench-pages bench-pairs bench-replay chromium

@@ -216,9 +216,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     Whatever uses a broker is marked so, forgotten or not. The slow ones come first: the last to end is a quick one.
 
-    Side by side (`-n 3 --dist loadgroup`) those on the broker that all share run one after the other, and so do those
-    that break one: they wait more than they compute. Of the others each slow one goes to whoever is free, and a file
-    of quick ones stays together.
+    Side by side (`-n 2 --dist loadgroup`) those on a broker run one after the other: two clusters at once starve each
+    other. Of the others each slow one goes to whoever is free, and a file of quick ones stays together.
     """
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
@@ -226,23 +225,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("kafka")
         if item.get_closest_marker("kafka"):
             item.user_properties.append((ON_KAFKA, True))
-            item.add_marker(pytest.mark.xdist_group("brokers-to-break" if _when(item) == BREAKS else "brokers"))
+            item.add_marker(pytest.mark.xdist_group("brokers"))
         elif not item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     items.sort(key=_when)
 
 
-BREAKS = -1
-
-
 def _when(item: pytest.Item) -> int:
     """
-    Return a smaller number for what comes earlier; the simulation, which is among the shell's, is the longest of files.
+    Return 0 for what comes first; the simulation, which is among the shell's, is the longest of the others.
 
-    Tests that break brokers are first: begun late, their group was the last to end, and two processes waited for it.
+    Brokers that some tests alone use start at the end: until then they would take a fifth of a core for nothing.
     """
     if {"kafka3", "kafka_to_break"} & set(getattr(item, "fixturenames", ())):
-        return BREAKS
+        return 3
     if item.get_closest_marker("slow") or item.get_closest_marker("faults"):
         return 0
     return 1 if "shell" in item.nodeid else 2
