@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
-# Tests side by side, grouped by tests/conftest.py: those on a broker in one process, all others in the other ones.
+# Tests side by side, grouped by tests/conftest.py: those on the session's brokers in one process.
 BESIDE := --dist loadgroup --no-loadscope-reorder
 
 .PHONY: help demo test test-deploy test-faults chaos soak check lint types layers unit setup clean bench-archive bench-stream bench-accuracy bench-fingerprint bench-index bench-pages bench-pairs bench-replay chromium

@@ -216,16 +216,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     Whatever uses a broker is marked so, forgotten or not. The slow ones come first: the last to end is a quick one.
 
-    Side by side (`-n 2 --dist loadgroup`) those on a broker run one after the other: two clusters at once starve each
-    other. Of the others each slow one goes to whoever is free, and a file of quick ones stays together.
+    Side by side (`-n 2 --dist loadgroup`) those on the session's brokers run one after the other, in one process. Of
+    the others each slow one goes to whoever is free, also those that start a broker of their own; a file of quick ones
+    stays together.
     """
     for item in items:
-        fixtures = set(getattr(item, "fixturenames", ()))
-        if BROKER_FIXTURES & fixtures:
+        brokers = BROKER_FIXTURES & set(getattr(item, "fixturenames", ()))
+        if brokers:
             item.add_marker("kafka")
         if item.get_closest_marker("kafka"):
             item.user_properties.append((ON_KAFKA, True))
-            item.add_marker(pytest.mark.xdist_group("brokers"))
+            if brokers != {"broker_runtime"}:
+                item.add_marker(pytest.mark.xdist_group("brokers"))
         elif not item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     items.sort(key=_when)
@@ -233,15 +235,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _when(item: pytest.Item) -> int:
     """
-    Return 0 for what comes first; the simulation, which is among the shell's, is the longest of the others.
+    Return 0 for what comes first: the group on the session's brokers, the longest; then what is slow, the simulation.
 
     Brokers that some tests alone use start at the end: until then they would take a fifth of a core for nothing.
     """
     if {"kafka3", "kafka_to_break"} & set(getattr(item, "fixturenames", ())):
-        return 3
-    if item.get_closest_marker("slow") or item.get_closest_marker("faults"):
+        return 4
+    if any("brokers" in marker.args for marker in item.iter_markers("xdist_group")):
         return 0
-    return 1 if "shell" in item.nodeid else 2
+    if item.get_closest_marker("slow"):
+        return 1
+    return 2 if "shell" in item.nodeid else 3
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
