@@ -23,7 +23,6 @@ from worker.core.pages import names
 from worker.core.pages import skeleton as s
 from worker.core.pages.batch import extract_pages
 from worker.core.pages.characters import REFERENCES
-from worker.core.pages.scan import scan
 from worker.core.pages.select import select
 
 CANARY = 64  # elements before and behind each array
@@ -53,7 +52,7 @@ class Guarded:
 @kernel
 def run(page: object, size: object, skeleton: s.Skeleton) -> object:
     """The bytes of text; what is selected is not looked at."""
-    text = scan(np.int64(page.ctypes.data), np.int64(0), size, skeleton)  # type: ignore[attr-defined]
+    text = s.scan(np.int64(page.ctypes.data), np.int64(0), size, skeleton)  # type: ignore[attr-defined]
     select(skeleton)
     return text
 

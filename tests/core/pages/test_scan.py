@@ -15,9 +15,8 @@ from worker.core.compiled import kernel
 from worker.core.kernels.machine import count_less_than
 from worker.core.pages import names
 from worker.core.pages import skeleton as k
-from worker.core.pages.batch import joined, room_for
+from worker.core.pages.batch import joined
 from worker.core.pages.characters import REFERENCES
-from worker.core.pages.scan import scan
 from worker.core.pages.select import select
 
 TAGS = sorted(names.TAGS)
@@ -50,8 +49,8 @@ nests = st.lists(
 
 @kernel
 def _scan_one(page: Any, size: Any, references: Any) -> Any:
-    room = room_for(size, count_less_than(page, 0, size), references)
-    text = scan(np.int64(page.ctypes.data), np.int64(0), size, room)
+    room = k.room_for(size, count_less_than(page, 0, size), references)
+    text = k.scan(np.int64(page.ctypes.data), np.int64(0), size, room)
     return room, text, select(room)
 
 

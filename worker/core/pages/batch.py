@@ -13,28 +13,11 @@ from worker.core.charset import well_formed
 from worker.core.compiled import fused, fused_allocating, kernel
 from worker.core.kernels.fingerprint import END, IS_WIDE, START, Texts
 from worker.core.kernels.machine import BYTE_LANES, SLACK, byte_at, count_less_than, high_bits, lanes_before
+from worker.core.pages import skeleton
 from worker.core.pages.characters import REFERENCES
 from worker.core.pages.names import IN_HEADING
-from worker.core.pages.scan import scan
 from worker.core.pages.select import select
-from worker.core.pages.skeleton import (
-    B_END,
-    B_KEEP,
-    B_NODE,
-    B_START,
-    BLOCK_COLUMNS,
-    BLOCKS,
-    BLOCKS_MAX,
-    N_ABOVE,
-    NODE_COLUMNS,
-    NODES_MAX,
-    STACK_COLUMNS,
-    STACK_MAX,
-    STATE_SIZE,
-    TITLE_MAX,
-    TITLE_SIZE,
-    Skeleton,
-)
+from worker.core.pages.skeleton import B_END, B_KEEP, B_NODE, B_START, BLOCKS, N_ABOVE, TITLE_SIZE
 
 # ---- what was kept of a page -> bytes where all is ASCII, else code points
 
@@ -289,21 +272,6 @@ def find_invalid(data: Any, spans: Any) -> Any:
 
 
 @fused_allocating
-def room_for(size: Any, tags: Any, references: Any) -> Any:
-    """A Skeleton for a page of so many bytes and so many '<'."""
-    return Skeleton(
-        np.empty(size + size // 4 + SLACK, np.uint8),
-        np.empty((min(tags, BLOCKS_MAX) + 2, BLOCK_COLUMNS), np.int64),
-        np.empty((min(tags, NODES_MAX) + 2, NODE_COLUMNS), np.int64),
-        np.empty(TITLE_MAX + TITLE_MAX // 4 + SLACK, np.uint8),
-        np.empty((STACK_MAX, STACK_COLUMNS), np.int64),
-        np.empty(256, np.int64),
-        np.empty(STATE_SIZE, np.int64),
-        references,
-    )
-
-
-@fused_allocating
 def _largest(data: Any, spans: Any, references: Any) -> Any:
     """A Skeleton that each page fits into."""
     size, tags = np.int64(0), np.int64(0)
@@ -312,7 +280,7 @@ def _largest(data: Any, spans: Any, references: Any) -> Any:
         if not spans[number, _PLAIN]:
             size = max(size, end - begin)
             tags = max(tags, count_less_than(data, begin, end))
-    return room_for(size, tags, references)
+    return skeleton.room_for(size, tags, references)
 
 
 @kernel
@@ -327,9 +295,9 @@ def extract_batch(
         begin, end, plain = spans[number, _BEGIN], spans[number, _END], spans[number, _PLAIN] != 0
         size = end - begin
         if not plain:
-            size = scan(np.int64(data.ctypes.data), begin, end, room)
+            size = skeleton.scan(np.int64(data.ctypes.data), begin, end, room)
             methods[number] = ALL_TEXT if select(room) else MAIN
-        size = min(size + TITLE_MAX, characters_max)
+        size = min(size + skeleton.TITLE_MAX, characters_max)
         for k in range(fields.size):
             row, field = found[number * fields.size + k], fields[k]
             if plain:

@@ -8,60 +8,31 @@ White space is every byte up to 0x20 and the no-break space: it becomes one spac
 from __future__ import annotations
 
 import html.entities
+import string
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from worker.core.compiled import apart, fused
-from worker.core.kernels.machine import (
-    BYTE_LANES,
-    byte_at,
-    copy_plain,
-    find_apostrophe,
-    find_greater_than,
-    find_less_than,
-    find_quote,
-    find_tag_edge,
-    lanes_before,
-    put_code_point,
-    set_byte,
-    viewer,
-)
-from worker.core.pages.names import (
-    ARTICLE_BODY,
-    BODY_WORD,
-    HIDDEN,
-    POSITIVE,
-    ROLE_TABLE,
-    SEED,
-    STATE_WORD,
-    TRUE,
-    WORD_TABLE,
-    add_byte,
-    finished,
-    look_up,
-    lookup_table,
-    name_hash,
-)
+from worker.core.kernels import machine
+from worker.core.kernels.machine import BYTE_LANES, byte_at, lanes_before, put_code_point, set_byte
+from worker.core.pages import names
+from worker.core.pages.names import SEED, add_byte, finished, look_up
 
 # Of each byte:
 ENDS_NAME, SPACE, LETTER, EQUALS, ALNUM = 1, 2, 4, 8, 16
 
 
-def _about_bytes() -> NDArray[np.uint8]:
-    about = np.zeros(256, np.uint8)
-    for byte in range(256):
-        about[byte] |= ENDS_NAME if byte in b" \t\n\f\r/>" else 0
-        about[byte] |= SPACE if byte in b" \t\n\f\r" else 0
-        about[byte] |= LETTER if byte < 128 and chr(byte).isalpha() else 0
-        about[byte] |= EQUALS if byte in b"=" else 0
-        about[byte] |= ALNUM if byte < 128 and chr(byte).isalnum() else 0
-    return about
-
-
-ABOUT_BYTE = _about_bytes()
+ABOUT_BYTE = np.zeros(256, np.uint8)
+for _bit, _bytes in (
+    (ENDS_NAME, b" \t\n\f\r/>"),
+    (SPACE, b" \t\n\f\r"),
+    (LETTER, string.ascii_letters.encode()),
+    (EQUALS, b"="),
+    (ALNUM, (string.ascii_letters + string.digits).encode()),
+):
+    ABOUT_BYTE[list(_bytes)] |= _bit
 
 SECOND = 24  # where the second code point of a reference stands; 0xFFFFFF covers the first
 
@@ -71,20 +42,14 @@ def _code_points(entries: Mapping[str, str]) -> dict[str, int]:
 
 
 _html5 = html.entities.html5
-REFERENCES = lookup_table(_code_points({k[:-1]: v for k, v in _html5.items() if k.endswith(";")}), 13)
-references_at = viewer(REFERENCES.shape, unsigned=True)
+REFERENCES = names.lookup_table(_code_points({k[:-1]: v for k, v in _html5.items() if k.endswith(";")}), 13)
+references_at = machine.viewer(REFERENCES.shape, unsigned=True)
 # Those of old need no semicolon, and their longest prefix counts.
-OLD_REFERENCES = lookup_table(_code_points({k: v for k, v in _html5.items() if not k.endswith(";")}), 9)
+OLD_REFERENCES = names.lookup_table(_code_points({k: v for k, v in _html5.items() if not k.endswith(";")}), 9)
 NAME_MAX, OLD_NAME_MIN, OLD_NAME_MAX = 34, 2, 6  # bytes
 # What numbers 0x80 to 0x9F mean: Windows-1252.
 WINDOWS = np.array([ord(bytes([n]).decode("cp1252", "replace")) for n in range(0x80, 0xA0)], np.int64)
 WINDOWS[WINDOWS == 0xFFFD] = np.flatnonzero(WINDOWS == 0xFFFD) + 0x80
-
-
-@fused
-def about_byte(byte: Any) -> Any:
-    """What a byte is: ENDS_NAME, SPACE, LETTER, EQUALS, as bits."""
-    return ABOUT_BYTE[byte]
 
 
 @fused
@@ -128,7 +93,7 @@ def _number(page: Any, i: Any, end: Any) -> Any:
 
 
 @apart
-def reference(page: Any, i: Any, end: Any, names: Any) -> Any:
+def reference(page: Any, i: Any, end: Any, references: Any) -> Any:
     """The character reference at '&': (one code point or two, where it ends), or (0, i) when it is none."""
     if byte_at(page, i + 1) == 35 and i + 1 < end:
         return _number(page, i, end)
@@ -147,21 +112,15 @@ def reference(page: Any, i: Any, end: Any, names: Any) -> Any:
             if old != 0:
                 found, found_end = old, j
     if j < end and byte_at(page, j) == 59:
-        value = look_up(references_at(names), finished(key))
+        value = look_up(references_at(references), finished(key))
         if value != 0:
             return value, j + 1
     return found, found_end
 
 
 @apart
-def copy_text(page: Any, i: Any, end: Any, out: Any, start: Any, at: Any, names: Any) -> Any:  # noqa: PLR0912
-    """
-    Copy text from `page[i]` to the next '<' or the end; returns (where that is, where the text ends).
-
-    Args:
-        start: where the block of text begins in `out`; `at`: where it ends so far.
-        names: the address of REFERENCES.
-    """
+def copy_text(page: Any, i: Any, end: Any, out: Any, start: Any, at: Any, references: Any) -> Any:  # noqa: PLR0912
+    """Copy text up to the next '<', to `at` of the block begun at `start`: (where that is, where the text ends)."""
     while i < end:
         byte = byte_at(page, i)
         if byte <= 32:
@@ -170,7 +129,7 @@ def copy_text(page: Any, i: Any, end: Any, out: Any, start: Any, at: Any, names:
             while i < end and byte_at(page, i) <= 32:
                 i += 1
             continue
-        stop = min(lanes_before(copy_plain(page, i, out, at)), end - i)
+        stop = min(lanes_before(machine.copy_plain(page, i, out, at)), end - i)
         i += stop
         at += stop
         if stop == BYTE_LANES or i >= end:
@@ -181,7 +140,7 @@ def copy_text(page: Any, i: Any, end: Any, out: Any, start: Any, at: Any, names:
         if byte <= 32:
             continue
         if byte == 38:
-            value, after = reference(page, i, end, names)
+            value, after = reference(page, i, end, references)
             if after == i:
                 set_byte(out, at, 38)
                 at += 1
@@ -224,29 +183,36 @@ def copy_verbatim(page: Any, i: Any, end: Any, out: Any, start: Any, at: Any) ->
 
 # ---- stretches without markup: raw text, scripts, comments, CDATA; each function says where one ends
 
-SCRIPT_HASH, SCRIPT_SIZE = np.uint64(name_hash("script")), np.int64(6)
+SCRIPT_HASH, SCRIPT_SIZE = np.uint64(names.name_hash("script")), np.int64(6)
 PLAIN, ESCAPED, DOUBLE_ESCAPED = 0, 1, 2
+
+
+@fused
+def _hash_of(page: Any, i: Any, end: Any) -> Any:
+    """The hash of a name, in lower case."""
+    key = SEED
+    while i < end:
+        byte = byte_at(page, i)
+        if 65 <= byte <= 90:
+            byte |= 32
+        key = add_byte(key, byte)
+        i += 1
+    return finished(key)
 
 
 @fused
 def is_named(page: Any, i: Any, end: Any, name: Any, size: Any) -> Any:
     """Whether an element's name of that hash and size stands at `i`, and something that ends it behind it."""
-    if i + size >= end or not about_byte(byte_at(page, i + size)) & ENDS_NAME:
+    if i + size >= end or not ABOUT_BYTE[byte_at(page, i + size)] & ENDS_NAME:
         return False
-    key = SEED
-    for k in range(i, i + size):
-        byte = byte_at(page, k)
-        if 65 <= byte <= 90:
-            byte |= 32
-        key = add_byte(key, byte)
-    return finished(key) == name
+    return _hash_of(page, i, i + size) == name
 
 
 @fused
 def skip_raw(page: Any, i: Any, end: Any, name: Any, size: Any) -> Any:
     """From inside an element without markup to the '<' of its end tag."""
     while True:
-        i = find_less_than(page, i, end)
+        i = machine.find_less_than(page, i, end)
         if i >= end or (byte_at(page, i + 1) == 47 and is_named(page, i + 2, end, name, size)):
             return i
         i += 1
@@ -257,7 +223,7 @@ def skip_script(page: Any, i: Any, end: Any) -> Any:
     """The same for a script: one within a comment ('<!--', '<script') does not end it, '-->' ends the comment."""
     state = PLAIN
     while True:
-        i = find_less_than(page, i, end) if state == PLAIN else find_tag_edge(page, i, end)
+        i = machine.find_less_than(page, i, end) if state == PLAIN else machine.find_tag_edge(page, i, end)
         if i >= end:
             return end
         if byte_at(page, i) == 62:
@@ -289,7 +255,7 @@ def skip_comment(page: Any, i: Any, end: Any) -> Any:
     """From behind '<!--' to behind the comment: '-->', '--!>', or '>' and '->' at once."""
     begin = i
     while True:
-        i = find_greater_than(page, i, end)
+        i = machine.find_greater_than(page, i, end)
         if i >= end:
             return end
         if i == begin or (i == begin + 1 and byte_at(page, begin) == 45):
@@ -306,7 +272,7 @@ def skip_cdata(page: Any, i: Any, end: Any) -> Any:
     """From behind '<![CDATA[' to behind ']]>'."""
     begin = i
     while True:
-        i = find_greater_than(page, i, end)
+        i = machine.find_greater_than(page, i, end)
         if i >= end:
             return end
         if i - begin >= 2 and byte_at(page, i - 1) == 93 and byte_at(page, i - 2) == 93:
@@ -318,36 +284,24 @@ def skip_cdata(page: Any, i: Any, end: Any) -> Any:
 
 U = np.uint64
 HAS_HREF, SELF_CLOSING = 1 << 30, 1 << 31  # beside the flags of words
+CASE = 32  # the bit that letters of both cases differ in
 CLASS_MAX, STYLE_MAX, VALUE_MAX = 512, 256, 24  # bytes that are read of a value
 ID_WORDS_MAX = 3  # an id of more words is made of a heading's
 WORD_MAX = 15  # letters
 
-
-def _letters(word: bytes) -> NDArray[np.uint8]:
-    return np.frombuffer(word, np.uint8)
-
-
-DISPLAY, NONE, VISIBILITY, HIDDEN_WORD = map(_letters, (b"display", b"none", b"visibility", b"hidden"))
-ARIA = _letters(b"aria")
-
-
-def _packed(name: str) -> np.uint64:
-    """The last eight bytes of a name as a number: with its length all that is needed to know these."""
-    return np.uint64(int.from_bytes(name.encode()[-8:], "big"))
-
-
-CLASS, ID, STYLE, HIDDEN_NAME, ROLE, HREF = map(_packed, ("class", "id", "style", "hidden", "role", "href"))
-ITEMPROP, ARIA_HIDDEN = map(_packed, ("itemprop", "aria-hidden"))
+DISPLAY, NONE, VISIBILITY, HIDDEN, ARIA = (
+    np.frombuffer(word, np.uint8) for word in (b"display", b"none", b"visibility", b"hidden", b"aria")
+)
+# The last eight bytes of a name as a number: with its length all that is needed to know these.
+CLASS, ID, STYLE, HIDDEN_NAME, ROLE, HREF, ITEMPROP, ARIA_HIDDEN = (
+    np.uint64(int.from_bytes(name[-8:], "big"))
+    for name in (b"class", b"id", b"style", b"hidden", b"role", b"href", b"itemprop", b"aria-hidden")
+)
 
 
 @apart
 def read_attributes(page: Any, j: Any, end: Any, reads: Any) -> Any:
-    """
-    From behind a tag's name to its '>'; returns (where that is, flags). Without a '>' that is `end`: no tag.
-
-    Args:
-        reads: not 0 when the values matter.
-    """
+    """From behind a tag's name to its '>': (where that is, flags, if `reads`). Without a '>' that is `end`: no tag."""
     flags = np.int64(0)
     slash = False
     while j < end:
@@ -355,7 +309,7 @@ def read_attributes(page: Any, j: Any, end: Any, reads: Any) -> Any:
         if byte == 62:
             break
         slash = byte == 47
-        if about_byte(byte) & ENDS_NAME:
+        if ABOUT_BYTE[byte] & ENDS_NAME:
             j += 1
             continue
         name, begin = U(0), j
@@ -365,7 +319,7 @@ def read_attributes(page: Any, j: Any, end: Any, reads: Any) -> Any:
             name = (name << U(8)) | U(byte)
             j += 1
             byte = byte_at(page, j)
-            if j >= end or about_byte(byte) & (ENDS_NAME | EQUALS):
+            if j >= end or ABOUT_BYTE[byte] & (ENDS_NAME | EQUALS):
                 break
         size = j - begin
         j, value, value_end = _value(page, j, end)
@@ -378,20 +332,20 @@ def read_attributes(page: Any, j: Any, end: Any, reads: Any) -> Any:
 def _value(page: Any, j: Any, end: Any) -> Any:
     """What follows an attribute's name: (where it ends, begin of the value, its end)."""
     after = j
-    while after < end and about_byte(byte_at(page, after)) & SPACE:
+    while after < end and ABOUT_BYTE[byte_at(page, after)] & SPACE:
         after += 1
     if after >= end or byte_at(page, after) != 61:
         return after, after, after
     j = after + 1
-    while j < end and about_byte(byte_at(page, j)) & SPACE:
+    while j < end and ABOUT_BYTE[byte_at(page, j)] & SPACE:
         j += 1
     byte = byte_at(page, j)
     if byte == 34 or byte == 39:
         begin = min(j + 1, end)
-        stop = find_quote(page, begin, end) if byte == 34 else find_apostrophe(page, begin, end)
+        stop = machine.find_quote(page, begin, end) if byte == 34 else machine.find_apostrophe(page, begin, end)
         return min(stop + 1, end), begin, stop
     begin = j
-    while j < end and not about_byte(byte_at(page, j)) & SPACE and byte_at(page, j) != 62:
+    while j < end and not ABOUT_BYTE[byte_at(page, j)] & SPACE and byte_at(page, j) != 62:
         j += 1
     return j, begin, j
 
@@ -399,20 +353,21 @@ def _value(page: Any, j: Any, end: Any) -> Any:
 @fused
 def _meaning(page: Any, begin: Any, name: Any, size: Any, value: Any, end: Any) -> Any:  # noqa: PLR0911
     """What an attribute says, as flags."""
+    short = min(end, value + VALUE_MAX)
     if (size == 5 and name == CLASS) or (size == 2 and name == ID):
         return _words_of(page, value, min(end, value + CLASS_MAX), ID_WORDS_MAX if size == 2 else CLASS_MAX)
     if size == 4 and name == HREF:  # a place in this page is no other page; "#" alone is a script's
         return 0 if byte_at(page, value) == 35 and end - value > 1 else HAS_HREF
     if size == 5 and name == STYLE:
-        return HIDDEN if _style_hides(page, value, min(end, value + STYLE_MAX)) else 0
+        return names.HIDDEN if _style_hides(page, value, min(end, value + STYLE_MAX)) else 0
     if size == 6 and name == HIDDEN_NAME:
-        return HIDDEN
+        return names.HIDDEN
     if size == 4 and name == ROLE:
-        return look_up(ROLE_TABLE, _value_hash(page, value, end))
+        return look_up(names.ROLE_TABLE, _hash_of(page, value, short))
     if size == 8 and name == ITEMPROP:
-        return BODY_WORD | POSITIVE if _value_hash(page, value, end) == ARTICLE_BODY else 0
-    if size == 11 and name == ARIA_HIDDEN and _spells(page, begin, end, ARIA):
-        return HIDDEN if _value_hash(page, value, end) == TRUE else 0
+        return names.BODY_WORD | names.POSITIVE if _hash_of(page, value, short) == names.ARTICLE_BODY else 0
+    if size == 11 and name == ARIA_HIDDEN and spells(page, begin, end, ARIA, CASE):
+        return names.HIDDEN if _hash_of(page, value, short) == names.TRUE else 0
     return 0
 
 
@@ -428,12 +383,12 @@ def _words_of(page: Any, i: Any, end: Any, words_max: Any) -> Any:
     silent, lower_before = False, False
     while i <= end:
         byte = byte_at(page, i) if i < end else np.int64(32)
-        about = about_byte(byte)
+        about = ABOUT_BYTE[byte]
         upper = 65 <= byte <= 90
         if size > 0 and (not about & LETTER or (upper and lower_before)):
             if 1 < size <= WORD_MAX:
-                found = look_up(WORD_TABLE, finished(key))
-                if words == 0 and found & STATE_WORD:
+                found = look_up(names.WORD_TABLE, finished(key))
+                if words == 0 and found & names.STATE_WORD:
                     silent = True
                 of_name |= found
             words += 1
@@ -450,26 +405,12 @@ def _words_of(page: Any, i: Any, end: Any, words_max: Any) -> Any:
 
 
 @fused
-def _value_hash(page: Any, i: Any, end: Any) -> Any:
-    """The hash of a whole value in lower case; of a longer one than VALUE_MAX bytes that of its beginning."""
-    end = min(end, i + VALUE_MAX)
-    key = SEED
-    while i < end:
-        byte = byte_at(page, i)
-        if 65 <= byte <= 90:
-            byte |= 32
-        key = add_byte(key, byte)
-        i += 1
-    return finished(key)
-
-
-@fused
-def _spells(page: Any, i: Any, end: Any, word: Any) -> Any:
-    """Whether these letters stand at i, in either case."""
+def spells(page: Any, i: Any, end: Any, word: Any, fold: Any) -> Any:
+    """Whether these letters stand at i; in either case where `fold` is CASE, else 0."""
     if i + len(word) > end:
         return False
     for k in range(len(word)):  # noqa: SIM110  # numba knows no all()
-        if byte_at(page, i + k) | 32 != word[k]:
+        if byte_at(page, i + k) | fold != word[k]:
             return False
     return True
 
@@ -483,9 +424,9 @@ def _style_hides(page: Any, i: Any, end: Any) -> Any:
             after = i + 1
             while after < end and byte_at(page, after) == 32:
                 after += 1
-            if _spells(page, after, end, NONE) and i - begin >= 7 and _spells(page, i - 7, i, DISPLAY):
+            if spells(page, after, end, NONE, CASE) and i - begin >= 7 and spells(page, i - 7, i, DISPLAY, CASE):
                 return True
-            if _spells(page, after, end, HIDDEN_WORD) and i - begin >= 10 and _spells(page, i - 10, i, VISIBILITY):
+            if spells(page, after, end, HIDDEN, CASE) and i - begin >= 10 and spells(page, i - 10, i, VISIBILITY, CASE):
                 return True
         i += 1
     return False

@@ -7,6 +7,9 @@ Names are looked up by the FNV-1a hash that the scanner makes of their bytes in 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
+from importlib.resources import files
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -97,7 +100,6 @@ _NAMES = (
  TEXTAREA, TEMPLATE, XMP, FRAMESET, NOFRAMES, LABEL) = range(1, len(_NAMES.split()) + 1)
 # fmt: on
 _numbers = {name: number for number, name in enumerate(_NAMES.split(), start=1)}
-TAGS: dict[str, int] = {}
 
 
 def set_of(elements: str) -> NDArray[np.bool_]:
@@ -107,141 +109,24 @@ def set_of(elements: str) -> NDArray[np.bool_]:
     return members
 
 
-def _elements(names: str, flags: int) -> None:
-    for name in names.split():
-        TAGS[name] = TAGS.get(name, _numbers.setdefault(name, len(_numbers) + 1)) | flags
-
-
-_elements("area base br col embed hr img input link meta source track wbr param bgsound keygen frame basefont", VOID)
-_elements(
-    "address article aside blockquote body center dd details dialog dir div dl dt fieldset figcaption figure footer "
-    "form frameset h1 h2 h3 h4 h5 h6 head header hgroup html legend li main menu nav ol p pre section summary table "
-    "tbody td tfoot th thead tr ul caption listing search optgroup option xmp plaintext",
-    BLOCK | CLASSED | SPECIAL,
-)
-_elements(
-    "address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer form h1 h2 h3 "
-    "h4 h5 h6 header hgroup main menu nav ol p pre section summary ul listing li dd dt hr search xmp plaintext table",
-    CLOSES_P,
-)
-_elements("hr", BLOCK)
-_elements("script style title textarea noscript iframe noembed noframes xmp", RAW)
-_elements("template select button object applet marquee", SPECIAL)
-_elements("annotation annotation-xml svg template select canvas audio video datalist frameset rt rp", DROPPED)
-_elements("button object span math nobr", CLASSED)
-_elements("td th caption table html template object applet marquee select", SCOPE)
-_elements("td th caption object applet marquee template", MARKER)
-_elements("td th tr tbody thead tfoot caption", CELLS)
-_elements(
-    "b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img li listing menu meta "
-    "nobr ol p pre ruby s small span strong strike sub sup table tt u ul var",
-    BREAKOUT,
-)
-_elements("a", 0)
-_elements("foreignobject desc title mi mo mn ms mtext annotation-xml", INTEGRATION)
-TAG_TABLE = lookup_table(TAGS, 9)
-
 # ---- words of class and id, whole ones after splitting at what is no letter and in camelCase
 HIDDEN, NEGATIVE, WEAK, POSITIVE, PART_A, PART_B, BODY_WORD, COMMENT, STATE_WORD = (1 << bit for bit in range(9))
 SURE = 1 << 9  # never holds a page
-WORDS: dict[str, int] = {}
 
 
-def _words(names: str, flags: int) -> None:
-    for name in names.split():
-        WORDS[name] = WORDS.get(name, 0) | flags
+def _flagged(of: str) -> dict[str, int]:
+    """The elements, words or roles of `names.tsv`, each with the flags of all its rows, which are constants here."""
+    found: dict[str, int] = {}
+    for row in (files("worker.core.pages") / "names.tsv").read_text(encoding="ascii").splitlines():
+        kind, flags, names = row.split("\t")
+        for name in names.split() if kind == of else ():
+            found[name] = reduce(or_, (globals()[flag] for flag in flags.split()), found.get(name, 0))
+    return found
 
 
-_words(
-    "nav navbar navigation navi menu menus submenu breadcrumb breadcrumbs pagination pager paging sitemap topnav "
-    "subnav navlinks megamenu dropdown hamburger offcanvas toolbar",
-    NEGATIVE,
-)
-_words(
-    "footer foot footnav colophon copyright masthead topbar sitefooter sitehead siteheader pagefooter pageheader",
-    NEGATIVE,
-)
-_words(
-    "sidebar sidebars aside rail sidenav sidecol rightcol leftcol rightbar leftbar rightcolumn leftcolumn rightrail "
-    "widget widgets secondary complementary tertiary sidepanel blogroll",
-    NEGATIVE,
-)
-_words(
-    "ad ads adv advert adverts advertisement advertisements advertising adsense adslot adunit adbox adblock "
-    "adcontainer adwrapper sponsor sponsored sponsors promo promos promotion promoted outbrain taboola revcontent "
-    "zergnet banner banners dfp gpt anzeige werbung publicidad publicite reklama skyscraper leaderboard billboard "
-    "plista partner partners affiliate",
-    NEGATIVE,
-)
-_words(
-    "share sharing sharebar sharer sharetools shares sharedaddy addthis addtoany social socials socialmedia follow "
-    "subscribe subscription subscriptions newsletter newsletters signup login signin register registration cookie "
-    "cookies consent gdpr ccpa popup popups modal overlay lightbox tooltip notification notifications snackbar "
-    "toast mailinglist optin feedback survey poll quiz donate donation bookmark bookmarks",
-    NEGATIVE,
-)
-_words(
-    "comment comments commentlist commentary disqus respond reply replies livefyre kommentare kommentar "
-    "commentaires comentarios commento komentarze discussion usercomments reviews",
-    NEGATIVE | COMMENT,
-)
-_words(
-    "related relatedposts relatedarticles recommend recommended recommendation recommendations recommends similar "
-    "popular trending mostread mostpopular morefrom readmore seealso teaser teasers outro onward upnext nextprev "
-    "prevnext jumplinks tagcloud taglist tags latest recirc recirculation carousel slider slideshow ticker gallery "
-    "galleries caption captions credit credits wpcaption crosslinks linkbox infobox authorbox authorbio bio yarpp "
-    "relacionadas relacionados verwandte",
-    NEGATIVE,
-)
-_words(
-    "cookie cookies consent gdpr ccpa popup popups modal overlay lightbox newsletter newsletters signup login signin "
-    "register registration snackbar toast notification notifications tooltip",
-    SURE,
-)
-_words(
-    "hidden hide invisible visuallyhidden screenreader sr skiplink skip noprint nodisplay displaynone print "
-    "nocontent offscreen",
-    NEGATIVE,
-)
-_words(
-    "meta metadata byline author authors tag category categories cat date dateline timestamp published postmeta "
-    "entrymeta header tools utility utilities info rating ratings votes vote stats thumbnail thumb thumbs toc "
-    "source sources disclaimer license licence form search actions buttons button btn links linklist next prev "
-    "previous more list legal edit editsection tease card cards module modules box kicker media video photo player "
-    "image img figure contact about bottom right left col extra extras aux callout pullquote note sticky top "
-    "profile user",
-    WEAK,
-)
-_words(
-    "article articles story entry post posts content contents body text main blog news page column maincontent "
-    "mainbody articlebody articletext articlecontent storybody storytext storycontent postbody postcontent "
-    "entrycontent bodytext bodycontent hentry paragraph paragraphs artikel article noticia nota",
-    POSITIVE,
-)
-_words("article story entry post blog news page single field main artikel detail rich node default wysiwyg", PART_A)
-_words("body content text copy entry contents paragraphs richtext maincontent container", PART_B)
-_words(
-    "articlebody articletext articlecontent storybody storytext storycontent postbody postcontent entrycontent "
-    "bodytext bodycontent maincontent mainarticle",
-    BODY_WORD,
-)
-_words("tag category cat term filed no has with without js hasno wp is not show enable disable", STATE_WORD)
-WORD_TABLE = lookup_table(WORDS, 11)
-
-ROLES = {
-    "navigation": NEGATIVE,
-    "banner": NEGATIVE,
-    "contentinfo": NEGATIVE,
-    "complementary": NEGATIVE,
-    "search": NEGATIVE,
-    "menu": NEGATIVE,
-    "menubar": NEGATIVE,
-    "dialog": NEGATIVE,
-    "alertdialog": NEGATIVE,
-    "main": POSITIVE,
-    "article": POSITIVE,
-}
-ROLE_TABLE = lookup_table(ROLES, 5)
+WORDS, ROLES = _flagged("word"), _flagged("role")
+TAGS = {name: flags | _numbers.setdefault(name, len(_numbers) + 1) for name, flags in _flagged("element").items()}
+TAG_TABLE, WORD_TABLE, ROLE_TABLE = lookup_table(TAGS, 9), lookup_table(WORDS, 11), lookup_table(ROLES, 5)
 ARTICLE_BODY = np.uint64(name_hash("articlebody"))
 TRUE = np.uint64(name_hash("true"))
 

@@ -56,26 +56,6 @@ LINKS_OF_ITEM = 60  # percent: an item of a list or table has words of its own
 
 
 @fused
-def plain_length(blocks: Any, b: Any) -> Any:
-    """How much of a block is outside links."""
-    size = blocks[b, B_BYTES]
-    return blocks[b, B_LENGTH] * (size - blocks[b, B_LINK]) // size
-
-
-@fused
-def is_nothing_but_link(blocks: Any, b: Any) -> Any:
-    """A comma may stand beside it."""
-    return blocks[b, B_LINK] * 10 >= blocks[b, B_BYTES] * 9
-
-
-@fused
-def _is_notice(room: Any, b: Any) -> Any:
-    """A block that begins with the copyright sign: the same in every language."""
-    start = room.blocks[b, B_START]
-    return byte_at(room.out, start) == 0xC2 and byte_at(room.out, start + 1) == 0xA9
-
-
-@fused
 def _is_prose(blocks: Any, b: Any, tag: Any) -> Any:
     """Long, or with a mark that divides sentences; and mostly outside links."""
     length, links = blocks[b, B_LENGTH], LINKS_OF_PARAGRAPH if tag == names.P else LINKS_OF_BLOCK
@@ -96,7 +76,8 @@ def _is_item(blocks: Any, b: Any, tag: Any, above: Any) -> Any:
 def _grade(room: Any, b: Any) -> Any:
     blocks, node = room.blocks, room.blocks[b, B_NODE]
     tag, above, length = room.nodes[node, N_TAG], room.nodes[node, N_ABOVE], blocks[b, B_LENGTH]
-    if _is_notice(room, b):
+    start = blocks[b, B_START]
+    if byte_at(room.out, start) == 0xC2 and byte_at(room.out, start + 1) == 0xA9:  # ©, the same in every language
         return NOTICE
     titled = blocks[b, B_LINK] * 10 >= blocks[b, B_BYTES] * 8 and length >= TITLE_MIN
     if above & names.IN_HEADING and length < HEADING_MAX:
@@ -140,9 +121,7 @@ BOXED = 70  # ... and this percentage of the prose in them, without a heading: c
 def sum_up(room: Any) -> None:
     """Count the blocks that are not cut out into their containers and all above."""
     blocks, nodes = room.blocks, room.nodes
-    for k in range(room.state[NODES]):
-        for column in range(N_LENGTH, N_H1 + 1):
-            nodes[k, column] = 0
+    nodes[: room.state[NODES], N_LENGTH : N_H1 + 1] = 0
     for b in range(room.state[BLOCKS]):
         node = blocks[b, B_NODE]
         if not nodes[node, N_CUT]:
@@ -165,7 +144,7 @@ def _count_block(room: Any, b: Any, node: Any) -> None:
         nodes[node, N_PROSE] += length
     if grade == PROSE or grade == ITEM:
         nodes[node, N_TEXT] += length
-    if is_nothing_but_link(blocks, b):
+    if link * 10 >= size * 9:  # nothing but a link; a comma may stand beside it
         nodes[node, N_PURE] += length
     heads = (nodes[node, N_ABOVE] & names.IN_HEADING) != 0
     nodes[node, N_TITLES] += (1 + heads) * (grade == TITLE) - (grade == HEADING)
@@ -214,9 +193,7 @@ def unrelated_prose(nodes: Any, k: Any) -> Any:
 def find_unrelated(room: Any) -> None:
     """Count boxes, and the prose of what is unrelated, into the containers that hold them."""
     nodes = room.nodes
-    for k in range(room.state[NODES]):
-        for column in range(N_BOXES, N_UNRELATED + 1):
-            nodes[k, column] = 0
+    nodes[: room.state[NODES], N_BOXES : N_UNRELATED + 1] = 0
     k = room.state[NODES] - 1
     while k > 0:
         parent, tag, prose = nodes[k, N_PARENT], nodes[k, N_TAG], nodes[k, N_PROSE]
@@ -375,8 +352,7 @@ def _container(nodes: Any, node: Any) -> Any:
 def _count_points(room: Any) -> None:
     """Prose gives its length to its container, half to the next, a sixth to the third."""
     blocks, nodes = room.blocks, room.nodes
-    for k in range(room.state[NODES]):
-        nodes[k, N_SCORE] = 0
+    nodes[: room.state[NODES], N_SCORE] = 0
     for b in range(room.state[BLOCKS]):
         if blocks[b, B_KEEP] != PROSE or nodes[blocks[b, B_NODE], N_CUT]:
             continue
@@ -477,8 +453,7 @@ def _is_like(nodes: Any, k: Any, need: Any, in_article: Any) -> Any:
 def prune(room: Any, core: Any, root: Any) -> None:
     """Cut what stands beside the way from root to core and is not like it."""
     nodes = room.nodes
-    for k in range(root, room.state[NODES]):
-        nodes[k, N_WAY] = 0
+    nodes[root : room.state[NODES], N_WAY] = 0
     k = core
     while k != root:
         nodes[k, N_WAY] = 1
@@ -519,8 +494,7 @@ _MARGINS = names.set_of("nav footer aside button option label")
 def _count_paragraphs(room: Any) -> None:
     """N_PARAGRAPHS of each container."""
     blocks, nodes = room.blocks, room.nodes
-    for k in range(room.state[NODES]):
-        nodes[k, N_PARAGRAPHS] = 0
+    nodes[: room.state[NODES], N_PARAGRAPHS] = 0
     for b in range(room.state[BLOCKS]):
         node = blocks[b, B_NODE]
         if nodes[node, N_TAG] == names.P and blocks[b, B_KEEP] == PROSE:
@@ -592,7 +566,8 @@ def _keeps(room: Any, b: Any, root: Any) -> Any:
         return KEPT if own_words or _is_announced(room, listed) else 0
     if own_words:
         return 0 if _loose_beside(nodes, node) >= LOOSE_PARAGRAPHS else KEPT
-    return KEPT if plain_length(blocks, b) >= PLAIN_MIN else 0
+    outside = length * (blocks[b, B_BYTES] - blocks[b, B_LINK]) // blocks[b, B_BYTES]
+    return KEPT if outside >= PLAIN_MIN else 0
 
 
 @fused

@@ -1,5 +1,7 @@
 """
-What the scanner makes of a page: blocks of text, and the containers that they stand in.
+From the bytes of a page to its skeleton: blocks of text, and the containers that they stand in.
+
+One pass over tags, comments and text, as the WHATWG tokenizer reads them; no tree is built.
 
     out      the text, UTF-8: each block, and a '\\n' behind it
     blocks   [n, 8]: a row for each block, in the page's order
@@ -21,21 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.compiled import apart, fused
-from worker.core.kernels.machine import (
-    BYTE_LANES,
-    byte_at,
-    lanes_before,
-    popcount,
-    set_byte,
-    viewer,
-    where_heavy,
-    where_letters,
-    where_long_stops,
-    where_stops,
-)
-from worker.core.pages import names
-from worker.core.pages.characters import HAS_HREF, SELF_CLOSING, put_space
+from worker.core.compiled import apart, fused, fused_allocating
+from worker.core.kernels import machine
+from worker.core.kernels.machine import BYTE_LANES, SLACK, byte_at, lanes_before, popcount, set_byte, viewer
+from worker.core.pages import characters, names
+from worker.core.pages.characters import ABOUT_BYTE, ENDS_NAME, HAS_HREF, LETTER, SELF_CLOSING, put_space
 
 # ---- blocks. LENGTH counts letters as the selection weighs them, BYTES the text, LINK those of them inside links.
 B_START, B_END, B_NODE, B_LENGTH, B_LINK, B_STOPS, B_KEEP, B_BYTES = range(8)
@@ -84,6 +76,21 @@ class Skeleton(NamedTuple):
     references: NDArray[np.uint64]  # characters.REFERENCES
 
 
+@fused_allocating
+def room_for(size: Any, tags: Any, references: Any) -> Any:
+    """A Skeleton for a page of so many bytes and so many '<'."""
+    return Skeleton(
+        np.empty(size + size // 4 + SLACK, np.uint8),
+        np.empty((min(tags, BLOCKS_MAX) + 2, BLOCK_COLUMNS), np.int64),
+        np.empty((min(tags, NODES_MAX) + 2, NODE_COLUMNS), np.int64),
+        np.empty(TITLE_MAX + TITLE_MAX // 4 + SLACK, np.uint8),
+        np.empty((STACK_MAX, STACK_COLUMNS), np.int64),
+        np.empty(256, np.int64),
+        np.empty(STATE_SIZE, np.int64),
+        references,
+    )
+
+
 # Of a room, the address of a state: its arrays.
 state_of = viewer((STATE_SIZE,))
 nearest_of = viewer((256,), held_at=NEAREST_AT)
@@ -96,14 +103,10 @@ _nodes_of = viewer((NODES_MAX, NODE_COLUMNS), held_at=NODES_AT, rows_at=NODE_ROW
 def begin_page(skeleton: Any) -> Any:
     """An empty page: row 0 of the nodes, level 0 of the stack. Returns the address of its state."""
     state, nodes, stack = skeleton.state, skeleton.nodes, skeleton.stack
-    for k in range(STATE_SIZE):
-        state[k] = 0
-    for k in range(skeleton.nearest.size):
-        skeleton.nearest[k] = 0
-    for k in range(STACK_COLUMNS):
-        stack[0, k] = 0
-    for k in range(NODE_COLUMNS):
-        nodes[0, k] = 0
+    state[:] = 0
+    skeleton.nearest[:] = 0
+    stack[0, :] = 0
+    nodes[0, :] = 0
     stack[0, S_ELEMENT] = names.SPECIAL | names.SCOPE
     nodes[0, N_PARENT] = -1
     nodes[0, N_END] = -1
@@ -147,17 +150,8 @@ def is_foreign(room: Any) -> Any:
 
 
 @fused
-def begin_link(room: Any, at: Any) -> None:
-    """Text from here on is a link's."""
-    end_link(room, at)
-    state = state_of(room)
-    state[ANCHOR] = at
-    state[ANCHOR_DEPTH] = state[DEPTH]
-
-
-@fused
 def end_link(room: Any, at: Any) -> None:
-    """It ends here, if there is one."""
+    """The link ends here, if there is one."""
     state = state_of(room)
     if state[ANCHOR] >= 0:
         state[LINK] += at - state[ANCHOR]
@@ -189,10 +183,10 @@ def _measured(out: Any, k: Any, end: Any) -> Any:
     length, stops = np.int64(0), np.int64(0)
     while k < end:
         here = ALL_LANES >> U(max(k + BYTE_LANES - end, 0))
-        length += np.int64(popcount(where_letters(out, k) & here))
-        length += 2 * np.int64(popcount(where_heavy(out, k) & here))
-        stops += np.int64(popcount(where_stops(out, k) & here))
-        long = where_long_stops(out, k) & here
+        length += np.int64(popcount(machine.where_letters(out, k) & here))
+        length += 2 * np.int64(popcount(machine.where_heavy(out, k) & here))
+        stops += np.int64(popcount(machine.where_stops(out, k) & here))
+        long = machine.where_long_stops(out, k) & here
         while long:
             stops += _long_stop(out, k + lanes_before(long))
             long &= long - U(1)
@@ -338,6 +332,8 @@ def pop_to(room: Any, level: Any, at: Any) -> Any:
 
 WORDS = HAS_HREF - 1  # of the flags: what the words of attributes say
 HELD = names.SPECIAL | names.DROPPED | names.CLASSED | names.INTEGRATION  # what the stack holds
+CDATA = np.frombuffer(b"[CDATA[", np.uint8)
+ENDS_BY_ITSELF = names.set_of("p li dd dt option optgroup")
 
 
 @apart
@@ -355,7 +351,8 @@ def start_tag(room: Any, element: Any, flags: Any, at: Any) -> Any:  # noqa: PLR
             return at
         end_link(room, at)
         if flags & HAS_HREF:
-            begin_link(room, at)
+            state_of(room)[ANCHOR] = at
+            state_of(room)[ANCHOR_DEPTH] = state_of(room)[DEPTH]
         return at
     if tag == names.INPUT or tag == names.SELECT:
         within = stack_of(room)[state_of(room)[DEPTH] - 1, S_SCOPE]
@@ -401,7 +398,7 @@ def end_tag(room: Any, element: Any, at: Any) -> Any:  # noqa: PLR0911
         return at
     if tag == names.FORM:
         top = state[DEPTH] - 1
-        while top > level and _ends_by_itself(stack[top, S_ELEMENT] & names.TAG):
+        while top > level and ENDS_BY_ITSELF[stack[top, S_ELEMENT] & names.TAG]:
             top -= 1
         if top > level:  # what it holds stays open, and in its container
             at = pop_to(room, top + 1, at)
@@ -442,25 +439,8 @@ def _line_break(room: Any, at: Any) -> Any:
 
 
 @fused
-def _ends_by_itself(tag: Any) -> Any:
-    return (
-        tag == names.P
-        or tag == names.LI
-        or tag == names.DD
-        or tag == names.DT
-        or tag == names.OPTION
-        or tag == names.OPTGROUP
-    )
-
-
-@fused
 def _is_heading(tag: Any) -> Any:
     return names.H1 <= tag <= names.H6
-
-
-@fused
-def _section(nearest: Any) -> Any:
-    return max(nearest[names.TBODY], nearest[names.THEAD], nearest[names.TFOOT])
 
 
 @fused
@@ -474,7 +454,7 @@ def _closed_by(room: Any, element: Any) -> Any:  # noqa: PLR0911, PLR0912
         if keep == 0:
             return keep
         if tag == names.TD or tag == names.TH or tag == names.TR:
-            keep = max(keep, _section(nearest))
+            keep = max(keep, nearest[names.TBODY], nearest[names.THEAD], nearest[names.TFOOT])
         if tag == names.TD or tag == names.TH:
             keep = max(keep, nearest[names.TR])
         return keep + 1
@@ -548,3 +528,140 @@ def _ended_by(room: Any, element: Any) -> Any:
     else:
         barrier = stack[top, S_SPECIAL] - 1
     return level if level > barrier else np.int64(0)
+
+
+# ---- the pass over the bytes of a page
+
+
+@apart
+def scan(page: Any, i: Any, end: Any, skeleton: Any) -> Any:
+    """
+    Read UTF-8, `page[i:end]` of an address, SLACK zeros behind it, into a Skeleton; returns the bytes of text in `out`.
+
+    Cost: linear in the page, whatever is in it.
+    """
+    room = begin_page(skeleton)
+    state = state_of(room)
+    at = np.int64(0)
+    while i < end:
+        if byte_at(page, i) != 60:
+            if is_dropped(room):
+                i = machine.find_less_than(page, i, end)
+            else:
+                i, at = characters.copy_text(page, i, end, state[OUT_AT], state[START], at, state[REFERENCES_AT])
+            continue
+        byte = byte_at(page, i + 1)
+        if ABOUT_BYTE[byte] & LETTER:
+            i, at = _start(page, i + 1, end, room, at)
+        elif byte == 47 and ABOUT_BYTE[byte_at(page, i + 2)] & LETTER:
+            i, at = _end(page, i + 2, end, room, at)
+        elif (byte == 47 and i + 2 < end) or (byte == 33 or byte == 63):
+            i = _skip_declaration(page, i, end, room)
+        else:
+            if not is_dropped(room):
+                set_byte(state[OUT_AT], at, 60)
+                at += 1
+            i += 1
+    return end_page(room, at)
+
+
+@fused
+def _skip_declaration(page: Any, i: Any, end: Any, room: Any) -> Any:
+    """From '<!', '<?' or '</' to behind it: a comment, CDATA, or what ends at the next '>'."""
+    if byte_at(page, i + 1) == 33:
+        if byte_at(page, i + 2) == 45 and byte_at(page, i + 3) == 45:
+            return characters.skip_comment(page, i + 4, end)
+        if is_foreign(room) and characters.spells(page, i + 2, end, CDATA, 0):
+            return characters.skip_cdata(page, i + 9, end)
+    return min(machine.find_greater_than(page, i + 2, end) + 1, end)
+
+
+@fused
+def _name(page: Any, i: Any, end: Any) -> Any:
+    """An element's name: (where it ends, its hash)."""
+    key = names.SEED
+    while i < end:
+        byte = byte_at(page, i)
+        if ABOUT_BYTE[byte] & ENDS_NAME:
+            break
+        if 65 <= byte <= 90:
+            byte |= 32
+        key = names.add_byte(key, byte)
+        i += 1
+    return i, names.finished(key)
+
+
+@fused
+def _end(page: Any, i: Any, end: Any, room: Any, at: Any) -> Any:
+    """An end tag from its name on: (where it ends, where the text ends)."""
+    i, key = _name(page, i, end)
+    i, _ = characters.read_attributes(page, i, end, np.int64(0))
+    if i >= end:
+        return end, at
+    element = names.look_up(names.TAG_TABLE, key)
+    return i + 1, end_tag(room, element, at) if element else at
+
+
+@fused
+def _start(page: Any, begin: Any, end: Any, room: Any, at: Any) -> Any:
+    """A start tag from its name on, and an element without markup whole: (where it ends, where the text ends)."""
+    i, key = _name(page, begin, end)
+    size = i - begin
+    element = names.look_up(names.TAG_TABLE, key)
+    tag = element & names.TAG
+    i, flags = characters.read_attributes(page, i, end, names.CLASSED if tag == names.A else element & names.CLASSED)
+    if i >= end:
+        return end, at
+    i += 1
+    if element == 0:
+        return i, at
+    if not is_foreign(room):
+        if element & names.RAW:
+            return _raw(page, i, end, room, (element, key, size, flags), at)
+        if tag == names.PLAINTEXT:
+            at = start_tag(room, element, flags, at)
+            return end, at if is_dropped(room) else characters.copy_verbatim(
+                page, i, end, state_of(room)[OUT_AT], state_of(room)[START], at
+            )
+        if tag == names.FRAMESET and state_of(room)[DEPTH] == 1 and state_of(room)[BLOCKS] == 0 and at == 0:
+            return (i, at) if state_of(room)[HAS_BODY] else (end, at)  # frames in place of a body: no text
+    return i, start_tag(room, element, flags, at)
+
+
+@apart
+def _raw(page: Any, i: Any, end: Any, room: Any, about: Any, at: Any) -> Any:
+    """An element without markup, from behind its start tag: (behind its end tag, where the text ends)."""
+    element, key, size, flags = about
+    tag = element & names.TAG
+    stop = characters.skip_script(page, i, end) if tag == names.SCRIPT else characters.skip_raw(page, i, end, key, size)
+    if tag == names.TITLE and state_of(room)[TITLE_SIZE] == 0 and not is_dropped(room):
+        cut = min(stop, i + TITLE_MAX)
+        while cut < stop and byte_at(page, cut) & 0xC0 == 0x80:  # no part of a character
+            cut -= 1
+        _read_title(page, i, cut, room)
+    elif tag == names.TEXTAREA:
+        at = close_select(room, at)
+    elif tag == names.XMP:
+        at = start_tag(room, element, flags, at)
+        if not is_dropped(room):
+            at = characters.copy_verbatim(page, i, stop, state_of(room)[OUT_AT], state_of(room)[START], at)
+        at = end_tag(room, element, at)
+    if stop >= end:
+        return end, at
+    i, _ = characters.read_attributes(page, stop + 2 + size, end, np.int64(0))
+    return min(i + 1, end), at
+
+
+@fused
+def _read_title(page: Any, i: Any, end: Any, room: Any) -> None:
+    state, at = state_of(room), np.int64(0)
+    title = state[TITLE_AT]
+    while i < end:
+        i, at = characters.copy_text(page, i, end, title, np.int64(0), at, state[REFERENCES_AT])
+        if i < end:
+            set_byte(title, at, 60)
+            at += 1
+            i += 1
+    if at > 0 and byte_at(title, at - 1) == 32:
+        at -= 1
+    state[TITLE_SIZE] = at
