@@ -123,16 +123,12 @@ def to_ms(time: datetime) -> int:
     return (time - _EPOCH) // timedelta(milliseconds=1)
 
 
-def _write_timestamp(value: datetime) -> str:
-    return format_timestamp(to_ms(value))
-
-
 DocId = Annotated[str, Field(min_length=1, max_length=DOC_ID_BYTES_MAX), _bytes_max(DOC_ID_BYTES_MAX)]
 Url = Annotated[str, Field(min_length=1, max_length=URL_BYTES_MAX), _bytes_max(URL_BYTES_MAX)]
 Timestamp = Annotated[
     datetime,
     BeforeValidator(_read_timestamp),
-    PlainSerializer(_write_timestamp, return_type=str),
+    PlainSerializer(lambda time: format_timestamp(to_ms(time)), return_type=str),
     WithJsonSchema({"type": "string", "format": "date-time", "pattern": TIMESTAMP_PATTERN}),
 ]
 Topic = Annotated[str, Field(min_length=1, max_length=TOPIC_CHARACTERS_MAX)]

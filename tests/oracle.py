@@ -11,9 +11,9 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from worker.core.document import Outcome, Verdict
 from worker.core.search import Document, Original, SearchRules, best, look
 from worker.core.sketch import sketch_similarity
-from worker.core.verdict import Outcome, Verdict
 from worker.errors import DocumentError, RecordError
 from worker.log.judge import JudgedRows
 from worker.log.originals import OriginalStore

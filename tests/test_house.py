@@ -19,7 +19,7 @@ CAPABILITIES = {
     "hash tables (doc_id, URL, digest)": (377, "core/hash_table.py"),
     "message formats (JSON in and out, times)": (
         1711,
-        "schemas/* shell/messages/* core/document.py core/verdict.py core/kernels/documents.py",
+        "schemas/* shell/messages/* core/document.py core/kernels/documents.py",
     ),
     "numba: compile, cache, start": (480, "core/compiled.py shell/runtime/kernels.py"),
     "index: exact, directed, store, rules, sketch": (

@@ -16,7 +16,7 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 from pyarrow import parquet
 
 from tests.cli.program import ARTICLE, OTHER, lines, misused, page, refused, run
-from worker.core.verdict import Original
+from worker.core.document import Original
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.shell.files.archives.inflate import pieces
 from worker.shell.files.keeping import revisit_of

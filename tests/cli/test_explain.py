@@ -11,8 +11,8 @@ import pytest
 from tests.cli.program import lines, refused, run
 from tests.faults import cluster
 from tests.report.made import copy, dead, former, verdict
+from worker.core.document import Changed, Outcome, Verdict
 from worker.core.fingerprint import Fingerprinter
-from worker.core.verdict import Changed, Outcome, Verdict
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.report.answers import explain
 from worker.settings import Settings

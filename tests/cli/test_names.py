@@ -17,7 +17,7 @@ from pyarrow import parquet
 from tests.cli.program import lines, run
 from tests.cli.test_dedup import judged
 from tests.faults.crawl import random_words
-from worker.core.verdict import Verdict
+from worker.core.document import Verdict
 from worker.settings import Settings
 from worker.shell.files.archives import Record
 from worker.shell.files.crawl import CrawlFiles

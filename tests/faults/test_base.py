@@ -11,7 +11,7 @@ import pytest
 
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import Message, crawl
-from worker.core.verdict import Outcome
+from worker.core.document import Outcome
 from worker.errors import DefinitionError, StopError
 from worker.settings import Settings
 from worker.shell.admin import rebuild

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tests.log.test_replica import DEFINITION, DIRECTED, REPLACED, SOURCE, packed, told
 from tests.oracle import Oracle, read_answers
-from worker.core.verdict import Verdict
+from worker.core.document import Verdict
 from worker.log.originals import OriginalStore
 from worker.log.record import Row, RowKind, decode
 from worker.log.replica import Replica

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tests.conftest import EXAMPLES
 from tests.oracle import Oracle, Said, read_answer, read_answers, said
+from worker.core.document import Verdict
 from worker.core.search import SearchRules
-from worker.core.verdict import Verdict
 from worker.errors import DocumentError, RetryError
 from worker.log import originals
 from worker.log import replica as log_replica

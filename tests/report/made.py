@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.fields import format_timestamp
-from worker.core.verdict import Changed, DuplicateOf, FormerVersion, FoundBy, MatchKind, Original, Outcome, Verdict
+from worker.core.document import Changed, DuplicateOf, FormerVersion, FoundBy, MatchKind, Original, Outcome, Verdict
 from worker.report.tally import Tally
 from worker.shell.messages import DeadLetter
 

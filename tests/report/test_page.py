@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.report.made import START_MS, copy, dead, former, taken, verdict
-from worker.core.verdict import Changed, DuplicateOf, Outcome, Verdict
+from worker.core.document import Changed, DuplicateOf, Outcome, Verdict
 from worker.report.answers import Texts
 from worker.report.page import BINS_MAX, HEIGHT, bins, page, stacked, ticks, times
 from worker.report.tally import NO_TIME, Class, Tally

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from tests.report.made import copy, dead, former, taken, verdict
-from worker.core.verdict import Changed, Outcome, Verdict
+from worker.core.document import Changed, Outcome, Verdict
 from worker.errors import StopError
 from worker.report import tally as tallies
 from worker.report.answers import of_lines

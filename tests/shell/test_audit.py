@@ -9,8 +9,8 @@ import pytest
 
 from tests.oracle import read_answer
 from tests.shell.simulation import DEFINITION, TOPIC_ID, World, without_faults
+from worker.core.document import Outcome
 from worker.core.search import SearchRules
-from worker.core.verdict import Outcome
 from worker.errors import StopError
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica

@@ -18,7 +18,7 @@ from tests.log.test_replica import DEFINITION, TOPIC, one_row
 from tests.log.test_snapshot import LOG, record_of, to_bytes
 from tests.oracle import read_answer, read_answers
 from tests.shell.memory_log import MemoryLog, MemoryReader
-from worker.core.verdict import Verdict
+from worker.core.document import Verdict
 from worker.errors import RetryError, StopError
 from worker.log.originals import Column, anonymous
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Source, decode

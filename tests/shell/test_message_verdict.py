@@ -15,7 +15,7 @@ from schemas.__main__ import FOLDER, render
 from schemas.fields import TIMESTAMP_MS_MAX
 from schemas.verdict import VerdictMessage
 from tests.report import made
-from worker.core.verdict import (
+from worker.core.document import (
     Changed,
     DuplicateOf,
     FormerVersion,

@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 
 from tests.conftest import REPOSITORY, free_ports
-from worker.core.verdict import Outcome
+from worker.core.document import Outcome
 from worker.errors import StopError
 from worker.shell.runtime import health, logging, metrics
 from worker.shell.runtime.fault_hooks import Point, from_setting

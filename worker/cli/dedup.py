@@ -30,7 +30,7 @@ from worker.cli.shared import (
     tally_of,
     tracked,
 )
-from worker.core.verdict import Verdict
+from worker.core.document import Verdict
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.files.places import STDIO, check_places

@@ -30,7 +30,7 @@ from worker.settings import Settings
 from worker.shell.files.places import check_format
 
 if TYPE_CHECKING:
-    from worker.core.verdict import Verdict
+    from worker.core.document import Verdict
     from worker.devkit.demo import Demo
 
 PARTITIONS_MIN = 6

@@ -25,10 +25,9 @@ from worker.cli import app
 from worker.cli.options import CLUSTER, FINGERPRINTS, SEARCH, await_cluster, with_settings
 from worker.cli.shared import STDIN, QuietOption, opened, opened_output, passed, printable, terminal_width, tracked
 from worker.core.definition import Kind
-from worker.core.document import BodyKind, Document
+from worker.core.document import BodyKind, Document, Verdict
 from worker.core.search import Document as SearchedDocument
 from worker.core.search import Original, SearchRules, best, block_of, condition, patterns
-from worker.core.verdict import Verdict
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.files.places import check_format
@@ -107,13 +106,8 @@ def _comparison_fields(found: Comparison) -> dict[str, Any]:
     }
 
 
-def _console() -> Console:
-    """Return the terminal; without colours into a pipe."""
-    return Console(highlight=False, soft_wrap=False, width=terminal_width())
-
-
 def _show_comparison(found: Comparison, names: tuple[str, str], shingles: int, search: SearchRules) -> None:
-    console = _console()
+    console = Console(highlight=False, soft_wrap=False, width=terminal_width())  # without colours into a pipe
     for label, name, made, count in zip("AB", names, found.fingerprints, found.tokens, strict=True):
         told = f"{count:,} tokens, {made.features:,} shingles, {made.kind.name}"
         console.print(Text(printable(f"{label}  {name}: {told}")))
@@ -128,11 +122,17 @@ def _show_comparison(found: Comparison, names: tuple[str, str], shingles: int, s
 
 def _show_texts(console: Console, found: Comparison, shingles: int) -> None:
     """Write what two texts share: measures, shingles of each kind, the heaviest first, and the diff."""
-    console.print(_measures(found))
+    seen, tokens = found.subsequence_tokens, found.tokens
+    table = Table("measure", "value", box=None, pad_edge=False)
+    table.add_row("similarity, estimated from the sketches", f"{found.similarity:.3f}")
+    table.add_row("Jaccard of words", f"{found.jaccard_words:.3f}")
+    table.add_row("Jaccard of shingles", f"{found.jaccard_shingles:.3f}")
+    bound = "" if seen == tokens else "at least "
+    table.add_row("longest common subsequence / longer text", f"{bound}{found.subsequence:.3f}")
+    console.print(table)
     if shingles:
         console.print(_shingles(found, shingles))
-    console.print(_diff(found))
-    seen, tokens = found.subsequence_tokens, found.tokens
+    console.print(Text(" ").join(_diff(found)))
     if seen != tokens:
         console.print(Text(f"the diff saw {seen[0]:,} of {tokens[0]:,} and {seen[1]:,} of {tokens[1]:,} tokens"))
 
@@ -172,16 +172,6 @@ def _drawn_bits(values: tuple[int, int], bits: int, width: int, doubts: tuple[in
     ]
 
 
-def _measures(found: Comparison) -> Table:
-    table = Table("measure", "value", box=None, pad_edge=False)
-    table.add_row("similarity, estimated from the sketches", f"{found.similarity:.3f}")
-    table.add_row("Jaccard of words", f"{found.jaccard_words:.3f}")
-    table.add_row("Jaccard of shingles", f"{found.jaccard_shingles:.3f}")
-    bound = "" if found.subsequence_tokens == found.tokens else "at least "
-    table.add_row("longest common subsequence / longer text", f"{bound}{found.subsequence:.3f}")
-    return table
-
-
 def _shingles(found: Comparison, count: int) -> Table:
     table = Table("shared", "only A", "only B", title="shingles (weights)", title_justify="left", box=None)
     columns = [[f"{one.shingle} ({one.weight}, {other.weight})" for one, other in found.shared[:count]]]
@@ -194,14 +184,11 @@ def _shingles(found: Comparison, count: int) -> Table:
     return table
 
 
-def _diff(found: Comparison) -> Text:
+def _diff(found: Comparison) -> Iterator[Text]:
     """Strike out in red what A has alone, show in green what B has alone, and shorten long equal runs."""
     if all(step.kind == "equal" for step in found.steps):
-        return Text("token for token the same", style="green")
-    return Text(" ").join(_pieces(found))
-
-
-def _pieces(found: Comparison) -> Iterator[Text]:
+        yield Text("token for token the same", style="green")
+        return
     last = len(found.steps) - 1
     for number, step in enumerate(found.steps):
         kind, tokens = step.kind, step.tokens
@@ -250,7 +237,15 @@ def explain_command(
     explanation = explain(lambda: _answers(verdicts, settings, quiet=quiet), doc_id)
     compared = _compared(explanation, documents, settings, from_topics=verdicts is None, quiet=quiet)
     if as_json:
-        typer.echo(orjson.dumps(_explanation_fields(explanation, compared, settings)))
+        fields = {
+            "why": _why(explanation, settings.search),
+            "answers": [_message(one) for one in explanation.answers],
+            "other": None if explanation.other is None else _message(explanation.other),
+            "originals": explanation.originals,
+            "rules": settings.search.text,
+            "comparison": None if compared is None else _comparison_fields(compared),
+        }
+        typer.echo(orjson.dumps(fields))
     else:
         _show_explanation(explanation, compared, settings.search)
 
@@ -329,17 +324,6 @@ def _compared(
     return compare(first, second, settings.parameters, (first_named, second_named))
 
 
-def _explanation_fields(explanation: Explanation, compared: Comparison | None, settings: Settings) -> dict[str, Any]:
-    return {
-        "why": _why(explanation, settings.search),
-        "answers": [_message(one) for one in explanation.answers],
-        "other": None if explanation.other is None else _message(explanation.other),
-        "originals": explanation.originals,
-        "rules": settings.search.text,
-        "comparison": None if compared is None else _comparison_fields(compared),
-    }
-
-
 def _message(answer: Answer) -> dict[str, Any]:
     """Return the fields of an answer as its message has them."""
     from worker.shell.messages import encode_verdict  # noqa: PLC0415
@@ -349,7 +333,7 @@ def _message(answer: Answer) -> dict[str, Any]:
 
 
 def _show_explanation(explanation: Explanation, compared: Comparison | None, search: SearchRules) -> None:
-    console = _console()
+    console = Console(highlight=False, soft_wrap=False, width=terminal_width())
     last = explanation.last
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
@@ -412,8 +396,14 @@ def _why(explanation: Explanation, search: SearchRules) -> str:
     last = explanation.last
     if not isinstance(last, Verdict):
         return f"It could not be judged: {last.text}"
-    if last.duplicate_of is not None:
-        return _why_duplicate(last, search)
+    if (match := last.duplicate_of) is not None:
+        bits = f"{match.distance} of 64 bits differ"
+        similarity = f"Similarity {match.similarity:.3f}, {search.similarity_min / 1_000:.3f} wanted."
+        return {
+            "text": "Both have so few tokens that only equal texts match, and these are equal.",
+            "exact": f"Both have the same tokens in the same order; {bits}. {similarity}",
+            "near": f"{bits} (at most {search.max_distance}). {similarity}",
+        }["text" if match.found_by.value == "text" else match.kind.value]
     if last.fingerprint is None:
         return {
             "skipped": f"There is nothing in it to compare: {last.reason}.",
@@ -430,17 +420,6 @@ def _why(explanation: Explanation, search: SearchRules) -> str:
         f"Nothing before it is near enough ({search.text}). The nearest of {explanation.originals:,} originals differs "
         f"in {distance} of 64 bits."
     )
-
-
-def _why_duplicate(last: Verdict, search: SearchRules) -> str:
-    match = last.duplicate_of
-    assert match is not None
-    if match.found_by.value == "text":
-        return "Both have so few tokens that only equal texts match, and these are equal."
-    told = f"Both have the same tokens in the same order; {match.distance} of 64 bits differ."
-    if match.kind.value == "near":
-        told = f"{match.distance} of 64 bits differ (at most {search.max_distance})."
-    return f"{told} Similarity {match.similarity:.3f}, {search.similarity_min / 1_000:.3f} wanted."
 
 
 def _search_text(compared: Comparison, search: SearchRules) -> str:

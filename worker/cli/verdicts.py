@@ -15,7 +15,7 @@ from rich.text import Text
 from worker.cli import app
 from worker.cli.options import with_cluster
 from worker.cli.shared import Column, Columns, printable, terminal_width
-from worker.core.verdict import Verdict
+from worker.core.document import Verdict
 from worker.settings import Settings
 
 if TYPE_CHECKING:

@@ -70,12 +70,6 @@ def find_codec(label: str) -> str | None:
     return None if codec is None else _known_codec(codec)
 
 
-def charset_of_content_type(content_type: str | None) -> str | None:
-    """Return the charset parameter of a Content-Type header, or None."""
-    found = _CHARSET_PARAMETER.search(content_type) if content_type else None
-    return found.group(1) if found else None
-
-
 def codec_of(body: bytes, charset: str | None, content_type: str | None, *, is_html: bool) -> tuple[str, int]:
     """
     Return Python's name of the codec that reads the bytes of a page, and how many of them are a byte order mark.
@@ -133,8 +127,8 @@ def well_formed(text: str) -> str:
 
 
 def _claimed_codec(content_type: str | None) -> str | None:
-    claimed = charset_of_content_type(content_type)
-    return find_codec(claimed) if claimed else None
+    claimed = _CHARSET_PARAMETER.search(content_type or "")
+    return find_codec(claimed[1]) if claimed else None
 
 
 def _named_codec(body: bytes) -> str | None:

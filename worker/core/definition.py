@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from enum import IntEnum
 from functools import cache, lru_cache
 from itertools import islice
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
 import orjson
@@ -84,17 +84,14 @@ class Parameters:
         object.__setattr__(self, "shingle_widths", tuple(self.shingle_widths))  # hashable, whatever they were given as
         if self.stopwords is not None:
             object.__setattr__(self, "stopwords", frozenset(self.stopwords))
-        _one_of("bits", self.bits, (32, 64, 128))
-        _one_of("token_unit", self.token_unit, ("word", "character"))
-        _one_of("term_frequency", self.term_frequency, ("one", "log", "tf"))
-        _one_of("anchors", self.anchors, ("elected", "named", "union"))
-        if not 1 <= len(self.shingle_widths) <= WIDTHS_MAX or sorted(set(self.shingle_widths)) != list(
-            self.shingle_widths
-        ):
-            raise ValueError(
-                f"shingle_widths must be 1 to {WIDTHS_MAX} different numbers, ascending, got {self.shingle_widths}"
-            )
-        for width in self.shingle_widths:
+        for name, hint in get_type_hints(Parameters).items():
+            value, allowed = getattr(self, name), get_args(hint)
+            if get_origin(hint) is Literal and value not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+        widths = self.shingle_widths
+        if not 1 <= len(widths) <= WIDTHS_MAX or sorted(set(widths)) != list(widths):
+            raise ValueError(f"shingle_widths must be 1 to {WIDTHS_MAX} different numbers, ascending, got {widths}")
+        for width in widths:
             _between("a width", width, 1, WIDTH_MAX)
         _between("anchored_weight", self.anchored_weight, 1, WEIGHT_MAX)
         _between("unanchored_weight", self.unanchored_weight, 0, WEIGHT_MAX)
@@ -131,11 +128,6 @@ def _hash(parameters: Parameters) -> str:
     points = POINTS_MIN, POINTS_ALONE, POINTS_SHARED
     values["votes"] = (TOKENS_MAX, *points, sorted(VOTELESS))
     return xxhash.xxh64_hexdigest(orjson.dumps(values, option=orjson.OPT_SORT_KEYS))
-
-
-def _one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
 
 
 def _between(name: str, value: int, low: int, high: int) -> None:

@@ -1,13 +1,16 @@
 """
-What arrives: one captured page, as values. The shell makes it from a message or an archive record.
+What arrives, one captured page, and what leaves, one verdict for each, as values.
 
-A capture is a URL at a time, so without a `doc_id` of its own a document gets one derived from both. The values are
-named tuples, made in a fifth of the time of frozen dataclasses: every message becomes one.
+The shell makes a document from a message or an archive's record, the replica the verdict. A capture is a URL at a time,
+so without a `doc_id` of its own a document gets one derived from both.
+
+These are named tuples and not frozen dataclasses: as immutable, and made in a fifth of the time (0.35 us against 1.7 us
+for 17 fields), which counts at one for every document.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
 import xxhash
@@ -55,3 +58,109 @@ def derive_doc_id(url: str, fetched_at_ms: int) -> str:
     'f59cda302a3c635d0d8d5dc16a9f726f'
     """
     return xxhash.xxh3_128_hexdigest(f"{url}\n{fetched_at_ms}".encode("utf-8", "surrogatepass"))
+
+
+class Outcome(StrEnum):
+    """The answer to one document."""
+
+    NEW = "new"  # the search finds nothing before it in the log: it is an original from now on
+    DUPLICATE = "duplicate"  # of the original that `duplicate_of` names
+    SKIPPED = "skipped"  # nothing in it to compare; `reason` says why
+    DELETED = "deleted"  # the answer to a deletion
+
+
+FORWARDED = frozenset({Outcome.NEW, Outcome.DELETED})  # of these `topic_new` gets a message
+
+
+class MatchKind(StrEnum):
+    """How a duplicate equals its original."""
+
+    EXACT = "exact"  # the same tokens in the same order, whatever the markup around them
+    NEAR = "near"  # alike by the rules of the search
+
+
+class FoundBy(StrEnum):
+    """The way to the original."""
+
+    TEXT = "text"  # short texts: the digest of the normalised text
+    DIRECTED = "directed"  # fingerprint and doubts: the likeliest prefixes, then the second look; then the sketch
+    EXACT = "exact"  # fingerprint: everything within max_distance
+
+
+class Original(NamedTuple):
+    """A document that was new when it came: what a verdict says about it. Time in Unix milliseconds, UTC."""
+
+    doc_id: str
+    url: str
+    fetched_at_ms: int
+
+
+class DuplicateOf(NamedTuple):
+    """
+    The original that a duplicate belongs to, and how close the two are.
+
+    `distance` is in bits; `similarity` estimates the Jaccard index of their shingles, 0 to 1 in thousandths, by their
+    sketches; `same_url` tells a re-crawl from a copy elsewhere.
+    """
+
+    original: Original
+    kind: MatchKind
+    distance: int
+    similarity: float
+    same_url: bool
+    found_by: FoundBy
+
+
+class Changed(StrEnum):
+    """How much a new version of a page differs from the former one."""
+
+    NOT = "not"  # the same tokens in the same order
+    LITTLE = "little"  # the search would take one for the other
+    MUCH = "much"
+
+
+class FormerVersion(NamedTuple):
+    """The original that had this document's URL, or its doc_id, before it; `similarity` as of a duplicate, if known."""
+
+    original: Original
+    changed: Changed
+    similarity: float | None  # None: a short text, of which nothing but equality is known
+
+
+class Verdict(NamedTuple):
+    """
+    The answer to one document: a pure function of the log before the document's first appearance.
+
+    A field without a value is None; a fingerprint of 0 is a value. Times are Unix milliseconds, UTC.
+    """
+
+    doc_id: str
+    url: str | None  # None: a deletion, which names a doc_id only
+    fetched_at_ms: int | None  # None: a deletion
+    outcome: Outcome
+    reason: str | None  # kebab case; why a document was skipped, or what a deletion found
+    duplicate_of: DuplicateOf | None  # with DUPLICATE, and only then
+    fingerprint: int | None  # 64 bits; None: skipped or deleted
+    features: int  # features that the fingerprint was folded from
+    scheme: str  # how fingerprints are made, by name …
+    parameters: str  # … and the 16 hex digits of the parameters' hash
+    index_documents: int  # originals in the index when this was decided
+    log_offset: int  # the record of the log that holds this document
+    horizon_ms: int | None  # originals last seen before this time have left the index; None: none has
+    source_topic: str
+    source_partition: int
+    source_offset: int
+    decided_at_ms: int  # the log's time stamp of that record, so that every replica says the same
+    former_version: FormerVersion | None = None  # of a page that has been seen before
+
+    @property
+    def stays(self) -> bool:
+        """Whether to keep the document: it is new, and not the same one delivered again, which has been kept."""
+        return self.outcome is Outcome.NEW and self.reason is None
+
+    def __repr__(self) -> str:
+        """Return what counts, in a line; `_asdict` has all."""
+        told, match = self.reason or "", self.duplicate_of
+        if match is not None:
+            told = f"of {match.original.doc_id!r}, {match.kind}, {match.distance} bits, similarity {match.similarity}"
+        return f"<Verdict {self.doc_id!r}: {self.outcome}{told and f' ({told})'}>"

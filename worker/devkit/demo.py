@@ -20,7 +20,7 @@ from pathlib import Path
 import orjson
 
 from schemas.fields import parse_timestamp
-from worker.core.verdict import MatchKind, Verdict
+from worker.core.document import MatchKind, Verdict
 from worker.devkit.sample.crawl import TEMPLATES
 from worker.errors import NeardupError, RecordError, StopError
 from worker.log.record import decode

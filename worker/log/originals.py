@@ -31,11 +31,11 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.core.document import Original
 from worker.core.hash_table import HashTable
 from worker.core.index import SearchIndex
 from worker.core.search import SearchRules
 from worker.core.sketch import SKETCH
-from worker.core.verdict import Original
 from worker.log.record import Record, RowKind
 from worker.log.texts import Texts
 

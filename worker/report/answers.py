@@ -11,9 +11,8 @@ import orjson
 import xxhash
 
 from worker.core.definition import detect
-from worker.core.document import Deletion, Document
+from worker.core.document import Deletion, Document, Outcome, Verdict
 from worker.core.extract import Skipped, extract
-from worker.core.verdict import Outcome, Verdict
 from worker.errors import DocumentError, StopError
 from worker.settings import Settings
 from worker.shell.files.archives import Record

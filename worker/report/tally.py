@@ -18,7 +18,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from worker.core.verdict import MatchKind, Original, Outcome, Verdict
+from worker.core.document import MatchKind, Original, Outcome, Verdict
 from worker.shell.messages import DeadLetter, encode_verdict, read_verdict
 
 MEMBERS_READ_MAX = 200  # of a cluster; its size counts all

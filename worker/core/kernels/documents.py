@@ -12,25 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from worker.core.compiled import apart, fused, kernel
 from worker.core.document import DOC_ID_BYTES_MAX, URL_BYTES_MAX, BodyKind
-from worker.core.kernels.machine import (
-    BYTE_LANES,
-    PLACE,
-    SLACK,
-    any_of,
-    below,
-    bits_of,
-    byte_at,
-    instruction,
-    lanes_before,
-    put_code_point,
-    set_byte,
-    store,
-    vector,
-)
+from worker.core.kernels.machine import BYTE_LANES, SLACK, byte_at, copy_string, lanes_before, put_code_point, set_byte
 from worker.core.pages.batch import valid_utf8
 
 DOC_ID, URL, FETCHED_AT, LANGUAGE, CONTENT_TYPE, CHARSET, TEXTS = 0, 1, 2, 3, 4, 5, 6  # those below TEXTS are returned
@@ -52,15 +37,6 @@ ESCAPES[list(b'"\\/bfnrt')] = list(b'"\\/\b\f\n\r\t')
 NO_DIGIT = 64
 DIGITS = np.full(256, NO_DIGIT, np.uint8)  # of base64
 DIGITS[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")] = range(64)
-
-
-@instruction(types.uint64, PLACE, PLACE)
-def _copy_to_stop(builder: Any, source: Any, out: Any) -> Any:
-    """Copy 32 bytes; bit i is set when byte `position + i` is a quote, a backslash or a control."""
-    block = vector(builder, source, 8, BYTE_LANES)
-    store(builder, block, out)
-    stop = builder.or_(below(builder, block, 0x20), any_of(builder, block, bytes([QUOTE, BACKSLASH])))
-    return bits_of(builder, stop)
 
 
 @fused
@@ -95,7 +71,7 @@ def _read_string(page: Any, i: Any, end: Any, out: Any, at: Any) -> Any:
     Returns where its other quote stands (-1: nowhere), and where it ends in `out`.
     """
     while i < end:
-        found = _copy_to_stop(page, i, out, at)
+        found = copy_string(page, i, out, at)
         if not found:
             i += BYTE_LANES
             at += BYTE_LANES

@@ -261,6 +261,14 @@ def copy_plain(builder: Any, source: Any, out: Any) -> Any:
     return builder.or_(ends, builder.and_(space, builder.lshr(space, _WORD(1))))
 
 
+@instruction(types.uint64, PLACE, PLACE)
+def copy_string(builder: Any, source: Any, out: Any) -> Any:
+    """The same of a string in JSON: bit i is set for a quote, a backslash and a control."""
+    block = vector(builder, source, 8, BYTE_LANES)
+    store(builder, block, out)
+    return bits_of(builder, builder.or_(below(builder, block, 32), any_of(builder, block, b'"\\')))
+
+
 @fused
 def lanes_before(found: Any) -> Any:
     """How many of 32 bytes come before the first that a bit is set for."""

@@ -19,18 +19,6 @@ import xxhash
 
 from worker.core.tokens import tokens
 
-__all__ = [
-    "CHARACTERS_MAX",
-    "WORDS_MAX",
-    "advertising",
-    "digest",
-    "language_code",
-    "languages",
-    "load_stopwords",
-    "stopwords",
-    "version",
-]
-
 WORDS_MAX = 10_000  # a wider list than the widest in use; beyond it somebody has passed a dictionary or a corpus
 CHARACTERS_MAX = 64  # of one word; the longest of ours has 14, and a whole line of prose is not a word
 # Single Latin letters that are words of one language, but labels, sizes and initials in every other one: "S M L".
@@ -111,7 +99,7 @@ def load_stopwords(text: str) -> frozenset[str]:
                 f"a stopword has at most {CHARACTERS_MAX} characters, line {number} has {len(word)}: "
                 f"one word a line is expected, got {word[:20]!r}…"
             )
-        strange = next((character for character in word if not _in_token(character)), None)
+        strange = next((one for one in word if not one.isalnum() and unicodedata.category(one)[0] != "M"), None)
         if strange is not None:
             raise ValueError(
                 f"a stopword is one token (letters, digits, combining marks), line {number} is {word!r}: "
@@ -163,7 +151,3 @@ def _list(code: str) -> frozenset[str]:
 def _union() -> frozenset[str]:
     words = frozenset().union(*(_list(code) for code in languages())) - advertising()
     return frozenset(word for word in words if word not in _LETTERS)
-
-
-def _in_token(character: str) -> bool:
-    return character.isalnum() or unicodedata.category(character)[0] == "M"

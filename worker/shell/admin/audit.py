@@ -27,7 +27,7 @@ import orjson
 import xxhash
 from numpy.typing import NDArray
 
-from worker.core.verdict import FORWARDED, Outcome, Verdict
+from worker.core.document import FORWARDED, Outcome, Verdict
 from worker.errors import DocumentError, StopError
 from worker.log.record import Record, Source
 from worker.log.replica import Replica

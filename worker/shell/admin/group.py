@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from worker.core.verdict import Verdict
+from worker.core.document import Verdict
 from worker.errors import DocumentError, RetryError, StopError
 from worker.settings import Settings
 from worker.shell.kafka.admin import Admin, Member

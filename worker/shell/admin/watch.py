@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import NamedTuple
 
 from schemas.fields import TimestampError, parse_timestamp
-from worker.core.verdict import Verdict
+from worker.core.document import Verdict
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.kafka.admin import Admin

@@ -20,12 +20,11 @@ import orjson
 from schemas.document import DocumentMessage
 from schemas.fields import format_timestamp
 from worker.core.definition import Parameters
-from worker.core.document import TEXT_CHARACTERS_MAX, BodyKind, Deletion, Document
+from worker.core.document import TEXT_CHARACTERS_MAX, BodyKind, Deletion, Document, Original, Verdict
 from worker.core.fingerprint import Fingerprinter
 from worker.core.pairs import nearest
 from worker.core.search import SearchRules
 from worker.core.sketch import sketch_of, sketch_similarity
-from worker.core.verdict import Original, Verdict
 from worker.errors import DefinitionError, DocumentError, RestoreError, StopError
 from worker.log.record import Row, RowKind
 from worker.log.replica import Replica

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import orjson
 
-from worker.core.verdict import Verdict
+from worker.core.document import Verdict
 from worker.errors import DefinitionError, DocumentError, StopError
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source
 from worker.log.record import encode as records_of

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, BinaryIO
 
 from schemas.document import BODIES
-from worker.core.verdict import Verdict
+from worker.core.document import Verdict
 from worker.errors import DocumentError
 from worker.shell.files.archives.rows import FIELDS, line_of_csv, parquet_module, shown
 from worker.shell.files.engine import Answer

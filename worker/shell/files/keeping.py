@@ -24,7 +24,7 @@ import numpy as np
 import zstandard
 
 from schemas.fields import format_timestamp
-from worker.core.verdict import Original, Verdict
+from worker.core.document import Original, Verdict
 from worker.errors import DocumentError, StopError
 from worker.shell.files.archives import ArchiveReader, Record
 from worker.shell.files.archives.rows import batches_of, parquet_module

@@ -105,18 +105,16 @@ def _document(fields: dict[str, Any]) -> Document:
         message = DocumentMessage.model_validate(fields)
     except ValidationError as error:
         raise _refusal(fields, error) from None
-    kind, body = _body(message)
+    body: str | bytes
+    if message.text is not None:
+        kind, body = BodyKind.TEXT, message.text
+    elif message.html is not None:
+        kind, body = BodyKind.HTML, message.html
+    else:
+        kind, body = BodyKind.BYTES, binascii.a2b_base64(message.body_base64 or "")
     time_ms = to_ms(message.fetched_at)
     doc_id = derive_doc_id(message.url, time_ms) if message.doc_id is None else message.doc_id
     return Document(doc_id, message.url, time_ms, kind, body, message.content_type, message.charset, message.language)
-
-
-def _body(message: DocumentMessage) -> tuple[BodyKind, str | bytes]:
-    if message.text is not None:
-        return BodyKind.TEXT, message.text
-    if message.html is not None:
-        return BodyKind.HTML, message.html
-    return BodyKind.BYTES, binascii.a2b_base64(message.body_base64 or "")
 
 
 def _refusal(fields: dict[str, Any], error: ValidationError) -> DocumentError:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,11 +17,11 @@ import orjson
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from schemas.fields import format_timestamp, parse_timestamp, to_ms
+from schemas.fields import format_timestamp, parse_timestamp
 from schemas.verdict import VerdictMessage
+from worker.core.document import Changed, DuplicateOf, FormerVersion, FoundBy, MatchKind, Original, Outcome, Verdict
 from worker.core.search import SearchRules, looks
 from worker.core.sketch import sketch_similarities
-from worker.core.verdict import Changed, DuplicateOf, FormerVersion, FoundBy, MatchKind, Original, Outcome, Verdict
 from worker.errors import DocumentError
 from worker.log.judge import REASONS, JudgedRows
 from worker.log.originals import OriginalStore
@@ -57,27 +56,25 @@ class VerdictBytes(NamedTuple):
     outcome: Outcome
 
 
-class _Templates:
-    """The verdicts of one record and partition; what differs from row to row is filled in, texts as `_inside`."""
+def _templates(rows: JudgedRows, definition: Definition, topic: str, partition: int) -> tuple[bytes, bytes, bytes]:
+    """
+    Return the verdicts of one record and partition on rows that are judged, skipped, deleted.
 
-    def __init__(self, rows: JudgedRows, definition: Definition, topic: str, partition: int) -> None:
-        horizon_ms = rows.judged.horizon_ms
-        named = b'"scheme":"%b","parameters":"%b"' % (_inside(definition.scheme), _inside(definition.parameters))
-        horizon = b"" if horizon_ms is None else b',"horizon":"%b"' % format_timestamp(horizon_ms).encode()
-        source = b'"source":{"topic":"%b","partition":%d,"offset":' % (_inside(topic), partition)
-        end = b'},"decided_at":"%b"}' % format_timestamp(rows.timestamp_ms).encode()
-        tail = b'"index":{"documents":%%d,"log_offset":%d%b},%b%%d%b' % (
-            rows.log_offset, horizon, _literal(source), end,
-        )  # fmt: skip
-        head = b'{"doc_id":"%b","url":"%b","fetched_at":"%b","verdict":"%b"%b'
-        # doc_id, url, time, outcome, reason, duplicate_of, former_version, fingerprint, features, documents, offset
-        self.judged = head + b'%b%b,"fingerprint":{"value":"%016x",' + _literal(named) + b',"features":%d},' + tail
-        self.skipped = head + b"," + tail  # doc_id, url, time, outcome, reason, documents, offset
-        self.deleted = b'{"doc_id":"%b","verdict":"deleted"%b,' + tail  # doc_id, reason, documents, offset
-
-
-def _literal(text: bytes) -> bytes:
-    return text.replace(b"%", b"%%")
+    What differs from row to row is filled in, texts as `_inside`:
+    judged: doc_id, url, time, outcome, reason, duplicate_of, former_version, fingerprint, features, documents, offset
+    skipped: doc_id, url, time, outcome, reason, documents, offset
+    deleted: doc_id, reason, documents, offset
+    """
+    horizon_ms = rows.judged.horizon_ms
+    horizon = b"" if horizon_ms is None else b',"horizon":"%b"' % format_timestamp(horizon_ms).encode()
+    names = [_inside(text).replace(b"%", b"%%") for text in (definition.scheme, definition.parameters, topic)]
+    end = b'},"decided_at":"%b"}' % format_timestamp(rows.timestamp_ms).encode()
+    tail = b'"index":{"documents":%%d,"log_offset":%d%b},"source":{"topic":"%b","partition":%d,"offset":%%d%b' % (
+        rows.log_offset, horizon, names[2], partition, end,
+    )  # fmt: skip
+    head = b'{"doc_id":"%b","url":"%b","fetched_at":"%b","verdict":"%b"%b'
+    made = b'"fingerprint":{"value":"%%016x","scheme":"%b","parameters":"%b","features":%%d},' % (names[0], names[1])
+    return head + b"%b%b," + made + tail, head + b"," + tail, b'{"doc_id":"%b","verdict":"deleted"%b,' + tail
 
 
 def _inside(text: str) -> bytes:
@@ -112,7 +109,7 @@ def encode_answers(
 
     Cost: 2 µs per row.
     """
-    templates = _Templates(rows, definition, topic, partition)
+    to_judged, to_skipped, to_deleted = _templates(rows, definition, topic, partition)
     duplicates, versions = (write(rows, held, definition.search) for write in (_duplicates, _versions))
     _, record, first, stop, judged, _, _ = rows
     keys, urls, notes = (texts[first:stop].tolist() for texts in (record.doc_ids, record.urls, record.notes))
@@ -129,17 +126,17 @@ def encode_answers(
         if kind in _JUDGED:
             match = duplicates.get(place, b"")
             outcome = _DUPLICATE if match else _NEW
-            value = templates.judged % (
+            value = to_judged % (
                 doc_id, url, time, _VALUES[outcome], _REASONS[remark], match, versions.get(place, b""),
                 fingerprint, features, documents, offset,
             )  # fmt: skip
             answers.append(VerdictBytes(key, value, outcome))
         elif kind == RowKind.SKIPPED:
             why = _REASON % _inside(note.decode("utf-8", "surrogatepass"))
-            value = templates.skipped % (doc_id, url, time, _VALUES[_SKIPPED], why, documents, offset)
+            value = to_skipped % (doc_id, url, time, _VALUES[_SKIPPED], why, documents, offset)
             answers.append(VerdictBytes(key, value, _SKIPPED))
         elif kind == RowKind.DELETED:
-            value = templates.deleted % (doc_id, _REASONS[remark], documents, offset)
+            value = to_deleted % (doc_id, _REASONS[remark], documents, offset)
             answers.append(VerdictBytes(key, value, _DELETED))
         else:
             answers.append(DocumentError.parse(note.decode("utf-8", "surrogatepass")))
@@ -307,7 +304,7 @@ def _verdict(fields: Mapping[str, Any]) -> Verdict:
         source_topic=source["topic"],
         source_partition=source["partition"],
         source_offset=source["offset"],
-        decided_at_ms=_ms(fields["decided_at"]) or 0,
+        decided_at_ms=parse_timestamp(fields["decided_at"]),
         former_version=None if former is None else FormerVersion(
             _original(former), Changed(former["changed"]), former.get("similarity")
         ),
@@ -315,10 +312,8 @@ def _verdict(fields: Mapping[str, Any]) -> Verdict:
 
 
 def _original(fields: Mapping[str, Any]) -> Original:
-    return Original(fields["doc_id"], fields["url"], _ms(fields["fetched_at"]) or 0)
+    return Original(fields["doc_id"], fields["url"], parse_timestamp(fields["fetched_at"]))
 
 
-def _ms(time: datetime | str | None) -> int | None:
-    if time is None:
-        return None
-    return parse_timestamp(time) if isinstance(time, str) else to_ms(time)
+def _ms(time: str | None) -> int | None:
+    return None if time is None else parse_timestamp(time)

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import structlog
 
-from worker.core.verdict import FORWARDED
+from worker.core.document import FORWARDED
 from worker.errors import DocumentError, RetryError, StopError
 from worker.settings import Settings
 from worker.shell.messages import VerdictBytes, encode_dead_letter
