@@ -26,7 +26,7 @@ CAPABILITIES = {
         3009,
         "core/tables/* core/*index.py core/permutation.py core/search.py core/sketch.py core/kernels/sketch.py",
     ),
-    "machine instructions for all kernels": (467, "core/kernels/machine.py"),
+    "machine instructions for all kernels": (475, "core/kernels/machine.py"),
     "fingerprint: kernels and entry": (1479, "core/fingerprint.py core/kernels/*"),
     "planning": (428, "core/planner.py cli/plan.py"),
     "originals, snapshots": (1322, "log/original* log/snapshot* shell/checkpoint.py"),
