@@ -78,9 +78,7 @@ class DocumentMessage(BaseModel):
     )
     charset: str | None = _optional("charset", "Character set of body_base64; wins over content_type.", "windows-1251")
     title: str | None = Field(
-        default=None,
-        description="The page's title. Bound: the message's size.",
-        examples=["Flood in the valley"],
+        default=None, description="The page's title. Bound: the message's size.", examples=["Flood in the valley"]
     )
     language: str | None = _optional("language", "Language of the body as a BCP 47 tag; else it is detected.", "en")
     payload_digest: str | None = _optional(

@@ -4,7 +4,9 @@ The page kernel beside its peers: `make bench-pages`.
 Speed: on the same reviewed pages of 55 KB on average, every contender in turn in one process, one core; then the whole
 way from bytes to a fingerprint as it is and as it was before the kernel; then two threads. Quality: how near the text
 is to what people marked, how steady the fingerprint is when a page's surroundings change, recall of labelled pairs,
-languages. The pages are not in the repository (NEARDUP_CORPORA, or ../shared/corpora). Written to
+languages. The way before is the worker's until the page kernel came: resiliparse's main content, or all text where that
+is next to nothing. Its guards against pages that are slow to parse and its processes are left out: it was slower than
+here. The pages are not in the repository (NEARDUP_CORPORA, or ../shared/corpora). Written to
 tests/benchmarks/results: pages.json, .md.
 """
 
@@ -12,29 +14,20 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tests.benchmarks.common import CORPORA, keep, options, reached, table
 from tests.benchmarks.machine import machine
-from tests.benchmarks.pages.contenders import (
-    BATCH,
-    BEFORE,
-    FUSED,
-    KERNEL,
-    MAIN,
-    TEXTS,
-    Extract,
-    fingerprints,
-    fused,
-    fused_before,
-)
-from tests.benchmarks.pages.surroundings import in_other_surroundings
 from tests.core.pages.made_pages import Writer, f1, layout
 from tests.core.pages.quality import (
     bodies_quality,
@@ -44,11 +37,204 @@ from tests.core.pages.quality import (
     shares_within,
     strings_quality,
 )
+from worker.core.charset import codec_of, well_formed
+from worker.core.document import BodyKind, Document
+from worker.core.extract import Content, content_of
+from worker.core.fingerprint import Fingerprinter
 from worker.core.pages import extract_pages
 
 PAGE_BYTES = (10_000, 200_000)
 MEAN_BYTES = 56_000
 SLOW_PAGES = 20  # what a slow contender reads in a round
+
+
+# ---- the ways from a page to its text, and from bytes to a fingerprint
+
+KERNEL, FUSED = "page kernel", "page kernel, bytes to fingerprint"
+BEFORE, MAIN = "the way before", "resiliparse, main content"
+BATCH = 64  # pages a call, as the worker has them
+CONTENT_TYPE = "text/html; charset=utf-8"
+MAIN_SHORT, ALL_IS_MORE = 200, 10  # the rules of the way before
+Extract = Callable[[str], str]
+
+FINGERPRINTER = Fingerprinter()
+
+
+def kernel(page: str) -> str:
+    return extract_pages([page]).text(0)
+
+
+def resiliparse_main(page: str) -> str:
+    from resiliparse.extract.html2text import extract_plain_text  # noqa: PLC0415
+
+    text: str = extract_plain_text(
+        page, main_content=True, preserve_formatting=False, list_bullets=False, comments=False
+    )
+    return text.strip()
+
+
+def before(page: str) -> str:
+    from resiliparse.extract.html2text import extract_plain_text  # noqa: PLC0415
+
+    main = resiliparse_main(page)
+    if len(main) >= MAIN_SHORT:
+        return main
+    text: str = extract_plain_text(page, main_content=False, preserve_formatting=False, list_bullets=False)
+    return main if main and len(text) < ALL_IS_MORE * len(main) else text
+
+
+def selectolax_text(page: str) -> str:
+    from selectolax.lexbor import LexborHTMLParser  # noqa: PLC0415
+
+    tree = LexborHTMLParser(page)
+    tree.strip_tags(["script", "style", "noscript", "template"])
+    return str(tree.text(separator="\n"))
+
+
+def trafilatura_main(page: str) -> str:
+    import trafilatura  # noqa: PLC0415
+
+    return trafilatura.extract(page, include_comments=False) or ""
+
+
+TEXTS: dict[str, Extract] = {
+    KERNEL: kernel,
+    BEFORE: before,
+    MAIN: resiliparse_main,
+    "selectolax, all text": selectolax_text,
+    "trafilatura": trafilatura_main,
+}
+
+
+def fused(bodies: Sequence[bytes]) -> NDArray[np.uint64]:
+    """Bytes to fingerprints, a batch at a time, as the worker does."""
+    found = []
+    for begin in range(0, len(bodies), BATCH):
+        contents = []
+        for body in bodies[begin : begin + BATCH]:
+            content = content_of(Document("", "https://e.example/", 0, BodyKind.BYTES, body, CONTENT_TYPE))
+            assert isinstance(content, Content)
+            contents.append(content)
+        packed = extract_pages([content.body for content in contents], [not content.is_page for content in contents])
+        found.append(FINGERPRINTER.packed(packed.texts).fingerprints)
+    return np.concatenate(found)
+
+
+def fused_before(bodies: Sequence[bytes]) -> NDArray[np.uint64]:
+    """Bytes to fingerprints as before the page kernel: decoded, extracted, fingerprinted."""
+    texts = []
+    for body in bodies:
+        codec, mark = codec_of(body, None, CONTENT_TYPE, is_html=True)
+        texts.append(before(well_formed(body[mark:].decode(codec, "replace"))))
+    return FINGERPRINTER.batch(texts).fingerprints
+
+
+def fingerprints(pages: Sequence[str], extract: Extract) -> list[int]:
+    return [int(value) for value in FINGERPRINTER.batch([extract(page) for page in pages]).fingerprints]
+
+
+# ---- the same page in fourteen other surroundings: what changes around an article while it stays the same
+
+_BODY = re.compile(r"<body[^>]*>", re.IGNORECASE)
+_CONSENT = (
+    "<p>We use cookies and similar technologies to personalise content and ads, to provide social media features and "
+    "to analyse our traffic. By continuing you agree to our <a href='/privacy'>privacy policy</a>.</p>"
+    "<button>Accept all</button><button>Reject</button>"
+)
+
+
+class _Scenery:
+    """Sentences, titles and promotional texts that pages are surrounded with."""
+
+    def __init__(self, sentences: Sequence[str], promotions: Sequence[str], seed: int) -> None:
+        self.dice = random.Random(seed)
+        self._sentences, self._promotions = sentences, promotions
+
+    def sentence(self) -> str:
+        return self.dice.choice(self._sentences)
+
+    def title(self) -> str:
+        return self.sentence()[:70].rsplit(" ", 1)[0]
+
+    def links(self, count: int) -> str:
+        items = (f"<li><a href=/x/{self.dice.randrange(9_999)}>{self.title()}</a></li>" for _ in range(count))
+        return f"<ul>{''.join(items)}</ul>"
+
+    def teasers(self, count: int) -> str:
+        one = "<div><h4><a href=/y>{}</a></h4><p>{}</p></div>"
+        return "".join(one.format(self.title(), self.sentence()) for _ in range(count))
+
+    def comments(self, count: int, name: str) -> str:
+        one = f'<div class="{name}"><p>{{}} {{}}</p></div>'
+        return "".join(one.format(self.sentence(), self.sentence()) for _ in range(count))
+
+    def advert(self, name: str) -> str:
+        text, link = self.dice.choice(self._promotions), self.dice.choice(self._promotions)[:60]
+        return f'<div class="{name}"><p>{text}</p><a href="https://ads.example/">{link}</a></div>'
+
+
+def _at_start(page: str, what: str) -> str | None:
+    found = _BODY.search(page)
+    return page[: found.end()] + what + page[found.end() :] if found else None
+
+
+def _at_end(page: str, what: str) -> str | None:
+    at = page.lower().rfind("</body")
+    return page[:at] + what + page[at:] if at > 0 else None
+
+
+def _in_text(page: str, what: str) -> str | None:
+    ends = [found.end() for found in re.finditer(r"</p>", page, re.IGNORECASE)]
+    at = ends[len(ends) // 2] if ends else 0
+    return page[:at] + what + page[at:] if at else None
+
+
+def _around(page: str, first: str, second: str) -> str | None:
+    page = _at_start(page, first) or ""
+    return _at_end(page, second)
+
+
+def _others(page: str, other: str) -> str | None:
+    """The page with another's nav, footer and aside."""
+    swapped = page
+    for tag in ("nav", "footer", "aside"):
+        element = re.compile(rf"<{tag}\b[^>]*>.*?</{tag}>", re.IGNORECASE | re.DOTALL)
+        mine, theirs = list(element.finditer(swapped)), element.findall(other)
+        if mine and theirs:
+            swapped = swapped[: mine[-1].start()] + theirs[-1] + swapped[mine[-1].end() :]
+    return swapped if swapped != page else None
+
+
+_Change = Callable[[_Scenery, str, str], str | None]
+SURROUNDINGS: dict[str, _Change] = {
+    "advertisement in the text, class ad": lambda s, page, _: _in_text(page, s.advert("ad ad-slot")),
+    "advertisement in the text, class c7": lambda s, page, _: _in_text(page, s.advert("c7")),
+    "two around it, class advert": lambda s, page, _: _around(page, s.advert("advert"), s.advert("advert")),
+    "two around it, class c7": lambda s, page, _: _around(page, s.advert("c7"), s.advert("c7")),
+    "12 links, class related": lambda s, page, _: _at_end(page, f"<div class='related'>{s.links(12)}</div>"),
+    "12 links, no class": lambda s, page, _: _at_end(page, f"<div>{s.links(12)}</div>"),
+    "5 links in the text": lambda s, page, _: _in_text(page, f"<div>{s.links(5)}</div>"),
+    "8 teasers, class related": lambda s, page, _: _at_end(page, f"<div class='related'>{s.teasers(8)}</div>"),
+    "8 teasers, no class": lambda s, page, _: _at_end(page, f"<section>{s.teasers(8)}</section>"),
+    "cookie banner, class": lambda s, page, _: _at_start(page, f"<div class='cookie-banner'>{_CONSENT}</div>"),
+    "cookie banner, no class": lambda s, page, _: _at_start(page, f"<div class='x1'>{_CONSENT}</div>"),
+    "6 comments, class": lambda s, page, _: _at_end(page, f"<div id='comments'>{s.comments(6, 'comment')}</div>"),
+    "6 comments, no class": lambda s, page, _: _at_end(page, f"<div id='a1'>{s.comments(6, 'b1')}</div>"),
+    "another page's nav, footer, aside": lambda _, page, other: _others(page, other),
+}
+
+
+def in_other_surroundings(
+    pages: Sequence[str], sentences: Sequence[str], promotions: Sequence[str], seed: int = 7
+) -> Iterator[tuple[str, list[tuple[int, str]]]]:
+    """Name of the change, and the pages that can be changed so: their number and the changed page."""
+    scenery = _Scenery(sentences, promotions, seed)
+    for name, change in SURROUNDINGS.items():
+        changed = [change(scenery, page, pages[(k + 7) % len(pages)]) for k, page in enumerate(pages)]
+        yield name, [(k, page) for k, page in enumerate(changed) if page]
+
+
+# ---- what is measured
 
 
 def speed_pages(pages: Sequence[str], count: int) -> list[bytes]:

@@ -13,27 +13,254 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import statistics
+import subprocess
+import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from tests.benchmarks.common import keep, options, reached, table
+import numpy as np
+import orjson
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from tests.benchmarks.common import REPOSITORY, keep, options, reached, table
 from tests.benchmarks.machine import machine
-from tests.benchmarks.stream import latency
 from tests.benchmarks.stream.corpus import Message, html_documents, text_documents
-from tests.benchmarks.stream.scene import PARTITIONS, Progress, Scene, feed, feed_archive
 from worker.devkit.broker import EmbeddedKafka
 from worker.settings import Settings
+from worker.shell.files.crawl import FED_BODY_BYTES_MAX, CrawlFiles, feed_documents
+from worker.shell.kafka.admin import Admin, create_topics
+from worker.shell.kafka.client import feeder_config, reader_config
+from worker.shell.kafka.reader import GroupOffsets
 
 STREAM = Path(__file__).parent / "stream"
 TEXT_BAR, SHARE_BAR, HTML_BAR, P50_BAR_MS, P99_BAR_MS = 20_000, 0.70, 2_500, 60, 250
 RATE_PER_S = 1_000
 HTML, OF_ARCHIVE = "HTML of 56 KB", "HTML of 56 KB, out of a WARC file"
 FULL, QUICK = (120_000, 6_000, 3, 50), (80_000, 2_500, 1, 35)  # texts, pages, rounds, seconds of the latency's feed
+
+# ---- where a contender runs: topics of its own beside the shared documents, its processes, how far it has come
+
+PARTITIONS = 6
+_STEP_S = 0.05
+_END_S = 20.0
+
+
+class Progress(NamedTuple):
+    """How a backlog was worked off."""
+
+    documents: int
+    seconds: float  # from the first committed documents to the last: start-up and joining are not in it
+    first_s: float  # from the start of the processes to the first committed documents
+    docs_per_s: float
+
+
+@dataclass
+class Scene:
+    """One contender's run over the documents of one topic."""
+
+    bootstrap: str
+    name: str  # unique in the cluster
+    documents: str
+    logs: Path
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def settings(self, **more: Any) -> Settings:
+        return Settings(
+            bootstrap=self.bootstrap,
+            group=self.name,
+            topic_documents=self.documents,
+            topic_fingerprints=f"{self.name}.fingerprints",
+            topic_verdicts=f"{self.name}.verdicts",
+            topic_dead_letter=f"{self.name}.dead-letter",
+            partitions=PARTITIONS,
+            **more,
+        )
+
+    def create_topics(self) -> None:
+        settings = self.settings()
+        create_topics(Admin(settings), settings)
+
+    def start_worker(self, name: str, **settings: Any) -> None:
+        chosen = self.settings(worker_id=name, **settings)
+        given = {key: str(getattr(chosen, key)) for key in chosen.model_fields_set}
+        environment = {f"NEARDUP_{key.upper()}": value for key, value in given.items()}
+        self._start(name, [sys.executable, "-m", "worker", "worker"], environment)
+
+    def start_script(self, script: Path, arguments: Sequence[str], python: str = sys.executable) -> None:
+        """Start a contender that is a script: it gets the cluster, its group and its topics."""
+        given = [self.bootstrap, self.name, self.documents, f"{self.name}.fingerprints", f"{self.name}.verdicts"]
+        self._start(script.stem, [python, str(script), *given, *arguments], {})
+
+    def _start(self, name: str, command: list[str], environment: dict[str, str]) -> None:
+        self.logs.mkdir(parents=True, exist_ok=True)
+        with (self.logs / f"{self.name}-{name}.log").open("wb") as log:
+            self.processes.append(
+                subprocess.Popen(command, env={**os.environ, **environment}, stdout=log, stderr=log, cwd=REPOSITORY)
+            )
+
+    def stop(self) -> None:
+        """End the processes in order, or at once when they do not listen."""
+        for process in self.processes:
+            process.send_signal(signal.SIGTERM)
+        for process in self.processes:
+            try:
+                process.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.processes.clear()
+
+    def watch(self, documents: int, limit_s: float = 300.0) -> Progress:
+        """
+        Follow the committed offsets until `documents` have been answered.
+
+        The clock starts when each process has partitions and something has been committed after that.
+        """
+        admin = Admin(self.settings(), 10.0)
+        joined = False
+        offsets = GroupOffsets(self.settings(), PARTITIONS)
+        started = first_at = time.monotonic()
+        first = before = 0
+        try:
+            while True:
+                done = sum(offset or 0 for offset, _ in offsets.get().values())
+                shares = {} if joined else admin.assigned(self.name)
+                now = time.monotonic()
+                if not joined:
+                    joined = len(shares) == len(self.processes) and all(shares.values())
+                    first_at, before = now, done
+                elif done > before and not first:
+                    first, first_at = done, now
+                if done >= documents:
+                    if not first:
+                        raise RuntimeError(f"{self.name}: all {documents} were answered before every process took part")
+                    seconds = max(now - first_at, 1e-9)
+                    return Progress(documents, seconds, first_at - started, (done - first) / seconds)
+                for process in self.processes:
+                    if process.poll() is not None:
+                        raise RuntimeError(f"a process of {self.name} ended with {process.returncode}: see {self.logs}")
+                if now - started > limit_s:
+                    raise RuntimeError(f"{self.name}: {done} of {documents} after {limit_s:g} s: see {self.logs}")
+                time.sleep(_STEP_S)
+        finally:
+            offsets.close()
+
+
+def feed_archive(settings: Settings, pages: Iterable[Message]) -> int:
+    """Write pages to a WARC file and feed that, as `neardup feed` does; give their number."""
+    http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n%b"
+    record = (
+        b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Record-ID: <urn:uuid:%08d-0000-0000-0000-000000000000>\r\n"
+        b"WARC-Date: %b\r\nWARC-Target-URI: %b\r\nContent-Type: application/http; msgtype=response\r\n"
+        b"Content-Length: %d\r\n\r\n%b\r\n\r\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "pages.warc"
+        with path.open("wb") as file:
+            for number, page in enumerate(pages):
+                fields = orjson.loads(page.value)
+                content = http % fields["html"].encode()
+                time, url = fields["fetched_at"].encode(), fields["url"].encode()
+                file.write(record % (number, time, url, len(content), content))
+        return feed_documents(settings, CrawlFiles([str(path)], body_max=FED_BODY_BYTES_MAX)).delivered
+
+
+def feed(settings: Settings, messages: Iterable[Message]) -> int:
+    """Produce documents as `neardup feed` does; give their number."""
+    producer = Producer(feeder_config(settings))
+    count = 0
+    for message in messages:
+        while True:
+            try:
+                producer.produce(settings.topic_documents, value=message.value, key=message.key)
+                break
+            except BufferError:
+                producer.poll(0.05)
+        count += 1
+        if count % 256 == 0:
+            producer.poll(0)
+    producer.flush()
+    return count
+
+
+# ---- how long a document waits for its verdict: from the producer's call to a subscriber that reads what is committed
+
+_WARM_UP_S = 20.0  # a Java broker that has only just met small transactions compiles them for some 15 s
+_WAIT_S = 10.0
+
+
+class Latency(NamedTuple):
+    """Of the documents after the first twenty seconds."""
+
+    documents: int
+    fed_per_s: float
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+
+
+class _Subscriber(threading.Thread):
+    """Notes when each verdict is there to read."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(daemon=True)
+        self._consumer = Consumer({**reader_config(settings), "enable.partition.eof": False})
+        parts = [TopicPartition(settings.topic_verdicts, number) for number in range(PARTITIONS)]
+        for part in parts:
+            part.offset = self._consumer.get_watermark_offsets(part, timeout=10, cached=False)[1]
+        self._consumer.assign(parts)
+        self.seen: dict[str, float] = {}
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        while not self.stopping.is_set():
+            message = self._consumer.poll(0.05)
+            if message is not None and message.error() is None:
+                now = time.perf_counter()
+                self.seen[str(orjson.loads(message.value() or b"")["doc_id"])] = now
+        self._consumer.close()
+
+
+def measure_latency(settings: Settings, messages: Iterable[Message], rate_per_s: int) -> Latency:
+    """Feed at a steady rate and follow the verdicts; the worker runs already."""
+    documents = list(messages)
+    subscriber = _Subscriber(settings)
+    subscriber.start()
+    producer = Producer({**feeder_config(settings), "linger.ms": 1})
+    sent: dict[str, float] = {}
+    started = time.perf_counter()
+    for number, message in enumerate(documents):
+        due = started + number / rate_per_s
+        while (ahead := due - time.perf_counter()) > 0:
+            producer.poll(min(ahead, 0.001))
+        sent[message.key.decode()] = time.perf_counter()
+        producer.produce(settings.topic_documents, value=message.value, key=message.key)
+    fed_per_s = len(documents) / (time.perf_counter() - started)
+    producer.flush()
+    deadline = time.perf_counter() + _WAIT_S
+    while len(subscriber.seen) < len(documents) and time.perf_counter() < deadline:
+        time.sleep(0.05)
+    subscriber.stopping.set()
+    subscriber.join()
+    missing = sent.keys() - subscriber.seen.keys()
+    if missing:
+        raise RuntimeError(f"{len(missing)} of {len(sent)} documents had no verdict after {_WAIT_S:g} s")
+    waits_ms = 1_000 * np.array(
+        [subscriber.seen[doc_id] - at for doc_id, at in sent.items() if at - started > _WARM_UP_S]
+    )
+    p50, p99 = np.percentile(waits_ms, [50, 99])
+    return Latency(len(waits_ms), fed_per_s, float(p50), float(p99), float(waits_ms.max()))
+
+
+# ---- the run
 
 
 class Line(NamedTuple):
@@ -137,7 +364,7 @@ class Bench:
             scene.start_worker("w1")
             warm_up = feed(scene.settings(), text_documents(500, seed=8))
             scene.watch(warm_up)
-            found = latency.measure(scene.settings(), text_documents(RATE_PER_S * seconds, seed=9), RATE_PER_S)
+            found = measure_latency(scene.settings(), text_documents(RATE_PER_S * seconds, seed=9), RATE_PER_S)
         finally:
             scene.stop()
         print(f"{name}: {found}")

@@ -1,4 +1,4 @@
-"""The page: whole, closed to what documents bring, and legible without colour, mouse or eyes."""
+"""The page: whole, closed to what documents bring, legible without colour, mouse or eyes; texts side by side."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.report.made import START_MS, copy, dead, former, taken, verdict
 from worker.core.document import Changed, DuplicateOf, Outcome, Verdict
 from worker.report.answers import Texts
-from worker.report.page import BINS_MAX, HEIGHT, bins, page, stacked, ticks, times
+from worker.report.page import BINS_MAX, CONTEXT, HEIGHT, ROWS_MAX, bins, difference, page, stacked, ticks, times
 from worker.report.tally import NO_TIME, Class, Tally
 
 EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>\x00\x1b[31m\u202e{{ 7 * 7 }}'
@@ -222,3 +224,76 @@ def test_years_before_and_after_our_time_are_drawn() -> None:
     low, high = -62_135_596_800_000, 253_402_300_799_999
     found = times(np.zeros(2, np.uint8), np.array([low, high], np.int64))
     assert found is not None and sum(bar.total for bar in found[0].bars) == 2
+
+
+WORDS = st.lists(st.sampled_from(["the", "ferry", "is", "late", "橋", "は", "ที่", ",", ".", "Über"]), max_size=120)
+
+
+TEXT = " ".join(f"w{number}" for number in range(100))
+
+
+def marked(first: str, second: str) -> list[str]:
+    """What the one row of two texts does not show as shared."""
+    (row,) = difference(first, second).rows
+    return [part.text for part in row.left + row.right if not part.is_shared]
+
+
+@given(WORDS, WORDS)
+def test_what_is_shown_is_what_the_texts_have(first: list[str], second: list[str]) -> None:
+    """Each side shows its own words in order; what is not marked is equal on both sides."""
+    found = difference(" ".join(first), " ".join(second))
+    assert found.is_equal == (first == second) or found.more
+    for row in found.rows:
+        for side, words in ((row.left, first), (row.right, second)):
+            shown = "".join(part.text for part in side)
+            assert shown in " ".join(words)
+        shared = [
+            "".join("".join(part.text for part in side if part.is_shared).split()) for side in (row.left, row.right)
+        ]
+        assert shared[0] == shared[1]
+
+
+def test_long_equal_runs_are_left_out_and_counted() -> None:
+    """A few words stay on either side of a change."""
+    text = TEXT.split()
+    found = difference(TEXT, TEXT.replace("w50", "other"))
+    (row,) = found.rows
+    assert (row.left_out, found.left_out) == (50 - CONTEXT, 49 - CONTEXT)
+    assert [part.text for part in row.right] == [" ".join(text[50 - CONTEXT : 50]) + " ", "other ",
+                                                 " ".join(text[51 : 51 + CONTEXT]) + " "]  # fmt: skip
+
+
+def test_equal_texts_show_their_beginning() -> None:
+    """And how much follows."""
+    found = difference(TEXT, TEXT.replace(" ", "\n"))
+    assert found.is_equal and found.left_out == 100 - 2 * CONTEXT
+    assert found.rows[0].left[0].text.startswith("w0 w1") and found.rows[0].right[0].text.startswith("w0\nw1")
+
+
+def test_what_one_text_has_behind_all_of_the_other_is_shown() -> None:
+    """A copy with a paragraph more is not equal."""
+    for pair in ((TEXT, f"{TEXT} more"), (f"{TEXT} more", TEXT)):
+        found = difference(*pair)
+        assert (found.is_equal, found.rows[0].left_out, found.left_out) == (False, 100 - CONTEXT, 0)
+        assert marked(*pair) == ["more"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("橋は古い。", "橋は新い。", ["古", "新"]),  # one character is changed, one is marked
+        ("पहले यह जंगली नाहा", "पहले वह जंगली नाहा", ["यह ", "वह "]),  # a word of Hindi is one word
+        ("ที่นี่", "ที่นั่", ["นี่", "นั่"]),  # a tone of Thai is no sign of its own
+    ],
+)
+def test_scripts_differ_by_their_own_pieces(first: str, second: str, expected: list[str]) -> None:
+    """By the character where no spaces are; marks stay with their letters."""
+    assert marked(first, second) == expected
+
+
+def test_many_places_are_counted() -> None:
+    """The first are shown."""
+    text = [f"w{number}" for number in range(60 * ROWS_MAX)]
+    changed = [word if number % 40 else "x" for number, word in enumerate(text)]
+    found = difference(" ".join(text), " ".join(changed))
+    assert (len(found.rows), found.more) == (ROWS_MAX, 60 * ROWS_MAX // 40 - ROWS_MAX)

@@ -1,7 +1,8 @@
-"""Verdicts as messages of the topic `verdicts`, one by one and of judged rows, and back."""
+"""Verdicts and dead letters as messages, and back; verdicts one by one and of judged rows."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -12,24 +13,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.__main__ import FOLDER, render
+from schemas.dead_letter import DeadLetterHeaders, DeadLetterPointer
 from schemas.fields import TIMESTAMP_MS_MAX
 from schemas.verdict import VerdictMessage
 from tests.report import made
-from worker.core.document import (
-    Changed,
-    DuplicateOf,
-    FormerVersion,
-    FoundBy,
-    MatchKind,
-    Original,
-    Outcome,
-    Verdict,
-)
+from worker.core.document import Changed, DuplicateOf, FormerVersion, FoundBy, MatchKind, Original, Outcome, Verdict
 from worker.errors import DocumentError
 from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
 from worker.settings import Settings
-from worker.shell.messages import VerdictBytes, decode_verdict, encode_answers, encode_verdict
+from worker.shell.messages import (
+    VerdictBytes,
+    decode_dead_letter,
+    decode_document,
+    decode_verdict,
+    encode_answers,
+    encode_dead_letter,
+    encode_verdict,
+)
+from worker.shell.ports import SourceMessage
 
 SCHEMA = jsonschema.Draft202012Validator(json.loads(render("verdict")))
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
@@ -38,15 +40,8 @@ COUNTS = st.integers(0, 2**63 - 1)
 HEX = st.integers(0, 2**64 - 1).map("{:016x}".format)
 ORIGINALS = st.builds(Original, doc_id=TEXT, url=TEXT, fetched_at_ms=TIMES_MS)
 SIMILARITIES = st.integers(0, 1_000).map(lambda part: part / 1_000)
-DUPLICATES = st.builds(
-    DuplicateOf,
-    ORIGINALS,
-    st.sampled_from(MatchKind),
-    st.integers(0, 64),
-    SIMILARITIES,
-    same_url=st.booleans(),
-    found_by=st.sampled_from(FoundBy),
-)
+KINDS, WAYS = st.sampled_from(MatchKind), st.sampled_from(FoundBy)
+DUPLICATES = st.builds(DuplicateOf, ORIGINALS, KINDS, st.integers(0, 64), SIMILARITIES, st.booleans(), WAYS)
 FORMERS = st.builds(FormerVersion, ORIGINALS, st.sampled_from(Changed), st.none() | SIMILARITIES)
 
 
@@ -94,18 +89,11 @@ def test_the_bytes_are_the_models_own_and_survive_the_wire(verdict: Verdict) -> 
 
 def test_a_lone_surrogate_does_not_stop_a_verdict() -> None:
     """Text of a file may hold what JSON cannot: it is replaced, in the key as in the value."""
-    verdict = NEW._replace(
-        doc_id="d\ud800",
-        outcome=Outcome.DUPLICATE,
-        duplicate_of=DuplicateOf(
-            Original("o\udc00", "u", 0), MatchKind.NEAR, 1, 0.984, same_url=False, found_by=FoundBy.EXACT
-        ),
-    )
-    key, value = encode_verdict(verdict)
+    former = FormerVersion(Original("o\udc00", "u", 0), Changed.MUCH, 0.5)
+    key, value = encode_verdict(NEW._replace(doc_id="d\ud800", former_version=former))
     decoded = decode_verdict(value)
-    assert decode_verdict(encode_verdict(NEW)[1]).fingerprint == 0
-    assert (key, decoded.doc_id) == (b"d?", "d?")
-    assert decoded.duplicate_of is not None and decoded.duplicate_of.original.doc_id == "o?"
+    assert (key, decoded.doc_id, decoded.fingerprint) == (b"d?", "d?", 0)
+    assert decoded.former_version is not None and decoded.former_version.original.doc_id == "o?"
 
 
 @pytest.mark.parametrize("path", sorted((FOLDER / "examples").glob("verdict.*.json")), ids=lambda path: path.stem)
@@ -128,7 +116,7 @@ def test_the_examples_round_trip(path: Path) -> None:
         (encode_verdict(NEW)[1].replace(b'"offset":0', b'"offset":-1'), "source.offset: "),
     ],
 )
-def test_a_foreign_message_is_refused(value: bytes, says: str) -> None:
+def test_what_is_no_verdict_is_refused(value: bytes, says: str) -> None:
     """What is not a verdict is named with the field that is wrong."""
     with pytest.raises(DocumentError, match="invalid-verdict") as caught:
         decode_verdict(value)
@@ -200,8 +188,78 @@ def test_a_batch_of_verdicts_is_what_each_of_them_is(
             model = VerdictMessage.model_validate_json(message.value)
             assert model.model_dump_json(exclude_none=True).encode() == message.value
             seen = [text and text.encode("utf-8", "replace").decode() for text in (row.doc_id, row.url or None)]
-            assert [verdict.doc_id, verdict.url, verdict.source_offset, verdict.source_topic] == [
-                *seen,
-                row.offset,
-                topic,
-            ]
+            assert [verdict.doc_id, verdict.url] == seen
+            assert (verdict.source_offset, verdict.source_topic) == (row.offset, topic)
+
+
+ERROR = DocumentError("no-body", "needs exactly one of text, html, body_base64, got none")
+
+
+BYTES = st.none() | st.binary()
+
+
+@given(BYTES, BYTES, st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1), st.text(max_size=1_500))
+def test_a_dead_letter_survives_the_wire(
+    key: bytes | None, value: bytes | None, partition: int, offset: int, text: str
+) -> None:
+    """Key and value are copied byte for byte, null stays null, and the headers say whence and why."""
+    error = DocumentError("no-body", text)
+    message = encode_dead_letter("documents", SourceMessage(partition, offset, key, value), error)
+    letter = decode_dead_letter(*message)
+    assert letter[:4] == ("documents", partition, offset, "no-body")
+    assert letter.text == error.text.encode("utf-8", "replace").decode()
+    assert letter[5:] == (key, value, False)
+    model = DeadLetterHeaders.model_validate({name: text.decode() for name, text in message[2]})
+    told = ["documents", str(partition), str(offset), "no-body", letter.text, "original"]
+    assert list(model.model_dump().values()) == told
+
+
+def test_an_oversize_message_becomes_a_pointer() -> None:
+    """Size and digest stand for the body, the key stays; at the limit the message is still copied."""
+    value = b"x" * 999
+    whole = encode_dead_letter("documents", SourceMessage(3, 7, b"k", value), ERROR, bytes_max=1_000)
+    assert whole[:2] == (b"k", value)
+    key, pointer, headers = encode_dead_letter("documents", SourceMessage(3, 7, b"kk", value), ERROR, bytes_max=1_000)
+    assert pointer is not None
+    model = DeadLetterPointer.model_validate_json(pointer)
+    assert (model.topic, model.partition, model.offset, model.value_bytes) == ("documents", 3, 7, 999)
+    assert model.value_sha256 == hashlib.sha256(value).hexdigest()
+    assert (key, model.key_bytes) == (b"kk", None)
+    assert decode_dead_letter(key, pointer, headers).is_pointer
+    large = b"k" * 10_000
+    for beside in (b"{}", None):  # a key of megabytes is not copied either
+        key, pointer, _ = encode_dead_letter("documents", SourceMessage(3, 7, large, beside), ERROR, bytes_max=1_000)
+        assert pointer is not None
+        model = DeadLetterPointer.model_validate_json(pointer)
+        assert (key, model.key_bytes, model.value_bytes) == (None, 10_000, len(beside or b""))
+
+
+@pytest.mark.parametrize("headers", [None, [], [("neardup.source.topic", b"documents")]])
+def test_what_is_no_dead_letter_is_refused(headers: list[tuple[str, bytes]] | None) -> None:
+    """Without our headers it is not a dead letter, and the missing one is named."""
+    with pytest.raises(DocumentError, match=r"header 'neardup\.source"):
+        decode_dead_letter(None, None, headers)
+    full = encode_dead_letter("documents", SourceMessage(3, 7, b"k", b"{}"), ERROR)[2]
+    with pytest.raises(DocumentError, match="invalid-dead-letter"):
+        decode_dead_letter(None, None, [*full, ("neardup.source.offset", b"x")])
+    with pytest.raises(DocumentError, match="not a dead letter"):
+        decode_dead_letter(None, None, [*full, ("neardup.source.offset", None)])
+
+
+COPIED = [
+    path
+    for path in sorted((FOLDER / "examples").glob("dead_letter.*.json"))
+    if "value_text" in json.loads(path.read_text(encoding="utf-8"))
+]
+
+
+@pytest.mark.parametrize("path", COPIED, ids=lambda path: path.stem)
+def test_examples_of_dead_letters_are_what_the_worker_writes(path: Path) -> None:
+    """Decoding the message of an example fails as its headers say."""
+    example = json.loads(path.read_text(encoding="utf-8"))
+    key = None if example["key"] is None else example["key"].encode()
+    value = None if example["value_text"] is None else example["value_text"].encode()
+    with pytest.raises(DocumentError) as caught:
+        decode_document(key, value)
+    headers = encode_dead_letter("documents", SourceMessage(3, 8, key, value), caught.value)[2]
+    assert {name: text.decode() for name, text in headers} == example["headers"]

@@ -88,7 +88,7 @@ def skeleton(page: bytes | str) -> tuple[k.Skeleton, str]:
     kinds = [np.uint8, np.int64, np.int64, np.uint8, np.int64, np.int64, np.int64]
     wholes = [np.full(np.prod(shape) + 2 * CANARY, MARK, kind) for shape, kind in zip(shapes, kinds, strict=True)]
     arrays = (whole[CANARY:-CANARY].reshape(shape) for whole, shape in zip(wholes, shapes, strict=True))
-    room = k.Skeleton(*arrays, REFERENCES)  # type: ignore[arg-type, call-arg]
+    room = k.Skeleton(*arrays, REFERENCES)  # type: ignore[call-arg]
     text = _scan_one(np.frombuffer(bytearray(raw + bytes(SLACK)), np.uint8), len(raw), room)
     assert all((whole[:CANARY] == MARK).all() and (whole[-CANARY:] == MARK).all() for whole in wholes), page
     nodes, blocks, title = (int(room.state[at]) for at in (k.NODES, k.BLOCKS, k.TITLE_SIZE))
