@@ -52,25 +52,13 @@ def setting(
     """
     Declare a setting; the text below it says what it does, and why it has its default or bound.
 
-    Args:
-        default: the value, or a function that finds it on this machine.
-        unit: of the value: "ms", "bytes", "documents"; "text" and the like for what is not counted.
-        low: smallest value; for text the fewest characters.
-        high: largest value; for text the most characters.
-        pattern: regular expression that text must match.
-        default_text: how to show a default that is a function.
-        shown: False: left out of `repr`, because a value may be a secret.
+    `default` may be a function that finds it on this machine, which is shown as `default_text`. Bounds of a text are
+    those of its characters. A setting that is not `shown` is left out of `repr`: a value may be a secret.
     """
-    extra: dict[str, Any] = {"unit": unit}
-    if default_text is not None:
-        extra["default_text"] = default_text
-    given: dict[str, Any] = {"default_factory": default} if callable(default) else {"default": default}
-    if isinstance(low, int | float) and unit == "text":
-        given |= {"min_length": low, "max_length": high}
-    else:
-        given |= {"ge": low, "le": high}
-    given = {name: value for name, value in given.items() if value is not None or name == "default"}
-    return Field(**given, pattern=pattern, json_schema_extra=extra, repr=shown)
+    bounds: Any = {"min_length": low, "max_length": high} if unit == "text" else {"ge": low, "le": high}
+    extra: Any = {"unit": unit, "default_text": default_text}
+    by_default: Any = {"default_factory": default} if callable(default) else {"default": default}
+    return Field(**by_default, **bounds, pattern=pattern, json_schema_extra=extra, repr=shown)
 
 
 def unit_of(field: FieldInfo) -> str:
@@ -98,7 +86,7 @@ _BOUNDS = ("ge", "le", "min_length", "max_length")
 
 def default_of(field: FieldInfo) -> str:
     """Say what holds when nothing is set."""
-    text = _extra(field).get("default_text")
+    text = _extra(field)["default_text"]
     if text is not None:
         return str(text)
     default = field.default
@@ -123,37 +111,32 @@ _SERVERS = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9a-fA-F:.]+\]):([0-9]{1,5})")
 
 # What librdkafka options would break, or which setting has them already.
 KAFKA_OPTIONS_REFUSED = {
-    "enable.auto.commit": "offsets are committed with the verdicts, in one transaction",
-    "enable.auto.offset.store": "offsets are committed with the verdicts, in one transaction",
-    "auto.commit.interval.ms": "offsets are committed with the verdicts, in one transaction",
+    **dict.fromkeys(
+        ("enable.auto.commit", "enable.auto.offset.store", "auto.commit.interval.ms"),
+        "offsets are committed with the verdicts, in one transaction",
+    ),
     "auto.offset.reset": "a reset during a rebalance would publish a partition's verdicts twice",
     "isolation.level": "records of aborted transactions must stay unseen",
     "enable.idempotence": "a retried append must not stand in the log twice",
-    "acks": "a record that one broker loses must not be lost",
-    "request.required.acks": "a record that one broker loses must not be lost",
+    **dict.fromkeys(("acks", "request.required.acks"), "a record that one broker loses must not be lost"),
     "transactional.id": "it follows from group and worker_id, so that a successor fences its predecessor",
     "group.instance.id": "it follows from worker_id; see static_membership",
     "partition.assignment.strategy": "the worker relies on cooperative-sticky: an eager one stops every member",
     "allow.auto.create.topics": "a topic made on the fly has the wrong settings: run `neardup topics create`",
     "enable.partition.eof": "the worker's own loop sets it",
     "test.mock.num.brokers": "the mock cluster has no transactions",
-    "bootstrap.servers": "use bootstrap",
-    "metadata.broker.list": "use bootstrap",
+    **dict.fromkeys(("bootstrap.servers", "metadata.broker.list"), "use bootstrap"),
     "group.id": "use group",
-    "group.protocol": "use group_protocol",
-    "session.timeout.ms": "use session_timeout_ms",
-    "max.poll.interval.ms": "use max_poll_interval_ms",
-    "transaction.timeout.ms": "use transaction_timeout_ms",
-    "security.protocol": "use security_protocol",
-    "sasl.mechanism": "use sasl_mechanism",
     "sasl.mechanisms": "use sasl_mechanism",
-    "sasl.username": "use sasl_username",
-    "sasl.password": "use sasl_password, which is never shown",
-    "ssl.ca.location": "use ssl_ca_location",
-    "ssl.certificate.location": "use ssl_certificate_location",
-    "ssl.key.location": "use ssl_key_location",
-    "ssl.key.password": "use ssl_key_password, which is never shown",
-}
+    **{
+        name: f"use {name.replace('.', '_')}" + (", which is never shown" if name.endswith("password") else "")
+        for name in (
+            "group.protocol", "session.timeout.ms", "max.poll.interval.ms", "transaction.timeout.ms",
+            "security.protocol", "sasl.mechanism", "sasl.username", "sasl.password", "ssl.ca.location",
+            "ssl.certificate.location", "ssl.key.location", "ssl.key.password",
+        )
+    },
+}  # fmt: skip
 
 
 def _host_name() -> str:

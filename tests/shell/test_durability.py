@@ -13,7 +13,7 @@ import structlog
 from worker.errors import RetryError, StopError
 from worker.settings import Settings
 from worker.shell.kafka.admin import Admin, Problem, Topic, check_topics, topic_specs
-from worker.shell.kafka.log import LogTime
+from worker.shell.kafka.log import LogConsumer
 from worker.shell.pipeline.sequencer import CommitMetadata
 from worker.shell.pipeline.service import Incarnation, Periodic, check_log
 
@@ -68,11 +68,12 @@ def test_a_log_of_its_writers_time_is_refused_only_where_originals_expire() -> N
 def test_a_brokers_clock_that_jumps_forward_is_told(expires: bool, ahead_s: int, lines: int) -> None:
     """Once a minute, with the remedy, where originals expire by it."""
     now_s = 1_000_000.0
-    time = LogTime(expires=expires, clock=lambda: now_s)
+    log = LogConsumer(Settings(bootstrap="127.0.0.1:1"), 0, expires=expires, clock=lambda: now_s)
     with structlog.testing.capture_logs() as told:
         for _ in range(100):
-            time.look(int((now_s + ahead_s) * 1_000))
+            log.look(int((now_s + ahead_s) * 1_000))
             now_s += 1
+    log.close()
     assert len(told) == lines
     assert all("clock of the broker" in line["remedy"] for line in told)
 

@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psutil
@@ -25,20 +25,21 @@ from worker.core.document import Outcome
 from worker.errors import StopError
 from worker.shell.runtime import health, logging, metrics
 from worker.shell.runtime.fault_hooks import Point, from_setting
-from worker.shell.runtime.health import EXIT_CODE, SAMPLE_S, SAMPLES, HealthServer, Readiness, Status, Watchdog
+from worker.shell.runtime.health import EXIT_CODE, SAMPLE_S, SAMPLES, Conditions, HealthServer, Status, Watchdog
 from worker.shell.runtime.metrics import Lag
 
 
 @pytest.fixture
-def readiness() -> Readiness:
-    return Readiness()
+def conditions() -> dict[str, Callable[[], bool]]:
+    """Of a worker that serves."""
+    return {}
 
 
 @pytest.fixture
-def port(readiness: Readiness) -> Iterator[int]:
+def port(conditions: Conditions) -> Iterator[int]:
     """The port of a server that runs."""
     [number] = free_ports()
-    with HealthServer("127.0.0.1", number, readiness, registry=metrics.of_group("night")):
+    with HealthServer("127.0.0.1", number, conditions, registry=metrics.of_group("night")):
         yield number
 
 
@@ -56,13 +57,12 @@ def test_a_worker_that_serves_is_alive(port: int) -> None:
     assert _get(port, "/")[0] == 404
 
 
-def test_ready_when_every_condition_holds(port: int, readiness: Readiness) -> None:
+def test_ready_when_every_condition_holds(port: int, conditions: dict[str, Callable[[], bool]]) -> None:
     """/readyz names what is missing, and asks again each time."""
     member = False
-    readiness.needs("log replayed", lambda: False)
-    readiness.needs("member of the group", lambda: member)
+    conditions |= {"log replayed": lambda: False, "member of the group": lambda: member}
     assert _get(port, "/readyz") == (503, "not ready: log replayed, member of the group\n")
-    readiness.needs("log replayed", lambda: True)
+    conditions["log replayed"] = lambda: True
     assert _get(port, "/readyz") == (503, "not ready: member of the group\n")
     member = True
     assert _get(port, "/readyz") == (200, "ready\n")
@@ -99,16 +99,16 @@ def test_counters_with_labels_stand_at_0_before_their_first_event() -> None:
     assert outcomes >= {*(outcome.value for outcome in Outcome), "dead-letter"}
 
 
-def test_a_taken_port_is_said_with_its_remedy(port: int, readiness: Readiness) -> None:
+def test_a_taken_port_is_said_with_its_remedy(port: int) -> None:
     """The address and the flags stand in the error."""
     with pytest.raises(StopError, match=rf"127\.0\.0\.1:{port} .*--metrics-port"):
-        HealthServer("127.0.0.1", port, readiness)
+        HealthServer("127.0.0.1", port, {})
 
 
-def test_port_0_serves_nothing(readiness: Readiness) -> None:
+def test_port_0_serves_nothing() -> None:
     """It is the default: no port is opened that nobody asked for."""
     before = _listening()
-    with HealthServer("127.0.0.1", 0, readiness):
+    with HealthServer("127.0.0.1", 0, {}):
         assert _listening() == before
 
 
@@ -190,10 +190,9 @@ def test_status_is_served_as_json(clock: _Clock) -> None:
     """With what is missing until the worker is ready, and the last error of its log, but no traceback."""
     logging.configure("info", "json")
     structlog.get_logger("test").error("topic is not as it should be", remedy="create it", exc_info=RuntimeError("x"))
-    readiness = Readiness()
-    readiness.needs("log replayed", lambda: False)
+    conditions = {"log replayed": lambda: False}
     with (
-        HealthServer("127.0.0.1", port := free_ports()[0], readiness, Status(clock).to_dict),
+        HealthServer("127.0.0.1", port := free_ports()[0], conditions, Status(clock).to_dict),
         urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=60) as answer,
     ):
         assert answer.headers["Content-Type"] == "application/json; charset=utf-8"

@@ -14,18 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import orjson
 import typer
 
-from worker.cli import Commands, app
+from worker.cli import Commands, app, shared
 from worker.cli.options import ALL, ENGINE, with_cluster, with_settings
-from worker.cli.shared import (
-    FetchedAtOption,
-    FilesArgument,
-    QuietOption,
-    counted,
-    printable,
-    summary,
-    tally_of,
-    tracked,
-)
 from worker.settings import DECIDING, TOPICS, Settings
 
 if TYPE_CHECKING:
@@ -134,10 +124,10 @@ def _admin(settings: Settings) -> Admin:
 @with_cluster("topic_documents")
 def feed(
     settings: Settings,
-    files: FilesArgument,
-    fetched_at: FetchedAtOption = None,
+    files: shared.FilesArgument,
+    fetched_at: shared.FetchedAtOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON, on stdout.")] = False,
-    quiet: QuietOption = False,
+    quiet: shared.QuietOption = False,
     rate: Annotated[float, typer.Option(help="At most so many documents a second; 0 is no limit.", min=0)] = 0,
 ) -> None:
     """
@@ -155,22 +145,22 @@ def feed(
         number_from=secrets.randbits(62),  # no other run has fed the numbers from there on
     )
     started = time.monotonic()
-    outcome = feed_documents(settings, tracked(crawl, "feeding", quiet=quiet), rate)
+    outcome = feed_documents(settings, shared.tracked(crawl, "feeding", quiet=quiet), rate)
     seconds = max(time.monotonic() - started, 1e-9)
     if as_json:
-        told = tally_of(crawl) | {"delivered": outcome.delivered, "failed": outcome.failures}
+        told = shared.tally_of(crawl) | {"delivered": outcome.delivered, "failed": outcome.failures}
         typer.echo(json.dumps(told | {"seconds": round(seconds, 3)}))
     elif not quiet:
-        typer.echo(f"{summary(crawl)}; {outcome.delivered:,} delivered in {seconds:.1f} s", err=True)
+        typer.echo(f"{shared.summary(crawl)}; {outcome.delivered:,} delivered in {seconds:.1f} s", err=True)
     for reason in outcome.failed:
-        typer.echo(printable(f"not delivered: {reason}"), err=True)
+        typer.echo(shared.printable(f"not delivered: {reason}"), err=True)
     if outcome.failures or not outcome.delivered:
         raise typer.Exit(1)
 
 
 @app.command()
 @with_cluster(*ALL)
-def rebuild(settings: Settings, quiet: QuietOption = False) -> None:
+def rebuild(settings: Settings, quiet: shared.QuietOption = False) -> None:
     """
     Judge all documents anew with other parameters, beside the old log.
 
@@ -231,7 +221,7 @@ def verify(
     documents: Annotated[
         bool, typer.Option(help="Read the documents too; without, the log says which there are.")
     ] = True,
-    quiet: QuietOption = False,
+    quiet: shared.QuietOption = False,
 ) -> None:
     """
     Replay the log and report what is lost, repeated or wrong in the topics.
@@ -241,7 +231,7 @@ def verify(
     """
     from worker.shell.admin.audit import verify as run  # noqa: PLC0415
 
-    with counted("messages", quiet=quiet) as tell:
+    with shared.counted("messages", quiet=quiet) as tell:
         report = run(settings, read_documents=documents, on_progress=tell)
     if output == "json":
         typer.echo(orjson.dumps(report.to_dict()))
@@ -269,7 +259,7 @@ def _print(report: Report) -> None:
         typer.echo(f"{name:<{width}}  {count:>12,}")
     for finding in report.findings:
         where = f"[{finding.partition}] offset {finding.offset}: " if finding.partition >= 0 else ""
-        typer.echo(printable(f"{finding.defect.value}: {where}{finding.text}"))
+        typer.echo(shared.printable(f"{finding.defect.value}: {where}{finding.text}"))
     typer.echo(conclusion(report))
 
 

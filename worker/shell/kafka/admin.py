@@ -23,15 +23,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from worker.errors import RetryError, StopError
 from worker.settings import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX, TOPICS, Settings, flag
-from worker.shell.kafka.client import (
-    REFUSED,
-    admin_config,
-    is_silence,
-    logged,
-    note,
-    retry,
-    translate,
-)
+from worker.shell.kafka import client
 
 LATE_S = 2.0
 TELL_S = 2.5  # without an answer: the first call lasts 3 s
@@ -79,7 +71,7 @@ class Admin:
         self._bootstrap = settings.bootstrap
         self._wait_s = settings.call_timeout_s if wait_s is None else wait_s
         try:
-            self._client = AdminClient(logged(admin_config(settings), self._on_error))
+            self._client = AdminClient(client.logged(client.admin_config(settings), self._on_error))
         except KafkaException as error:
             text = error.args[0].str().removeprefix("Failed to create admin client: ")
             raise StopError(
@@ -89,9 +81,9 @@ class Admin:
     def _ask(self, ask: Callable[[float], Answer], doing: str) -> Answer:
         """Return what comes of a call, made again while the condition passes."""
         try:
-            return retry(ask, doing, self._wait_s, partial(self._on_wait, time.monotonic()))
+            return client.retry(ask, doing, self._wait_s, partial(self._on_wait, time.monotonic()))
         except RetryError as error:
-            if is_silence(error.__cause__):
+            if client.is_silence(error.__cause__):
                 raise self._no_answer(doing) from error
             raise
 
@@ -103,8 +95,8 @@ class Admin:
             _log.warning(f"no answer from {self._bootstrap} yet{self._trouble}", asking_for_s=round(left_s))
 
     def _on_error(self, error: KafkaError) -> None:
-        note(error)
-        if error.code() in REFUSED:
+        client.note(error)
+        if error.code() in client.REFUSED:
             self._refusal = error
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
             self._trouble = f" ({error.str().partition(' (after')[0]})"
@@ -112,7 +104,7 @@ class Admin:
     def _no_answer(self, doing: str) -> StopError:
         self._client.poll(0)  # runs `_on_error`
         if self._refusal is not None:
-            return StopError(str(translate(self._refusal, doing)))
+            return StopError(str(client.translate(self._refusal, doing)))
         return StopError(
             f"{doing}: no answer from {self._bootstrap} in {self._wait_s:g} s{self._trouble}. Start a broker "
             f"(neardup broker start), or name yours with --bootstrap or $NEARDUP_BOOTSTRAP"
@@ -216,7 +208,7 @@ class Admin:
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
                     return tries > 1  # made by the call whose answer was lost
-                if is_silence(error) or error.args[0].code() == KafkaError.NOT_CONTROLLER:
+                if client.is_silence(error) or error.args[0].code() == KafkaError.NOT_CONTROLLER:
                     raise
                 raise StopError(f"creating topic {name}: {error.args[0].str()}") from error
             return True
@@ -251,7 +243,7 @@ class Admin:
         try:
             description = _result(future, self._wait_s)
         except KafkaException as error:
-            ours = translate(error, f"describing group {group}")
+            ours = client.translate(error, f"describing group {group}")
             if isinstance(ours, StopError):
                 raise ours from error
             return "", []
@@ -275,9 +267,9 @@ class Admin:
 
 def known_brokers(address: str, timeout_s: float) -> dict[int, int]:
     """Return the port of each broker, by its id, that the one at an open address knows; none: it does not serve."""
-    client = AdminClient(logged({"bootstrap.servers": address}, lambda _: None))
+    asking = AdminClient(client.logged({"bootstrap.servers": address}, lambda _: None))
     try:
-        return {broker.id: broker.port for broker in client.list_topics(timeout=timeout_s).brokers.values()}
+        return {broker.id: broker.port for broker in asking.list_topics(timeout=timeout_s).brokers.values()}
     except KafkaException:
         return {}
 
@@ -405,39 +397,27 @@ def _problems(spec: TopicSpec, topic: Topic | None, creates: str) -> Iterator[Pr
         is_larger = name == "max.message.bytes" and str(actual).isdigit() and int(actual or 0) >= int(value)
         if actual != value and not is_larger:
             reason = f": {spec.reasons[name]}" if name in spec.reasons else ""
-            remedy = _alter(spec.name, name, value)
-            yield Problem(spec.name, f"{name} is {actual}, should be {value}{reason}", remedy, name in spec.fatal)
+            text = f"{name} is {actual}, should be {value}{reason}"
+            yield _to_alter(spec.name, text, name, value, fatal=name in spec.fatal)
 
 
 def _durability(topic: Topic, *, is_log: bool) -> Iterator[Problem]:
     """Say what may lose a record that the cluster has acknowledged, or keeps it from acknowledging any."""
     in_sync = int(topic.config.get("min.insync.replicas", "1"))
     if in_sync > topic.replicas:
-        yield Problem(
-            topic.name,
-            f"min.insync.replicas is {in_sync}, and it has {topic.replicas}: nothing can be written",
-            _alter(topic.name, "min.insync.replicas", str(topic.replicas)),
-            fatal=True,
-        )
+        text = f"min.insync.replicas is {in_sync}, and it has {topic.replicas}: nothing can be written"
+        yield _to_alter(topic.name, text, "min.insync.replicas", str(topic.replicas), fatal=True)
     elif in_sync < 2 <= topic.replicas:
-        yield Problem(
-            topic.name,
-            "min.insync.replicas is 1: what a single broker has acknowledged is lost with it",
-            _alter(topic.name, "min.insync.replicas", "2"),
-            fatal=False,
-        )
+        text = "min.insync.replicas is 1: what a single broker has acknowledged is lost with it"
+        yield _to_alter(topic.name, text, "min.insync.replicas", "2", fatal=False)
     if topic.replicas > 1 and topic.config.get("unclean.leader.election.enable") == "true":
-        yield Problem(
-            topic.name,
-            "unclean.leader.election.enable is true: a broker that lacks acknowledged records may become the leader, "
-            "and they are lost",
-            _alter(topic.name, "unclean.leader.election.enable", "false"),
-            fatal=is_log,
-        )
+        text = "a broker that lacks acknowledged records may become the leader, and they are lost"
+        unclean = "unclean.leader.election.enable"
+        yield _to_alter(topic.name, f"{unclean} is true: {text}", unclean, "false", fatal=is_log)
 
 
-def _alter(topic: str, name: str, value: str) -> str:
-    return f"neardup topics alter {topic} {name}={value}"
+def _to_alter(topic: str, text: str, name: str, value: str, *, fatal: bool) -> Problem:
+    return Problem(topic, text, f"neardup topics alter {topic} {name}={value}", fatal)
 
 
 def require_topics(admin: Admin, settings: Settings) -> tuple[dict[str, Topic], list[Problem]]:

@@ -326,19 +326,12 @@ class Damage(NamedTuple):
         return f"{self.topic}[{self.partition}] cannot be read at offset {self.first}: {self.text}"
 
 
-class _Repetition(NamedTuple):
-    offset: int
-    code: int
-    times: int
-    since_s: float
-
-
 class ErrorEvents:
     """The error events of one consumer. An error that lasts `patience_s` at one offset is not passing any more."""
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
-        self._last: dict[tuple[str, int], _Repetition] = {}
+        self._last: dict[tuple[str, int], tuple[tuple[int, int], int, float]] = {}  # offset and code, times, since when
 
     def take(self, message: Message) -> Damage | None:
         """Log and count an event; return the damage that it tells of for the third time, or raise StopError."""
@@ -351,18 +344,17 @@ class ErrorEvents:
         note(error, topic=topic, partition=partition, offset=offset)
         if partition is None or offset is None or offset < 0:
             return None
-        now_s = time.monotonic()
-        last = self._last.get((topic, partition))
-        if last is None or (last.offset, last.code) != (offset, error.code()):
-            last = _Repetition(offset, error.code(), 0, now_s)
-        last = last._replace(times=last.times + 1)
-        self._last[topic, partition] = last
-        if last.times < REPEATS:
+        what, now_s = (offset, error.code()), time.monotonic()
+        known, times, since_s = self._last.get((topic, partition), (what, 0, now_s))
+        if known != what:
+            times, since_s = 0, now_s
+        self._last[topic, partition] = what, times + 1, since_s
+        if times + 1 < REPEATS:
             return None
         damage = Damage(topic, partition, offset, f"{error.name()}: {error.str()}")
         if error.code() in _DAMAGE:
             return damage
-        if now_s - last.since_s > self._patience_s:
+        if now_s - since_s > self._patience_s:
             raise StopError(f"{damage} (for {self._patience_s:g} s)")
         return None
 

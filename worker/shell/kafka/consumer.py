@@ -14,18 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message,
 
 from worker.errors import NeardupError, RetryError, StopError
 from worker.settings import Settings
-from worker.shell.kafka.client import (
-    Damage,
-    Ends,
-    ErrorEvents,
-    committed_offsets,
-    end_of_batch,
-    group_config,
-    headers_of,
-    logged,
-    retry,
-    translate,
-)
+from worker.shell.kafka import client
 from worker.shell.ports import SourceMessage
 
 _log = structlog.get_logger(__name__)
@@ -63,13 +52,13 @@ class GroupConsumer:
         self._waiting: deque[int] = deque()  # ours, but without a start yet: another member's transaction is pending
         self._waiting_until = 0.0
         self._group_metadata: Any = None
-        self._events = ErrorEvents(self._call_timeout_s)
-        self._damaged: dict[int, tuple[Damage, deque[int]]] = {}  # unreadable batches, with the offsets still to tell
+        self._events = client.ErrorEvents(self._call_timeout_s)
+        self._damaged: dict[int, tuple[client.Damage, deque[int]]] = {}  # with the offsets still to tell
         self._is_paused = False
-        config = group_config(settings)
+        config = client.group_config(settings)
         self._config = {name: value for name, value in config.items() if name != "group.instance.id"}
-        self._consumer = Consumer(logged(config))
-        self._ends = Ends(self._consumer)
+        self._consumer = Consumer(client.logged(config))
+        self._ends = client.Ends(self._consumer)
         self.is_member = self._ends.is_member
         self._consumer.subscribe(
             [self._topic],
@@ -144,7 +133,7 @@ class GroupConsumer:
         ]  # fmt: skip
         if self._with_headers:
             pairs = zip(found, messages, strict=True)
-            found = [one._replace(headers=headers_of(message)) for one, message in pairs]
+            found = [one._replace(headers=client.headers_of(message)) for one, message in pairs]
         return found if self._is_paused else found + self._unreadable(messages_max - len(found))
 
     def _is_message(self, message: Message) -> bool:
@@ -156,9 +145,9 @@ class GroupConsumer:
                 self._meet(damage)
         return False
 
-    def _meet(self, damage: Damage) -> None:
+    def _meet(self, damage: client.Damage) -> None:
         try:
-            stop = end_of_batch(self._config, damage, self._call_timeout_s)
+            stop = client.end_of_batch(self._config, damage, self._call_timeout_s)
         except RetryError as error:  # the next event has it tried again
             _log.warning("documents cannot be read", cause=str(error))
             return
@@ -185,9 +174,9 @@ class GroupConsumer:
             return {}
 
         def ask(timeout_s: float) -> list[TopicPartition]:
-            return committed_offsets(self._consumer, asked, timeout_s)
+            return client.committed_offsets(self._consumer, asked, timeout_s)
 
-        answer = retry(ask, "asking for committed offsets", wait_s)
+        answer = client.retry(ask, "asking for committed offsets", wait_s)
         return {part.partition: part.offset if part.offset >= 0 else None for part in answer}
 
     def seek(self, offsets: Mapping[int, int | None]) -> None:
@@ -199,7 +188,7 @@ class GroupConsumer:
                 self._consumer.incremental_unassign([TopicPartition(self._topic, p.partition) for p in parts])
                 self._consumer.incremental_assign(parts)
             except KafkaException as error:
-                raise translate(error, f"going back in {self._topic}") from error
+                raise client.translate(error, f"going back in {self._topic}") from error
 
     def _forget_damage(self, partitions: Iterable[int]) -> None:
         for partition in partitions:

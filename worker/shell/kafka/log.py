@@ -39,14 +39,16 @@ class LogConsumer:
         expires: originals expire by the records' time stamps, which must then be the broker's.
     """
 
-    def __init__(self, settings: Settings, offset: int, *, expires: bool = False) -> None:
+    def __init__(
+        self, settings: Settings, offset: int, *, expires: bool = False, clock: Callable[[], float] = time.time
+    ) -> None:
         self._part = TopicPartition(settings.topic_fingerprints, 0, offset)
         self._position = offset
         self._call_timeout_s = settings.call_timeout_s
         self._consumer = Consumer(logged(log_config(settings)))
         self._ends = Ends(self._consumer)
         self._events = ErrorEvents(settings.call_timeout_s)
-        self._time = LogTime(expires=expires)
+        self._expires, self._clock, self._told_s = expires, clock, -math.inf
         self._consumer.assign([self._part])
 
     def read(self, wait_s: float) -> list[LogEntry]:
@@ -57,7 +59,7 @@ class LogConsumer:
         for message in [first, *self._consumer.consume(1_000, 0)]:
             error = message.error()
             if error is None:
-                entries.append(LogEntry(message.offset() or 0, self._time.of(message), message.value() or b""))
+                entries.append(LogEntry(message.offset() or 0, self._time_of(message), message.value() or b""))
                 self._position = entries[-1].offset + 1
             elif error.code() == KafkaError._PARTITION_EOF:  # carries the next offset to read
                 self._position = max(self._position, message.offset() or 0)
@@ -67,8 +69,33 @@ class LogConsumer:
                     f"new log topic and rebuild that from the documents: neardup rebuild"
                 )
         if entries:
-            self._time.look(entries[-1].timestamp_ms)
+            self.look(entries[-1].timestamp_ms)
         return entries
+
+    def _time_of(self, message: Message) -> int:
+        """Return a record's time stamp, ms. Raises StopError: originals expire, and the stamp is its writer's."""
+        kind, timestamp_ms = message.timestamp()
+        if self._expires and kind != TIMESTAMP_LOG_APPEND_TIME:
+            raise StopError(
+                f"record {message.offset()} of the log {message.topic()} has its writer's time, not the broker's, and "
+                f"originals expire by it. Set message.timestamp.type=LogAppendTime for a new log topic, and rebuild it "
+                f"from the documents: neardup rebuild"
+            )
+        return 0 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms
+
+    def look(self, timestamp_ms: int) -> None:
+        """Warn of a broker whose clock is ahead of this machine's."""
+        now_s = self._clock()
+        ahead_s = timestamp_ms / 1_000 - now_s
+        metrics.LOG_AHEAD_S.set(max(ahead_s, 0))
+        if self._expires and ahead_s > AHEAD_S_MAX and now_s - self._told_s >= TELL_AGAIN_S:
+            self._told_s = now_s
+            _log.warning(
+                "the log's time is ahead of this machine's clock",
+                ahead_s=round(ahead_s),
+                remedy="originals expire by it, for good: set the clock of the broker (or this one) right at once; "
+                "what has expired too early comes back only with a new log: neardup rebuild",
+            )
 
     def position(self) -> int:
         return self._position
@@ -131,37 +158,3 @@ class LogAppender:
 
     def close(self) -> None:
         self._producer.flush(1.0)
-
-
-class LogTime:
-    """Reads the time stamps of records, by which originals may expire, and says when they cannot be trusted."""
-
-    def __init__(self, *, expires: bool, clock: Callable[[], float] = time.time) -> None:
-        self._expires = expires
-        self._clock = clock
-        self._told_s = -math.inf
-
-    def of(self, message: Message) -> int:
-        """Return a record's time stamp, ms. Raises StopError: originals expire, and the stamp is its writer's."""
-        kind, timestamp_ms = message.timestamp()
-        if self._expires and kind != TIMESTAMP_LOG_APPEND_TIME:
-            raise StopError(
-                f"record {message.offset()} of the log {message.topic()} has its writer's time, not the broker's, and "
-                f"originals expire by it. Set message.timestamp.type=LogAppendTime for a new log topic, and rebuild it "
-                f"from the documents: neardup rebuild"
-            )
-        return 0 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms
-
-    def look(self, timestamp_ms: int) -> None:
-        """Warn of a broker whose clock is ahead of this machine's."""
-        now_s = self._clock()
-        ahead_s = timestamp_ms / 1_000 - now_s
-        metrics.LOG_AHEAD_S.set(max(ahead_s, 0))
-        if self._expires and ahead_s > AHEAD_S_MAX and now_s - self._told_s >= TELL_AGAIN_S:
-            self._told_s = now_s
-            _log.warning(
-                "the log's time is ahead of this machine's clock",
-                ahead_s=round(ahead_s),
-                remedy="originals expire by it, for good: set the clock of the broker (or this one) right at once; "
-                "what has expired too early comes back only with a new log: neardup rebuild",
-            )

@@ -30,14 +30,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from worker.errors import FencedError, NeardupError, RetryError
 from worker.settings import Settings
-from worker.shell.kafka.client import (
-    TIMED_OUT,
-    logged,
-    offsets_config,
-    publisher_config,
-    retry,
-    translate,
-)
+from worker.shell.kafka import client
 from worker.shell.ports import Outgoing
 
 LATE = 1.5  # times its own time-out: a call that has not returned by then never will
@@ -69,7 +62,7 @@ class TransactionalPublisher:
         self, settings: Settings, limit: Callable[[str, float], AbstractContextManager[None]] = lambda *_: nullcontext()
     ) -> None:
         self._limit = limit
-        self._config = publisher_config(settings)
+        self._config = client.publisher_config(settings)
         self._source = settings.topic_documents
         self._call_timeout_s = settings.call_timeout_s
         self._transaction_timeout_s = settings.transaction_timeout_ms / 1_000
@@ -105,7 +98,7 @@ class TransactionalPublisher:
         """Return a producer with nothing left open behind it that matters to these topics; make it if there is none."""
         if self._producer is not None and not self._clearing.is_needed(topics):
             return self._producer
-        producer, started_s = self._producer or Producer(logged(self._config)), time.monotonic()
+        producer, started_s = self._producer or Producer(client.logged(self._config)), time.monotonic()
         try:
             if self._producer is None:
                 with self._calling("opening the transactional producer"):
@@ -117,7 +110,7 @@ class TransactionalPublisher:
             raise
         except KafkaException as error:
             self._discard(producer)
-            ours = translate(error, f"opening the transactional producer {self._config['transactional.id']}")
+            ours = client.translate(error, f"opening the transactional producer {self._config['transactional.id']}")
             if isinstance(ours, FencedError) and self._outlived(started_s):
                 ours = RetryError(str(ours))
             raise ours from error
@@ -140,12 +133,12 @@ class TransactionalPublisher:
 
     def _give_up(self, producer: Producer, error: KafkaError) -> NeardupError:
         """Abort if that is still possible, else throw the producer away; return the error to raise."""
-        ours = translate(error, "publishing verdicts")
+        ours = client.translate(error, "publishing verdicts")
         if error.code() == KafkaError.FENCED_INSTANCE_ID:
             # Our own consumer may have rejoined under a new member id since. If a successor has taken the place, the
             # consumer says so, and the producer is fenced as well.
             ours = RetryError("publishing verdicts: the membership is not the current one")
-        if error.code() in TIMED_OUT:
+        if error.code() in client.TIMED_OUT:
             self._doubtful = True
         if isinstance(ours, RetryError) and not (error.fatal() or self._doubtful):
             try:
@@ -153,7 +146,7 @@ class TransactionalPublisher:
                     producer.abort_transaction(self._call_timeout_s)
                 return RetryError(str(ours), settled=True)
             except KafkaException as failure:
-                ours = translate(failure, "aborting a transaction")
+                ours = client.translate(failure, "aborting a transaction")
         if isinstance(ours, FencedError) and self._doubtful:
             ours = RetryError(str(ours))
         self._discard(producer)
@@ -223,7 +216,7 @@ class Clearing:
     def __init__(self, settings: Settings, calling: Calling) -> None:
         answers = (settings.topic_verdicts, settings.topic_dead_letter, settings.topic_new)
         self._topics = [name for name in answers if name]
-        self._group_config = offsets_config(settings)
+        self._group_config = client.offsets_config(settings)
         self._unread = settings.topic_fingerprints  # which we may read, and of which the group holds no offset
         self._call_timeout_s = settings.call_timeout_s
         self._calling = calling
@@ -301,7 +294,7 @@ class Clearing:
     @cached_property
     def _outsider(self) -> Any:
         """The metadata of a consumer outside the group, always the same; nothing is sent."""
-        consumer = Consumer(logged(self._group_config))
+        consumer = Consumer(client.logged(self._group_config))
         try:
             return consumer.consumer_group_metadata()
         finally:
@@ -321,4 +314,4 @@ class Clearing:
 
         doing = f"asking for the partitions of {topic}"
         with self._calling(doing):
-            return retry(ask, doing, self._call_timeout_s)
+            return client.retry(ask, doing, self._call_timeout_s)

@@ -9,19 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from worker.errors import NeardupError, StopError
 from worker.settings import Settings
-from worker.shell.kafka.client import (
-    Damage,
-    ErrorEvents,
-    committed_offsets,
-    end_of_batch,
-    feeder_config,
-    headers_of,
-    logged,
-    offsets_config,
-    reader_config,
-    retry,
-    span,
-)
+from worker.shell.kafka import client
 from worker.shell.ports import Headers
 
 
@@ -36,7 +24,7 @@ class GroupOffsets:
     """
 
     def __init__(self, settings: Settings, partitions: int, wait_s: float | None = None) -> None:
-        self._consumer = Consumer(logged(offsets_config(settings)))
+        self._consumer = Consumer(client.logged(client.offsets_config(settings)))
         self._asked = [TopicPartition(settings.topic_documents, number) for number in range(partitions)]
         self._doing = f"asking for the offsets of group {settings.group}"
         self._wait_s = settings.call_timeout_s if wait_s is None else wait_s
@@ -49,12 +37,12 @@ class GroupOffsets:
             RetryError: no answer came in time.
             StopError: none will come.
         """
-        answer = retry(self._ask, self._doing, self._wait_s)
+        answer = client.retry(self._ask, self._doing, self._wait_s)
         return {part.partition: (part.offset if part.offset >= 0 else None, part.metadata or "") for part in answer}
 
     def _ask(self, timeout_s: float) -> list[TopicPartition]:
         try:
-            return committed_offsets(self._consumer, self._asked, timeout_s)
+            return client.committed_offsets(self._consumer, self._asked, timeout_s)
         except KafkaException:
             event = self._consumer.poll(0)  # which may have the reason for a silence: access is denied
             reason = None if event is None else event.error()
@@ -99,16 +87,16 @@ class TopicReader:
         ends: Mapping[tuple[str, int], int] | None = None,
         step_over: bool = False,
     ) -> None:
-        self._config, self._call_timeout_s = reader_config(settings), settings.call_timeout_s
+        self._config, self._call_timeout_s = client.reader_config(settings), settings.call_timeout_s
         self._step_over = step_over
-        self._events = ErrorEvents(self._call_timeout_s)
-        self._consumer = Consumer(logged(self._config))
+        self._events = client.ErrorEvents(self._call_timeout_s)
+        self._consumer = Consumer(client.logged(self._config))
         parts = [TopicPartition(*place, start) for place, start in starts.items()]
         self._ends: dict[tuple[str, int], int] = {}
         self.offsets = 0
         for place, part in zip(starts, parts, strict=True):
             try:
-                low, high = span(self._consumer, part, f"{part.topic}[{part.partition}]", self._call_timeout_s)
+                low, high = client.span(self._consumer, part, f"{part.topic}[{part.partition}]", self._call_timeout_s)
             except NeardupError:
                 self._consumer.close()
                 raise
@@ -131,7 +119,7 @@ class TopicReader:
             if error is None:
                 found.append(
                     TopicMessage(topic, partition, offset, message.timestamp()[1], message.key(), message.value(),
-                                 headers_of(message))
+                                 client.headers_of(message))
                 )  # fmt: skip
                 self._reached(topic, partition, offset + 1)
             elif error.code() == KafkaError._PARTITION_EOF:
@@ -140,10 +128,10 @@ class TopicReader:
                 self._meet(damage)
         return found
 
-    def _meet(self, damage: Damage) -> None:
+    def _meet(self, damage: client.Damage) -> None:
         if not self._step_over:
             raise StopError(str(damage))
-        stop = end_of_batch(self._config, damage, self._call_timeout_s)
+        stop = client.end_of_batch(self._config, damage, self._call_timeout_s)
         self._consumer.seek(TopicPartition(damage.topic, damage.partition, stop))
         self._reached(damage.topic, damage.partition, stop)
 
@@ -175,7 +163,7 @@ class Feeder:
     FAILURES_KEPT = 10
 
     def __init__(self, settings: Settings, sent: Callable[[int, int, int], None] | None = None) -> None:
-        self._producer = Producer(logged(feeder_config(settings)))
+        self._producer = Producer(client.logged(client.feeder_config(settings)))
         self._topic = settings.topic_documents
         self._sent = sent
         self.delivered = 0

@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from functools import partial
 from importlib.metadata import version
 from typing import Any, Generic, TypeVar
 
@@ -48,7 +49,7 @@ from worker.shell.pipeline.stage import Batch
 from worker.shell.ports import GroupSource
 from worker.shell.runtime import kernels, metrics
 from worker.shell.runtime.fault_hooks import from_setting
-from worker.shell.runtime.health import HealthServer, Readiness, Status, Watchdog
+from worker.shell.runtime.health import HealthServer, Status, Watchdog
 from worker.shell.runtime.tracing import Tracing
 
 INCARNATION_S = 5.0
@@ -78,15 +79,14 @@ def run(settings: Settings, stop: threading.Event, on_serving: Callable[[], None
     found, problems = require_topics(admin, settings)
     for problem in problems:
         _log.warning("topic is not as it should be", topic=problem.topic, problem=problem.text, remedy=problem.remedy)
-    readiness = Readiness()
-    readiness.needs("log replayed", lambda: False)
+    ready_if: dict[str, Callable[[], bool]] = {"log replayed": lambda: False}
     with ExitStack() as stack:
         stack.enter_context(_of_one_definition(settings))
         status = stack.enter_context(Status())
         checkpoint, base = _checkpoint(settings, admin, found), settings.base_snapshot
         _say_what_runs(settings, checkpoint.definition() if checkpoint else first_definition(settings.definition, base))
         registry = metrics.of_group(settings.group)
-        server = HealthServer(settings.metrics_host, settings.metrics_port, readiness, status.to_dict, registry)
+        server = HealthServer(settings.metrics_host, settings.metrics_port, ready_if, status.to_dict, registry)
         stack.enter_context(server)
         fingerprinter = Fingerprinter(settings.parameters)
         kernels.ready(settings)
@@ -113,7 +113,7 @@ def run(settings: Settings, stop: threading.Event, on_serving: Callable[[], None
         records = log.restore(on_idle, stop)
         if stop.is_set():
             return
-        readiness.needs("log replayed", lambda: True)
+        ready_if["log replayed"] = lambda: True
         admit(settings, admin, at_start, log)
         _log.info(
             "log applied",
@@ -122,7 +122,7 @@ def run(settings: Settings, stop: threading.Event, on_serving: Callable[[], None
             documents=replica.documents,
             seconds=round(time.monotonic() - started_s, 2),
         )
-        _serve(settings, stop, log, fingerprinter, incarnation, readiness, on_serving=on_serving, on_idle=on_idle)
+        _serve(settings, stop, log, fingerprinter, incarnation, ready_if, on_serving=on_serving, on_idle=on_idle)
         if checkpoint is not None:
             checkpoint.save(replica)
 
@@ -189,7 +189,7 @@ def _serve(
     log: ReplicatedLog,
     fingerprinter: Fingerprinter,
     incarnation: Incarnation,
-    readiness: Readiness,
+    ready_if: dict[str, Callable[[], bool]],
     *,
     on_serving: Callable[[], None],
     on_idle: Callable[[], None],
@@ -207,7 +207,7 @@ def _serve(
         def connect() -> GroupSource:
             source = GroupConsumer(settings, partitions.assign, partitions.revoke, partitions.lose, incarnation.look)
             metrics.SOURCE_LAG.lags = lambda: _lags(partitions, source)
-            readiness.needs("member of the group", lambda: partitions.group_metadata is not None and source.is_member())
+            ready_if["member of the group"] = lambda: partitions.group_metadata is not None and source.is_member()
             return source
 
         intake = Intake(settings, connect, preparer, partitions, watchdog, stop, reach)
@@ -226,8 +226,7 @@ def _serve(
             incarnation.check()
             on_idle()
 
-        readiness.needs("member of the group", lambda: False)
-        readiness.needs("not stopping", lambda: not stop.is_set())
+        ready_if |= {"member of the group": lambda: False, "not stopping": lambda: not stop.is_set()}
         metrics.QUEUED_BATCHES.set_function(preparer.__len__)
         metrics.LOG_LAG.set_function(log.behind)
         on_serving()
@@ -305,13 +304,10 @@ class Incarnation:
     """
 
     def __init__(self, admin: Admin, topics: Mapping[str, bytes], every_s: float = INCARNATION_S) -> None:
-        self._admin = admin
         self.topics = topics
+        self._ask = partial(admin.topic_ids, list(topics))
         self._found = Periodic("incarnation", self._ask, every_s)  # without an answer, readers and writers learn of it
         self.close = self._found.close
-
-    def _ask(self) -> Mapping[str, bytes]:
-        return self._admin.topic_ids(list(self.topics))
 
     def check(self) -> None:
         """Compare what has been found. Raises StopError: a topic is another one."""

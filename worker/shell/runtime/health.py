@@ -37,48 +37,28 @@ REQUEST_S_MAX = 10.0  # from connecting to the end of the answer
 CONNECTIONS_MAX = 32
 EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h
 
+Conditions = Mapping[str, Callable[[], bool]]  # by name; a worker is ready when all hold
+
 _log = structlog.get_logger(__name__)
-
-
-class Readiness:
-    """
-    Named conditions that must all hold.
-
-    >>> readiness = Readiness()
-    >>> readiness.needs("log replayed", lambda: False)
-    >>> readiness.missing()
-    ['log replayed']
-    """
-
-    def __init__(self) -> None:
-        self._conditions: dict[str, Callable[[], bool]] = {}
-
-    def needs(self, name: str, holds: Callable[[], bool]) -> None:
-        """Add a condition, or put another in its place; any thread asks it at every request."""
-        self._conditions[name] = holds
-
-    def missing(self) -> list[str]:
-        """Return the names of the conditions that do not hold."""
-        return [name for name, holds in self._conditions.items() if not holds()]
 
 
 class HealthServer:
     """
     Serves in threads of its own until it is closed, few at once and none for long; port 0 serves nothing.
 
-    /readyz asks `readiness`, /status shows `status`, /metrics serves `registry`. Raises StopError: the address cannot
-    be had.
+    /readyz asks `conditions`, in any thread and at each request, /status shows `status`, /metrics serves `registry`.
+    Raises StopError: the address cannot be had.
     """
 
     def __init__(
         self,
         host: str,
         port: int,
-        readiness: Readiness,
+        conditions: Conditions,
         status: Callable[[], Mapping[str, Any]] = dict,
         registry: CollectorRegistry = REGISTRY,
     ) -> None:
-        self._readiness = readiness
+        self._conditions = conditions
         self._status = status
         self._metrics = make_wsgi_app(registry)
         self._server: WSGIServer | None = None
@@ -98,14 +78,14 @@ class HealthServer:
         if path == "/metrics":
             return self._metrics(environ, start_response)  # type: ignore[no-any-return]
         status, text, kind = "404 Not Found", "ask for /metrics, /healthz, /readyz or /status", "text/plain"
+        is_asked = path in ("/status", "/readyz")
+        missing = [name for name, holds in self._conditions.items() if not holds()] if is_asked else []
         if path == "/status":
-            missing = self._readiness.missing()
             found = {"ready": not missing, "missing": missing, **self._status()}
             status, text, kind = "200 OK", orjson.dumps(found).decode(), "application/json"
         elif path == "/healthz":
             status, text = "200 OK", "alive"
         elif path == "/readyz":
-            missing = self._readiness.missing()
             status = "503 Service Unavailable" if missing else "200 OK"
             text = f"not ready: {', '.join(missing)}" if missing else "ready"
         start_response(status, [("Content-Type", f"{kind}; charset=utf-8")])
