@@ -21,7 +21,7 @@ from worker.devkit.demo import workers_running
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.admin.group import GroupWatch, Partition, Sample, WorkerStatus, rate, status_of
+from worker.shell.admin.watch import GroupWatch, Partition, Sample, WorkerStatus, rate, status_of
 from worker.shell.files.crawl import CrawlFiles, feed_documents
 from worker.shell.kafka.admin import Admin, Member, create_topics
 

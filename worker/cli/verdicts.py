@@ -19,8 +19,7 @@ from worker.core.document import Verdict
 from worker.settings import Settings
 
 if TYPE_CHECKING:
-    from worker.shell.admin.group import Sample
-    from worker.shell.admin.watch import PublishedAnswer
+    from worker.shell.admin.watch import PublishedAnswer, Sample
 
 
 Format = Literal["table", "jsonl"]
@@ -143,7 +142,7 @@ def top(
     Kafka knows members, partitions, lag and rates; stage times, originals and log offsets come from the workers whose
     addresses are given. Ctrl-C ends it.
     """
-    from worker.shell.admin.group import GroupWatch  # noqa: PLC0415
+    from worker.shell.admin.watch import GroupWatch  # noqa: PLC0415
 
     width = terminal_width()
     console = Console(highlight=False, width=WIDTH_PIPE if width is None else width)
@@ -173,7 +172,7 @@ def frame(before: Sample, now: Sample, group: str, bootstrap: str) -> Group:
 
 
 def _head(before: Sample, now: Sample, group: str, bootstrap: str) -> Text:
-    from worker.shell.admin.group import rate  # noqa: PLC0415
+    from worker.shell.admin.watch import rate  # noqa: PLC0415
 
     told = {
         "waiting": f"{now.lag:,}",

@@ -1,22 +1,37 @@
-"""Verdicts and dead letters as they are committed: what `neardup verdicts`, the demo and the checks read."""
+"""
+What a group of workers answers, as it is committed, and what the group does now; `neardup verdicts` and `top` show it.
+
+What it does is asked of Kafka and, where their addresses are known, of the workers:
+
+    Kafka     members, partitions, committed offsets, ends of topics, the last duplicates
+    /status   rates, stage times, originals, log offset: of each worker whose address is given
+"""
 
 from __future__ import annotations
 
+import http.client
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import orjson
 
 from schemas.fields import TimestampError, parse_timestamp
 from worker.core.document import Verdict
-from worker.errors import StopError
+from worker.errors import DocumentError, RetryError, StopError
 from worker.settings import Settings
-from worker.shell.kafka.admin import Admin
-from worker.shell.kafka.reader import TopicMessage, TopicReader
+from worker.shell.kafka.admin import Admin, Member
+from worker.shell.kafka.reader import GroupOffsets, TopicMessage, TopicReader
 from worker.shell.messages import DeadLetter, decode_dead_letter, decode_verdict
 
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+DUPLICATES_MAX = 10  # kept
+_TAIL = 200  # verdicts of a partition that are looked through for them at the start
+_STATUS_S_MAX = 2.0
+_STATUS_BYTES_MAX = 1 << 20
 
 
 class PublishedAnswer(NamedTuple):
@@ -103,3 +118,153 @@ def _decode(message: TopicMessage, settings: Settings) -> Verdict | DeadLetter:
     if message.topic == settings.topic_dead_letter:
         return decode_dead_letter(message.key, message.value, message.headers)
     return decode_verdict(message.value or b"")
+
+
+class Partition(NamedTuple):
+    """A partition of the source: where it ends, and up to where its documents are answered."""
+
+    end: int
+    answered: int
+
+    @property
+    def lag(self) -> int:
+        """Documents that wait for their answer."""
+        return max(self.end - self.answered, 0)
+
+
+class WorkerStatus(NamedTuple):
+    """What a worker says of itself at /status; or why it does not."""
+
+    address: str
+    fields: dict[str, Any]
+    error: str = ""
+
+
+class Sample(NamedTuple):
+    """The group at one time."""
+
+    at_s: float
+    state: str
+    members: list[Member]
+    partitions: dict[int, Partition]
+    log_end: int
+    statuses: list[WorkerStatus]
+    duplicates: list[Verdict]  # the latest last
+
+    @property
+    def lag(self) -> int:
+        """Documents that wait for their answer."""
+        return sum(one.lag for one in self.partitions.values())
+
+    @property
+    def answered(self) -> int:
+        """The sum of all committed offsets."""
+        return sum(one.answered for one in self.partitions.values())
+
+
+def rate(before: Sample, now: Sample, count: Callable[[Sample], int]) -> float | None:
+    """Return what comes a second between two samples; None when no time has passed."""
+    seconds = now.at_s - before.at_s
+    return (count(now) - count(before)) / seconds if seconds > 0 else None
+
+
+class GroupWatch:
+    """
+    Looks at a group, again and again. Use it as a context manager.
+
+    Args:
+        addresses: host:port of the workers' metrics.
+    Raises:
+        StopError: a topic is missing or unreadable, or an address is none.
+    """
+
+    def __init__(self, settings: Settings, addresses: Sequence[str] = ()) -> None:
+        self._settings = settings
+        self._addresses = [(address, *_host_and_port(address)) for address in addresses]
+        self._admin = Admin(settings)
+        topics = (settings.topic_documents, settings.topic_fingerprints, settings.topic_verdicts)
+        self._counts = {name: topic.partitions for name, topic in self._admin.existing(topics).items()}
+        source = self._counts[settings.topic_documents]
+        self._offsets = GroupOffsets(settings, source)
+        self._duplicates = deque[Verdict](maxlen=DUPLICATES_MAX)
+        self._verdicts = self._tail()
+
+    def _tail(self) -> TopicReader:
+        verdicts = {self._settings.topic_verdicts: self._counts[self._settings.topic_verdicts]}
+        ends = self._admin.ends(verdicts)
+        starts = {place: max(stop - _TAIL, 0) for place, (_, stop) in ends.items()}
+        reader = TopicReader(self._settings, starts)
+        deadline = time.monotonic() + self._settings.call_timeout_s
+        while not reader.at_end() and time.monotonic() < deadline:
+            self._take(reader, 0.2)
+        return reader
+
+    def _take(self, reader: TopicReader, wait_s: float) -> None:
+        found = []
+        for message in reader.read(wait_s):
+            try:
+                verdict = decode_verdict(message.value or b"")
+            except DocumentError:  # something else in the topic, which `neardup verify` names
+                continue
+            if verdict.duplicate_of is not None:
+                found.append(verdict)
+        ordered = sorted([*self._duplicates, *found], key=lambda one: (one.decided_at_ms, one.log_offset))
+        self._duplicates = deque(ordered, DUPLICATES_MAX)
+
+    def sample(self) -> Sample:
+        """Return the group as it is now. Cost: some requests, and at most 2 s a worker that does not answer."""
+        settings = self._settings
+        self._take(self._verdicts, 0.0)
+        documents = settings.topic_documents
+        ends = self._admin.ends({documents: self._counts[documents], settings.topic_fingerprints: 1})
+        try:
+            committed = self._offsets.get()
+        except RetryError:  # the group's coordinator moves
+            committed = {}
+        state, members = self._admin.members(settings.group)
+        answered = {number: offset for number, (offset, _) in committed.items() if offset is not None}
+        partitions = {
+            number: Partition(stop, answered.get(number, start))
+            for (topic, number), (start, stop) in sorted(ends.items())
+            if topic == documents
+        }
+        return Sample(
+            at_s=time.monotonic(),
+            state=state,
+            members=members,
+            partitions=partitions,
+            log_end=ends[settings.topic_fingerprints, 0][1],
+            statuses=[status_of(*one) for one in self._addresses],
+            duplicates=list(self._duplicates),
+        )
+
+    def __enter__(self) -> GroupWatch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._verdicts.close()
+        self._offsets.close()
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
+        raise StopError(f"a worker's address is host:port, as its --metrics-port has it, got {address!r}")
+    return host.strip("[]"), int(port)
+
+
+def status_of(address: str, host: str, port: int) -> WorkerStatus:
+    """Return what a worker says at /status; whatever comes back, it is no error here."""
+    connection = http.client.HTTPConnection(host, port, timeout=_STATUS_S_MAX)
+    try:
+        connection.request("GET", "/status")
+        body = connection.getresponse().read(_STATUS_BYTES_MAX)
+        fields = orjson.loads(body)
+    except (OSError, http.client.HTTPException) as error:
+        return WorkerStatus(address, {}, str(error) or type(error).__name__)
+    except ValueError:
+        return WorkerStatus(address, {}, "it answers, but not as a worker does")
+    finally:
+        connection.close()
+    is_worker = isinstance(fields, dict) and isinstance(fields.get("worker_id"), str)
+    return WorkerStatus(address, fields, "") if is_worker else WorkerStatus(address, {}, "it is no worker, or starts")

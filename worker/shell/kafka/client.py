@@ -58,7 +58,7 @@ def connection_config(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _consumer_config(settings: Settings, **own: Any) -> dict[str, Any]:
+def _consumer_config(settings: Settings, own: dict[str, Any]) -> dict[str, Any]:
     return {
         **connection_config(settings),
         "group.id": settings.group,  # the client wants one; who is no member commits nothing under it
@@ -75,52 +75,49 @@ def _consumer_config(settings: Settings, **own: Any) -> dict[str, Any]:
 
 def group_config(settings: Settings) -> dict[str, Any]:
     """Return the source consumer: a member of the group, offsets committed in our transactions alone."""
-    classic = {
-        "partition.assignment.strategy": "cooperative-sticky",
-        "session.timeout.ms": settings.session_timeout_ms,
-        "heartbeat.interval.ms": min(settings.session_timeout_ms // 5, HEARTBEAT_MS_MAX),
+    own: dict[str, Any] = {
+        "group.protocol": settings.group_protocol,
+        "max.poll.interval.ms": settings.max_poll_interval_ms,
     }
-    return _consumer_config(
-        settings,
-        **{
-            "group.protocol": settings.group_protocol,
-            **(classic if settings.group_protocol == "classic" else {}),
-            **({"group.instance.id": settings.worker_id} if settings.static_membership else {}),
-            "max.poll.interval.ms": settings.max_poll_interval_ms,
-        },
-    )
+    if settings.group_protocol == "classic":
+        own |= {
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": settings.session_timeout_ms,
+            "heartbeat.interval.ms": min(settings.session_timeout_ms // 5, HEARTBEAT_MS_MAX),
+        }
+    if settings.static_membership:
+        own["group.instance.id"] = settings.worker_id
+    return _consumer_config(settings, own)
 
 
 def log_config(settings: Settings) -> dict[str, Any]:
     """Return the log's reader: no member of the group, every worker reads everything."""
-    return _consumer_config(
-        settings,
-        **{
-            "isolation.level": "read_uncommitted",  # the log is written without transactions
-            "fetch.wait.max.ms": 100,
-            "enable.partition.eof": True,  # tells where the log ends, whatever gaps it has
-        },
-    )
+    own = {
+        "isolation.level": "read_uncommitted",  # the log is written without transactions
+        "fetch.wait.max.ms": 100,
+        "enable.partition.eof": True,  # tells where the log ends, whatever gaps it has
+    }
+    return _consumer_config(settings, own)
 
 
 def reader_config(settings: Settings) -> dict[str, Any]:
     """Return a reader of committed messages outside any group, for `verdicts` and for checks."""
-    return _consumer_config(settings, **{"enable.partition.eof": True})
+    return _consumer_config(settings, {"enable.partition.eof": True})
 
 
 def offsets_config(settings: Settings) -> dict[str, Any]:
     """Return a client that asks for the group's offsets and does not join it; read_uncommitted: without waiting."""
-    return _consumer_config(settings, **{"isolation.level": "read_uncommitted"})
+    return _consumer_config(settings, {"isolation.level": "read_uncommitted"})
 
 
-def _producer_config(settings: Settings, **own: Any) -> dict[str, Any]:
+def _producer_config(settings: Settings, own: dict[str, Any]) -> dict[str, Any]:
     return {**connection_config(settings), "enable.idempotence": True, "acks": "all", **own, **settings.kafka_options}
 
 
 def appender_config(settings: Settings) -> dict[str, Any]:
     """Return the log's writer: outside transactions, so that a dead one stalls no reader."""
     timeout_ms = int(settings.call_timeout_s * 1_000)
-    return _producer_config(settings, **{"compression.type": "lz4", "linger.ms": 0, "delivery.timeout.ms": timeout_ms})
+    return _producer_config(settings, {"compression.type": "lz4", "linger.ms": 0, "delivery.timeout.ms": timeout_ms})
 
 
 def publisher_config(settings: Settings) -> dict[str, Any]:
@@ -136,7 +133,7 @@ def publisher_config(settings: Settings) -> dict[str, Any]:
         "retry.backoff.ms": 5,  # offsets are refused, and sent again, until the transaction before is complete
         "queue.buffering.max.kbytes": 1 << 17,
     }
-    return _producer_config(settings, **own)
+    return _producer_config(settings, own)
 
 
 def feeder_config(settings: Settings) -> dict[str, Any]:
@@ -148,7 +145,7 @@ def feeder_config(settings: Settings) -> dict[str, Any]:
         "queue.buffering.max.kbytes": 1 << 16,
         "delivery.timeout.ms": 120_000,
     }
-    return _producer_config(settings, **own)
+    return _producer_config(settings, own)
 
 
 def admin_config(settings: Settings) -> dict[str, Any]:
