@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,11 +20,7 @@ Deploy = Callable[..., Deployment]
 def deploy(kafka: Kafka, tmp_path: Path) -> Iterator[Deploy]:
     """Make deployments on one broker; afterwards none of their workers runs."""
     with ExitStack() as stack:
-
-        def make(**settings: Any) -> Deployment:
-            return stack.enter_context(Deployment(kafka.bootstrap, tmp_path, **settings))
-
-        yield make
+        yield lambda **settings: stack.enter_context(Deployment(kafka.bootstrap, tmp_path, **settings))
 
 
 @pytest.fixture
@@ -33,11 +28,9 @@ def deploy3(kafka3: EmbeddedKafka, tmp_path: Path) -> Iterator[Deploy]:
     """Make deployments on three brokers that have each other's data, with every topic on all of them."""
     cluster.until_in_sync(kafka3.bootstrap)
     with ExitStack() as stack:
-
-        def make(**settings: Any) -> Deployment:
-            return stack.enter_context(Deployment(kafka3.bootstrap, tmp_path, **{"replication_factor": 3, **settings}))
-
-        yield make
+        yield lambda **settings: stack.enter_context(
+            Deployment(kafka3.bootstrap, tmp_path, **{"replication_factor": 3, **settings})
+        )
 
 
 @pytest.fixture(params=["one-broker", "three-brokers"])

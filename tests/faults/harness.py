@@ -17,7 +17,6 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import orjson
@@ -189,9 +188,7 @@ class Deployment:
         self._offsets = GroupOffsets(self.settings, self.settings.partitions, 20.0)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: object, _trace: object) -> None:
         self._offsets.close()
         self.end()
         if error is not None:

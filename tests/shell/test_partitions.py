@@ -21,12 +21,6 @@ def test_the_table_at_the_files_head_is_the_one_that_rules() -> None:
     assert {Event(event) for event in head[1:]} == set(Event)
 
 
-def state(mine: Partitions, partition: int) -> State:
-    """The state of a partition, ours or not."""
-    known = mine.known().get(partition)
-    return State.AWAY if known is None else known.state
-
-
 def published(mine: Partitions) -> dict[int, int]:
     """The committed offsets as far as they are known."""
     return {partition: known.published for partition, known in mine.known().items()}
@@ -82,15 +76,3 @@ def test_a_transaction_that_never_ends_is_not_waited_for() -> None:
     with mine.transaction:
         mine.revoke([0])
     assert not mine.holds(claim)
-
-
-@pytest.mark.parametrize("state", list(State))
-def test_every_state_can_be_left_and_come_back_to(state: State) -> None:
-    """No partition is stuck: from each state a partition can become ready."""
-    reached, todo = {state}, [state]
-    while todo:
-        for following in TRANSITIONS[todo.pop()].values():
-            if following not in reached:
-                reached.add(following)
-                todo.append(following)
-    assert State.READY in reached and state in {to for cells in TRANSITIONS.values() for to in cells.values()}

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from tests.shell.simulation import Scripted, SimulatedWorker
 from tests.shell.test_partitions import published
 from tests.shell.test_sequencer import one_worker
-from worker.errors import FencedError, RetryError, StopError
+from worker.errors import RetryError, StopError
 from worker.settings import Settings
 from worker.shell.pipeline.partitions import Claim, Partitions
 from worker.shell.pipeline.publishing import DEAD_LETTERS_TOLD_S, DeadLetterLog, Publishing
@@ -81,17 +81,6 @@ def test_a_revocation_waits_for_the_transaction_that_runs_and_stops_the_one_that
     publishing.close()
     assert publishing.join(60)
     assert len(publisher.diary) == 1
-
-
-def test_the_log_and_how_much_of_it_was_applied_stand_beside_the_offsets() -> None:
-    """Without them nobody would notice that a log was created anew, or has lost its end."""
-    mine, publisher = owned(), Scripted()
-    publishing = Publishing(Settings(), publisher, mine)
-    batch = empty_batch(mine)
-    batch.commit_metadata = "log=0d9f next=7"
-    assert publishing.submit(batch)
-    publishing.step()
-    assert [written.metadata for written in publisher.written] == ["log=0d9f next=7"]
 
 
 def test_what_is_in_doubt_is_settled_before_anything_is_read_again() -> None:
@@ -218,19 +207,6 @@ def owned() -> Partitions:
     mine = Partitions()
     mine.assign({0: 0})
     return mine
-
-
-def test_a_failure_of_the_thread_comes_out_where_batches_are_handed_over() -> None:
-    """A successor has the worker's id: the sequencer learns of it and ends."""
-    mine = owned()
-    publishing = Publishing(Settings(), Scripted(FencedError("taken over")), mine)
-    publishing.start()
-    publishing.submit(empty_batch(mine))
-    assert publishing.join(60)
-    with pytest.raises(FencedError, match="taken over"):
-        publishing.submit(Batch(()))
-    with pytest.raises(FencedError, match="taken over"):
-        publishing.poll()
 
 
 def test_reading_again_for_ever_is_given_up() -> None:

@@ -35,15 +35,15 @@ HEADERS = (("traceparent", f"00-{TRACE}-{PARENT}-01".encode()), ("other", b"\xff
 class Traced:
     """The real stage over one partition, with spans that are kept."""
 
-    def __init__(self, publisher: Scripted, *, on: bool = True) -> None:
+    def __init__(self, publisher: Scripted) -> None:
         self.exporter = InMemorySpanExporter()
         provider = TracerProvider()
         provider.add_span_processor(SimpleSpanProcessor(self.exporter))
         self.partitions = Partitions()
         self.partitions.assign({0: 0})
-        more: dict[str, Any] = {"traced": Tracing(provider).spans} if on else {}
-        settings = Settings(retries_max=1)
-        self.publishing = Publishing(settings, publisher, self.partitions, sleep=lambda _s: None, **more)
+        self.publishing = Publishing(
+            Settings(retries_max=1), publisher, self.partitions, sleep=lambda _s: None, traced=Tracing(provider).spans
+        )
 
     def publish(self, *answers: VerdictBytes | DocumentError) -> None:
         """Publish a batch of these answers, read a second ago."""
@@ -80,13 +80,6 @@ def test_a_batch_in_doubt_ends_its_spans_with_the_cause() -> None:
     traced.publish(NEW)
     (span,) = traced.exporter.get_finished_spans()
     assert (span.status.is_ok, span.status.description) == (False, "the coordinator moved")
-
-
-def test_without_tracing_nothing_is_added() -> None:
-    """No header, no span."""
-    traced = Traced(publisher := Scripted(), on=False)
-    traced.publish(NEW)
-    assert publisher.written[0].messages[0].headers == () and not traced.exporter.get_finished_spans()
 
 
 class _Collector(BaseHTTPRequestHandler):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import pickle
 import random
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from tests.faults.chaos.checker import judge, load
+from tests.faults.chaos.checker import judge
 from tests.faults.chaos.relay import Relay
 from tests.faults.chaos.run import Chaos, Outcome
 from tests.faults.chaos.schedule import plan
@@ -31,7 +32,7 @@ def main() -> int:
     """Run. Return the exit code."""
     options = _arguments()
     if options.check is not None:
-        result = judge(load(options.check))
+        result = judge(pickle.loads(options.check.read_bytes()))
         print(*(f"{kind}: {text}" for kind, text in result.findings), sep="\n")
         print(f"lost {result.lost} repeated {result.repeated} wrong {result.wrong}")
         return 0 if result.clean else 1

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from tests.oracle import Oracle, Said, said
@@ -134,14 +132,3 @@ def read_answer(published: AnswerMessage) -> tuple[tuple[int, int], Said]:
         return (letter.source_partition, letter.source_offset), said(DocumentError(letter.code, letter.text))
     verdict = decode_verdict(published.value or b"")
     return (verdict.source_partition, verdict.source_offset), said(verdict)
-
-
-def save(topics: Topics, path: Path) -> None:
-    """Write topics into a file."""
-    path.write_bytes(pickle.dumps(topics))
-
-
-def load(path: Path) -> Topics:
-    """Read what `save` wrote: of this version of the code."""
-    found: Topics = pickle.loads(path.read_bytes())
-    return found

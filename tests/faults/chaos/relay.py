@@ -6,7 +6,6 @@ import asyncio
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 from tests.faults.chaos.schedule import EVERYBODY
@@ -64,9 +63,7 @@ class Relay:
         asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(60)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(60)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

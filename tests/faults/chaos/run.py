@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import heapq
 import itertools
+import pickle
 import resource
 import shutil
 import signal
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from tests.faults import cluster
-from tests.faults.chaos.checker import Result, Topics, judge, save
+from tests.faults.chaos.checker import Result, Topics, judge
 from tests.faults.chaos.relay import Relay
 from tests.faults.chaos.schedule import FEED_S, WORKERS, Fault, Kind, Schedule
 from tests.faults.crawl import crawl
@@ -277,7 +278,7 @@ class Chaos:
 
     def _keep(self, topics: Topics, result: Result) -> None:
         """Keep what tells why a run failed: topics, findings, schedule, and the nodes' logs beside the workers'."""
-        save(topics, self._folder / "topics.pickle")
+        (self._folder / "topics.pickle").write_bytes(pickle.dumps(topics))
         (self._folder / "findings.txt").write_text("\n".join(f"{kind}: {text}" for kind, text in result.findings))
         (self._folder / "schedule.txt").write_text("\n".join(map(str, self._schedule.faults)))
         (self._folder / "report.json").write_bytes(orjson.dumps(result.report.to_dict()))
