@@ -15,11 +15,13 @@ import time
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Self
 
 import orjson
+import psutil
 
 from tests.conftest import EVENTUALLY_S, eventually, plain_environment
 from tests.faults import cluster, forked
@@ -112,8 +114,7 @@ class WorkerProcess:
         return self._process.exitcode
 
     def is_stopped(self) -> bool:
-        stat = Path(f"/proc/{self.pid}/stat")
-        return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "T"
+        return self.exit_code is None and bool(psutil.Process(self.pid).status() == psutil.STATUS_STOPPED)
 
     def events(self) -> list[dict[str, Any]]:
         """Return its log lines that are JSON and whole: the last one may be in the midst of being written."""
@@ -327,10 +328,6 @@ class Deployment:
         if topic == self.settings.topic_documents:
             self.fed = 0
 
-    def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
-        """Delete what lies before these offsets of each partition, as retention would."""
-        cluster.delete_records(self.settings.bootstrap, topic, before)
-
     def append_again(self, records: int = 3, at_ms: int = 0) -> None:
         """Append the log's first records once more, with this time stamp."""
         cluster.append(self.settings.bootstrap, self.settings.topic_fingerprints, self.log()[:records], at_ms)
@@ -338,16 +335,11 @@ class Deployment:
     def read(self, name: str) -> list[Any]:
         count = self.admin.describe([name])[name].partitions
         ends = {place: stop for place, (_, stop) in self.admin.ends({name: count}).items()}
-        reader = TopicReader(
-            self.settings, {(name, number): 0 for number in range(count)}, ends=ends,
-            step_over=name == self.settings.topic_documents,  # what cannot be read has a dead letter
-        )  # fmt: skip
-        messages = []
-        try:
+        starts, messages = dict.fromkeys(ends, 0), []
+        is_source = name == self.settings.topic_documents  # what cannot be read there has a dead letter
+        with closing(TopicReader(self.settings, starts, ends=ends, step_over=is_source)) as reader:
             while not reader.at_end():
                 messages += reader.read(0.5)
-        finally:
-            reader.close()
         return messages
 
     def log(self) -> list[bytes]:

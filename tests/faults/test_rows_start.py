@@ -47,7 +47,7 @@ def test_row_15_log_of_another_group_cut_or_recreated(deploy: Deploy) -> None:
     _refuses(
         deployment.start("one", is_forked=False, group=other), f"begun by group {deployment.settings.group}", other
     )
-    deployment.delete_records(deployment.settings.topic_fingerprints, {0: 3})
+    cluster.delete_records(deployment.settings.bootstrap, deployment.settings.topic_fingerprints, {0: 3})
     _refuses(deployment.start("one"), "the log starts at offset 3", "retention")
     deployment.recreate(deployment.settings.topic_fingerprints)
     _refuses(deployment.start("one"), "another log", "group")
@@ -100,7 +100,7 @@ def test_row_16_documents_deleted_before_the_group_began(deploy: Deploy) -> None
     """A new group on an old topic: what retention has left is answered, and what it has deleted is told."""
     deployment = deploy(partitions=1)
     deployment.feed(crawl(seed=16, count=MESSAGES))
-    deployment.delete_records(deployment.settings.topic_documents, {0: 50})
+    cluster.delete_records(deployment.settings.bootstrap, deployment.settings.topic_documents, {0: 50})
     [worker] = deployment.start_all("one")
     deployment.until_committed(MESSAGES)
     [told] = [line for line in worker.events() if "deleted before this group has read them" in line["event"]]
@@ -112,7 +112,7 @@ def test_row_16_source_offset_deleted_by_retention(deploy: Deploy) -> None:
     deployment = deploy(partitions=1)
     _worked(deployment)
     deployment.feed(crawl(seed=16, count=MESSAGES))
-    deployment.delete_records(deployment.settings.topic_documents, {0: MESSAGES + 50})
+    cluster.delete_records(deployment.settings.bootstrap, deployment.settings.topic_documents, {0: MESSAGES + 50})
     _refuses(deployment.start("one"), "deleted by the topic's retention", "documents are lost")
     assert deployment.committed() == MESSAGES
 

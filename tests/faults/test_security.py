@@ -56,8 +56,10 @@ def acls() -> list[Acl]:
 WORKER = [acl for acl in acls() if acl.command == "worker"]
 
 
-def _certificates(folder: Path) -> None:
-    """Make an authority, and by it one certificate for the broker and one for a client."""
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an authority, and by it one certificate for the broker and one for a client."""
+    folder = tmp_path_factory.mktemp("certificates")
 
     def openssl(name: str, *options: str) -> None:
         command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
@@ -68,13 +70,6 @@ def _certificates(folder: Path) -> None:
     for name in ("broker", "certified"):
         openssl(name, "-CA", "ca.pem", "-CAkey", "ca.key", "-addext", "subjectAltName=IP:127.0.0.1")
     (folder / "store.pem").write_text((folder / "broker.key").read_text() + (folder / "broker.pem").read_text())
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of keys and certificates."""
-    folder = tmp_path_factory.mktemp("certificates")
-    _certificates(folder)
     return folder
 
 

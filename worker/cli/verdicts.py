@@ -174,19 +174,14 @@ def frame(before: Sample, now: Sample, group: str, bootstrap: str) -> Group:
 def _head(before: Sample, now: Sample, group: str, bootstrap: str) -> Text:
     from worker.shell.admin.watch import rate  # noqa: PLC0415
 
-    told = {
-        "waiting": f"{now.lag:,}",
-        "fed": _per_s(rate(before, now, lambda one: sum(part.end for part in one.partitions.values()))),
-        "answered": _per_s(rate(before, now, lambda one: one.answered)),
-        "log": f"{now.log_end:,} records",
-    }
-    line = "   ".join(f"{name} {value}" for name, value in told.items())
+    fed_per_s = rate(before, now, lambda one: sum(part.end for part in one.partitions.values()))
+    fed, answered = (
+        NONE if per_s is None else f"{per_s:,.0f}/s"
+        for per_s in (fed_per_s, rate(before, now, lambda one: one.answered))
+    )
+    line = f"waiting {now.lag:,}   fed {fed}   answered {answered}   log {now.log_end:,} records"
     text = Text(printable(f"group {group} at {bootstrap}: {now.state or 'its coordinator does not answer'}"), "bold")
     return text.append(f"\n{line}", style="not bold")
-
-
-def _per_s(value: float | None) -> str:
-    return NONE if value is None else f"{value:,.0f}/s"
 
 
 def _table(*columns: tuple[str, bool]) -> Table:

@@ -81,10 +81,7 @@ def watch(
 
 def time_ms(text: str, now_ms: int | None = None) -> int:
     """
-    Return a time as Unix milliseconds: a date and time, or how long ago it is.
-
-    Raises:
-        StopError: it is neither.
+    Return a time as Unix milliseconds: a date and time, or how long ago it is. Raises StopError: it is neither.
 
     >>> time_ms("2h", 7_200_500), time_ms("1970-01-01T00:00:01Z")
     (500, 1000)
@@ -100,12 +97,7 @@ def time_ms(text: str, now_ms: int | None = None) -> int:
 
 
 def message_at(settings: Settings, topic: str, partition: int, offset: int) -> TopicMessage | None:
-    """
-    Return one committed message; None when it is not there any more, or does not come in time.
-
-    Raises:
-        StopError: the topic or the partition is unknown.
-    """
+    """Return one committed message; None: it is gone, or does not come. Raises StopError: no such partition."""
     deadline = time.monotonic() + settings.call_timeout_s
     with closing(TopicReader(settings, {(topic, partition): offset})) as reader:
         while not reader.at_end() and time.monotonic() < deadline:
@@ -170,12 +162,9 @@ def rate(before: Sample, now: Sample, count: Callable[[Sample], int]) -> float |
 
 class GroupWatch:
     """
-    Looks at a group, again and again. Use it as a context manager.
+    Looks at a group again and again, and at workers by the host:port of their metrics. Use it as a context manager.
 
-    Args:
-        addresses: host:port of the workers' metrics.
-    Raises:
-        StopError: a topic is missing or unreadable, or an address is none.
+    Raises StopError: a topic is missing or unreadable, or an address is none.
     """
 
     def __init__(self, settings: Settings, addresses: Sequence[str] = ()) -> None:

@@ -55,13 +55,9 @@ class Member(NamedTuple):
 
 class Admin:
     """
-    Topics and cluster, as they are and as they should be.
+    Topics and cluster, as they are and as they should be. It asks for `wait_s`, or else for `call_timeout_s`.
 
-    Args:
-        wait_s: how long to ask for an answer; `call_timeout_s` unless said.
-
-    Raises:
-        StopError: the client refuses its settings: a file that is missing, an option that it does not know.
+    Raises StopError: the client refuses its settings: a file that is missing, an option that it does not know.
     """
 
     def __init__(self, settings: Settings, wait_s: float | None = None) -> None:
@@ -355,8 +351,7 @@ def create_topics(admin: Admin, settings: Settings) -> dict[str, bool]:
     """
     Create what is missing; for each topic, return whether it was. An existing one is left as it is.
 
-    Raises:
-        StopError: the cluster refuses, or does not show a new topic in time.
+    Raises StopError: the cluster refuses, or does not show a new topic in time.
     """
     replicas, wanted = settings.replication_factor, topic_specs(settings)
     config = {"min.insync.replicas": "2"} if replicas >= 3 else {}
@@ -424,8 +419,7 @@ def require_topics(admin: Admin, settings: Settings) -> tuple[dict[str, Topic], 
     """
     Return the topics that a worker can run on, with what is wrong but not fatal.
 
-    Raises:
-        StopError: a topic is missing or cannot carry the guarantees.
+    Raises StopError: a topic is missing or cannot carry the guarantees.
     """
     problems = check_topics(admin, settings)
     fatal = [problem for problem in problems if problem.fatal]

@@ -35,8 +35,7 @@ class LogConsumer:
     """
     The ordered log, as a `ports.LogReader`: one partition, read from an explicit offset, by every worker.
 
-    Args:
-        expires: originals expire by the records' time stamps, which must then be the broker's.
+    Where originals expire (`expires`), it is by the records' time stamps, which must then be the broker's.
     """
 
     def __init__(
@@ -123,7 +122,7 @@ def log_entries(settings: Settings, offset: int) -> Generator[LogEntry, None, No
 
 
 class LogAppender:
-    """The ordered log, to append to. The first failure is final: whether a record stands in the log is then unknown."""
+    """A `ports.LogWriter`. The first failure is final: whether a record stands in the log is then unknown."""
 
     def __init__(self, settings: Settings) -> None:
         self._topic = settings.topic_fingerprints
@@ -131,7 +130,6 @@ class LogAppender:
         self._producer = Producer(logged(appender_config(settings)))
 
     def append(self, records: Sequence[bytes]) -> int:
-        """Append in order and wait until all are durable; return the offset of the last."""
         outcomes: list[tuple[KafkaError | None, int]] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:

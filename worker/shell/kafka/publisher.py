@@ -72,7 +72,6 @@ class TransactionalPublisher:
         self._doubtful = False  # a call timed out, or the transaction outlived its time: fencing may be our own doing
 
     def open(self) -> None:
-        """Take over this worker's transactional id: a predecessor's open transaction ends here."""
         with self._calls, self._limit("settling what is open", CALLS_MAX * self._call_timeout_s):
             self._ready()
 

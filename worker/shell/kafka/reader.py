@@ -15,12 +15,9 @@ from worker.shell.ports import Headers
 
 class GroupOffsets:
     """
-    The offsets of the documents that a group has committed, asked for from outside the group.
+    The offsets of the documents that a group has committed. It asks for `wait_s`, or else for `call_timeout_s`.
 
-    Not by the administrator's client, which crashes when it asks a coordinator that is still loading.
-
-    Args:
-        wait_s: how long to ask; `call_timeout_s` unless said.
+    From outside the group; not by the administrator's client, which crashes when it asks a coordinator that is loading.
     """
 
     def __init__(self, settings: Settings, partitions: int, wait_s: float | None = None) -> None:
@@ -33,9 +30,7 @@ class GroupOffsets:
         """
         Return offset (None: none) and metadata of each partition; offsets of open transactions do not count yet.
 
-        Raises:
-            RetryError: no answer came in time.
-            StopError: none will come.
+        Raises RetryError: no answer came in time; StopError: none will come.
         """
         answer = client.retry(self._ask, self._doing, self._wait_s)
         return {part.partition: (part.offset if part.offset >= 0 else None, part.metadata or "") for part in answer}

@@ -18,13 +18,9 @@ if TYPE_CHECKING:
 
 class Tracing:
     """
-    Writes spans to an OTLP collector over HTTP; the OTEL_ variables say where, and how many are sampled.
+    Writes spans to an OTLP collector over HTTP, or to `provider`; the OTEL_ variables say where, and which are sampled.
 
-    Args:
-        provider: where the spans go in place of that.
-
-    Raises:
-        StopError: OpenTelemetry is not installed.
+    Raises StopError: OpenTelemetry is not installed.
     """
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
