@@ -1,4 +1,4 @@
-"""The state machine of partitions: what its head draws. What is published under its claims `simulation.py` holds."""
+"""The state machine of partitions beside its table. What is published under its claims `simulation.py` holds."""
 
 from __future__ import annotations
 
@@ -6,19 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from worker.shell.pipeline import partitions
-from worker.shell.pipeline.partitions import TRANSITIONS, Claim, Event, Partitions, State
-
-
-def test_the_table_at_the_files_head_is_the_one_that_rules() -> None:
-    """Each cell of the drawing, and no transition beside it."""
-    head, *rows = [line.split() for line in (partitions.__doc__ or "").splitlines() if line.startswith("    ")]
-    drawn = {
-        State(state): {Event(event): State(to) for event, to in zip(head[1:], cells, strict=True) if to != "-"}
-        for state, *cells in rows
-    }
-    assert drawn == TRANSITIONS
-    assert {Event(event) for event in head[1:]} == set(Event)
+from worker.shell.pipeline.partitions import Claim, Partitions
 
 
 def published(mine: Partitions) -> dict[int, int]:

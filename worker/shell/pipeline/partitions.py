@@ -1,11 +1,7 @@
 """
 What a worker knows of its partitions: one state machine, the only thing that intake, sequencer and publishing share.
 
-    state       assign      read        publish     finish      rewind      restart     leave
-    away        ready       -           -           -           -           -           -
-    ready       ready       in-flight   -           -           rewinding   -           away
-    in-flight   ready       in-flight   in-flight   ready       rewinding   -           away
-    rewinding   ready       -           -           -           rewinding   ready       away
+`TABLE` below draws what happens to a partition, and what state it has then.
 
 `publish` commits a part of what was read, `finish` the last of it. `rewind` asks for everything since the committed
 offset to be read again; `restart` says from where. `leave` is a revocation, or that the partition is lost already.
@@ -48,21 +44,19 @@ class Event(StrEnum):
     LEAVE = "leave"
 
 
-# fmt: off
+# The state after an event, by the one before: as this is drawn it rules.
+TABLE = """
+    state       assign      read        publish     finish      rewind      restart     leave
+    away        ready       -           -           -           -           -           -
+    ready       ready       in-flight   -           -           rewinding   -           away
+    in-flight   ready       in-flight   in-flight   ready       rewinding   -           away
+    rewinding   ready       -           -           -           rewinding   ready       away
+"""
+_HEAD, *_ROWS = (line.split() for line in TABLE.strip().splitlines())
 TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
-    State.AWAY: {Event.ASSIGN: State.READY},
-    State.READY: {
-        Event.ASSIGN: State.READY, Event.READ: State.IN_FLIGHT, Event.REWIND: State.REWINDING, Event.LEAVE: State.AWAY,
-    },
-    State.IN_FLIGHT: {
-        Event.ASSIGN: State.READY, Event.READ: State.IN_FLIGHT, Event.PUBLISH: State.IN_FLIGHT,
-        Event.FINISH: State.READY, Event.REWIND: State.REWINDING, Event.LEAVE: State.AWAY,
-    },
-    State.REWINDING: {
-        Event.ASSIGN: State.READY, Event.REWIND: State.REWINDING, Event.RESTART: State.READY, Event.LEAVE: State.AWAY,
-    },
+    State(state): {Event(event): State(to) for event, to in zip(_HEAD[1:], cells, strict=True) if to != "-"}
+    for state, *cells in _ROWS
 }
-# fmt: on
 
 
 class Claim(NamedTuple):
