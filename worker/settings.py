@@ -252,10 +252,6 @@ MESSAGE_BYTES_MAX = 8 * 2**20  # what the Kafka client takes; topics are created
 OVERHEAD_BYTES_MAX = 2**16  # key, headers and the client's own bytes of a message
 
 
-def _threads() -> int:
-    return max(1, len(os.sched_getaffinity(0)) - 1)
-
-
 class BatchSettings(_Part):
     """Sizes and times of the pipeline."""
 
@@ -280,7 +276,9 @@ class BatchSettings(_Part):
     dead_letter_bytes_max: int = setting(900_000, "bytes", low=1_024, high=MESSAGE_BYTES_MAX - OVERHEAD_BYTES_MAX)
     """A message that is copied to the dead letters; a larger one becomes a pointer with size and digest. The topic
     refuses messages over 8 MiB."""
-    threads: int = setting(_threads, "threads", low=1, high=256, default_text="cores - 1")
+    threads: int = setting(
+        lambda: max(1, len(os.sched_getaffinity(0)) - 1), "threads", low=1, high=256, default_text="cores - 1"
+    )
     """Threads of pages and texts. They decode, extract and fingerprint; by default the machine's cores less one, at
     least 1."""
     text_characters_max: int = setting(TEXT_CHARACTERS_MAX, "characters", low=1_000, high=64 * 2**20)

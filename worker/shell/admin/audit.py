@@ -256,14 +256,8 @@ class _History:
             content = message.key, len(value), hashlib.sha256(value).digest()
             self._dead[source, message.offset] = self._dead[source, message.offset]._replace(message=content)
 
-    def take_answer(self, published: AnswerMessage) -> None:
-        """Take a committed answer."""
-        if published.is_dead_letter:
-            self._take_dead_letter(published)
-        else:
-            self._take_verdict(published)
-
-    def _take_verdict(self, published: AnswerMessage) -> None:
+    def take_verdict(self, published: AnswerMessage) -> None:
+        """Take a committed message of the verdicts' topic."""
         try:
             fields = orjson.loads(published.value or b"")
             partition, offset = int(fields["source"]["partition"]), int(fields["source"]["offset"])
@@ -290,7 +284,8 @@ class _History:
         places = self._places(partition, offset)
         return next((source for source, known in places if digest and int(known["digest"]) == digest), None)
 
-    def _take_dead_letter(self, published: AnswerMessage) -> None:
+    def take_dead_letter(self, published: AnswerMessage) -> None:
+        """Take a committed message of the dead letters' topic."""
         try:
             letter = decode_dead_letter(published.key, published.value, published.headers)
         except DocumentError as error:
@@ -412,7 +407,7 @@ def check(
     for message in documents:
         history.take_document(message)
     for answer in answers:
-        history.take_answer(answer)
+        (history.take_dead_letter if answer.is_dead_letter else history.take_verdict)(answer)
     return history.report(committed)
 
 

@@ -74,7 +74,13 @@ def watch(
         while follow or not reader.at_end():
             messages = reader.read(wait_s)
             for message in messages:
-                yield PublishedAnswer(message.timestamp_ms, message.value or b"", _decode(message, settings))
+                value = message.value or b""
+                answer = (
+                    decode_dead_letter(message.key, message.value, message.headers)
+                    if message.topic == settings.topic_dead_letter
+                    else decode_verdict(value)
+                )
+                yield PublishedAnswer(message.timestamp_ms, value, answer)
             if not messages:
                 yield None
 
@@ -104,12 +110,6 @@ def message_at(settings: Settings, topic: str, partition: int, offset: int) -> T
             for message in reader.read(1.0, 1):
                 return message if message.offset == offset else None
     return None
-
-
-def _decode(message: TopicMessage, settings: Settings) -> Verdict | DeadLetter:
-    if message.topic == settings.topic_dead_letter:
-        return decode_dead_letter(message.key, message.value, message.headers)
-    return decode_verdict(message.value or b"")
 
 
 class Partition(NamedTuple):

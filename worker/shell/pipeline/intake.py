@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -175,9 +176,11 @@ class Intake:
         self._gathered, self._gathered_documents, self._gathered_bytes = {}, 0, 0
         claims = {claim.partition: claim for claim in gathered if self.partitions.holds(claim)}
         known = self.partitions.known()
-        messages = [
-            message for number, claim in claims.items() for message in _unread(known[number].position, gathered[claim])
-        ]
+        messages: list[SourceMessage] = []
+        for number, claim in claims.items():
+            found = sorted(gathered[claim], key=_by_offset)
+            before = bisect_left(found, known[number].position or 0, key=_by_offset)  # these are from before a seek
+            messages += found[before:]
         pieces = list(cut(messages, len(messages), self.settings.batch_bytes_max))
         if len(pieces) > 1:
             rest = pieces.pop()
@@ -196,14 +199,6 @@ class Intake:
                     kept += mine
             if shares:
                 yield Batch(kept, shares, since_s)
-
-
-def _unread(position: int | None, messages: list[SourceMessage]) -> Iterable[SourceMessage]:
-    """Return messages in order, without those from before a seek."""
-    messages.sort(key=_by_offset)
-    if position is None or messages[0].offset >= position:
-        return messages
-    return [message for message in messages if message.offset >= position]
 
 
 def _bytes(messages: Iterable[SourceMessage]) -> int:
