@@ -21,7 +21,6 @@ from worker.settings import DECIDING, TOPICS, Settings
 if TYPE_CHECKING:
     from worker.shell.admin.audit import Report
     from worker.shell.admin.rebuild import Plan
-    from worker.shell.kafka.admin import Admin
 
 topics_app = typer.Typer(
     cls=Commands, no_args_is_help=True, help="The topics: create them, or say what is wrong with them."
@@ -73,9 +72,9 @@ def _end_with_stdin() -> None:
 @with_cluster(*TOPICS, "partitions", "replication_factor", "document_bytes_max")
 def create(settings: Settings) -> None:
     """Create the topics that are missing, with the right settings; then check all."""
-    from worker.shell.kafka.admin import create_topics  # noqa: PLC0415
+    from worker.shell.kafka.admin import Admin, create_topics  # noqa: PLC0415
 
-    for name, was_missing in create_topics(_admin(settings), settings).items():
+    for name, was_missing in create_topics(Admin(settings), settings).items():
         typer.echo(f"{name}: {'created' if was_missing else 'exists'}")
     _check(settings)
 
@@ -95,29 +94,25 @@ def alter(
     pairs: Annotated[list[str], typer.Argument(metavar="NAME=VALUE…", help="Settings, as Kafka names them.")],
 ) -> None:
     """Set some of a topic's settings, as `topics check` says; the others stay."""
+    from worker.shell.kafka.admin import Admin  # noqa: PLC0415
+
     for pair in pairs:
         if not all(pair.partition("=")):
             raise typer.BadParameter(f"must be NAME=VALUE, got {pair!r}", param_hint="NAME=VALUE")
-    _admin(settings).alter(topic, dict(pair.split("=", 1) for pair in pairs))
+    Admin(settings).alter(topic, dict(pair.split("=", 1) for pair in pairs))
     typer.echo(f"{topic}: {', '.join(pairs)}")
 
 
 def _check(settings: Settings) -> None:
-    from worker.shell.kafka.admin import check_topics  # noqa: PLC0415
+    from worker.shell.kafka.admin import Admin, check_topics  # noqa: PLC0415
 
-    problems = check_topics(_admin(settings), settings)
+    problems = check_topics(Admin(settings), settings)
     for problem in problems:
         typer.echo(f"{'error' if problem.fatal else 'warning'}: {problem}")
     if not problems:
         typer.echo("all topics are as they should be")
     if any(problem.fatal for problem in problems):
         raise typer.Exit(1)
-
-
-def _admin(settings: Settings) -> Admin:
-    from worker.shell.kafka.admin import Admin  # noqa: PLC0415
-
-    return Admin(settings)
 
 
 @app.command()
@@ -169,8 +164,9 @@ def rebuild(settings: Settings, quiet: shared.QuietOption = False) -> None:
     documents that were there at its start are answered, and prints the settings to switch workers and subscribers to.
     """
     from worker.shell.admin import rebuild as shell  # noqa: PLC0415
+    from worker.shell.kafka.admin import Admin  # noqa: PLC0415
 
-    plan = shell.plan(settings, _admin(settings))
+    plan = shell.plan(settings, Admin(settings))
     _say_what(plan, settings)
     begun: list[tuple[float, int]] = []  # when the first was told, and how much of it had been answered before
 

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -132,7 +133,7 @@ def rebuild(
     """
     partitions = max(plan.stops, default=0) + 1
     with closing(GroupOffsets(plan.settings, partitions, CALL_S)) as offsets:
-        watch = _Watch(plan, offsets, stop, on_progress)
+        watch = _Watch(plan.stops, offsets, stop, on_progress)
         if watch.look():
             return True
         thread = threading.Thread(target=watch.run, name="rebuild", daemon=True)
@@ -152,50 +153,45 @@ def rebuild(
     return watch.done
 
 
+@dataclass(eq=False)
 class _Watch:
     """Looks at the group's offsets, and ends the worker of this process when there is nothing left to do."""
 
-    def __init__(
-        self, plan: Plan, offsets: GroupOffsets, stop: threading.Event, on_progress: Callable[[int, int], None]
-    ) -> None:
-        self._stop = stop
-        self._stops = plan.stops
-        self._offsets = offsets
-        self._on_progress = on_progress
-        self._answered = -1
-        self._since_s = time.monotonic()
-        self._left: dict[int, int] = {}
-        self.done = False
-        self.failure: str | None = None
+    stops: Mapping[int, int]
+    offsets: GroupOffsets
+    stop: threading.Event
+    on_progress: Callable[[int, int], None]
+    answered: int = -1
+    since_s: float = 0.0
+    left: Mapping[int, int] = field(default_factory=dict)
+    done: bool = False
+    failure: str | None = None
 
     def look(self) -> bool:
         """Ask for the group's offsets once; return whether everything is answered."""
         try:
-            committed = {number: offset or 0 for number, (offset, _) in self._offsets.get().items()}
+            committed = {number: offset or 0 for number, (offset, _) in self.offsets.get().items()}
         except NeardupError:  # the group's coordinator moves, or there is none yet
             return False
-        answered = sum(min(committed.get(number, 0), stop) for number, stop in self._stops.items())
-        if answered > self._answered:
-            self._answered, self._since_s = answered, time.monotonic()
-            self._on_progress(answered, sum(self._stops.values()))
-        left = {number: stop - committed.get(number, 0) for number, stop in self._stops.items()}
-        self._left = {number: count for number, count in left.items() if count > 0}
-        self.done = not self._left
+        answered = sum(min(committed.get(number, 0), stop) for number, stop in self.stops.items())
+        if answered > self.answered:
+            self.answered, self.since_s = answered, time.monotonic()
+            self.on_progress(answered, sum(self.stops.values()))
+        left = {number: stop - committed.get(number, 0) for number, stop in self.stops.items()}
+        self.left = {number: count for number, count in left.items() if count > 0}
+        self.done = not self.left
         return self.done
 
     def run(self) -> None:
-        self._since_s = time.monotonic()
-        while not self._stop.wait(LOOK_S):
-            if self.look() or self._is_stalled():
-                self._stop.set()
-
-    def _is_stalled(self) -> bool:
-        if time.monotonic() - self._since_s < STALL_S:
-            return False
-        self.failure = (
-            f"nothing was answered for {STALL_S:g} s, and {sum(self._left.values())} offsets of partitions "
-            f"{', '.join(map(str, self._left))} are left. Markers of a crawler's transactions count as offsets and get "
-            f"no answer: `neardup verify` with the new names tells; else see the worker's log, and run the same "
-            f"command again"
-        )
-        return True
+        self.since_s = time.monotonic()
+        while not self.stop.wait(LOOK_S):
+            if self.look():
+                self.stop.set()
+            elif time.monotonic() - self.since_s >= STALL_S:
+                self.failure = (
+                    f"nothing was answered for {STALL_S:g} s, and {sum(self.left.values())} offsets of partitions "
+                    f"{', '.join(map(str, self.left))} are left. Markers of a crawler's transactions count as offsets "
+                    f"and get no answer: `neardup verify` with the new names tells; else see the worker's log, and run "
+                    f"the same command again"
+                )
+                self.stop.set()
