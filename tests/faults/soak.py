@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
+import psutil
 
 from tests.faults.crawl import Message, random_words
 from tests.faults.harness import Deployment, WorkerProcess
@@ -98,10 +99,8 @@ def _feed(deployment: Deployment, messages: Iterator[Message], rate: float) -> N
 
 def _resident_mb(process: WorkerProcess) -> int:
     """Return the resident memory that belongs to the process alone (not files that it maps)."""
-    for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
-            return int(line.split()[1]) >> 10
-    return 0
+    held = psutil.Process(process.pid).memory_info()
+    return int(held.rss - held.shared) >> 20
 
 
 def _samples(workers: Mapping[str, WorkerProcess], ports: Mapping[str, int]) -> list[Sample]:

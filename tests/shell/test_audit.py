@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import orjson
 import pytest
@@ -28,24 +30,13 @@ def world() -> World:
     return without_faults(50)
 
 
-def _report(
-    world: World,
-    answers: list[AnswerMessage],
-    *,
-    committed: dict[int, int] | None = None,
-    new: NewDocuments | None = None,
-    definition: Definition = DEFINITION,
-) -> Report:
-    return check(
-        Replica(definition),
-        "documents",
-        TOPIC_ID,
-        log=world.log.entries,
-        documents=list(world.documents().values()),
-        answers=answers,
-        committed=world.committed if committed is None else committed,
-        new=new,
-    )
+_check = partial(check, topic="documents", topic_id=TOPIC_ID)
+
+
+def _report(world: World, answers: list[AnswerMessage], definition: Definition = DEFINITION, **more: Any) -> Report:
+    """What is found with these answers in place of the world's."""
+    facts = {"documents": list(world.documents().values()), "committed": world.committed, **more}
+    return _check(Replica(definition), log=world.log.entries, answers=answers, **facts)
 
 
 def _only(report: Report, defect: Defect, count: int = 1) -> bool:
@@ -133,10 +124,8 @@ def test_two_documents_that_duplicate_each_other_are_found() -> None:
         "verdict": "duplicate",
         "duplicate_of": {**orjson.loads(encode_verdict(second)[1])["duplicate_of"], "doc_id": "b"},  # type: ignore[arg-type]
     }
-    report = check(
+    report = _check(
         Replica(DEFINITION),
-        "documents",
-        TOPIC_ID,
         log=[LogEntry(0, 5, DEFINITION.declaration("w", FORMAT_VERSION)), LogEntry(1, 5, data)],
         documents=[SourceMessage(0, offset, b"k", b"v") for offset in (0, 1)],
         answers=[
@@ -161,10 +150,8 @@ def test_a_log_may_have_later_offsets_first_and_rows_that_come_too_late() -> Non
     for entry in log:
         replica.read(entry.value, entry.offset, entry.timestamp_ms)
     published = [encode_verdict(read_answer(replica, Source(TOPIC_ID, 0), at)) for at in range(1, 5)]  # type: ignore[arg-type]
-    report = check(
+    report = _check(
         Replica(DEFINITION),
-        "documents",
-        TOPIC_ID,
         log=[*log, record(3, 0, 0)],
         documents=[SourceMessage(0, offset, b"k", b"v") for offset in range(1, 5)],
         answers=[AnswerMessage(*one, (), False) for one in published],

@@ -137,15 +137,6 @@ def test_a_topic_that_was_created_anew_is_noticed_while_the_worker_runs() -> Non
             incarnation.check()
 
 
-def test_the_same_topics_and_no_answer_are_nothing_to_end_for() -> None:
-    """Looked at all the time."""
-    ids = Ids({"d": b"1"}, RetryError("no answer"), {"d": b"1"})
-    incarnation = Incarnation(cast(Admin, ids), {"d": b"1"}, every_s=0.001)
-    assert ids.is_last.wait(60)
-    incarnation.look()
-    incarnation.close()
-
-
 def test_an_answer_is_taken_once_and_a_failure_is_asked_again() -> None:
     """The thread goes on after an error of the cluster, and ends when closed."""
     asked = threading.Semaphore(0)
