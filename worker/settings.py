@@ -63,7 +63,8 @@ def setting(
 
 def unit_of(field: FieldInfo) -> str:
     """Return the unit that a setting was declared with."""
-    return str(_extra(field)["unit"])
+    extra: Any = field.json_schema_extra
+    return str(extra["unit"])
 
 
 def bounds_of(field: FieldInfo) -> str | None:
@@ -86,9 +87,9 @@ _BOUNDS = ("ge", "le", "min_length", "max_length")
 
 def default_of(field: FieldInfo) -> str:
     """Say what holds when nothing is set."""
-    text = _extra(field)["default_text"]
-    if text is not None:
-        return str(text)
+    extra: Any = field.json_schema_extra
+    if extra["default_text"] is not None:
+        return str(extra["default_text"])
     default = field.default
     if isinstance(default, tuple):
         return ",".join(map(str, default))
@@ -97,12 +98,6 @@ def default_of(field: FieldInfo) -> str:
     if isinstance(default, float):
         return f"{default:g}"
     return {None: "none", True: "yes", False: "no"}.get(default) or str(default)
-
-
-def _extra(field: FieldInfo) -> Mapping[str, Any]:
-    extra = field.json_schema_extra
-    assert isinstance(extra, dict), "declare settings with setting()"
-    return extra
 
 
 TOPICS = ("topic_documents", "topic_fingerprints", "topic_verdicts", "topic_dead_letter", "topic_new")
@@ -623,15 +618,13 @@ def _line(error: Any, values: Mapping[str, Any], origins: Mapping[str, str]) -> 
     name = str(error["loc"][0])
     message = _rule(Settings.model_fields[name], str(error["type"])) or message
     shown = _shown(name, values.get(name))
-    match origins.get(name):
-        case "flag":
-            return f"{flag_name(name)} {shown}: {message}"
-        case "environment":
-            return f"{env_name(name)}={shown}: {message}"
-        case None:
-            return f"{flag_name(name)} ({env_name(name)}): {message}"
-        case path:
-            return f"{name} = {shown} in {path}: {message}"
+    given = {
+        None: f"{flag_name(name)} ({env_name(name)})",
+        "environment": f"{env_name(name)}={shown}",
+        "flag": f"{flag_name(name)} {shown}",
+    }
+    origin = origins.get(name)
+    return f"{given.get(origin, f'{name} = {shown} in {origin}')}: {message}"
 
 
 def _rule(field: FieldInfo, error_type: str) -> str | None:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import random
 import threading
 import time
-import uuid
 from collections import Counter
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from tests.conftest import EVENTUALLY_S, eventually
+from tests.conftest import EVENTUALLY_S, deployment, eventually
 from worker.devkit.broker import EmbeddedKafka
 from worker.errors import NeardupError, RetryError
 from worker.settings import Settings
-from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.client import offsets_config
 from worker.shell.kafka.publisher import TransactionalPublisher
 from worker.shell.kafka.reader import TopicReader
@@ -147,18 +144,12 @@ def test_row_08_transactions_in_doubt_are_cleared_up(kafka_to_break: EmbeddedKaf
     that were running then may be wrong, and nothing else.
     """
     chance, kafka = random.Random(8), kafka_to_break
-    name = uuid.uuid4().hex
-    base: dict[str, Any] = {
-        "bootstrap": kafka.bootstrap, "group": name, "topic_documents": f"{name}.d", "topic_verdicts": f"{name}.v",
-        "topic_fingerprints": f"{name}.f", "topic_dead_letter": f"{name}.l",
-        "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS, "call_timeout_s": CALL_TIMEOUT_S,
-    }  # fmt: skip
-    admin = Admin(Settings(**base), 60)
-    admin.create(f"{name}.d", SLOTS, 1, {})
-    admin.create(f"{name}.v", 4, 1, {})
-    admin.create(f"{name}.f", 1, 1, {})
-    admin.create(f"{name}.l", 1, 1, {})
-    slots = [Slot(number, Settings(**base, worker_id=f"slot{number}")) for number in range(SLOTS)]
+    settings, admin = deployment(kafka, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS, call_timeout_s=CALL_TIMEOUT_S)
+    admin.create(settings.topic_documents, SLOTS, 1, {})
+    admin.create(settings.topic_verdicts, 4, 1, {})
+    admin.create(settings.topic_fingerprints, 1, 1, {})
+    admin.create(settings.topic_dead_letter, 1, 1, {})
+    slots = [Slot(number, settings.model_copy(update={"worker_id": f"slot{number}"})) for number in range(SLOTS)]
     _until_all_progress(slots)
     for _ in range(RESTARTS):
         _slow(kafka, chance, 5)
@@ -168,7 +159,6 @@ def test_row_08_transactions_in_doubt_are_cleared_up(kafka_to_break: EmbeddedKaf
         _until_all_progress(slots)
     for slot in slots:
         slot.stop()
-    settings = Settings(**base)
     reader = TopicReader(settings, {(settings.topic_verdicts, number): 0 for number in range(4)})
     found = _answers(settings, reader)
     reader.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -146,10 +145,7 @@ def test_a_message_too_large_for_its_topic_stops_the_worker_with_the_remedy(kafk
 
 def test_a_document_too_large_for_the_client_is_counted_and_told(kafka: Kafka) -> None:
     """Feeding goes on behind it."""
-    name = uuid.uuid4().hex
-    settings = Settings(bootstrap=kafka.bootstrap, topic_documents=name)
-    Admin(settings, 30).create(name, 1, 1, {"max.message.bytes": str(8 << 20)})
-    feeder = Feeder(settings)
+    feeder = Feeder(deployed(kafka))
     for value in (b"small", b"x" * (9 << 20), b"small again"):
         feeder.send(b"k", value)
     assert feeder.flush(60) == 0
@@ -263,8 +259,8 @@ class Coordinator:
         """Nothing to end."""
 
 
-def offsets_of(monkeypatch: pytest.MonkeyPatch, coordinator: Coordinator, wait_s: float) -> GroupOffsets:
-    offsets = GroupOffsets(nobody(), 2, wait_s)
+def offsets_of(monkeypatch: pytest.MonkeyPatch, coordinator: Coordinator) -> GroupOffsets:
+    offsets = GroupOffsets(nobody(), 2, 30)
     offsets.close()
     monkeypatch.setattr(offsets, "_consumer", coordinator)
     return offsets
@@ -283,24 +279,16 @@ def test_offsets_are_asked_for_again_while_the_coordinator_moves(
         KafkaError._TIMED_OUT,
     )
     coordinator = Coordinator(*passing, of_the_call=of_the_call)
-    assert offsets_of(monkeypatch, coordinator, 30).get() == {0: (7, ""), 1: (7, "")}
+    assert offsets_of(monkeypatch, coordinator).get() == {0: (7, ""), 1: (7, "")}
     assert len(coordinator.timeouts_s) == len(passing) + 1
     denied = Coordinator(KafkaError.GROUP_AUTHORIZATION_FAILED, of_the_call=of_the_call)
     with pytest.raises(StopError, match="access to the group is denied"):
-        offsets_of(monkeypatch, denied, 30).get()
+        offsets_of(monkeypatch, denied).get()
     assert len(denied.timeouts_s) == 1
 
 
-def test_the_asking_ends_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error has the last reason and how long it was."""
-    coordinator = Coordinator(*[KafkaError.NOT_COORDINATOR] * 1_000)
-    with pytest.raises(RetryError, match=r"offsets of group neardup: NOT_COORDINATOR: .* \(asked again for 0\.5 s"):
-        offsets_of(monkeypatch, coordinator, 0.5).get()
-    assert 1 < len(coordinator.timeouts_s) < 1_000
-
-
 def test_no_call_takes_all_the_time() -> None:
-    """A call that a dying broker holds until its time-out is not the last one."""
+    """A call that a dying broker holds until its time-out is not the last one; the error has the reason of that."""
     allowed: list[float] = []
 
     def ask(timeout_s: float) -> str:
@@ -313,6 +301,10 @@ def test_no_call_takes_all_the_time() -> None:
     assert all(0.5 <= timeout_s <= 1 for timeout_s in allowed)
     assert sorted(allowed, reverse=True) == allowed
     assert retry(lambda timeout_s: timeout_s, "asking", 60) == CALL_S_MAX
+    coordinator = Coordinator(*[KafkaError.NOT_COORDINATOR] * 1_000)
+    with pytest.raises(RetryError, match=r"asking: NOT_COORDINATOR: .* \(asked again for 0\.5 s"):
+        retry(lambda timeout_s: coordinator.committed([], timeout_s), "asking", 0.5)
+    assert 1 < len(coordinator.timeouts_s) < 1_000
 
 
 PARTITIONS = {"v": 3, "l": 2}

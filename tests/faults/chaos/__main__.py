@@ -33,7 +33,7 @@ def main() -> int:
     options = _arguments()
     if options.check is not None:
         result = judge(pickle.loads(options.check.read_bytes()))
-        print(*(f"{kind}: {text}" for kind, text in result.findings), sep="\n")
+        print(*result.findings, sep="\n")
         print(f"lost {result.lost} repeated {result.repeated} wrong {result.wrong}")
         return 0 if result.clean else 1
     first = options.seed if options.seed is not None else random.randrange(1_000_000)

@@ -32,20 +32,13 @@ class Topics(NamedTuple):
     new: Sequence[tuple[bytes | None, bytes | None, Headers]]  # key, value, headers of the new documents
 
 
-class Finding(NamedTuple):
-    """One wrong answer."""
-
-    kind: str
-    text: str
-
-
 class Result(NamedTuple):
     """The count of what is wrong, the first findings, and the report of `neardup verify`."""
 
     lost: int
     repeated: int
     wrong: int
-    findings: tuple[Finding, ...]
+    findings: tuple[str, ...]
     report: Report
 
     @property
@@ -81,10 +74,9 @@ def judge(
         committed=topics.committed,
         new=new if has_new else None,
     )
-    findings = [Finding(found.defect.value, f"[{found.partition}] {found.offset}: {found.text}")
-                for found in report.findings]  # fmt: skip
+    findings = [f"{one.defect.value}: [{one.partition}] {one.offset}: {one.text}" for one in report.findings]
     answered, strange = _beside_the_oracle(topics, base)
-    findings += [Finding("oracle", text) for text in strange]
+    findings += [f"oracle: {text}" for text in strange]
     defects = report.defects
     lost = defects[Defect.LOST] + report.unanswered + max(topics.fed - report.documents, 0)
     return Result(

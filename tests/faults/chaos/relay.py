@@ -6,6 +6,7 @@ import asyncio
 import struct
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 from tests.faults.chaos.schedule import EVERYBODY
@@ -26,13 +27,13 @@ def client_id(request: bytes) -> str | None:
     return request[14 : 14 + max(length, 0)].decode("utf-8", "replace") if len(request) >= 14 + length else None
 
 
+@dataclass(eq=False)
 class _Connection:
     """One client's connection to one node."""
 
-    def __init__(self, node: str, writers: Sequence[asyncio.StreamWriter]) -> None:
-        self.who = ""
-        self.node = node
-        self.writers = writers
+    node: str
+    writers: Sequence[asyncio.StreamWriter]
+    who: str = ""
 
     def is_of(self, who: str, node: str) -> bool:
         return who in (EVERYBODY, self.who) and node in (EVERYBODY, self.node)
@@ -81,10 +82,7 @@ class Relay:
         """Close the connections between a worker and a node."""
         for connection in list(self._connections):
             if connection.is_of(who, node):
-                self._call(connection.close)
-
-    def _call(self, function: Callable[[], Any]) -> None:
-        self._loop.call_soon_threadsafe(function)
+                self._loop.call_soon_threadsafe(connection.close)
 
     async def _listen(self) -> None:
         for number, (port, told) in enumerate(self._ports, 1):

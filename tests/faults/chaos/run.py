@@ -279,7 +279,7 @@ class Chaos:
     def _keep(self, topics: Topics, result: Result) -> None:
         """Keep what tells why a run failed: topics, findings, schedule, and the nodes' logs beside the workers'."""
         (self._folder / "topics.pickle").write_bytes(pickle.dumps(topics))
-        (self._folder / "findings.txt").write_text("\n".join(f"{kind}: {text}" for kind, text in result.findings))
+        (self._folder / "findings.txt").write_text("\n".join(result.findings))
         (self._folder / "schedule.txt").write_text("\n".join(map(str, self._schedule.faults)))
         (self._folder / "report.json").write_bytes(orjson.dumps(result.report.to_dict()))
         for log in self._kafka.data.glob("node-*/node.log"):

@@ -296,7 +296,7 @@ class Periodic(Generic[Answer]):
         return self._answers.pop() if self._answers else None
 
 
-class Incarnation:
+class Incarnation(Periodic[Mapping[str, bytes]]):
     """
     The topics (name -> id) as they were when the worker started, looked at every few seconds.
 
@@ -305,13 +305,12 @@ class Incarnation:
 
     def __init__(self, admin: Admin, topics: Mapping[str, bytes], every_s: float = INCARNATION_S) -> None:
         self.topics = topics
-        self._ask = partial(admin.topic_ids, list(topics))
-        self._found = Periodic("incarnation", self._ask, every_s)  # without an answer, readers and writers learn of it
-        self.close = self._found.close
+        # Without an answer the log says nothing: readers and writers learn of it.
+        super().__init__("incarnation", partial(admin.topic_ids, list(topics)), every_s)
 
     def check(self) -> None:
         """Compare what has been found. Raises StopError: a topic is another one."""
-        self._compare(self._found.take() or {})
+        self._compare(self.take() or {})
 
     def look(self) -> None:
         """Look now, and compare. Cost: a request."""
