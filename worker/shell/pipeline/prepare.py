@@ -7,8 +7,9 @@ From messages to rows of the log: decode, extract, fingerprint. Stateless: sever
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from threading import Lock
 from typing import NamedTuple
 
@@ -168,41 +169,30 @@ class JobReader:
             raise DocumentError("unreadable", defect)
         if message.document is not None:
             return message.document
-        if message.size_bytes <= JOB_BYTES_MAX:
-            return decode_document(key, value, value_bytes_max=self._document_bytes_max)
-        with self._decoding_large:
+        with self._decoding_large if message.size_bytes > JOB_BYTES_MAX else nullcontext():
             return decode_document(key, value, value_bytes_max=self._document_bytes_max)
 
     def _fingerprint(self, bodies: _Bodies, draft: _Draft) -> None:
-        for part, batch in _isolating(self._batch, bodies, draft.fail):
-            places = part.places
-            draft.kinds[places] = batch.kinds
-            draft.fingerprints[places], draft.digests[places] = batch.fingerprints, batch.digests
-            draft.features[places], draft.doubts[places] = batch.features, batch.doubts
-            draft.sketches[places] = batch.sketches
-            for place in places[batch.kinds == RowKind.SKIPPED].tolist():
-                draft.notes[place] = _NOTHING_TO_COMPARE
-
-    def _batch(self, bodies: _Bodies) -> FingerprintBatch:
-        pages = extract_packed(bodies.data, bodies.spans, characters_max=self._text_characters_max)
-        return self._fingerprinter.packed(pages.texts, bodies.languages)
-
-
-def _isolating(
-    fingerprint: Callable[[_Bodies], FingerprintBatch], bodies: _Bodies, fail: Callable[[int, Exception], None]
-) -> list[tuple[_Bodies, FingerprintBatch]]:
-    """Return bodies with their fingerprints. One that the kernels fail on is searched for, and costs itself only."""
-    count = len(bodies.places)
-    if not count:
-        return []
-    try:
-        return [(bodies, fingerprint(bodies))]
-    except Exception as error:  # whatever it is, it would come again with every attempt at the batch
-        if count == 1:
-            fail(int(bodies.places[0]), error)
-            return []
-    halves = bodies.at(slice(count // 2)), bodies.at(slice(count // 2, count))
-    return [found for half in halves for found in _isolating(fingerprint, half, fail)]
+        """Enter the fingerprints. A body that the kernels fail on is searched for by halves, and costs itself only."""
+        places, count = bodies.places, len(bodies.places)
+        batch: FingerprintBatch | None = None
+        try:
+            if count:
+                pages = extract_packed(bodies.data, bodies.spans, characters_max=self._text_characters_max)
+                batch = self._fingerprinter.packed(pages.texts, bodies.languages)
+        except Exception as error:  # whatever it is, it would come again with every attempt at the batch
+            if count == 1:
+                draft.fail(int(places[0]), error)
+        if batch is None:
+            for half in (slice(count // 2), slice(count // 2, count)) if count > 1 else ():
+                self._fingerprint(bodies.at(half), draft)
+            return
+        draft.kinds[places] = batch.kinds
+        draft.fingerprints[places], draft.digests[places] = batch.fingerprints, batch.digests
+        draft.features[places], draft.doubts[places] = batch.features, batch.doubts
+        draft.sketches[places] = batch.sketches
+        for place in places[batch.kinds == RowKind.SKIPPED].tolist():
+            draft.notes[place] = _NOTHING_TO_COMPARE
 
 
 def _utf8(text: str) -> bytes:

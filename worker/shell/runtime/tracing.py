@@ -35,15 +35,18 @@ class Tracing:
     @contextmanager
     def spans(self, batch: Batch) -> Iterator[None]:
         """Trace the publishing of a batch: give each answer the context of its span, and end the spans with it."""
-        begun = self._begin(batch)
+        begun, ended, failure = self._begin(batch), set[int](), "another worker answers it"
         try:
             yield
+            ended = {at for share in batch.shares for at in range(share.begin, share.end)}
         except BaseException as error:
-            self._end(begun, str(error))
+            failure = str(error)
             raise
-        ours = {at for share in batch.shares for at in range(share.begin, share.end)}
-        self._end({at: span for at, span in begun.items() if at in ours})
-        self._end({at: span for at, span in begun.items() if at not in ours}, "another worker answers it")
+        finally:
+            for at, span in begun.items():
+                if at not in ended:
+                    span.set_status(self._trace.StatusCode.ERROR, failure)
+                span.end()
 
     def _begin(self, batch: Batch) -> dict[int, Span]:
         read_at_ns = time.time_ns() - int((time.monotonic() - batch.read_at_s) * 1e9)
@@ -69,12 +72,6 @@ class Tracing:
             outgoing[at] = out._replace(headers=(*out.headers, *((k, v.encode()) for k, v in context.items())))
         batch.outgoing = outgoing
         return spans
-
-    def _end(self, spans: dict[int, Span], failure: str = "") -> None:
-        for span in spans.values():
-            if failure:
-                span.set_status(self._trace.StatusCode.ERROR, failure)
-            span.end()
 
     def close(self) -> None:
         """Send what is left, and stop."""
