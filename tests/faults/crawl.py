@@ -29,14 +29,15 @@ def random_words(rng: random.Random, count: int) -> list[str]:
     ]
 
 
-def _message(doc_id: str, number: int, text: str, *, html: bool = False) -> Message:
-    value = {
-        "doc_id": doc_id,
-        "url": f"https://site-{number % 7}.example/{doc_id}",
-        "fetched_at": "2024-05-01T12:00:00Z",
-        **({"html": f"<html><body><p>{text}</p></body></html>"} if html else {"text": text}),
-    }
+def message(doc_id: str, url: str, **body: str) -> Message:
+    """Return a document as it is fed; its body is `text` or `html`."""
+    value = {"doc_id": doc_id, "url": url, "fetched_at": "2024-05-01T12:00:00Z", **body}
     return doc_id.encode(), orjson.dumps(value)
+
+
+def _message(doc_id: str, number: int, text: str, *, html: bool = False) -> Message:
+    body = {"html": f"<html><body><p>{text}</p></body></html>"} if html else {"text": text}
+    return message(doc_id, f"https://site-{number % 7}.example/{doc_id}", **body)
 
 
 def crawl(seed: int, count: int, *, pages: bool = False) -> Iterator[Message]:

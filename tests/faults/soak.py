@@ -19,10 +19,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import orjson
 import psutil
 
-from tests.faults.crawl import Message, random_words
+from tests.faults.crawl import Message, message, random_words
 from tests.faults.harness import Deployment, WorkerProcess
 from worker.devkit.broker import EmbeddedKafka
 from worker.devkit.broker.cluster import lay_out
@@ -77,9 +76,7 @@ def documents(seed: int, count: int) -> Iterator[Message]:
             kept.append((doc_id, text))
             if len(kept) > 20_000:
                 del kept[:10_000]
-        value = {"doc_id": doc_id, "url": f"https://site-{number % 997}.example/{number}", "text": text,
-                 "fetched_at": "2026-01-01T00:00:00Z"}  # fmt: skip
-        yield doc_id.encode(), orjson.dumps(value)
+        yield message(doc_id, f"https://site-{number % 997}.example/{number}", text=text)
 
 
 def _feed(deployment: Deployment, messages: Iterator[Message], rate: float) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.faults.conftest import Deploy
-from tests.faults.crawl import Message, crawl
+from tests.faults.crawl import Message, crawl, message
 from tests.oracle import Oracle, said
 from worker.devkit.broker.cluster import lay_out
 from worker.settings import Settings
@@ -33,19 +33,10 @@ def messages() -> list[Message]:
     if not corpora.is_file():
         return made
     with corpora.open() as lines:
-        real = [_message(json.loads(line)) for line in itertools.islice(lines, DOCUMENTS)]
+        given = [json.loads(line) for line in itertools.islice(lines, DOCUMENTS)]
+    kinds = ["html" if "html" in one else "text" for one in given]
+    real = [message(one["doc_id"], one["url"], **{kind: one[kind]}) for one, kind in zip(given, kinds, strict=True)]
     return [message for pair in itertools.zip_longest(real, made[:400]) for message in pair if message is not None]
-
-
-def _message(document: dict[str, str]) -> Message:
-    kind = "html" if "html" in document else "text"
-    value = {
-        "doc_id": document["doc_id"],
-        "url": document["url"],
-        "fetched_at": "2026-01-01T00:00:00Z",
-        kind: document[kind],
-    }
-    return document["doc_id"].encode(), json.dumps(value).encode()
 
 
 def test_three_workers_answer_everything_once_and_as_the_log_says(deploy: Deploy, messages: list[Message]) -> None:

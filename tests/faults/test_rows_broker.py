@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import Kafka
 from tests.faults import cluster
 from tests.faults.conftest import Deploy
-from tests.faults.crawl import crawl
+from tests.faults.crawl import crawl, message
 from tests.faults.harness import SETTLE_S, Deployment
 from worker.devkit.broker import EmbeddedKafka
 from worker.errors import StopError
@@ -136,19 +136,12 @@ def test_row_08_dead_letters_whose_broker_is_away(deploy3: Deploy, kafka3: Embed
     kafka3.kill(3)
     deployment.until(lambda: not cluster.has_leader(kafka3.bootstrap, name), "it is offline")
     deployment.supervise(deployment.start("one"))
-    deployment.feed((b"%d" % n, _text(n)) for n in range(50))
+    deployment.feed(message(f"{n}", f"http://x/{n}", text=f"the text of number {n}") for n in range(50))
     deployment.until_all_committed()
     assert deployment.processes[0].said("partitions without a leader: their topics get no answers until they have one")
     deployment.feed([(b"p", b"no JSON")])
     kafka3.up(3)
     assert deployment.finish().outcomes["dead-letter"] == 1
-
-
-def _text(number: int) -> bytes:
-    return b'{"url":"http://x/%d","fetched_at":"2024-05-01T12:00:00Z","text":"the text of number %d"}' % (
-        number,
-        number,
-    )
 
 
 def test_row_28_brokers_take_no_transaction_as_long_as_the_workers(kafka: Kafka) -> None:

@@ -20,7 +20,7 @@ from schemas.dead_letter import DeadLetterPointer
 from tests.cli.program import run
 from tests.conftest import EVENTUALLY_S, Kafka
 from tests.faults.conftest import Deploy
-from tests.faults.crawl import Message, crawl, random_words
+from tests.faults.crawl import Message, crawl, message, random_words
 from tests.faults.harness import Deployment
 from tests.floods import doc_ids_of_one_xxh64
 from worker.settings import env_name
@@ -47,8 +47,7 @@ def _dead_letters(deployment: Deployment) -> list[DeadLetter]:
 
 
 def _page(number: int, body: str, kind: str = "html") -> Message:
-    url = f"https://pages.example/{number}"
-    return b"%d" % number, orjson.dumps({"url": url, "fetched_at": "2024-05-01T12:00:00Z", kind: body})
+    return message(f"{number}", f"https://pages.example/{number}", **{kind: body})
 
 
 def _good(count: int) -> Iterator[Message]:
@@ -110,10 +109,10 @@ def test_row_11_oversize_message(deploy: Deploy) -> None:
     deployment.finish()
     pointers = {letter.code: letter for letter in _dead_letters(deployment) if letter.is_pointer}
     assert set(pointers) == {"oversize", "invalid-json"}
-    for code, message in (("oversize", large), ("invalid-json", unreadable)):
+    for code, (_, value) in (("oversize", large), ("invalid-json", unreadable)):
         pointer = orjson.loads(pointers[code].value or b"")
-        assert pointer["value_bytes"] == len(message[1] or b"")
-        assert pointer["value_sha256"] == hashlib.sha256(message[1] or b"").hexdigest()
+        assert pointer["value_bytes"] == len(value or b"")
+        assert pointer["value_sha256"] == hashlib.sha256(value or b"").hexdigest()
 
 
 def test_row_11_message_of_the_largest_size(lone: Deployment) -> None:
@@ -205,6 +204,4 @@ def test_row_25_doc_ids_chosen_for_one_hash(lone: Deployment) -> None:
 def _named(doc_ids: list[str]) -> Iterator[Message]:
     words = random.Random(25)
     for doc_id in doc_ids:
-        text = " ".join(random_words(words, 40))
-        value = {"doc_id": doc_id, "url": "http://flood.example/", "fetched_at": "2024-05-01T12:00:00Z", "text": text}
-        yield doc_id.encode(), orjson.dumps(value)
+        yield message(doc_id, "http://flood.example/", text=" ".join(random_words(words, 40)))

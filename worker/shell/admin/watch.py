@@ -12,7 +12,6 @@ from __future__ import annotations
 import http.client
 import re
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
@@ -175,7 +174,7 @@ class GroupWatch:
         self._counts = {name: topic.partitions for name, topic in self._admin.existing(topics).items()}
         source = self._counts[settings.topic_documents]
         self._offsets = GroupOffsets(settings, source)
-        self._duplicates = deque[Verdict](maxlen=DUPLICATES_MAX)
+        self._duplicates: list[Verdict] = []
         self._verdicts = self._tail()
 
     def _tail(self) -> TopicReader:
@@ -189,7 +188,7 @@ class GroupWatch:
         return reader
 
     def _take(self, reader: TopicReader, wait_s: float) -> None:
-        found = []
+        found = [*self._duplicates]
         for message in reader.read(wait_s):
             try:
                 verdict = decode_verdict(message.value or b"")
@@ -197,8 +196,8 @@ class GroupWatch:
                 continue
             if verdict.duplicate_of is not None:
                 found.append(verdict)
-        ordered = sorted([*self._duplicates, *found], key=lambda one: (one.decided_at_ms, one.log_offset))
-        self._duplicates = deque(ordered, DUPLICATES_MAX)
+        found.sort(key=lambda one: (one.decided_at_ms, one.log_offset))
+        self._duplicates = found[-DUPLICATES_MAX:]
 
     def sample(self) -> Sample:
         """Return the group as it is now. Cost: some requests, and at most 2 s a worker that does not answer."""
@@ -224,7 +223,7 @@ class GroupWatch:
             partitions=partitions,
             log_end=ends[settings.topic_fingerprints, 0][1],
             statuses=[status_of(*one) for one in self._addresses],
-            duplicates=list(self._duplicates),
+            duplicates=self._duplicates,
         )
 
     def __enter__(self) -> GroupWatch:

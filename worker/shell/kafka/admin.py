@@ -386,18 +386,7 @@ def _problems(spec: TopicSpec, topic: Topic | None, creates: str) -> Iterator[Pr
             "Delete and create it again, or name another one with --topic-fingerprints",
             fatal=True,
         )
-    yield from _durability(topic, is_log=spec.is_log)
-    for name, value in spec.config.items():
-        actual = topic.config.get(name)
-        is_larger = name == "max.message.bytes" and str(actual).isdigit() and int(actual or 0) >= int(value)
-        if actual != value and not is_larger:
-            reason = f": {spec.reasons[name]}" if name in spec.reasons else ""
-            text = f"{name} is {actual}, should be {value}{reason}"
-            yield _to_alter(spec.name, text, name, value, fatal=name in spec.fatal)
-
-
-def _durability(topic: Topic, *, is_log: bool) -> Iterator[Problem]:
-    """Say what may lose a record that the cluster has acknowledged, or keeps it from acknowledging any."""
+    # What may lose a record that the cluster has acknowledged, or keeps it from acknowledging any.
     in_sync = int(topic.config.get("min.insync.replicas", "1"))
     if in_sync > topic.replicas:
         text = f"min.insync.replicas is {in_sync}, and it has {topic.replicas}: nothing can be written"
@@ -408,7 +397,14 @@ def _durability(topic: Topic, *, is_log: bool) -> Iterator[Problem]:
     if topic.replicas > 1 and topic.config.get("unclean.leader.election.enable") == "true":
         text = "a broker that lacks acknowledged records may become the leader, and they are lost"
         unclean = "unclean.leader.election.enable"
-        yield _to_alter(topic.name, f"{unclean} is true: {text}", unclean, "false", fatal=is_log)
+        yield _to_alter(topic.name, f"{unclean} is true: {text}", unclean, "false", fatal=spec.is_log)
+    for name, value in spec.config.items():
+        actual = topic.config.get(name)
+        is_larger = name == "max.message.bytes" and str(actual).isdigit() and int(actual or 0) >= int(value)
+        if actual != value and not is_larger:
+            reason = f": {spec.reasons[name]}" if name in spec.reasons else ""
+            text = f"{name} is {actual}, should be {value}{reason}"
+            yield _to_alter(spec.name, text, name, value, fatal=name in spec.fatal)
 
 
 def _to_alter(topic: str, text: str, name: str, value: str, *, fatal: bool) -> Problem:
