@@ -101,10 +101,10 @@ class WorkerProcess:
         self._process.join()
         self._log.join(LOG_S)
 
-    def stop(self, timeout_s: float = EVENTUALLY_S) -> int:
+    def stop(self) -> int:
         """Ask it to end (SIGTERM). Return the exit code."""
         self._process.terminate()
-        return self.wait(timeout_s)
+        return self.wait()
 
     def wait(self, timeout_s: float = EVENTUALLY_S) -> int:
         self._process.join(timeout_s)
@@ -146,8 +146,8 @@ class WorkerProcess:
         pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
         return {re.sub(r'group="[^"]*",?', "", name).replace("{}", ""): float(value) for name, value in pairs}
 
-    def log_tail(self, lines_max: int = 30) -> str:
-        lines = self.log_path.read_text("utf-8", "replace").splitlines()[-lines_max:]
+    def log_tail(self) -> str:
+        lines = self.log_path.read_text("utf-8", "replace").splitlines()[-30:]
         return "\n".join([f"--- {self.log_path.name}, exit code {self.exit_code}", *lines])
 
 
@@ -277,13 +277,13 @@ class Deployment:
         """Return the group's offset of each partition, with its metadata."""
         return self._offsets.get()
 
-    def until_committed(self, at_least: int, timeout_s: float = EVENTUALLY_S) -> float:
+    def until_committed(self, at_least: int) -> float:
         """Wait until so many source offsets are committed. Return the seconds that it took."""
-        return self.until(lambda: self.committed() >= at_least, f"{at_least} offsets committed", timeout_s)
+        return self.until(lambda: self.committed() >= at_least, f"{at_least} offsets committed")
 
-    def until_all_committed(self, timeout_s: float = EVENTUALLY_S) -> float:
+    def until_all_committed(self) -> float:
         """Wait until everything that was fed is committed. Return the seconds that it took."""
-        return self.until_committed(self.fed, timeout_s)
+        return self.until_committed(self.fed)
 
     def written(self) -> Topics:
         """Return all that stands in the topics, and the group's offsets."""
@@ -313,9 +313,9 @@ class Deployment:
         assert (report.documents, report.answered, report.unanswered) == (self.fed, self.fed, 0), report
         return report
 
-    def finish(self, timeout_s: float = EVENTUALLY_S) -> Report:
+    def finish(self) -> Report:
         """Wait until everything is committed, then check the whole history."""
-        self.until_all_committed(timeout_s)
+        self.until_all_committed()
         return self.check()
 
     def recreate(self, topic: str, config: Mapping[str, str] | None = None, *, partitions: int | None = None) -> None:

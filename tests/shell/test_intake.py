@@ -54,13 +54,11 @@ def messages(partition: int, first: int, stop: int) -> list[SourceMessage]:
     return [SourceMessage(partition, offset, b"k", b"v") for offset in range(first, stop)]
 
 
-def intake(
-    source: GroupMember, batches: Stage, settings: Settings | None = None, watchdog: Watchdog = WATCHDOG
-) -> tuple[Intake, Partitions]:
+def intake(source: GroupMember, batches: Stage, settings: Settings | None = None) -> tuple[Intake, Partitions]:
     """One with four partitions, read from offset 0."""
     partitions = Partitions()
     partitions.assign(dict.fromkeys(range(4), 0))
-    return Intake(settings or Settings(), lambda: source, batches, partitions, watchdog, threading.Event()), partitions
+    return Intake(settings or Settings(), lambda: source, batches, partitions, WATCHDOG, threading.Event()), partitions
 
 
 def spans(batch: Batch | None) -> list[tuple[int, int, int]]:
