@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import http.server
 import io
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from tests.cli.program import run
-from tests.conftest import Kafka, deployment, free_ports
+from tests.conftest import Kafka, deployment, free_ports, served
 from tests.report.made import copy
 from worker.cli.verdicts import frame
 from worker.devkit.demo import workers_running
@@ -91,38 +87,19 @@ def test_what_is_not_known_is_a_dash() -> None:
     assert rate(nothing, nothing, lambda one: one.lag) is None
 
 
-@contextmanager
-def answering(body: bytes) -> Iterator[int]:
-    """A server that answers everything with these bytes; its port."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
 @pytest.mark.parametrize(
     ("body", "error"), [(b"<html>", "not as a worker"), (b"[]", "no worker"), (b'{"worker_id": 3}', "no worker")]
 )
-def test_whatever_answers_at_an_address_is_no_error(body: bytes, error: str) -> None:
+def test_whatever_answers_at_an_address_is_no_error(tmp_path: Path, body: bytes, error: str) -> None:
     """A proxy, another program; and nobody at all."""
-    with answering(body) as port:
+    answer = tmp_path / "status"
+    answer.write_bytes(body)
+    with served(tmp_path) as url:
+        port = int(url.rpartition(":")[2])
         assert error in status_of("x", "127.0.0.1", port).error
-    assert "refused" in status_of("x", "127.0.0.1", port).error.lower()
-    with answering(b'{"worker_id": "w1"}') as port:
+        answer.write_bytes(b'{"worker_id": "w1"}')
         assert status_of("x", "127.0.0.1", port) == WorkerStatus("x", {"worker_id": "w1"}, "")
+    assert "refused" in status_of("x", "127.0.0.1", port).error.lower()
 
 
 @pytest.mark.slow

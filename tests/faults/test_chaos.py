@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import socket
+import socketserver
 import struct
 import threading
 from collections.abc import Iterator
@@ -93,28 +94,19 @@ def _request(who: str) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
+class _Echo(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        while data := self.request.recv(4_096):
+            self.request.sendall(data)
+
+
 @pytest.fixture
 def echo() -> Iterator[int]:
     """A server that sends back what it gets; its port."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            while True:
-                try:
-                    connection, _ = server.accept()
-                except OSError:
-                    return
-                threading.Thread(target=_echo, args=(connection,), daemon=True).start()
-
-        threading.Thread(target=serve, daemon=True).start()
-        yield server.getsockname()[1]
-        server.shutdown(socket.SHUT_RDWR)
-
-
-def _echo(connection: socket.socket) -> None:
-    with connection:
-        while data := connection.recv(4_096):
-            connection.sendall(data)
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Echo) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
 
 
 def _ask(client: socket.socket, data: bytes, wait_s: float) -> bytes:
