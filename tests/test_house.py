@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from tests.conftest import REPOSITORY
 
 # Python in `worker` and `schemas`, at most. Lower these with the code; a raise is a commit of its own that says why.
-FILES_MAX = 135
+FILES_MAX = 132
 # Lines, at most, and patterns of paths below `worker`; a file is of the first capability with a pattern of its path.
 CAPABILITIES = {
     "pages to text, charset": (2936, "core/pages/* core/charset.py core/extract.py"),
@@ -31,14 +31,14 @@ CAPABILITIES = {
     "planning": (428, "core/planner.py cli/plan.py"),
     "originals, snapshots": (1322, "log/original* log/snapshot* shell/checkpoint.py"),
     "ordered log: record, judge, replica, retention": (1749, "log/*"),
-    "Kafka client": (1816, "shell/kafka/*"),
-    "pipeline, service": (1927, "shell/pipeline/* shell/ports.py"),
-    "health, metrics, tracing, watchdog, fault hooks": (716, "shell/runtime/*"),
-    "verify, rebuild, group watch": (1032, "shell/admin/*"),
+    "Kafka client": (1730, "shell/kafka/*"),
+    "pipeline, service": (1901, "shell/pipeline/* shell/ports.py"),
+    "health, metrics, tracing, watchdog, fault hooks": (689, "shell/runtime/*"),
+    "verify, rebuild, group watch": (999, "shell/admin/*"),
     "a corpus at rest": (1128, "shell/archive/* cli/archive.py"),
     "archives": (1312, "shell/files/archives/*"),
     "files, library, kept documents": (1517, "shell/files/* public/*"),
-    "settings": (862, "settings.py cli/options.py"),
+    "settings": (836, "settings.py cli/options.py"),
     "compare, explain, report": (
         1455,
         "report/* core/compare.py cli/explain.py",
@@ -50,7 +50,7 @@ CAPABILITIES = {
     ),
     "embedded broker": (1050, "devkit/broker/* cli/broker.py"),
     "demo, sample crawl": (1088, "devkit/* cli/demo.py"),
-    "rest of the command line, errors": (1238, "cli/* errors.py __*__.py shell/__init__.py core/__init__.py"),
+    "rest of the command line, errors": (1218, "cli/* errors.py __*__.py shell/__init__.py core/__init__.py"),
 }
 
 
