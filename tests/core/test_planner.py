@@ -9,18 +9,18 @@ from tests.core.test_index import held
 from worker.core import index as index_module
 from worker.core.index import PermutedIndex, SearchIndex
 from worker.core.permutation import nested, permuted
-from worker.core.planner import choose, estimate, estimate_directed, plan
+from worker.core.planner import candidates, choose, estimate, estimate_directed, plan
 from worker.core.search import SearchRules
 
 
 def test_few_tables_first_longer_prefixes_when_buckets_fill() -> None:
     """Four tables serve k = 3 to 10 M documents; at 2^30 in one memory, prefixes of 16 bits are too short."""
     for documents in (1_000_000, 10_000_000):
-        assert plan(documents, 3)[0].layout == permuted(3, 4)
-    assert min(table.prefix_bits for table in plan(2**30, 3)[0].layout.permutations) > 16
-    names = [one.layout.name for one in plan(10_000_000, 3)]
+        assert plan(documents, 3)[0].search == permuted(3, 4)
+    assert min(table.prefix_bits for table in plan(2**30, 3)[0].search.permutations) > 16
+    names = [one.search.name for one in plan(10_000_000, 3)]
     assert {"4 blocks / 4 tables", "6 blocks / 20 tables", "4 x 4 blocks / 16 tables"} <= set(names)
-    assert "8 blocks / 28 tables" in {one.layout.name for one in plan(10_000_000, 6)}
+    assert "8 blocks / 28 tables" in {one.search.name for one in plan(10_000_000, 6)}
 
 
 @pytest.mark.parametrize("max_distance", range(17))
@@ -28,8 +28,8 @@ def test_there_is_a_plan_for_every_distance(max_distance: int) -> None:
     """Each covers the distance it was asked for."""
     plans = plan(1_000_000, max_distance)
     assert plans
-    assert all(one.layout.max_distance == max_distance for one in plans)
-    assert choose(max_distance).layout.max_distance == max_distance
+    assert all(one.search.max_distance == max_distance for one in plans)
+    assert choose(max_distance).search.max_distance == max_distance
 
 
 def test_the_fastest_within_the_memory_is_taken() -> None:
@@ -53,7 +53,7 @@ def test_many_machines_hold_what_one_cannot() -> None:
 def test_candidates_are_those_of_the_paper() -> None:
     """2^34 fingerprints and d leading bits leave 2^(34 - d) candidates per table."""
     for layout, expected in ((permuted(3, 4), 4 * 2**18), (nested(3, 4, 4), 16 * 2**6)):
-        assert estimate(layout, 2**34).candidates == expected
+        assert candidates(layout, 2**34) == expected
 
 
 @pytest.mark.parametrize("max_distance", [3, 7])

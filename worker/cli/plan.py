@@ -4,31 +4,43 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from worker.cli import app
 from worker.cli.shared import Column, Columns
-
-if TYPE_CHECKING:
-    from worker.core.planner import DirectedPlan, Plan
+from worker.core import planner
+from worker.core.permutation import Layout
+from worker.core.search import SearchRules
 
 COSTS = ("documents", "bytes_per_document", "memory_bytes", "machines", "scanned", "query_insert_ns")
 POWERS: dict[str, int] = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-LAYOUTS = (
-    Column("", 1), Column("layout", 28), Column("tables", 6, True), Column("prefix bits", 11, True, rank=4),
-    Column("probes", 6, True, rank=3), Column("bytes each", 10, True, rank=1), Column("memory", 8, True),
-    Column("machines", 8, True, rank=2), Column("filters read", 12, True, rank=6),
-    Column("candidates", 11, True, rank=5), Column("µs", 6, True),
-)  # fmt: skip
-RULES = (
-    Column("", 1), Column("blocks", 7), Column("patterns", 8, True), Column("bytes each", 10, True, rank=1),
-    Column("memory", 8, True), Column("machines", 8, True, rank=2), Column("entries read", 12, True, rank=3),
-    Column("µs", 6, True),
-)  # fmt: skip
+# Of a plan by columns: what each shows.
+SIZES: dict[Column, Callable[[Any], str]] = {
+    Column("bytes each", 10, True, rank=1): lambda one: f"{one.bytes_per_document:,.0f}",
+    Column("memory", 8, True): lambda one: in_bytes(one.memory_bytes),
+    Column("machines", 8, True, rank=2): lambda one: f"{one.machines:,}",
+}
+LAYOUTS: dict[Column, Callable[[Any], str]] = {
+    Column("layout", 28): lambda one: one.search.name,
+    Column("tables", 6, True): lambda one: str(len(one.search.permutations)),
+    Column("prefix bits", 11, True, rank=4): lambda one: _prefix_bits(one.search),
+    Column("probes", 6, True, rank=3): lambda one: f"{one.search.probes:,}",
+    **SIZES,
+    Column("filters read", 12, True, rank=6): lambda one: f"{one.scanned:,.0f}",
+    Column("candidates", 11, True, rank=5): lambda one: _rounded(planner.candidates(one.search, one.documents)),
+    Column("µs", 6, True): lambda one: f"{one.query_insert_ns / 1e3:,.2f}",
+}
+RULES: dict[Column, Callable[[Any], str]] = {
+    Column("blocks", 7): lambda one: f"{one.search.blocks} x {one.search.block_bits}",
+    Column("patterns", 8, True): lambda one: f"{one.search.patterns}",
+    **SIZES,
+    Column("entries read", 12, True, rank=3): lambda one: f"{one.scanned:,.0f}",
+    Column("µs", 6, True): lambda one: f"{one.query_insert_ns / 1e3:,.1f}",
+}
 # A corpus at rest. Processor time: of 4,439 sample pages of a WARC file, the judge's at 10 M originals; texts take less
 # (`make bench-archive`). Bytes of an original: `make bench-replay`; of a row and a task: `make bench-archive`.
 ROW_US, JUDGE_US, VERDICT_US = 182.0, 17.0, 20.0
@@ -82,59 +94,47 @@ def plan(
     try:
         if archive:
             _archive(count, limit, as_json)
-        elif as_json:
-            _write_json(count, distance, limit)
-        elif distance is None:
-            _directed(count, limit)
         else:
-            _exact(count, distance, limit)
+            _search(count, distance, limit, as_json)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
 
 
-def _print(title: str, shown: Sequence[Column], plans: Iterable[list[str]]) -> None:
-    """Print a line per plan; the first is the chosen one."""
-    columns = Columns(*shown)
-    typer.echo(f"{title}; a query and its insertion, on one core:\n\n{columns.head()}")
-    for position, cells in enumerate(plans):
-        typer.echo(columns.line(["*" if position == 0 else "", *cells]))
-
-
-def _write_json(count: int, distance: int | None, limit: int | None) -> None:
-    from worker.core.planner import plan as plan_layouts  # noqa: PLC0415
-    from worker.core.planner import plan_directed  # noqa: PLC0415
-
+def _search(count: int, distance: int | None, limit: int | None, as_json: bool) -> None:
+    """Write a line per plan; the first is the chosen one."""
+    plans: Sequence[planner.Plan[Any]]
     if distance is None:
-        found: list[tuple[dict[str, Any], Any]] = [(one.rules.settings, one) for one in plan_directed(count, limit)]
+        plans, shown, searched = planner.plan_directed(count, limit), RULES, "directed search"
+        chosen, share = f"{plans[0].search.text};", "a share"
     else:
-        found = [
-            ({"layout": one.layout.name, "tables": len(one.layout.permutations), "probes": one.layout.probes}, one)
-            for one in plan_layouts(count, distance, limit)
-        ]
-    for fields, one in found:
-        typer.echo(json.dumps(fields | {name: getattr(one, name) for name in COSTS}))
+        plans, shown = planner.plan(count, distance, limit), LAYOUTS
+        searched, chosen = f"exact search at distance {distance}", f"{plans[0].search.name},"
+        share = "a range of prefixes"
+    if as_json:
+        for one in plans:
+            typer.echo(json.dumps(_fields(one.search) | {name: getattr(one, name) for name in COSTS}))
+        return
+    columns = Columns(Column("", 1), *shown)
+    typer.echo(f"{count:,} documents, {searched}; a query and its insertion, on one core:\n\n{columns.head()}")
+    for one in plans:
+        typer.echo(columns.line(["*" if one is plans[0] else "", *(cell(one) for cell in shown.values())]))
+    machines = "one machine" if plans[0].machines == 1 else f"{plans[0].machines:,} machines, each with {share}"
+    typer.echo(f"\n* chosen: {chosen} {in_bytes(plans[0].memory_bytes)} on {machines}")
 
 
-def _directed(count: int, limit: int | None) -> None:
-    from worker.core.planner import plan_directed  # noqa: PLC0415
-
-    plans = plan_directed(count, limit)
-    _print(f"{count:,} documents, directed search", RULES, map(_directed_cells, plans))
-    chosen = plans[0]
-    machines = "one machine" if chosen.machines == 1 else f"{chosen.machines:,} machines, each with a share"
-    typer.echo(f"\n* chosen: {chosen.rules.text}; {in_bytes(chosen.memory_bytes)} on {machines}")
+def _fields(search: Layout | SearchRules) -> dict[str, Any]:
+    if isinstance(search, Layout):
+        return {"layout": search.name, "tables": len(search.permutations), "probes": search.probes}
+    return search.settings
 
 
-def _directed_cells(one: DirectedPlan) -> list[str]:
-    return [
-        f"{one.rules.blocks} x {one.rules.block_bits}",
-        f"{one.rules.patterns}",
-        f"{one.bytes_per_document:,.0f}",
-        in_bytes(one.memory_bytes),
-        f"{one.machines:,}",
-        f"{one.scanned:,.0f}",
-        f"{one.query_insert_ns / 1e3:,.1f}",
-    ]
+def _prefix_bits(layout: Layout) -> str:
+    bits = sorted({table.prefix_bits for table in layout.permutations})
+    return str(bits[0]) if len(bits) == 1 else f"{bits[0]}-{bits[-1]}"
+
+
+def _rounded(count: float) -> str:
+    return f"{count:,.3g}" if count < 100 else f"{count:,.0f}"
 
 
 def archive_steps(documents: int) -> list[ArchiveStep]:
@@ -167,32 +167,6 @@ def _archive(count: int, limit: int | None, as_json: bool) -> None:
     if judge.core_hours > JUDGE_HOURS_MAX:
         needed = f"{judge.core_hours:,.0f} hours, a day has {JUDGE_HOURS_MAX}"
         typer.echo(f"the judge is one task and takes {needed}: archive fewer, or wait for it", err=True)
-
-
-def _exact(count: int, distance: int, limit: int | None) -> None:
-    from worker.core.planner import plan as plan_layouts  # noqa: PLC0415
-
-    plans = plan_layouts(count, distance, limit)
-    _print(f"{count:,} documents, exact search at distance {distance}", LAYOUTS, map(_cells, plans))
-    chosen = plans[0]
-    alone = "one machine" if chosen.machines == 1 else f"{chosen.machines:,} machines, each with a range of prefixes"
-    typer.echo(f"\n* chosen: {chosen.layout.name}, {in_bytes(chosen.memory_bytes)} on {alone}")
-
-
-def _cells(one: Plan) -> list[str]:
-    bits = sorted({table.prefix_bits for table in one.layout.permutations})
-    return [
-        one.layout.name,
-        str(len(one.layout.permutations)),
-        str(bits[0]) if len(bits) == 1 else f"{bits[0]}-{bits[-1]}",
-        f"{one.layout.probes:,}",
-        f"{one.bytes_per_document:,.0f}",
-        in_bytes(one.memory_bytes),
-        f"{one.machines:,}",
-        f"{one.scanned:,.0f}",
-        f"{one.candidates:,.3g}" if one.candidates < 100 else f"{one.candidates:,.0f}",
-        f"{one.query_insert_ns / 1e3:,.2f}",
-    ]
 
 
 def number(text: str, option: str, bits: int = 40) -> int:

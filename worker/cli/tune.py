@@ -27,6 +27,7 @@ from worker.cli import app
 from worker.cli.options import FINGERPRINTS, SEARCH, with_settings
 from worker.cli.plan import in_bytes, number
 from worker.cli.shared import NO_TIME, QuietOption, passed, printable, summary, tracked
+from worker.core import planner
 from worker.core.document import Deletion
 from worker.core.search import NO_MATCH
 from worker.errors import StopError
@@ -479,11 +480,11 @@ def _choices(around: dict[str, list[Trial]], best: Trial) -> Table:
 
 def _cost(best: Trial, documents: int) -> str:
     """Say what the index takes, by the planner's model."""
-    from worker.core.planner import estimate_directed, plan  # noqa: PLC0415
-
-    rules = best.rules
-    is_exact = rules.mode == "exact"
-    found = plan(documents, rules.max_distance)[0] if is_exact else estimate_directed(rules, documents)
+    found: planner.Plan[Any]
+    if best.rules.mode == "exact":
+        found = planner.plan(documents, best.rules.max_distance)[0]
+    else:
+        found = planner.estimate_directed(best.rules, documents)
     return (
         f"at {documents:,} originals: an index of {in_bytes(found.memory_bytes)}, "
         f"{found.query_insert_ns / 1e3:,.1f} µs per document on one core (`neardup plan`)"

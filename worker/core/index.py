@@ -195,14 +195,14 @@ class PermutedIndex(_RowIndex):
         if not 0 <= max_distance <= DISTANCE_MAX:
             raise ValueError(f"max_distance must be 0 to {DISTANCE_MAX}, got {max_distance}: too many would match")
         choice = choose(max_distance, documents_expected, layout)
-        if choice.layout.max_distance != max_distance:
+        if choice.search.max_distance != max_distance:
             raise ValueError(
-                f"layout is for distance {choice.layout.max_distance}, got max_distance={max_distance}: "
+                f"layout is for distance {choice.search.max_distance}, got max_distance={max_distance}: "
                 "it would miss matches or compare too many"
             )
         self.max_distance = max_distance
-        self.layout = choice.layout
-        super().__init__(ExactTables(choice.layout, choice.bits))
+        self.layout = choice.search
+        super().__init__(ExactTables(choice.search, choice.bits))
 
     def judge(self, fingerprints: Column, first_row: int) -> Judgement:
         """
@@ -284,7 +284,7 @@ class SearchIndex(_RowIndex):
             tables = DirectedTables(rules, bucket_bits(rules, max(documents_expected, least)))
         else:
             choice = choose(rules.max_distance, documents_expected)
-            tables = ExactTables(choice.layout, choice.bits, rules.similarity_min)
+            tables = ExactTables(choice.search, choice.bits, rules.similarity_min)
         super().__init__(tables, sketches)
 
     def match_or_insert(self, fingerprints: Column, doubts: Column, sketches: Column, first_row: int) -> Judgement:

@@ -16,8 +16,8 @@ two of it.
 from __future__ import annotations
 
 from functools import cache
-from math import ceil, log2
-from typing import NamedTuple
+from math import ceil, comb, log2
+from typing import Generic, NamedTuple, TypeVar
 
 from worker.core.permutation import Layout, nested, permuted, probed
 from worker.core.search import SearchRules
@@ -50,29 +50,18 @@ DIRECTED_SLOT_BYTES = 20  # a fingerprint, its doubts and a row
 DIRECTED_FREE = 1.13
 DIRECTED_BITS = 16, 26  # of a bucket number, whatever the documents
 
+Search = TypeVar("Search", Layout, SearchRules)
 
-class Plan(NamedTuple):
-    """What one layout would cost for `documents`."""
 
-    layout: Layout
-    bits: int  # buckets of each table: 2^bits
+class Plan(NamedTuple, Generic[Search]):
+    """What one search would cost for `documents`."""
+
+    search: Search
     documents: int
-    scanned: float  # filters read by one query
-    candidates: float  # documents that share a probed prefix with a random fingerprint
-    bytes_per_document: float
+    bits: int  # buckets of each table: 2^bits
+    scanned: float  # filters, or entries of a directed search, read by one query
     memory_bytes: float
     query_insert_ns: float  # one query and one insertion, the network between machines not counted
-    machines: int
-
-
-class DirectedPlan(NamedTuple):
-    """What directed search by some rules would cost for `documents`."""
-
-    rules: SearchRules
-    documents: int
-    scanned: float  # entries read by one query
-    memory_bytes: float
-    query_insert_ns: float
     machines: int
 
     @property
@@ -90,7 +79,7 @@ def layouts(max_distance: int) -> list[Layout]:
     return [layout for layout in found if layout.probes <= 4_096 and len(layout.permutations) <= 128]
 
 
-def estimate(layout: Layout, documents: int, machine_bytes: float | None = None) -> Plan:
+def estimate(layout: Layout, documents: int, machine_bytes: float | None = None) -> Plan[Layout]:
     """
     Return what a layout costs for so many documents, random fingerprints assumed.
 
@@ -105,25 +94,30 @@ def estimate(layout: Layout, documents: int, machine_bytes: float | None = None)
     return shared
 
 
-def _estimate(layout: Layout, documents: int, machines: int) -> Plan:
+def _estimate(layout: Layout, documents: int, machines: int) -> Plan[Layout]:
     tables = len(layout.permutations)
     widest = max(table.prefix_bits for table in layout.permutations)
     wanted = max(1, documents // BUCKET_ENTRIES).bit_length()
     bits = min(widest, max(8, wanted), BITS_MAX + int(log2(machines))) if widest > 16 else widest
-    scanned = candidates = lines = 0.0
+    scanned = lines = 0.0
     for table in layout.permutations:
         length = documents / 2 ** min(bits, table.prefix_bits)
         scanned += table.probes * length
         lines += table.probes * max(0.0, length / 16)
-        candidates += table.probes * documents / 2**table.prefix_bits
     slots = tables if machines > 1 else 1
     memory = documents * (tables * ENTRY_BYTES * FREE + slots * SLOT_BYTES) + tables * 2.0**bits * HEAD_BYTES
     time = QUERY_NS + layout.probes * PROBE_NS + lines * LINE_NS + tables * TABLE_NS
-    time += scanned * _filter_passes(layout.max_distance) * CANDIDATE_NS
-    return Plan(layout, bits, documents, scanned, candidates, memory / max(1, documents), memory, time, machines)
+    passing = sum(comb(32, bits) for bits in range(layout.max_distance + 1)) / 2**32  # of filters, by chance
+    time += scanned * passing * CANDIDATE_NS
+    return Plan(layout, documents, bits, scanned, memory, time, machines)
 
 
-def plan(documents: int, max_distance: int, memory_bytes: float | None = None) -> list[Plan]:
+def candidates(layout: Layout, documents: int) -> float:
+    """Return how many documents share a probed prefix with a random fingerprint."""
+    return sum(table.probes * documents / 2.0**table.prefix_bits for table in layout.permutations)
+
+
+def plan(documents: int, max_distance: int, memory_bytes: float | None = None) -> list[Plan[Layout]]:
     """
     Return every layout worth considering with its cost, the one to take first.
 
@@ -136,7 +130,7 @@ def plan(documents: int, max_distance: int, memory_bytes: float | None = None) -
     Raises:
         ValueError: documents, distance or memory out of bounds.
 
-    >>> [(one.layout.name, one.machines) for one in plan(2**33, 3, 64e9)][0]
+    >>> [(one.search.name, one.machines) for one in plan(2**33, 3, 64e9)][0]
     ('2 blocks / 2 tables, radius 1', 6)
     """
     _check(documents, memory_bytes)
@@ -146,7 +140,7 @@ def plan(documents: int, max_distance: int, memory_bytes: float | None = None) -
     return sorted(plans, key=lambda one: (one.machines, one.query_insert_ns))
 
 
-def choose(max_distance: int, documents_expected: int = 0, layout: Layout | None = None) -> Plan:
+def choose(max_distance: int, documents_expected: int = 0, layout: Layout | None = None) -> Plan[Layout]:
     """Return the plan for an index that is told no more than this."""
     documents = documents_expected or EXPECTED_DEFAULT
     return estimate(layout or _fastest(documents, max_distance), documents)
@@ -154,16 +148,7 @@ def choose(max_distance: int, documents_expected: int = 0, layout: Layout | None
 
 @cache
 def _fastest(documents: int, max_distance: int) -> Layout:
-    return plan(documents, max_distance)[0].layout
-
-
-def _filter_passes(max_distance: int) -> float:
-    """Return the share of unrelated fingerprints whose 32-bit filters differ in at most `max_distance` bits."""
-    ways, total = 1, 1
-    for bits in range(1, max_distance + 1):
-        ways = ways * (32 - bits + 1) // bits
-        total += ways
-    return min(1.0, total / 2**32)
+    return plan(documents, max_distance)[0].search
 
 
 def bucket_bits(rules: SearchRules, documents_expected: int) -> int:
@@ -174,38 +159,34 @@ def bucket_bits(rules: SearchRules, documents_expected: int) -> int:
     return min(narrowest, max(low, min(wanted, high)))
 
 
-def plan_directed(documents: int, memory_bytes: float | None = None) -> list[DirectedPlan]:
+def plan_directed(documents: int, memory_bytes: float | None = None) -> list[Plan[SearchRules]]:
     """
     Return the rules worth considering with their costs, the ones to take first.
 
     Raises:
         ValueError: documents or memory out of bounds.
 
-    >>> plan_directed(1_000_000)[0].rules == SearchRules()
+    >>> plan_directed(1_000_000)[0].search == SearchRules()
     True
     """
     _check(documents, memory_bytes)
     chosen = SMALL if documents <= SMALL_MAX else LARGE
-    rules = (
-        chosen,
-        SMALL,
-        SearchRules(blocks=2, patterns=128),
-        SearchRules(blocks=3, block_bits=20, patterns=64),
-        LARGE,
-    )
+    others = SearchRules(blocks=2, patterns=128), SearchRules(blocks=3, block_bits=20, patterns=64)
+    rules = chosen, SMALL, *others, LARGE
     return [estimate_directed(each, documents, memory_bytes) for each in dict.fromkeys(rules)]
 
 
-def estimate_directed(rules: SearchRules, documents: int, machine_bytes: float | None = None) -> DirectedPlan:
+def estimate_directed(rules: SearchRules, documents: int, machine_bytes: float | None = None) -> Plan[SearchRules]:
     """Return what directed search costs for so many documents; a machine may hold a share of them."""
-    buckets = 2.0 ** bucket_bits(rules, documents)
+    bits = bucket_bits(rules, documents)
+    buckets = 2.0**bits
     probes = rules.blocks * rules.patterns
     scanned = probes * min(documents / buckets, rules.prefix_max)
     each = rules.blocks * DIRECTED_ENTRY_BYTES * DIRECTED_FREE + DIRECTED_SLOT_BYTES
     memory = documents * each + rules.blocks * buckets * (8 + FREE_PLACES * DIRECTED_ENTRY_BYTES)
     machines = 1 if machine_bytes is None else ceil(memory / machine_bytes)
     time = QUERY_NS + probes * DIRECTED_PROBE_NS + scanned * DIRECTED_ENTRY_NS + rules.blocks * TABLE_NS
-    return DirectedPlan(rules, documents, scanned, memory, time, machines)
+    return Plan(rules, documents, bits, scanned, memory, time, machines)
 
 
 def _check(documents: int, memory_bytes: float | None) -> None:
