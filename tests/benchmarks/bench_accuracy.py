@@ -19,8 +19,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.benchmarks.accuracy.hard import LENGTHS, POINTS, edits, merged, others, templates
-from tests.benchmarks.accuracy.pairs import Sample, corpus_samples, crawl_samples, plain_sample
+from tests.benchmarks.accuracy_samples import (
+    LENGTHS,
+    POINTS,
+    Sample,
+    corpus_samples,
+    crawl_samples,
+    edits,
+    merged,
+    others,
+    plain_sample,
+    templates,
+)
 from tests.benchmarks.common import CORPORA, INK, ask, keep, options, saved, table
 from tests.benchmarks.contenders import OF_PAIRS
 from tests.benchmarks.machine import RESULTS, machine

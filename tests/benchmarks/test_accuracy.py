@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.benchmarks.accuracy.hard import merged, templates
-from tests.benchmarks.accuracy.pairs import Sample, crawl_samples
+from tests.benchmarks.accuracy_samples import Sample, crawl_samples, merged, templates
 from tests.benchmarks.bench_accuracy import OURS, ours, tables
 from worker.cli.tune import Corpus
 from worker.core.evaluation import Pairs, groups, score

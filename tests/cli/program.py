@@ -28,6 +28,11 @@ def page(number: int, **body: str) -> dict[str, str]:
     return {"url": f"https://example.org/{number}", "fetched_at": "2026-01-02T03:04:05Z", **body}
 
 
+def documents_of(texts: dict[str, str]) -> str:
+    """Documents by their doc_ids as lines of JSON; they need no fetch time to be compared."""
+    return lines(*({"doc_id": name, "url": f"https://example.org/{name}", "text": t} for name, t in texts.items()))
+
+
 def run(*arguments: object, code: int = 0, stdin: str = "", **environment: str) -> Result:
     """Run a command to its end, which has this exit code."""
     result = CliRunner(env=environment).invoke(app, [*map(str, arguments)], input=stdin)

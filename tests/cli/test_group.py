@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.program import run
-from tests.cli.test_options_used import ON_A_CLUSTER
+from tests.cli.test_options import ON_A_CLUSTER
 from tests.faults import cluster
 from tests.report.made import copy, verdict
 from worker.cli import options

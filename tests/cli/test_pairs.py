@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from neardup import Fingerprinter, Parameters, load_stopwords
 
-from tests.cli.program import ARTICLE, lines, misused, page, refused, run
+from tests.cli.program import ARTICLE, documents_of, lines, misused, page, refused, run
 from worker.cli import pairs as reading
 from worker.devkit.sample.crawl import TEMPLATES, truth_path, write_sample_crawl
 
@@ -33,11 +33,6 @@ def fingerprints(folder: Path, entries: dict[str, int]) -> Path:
     path = folder / "fingerprints.jsonl"
     path.write_text(lines(*({"doc_id": name, "fingerprint": f"{value:016x}"} for name, value in entries.items())))
     return path
-
-
-def documents_of(texts: dict[str, str]) -> str:
-    """Documents as lines of JSON; they need no fetch time to be compared."""
-    return lines(*({"doc_id": name, "url": f"https://example.org/{name}", "text": t} for name, t in texts.items()))
 
 
 def test_find_all_gives_every_pair_once_and_find_clusters_joins_them() -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tests.cli.program import run
-from tests.cli.test_options_used import commands
+from tests.cli.test_options import COMMANDS
 from tests.conftest import plain_environment
 from worker.__main__ import main
 from worker.cli import options
@@ -56,7 +56,7 @@ def test_a_terminal_without_utf8_gets_question_marks(tmp_path: Path, monkeypatch
     """No command ends in a traceback for a character that cannot be shown, its help least of all."""
     for name, word in (("a.txt", "Brücke…"), ("b.txt", "橋")):
         (tmp_path / name).write_text(f"{word} over the river was built by two brothers in the spring of that year.")
-    calls = [[*name.split(), "--help"] for name in commands()]
+    calls = [[*name.split(), "--help"] for name in COMMANDS]
     calls += [
         ["compare", str(tmp_path / "a.txt"), str(tmp_path / "b.txt")],
         ["plan", "--documents", "10M"],
@@ -74,33 +74,28 @@ def test_a_terminal_without_utf8_gets_question_marks(tmp_path: Path, monkeypatch
         assert len(out.buffer.getvalue()) > 100
 
 
+def into(stdout: int, command: str) -> tuple[int, bytes]:
+    """Run a command into a file; give its exit code and what it said beside."""
+    done = subprocess.run(
+        [sys.executable, "-m", "worker", command], stdout=stdout, stderr=subprocess.PIPE, env=plain_environment(),
+        check=False,
+    )  # fmt: skip
+    return done.returncode, done.stderr
+
+
 @pytest.mark.parametrize("command", ["settings", "--help"])
 def test_a_full_disk_is_said_in_one_line(command: str) -> None:
     """Behind `>`, where the command only has its stdout."""
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "worker", command],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            env=plain_environment(),
-            check=False,
-        )
-    assert (done.returncode, done.stderr) == (1, b"neardup: cannot write: No space left on device\n")
+        assert into(full.fileno(), command) == (1, b"neardup: cannot write: No space left on device\n")
 
 
 def test_a_reader_that_has_seen_enough_is_no_traceback() -> None:
     """`neardup settings | head`: the pipe is closed before everything is written."""
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run(
-        [sys.executable, "-m", "worker", "settings"],
-        stdout=write,
-        stderr=subprocess.PIPE,
-        env=plain_environment(),
-        check=False,
-    )
+    assert into(write, "settings") == (1, b"")
     os.close(write)
-    assert (done.returncode, done.stderr) == (1, b"")
 
 
 Captured: TypeAlias = pytest.CaptureFixture[str]

@@ -88,16 +88,16 @@ def test_what_is_not_known_is_a_dash() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "error"), [(b"<html>", "not as a worker"), (b"[]", "no worker"), (b'{"worker_id": 3}', "no worker")]
+    ("body", "error"), [("<html>", "not as a worker"), ("[]", "no worker"), ('{"worker_id": 3}', "no worker")]
 )
-def test_whatever_answers_at_an_address_is_no_error(tmp_path: Path, body: bytes, error: str) -> None:
+def test_whatever_answers_at_an_address_is_no_error(tmp_path: Path, body: str, error: str) -> None:
     """A proxy, another program; and nobody at all."""
-    answer = tmp_path / "status"
-    answer.write_bytes(body)
+    status = tmp_path / "status"
     with served(tmp_path) as url:
         port = int(url.rpartition(":")[2])
+        status.write_text(body)
         assert error in status_of("x", "127.0.0.1", port).error
-        answer.write_bytes(b'{"worker_id": "w1"}')
+        status.write_text('{"worker_id": "w1"}')
         assert status_of("x", "127.0.0.1", port) == WorkerStatus("x", {"worker_id": "w1"}, "")
     assert "refused" in status_of("x", "127.0.0.1", port).error.lower()
 

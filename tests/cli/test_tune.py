@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.program import lines, misused, run
-from tests.core.test_tuning import made_texts
+from tests.cli.program import documents_of, misused, run
+from tests.core.test_evaluation import made_texts
 from worker.cli.tune import _changed
 from worker.core.search import SearchRules
 from worker.core.tuning import Trial
@@ -30,8 +30,7 @@ DOCUMENTS = {
 
 
 def written(path: Path, texts: dict[str, str]) -> Path:
-    """Documents of these names."""
-    path.write_text(lines(*({"doc_id": name, "url": f"http://a/{name}", "text": text} for name, text in texts.items())))
+    path.write_text(documents_of(texts))
     return path
 
 
@@ -97,6 +96,8 @@ def test_settings_are_chosen_from_sampled_pairs(tmp_path: Path) -> None:
     said = " ".join(run("tune", documents, "--expected", "1M").output.split())
     for text in ("too little data: 40 groups of copies", "40 pairs the same", "at 1,000,000 originals: an index of"):
         assert text in said
+    best = json.loads(run("tune", documents, "--json", "--quiet").stdout.splitlines()[0])
+    assert set(best) == {"recall", "false_positives", "settings"} and best["recall"] > 0.9
     assert "no pair is the same" in run("tune", written(documents, {"a": "one text alone"}), code=1).output
 
 

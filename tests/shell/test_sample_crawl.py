@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fastwarc.warc import ArchiveIterator
 
 from tests.cli.program import refused, run
 from worker.core.document import Document
@@ -96,21 +95,6 @@ def test_every_document_is_read_but_the_damaged_ones(
     assert sum(isinstance(item, Damage) for item in ArchiveReader(archive)) == len(unreadable) > 0
     skipped = {doc_id for doc_id, entry in truth.items() if entry["expected"] == "skipped"}
     assert {doc_id for doc_id, text in texts.items() if not text.strip()} == skipped != set()
-
-
-def test_records_are_whole_for_another_reader(tmp_path: Path) -> None:
-    """FastWARC on its own reads records with valid digests, ids and dates."""
-    path = tmp_path / "crawl.warc.gz"
-    write_sample_crawl(path, 20, seed=7)  # too few for a damaged one
-    ids, dates = set(), []
-    for record in ArchiveIterator(path.open("rb"), parse_http=True, auto_decode="all"):
-        ids.add(record.record_id)
-        dates.append(record.record_date)
-        if record.is_http:
-            body = record.reader.read()
-            assert b"</html>" in body
-    assert len(ids) == 21
-    assert dates == sorted(dates)
 
 
 def test_relations_have_their_shares(truth: dict[str, dict[str, Any]]) -> None:

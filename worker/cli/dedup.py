@@ -16,20 +16,9 @@ import numpy as np
 import typer
 import xxhash
 
-from worker.cli import app
+from worker.cli import app, shared
 from worker.cli.options import DOCUMENTS, ENGINE, with_settings
-from worker.cli.shared import (
-    FetchedAtOption,
-    FilesArgument,
-    QuietOption,
-    counted,
-    opened_output,
-    option,
-    printable,
-    summary,
-    tally_of,
-    tracked,
-)
+from worker.cli.shared import FetchedAtOption, FilesArgument, QuietOption, option
 from worker.core.document import Verdict
 from worker.errors import StopError
 from worker.settings import Settings
@@ -90,8 +79,8 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
         crawl.number_from = engine.next_offset
         write = None
         if choice is None:
-            write = stack.enter_context(verdict_writer(stack.enter_context(opened_output(output, ())), output))
-        for record, answered in with_answers(tracked(crawl, "judging", quiet=quiet), engine.answers):
+            write = stack.enter_context(verdict_writer(stack.enter_context(shared.opened_output(output, ())), output))
+        for record, answered in with_answers(shared.tracked(crawl, "judging", quiet=quiet), engine.answers):
             outcome, line = line_of(record, answered)
             answer = answered.answer
             if isinstance(answer, Verdict):
@@ -104,16 +93,18 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
             if choice is not None:
                 choice.take(answer)
         if outcomes.total() == outcomes["dead-letter"]:
-            raise StopError(f"nothing could be judged: {summary(crawl)}{dead}")
+            raise StopError(f"nothing could be judged: {shared.summary(crawl)}{dead}")
         kept = None if choice is None else _copy(files, kind, choice, outputs, reading, quiet)
     _tell_of_replaced(named, quiet)
     seconds = time.monotonic() - started
     if as_json:
-        typer.echo(json.dumps(tally_of(crawl) | {"outcomes": outcomes, "kept": kept, "seconds": round(seconds, 3)}))
+        typer.echo(
+            json.dumps(shared.tally_of(crawl) | {"outcomes": outcomes, "kept": kept, "seconds": round(seconds, 3)})
+        )
     elif not quiet:
         counts = ", ".join(f"{count:,} {name}" for name, count in sorted(outcomes.items()))
         copied = "" if kept is None else f"; {kept:,} kept in {output}"
-        typer.echo(printable(f"{summary(crawl)}; {counts}{copied}; {seconds:.1f} s"), err=True)
+        typer.echo(shared.printable(f"{shared.summary(crawl)}; {counts}{copied}; {seconds:.1f} s"), err=True)
 
 
 def _check_options(files: list[str], outputs: list[str], keep: str | None, prefer: str, as_json: bool) -> None:
@@ -143,8 +134,8 @@ def _copy(
     from worker.shell.files.keeping import copy_documents  # noqa: PLC0415
 
     with ExitStack() as stack:
-        tell = stack.enter_context(counted("documents", quiet=quiet))
-        streams = [(stack.enter_context(opened_output(name, ())), name) for name in outputs]
+        tell = stack.enter_context(shared.counted("documents", quiet=quiet))
+        streams = [(stack.enter_context(shared.opened_output(name, ())), name) for name in outputs]
         return copy_documents(
             files, kind, choice, streams, reading, lambda done: tell("writing", done, len(choice.kept))
         )

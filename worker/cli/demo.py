@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from worker.devkit.demo import Demo
 
 PARTITIONS_MIN = 6
+OUTCOMES = "new", "exact duplicates", "near duplicates", "skipped", "dead letters"
 COLOURS = {"new": "green", "duplicate": "yellow", "skipped": "dim", "deleted": "red"}
 
 
@@ -58,6 +59,7 @@ def demo(
     """
     from worker.devkit.demo import Demo, Truth, workers_running  # noqa: PLC0415
     from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
+    from worker.shell.kafka.admin import Admin, create_topics  # noqa: PLC0415
 
     console = Console()
     interrupt = signal.getsignal(signal.SIGINT)  # which a shell's background process ignores
@@ -66,9 +68,9 @@ def demo(
         folder = stack.enter_context(_folder(keep))
         crawl_file, truth_file = _crawl(console, folder, input_file, documents, seed)
         settings = _settings(stack, console, folder, nodes)
+        create_topics(Admin(settings), settings)  # before any worker asks for them
         crawl = CrawlFiles([str(crawl_file)], fetched_at_default="2026-01-01T00:00:00Z")
         run = Demo(settings, crawl, Truth(truth_file), rate)
-        run.prepare()
         ids = [f"worker-{number}" for number in range(1, workers + 1)]
         running = stack.enter_context(workers_running(settings, ids, folder))
         with console.status(f"waiting for {workers} workers to share the partitions (a first start compiles)"):
@@ -163,14 +165,9 @@ def table(run: Demo) -> Group:
 def show_summary(console: Console, run: Demo) -> bool:
     """Print what came of it; return whether every document was answered exactly once."""
     across, pairs = run.pairs_across_workers()
-    outcomes = run.outcomes
     rows = [
         ("documents", f"{len(run.sent_ms):,}"),
-        ("new", f"{outcomes['new']:,}"),
-        ("exact duplicates", f"{outcomes['exact duplicates']:,}"),
-        ("near duplicates", f"{outcomes['near duplicates']:,}"),
-        ("skipped", f"{outcomes['skipped']:,}"),
-        ("dead letters", f"{outcomes['dead letters']:,}"),
+        *((name, f"{run.outcomes[name]:,}") for name in OUTCOMES),
         ("damaged records in the crawl", f"{run.crawl.tally.damaged:,}"),
         ("unanswered", f"{run.unanswered:,}"),
         ("answered twice", f"{run.repeated:,}"),

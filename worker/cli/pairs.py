@@ -19,30 +19,16 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 import numpy as np
 import orjson
 import typer
+from numpy.typing import NDArray
 
-from worker.cli import app
+from worker.cli import app, shared
 from worker.cli.options import DOCUMENTS, FINGERPRINTS, with_settings
-from worker.cli.shared import (
-    NO_TIME,
-    STDIN,
-    FetchedAtOption,
-    FilesArgument,
-    QuietOption,
-    counted,
-    opened,
-    opened_lines,
-    printable,
-    summary,
-    tracked,
-)
+from worker.cli.shared import STDIN, FetchedAtOption, FilesArgument, QuietOption
 from worker.errors import StopError
-from worker.log.record import RowKind
+from worker.log.record import Row, RowKind
 from worker.settings import Settings
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from worker.log.record import Row
     from worker.shell.files.archives import Record
     from worker.shell.files.crawl import CrawlFiles
 
@@ -81,18 +67,18 @@ def fingerprint(
 
     crawl = CrawlFiles(files, fetched_at_default=fetched_at)
     without: Counter[str] = Counter()
-    with opened_lines(output, files) as stream:
+    with shared.opened_lines(output, files) as stream:
         for record, row in _rows(crawl, settings, quiet):
             if row.kind in (RowKind.FULL, RowKind.SHORT):
                 stream.write(_line(row, written))
             else:
                 without[RowKind(row.kind).name.lower()] += 1
-                typer.echo(printable(f"no fingerprint: {record.place}: {row.doc_id}: {row.note}"), err=True)
+                typer.echo(shared.printable(f"no fingerprint: {record.place}: {row.doc_id}: {row.note}"), err=True)
         counts = "".join(f", {count:,} {name}" for name, count in sorted(without.items()))
         if crawl.tally.documents == without.total():
-            raise StopError(f"nothing could be fingerprinted: {summary(crawl)}{counts}")
+            raise StopError(f"nothing could be fingerprinted: {shared.summary(crawl)}{counts}")
     if not quiet:
-        typer.echo(f"{summary(crawl)}{counts}", err=True)
+        typer.echo(f"{shared.summary(crawl)}{counts}", err=True)
 
 
 def _rows(crawl: CrawlFiles, settings: Settings, quiet: bool) -> Iterator[tuple[Record, Row]]:
@@ -100,7 +86,7 @@ def _rows(crawl: CrawlFiles, settings: Settings, quiet: bool) -> Iterator[tuple[
     from worker.shell.files.crawl import with_answers  # noqa: PLC0415
     from worker.shell.files.engine import prepared_rows  # noqa: PLC0415
 
-    return with_answers(tracked(crawl, "fingerprinting", quiet=quiet), partial(prepared_rows, settings=settings))
+    return with_answers(shared.tracked(crawl, "fingerprinting", quiet=quiet), partial(prepared_rows, settings=settings))
 
 
 def _line(row: Row, written: Format) -> bytes:
@@ -119,7 +105,7 @@ def _read(source: Path, documents: Path | None, settings: Settings, quiet: bool)
     A doc_id that comes again replaces its former self; a deleted one is gone.
     """
     if documents is None:
-        with opened(source) as stream:
+        with shared.opened(source) as stream:
             return _numbers(stream, str(source)), {}
     held: dict[str, int] = {}
     are_documents = _content(documents) == "documents"
@@ -142,7 +128,7 @@ def _content(path: Path) -> Literal["numbers", "fingerprints", "documents"]:
         peek = getattr(sys.stdin.buffer, "peek", None)
         start = b"" if peek is None else bytes(peek(_LOOK_BYTES))
     else:
-        with opened(path) as stream:
+        with shared.opened(path) as stream:
             start = stream.read(_LOOK_BYTES)
     line = start.lstrip().partition(b"\n")[0]
     if not line.startswith(_STARTS):
@@ -165,7 +151,7 @@ def _numbers(stream: BinaryIO, name: str) -> NDArray[np.uint64]:
 
 def _of_lines(path: Path) -> Iterator[tuple[str, int]]:
     """Yield doc_id and fingerprint of each line of `neardup fingerprint`."""
-    with opened(path) as stream:
+    with shared.opened(path) as stream:
         for line_number, line in enumerate(stream, start=1):
             try:
                 fields = orjson.loads(line)
@@ -183,7 +169,7 @@ def _of_documents(path: Path, settings: Settings, quiet: bool) -> Iterator[tuple
     """Yield doc_id and fingerprint of each document that has one, None for one that is deleted."""
     from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
 
-    crawl = CrawlFiles([str(path)], fetched_at_default=NO_TIME)
+    crawl = CrawlFiles([str(path)], fetched_at_default=shared.NO_TIME)
     without = 0
     for record, row in _rows(crawl, settings, quiet):
         if row.kind in (RowKind.FULL, RowKind.SHORT, RowKind.DELETED):
@@ -191,9 +177,9 @@ def _of_documents(path: Path, settings: Settings, quiet: bool) -> Iterator[tuple
             continue
         without += 1
         if row.kind == RowKind.DEAD:
-            typer.echo(printable(f"no fingerprint: {record.place}: {row.note}"), err=True)
+            typer.echo(shared.printable(f"no fingerprint: {record.place}: {row.note}"), err=True)
     if not quiet:
-        typer.echo(f"{summary(crawl)}, {without} without a fingerprint", err=True)
+        typer.echo(f"{shared.summary(crawl)}, {without} without a fingerprint", err=True)
 
 
 def _pairs(fingerprints: NDArray[np.uint64], ids: Ids, *search: Any) -> Iterator[list[Any]]:
@@ -258,7 +244,10 @@ def _add_command(name: str, find: Callable[..., Iterable[list[Any]]]) -> None:
         if documents is not None and source != STDIN:
             raise typer.BadParameter("--input and --documents: name one of them")
         fingerprints, ids = _read(source, documents, settings, quiet)
-        with opened_lines(target, [documents or source]) as stream, counted("tables", quiet=quiet) as tell:
+        with (
+            shared.opened_lines(target, [documents or source]) as stream,
+            shared.counted("tables", quiet=quiet) as tell,
+        ):
             _write_arrays(stream, find(fingerprints, ids, distance, blocks, partial(tell, "finding")))
 
 
@@ -306,7 +295,7 @@ def nearest(
     rows = np.arange(len(fingerprints), dtype=np.uint32)
     ranked = ((int(fingerprints[row]), bits) for row, bits in rank(fingerprints, rows, own, count + bool(ids)))
     named = ((name, bits) for number, bits in ranked for name in ids.get(number, [number]) if name != to)
-    with opened_lines(target, [documents or source]) as stream:
+    with shared.opened_lines(target, [documents or source]) as stream:
         _write_arrays(stream, itertools.islice(named, count))
 
 

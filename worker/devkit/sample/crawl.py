@@ -115,10 +115,7 @@ class Language:
         self.templates = {kind: single[kind] for kind in TEMPLATES}  # title and paragraphs with slots
 
 
-@cache
-def load_language(code: str) -> Language:
-    """Return a language, read once a process."""
-    return Language(code)
+load_language = cache(Language)  # each is read once a process
 
 
 class Lexicon:
@@ -262,7 +259,9 @@ class Site:
         self.menu = f"<ul>{menu}</ul>"
         self.charset = dice.pick(legacy) if legacy and dice.chance(_LEGACY_CHARSET) else "utf-8"
         self.charset_in_header = dice.chance(0.5)  # of HTTP, else in a meta element
-        self.is_chunked = dice.chance(0.2)
+        charset = f"; charset={self.charset}" if self.charset_in_header else ""
+        chunked = "\r\nTransfer-Encoding: chunked" if dice.chance(0.2) else ""
+        self.header = f"HTTP/1.1 200 OK\r\nServer: sample\r\nContent-Type: text/html{charset}{chunked}"
         self.footer = f"© {self.lexicon.name()} | {' | '.join(dice.several(language.words['N'], 4))}"
 
 
@@ -332,7 +331,6 @@ class _Known(NamedTuple):
     article: Article
     site: Site
     url: str
-    header: str
     body: bytes
 
 
@@ -375,7 +373,7 @@ def crawl(documents: int, seed: int) -> Iterator[Capture]:
             known = _copy(dice.pick(recent), relation, by_language, dice)
         language, group = known.site.language, known.article.group
         expected = "new" if relation in TEMPLATES else "verdict"
-        yield Capture(known.url, fetched_at_s, known.header, known.body, group, relation, language, expected)
+        yield Capture(known.url, fetched_at_s, known.site.header, known.body, group, relation, language, expected)
 
 
 def _copy(of: _Known, relation: str, by_language: dict[str, list[Site]], dice: Dice) -> _Known:
@@ -403,13 +401,7 @@ def _next_page(kind: str, last: tuple[int, Site] | None, dice: Dice) -> tuple[in
 
 def _captured(article: Article, site: Site, url: str, dice: Dice) -> _Known:
     body = render(site, article, dice).encode(site.charset, "xmlcharrefreplace")
-    return _Known(article, site, url, _header(site), body)
-
-
-def _header(site: Site) -> str:
-    charset = f"; charset={site.charset}" if site.charset_in_header else ""
-    chunked = "\r\nTransfer-Encoding: chunked" if site.is_chunked else ""
-    return f"HTTP/1.1 200 OK\r\nServer: sample\r\nContent-Type: text/html{charset}{chunked}"
+    return _Known(article, site, url, body)
 
 
 def _short(site: Site, fetched_at_s: int, dice: Dice) -> Capture:
@@ -428,7 +420,7 @@ def _damaged(site: Site, fetched_at_s: int, harm: str, number: int, dice: Dice) 
     """A capture that went wrong; what is left of it is an article of its own."""
     article = write_article(f"d{number}", load_language(site.language), dice)
     known = _captured(article, site, f"http://{site.host}/damaged/{number}.html", dice)
-    body, header = known.body, known.header.replace("\r\nTransfer-Encoding: chunked", "")
+    body, header = known.body, site.header.replace("\r\nTransfer-Encoding: chunked", "")
     expected = _EXPECTED.get(harm, "verdict")
     if harm == "empty":
         body = b""
@@ -512,10 +504,8 @@ def _warcinfo(documents: int, seed: int) -> bytes:
         "WARC-Date": _warc_date(FIRST_FETCH_S),
         "Content-Type": "application/warc-fields",
     }
-    told = (
-        f"software: neardup sample-crawl\r\ndocuments: {documents}\r\nseed: {seed}\r\nformat: WARC File Format 1.0\r\n"
-    )
-    return _warc(fields, told.encode())
+    told = f"software: neardup sample-crawl\r\ndocuments: {documents}\r\nseed: {seed}\r\n"
+    return _warc(fields, f"{told}format: WARC File Format 1.0\r\n".encode())
 
 
 def _warc(fields: dict[str, str], block: bytes) -> bytes:
@@ -554,15 +544,8 @@ def _member(record: bytes) -> bytes:
 
 def _truth(capture: Capture) -> bytes:
     fetched_at_ms = capture.fetched_at_s * 1_000
+    doc_id, fetched_at = derive_doc_id(capture.url, fetched_at_ms), format_timestamp(fetched_at_ms)
+    told = {name: getattr(capture, name) for name in ("group", "relation", "language", "expected")}
     return orjson.dumps(
-        {
-            "doc_id": derive_doc_id(capture.url, fetched_at_ms),
-            "url": capture.url,
-            "fetched_at": format_timestamp(fetched_at_ms),
-            "group": capture.group,
-            "relation": capture.relation,
-            "language": capture.language,
-            "expected": capture.expected,
-        },
-        option=orjson.OPT_APPEND_NEWLINE,
+        {"doc_id": doc_id, "url": capture.url, "fetched_at": fetched_at, **told}, option=orjson.OPT_APPEND_NEWLINE
     )

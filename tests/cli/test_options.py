@@ -1,0 +1,292 @@
+"""Options and their help: no command offers what it does not use, each fits a screen, long ones tell progress."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+import typer
+from rich.console import Console
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from tests.cli.program import ARTICLE, lines, misused, page, run
+from tests.faults import cluster
+from tests.report.made import copy, verdict
+from worker.cli import PANELS, app, options
+from worker.cli import shared as progress
+from worker.cli.options import ENGINE, with_settings
+from worker.settings import LoadedSettings, Settings, env_name, load_settings
+from worker.shell.messages import encode_verdict
+from worker.shell.runtime import kernels
+
+ON_FILES = {
+    "archive": ["--input", "{file}", "--output", "{folder}"],
+    "compare": ["{file}", "{file}"],
+    "dedup": ["{file}"],
+    "evaluate": ["{file}", "{pairs}"],
+    "tune": ["{file}", "{pairs}"],
+    "fingerprint": ["{file}"],
+    "find-all": ["--documents", "{file}"],
+    "find-clusters": ["--documents", "{file}"],
+    "nearest": ["{file}", "--to", "a"],
+    "warm-up": [],
+}
+ON_A_CLUSTER = {  # in the order in which they can run
+    "topics create": [],
+    "topics check": [],
+    "topics alter": ["{topic}", "retention.ms=-1"],
+    "feed": ["{file}"],
+    "verdicts": [],
+    "dead-letters": [],
+    "verify": [],
+    "report": ["--documents", "{file}", "--output", "{page}"],
+    "explain": ["a", "--documents", "{file}"],
+    "top": ["--once", "--interval", "0.2"],
+}
+ALL_SETTINGS = {"worker", "rebuild", "settings"}
+
+Run = Callable[..., set[str]]
+
+
+def _commands(command: Any, *path: str) -> Iterator[tuple[str, Any]]:
+    yield " ".join(path), command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _commands(inner, *path, name)
+
+
+COMMANDS = dict(_commands(get_command(app)))  # groups, too
+
+
+def offered(name: str) -> set[str]:
+    """The settings that a command has options for."""
+    return {parameter.name for parameter in COMMANDS[name].params} & set(Settings.model_fields)
+
+
+@pytest.fixture
+def read_by(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Run a command on a document; give the settings that it has read."""
+    file, pairs, read = tmp_path / "in.jsonl", tmp_path / "pairs.tsv", set[str]()
+    pairs.write_text("a\ta\t1")
+    document = {"doc_id": "a", "url": "https://example.org/", "fetched_at": "2026-01-02T03:04:05Z", "text": ARTICLE}
+    file.write_text(lines(document))
+    load, get = load_settings, Settings.__getattribute__
+
+    def noted(settings: Settings, name: str) -> Any:
+        read.add(name)
+        return get(settings, name)
+
+    def loaded(*arguments: Any) -> LoadedSettings:
+        found = load(*arguments)
+        read.clear()  # what the checks of the settings have read
+        return found
+
+    def invoke(name: str, arguments: list[str]) -> set[str]:
+        files = {"file": file, "pairs": pairs, "page": tmp_path / "page", "folder": tmp_path / "folder"}
+        topic = os.environ.get(env_name("topic_verdicts"))
+        given = [argument.format(**files, topic=topic) for argument in arguments]
+        result = CliRunner().invoke(app, [*name.split(), *given])
+        assert result.exit_code == 0, (result.output, result.exception)
+        return read & set(Settings.model_fields)
+
+    monkeypatch.setattr(options, "load_settings", loaded)
+    monkeypatch.setattr(Settings, "__getattribute__", noted)
+    return invoke
+
+
+def test_every_command_with_settings_is_looked_at() -> None:
+    """A new one is to be added here."""
+    assert {name for name in COMMANDS if offered(name)} == {*ON_FILES, *ON_A_CLUSTER, *ALL_SETTINGS}
+
+
+def test_a_worker_takes_every_setting_but_those_of_topics_to_create() -> None:
+    """And no secret: others of the machine can read a flag."""
+    secret = {"sasl_password", "ssl_key_password"}
+    assert set(Settings.model_fields) - offered("settings") == secret
+    assert set(Settings.model_fields) - offered("worker") == secret | {"partitions", "replication_factor"}
+
+
+@pytest.mark.parametrize("name", ON_FILES)
+def test_no_command_on_files_offers_a_setting_that_it_does_not_use(name: str, read_by: Run) -> None:
+    """find-clusters --max-distance was offered and without effect."""
+    assert offered(name) - read_by(name, ON_FILES[name]) == set()
+
+
+def test_no_command_on_a_cluster_offers_a_setting_that_it_does_not_use(
+    commands_settings: Settings, read_by: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after the other, on topics of their own."""
+    bootstrap, topic = commands_settings.bootstrap, commands_settings.topic_verdicts
+    monkeypatch.setenv(env_name("topic_new"), f"{topic}.new")
+    for name, arguments in ON_A_CLUSTER.items():
+        if name == "report":  # of something
+            answers = verdict(1, doc_id="a"), copy(2, 1, doc_id="a", original_id="a")
+            cluster.append(bootstrap, topic, [encode_verdict(answer)[1] for answer in answers])
+        assert offered(name) - read_by(name, arguments) == set()
+
+
+pytestmark = pytest.mark.usefixtures("clean_environment")
+
+
+def _command() -> typer.Typer:
+    command = typer.Typer(rich_markup_mode=None)
+
+    @command.command()
+    @with_settings("group", "static_membership", *ENGINE)
+    def show(
+        file: Annotated[Path, typer.Argument()], settings: Settings, follow: Annotated[bool, typer.Option()] = False
+    ) -> None:
+        """Show what arrived."""
+        typer.echo(f"{file} {follow} {settings.group} {settings.max_distance} {settings.static_membership}")
+
+    return command
+
+
+def test_a_command_keeps_its_own_parameters() -> None:
+    """Arguments and options of the command stand beside those of the settings."""
+    result = CliRunner().invoke(_command(), ["a.warc", "--group", "night", "--follow", "--max-distance", "5"])
+    assert result.stdout == "a.warc True night 5 True\n"
+    result = CliRunner().invoke(_command(), ["a.warc", "--no-static-membership"])
+    assert result.stdout == f"a.warc False neardup {Settings().max_distance} False\n"
+
+
+def test_settings_describes_every_setting() -> None:
+    """With its default and bounds; the output stays a file for --config."""
+    text = run("settings", "--describe").stdout
+    assert "batch_wait_ms = 20  # ms; default" in text
+    words = " ".join(text.replace("\n# ", " ").split())
+    assert "adds to the latency when little arrives. Default: 20; 0 to 10,000. batch_wait_ms = 20 # ms" in words
+    assert tomllib.loads(text) == tomllib.loads(run("settings").stdout)
+    for field in Settings.model_fields.values():
+        assert str(field.description) in words
+
+
+def test_kafka_options_are_repeated_names_and_values() -> None:
+    """A value may hold an equals sign; without one it is refused."""
+    result = run("settings", "--kafka-options", "a=b=c", "--kafka-options", "d=", "--changed")
+    assert result.stdout == 'kafka_options = { "a" = "b=c", "d" = "" }  # name=value; flag\n'
+    assert "NAME=VALUE, got 'linger.ms'" in misused("settings", "--kafka-options", "linger.ms")
+
+
+def test_the_output_of_settings_is_a_config_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is shown is TOML that gives the same settings again; passwords are not in it."""
+    monkeypatch.setenv("NEARDUP_SASL_PASSWORD", "hush")
+    monkeypatch.setenv("NEARDUP_STATE_DIR", 'a "b"\n\\ć')
+    arguments = ["settings", "--shingle-widths", "1,2", "--mask-numbers", "--kafka-options", "x.password=hush"]
+    first = run(*arguments).stdout
+    assert "hush" not in first
+    assert "# sasl_password is set and hidden" in first
+    config = tmp_path / "neardup.toml"
+    config.write_text(first, encoding="utf-8")
+    assert tomllib.loads(first)["state_dir"] == 'a "b"\n\\ć'
+    monkeypatch.delenv("NEARDUP_STATE_DIR")
+    second = run("settings", "--config", str(config)).stdout
+    assert tomllib.loads(second) == tomllib.loads(first)
+
+
+def shown(*path: str) -> list[str]:
+    """Return the lines of a command's help."""
+    return run(*path, "--help", COLUMNS="100", TERMINAL_WIDTH="100").stdout.splitlines()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits_a_screen(name: str) -> None:
+    """40 lines of 100 columns; nothing ends in dots, no type of Python's is named."""
+    lines = shown(*name.split())
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 100
+    assert not [line for line in lines if re.search(r"(…|\.\.\.) *│$|<\w+", line)]
+
+
+def test_every_command_has_its_panel_and_a_line() -> None:
+    """A new command is to be added to PANELS, with a summary that fits."""
+    rows = [line.split("│")[1] for line in shown() if line.startswith("│")]
+    named = [row.split()[0] for row in rows if not row.startswith(" --")]
+    assert named == [name for names in PANELS.values() for name in names]
+
+
+def test_brackets_are_shown_as_they_are() -> None:
+    """Defaults and shapes stand in brackets, which a markup would take for its own."""
+    assert "[doc_id or fingerprint, bits that differ]" in " ".join(shown("nearest"))
+    assert "[default: the host name]" in " ".join(shown("worker"))
+
+
+def test_what_is_seldom_set_is_an_option_all_the_same() -> None:
+    """The help has no room for all; `neardup settings --describe` has."""
+    assert "--batch-wait-ms" not in " ".join(shown("worker"))
+    assert run("settings", "--batch-wait-ms", "50", "--changed").stdout == "batch_wait_ms = 50  # ms; flag\n"
+
+
+def test_warm_up_says_where_the_code_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The directory that `cache_directory` names; that nothing can be kept, with the remedy."""
+    said = run("warm-up").output
+    assert "kernels ready in" in said and ("__pycache__" in said or "kept in" in said)
+    monkeypatch.setattr(kernels, "kept_in", lambda: None)
+    said = run("warm-up").output
+    assert "in memory only" in said and "Set NUMBA_CACHE_DIR" in said
+
+
+LONG = (
+    "archive", "dedup", "evaluate", "explain", "feed", "find-all", "find-clusters", "fingerprint", "nearest", "rebuild",
+    "report", "sample-crawl", "tune", "verify",
+)  # fmt: skip
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """What a terminal shows."""
+    found = io.StringIO()
+    monkeypatch.setattr(progress, "Console", lambda **_: Console(file=found, force_terminal=True, width=100))
+    return found
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_every_long_command_can_be_quiet(name: str) -> None:
+    """The same option everywhere."""
+    assert [one.opts for one in COMMANDS[name].params if one.name == "quiet"] == [["--quiet"]]
+
+
+def test_progress_says_how_far_how_fast_and_how_long(screen: io.StringIO) -> None:
+    """On a terminal; each step has its line."""
+    with progress.counted("messages") as tell:
+        for done in (1, 500, 1_000):
+            tell("documents", done, 2_000)
+        tell("verdicts", 10, 10)
+    shown = screen.getvalue()
+    assert "documents" in shown
+    assert "verdicts" in shown
+    assert re.search(r"50%.* 1,000 messages, .*/s .*\d:\d\d:\d\d", shown)
+    screen.truncate(0)
+    with progress.counted("messages", quiet=True) as tell:
+        tell("documents", 1, 2)
+    assert "documents" not in screen.getvalue()
+
+
+def test_answers_are_read_with_progress(screen: io.StringIO, tmp_path: Path) -> None:
+    """Of a file the size tells how many there are; `report` and the commands before it are silent if asked."""
+    source, verdicts, drawn = tmp_path / "in.jsonl", tmp_path / "verdicts", tmp_path / "page"
+    source.write_text(lines(*(page(number, text=ARTICLE) for number in range(1_000))))
+    for arguments in (["dedup", source, "--output", verdicts], ["report", verdicts, "--output", drawn]):
+        assert (run(*arguments, "--quiet").output, screen.getvalue()) == ("", "")
+    run("report", verdicts, "--output", drawn)
+    assert re.search(r"reading answers .*100%.* 1,000 answers, .*/s", screen.getvalue())
+
+
+def test_damage_is_named_thrice_and_then_counted(tmp_path: Path) -> None:
+    """Not a line for each of a thousand; nothing of it with --quiet. Most of a sample's damaged records are read."""
+    source = tmp_path / "crawl.warc.gz"
+    said = run("sample-crawl", "--documents", "2000", source).stderr
+    [damaged] = re.findall(r"(\d+) damaged, .*; of what is damaged, three in five are read all the same$", said.strip())
+    command = ("dedup", source, "--output", tmp_path / "verdicts")
+    told = run(*command).stderr.splitlines()
+    unread = 2000 - int(told[-1].split()[0].replace(",", ""))
+    assert [line.partition(":")[0] for line in told] == ["damaged"] * 4 + [told[-1].partition(":")[0]]
+    assert (told[3], f"{unread} damaged records" in told[-1]) == (f"damaged: {unread - 3} more", True)
+    assert 2 * int(damaged) // 5 <= unread <= 2 * int(damaged) // 5 + 2
+    assert run(*command, "--quiet").stderr == ""
