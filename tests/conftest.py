@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import ssl
 import threading
 import time
 import uuid
@@ -85,12 +86,14 @@ def plain_environment() -> dict[str, str]:
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """A folder over HTTP; its URL."""
+def served(folder: Path, signed: ssl.SSLContext | None = None) -> Iterator[str]:
+    """A folder over HTTP, or HTTPS; its URL."""
     handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        if signed is not None:
+            server.socket = signed.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"{'http' if signed is None else 'https'}://127.0.0.1:{server.server_port}"
         server.shutdown()
 
 

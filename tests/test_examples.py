@@ -23,6 +23,7 @@ from confluent_kafka import Consumer, Producer
 
 from tests.cli.program import ARTICLE, OTHER
 from tests.conftest import REPOSITORY, Kafka, deployed, served
+from tests.faults import cluster
 from tests.report.made import copy, verdict
 from tests.shell.test_archives import record
 from worker.devkit.broker import Runtime
@@ -129,11 +130,7 @@ def test_a_subscriber_keeps_what_is_new(kafka: Kafka, tmp_path: Path) -> None:
     texts = zip("abcd", (ARTICLE, OTHER, third, ARTICLE.upper()), strict=True)
     given = [{"doc_id": name, "text": text} for name, text in texts]
     judged = list(found.add_many([*given, neardup.Deletion("c"), neardup.Deletion("b")]))
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
-    for one in judged:
-        key, value = neardup.encode_verdict(one)
-        producer.produce(settings.topic_verdicts, value, key)
-    assert producer.flush(30) == 0
+    cluster.append(kafka.bootstrap, settings.topic_verdicts, [neardup.encode_verdict(one)[1] for one in judged])
     arguments = [sys.executable, str(EXAMPLES / "subscriber.py"), kafka.bootstrap, "kept", settings.topic_verdicts]
     with subprocess.Popen(arguments, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -223,7 +220,7 @@ def crawl(folder: Path, urls: list[str], **options: str) -> str:
 def test_a_crawler_leaves_mirrors_alone(kafka: Kafka, tmp_path: Path, site: str) -> None:
     """A host whose pages are copies of another's; of the other half are copies, too, and it is fetched."""
     settings = deployed(kafka, partitions=2)
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    answers: tuple[list[bytes], list[bytes]] = [], []
     for number in range(60):
         host, other = ("localhost", "127.0.0.1") if number % 2 else ("127.0.0.1", "localhost")
         answer = copy(number, 1_000, url=f"http://{host}/{number}")
@@ -232,8 +229,9 @@ def test_a_crawler_leaves_mirrors_alone(kafka: Kafka, tmp_path: Path, site: str)
         answer = answer._replace(duplicate_of=answer.duplicate_of._replace(original=there))
         if number % 4 == 1:
             answer = verdict(number, url=answer.url)
-        producer.produce(settings.topic_verdicts, encode_verdict(answer)[1], partition=number % 2)
-    assert producer.flush(30) == 0
+        answers[number % 2].append(encode_verdict(answer)[1])
+    for partition, values in enumerate(answers):
+        cluster.append(kafka.bootstrap, settings.topic_verdicts, values, partition=partition)
     said = crawl(
         tmp_path,
         [site, site.replace("127.0.0.1", "localhost")],

@@ -22,8 +22,7 @@ import orjson
 from numpy.typing import NDArray
 
 from worker.cli.tune import Corpus, read_corpus, read_pairs
-from worker.core.evaluation import Pairs, exact_jaccard, shingle_set
-from worker.core.tuning import SAME_FROM
+from worker.core.evaluation import SAME_FROM, Pairs, exact_jaccard, shingle_set
 from worker.devkit.sample.crawl import (
     LANGUAGES,
     PAGES_MAX,

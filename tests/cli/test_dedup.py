@@ -316,16 +316,6 @@ def test_days_through_one_state_say_what_one_run_over_all_says(
         assert told == whole, how
 
 
-def test_a_file_that_is_read_again_has_duplicates_only(tmp_path: Path) -> None:
-    """No original leaves, and none is new twice."""
-    source = tmp_path / "in.jsonl"
-    source.write_text(lines(*({"content": text} for text in POOL)))
-    options = (source, *SHAPES["text"], "--state", tmp_path / "state")
-    first, again = answers(*options), answers(*options)
-    assert [answer["verdict"] for answer in first] == ["new"] * len(POOL)
-    assert [answer["duplicate_of"]["doc_id"] for answer in again] == [answer["doc_id"] for answer in first]
-
-
 def test_days_through_a_saved_library_say_what_one_reading_of_all_says(tmp_path: Path) -> None:
     """Files of equal names, and a snapshot between them."""
     given = [[{"text": row["content"]} for row in day] for day in days("text")]
@@ -339,15 +329,6 @@ def test_days_through_a_saved_library_say_what_one_reading_of_all_says(tmp_path:
 
     told = [judged(Deduplicator.load(state) if number else Deduplicator(), day) for number, day in enumerate(given)]
     assert [*chain(*told)] == judged(Deduplicator(), [*chain(*given)])
-
-
-def test_a_made_name_is_nobodys_id(tmp_path: Path) -> None:
-    """Rows with ids that are numbers, and one without: none replaces another."""
-    source = tmp_path / "in.jsonl"
-    rows: list[dict[str, Any]] = [{"content": text, "id": number} for number, text in enumerate(POOL)]
-    source.write_text(lines(*rows[:4], {"content": POOL[5]}, *rows[4:]))
-    told = answers(source, "--text-column", "content", "--id-column", "id")
-    assert [answer["verdict"] for answer in told] == ["new"] * 6 + ["duplicate"] + ["new"] * 3
 
 
 def test_what_is_fed_day_by_day_is_judged_as_what_is_fed_at_once(

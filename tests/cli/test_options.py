@@ -8,10 +8,9 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
-import typer
 from rich.console import Console
 from typer.main import get_command
 from typer.testing import CliRunner
@@ -21,7 +20,6 @@ from tests.faults import cluster
 from tests.report.made import copy, verdict
 from worker.cli import PANELS, app, options
 from worker.cli import shared as progress
-from worker.cli.options import ENGINE, with_settings
 from worker.settings import LoadedSettings, Settings, env_name, load_settings
 from worker.shell.messages import encode_verdict
 from worker.shell.runtime import kernels
@@ -134,26 +132,9 @@ def test_no_command_on_a_cluster_offers_a_setting_that_it_does_not_use(
 pytestmark = pytest.mark.usefixtures("clean_environment")
 
 
-def _command() -> typer.Typer:
-    command = typer.Typer(rich_markup_mode=None)
-
-    @command.command()
-    @with_settings("group", "static_membership", *ENGINE)
-    def show(
-        file: Annotated[Path, typer.Argument()], settings: Settings, follow: Annotated[bool, typer.Option()] = False
-    ) -> None:
-        """Show what arrived."""
-        typer.echo(f"{file} {follow} {settings.group} {settings.max_distance} {settings.static_membership}")
-
-    return command
-
-
 def test_a_command_keeps_its_own_parameters() -> None:
-    """Arguments and options of the command stand beside those of the settings."""
-    result = CliRunner().invoke(_command(), ["a.warc", "--group", "night", "--follow", "--max-distance", "5"])
-    assert result.stdout == "a.warc True night 5 True\n"
-    result = CliRunner().invoke(_command(), ["a.warc", "--no-static-membership"])
-    assert result.stdout == f"a.warc False neardup {Settings().max_distance} False\n"
+    """They stand beside the options of the settings, of which a flag can be taken back."""
+    assert run("settings", "--no-static-membership", "--changed").stdout == "static_membership = false  # flag\n"
 
 
 def test_settings_describes_every_setting() -> None:

@@ -12,8 +12,8 @@ import pytest
 from tests.cli.program import documents_of, misused, run
 from tests.core.test_evaluation import made_texts
 from worker.cli.tune import _changed
+from worker.core.evaluation import Trial
 from worker.core.search import SearchRules
-from worker.core.tuning import Trial
 from worker.settings import Settings
 
 ORIGINAL = (

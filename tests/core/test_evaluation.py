@@ -15,20 +15,24 @@ from worker.core.definition import Kind, Parameters
 from worker.core.evaluation import (
     SHINGLE_WIDTH,
     Pairs,
+    Trial,
     exact_jaccard,
     finds,
+    frontier,
     groups,
     leaders,
     measure,
     reasons,
+    sample_pairs,
     score,
     shingle_set,
+    trials,
+    variants,
 )
 from worker.core.fingerprint import FingerprintBatch, Fingerprinter
 from worker.core.search import Document, Original, SearchRules, best, condition, look, looks
 from worker.core.sketch import words_of
 from worker.core.tokens import tokens, tokens_quickly
-from worker.core.tuning import Trial, frontier, sample_pairs, trials, variants
 
 WORDS = st.integers(0, 2**64 - 1)
 FLIPS = st.lists(st.integers(0, 63), max_size=14).map(lambda bits: sum({1 << bit for bit in bits}))

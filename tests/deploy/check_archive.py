@@ -17,6 +17,7 @@ import pytest
 from platformdirs import user_cache_path
 
 from tests.benchmarks.archive.documents import write_documents
+from tests.conftest import eventually, free_ports
 from tests.shell.test_archive import MANY, archive, check_against_dedup, crawl, dedup, files, summary, told, verdicts
 from worker.devkit.broker.cluster import COLLECTOR
 from worker.devkit.broker.runtime import fetch, find_java, read_jars
@@ -32,7 +33,7 @@ VERSION = "4.2.0"
 FLAGS = ["--add-opens=java.base/java.nio=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow"]
 DOCUMENTS = 2_500
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
-WAIT_S = 300.0  # for the server, and for the first rows
+WAIT_S = 300.0  # for the first rows
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +45,7 @@ def jars() -> tuple[Path, ...]:
 @contextmanager
 def _spark(jars: tuple[Path, ...], folder: Path, python: str | Path, master: str = "local[2,4]") -> Iterator[str]:
     """Run a Connect server whose tasks run on this Python; yield its URL."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = int(free.getsockname()[1])
+    [port] = free_ports()
     home, java = folder / "home", find_java().executable
     _write_home(home, java, jars)
     settings = {
@@ -67,7 +67,7 @@ def _spark(jars: tuple[Path, ...], folder: Path, python: str | Path, master: str
         subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log) as process,
     ):
         try:
-            _wait(process, port, folder / "spark.log")
+            eventually(lambda: _serves(process, port, folder / "spark.log"))
             yield f"sc://127.0.0.1:{port}"
         finally:
             process.kill()  # its Python ends with it
@@ -88,16 +88,13 @@ def _write_home(home: Path, java: str | Path, jars: tuple[Path, ...]) -> None:
     script.chmod(0o755)
 
 
-def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            time.sleep(0.2)
-        else:
-            return
-    pytest.fail(f"Spark does not serve: {log.read_text()[-3000:]}", pytrace=False)
+def _serves(process: subprocess.Popen[bytes], port: int, log: Path) -> bool:
+    if process.poll() is not None:
+        pytest.fail(f"Spark does not serve: {log.read_text()[-3000:]}", pytrace=False)
+    with suppress(OSError):
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        return True
+    return False
 
 
 def test_every_verdict_is_that_of_dedup_and_every_file_the_embedded_engines(

@@ -36,8 +36,7 @@ from worker.settings import Settings, flag
 from worker.shell.files.places import written
 
 if TYPE_CHECKING:
-    from worker.core.evaluation import Measures, Pairs, Scores
-    from worker.core.tuning import Trial
+    from worker.core.evaluation import Measures, Pairs, Scores, Trial
 
 PAIRS_MAX = 20_000  # sampled where no labels are given
 GROUPS_MIN, OTHER_MIN = 100, 1_000  # below them a share is known to some percent only
@@ -224,7 +223,7 @@ def _evaluation(corpus: Corpus, pairs: Pairs, settings: Settings) -> Evaluation:
 
 def _stream(originals: NDArray[np.int64], pairs: Pairs, jaccard: Callable[[int, int], float]) -> Stream:
     """Look at what each duplicate of a stream is a duplicate of."""
-    from worker.core.tuning import OTHER_BELOW, SAME_FROM  # noqa: PLC0415
+    from worker.core.evaluation import OTHER_BELOW, SAME_FROM  # noqa: PLC0415
 
     columns = pairs.first.tolist(), pairs.second.tolist(), pairs.same.tolist()
     label = {frozenset(pair): same for *pair, same in zip(*columns, strict=True)}
@@ -395,8 +394,8 @@ def tune(
     Without labels, pairs are sampled and judged by the exact Jaccard similarity of their shingles. Give labelled pairs
     where pages look alike and are not one, as products of a shop.
     """
+    from worker.core.evaluation import choices, frontier, sample_pairs, searches, trials, variants  # noqa: PLC0415
     from worker.core.fingerprint import Fingerprinter  # noqa: PLC0415
-    from worker.core.tuning import choices, frontier, sample_pairs, searches, trials, variants  # noqa: PLC0415
 
     count = number(expected, "--expected")
     corpus = read_corpus(documents, settings, quiet=quiet)

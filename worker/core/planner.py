@@ -80,11 +80,7 @@ def layouts(max_distance: int) -> list[Layout]:
 
 
 def estimate(layout: Layout, documents: int, machine_bytes: float | None = None) -> Plan[Layout]:
-    """
-    Return what a layout costs for so many documents, random fingerprints assumed.
-
-    Over as many machines as it takes when one may give no more than `machine_bytes`.
-    """
+    """Return what a layout costs, over as many machines as it takes when one may give no more than `machine_bytes`."""
     one = _estimate(layout, documents, 1)
     if machine_bytes is None or one.memory_bytes <= machine_bytes:
         return one
@@ -119,16 +115,12 @@ def candidates(layout: Layout, documents: int) -> float:
 
 def plan(documents: int, max_distance: int, memory_bytes: float | None = None) -> list[Plan[Layout]]:
     """
-    Return every layout worth considering with its cost, the one to take first.
-
-    That is the fastest one of those that take the fewest machines.
+    Return every layout worth considering with its cost, the fastest one of those on the fewest machines first.
 
     Args:
-        documents: originals that will be indexed, 1 to 2^40.
-        max_distance: k, 0 to 16.
         memory_bytes: what the index may take on one machine; no limit when not given.
     Raises:
-        ValueError: documents, distance or memory out of bounds.
+        ValueError: documents not 1 to 2^40, the distance not 0 to 16, or too little memory.
 
     >>> [(one.search.name, one.machines) for one in plan(2**33, 3, 64e9)][0]
     ('2 blocks / 2 tables, radius 1', 6)

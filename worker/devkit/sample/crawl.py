@@ -439,12 +439,7 @@ _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
 
 def truth_path(archive: Path) -> Path:
-    """
-    Return where the truth of a sample crawl lies.
-
-    >>> truth_path(Path("out/crawl.warc.gz")).name
-    'crawl.truth.jsonl'
-    """
+    """Return where the truth of a sample crawl lies: of crawl.warc.gz it is crawl.truth.jsonl beside it."""
     return archive.with_name(archive.name.removesuffix(".gz").removesuffix(".warc") + ".truth.jsonl")
 
 
