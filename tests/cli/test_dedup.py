@@ -25,9 +25,8 @@ from tests.cli.program import ARTICLE, OTHER, lines, page, refused, run
 from tests.conftest import EVENTUALLY_S, eventually
 from tests.faults.crawl import Message, random_words
 from tests.oracle import Oracle, said
-from worker.core.document import Document, derive_doc_id
+from worker.core.document import Document, Verdict, derive_doc_id
 from worker.core.extract import Content, Skipped, content_of
-from worker.core.verdict import Verdict
 from worker.log.record import Source
 from worker.log.replica import ApplyResult, Replica
 from worker.settings import Settings

@@ -134,7 +134,8 @@ pytestmark = pytest.mark.usefixtures("clean_environment")
 
 def test_a_command_keeps_its_own_parameters() -> None:
     """They stand beside the options of the settings, of which a flag can be taken back."""
-    assert run("settings", "--no-static-membership", "--changed").stdout == "static_membership = false  # flag\n"
+    said = run("settings", "--no-static-membership", "--changed").stdout
+    assert said == "static_membership = false  # yes/no; flag\n"
 
 
 def test_settings_describes_every_setting() -> None:
