@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 PAIRS_MAX = 20_000  # sampled where no labels are given
 GROUPS_MIN, OTHER_MIN = 100, 1_000  # below them a share is known to some percent only
 _LABELS = {"1": True, "0": False, "-1": None}  # None: not scored
+WRONG = "first", "second", "same", "kind", "distance", "look", "similarity", "jaccard", "reason"  # of a wrong pair
 _BAR = 24  # characters of the longest bar
 
 
@@ -114,48 +115,17 @@ def read_pairs(path: Path, corpus: Corpus) -> Pairs:
     return Pairs(np.array(first, np.int64), np.array(second, np.int64), np.array(same, np.bool_), kinds)
 
 
-class Stream(NamedTuple):
-    """What a stream of all documents, in their order, would report."""
-
-    documents: int
-    true: int  # duplicates whose original a label, or a Jaccard similarity of .8, calls the same
-    grey: int  # of a similarity between .5 and .8
-    false: int
-
-
-class HardNegatives(NamedTuple):
-    """Pairs of a kind that are not the same."""
-
-    pairs: int
-    found: int  # one is a duplicate of the other with nothing else held
-    merged: int  # one is a duplicate of the other, or both are of a third, in a stream of all documents
-
-
-class WrongPair(NamedTuple):
-    """A pair that is the same and missed, or found and not the same."""
-
-    first: str
-    second: str
-    same: bool
-    kind: str
-    distance: int
-    look: int
-    similarity: int
-    jaccard: float
-    reason: str
-
-
 @dataclass(frozen=True)
 class Evaluation:
-    """All that is shown of a search's pairs."""
+    """All that is shown of a search's pairs; mappings by names are as in the JSON."""
 
     pairs: Pairs
     measures: Measures
     found: NDArray[np.bool_]
     scores: dict[str, Scores]  # by kind of pair
-    stream: Stream
-    hard: dict[str, HardNegatives]  # by kind of pair
-    wrong: list[WrongPair]
+    stream: dict[str, int]
+    hard: dict[str, dict[str, int]]  # by kind of pair
+    wrong: list[dict[str, Any]]  # same and missed, or found and not the same
 
 
 @app.command()
@@ -209,20 +179,24 @@ def _evaluation(corpus: Corpus, pairs: Pairs, settings: Settings) -> Evaluation:
         mine = pairs.of_kind(kind) if kind != "all" else pairs.first >= 0
         table[kind] = evaluation.score(found[mine], pairs.same[mine], of_group[mine])
     originals, why = evaluation.leaders(batch, rules), evaluation.reasons(measures, rules)
-    wrong = []
+    wrong: list[dict[str, Any]] = []
     for row in np.flatnonzero(found != pairs.same).tolist():
         first, second = int(pairs.first[row]), int(pairs.second[row])
-        distance, look, alike = (int(column[row]) for column in measures[:3])
-        ids = corpus.doc_ids[first], corpus.doc_ids[second], bool(pairs.same[row]), pairs.kinds[row]
-        wrong.append(WrongPair(*ids, distance, look, alike, jaccard(first, second), why[row] or "found"))
+        pair = corpus.doc_ids[first], corpus.doc_ids[second], bool(pairs.same[row]), pairs.kinds[row]
+        seen = *(int(column[row]) for column in measures[:3]), jaccard(first, second), why[row] or "found"
+        wrong.append(dict(zip(WRONG, (*pair, *seen), strict=True)))
     # missed ones first, the most similar of them first; of those found wrongly the least similar first
-    wrong.sort(key=lambda one: (not one.same, -one.jaccard if one.same else one.jaccard, one.first))
+    wrong.sort(key=lambda one: (not one["same"], -one["jaccard"] if one["same"] else one["jaccard"], one["first"]))
     stream = _stream(originals, pairs, jaccard)
     return Evaluation(pairs, measures, found, table, stream, _hard_negatives(originals, found, pairs), wrong)
 
 
-def _stream(originals: NDArray[np.int64], pairs: Pairs, jaccard: Callable[[int, int], float]) -> Stream:
-    """Look at what each duplicate of a stream is a duplicate of."""
+def _stream(originals: NDArray[np.int64], pairs: Pairs, jaccard: Callable[[int, int], float]) -> dict[str, int]:
+    """
+    Count what a stream of all documents, in their order, would report: the documents, and duplicates by their original.
+
+    That is a true one if a label, or a Jaccard similarity of .8, calls them the same; a grey one has .5 to .8.
+    """
     from worker.core.evaluation import OTHER_BELOW, SAME_FROM  # noqa: PLC0415
 
     columns = pairs.first.tolist(), pairs.second.tolist(), pairs.same.tolist()
@@ -231,17 +205,22 @@ def _stream(originals: NDArray[np.int64], pairs: Pairs, jaccard: Callable[[int, 
     labelled = (label.get(frozenset(pair)) for pair in found)
     alike = [jaccard(*pair) if same is None else float(same) for pair, same in zip(found, labelled, strict=True)]
     true, wrong = sum(one >= SAME_FROM for one in alike), sum(one < OTHER_BELOW for one in alike)
-    return Stream(len(originals), true, len(alike) - true - wrong, wrong)
+    return {"documents": len(originals), "true": true, "grey": len(alike) - true - wrong, "false": wrong}
 
 
-def _hard_negatives(originals: NDArray[np.int64], found: NDArray[np.bool_], pairs: Pairs) -> dict[str, HardNegatives]:
-    """Count the pairs that are not the same by kind: all, those found, those that a stream makes one."""
+def _hard_negatives(originals: NDArray[np.int64], found: NDArray[np.bool_], pairs: Pairs) -> dict[str, dict[str, int]]:
+    """
+    Count the pairs that are not the same by kind: all, those found, those that a stream makes one.
+
+    Found: one is a duplicate of the other with nothing else held. Merged: one is of the other, or both are of a third.
+    """
     leader = np.where(originals < 0, np.arange(len(originals)), originals)
     merged = leader[pairs.first] == leader[pairs.second]
     counts = {}
     for kind in sorted({kind for kind, same in zip(pairs.kinds, pairs.same.tolist(), strict=True) if not same}):
         other = pairs.of_kind(kind) & ~pairs.same
-        counts[kind] = HardNegatives(int(other.sum()), int((other & found).sum()), int((other & merged).sum()))
+        marked = {"pairs": other, "found": other & found, "merged": other & merged}
+        counts[kind] = {name: int(rows.sum()) for name, rows in marked.items()}
     return counts
 
 
@@ -256,9 +235,9 @@ def _write_json(result: Evaluation) -> None:
             name: np.bincount(np.minimum(result.measures.distances[chosen], 65), minlength=66).tolist()  # last: none
             for name, chosen in (("same", result.pairs.same), ("other", ~result.pairs.same))
         },
-        "stream": result.stream._asdict(),
-        "hard_negatives": {kind: one._asdict() for kind, one in result.hard.items()},
-        "wrong": [one._asdict() for one in result.wrong],
+        "stream": result.stream,
+        "hard_negatives": result.hard,
+        "wrong": result.wrong,
     }
     typer.echo(orjson.dumps(fields))
 
@@ -269,27 +248,28 @@ def _show(result: Evaluation, rules: str, wrong: int) -> None:
     console.print(Text(f"search: {rules}\n"))
     console.print(_scores(result.scores))
     console.print(_distances(result))
-    stream = result.stream
+    documents, *counts = result.stream.values()
+    true, grey, false = counts
     console.print(
         Text(
-            f"\nAs a stream in this order: {stream.documents:,} documents, {sum(stream[1:]):,} duplicates, of them "
-            f"{stream.true:,} true, {stream.grey:,} in between, {stream.false:,} false "
+            f"\nAs a stream in this order: {documents:,} documents, {sum(counts):,} duplicates, of them "
+            f"{true:,} true, {grey:,} in between, {false:,} false "
             "(by label, else by exact Jaccard of 3-shingles: .8 and more, .5 to .8, below)"
         )
     )
-    if any(one.found or one.merged for one in result.hard.values()):
+    if any(one["found"] or one["merged"] for one in result.hard.values()):
         table = _table("kind", ("pairs", "found", "one in the stream"), "not the same, by kind")
         for kind, one in result.hard.items():
-            table.add_row(Text(printable(kind)), *(f"{count:,}" for count in one))
+            table.add_row(Text(printable(kind)), *(f"{count:,}" for count in one.values()))
         console.print(table)
     for same, title in ((True, "missed"), (False, "found, but not the same")):
-        mine = [one for one in result.wrong if one.same is same]
+        mine = [one for one in result.wrong if one["same"] is same]
         if mine and wrong:
             console.print(Text(f"\n{title}: {len(mine):,}, shown {min(wrong, len(mine)):,}"))
         for pair in mine[:wrong]:
-            told = f"distance {pair.distance}, look {pair.look}, similarity {pair.similarity}, "
-            told = (told if pair.distance != NO_MATCH else "") + f"Jaccard {pair.jaccard:.2f}"
-            line = f"  {pair.first} ~ {pair.second} ({pair.kind}): {pair.reason}; {told}"
+            bits = "distance {distance}, look {look}, similarity {similarity}, ".format_map(pair)
+            told = (bits if pair["distance"] != NO_MATCH else "") + f"Jaccard {pair['jaccard']:.2f}"
+            line = "  {first} ~ {second} ({kind}): {reason}; ".format_map(pair) + told
             console.print(Text(printable(line)))
 
 
