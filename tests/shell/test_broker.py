@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -209,12 +210,10 @@ def put(repository: Path, jar: Jar, content: bytes) -> None:
     (folder / jar.file_name).write_bytes(content)
 
 
-class Asked(Counter[str]):
-    """Gives the content of jars, and counts how often each is asked for."""
-
-    def __call__(self, jar: Jar) -> Iterator[bytes]:
-        self[jar.artifact] += 1
-        yield CONTENT[jar.artifact]
+def counted(asked: Counter[str], jar: Jar) -> Iterator[bytes]:
+    """The content of a jar; how often each is asked for is counted."""
+    asked[jar.artifact] += 1
+    yield CONTENT[jar.artifact]
 
 
 def names_in(directory: Path) -> set[str]:
@@ -249,10 +248,11 @@ def test_fetch_trusts_the_systems_authorities(
 
 def test_fetch_goes_on_where_an_earlier_one_stopped(tmp_path: Path) -> None:
     """Files that are there and right are not asked for again; one that was altered since is."""
-    told, asked = list[int](), Asked()
-    fetch(tmp_path, jars=JARS[:2], open_remote=asked)
+    told, asked = list[int](), Counter[str]()
+    remote = partial(counted, asked)
+    fetch(tmp_path, jars=JARS[:2], open_remote=remote)
     (tmp_path / JARS[0].file_name).write_bytes(b"x" * JARS[0].size_bytes)
-    fetch(tmp_path, jars=JARS, open_remote=asked, advance=told.append)
+    fetch(tmp_path, jars=JARS, open_remote=remote, advance=told.append)
     assert asked == {"alpha": 2, "beta": 1, "gamma": 1}
     assert [(tmp_path / jar.file_name).read_bytes() for jar in JARS] == list(CONTENT.values())
     assert sum(told) == TOTAL_BYTES and names_in(tmp_path) == {jar.file_name for jar in JARS}
@@ -272,7 +272,7 @@ def test_an_altered_download_is_refused(tmp_path: Path, content: bytes) -> None:
     assert "neardup broker fetch" in str(raised.value)
     assert names_in(tmp_path) == set()
     assert sum(told) == 0
-    fetch(tmp_path, jars=[wrong], open_remote=Asked())
+    fetch(tmp_path, jars=[wrong], open_remote=partial(counted, Counter()))
     assert is_right(wrong, tmp_path)
 
 
@@ -321,10 +321,10 @@ def test_a_place_that_takes_no_more_is_an_error_with_a_remedy(tmp_path: Path) ->
 def test_fetchers_at_the_same_time_do_the_work_once(tmp_path: Path) -> None:
     """Four fetchers into one folder: every one has all files, and each was asked for once."""
     told: list[list[int]] = [[] for _ in range(4)]
-    asked = Asked()
+    asked = Counter[str]()
     with ThreadPoolExecutor(4) as pool:
         for each in told:
-            pool.submit(fetch, tmp_path, jars=JARS, open_remote=asked, advance=each.append)
+            pool.submit(fetch, tmp_path, jars=JARS, open_remote=partial(counted, asked), advance=each.append)
     assert [sum(each) for each in told] == [TOTAL_BYTES] * 4
     assert set(asked.values()) == {1}
 
