@@ -300,6 +300,7 @@ def bucket() -> Iterator[S3FileSystem]:
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         patch.setenv("AWS_ACCESS_KEY_ID", "anyone")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "anything")
+        S3FileSystem.clear_instance_cache()  # of a former server, where this module's tests are apart
         system = S3FileSystem()
         system.mkdir("bucket")
         system.pipe_file("bucket/in.jsonl.gz", gzip.compress(lines(*GIVEN).encode()))
