@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from tests.conftest import REPOSITORY
 
 # Python in `worker` and `schemas`, at most. Lower these with the code; a raise is a commit of its own that says why.
-FILES_MAX = 132
+FILES_MAX = 131
 # Lines, at most, and patterns of paths below `worker`; a file is of the first capability with a pattern of its path.
 CAPABILITIES = {
     "pages to text, charset": (2936, "core/pages/* core/charset.py core/extract.py"),
@@ -28,7 +28,7 @@ CAPABILITIES = {
     ),
     "machine instructions for all kernels": (475, "core/kernels/machine.py"),
     "fingerprint: kernels and entry": (1479, "core/fingerprint.py core/kernels/*"),
-    "planning": (428, "core/planner.py cli/plan.py"),
+    "planning": (375, "core/planner.py cli/plan.py"),
     "originals, snapshots": (1322, "log/original* log/snapshot* shell/checkpoint.py"),
     "ordered log: record, judge, replica, retention": (1749, "log/*"),
     "Kafka client": (1730, "shell/kafka/*"),
@@ -43,14 +43,14 @@ CAPABILITIES = {
         1455,
         "report/* core/compare.py cli/explain.py",
     ),
-    "evaluate, tune": (880, "core/evaluation.py core/tuning.py cli/tune.py"),
+    "evaluate, tune": (834, "core/evaluation.py cli/tune.py"),
     "find-all, find-clusters, nearest, fingerprint": (
-        561,
+        550,
         "core/pairs.py cli/pairs.py",
     ),
-    "embedded broker": (1050, "devkit/broker/* cli/broker.py"),
-    "demo, sample crawl": (1088, "devkit/* cli/demo.py"),
-    "rest of the command line, errors": (1218, "cli/* errors.py __*__.py shell/__init__.py core/__init__.py"),
+    "embedded broker": (1021, "devkit/broker/* cli/broker.py"),
+    "demo, sample crawl": (1054, "devkit/* cli/demo.py"),
+    "rest of the command line, errors": (1209, "cli/* errors.py __*__.py shell/__init__.py core/__init__.py"),
 }
 
 
