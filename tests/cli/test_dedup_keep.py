@@ -291,7 +291,7 @@ GIVEN = [page(1, text=ARTICLE), page(2, text=ARTICLE), page(3, text=OTHER)]
 
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[S3FileSystem]:
-    """An empty bucket of this name, found as any other is: by the variables of AWS."""
+    """A bucket of this name, found as any other is: by the variables of AWS."""
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -300,9 +300,9 @@ def bucket() -> Iterator[S3FileSystem]:
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         patch.setenv("AWS_ACCESS_KEY_ID", "anyone")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "anything")
-        S3FileSystem.clear_instance_cache()  # of a former server, where this module's tests are apart
+        S3FileSystem.clear_instance_cache()  # of a former server, whose buckets are still there
         system = S3FileSystem()
-        system.mkdir("bucket")
+        system.makedirs("bucket", exist_ok=True)
         system.pipe_file("bucket/in.jsonl.gz", gzip.compress(lines(*GIVEN).encode()))
         yield system
     server.stop()
