@@ -31,9 +31,8 @@ from tests.benchmarks.accuracy_samples import (
     plain_sample,
     templates,
 )
-from tests.benchmarks.common import CORPORA, INK, ask, keep, options, saved, table
+from tests.benchmarks.common import CORPORA, INK, RESULTS, ask, keep, machine, options, saved, table
 from tests.benchmarks.contenders import OF_PAIRS
-from tests.benchmarks.machine import RESULTS, machine
 from worker.core.evaluation import Scores, finds, groups, leaders, measure, score
 from worker.core.fingerprint import Fingerprinter
 from worker.core.search import SearchRules

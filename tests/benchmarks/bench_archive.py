@@ -32,8 +32,7 @@ import orjson
 import psutil
 
 from tests.benchmarks.archive.documents import SHARES, write_documents
-from tests.benchmarks.common import REPOSITORY, Figures, options, said, table
-from tests.benchmarks.machine import RESULTS, machine
+from tests.benchmarks.common import REPOSITORY, RESULTS, Figures, machine, options, said, table
 from tests.shell.test_archive import begin_rows, check_answers, made_rows
 from worker.settings import Settings
 from worker.shell.archive.judge import judge_rows

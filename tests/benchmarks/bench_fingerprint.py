@@ -19,10 +19,20 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.benchmarks.common import CORPORA, REPOSITORY, Figures, ask, keep, options, package_of, reached, table
+from tests.benchmarks.common import (
+    CORPORA,
+    REPOSITORY,
+    Figures,
+    ask,
+    keep,
+    machine,
+    options,
+    package_of,
+    reached,
+    table,
+)
 from tests.benchmarks.contenders import ESTIMATE_MIN, OF_TEXTS
 from tests.benchmarks.fingerprint.texts import CHANGES, quality_texts, speed_texts
-from tests.benchmarks.machine import machine
 
 TRIAL_S_MAX = 300.0
 OURS = "neardup"

@@ -18,11 +18,23 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.benchmarks.common import INK, OURS_COLOR, Figures, ask, keep, options, package_of, reached, saved, table
+from tests.benchmarks.common import (
+    INK,
+    OURS_COLOR,
+    RESULTS,
+    Figures,
+    ask,
+    keep,
+    machine,
+    options,
+    package_of,
+    reached,
+    saved,
+    table,
+)
 from tests.benchmarks.contenders import OF_FINGERPRINTS
 from tests.benchmarks.index.directed import DIRECTED
 from tests.benchmarks.index.texts import kept_fingerprints
-from tests.benchmarks.machine import RESULTS, machine
 from worker.core.search import SearchRules
 
 OURS, GROWTH, UNRELATED = "neardup", "growth", "unrelated"

@@ -26,8 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.benchmarks.common import CORPORA, keep, options, reached, table
-from tests.benchmarks.machine import machine
+from tests.benchmarks.common import CORPORA, keep, machine, options, reached, table
 from tests.core.pages.made_pages import Writer, f1, layout
 from tests.core.pages.quality import (
     bodies_quality,

@@ -16,9 +16,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.benchmarks.common import Figures, ask, keep, on_one_core, options, reached, table
+from tests.benchmarks.common import Figures, ask, keep, machine, on_one_core, options, reached, table
 from tests.benchmarks.index.texts import kept_fingerprints
-from tests.benchmarks.machine import machine
 from worker.core.pairs import all_pairs, clusters
 
 MILLION = 1_000_000

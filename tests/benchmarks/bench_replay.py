@@ -20,8 +20,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
 
-from tests.benchmarks.common import Figures, ask, keep, options, reached, table
-from tests.benchmarks.machine import RESULTS, machine
+from tests.benchmarks.common import RESULTS, Figures, ask, keep, machine, options, reached, table
 from tests.benchmarks.replay.log import DEFINITION, RECORD_ROWS, read_log, write_log
 from worker.log.record import decode
 from worker.log.replica import Replica

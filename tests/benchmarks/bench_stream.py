@@ -30,8 +30,7 @@ import numpy as np
 import orjson
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.benchmarks.common import REPOSITORY, keep, options, reached, table
-from tests.benchmarks.machine import machine
+from tests.benchmarks.common import REPOSITORY, keep, machine, options, reached, table
 from tests.benchmarks.stream.corpus import Message, html_documents, text_documents
 from worker.devkit.broker import EmbeddedKafka
 from worker.settings import Settings

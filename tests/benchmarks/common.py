@@ -9,15 +9,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.machine import RESULTS
-
+RESULTS = Path(__file__).parent / "results"
 REPOSITORY = Path(__file__).resolve().parents[2]
 CORPORA = Path(os.environ.get("NEARDUP_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
 INK, OURS_COLOR = "#1f2328", "#0969da"
@@ -93,6 +94,23 @@ def reached(is_reached: bool) -> str:
 def said(where: Mapping[str, object]) -> str:
     """Where it was measured, in words."""
     return ", ".join(f"{name} {value}" for name, value in where.items())
+
+
+def machine() -> dict[str, str | int | float]:
+    """Processor, cores, load, Python, commit and date."""
+    model = platform.processor() or platform.machine()
+    if Path("/proc/cpuinfo").is_file():
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
+    return {
+        "cpu": model,
+        "cores": len(os.sched_getaffinity(0)),
+        "load_before": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        "commit": commit.stdout.strip(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+    }
 
 
 def keep(name: str, figures: Figures, text: str) -> None:
