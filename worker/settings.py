@@ -74,15 +74,13 @@ def bounds_of(field: FieldInfo) -> str | None:
     >>> bounds_of(setting(5, "ms", low=0, high=10_000))
     '0 to 10,000'
     """
-    found = {name: getattr(part, name) for part in field.metadata for name in _BOUNDS if hasattr(part, name)}
+    names = ("ge", "le", "min_length", "max_length")
+    found = {name: getattr(part, name) for part in field.metadata for name in names if hasattr(part, name)}
     low, high = found.get("ge", found.get("min_length")), found.get("le", found.get("max_length"))
     if low is None or high is None:
         return None
     characters = " characters" if "max_length" in found else ""
     return f"{low:,} to {high:,}{characters}"
-
-
-_BOUNDS = ("ge", "le", "min_length", "max_length")
 
 
 def default_of(field: FieldInfo) -> str:

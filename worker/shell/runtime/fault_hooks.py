@@ -31,19 +31,7 @@ class Point(StrEnum):
 
 FaultHook = Callable[[Point], None]
 
-_TIMED = re.compile(r"(kill-in|sleep|slow)-([0-9]{1,6})-ms")
-
-
-def _action(name: str) -> Callable[[], None]:
-    timed = _TIMED.fullmatch(name)
-    if timed is None:
-        number = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[name]
-        # To this thread, which then goes no step further; a signal to the process may reach another one first.
-        return lambda: signal.pthread_kill(threading.get_ident(), number)
-    delay_s = int(timed[2]) / 1_000
-    if timed[1] != "kill-in":
-        return lambda: time.sleep(delay_s)
-    return lambda: threading.Timer(delay_s, os.kill, (os.getpid(), signal.SIGKILL)).start()
+_SETTING = re.compile(r"([a-z-]+):(?:(kill|stop)|(kill-in|sleep|slow)-([0-9]{1,6})-ms):([0-9]+)")
 
 
 def never(_point: Point) -> None:
@@ -54,22 +42,28 @@ def from_setting(setting: str | None) -> FaultHook:
     """Return the function that fails as the setting says. Raises ValueError: it names no point, action or hit."""
     if not setting:
         return never
-    try:
-        name, action_name, hit_text = setting.split(":")
-        point, action, hit = Point(name), _action(action_name), int(hit_text)
-    except (ValueError, KeyError) as error:
+    found = _SETTING.fullmatch(setting)
+    if found is None or found[1] not in set(Point):
         raise ValueError(
             f"fault must be point:action:hit with point one of {', '.join(Point)} and action one of "
             f"kill, stop, kill-in-N-ms, sleep-N-ms, slow-N-ms, got {setting!r}"
-        ) from error
+        )
+    point, at_once, timed, delay_s, hit = Point(found[1]), found[2], found[3], int(found[4] or 0) / 1_000, int(found[5])
     hits = 0
-    again = action_name.startswith("slow-")
 
     def reach(reached: Point) -> None:
         nonlocal hits
-        if reached is point:
-            hits += 1
-            if hits == hit or (again and hits > hit):
-                action()
+        if reached is not point:
+            return
+        hits += 1
+        if hits != hit and not (timed == "slow" and hits > hit):
+            return
+        if at_once:
+            # To this thread, which then goes no step further; a signal to the process may reach another one first.
+            signal.pthread_kill(threading.get_ident(), signal.SIGKILL if at_once == "kill" else signal.SIGSTOP)
+        elif timed == "kill-in":
+            threading.Timer(delay_s, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        else:
+            time.sleep(delay_s)
 
     return reach
