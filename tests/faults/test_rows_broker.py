@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,14 +39,14 @@ def _fed(deployment: Deployment) -> Iterator[None]:
             if enough.wait(0.5):
                 return
 
-    thread = threading.Thread(target=feed)
-    thread.start()
-    try:
-        yield
-        time.sleep(1)
-    finally:
-        enough.set()
-        thread.join()
+    with ThreadPoolExecutor() as pool:
+        fed = pool.submit(feed)
+        try:
+            yield
+            time.sleep(1)
+        finally:
+            enough.set()
+        fed.result()
 
 
 def _survived(deployment: Deployment) -> None:

@@ -9,10 +9,10 @@ import pickle
 import resource
 import shutil
 import signal
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -109,8 +109,6 @@ class Chaos:
         self._endings: list[tuple[str, int]] = []
         self._numbers = itertools.count()
         self._later: list[tuple[float, int, Callable[[], object]]] = []
-        self._threads: list[threading.Thread] = []
-        self._feed_failure: BaseException | None = None
 
     def run(self) -> Outcome:
         """Run it."""
@@ -129,8 +127,10 @@ class Chaos:
             self._deployment = deployment
             for worker_id in WORKERS:
                 self._slots[worker_id] = _Slot(self._starter(worker_id))
-            with self._fed():
+            with ThreadPoolExecutor() as self._pool:
+                fed = self._pool.submit(self._feed)
                 self._break()
+                fed.result()
             settled_s, unconsumed = self._settle()
             hung = self._stop()
             topics = deployment.written()
@@ -156,29 +156,14 @@ class Chaos:
 
         return start
 
-    @contextlib.contextmanager
-    def _fed(self) -> Iterator[None]:
-        """Feed the crawl in another thread while the block runs, evenly over the time of the faults."""
+    def _feed(self) -> None:
+        """Feed the crawl evenly over the time of the faults."""
         messages = list(crawl(self._schedule.seed, self._schedule.documents))
         portions = int(FEED_S / 0.5)
         begun = time.monotonic()
-
-        def feed() -> None:
-            try:
-                for number in range(portions):
-                    time.sleep(max(begun + number * 0.5 - time.monotonic(), 0))
-                    self._deployment.feed(messages[number::portions], wait_s=100)
-            except BaseException as error:
-                self._feed_failure = error
-
-        thread = threading.Thread(target=feed, name="feed")
-        thread.start()
-        try:
-            yield
-        finally:
-            thread.join()
-        if self._feed_failure is not None:
-            raise self._feed_failure
+        for number in range(portions):
+            time.sleep(max(begun + number * 0.5 - time.monotonic(), 0))
+            self._deployment.feed(messages[number::portions], wait_s=100)
 
     def _break(self) -> None:
         """Let each fault begin and end in its time; meanwhile look after the workers."""
@@ -195,8 +180,6 @@ class Chaos:
                 heapq.heappop(self._later)[2]()
             self._look_after()
             time.sleep(0.02)
-        for thread in self._threads:
-            thread.join()
 
     def _look_after(self) -> None:
         for worker_id, slot in self._slots.items():
@@ -210,7 +193,7 @@ class Chaos:
         match fault.kind:
             case Kind.BROKER_KILL:
                 self._kafka.kill(int(fault.target))
-                return lambda: self._in_thread(lambda: self._up(int(fault.target)))
+                return lambda: self._pool.submit(self._up, int(fault.target))
             case Kind.BROKER_FREEZE:
                 self._kafka.pause(int(fault.target))
                 return lambda: self._kafka.resume(int(fault.target))
@@ -229,11 +212,6 @@ class Chaos:
     def _up(self, node: int) -> None:
         with contextlib.suppress(StopError):  # killed again while it starts: the end of that fault starts it
             self._kafka.up(node)
-
-    def _in_thread(self, function: Callable[[], object]) -> None:
-        thread = threading.Thread(target=function)
-        thread.start()
-        self._threads.append(thread)
 
     def _settle(self) -> tuple[float, int]:
         """Wait until everything is committed. Return the seconds that it took and what was not."""
