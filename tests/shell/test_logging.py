@@ -15,15 +15,14 @@ import structlog
 from typer.testing import CliRunner
 
 from tests.conftest import plain_environment
+from tests.shell.test_kafka import CLIENTS
 from worker.__main__ import main
 from worker.cli import app
 from worker.settings import Settings
-from worker.shell.kafka import client
 from worker.shell.runtime import logging
 
 PASSWORD = "hunter2-of-the-broker"
 PAGE = "<p>what a page says of a person</p>"
-CLIENTS = [one for name, one in vars(client).items() if name.endswith("_config") and name[0] != "_"]
 
 
 pytestmark = pytest.mark.usefixtures("logging_as_before")
