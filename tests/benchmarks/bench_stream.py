@@ -20,8 +20,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,7 +37,7 @@ from worker.settings import Settings
 from worker.shell.files.crawl import FED_BODY_BYTES_MAX, CrawlFiles, feed_documents
 from worker.shell.kafka.admin import Admin, create_topics
 from worker.shell.kafka.client import feeder_config, reader_config
-from worker.shell.kafka.reader import GroupOffsets
+from worker.shell.kafka.reader import Feeder, GroupOffsets
 
 STREAM = Path(__file__).parent / "stream"
 TEXT_BAR, SHARE_BAR, HTML_BAR, P50_BAR_MS, P99_BAR_MS = 20_000, 0.70, 2_500, 60, 250
@@ -55,10 +55,8 @@ _END_S = 20.0
 class Progress(NamedTuple):
     """How a backlog was worked off."""
 
-    documents: int
-    seconds: float  # from the first committed documents to the last: start-up and joining are not in it
+    docs_per_s: float  # from the first committed documents to the last: start-up and joining are not in it
     first_s: float  # from the start of the processes to the first committed documents
-    docs_per_s: float
 
 
 @dataclass
@@ -87,16 +85,16 @@ class Scene:
         settings = self.settings()
         create_topics(Admin(settings), settings)
 
-    def start_worker(self, name: str, **settings: Any) -> None:
-        chosen = self.settings(worker_id=name, **settings)
+    def start_worker(self, name: str) -> None:
+        chosen = self.settings(worker_id=name)
         given = {key: str(getattr(chosen, key)) for key in chosen.model_fields_set}
         environment = {f"NEARDUP_{key.upper()}": value for key, value in given.items()}
         self._start(name, [sys.executable, "-m", "worker", "worker"], environment)
 
-    def start_script(self, script: Path, arguments: Sequence[str], python: str = sys.executable) -> None:
+    def start_script(self, script: Path, python: str = sys.executable) -> None:
         """Start a contender that is a script: it gets the cluster, its group and its topics."""
         given = [self.bootstrap, self.name, self.documents, f"{self.name}.fingerprints", f"{self.name}.verdicts"]
-        self._start(script.stem, [python, str(script), *given, *arguments], {})
+        self._start(script.stem, [python, str(script), *given], {})
 
     def _start(self, name: str, command: list[str], environment: dict[str, str]) -> None:
         self.logs.mkdir(parents=True, exist_ok=True)
@@ -142,7 +140,7 @@ class Scene:
                     if not first:
                         raise RuntimeError(f"{self.name}: all {documents} were answered before every process took part")
                     seconds = max(now - first_at, 1e-9)
-                    return Progress(documents, seconds, first_at - started, (done - first) / seconds)
+                    return Progress((done - first) / seconds, first_at - started)
                 for process in self.processes:
                     if process.poll() is not None:
                         raise RuntimeError(f"a process of {self.name} ended with {process.returncode}: see {self.logs}")
@@ -174,20 +172,11 @@ def feed_archive(settings: Settings, pages: Iterable[Message]) -> int:
 
 def feed(settings: Settings, messages: Iterable[Message]) -> int:
     """Produce documents as `neardup feed` does; give their number."""
-    producer = Producer(feeder_config(settings))
-    count = 0
+    feeder = Feeder(settings)
     for message in messages:
-        while True:
-            try:
-                producer.produce(settings.topic_documents, value=message.value, key=message.key)
-                break
-            except BufferError:
-                producer.poll(0.05)
-        count += 1
-        if count % 256 == 0:
-            producer.poll(0)
-    producer.flush()
-    return count
+        feeder.send(message.key, message.value)
+    feeder.flush(120.0)
+    return feeder.delivered
 
 
 # ---- how long a document waits for its verdict: from the producer's call to a subscriber that reads what is committed
@@ -307,25 +296,13 @@ class Bench:
         finally:
             scene.stop()
 
-    def _best(self, name: str, topic: str, count: int, starts: dict[str, Callable[[Scene], None]]) -> dict[str, float]:
-        """Run each contender in turn, several rounds; give the median rate of each."""
-        rates: dict[str, list[float]] = {contender: [] for contender in starts}
-        for _ in range(self._rounds):
-            for contender, start in starts.items():
-                progress = self._run(topic, count, start)
-                rates[contender].append(progress.docs_per_s)
-                print(f"{name} | {contender}: {progress.docs_per_s:,.0f}/s (first after {progress.first_s:.1f} s)")
-        return {contender: statistics.median(found) for contender, found in rates.items()}
-
     def text(self, count: int) -> None:
         name = "text of 5 KB"
         topic = self._backlog("text", lambda scene: feed(scene.settings(), text_documents(count)))
         ours = self._beside_the_bare_loop(name, topic, count, TEXT_BAR, SHARE_BAR)
         if self._quix_python:
             python, some = self._quix_python, min(count, 15_000)
-            peer = self._run(
-                topic, some, lambda scene: scene.start_script(STREAM / "quix_pipeline.py", [], python), 600
-            )
+            peer = self._run(topic, some, lambda scene: scene.start_script(STREAM / "quix_pipeline.py", python), 600)
             ratio = f"{ours / peer.docs_per_s:.2f} × slower than the worker"
             self.lines.append(Line(name, "Quix Streams + gaoya", peer.docs_per_s, "docs/s", ratio))
         else:
@@ -336,17 +313,19 @@ class Bench:
         self._beside_the_bare_loop(name, topic, count, HTML_BAR)
 
     def _beside_the_bare_loop(self, name: str, topic: str, count: int, bar: int, share_bar: float = 0.0) -> float:
-        """Let the bare loop and one worker work off a backlog in turn; return the worker's rate."""
+        """Let the bare loop and one worker work off a backlog in turn; return the worker's median rate."""
         limit, ours = "bare Kafka loop", "neardup worker"
-        rates = self._best(
-            name,
-            topic,
-            count,
-            {
-                limit: lambda scene: scene.start_script(STREAM / "bare_loop.py", []),
-                ours: lambda scene: scene.start_worker("w1"),
-            },
-        )
+        starts: dict[str, Callable[[Scene], None]] = {
+            limit: lambda scene: scene.start_script(STREAM / "bare_loop.py"),
+            ours: lambda scene: scene.start_worker("w1"),
+        }
+        found: dict[str, list[float]] = {contender: [] for contender in starts}
+        for _ in range(self._rounds):
+            for contender, start in starts.items():
+                progress = self._run(topic, count, start)
+                found[contender].append(progress.docs_per_s)
+                print(f"{name} | {contender}: {progress.docs_per_s:,.0f}/s (first after {progress.first_s:.1f} s)")
+        rates = {contender: statistics.median(each) for contender, each in found.items()}
         share = rates[ours] / rates[limit]
         wanted = f"≥ {bar:,}" + (f", ≥ {share_bar:.0%}" if share_bar else "")
         self.lines += [
@@ -371,16 +350,6 @@ class Bench:
             self.lines.append(Line(name, f"neardup worker, {label}", value, "ms", "", f"≤ {bar} ms", value <= bar))
 
 
-@contextmanager
-def _cluster() -> Iterator[str]:
-    own = os.environ.get("NEARDUP_BOOTSTRAP")
-    if own:
-        yield own
-        return
-    with EmbeddedKafka() as kafka:
-        yield kafka.bootstrap
-
-
 def tables(lines: Sequence[Line]) -> list[str]:
     rows = []
     for line in lines:
@@ -401,7 +370,8 @@ def main() -> None:
     texts, pages, rounds, latency_s = QUICK if given.quick else FULL
     where = machine()
     logs = Path(tempfile.mkdtemp(prefix="neardup-bench-"))
-    with _cluster() as bootstrap:
+    with ExitStack() as stack:
+        bootstrap = os.environ.get("NEARDUP_BOOTSTRAP") or stack.enter_context(EmbeddedKafka()).bootstrap
         bench = Bench(bootstrap, logs, given.rounds or rounds, given.quix_python)
         parts = {
             "text": lambda: bench.text(given.text or texts),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.fields import format_timestamp
 from worker.core.document import Changed, DuplicateOf, FormerVersion, FoundBy, MatchKind, Original, Outcome, Verdict
 from worker.report.tally import Tally
 from worker.shell.messages import DeadLetter
@@ -52,7 +51,3 @@ def taken(*answers: Verdict | DeadLetter) -> Tally:
     for answer in answers:
         tally.take(answer)
     return tally
-
-
-def day(timestamp_ms: int) -> str:
-    return format_timestamp(timestamp_ms)[:10]

@@ -30,6 +30,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import EXAMPLES
+from tests.core.pages.quality import reviewed_pages
 from tests.core.pages.reference import End, Start, Text, Tokenizer, meaning, pieces, read
 from worker.core.charset import well_formed
 from worker.core.compiled import kernel
@@ -253,6 +254,13 @@ def lexbor(page: str) -> str:
         node.decompose()
     tree.strip_tags(DROPPED, recursive=True)
     return str(tree.text())
+
+
+@pytest.fixture(scope="module")
+def real_pages(corpora: Path) -> list[str]:
+    """The pages of the corpus, well-formed."""
+    pages = reviewed_pages(corpora, "benchmark") + reviewed_pages(corpora, "strings")
+    return [page["html"].encode("utf-8", "replace").decode() for page in pages] or pytest.skip("no pages")
 
 
 def test_the_text_of_real_pages_is_lexbors(real_pages: list[str]) -> None:
