@@ -31,15 +31,14 @@ def _optional(name: str, description: str, *examples: str) -> Any:
     return Field(default=None, max_length=bound, description=text, examples=list(examples))
 
 
-def _one_body(schema: dict[str, Any]) -> None:
-    """JSON Schema for "exactly one body": of the three branches, each true when its field is a string, one holds."""
-    schema["oneOf"] = [{"required": [body], "properties": {body: {"type": "string"}}} for body in BODIES]
+# JSON Schema for "exactly one body": of the three branches, each true when its field is a string, one holds.
+_ONE_BODY: Any = {"oneOf": [{"required": [body], "properties": {body: {"type": "string"}}} for body in BODIES]}
 
 
 class DocumentMessage(BaseModel):
     """One captured page, with exactly one body: `text`, `html` or `body_base64`."""
 
-    model_config = ConfigDict(**WIRE, title="document", json_schema_extra=_one_body)
+    model_config = ConfigDict(**WIRE, title="document", json_schema_extra=_ONE_BODY)
 
     doc_id: DocId | None = Field(
         None,

@@ -18,7 +18,6 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib.resources import files
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -36,6 +35,7 @@ from tests.core.pages.quality import (
     shares_within,
     strings_quality,
 )
+from worker.core import stopwords
 from worker.core.charset import codec_of, well_formed
 from worker.core.document import BodyKind, Document
 from worker.core.extract import Content, content_of
@@ -334,9 +334,8 @@ def pairs(folder: Path, extract: Extract) -> dict[str, float]:
 
 def languages(extract: Extract) -> dict[str, float]:
     """F1 of made articles, for each language the least of five layouts."""
-    codes = sorted(file.name[:2] for file in files("worker.core.stopwords").iterdir() if file.name.endswith(".txt"))
     found = {}
-    for code in codes:
+    for code in stopwords.languages():
         pages = [(Writer(code, str(number)), number) for number in range(5)]
         shares = [f1("\n".join(page.text), extract(html)) for page, html in ((p, layout(p, n)) for p, n in pages)]
         found[code] = min(shares)

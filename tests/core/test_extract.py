@@ -103,14 +103,6 @@ def test_longer_text_is_judged_by_its_beginning() -> None:
     assert html("<main><p>one two three</p></main>", 5) == Extracted("one t", "main")
 
 
-@pytest.mark.parametrize("body", ["", " ", "<html></html>", "<!-- only a comment -->", "<script>x()</script>"])
-def test_a_page_without_text_gives_empty_text(body: str) -> None:
-    """Nothing is found and nothing invented."""
-    extracted = html(body)
-    assert isinstance(extracted, Extracted)
-    assert extracted.text.strip() == ""
-
-
 def test_nul_bytes_and_lone_surrogates() -> None:
     """NUL bytes do not end a page; lone surrogates become U+FFFD; a pair becomes its character."""
     found = html("<main><p>fore\0and aft\0</p><p>end</p></main>")

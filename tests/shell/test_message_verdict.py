@@ -96,14 +96,6 @@ def test_a_lone_surrogate_does_not_stop_a_verdict() -> None:
     assert decoded.former_version is not None and decoded.former_version.original.doc_id == "o?"
 
 
-@pytest.mark.parametrize("path", sorted((FOLDER / "examples").glob("verdict.*.json")), ids=lambda path: path.stem)
-def test_the_examples_round_trip(path: Path) -> None:
-    """Decoding an example and encoding it again gives the example."""
-    example = json.loads(path.read_text(encoding="utf-8"))
-    key, value = encode_verdict(decode_verdict(orjson.dumps(example["value"])))
-    assert (key.decode(), orjson.loads(value)) == (example["key"], example["value"])
-
-
 @pytest.mark.parametrize(
     ("value", "says"),
     [

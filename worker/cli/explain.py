@@ -299,11 +299,7 @@ def _texts_of_files(
 def _compared(
     explanation: Explanation, documents: list[str] | None, settings: Settings, *, from_topics: bool, quiet: bool
 ) -> Comparison | None:
-    """
-    Compare the other document, A, with the one that is explained, B, where there are texts of both.
-
-    They are those of the files, or else of the messages that verdicts from the topics name.
-    """
+    """Compare the other document, A, with the one explained, B, by texts of the files, or of the verdicts' messages."""
     from worker.core.compare import compare  # noqa: PLC0415
     from worker.report.answers import readable_text  # noqa: PLC0415
     from worker.shell.admin.watch import message_at  # noqa: PLC0415

@@ -96,7 +96,8 @@ def codec_of(body: bytes, charset: str | None, content_type: str | None, *, is_h
     for mark, marked_codec in _BYTE_ORDER_MARKS:
         if body.startswith(mark):
             return marked_codec, len(mark)
-    codec = codec or _claimed_codec(content_type) or (_named_codec(body) if is_html else None)
+    claimed = _CHARSET_PARAMETER.search(content_type or "")
+    codec = codec or (find_codec(claimed[1]) if claimed else None) or (_named_codec(body) if is_html else None)
     return codec or _detected_codec(body), 0
 
 
@@ -126,11 +127,6 @@ def well_formed(text: str) -> str:
     return text
 
 
-def _claimed_codec(content_type: str | None) -> str | None:
-    claimed = _CHARSET_PARAMETER.search(content_type or "")
-    return find_codec(claimed[1]) if claimed else None
-
-
 def _named_codec(body: bytes) -> str | None:
     """Return the codec that the page's own meta element or XML declaration names, or None."""
     head = body[:META_BYTES]
@@ -154,16 +150,11 @@ def _meta_labels(head: bytes) -> Iterator[bytes]:
             while one := _ATTRIBUTE.match(head, at):
                 attributes.setdefault(one["name"].lower(), one["double"] or one["single"] or one["bare"] or b"")
                 at = one.end()
-            yield from _label(attributes)
-
-
-def _label(attributes: dict[bytes, bytes]) -> Iterator[bytes]:
-    if b"charset" in attributes:
-        yield attributes[b"charset"]
-    elif attributes.get(b"http-equiv", b"").lower() == b"content-type":
-        found = _CONTENT.search(attributes.get(b"content", b""))
-        if found:
-            yield next(group for group in found.groups() if group is not None)
+            if b"charset" in attributes:
+                yield attributes[b"charset"]
+            elif attributes.get(b"http-equiv", b"").lower() == b"content-type":
+                content = _CONTENT.search(attributes.get(b"content", b""))
+                yield from [group for group in content.groups() if group is not None] if content else ()
 
 
 def _detected_codec(body: bytes) -> str:

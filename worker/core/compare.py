@@ -86,6 +86,10 @@ def compare(first: str, second: str, parameters: Parameters, languages: tuple[st
     found = (explain(text, parameters, name) for text, name in zip(texts, languages, strict=True))
     features = [{feature.hash: feature for feature in one} for one in found]
     shared = [(one, features[1][key]) for key, one in features[0].items() if key in features[1]]
+    only = [
+        sorted((one for key, one in mine.items() if key not in others), key=lambda one: -one.weight)
+        for mine, others in (features, reversed(features))
+    ]
     seen = _seen(*words)
     from_first_to_second = steps(*seen)
     common = sum(len(step.tokens) for step in from_first_to_second if step.kind == "equal")
@@ -95,7 +99,7 @@ def compare(first: str, second: str, parameters: Parameters, languages: tuple[st
         bits=parameters.bits,
         tokens=(len(words[0]), len(words[1])),
         shared=sorted(shared, key=lambda pair: -pair[0].weight - pair[1].weight),
-        only=(_only(features[0], features[1]), _only(features[1], features[0])),
+        only=(only[0], only[1]),
         jaccard_words=jaccard(set(words[0]), set(words[1])),
         jaccard_shingles=jaccard(set(features[0]), set(features[1])),
         subsequence=common / longer if longer else 1.0,
@@ -108,10 +112,6 @@ def jaccard(first: set[str] | set[int], second: set[str] | set[int]) -> float:
     """Return the share of what is in both sets of all that is in either; 1 for two empty sets."""
     union = len(first | second)
     return len(first & second) / union if union else 1.0
-
-
-def _only(mine: dict[int, Feature], others: dict[int, Feature]) -> list[Feature]:
-    return sorted((one for key, one in mine.items() if key not in others), key=lambda one: -one.weight)
 
 
 def steps(first: Sequence[str], second: Sequence[str]) -> list[Step]:

@@ -361,13 +361,8 @@ def votes() -> Mapping[str, Vote]:
         for word in stopwords(code):
             for token in tokens(word):
                 masks[token] = masks.get(token, 0) | 1 << number
-    return {word: (bits, _points(word, bits)) for word, bits in masks.items()}
-
-
-def _points(word: str, lists: int) -> int:
-    if word in VOTELESS:
-        return 0
-    return POINTS_ALONE if lists.bit_count() == 1 else POINTS_SHARED
+    points = {word: POINTS_ALONE if bits.bit_count() == 1 else POINTS_SHARED for word, bits in masks.items()}
+    return {word: (bits, 0 if word in VOTELESS else points[word]) for word, bits in masks.items()}
 
 
 class Kind(IntEnum):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
@@ -133,6 +134,7 @@ def _is_before(one: Verdict, last: Verdict) -> bool:
 
 LANGUAGES_SAMPLE = 2_000  # documents whose language is looked for: shares within 2.2 %, some 3 ms each
 _CHARACTERS_READ = 3_000  # of a text, for its language
+_PRIMARY = re.compile(r"\s*([a-z]{2,3})\s*(?:[-_]|$)")  # the first part of a language tag: "de" of "de-AT"
 
 
 @dataclass
@@ -168,7 +170,8 @@ def read_texts(records: Iterable[Record], wanted: Set[str], settings: Settings, 
         if doc_id in wanted:
             found.texts[doc_id] = readable
         if is_sampled:
-            found.languages[_primary(language) or detect(text[:_CHARACTERS_READ]) or ""] += 1
+            named = _PRIMARY.match((language or "").lower())
+            found.languages[named[1] if named else detect(text[:_CHARACTERS_READ]) or ""] += 1
     return found
 
 
@@ -188,9 +191,3 @@ def readable_text(key: bytes | None, value: bytes | None, settings: Settings) ->
     except Exception:  # whatever it is, it costs this text
         return None
     return None if text is None or isinstance(document, Deletion) else (text, document.language)
-
-
-def _primary(language: str | None) -> str | None:
-    """Return the first part of a language tag, if it looks like one: "de" of "de-AT"."""
-    code = (language or "").replace("_", "-").partition("-")[0].strip().lower()
-    return code if code.isascii() and code.isalpha() and 2 <= len(code) <= 3 else None

@@ -17,7 +17,7 @@ from unicodedata import category
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from schemas.fields import format_timestamp
 from worker.core.compare import steps
@@ -118,13 +118,13 @@ def bins(first_ms: int, last_ms: int) -> tuple[int, int]:
     return first_ms // step * step, step
 
 
-def times(classes: NDArray[np.uint8], times_ms: NDArray[np.int64]) -> tuple[Chart, int, int, int] | None:
+def times(classes: ArrayLike, times_ms: ArrayLike) -> tuple[Chart, int, int, int] | None:
     """
     Draw documents over the time of their capture; None when no document has one.
 
-    And return how wide a bar is, in ms; how many documents lie so far outside that they would press the rest together;
-    how many have no time.
+    And return ms per bar, how many lie so far outside that they would press the rest together, how many have no time.
     """
+    classes, times_ms = np.asarray(classes), np.asarray(times_ms)
     known = times_ms != NO_TIME
     if not known.any():
         return None
@@ -322,7 +322,8 @@ def _percent(part: float, whole: float) -> str:
 
 
 def _span(tally: Tally) -> tuple[str, str] | None:
-    known = tally.times_ms[tally.times_ms >= 0]
+    times_ms = np.asarray(tally.times_ms)
+    known = times_ms[times_ms >= 0]
     return (_day(int(known.min()))[:10], _day(int(known.max()))[:10]) if len(known) else None
 
 

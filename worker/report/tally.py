@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import xxhash
-from numpy.typing import NDArray
 
 from worker.core.document import MatchKind, Original, Outcome, Verdict
 from worker.shell.messages import DeadLetter, encode_verdict, read_verdict
@@ -34,12 +33,8 @@ class Cluster(NamedTuple):
     @property
     def farthest(self) -> Verdict:
         """The member that is least like the original."""
-        return min(self.members, key=_likeness)
-
-
-def _likeness(verdict: Verdict) -> tuple[float, int]:
-    match = verdict.duplicate_of
-    return (match.similarity, -match.distance) if match else (1.0, 0)
+        likeness = [(one.similarity, -one.distance) for member in self.members if (one := member.duplicate_of)]
+        return self.members[likeness.index(min(likeness))]
 
 
 class Clusters:
@@ -136,8 +131,8 @@ class Tally:
     """All that a report says of its answers. Use it as a context manager: copies are kept in a temporary file."""
 
     def __init__(self) -> None:
-        self._classes = array("B")
-        self._times_ms = array("q")
+        self.classes = array("B")  # of each answer
+        self.times_ms = array("q")  # of capture, of each answer's document; NO_TIME where there is none
         self.hosts: dict[str, list[int]] = {}  # host -> answers by class
         self.distances = np.zeros((len(Class), 65), np.int64)  # of duplicates, by class
         self.reasons: Counter[tuple[Class, str]] = Counter()
@@ -155,13 +150,13 @@ class Tally:
     def take(self, answer: Verdict | DeadLetter) -> None:
         """Count one answer. Cost: some 15 us."""
         found = class_of(answer)
-        self._classes.append(found)
+        self.classes.append(found)
         _count(self.sources, answer.source_topic)
         if isinstance(answer, DeadLetter):
-            self._times_ms.append(NO_TIME)
+            self.times_ms.append(NO_TIME)
             self._take_error(answer)
             return
-        self._times_ms.append(NO_TIME if answer.fetched_at_ms is None else answer.fetched_at_ms)
+        self.times_ms.append(NO_TIME if answer.fetched_at_ms is None else answer.fetched_at_ms)
         self._take_state(answer)
         if answer.url is not None:
             host = host_of(answer.url)
@@ -194,20 +189,10 @@ class Tally:
         self.errors[code] = count + 1, text, first
 
     def __len__(self) -> int:
-        return len(self._classes)
-
-    @property
-    def classes(self) -> NDArray[np.uint8]:
-        """The class of each answer."""
-        return np.asarray(self._classes)
-
-    @property
-    def times_ms(self) -> NDArray[np.int64]:
-        """The time of capture of each answer's document; NO_TIME where there is none."""
-        return np.asarray(self._times_ms)
+        return len(self.classes)
 
     def counts(self) -> dict[Class, int]:
-        counted = np.bincount(self.classes, minlength=len(Class)).tolist()
+        counted = np.bincount(np.asarray(self.classes), minlength=len(Class)).tolist()
         return dict(zip(Class, counted, strict=True))
 
     def __enter__(self) -> Tally:

@@ -47,11 +47,8 @@ class Text(NamedTuple):
     pieces: list[bytes]
 
 
-class Comment(NamedTuple):
-    """A comment, a doctype, CDATA: no text."""
-
-
-Token = Start | End | Text | Comment
+Token = Start | End | Text
+NOTHING = Text([])  # a comment, a doctype, CDATA
 
 
 def lower(raw: bytes) -> str:
@@ -110,13 +107,13 @@ class Tokenizer:
         if page.startswith(b"<!--", at):
             found = END_OF_COMMENT.search(page[at + 4 :])
             self.at = at + 4 + found.end() if found else len(page)
-            return Comment()
+            return NOTHING
         if foreign and page.startswith(b"<![CDATA[", at):
             self.at = self._find(b"]]>", at + 9) + 3
-            return Comment()
+            return NOTHING
         if page[at : at + 2] in (b"<!", b"<?") or (page.startswith(b"</", at) and at + 2 < len(page)):
             self.at = self._find(b">", at + 2) + 1
-            return Comment()
+            return NOTHING
         self.at += 1
         return Text([b"<"])
 
@@ -189,26 +186,11 @@ class Level:
 
 
 @dataclass
-class Block:
-    start: int
-    end: int
-    node: int
-    link: int
-
-    def row(self, out: bytes) -> list[int]:
-        text = out[self.start : self.end]
-        marks = re.findall("[,.!?;،؟۔]|(?P<two>[、。，！？।])", text.decode("utf-8", "replace"))
-        seen = [character for character in text.decode("utf-8", "replace") if ord(character) > 32]
-        length = len(seen) + 2 * sum("\u3000" <= character <= "\udfff" for character in seen)
-        return [self.start, self.end, self.node, length, self.link, sum(2 if two else 1 for two in marks), len(text)]
-
-
-@dataclass
 class Reader:
     """The open elements, and what came of the page so far."""
 
     out: bytearray = field(default_factory=bytearray)
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[list[int]] = field(default_factory=list)
     nodes: list[list[int]] = field(default_factory=lambda: [[-1, 0, 0, 0, 0, -1]])
     stack: list[Level] = field(default_factory=lambda: [Level("", n.SPECIAL | n.SCOPE, 0, False)])
     title: bytes = b""
@@ -245,7 +227,12 @@ class Reader:
         self.mark_link()
         end = len(self.out)
         if end > self.start:
-            self.blocks.append(Block(self.start, end, self.stack[-1].node, min(self.linked, end - self.start)))
+            text, linked = self.out[self.start :].decode("utf-8", "replace"), min(self.linked, end - self.start)
+            marks = re.findall("[,.!?;،؟۔]|(?P<two>[、。，！？।])", text)
+            seen = [character for character in text if ord(character) > 32]
+            length = len(seen) + 2 * sum("\u3000" <= character <= "\udfff" for character in seen)
+            stops = sum(2 if two else 1 for two in marks)
+            self.blocks.append([self.start, end, self.stack[-1].node, length, linked, stops, end - self.start])
             self.out += b"\n"
         self.linked = 0
         self.start = self.link_from = len(self.out)

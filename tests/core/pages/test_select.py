@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Iterator
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,7 @@ from tests.core.pages.quality import labelled_pages, reviewed_pages
 from worker.core.definition import Parameters
 from worker.core.fingerprint import Fingerprinter
 from worker.core.pages import FIELDS, METHODS, PAGE_RULES, extract_pages, names
+from worker.core.stopwords import languages
 
 DIGESTS = Path(__file__).parent / "data" / "digests.tsv"
 TAGS = """div p a div p a div p a div p a li ul ol dl dt dd table tr td th section article article main aside figcaption
@@ -109,8 +109,7 @@ def test_real_pages_have_their_texts(corpora: Path) -> None:
 @pytest.mark.parametrize("number", range(5))
 def test_articles_are_found_in_every_language(number: int) -> None:
     """An article's text is its text in all languages, with or without spaces, marks, telling names."""
-    languages = sorted(file.name[:2] for file in files("worker.core.stopwords").iterdir() if file.name.endswith(".txt"))
-    writers = {language: Writer(language, str(number)) for language in languages}
+    writers = {language: Writer(language, str(number)) for language in languages()}
     found = extract_pages([layout(page, number) for page in writers.values()])
     shares = {language: f1("\n".join(page.text), found.text(k)) for k, (language, page) in enumerate(writers.items())}
     assert len(shares) >= 20

@@ -221,13 +221,9 @@ def _add_block(room: Any, at: Any, length: Any, stops: Any) -> None:
     blocks, state = _blocks_of(room), state_of(room)
     start, row = state[START], state[BLOCKS]
     if row < state[BLOCK_ROWS]:
+        blocks[row, :] = 0
         blocks[row, B_START] = start
         blocks[row, B_NODE] = state[NODE]
-        blocks[row, B_LENGTH] = 0
-        blocks[row, B_LINK] = 0
-        blocks[row, B_STOPS] = 0
-        blocks[row, B_KEEP] = 0
-        blocks[row, B_BYTES] = 0
         state[BLOCKS] += 1
     else:
         row -= 1
@@ -247,8 +243,7 @@ def _add_node(room: Any, tag: Any, words: Any) -> None:
     above = nodes[parent, N_ABOVE]
     if tag == names.TABLE:
         above &= ~names.IN_LIST  # a list of tables is no list
-    for k in range(NODE_COLUMNS):
-        nodes[row, k] = 0
+    nodes[row, :] = 0
     nodes[row, N_PARENT] = parent
     nodes[row, N_TAG] = tag
     nodes[row, N_OWN] = words
@@ -359,8 +354,9 @@ def start_tag(room: Any, element: Any, flags: Any, at: Any) -> Any:  # noqa: PLR
         at = close_select(room, at)
         if within != stack_of(room)[state_of(room)[DEPTH] - 1, S_SCOPE]:
             return at
-    if element & names.BLOCK or element & (names.SPECIAL | names.DROPPED) == names.SPECIAL:
-        at = _divide(room, at)
+    divides = element & names.BLOCK != 0 or element & (names.SPECIAL | names.DROPPED) == names.SPECIAL
+    if divides and not is_dropped(room):
+        at = close_block(room, at)
     level = _closed_by(room, element)
     if 0 < level < state_of(room)[DEPTH]:
         at = pop_to(room, level, at)
@@ -392,8 +388,9 @@ def end_tag(room: Any, element: Any, at: Any) -> Any:  # noqa: PLR0911
         state[BEYOND] -= 1
         return at
     level = _ended_by(room, element)
-    if element & names.BLOCK or element & (names.SPECIAL | names.DROPPED) == names.SPECIAL:
-        at = _divide(room, at)
+    divides = element & names.BLOCK != 0 or element & (names.SPECIAL | names.DROPPED) == names.SPECIAL
+    if divides and not is_dropped(room):
+        at = close_block(room, at)
     if level == 0:
         return at
     if tag == names.FORM:
@@ -415,12 +412,6 @@ def close_select(room: Any, at: Any) -> Any:
     if stack_of(room)[level, S_ELEMENT] & names.TAG == names.SELECT:
         return pop_to(room, level, at)
     return at
-
-
-@fused
-def _divide(room: Any, at: Any) -> Any:
-    """End the block of text, unless text is dropped here."""
-    return at if is_dropped(room) else close_block(room, at)
 
 
 @fused
