@@ -23,7 +23,7 @@ from worker.log import record as log_record
 from worker.log import rules
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, encode
 from worker.log.replica import Replica
-from worker.log.rules import Definition, Ignored, Retention, is_declaration
+from worker.log.rules import Definition, Ignored, Retention
 from worker.log.snapshot import restore
 from worker.settings import Settings
 from worker.shell.pipeline.sequencer import ReplicatedLog
@@ -103,16 +103,6 @@ def answers(replica: Replica) -> dict[int, list[Said]]:
     return {partition: told(replica, offsets, Source(TOPIC, partition)) for partition, offsets in known.items()}
 
 
-def test_the_first_definition_rules() -> None:
-    """Whoever has another one stops, with the settings that differ named with both values."""
-    data = OTHER.declaration("w2", FORMAT_VERSION)
-    with pytest.raises(DefinitionError, match=r"record 5, written by 'w2'.*: max_distance is 6 there, 3 here$"):
-        Replica(DEFINITION).read(data, 5, 0)
-    follower = Replica(OTHER)
-    assert follower.read(data, 5, 0).ignored is None
-    assert follower.read(DECLARED, 6, 0).ignored is Ignored.DEFINITION
-
-
 @pytest.mark.parametrize("old", [with_format(of(DEFINITION), 1), DEFINITION.declaration("w1", 2)])
 def test_a_log_of_a_format_that_is_read_no_more_is_refused(old: bytes) -> None:
     """Both formats are named, and nothing of it is taken; in a log of today such records change nothing."""
@@ -183,22 +173,12 @@ def test_of_two_workers_on_an_empty_log_the_first_rules_and_the_other_stops() ->
     log = MemoryLog(lambda: 0)
     first, second = worker(log, DEFINITION, "w1"), worker(log, OTHER, "w2")
     append(first, 0)
-    with pytest.raises(DefinitionError, match=r"written by 'w1'.*max_distance is 3 there, 6 here"):
+    with pytest.raises(DefinitionError, match=r"record 0, written by 'w1'.*: max_distance is 3 there, 6 here"):
         append(second, 1)
     append(first, 2)
     third = worker(log, DEFINITION, "w3")
     third.restore()
     assert [len(third.missing(part(offset))) for offset in range(3)] == [0, 1, 0]
-
-
-def test_workers_of_one_definition_declare_it_twice_and_go_on() -> None:
-    """The second declaration says nothing new."""
-    log = MemoryLog(lambda: 0)
-    workers = [worker(log, DEFINITION, f"w{number}") for number in range(2)]
-    for offset, each in enumerate([*workers, *workers]):
-        append(each, offset)
-    assert not any(workers[1].missing(part(offset)) for offset in range(4))
-    assert sum(is_declaration(entry.value) for entry in log.entries) == 2
 
 
 def test_an_author_whose_records_are_ignored_stops() -> None:

@@ -15,7 +15,7 @@ from tests.log.test_acceptance import answers
 from tests.log.test_replica import DEFINITION, DIRECTED, Step, one_row, record, rows, steps
 from tests.log.test_snapshot import LOG
 from tests.oracle import Oracle, read_answer, said
-from worker.errors import DefinitionError, RestoreError
+from worker.errors import DefinitionError
 from worker.log.record import FORMAT_VERSION, Row
 from worker.log.replica import Replica
 from worker.log.rules import Base, Definition, Ignored, LogDefinition, Retention
@@ -121,11 +121,3 @@ def test_whoever_has_not_the_base_of_the_log_stops(own: bytes | None, logs: byte
     assert snapshot(follower) == before
     with pytest.raises(DefinitionError, match="base_snapshot"):
         restore(before, replace(mine, base=mine.base or Base("0" * 16, 1)), FILES)
-
-
-def test_what_cannot_be_a_base_is_refused() -> None:
-    """Of other rules, with both values; damaged. What else is no snapshot `restore` refuses, too, by the same code."""
-    with pytest.raises(DefinitionError, match="the snapshot has another definition: max_distance is 3 there"):
-        adopt(ONE, DIRECTED)
-    with pytest.raises(RestoreError, match="damaged"):
-        adopt(ONE[:-1] + bytes([ONE[-1] ^ 1]), DEFINITION)

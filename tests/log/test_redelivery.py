@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.log.test_replica import DEFINITION, DIRECTED, REPLACED, SOURCE, packed, told
-from tests.oracle import Oracle, read_answers
-from worker.core.document import Verdict
+from tests.log.test_replica import DEFINITION, DIRECTED, REPLACED, packed, told
 from worker.log.originals import OriginalStore
 from worker.log.record import Row, RowKind, decode
 from worker.log.replica import Replica
@@ -20,61 +17,12 @@ from worker.log.rules import Definition
 from worker.log.texts import Texts
 
 STORY, OTHER = 0x1234_5678_9ABC_DEF0, 0x0F0F_0F0F_F0F0_F0F0
-THIRD = 0x5555_0000_FFFF_3333
-NEAR = STORY ^ 0b101  # two bits from STORY
-
-VALUES = {"story": STORY, "near": NEAR, "other": OTHER, "third": THIRD, "deleted": None}
-HISTORIES = {  # a doc_id, what came under it, and what is said of that
-    "an original again, and again": "a=story new; a=story new: redelivered; a=story new: redelivered",
-    "a duplicate again": "a=story new; b=near duplicate of a; b=near duplicate of a",
-    "the same doc_id with other content: the former version is gone":
-        "a=story new; a=other new; b=story new; c=other duplicate of a",
-    "an original edited a little is new, not a duplicate of its former self":
-        "a=story new; a=near new; b=story duplicate of a",
-    "an original becomes a copy of another: its own duplicates stay what they were":
-        "a=story new; b=near duplicate of a; c=other new; a=other duplicate of c; b=near new",
-    "a copy right before its original changes": "a=story new; c=other new; b=near duplicate of a; a=third new",
-    "a copy right after its original has changed": "a=story new; c=other new; a=third new; b=near new",
-    "a duplicate comes with content of its own":
-        "a=story new; b=near duplicate of a; b=other new; c=story duplicate of a",
-    "a deletion, twice, and the document again":
-        "a=story new; a=deleted deleted: removed; a=deleted deleted: not-an-original; a=story new; "
-        "a=story new: redelivered",
-    "deletion of an original that has duplicates: the next like them is new, the others find that one":
-        "a=story new; b=near duplicate of a; a=deleted deleted: removed; c=story new; b=near duplicate of c; "
-        "a=story duplicate of c",
-    "deletion of a duplicate changes nothing":
-        "a=story new; b=near duplicate of a; b=deleted deleted: not-an-original; b=near duplicate of a",
-    "deletion of what never came": "a=deleted deleted: not-an-original; a=story new",
-}  # fmt: skip
 
 
 def _row(offset: int, doc_id: str, value: int | None) -> Row:
     if value is None:
         return Row(offset, RowKind.DELETED, doc_id, "", 0)
     return Row(offset, RowKind.FULL, doc_id, f"https://example.org/{doc_id}", 0, value, value, 9)
-
-
-def _words(verdict: Verdict) -> str:
-    if verdict.duplicate_of is not None:
-        return f"duplicate of {verdict.duplicate_of.original.doc_id}"
-    return verdict.outcome.value + (f": {verdict.reason}" if verdict.reason else "")
-
-
-@pytest.mark.parametrize("records_of", [1, 2, 100], ids=["a record each", "two a record", "one record"])
-@pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES.keys())
-def test_what_comes_again(history: str, records_of: int) -> None:
-    """The answers are those of the table above, however the messages share records, and the oracle agrees."""
-    steps = [re.match(r"(.)=(\w+) (.+)", step).groups() for step in history.split("; ")]  # type: ignore[union-attr]
-    rows = [_row(offset, doc_id, VALUES[value]) for offset, (doc_id, value, _) in enumerate(steps)]
-    replica, oracle = _applied(DEFINITION, rows, records_of), Oracle(DEFINITION.search)
-    oracle.apply(packed(DEFINITION, rows))
-    answers = replica.answers(SOURCE, list(range(len(rows))), "documents", read_answers)
-    words = [_words(answer) for answer in answers if isinstance(answer, Verdict)]
-    assert words == [expected for _, _, expected in steps]
-    assert [oracle.answers[SOURCE, offset][0] for offset in range(len(rows))] == [
-        text.split()[0].strip(":") for text in words
-    ]
 
 
 def _applied(of: Definition, rows: list[Row], rows_of: int) -> Replica:

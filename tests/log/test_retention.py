@@ -155,41 +155,6 @@ def test_a_window_does_not_depend_on_how_rows_share_records(
     assert one == other
 
 
-STORY, NEAR = 0x1234_5678_9ABC_DEF0, 0x1234_5678_9ABC_DEF5
-
-
-FAR = [(n, f"x{n}", n * 0x9E37_79B9_7F4A_7C15 % 2**64) for n in range(2, 4)]
-FILLED = [(0, "a", STORY), FAR[0], (2, "b", NEAR), FAR[1], (4, "c", NEAR)]
-
-
-@pytest.mark.parametrize(
-    ("retention", "messages", "expected"),
-    [
-        # At the window's end the story is new again, whoever brings it; a copy just before names the old one.
-        (Retention(100), [(0, "a", STORY), (60, "b", NEAR), (100, "c", NEAR), (101, "d", NEAR), (102, "a", STORY)],
-         "new, duplicate a, duplicate a, new, duplicate d"),
-        # From the last sighting each copy and each redelivery begins the window anew.
-        (Retention(100, "last"), [(0, "a", STORY), (60, "b", NEAR), (150, "a", STORY), (240, "c", NEAR),
-                                  (341, "d", NEAR)], "new, duplicate a, new redelivered, duplicate a, new"),
-        # Beyond the largest number the one seen longest ago leaves, in the order of first sightings, or of last ones.
-        (Retention(0, "first", 2), FILLED, "new, new, duplicate a, new, new"),
-        (Retention(0, "last", 2), FILLED, "new, new, duplicate a, new, duplicate a"),
-        # A clock that jumps back brings nothing back: the log's is the largest time stamp so far.
-        (Retention(100), [(0, "a", STORY), (1_000, "b", 7), (50, "c", NEAR), (1_050, "d", NEAR)],
-         "new, new, new, duplicate c"),
-    ],
-)  # fmt: skip
-def test_when_an_original_leaves(retention: Retention, messages: list[tuple[int, str, int]], expected: str) -> None:
-    """After the window, from the first sighting or from the last, or when there are more than may be."""
-    of = definition(retention)
-    replica = Replica(of)
-    for offset, (time_ms, doc_id, fingerprint) in enumerate(messages):
-        row = Row(offset, RowKind.FULL, doc_id, "https://example.org/", 5, fingerprint, fingerprint, 9)
-        replica.apply(decode(packed(of, [row])), offset, time_ms)
-    answers = told(replica, range(len(messages)))
-    assert ", ".join(" ".join(filter(None, (one[0], one[1] or one[3]))) for one in answers) == expected
-
-
 @pytest.mark.parametrize("fields", [{"expire_after_ms": -1}, {"documents_max": -1}, {"expire_from": "middle"}])
 def test_wrong_values_are_refused(fields: dict[str, int | str]) -> None:
     """With the value and what it may be."""

@@ -9,13 +9,11 @@ import struct
 import pytest
 import xxhash
 
-from tests.log.test_replica import DEFINITION, SOURCE, TOPIC, one_row, packed, replay, told
-from worker.core.search import SearchRules
+from tests.log.test_replica import DEFINITION, SOURCE, TOPIC, one_row, packed, replay, small_chunks, told
 from worker.errors import RestoreError, StopError
-from worker.log import originals, snapshot
+from worker.log import snapshot
 from worker.log.record import Row, RowKind, Source, decode
 from worker.log.replica import Replica
-from worker.log.rules import Definition
 from worker.log.snapshot import FORMAT_VERSION, LogIdentity, capture, restore
 
 LOG = LogIdentity("cluster", b"l" * 16)
@@ -78,73 +76,23 @@ def test_of_a_newer_format_it_stops_the_worker_and_an_older_one_is_passed_over(
         restore(bytes(data), DEFINITION, LOG)
 
 
-@pytest.mark.parametrize(
-    ("definition", "log", "named"),
-    [
-        (DEFINITION, LOG._replace(cluster_id="other"), "cluster other"),
-        (DEFINITION, LOG._replace(topic_id=b"m" * 16), (b"m" * 16).hex()),
-        (Definition("nd1", "0" * 16, SearchRules("exact", 6)), LOG, "max_distance is 3 there, 6 here$"),
-        (Definition("nd1", "f" * 16, SearchRules("exact", 3)), LOG, "f" * 16),
-    ],
-)
-def test_of_another_log_or_definition_it_stops_the_worker(definition: Definition, log: LogIdentity, named: str) -> None:
-    """Another cluster, topic or definition is refused with both sides named."""
-    with pytest.raises(StopError, match=named):
-        restore(to_bytes(replay([one_row(0)])), definition, log)
-
-
-@pytest.fixture
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many chunks, as of millions of rows."""
-    monkeypatch.setattr(originals, "ROWS_BITS", 8)
-    monkeypatch.setattr(originals, "BYTES_BITS", 11)
-
-
-@pytest.mark.usefixtures("small_chunks")
-def test_more_rows_than_a_chunk_come_back() -> None:
-    """Columns of several chunks, the last one partly filled, survive and grow on without touching the bytes."""
-    digests = random.Random(1)
-    fields = [
-        Row(n, RowKind.SHORT, f"doc-{n}", f"https://example.org/{n}", n, 0, digests.getrandbits(64), 1)
-        for n in range(1_100)
-    ]
-    replica = replay([packed(DEFINITION, fields[first : first + 200]) for first in range(0, 1_100, 200)])
-    stored = to_bytes(replica)
-    restored = restore(stored, DEFINITION, LOG)
-    for row in (0, 1, 255, 256, 1_099):
-        assert restored.judge.held.get(row) == replica.judge.held.get(row)
-    for each in (restored, replica):
-        each.apply(decode(one_row(1_100, doc_id="later", fingerprint=1)), 6, 0)
-        each.check()
-    assert to_bytes(restored) == to_bytes(replica)
-    assert to_bytes(restore(stored, DEFINITION, LOG)) == stored
-
-
-@pytest.mark.usefixtures("small_chunks")
 def test_a_start_leaves_out_what_has_been_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most of 6,000 documents are deleted: the restored replica is small, and says and will say the same."""
+    """Most of 6,000 documents are deleted: the restored replica is small; `test_retention` shows what it says."""
     monkeypatch.setattr(snapshot, "_LEFT_MIN", 1_000)
     count, step = 6_000, 500
     rows = [Row(n, RowKind.SHORT, f"doc-{n}", f"https://example.org/{n}", n, 0, n, 1) for n in range(count)]
     rows += [Row(count + n, RowKind.DELETED, f"doc-{n}", "", 0) for n in range(count) if n % 50]
     rows = [row._replace(offset=at) for at, row in enumerate(rows)]
-    copies = [Row(len(rows) + n, RowKind.SHORT, f"copy-{n}", f"copy-{n}", n, 0, n * 50, 1) for n in range(100)]
-    gone = [Row(len(rows) + 100 + n, RowKind.DELETED, f"doc-{n * 50}", "", 0) for n in range(50)]
-    whole = Replica(DEFINITION)
-    for number, first in enumerate(range(0, len(rows), step)):
-        whole.apply(decode(record_of(rows[first : first + step], first)), number, 0)
-    kept = [row._replace(offset=n) for n, row in enumerate(copies + gone)]
-    whole.apply(decode(packed(DEFINITION, kept, source=Source(TOPIC, 1))), 100, 0)
-    small = restore(to_bytes(whole), DEFINITION, LOG)
-    small.check()
-    assert len(small.judge.held) == 120 and small.documents == whole.documents == 70
-    assert len(small.judge.held.texts.data._chunks) < len(whole.judge.held.texts.data._chunks) / 2
-    later = [Row(len(rows) + n, RowKind.SHORT, f"later-{n}", f"later-{n}", n, 0, n * 50, 1) for n in range(100)]
-    for each in (small, whole):
-        each.apply(decode(record_of(later, len(rows))), 101, 0)
-    for source, offsets in ((Source(TOPIC, 1), range(150)), (SOURCE, range(len(rows), len(rows) + 100))):
-        assert told(small, offsets, source) == told(whole, offsets, source)
-    assert to_bytes(restore(to_bytes(small), DEFINITION, LOG)) == to_bytes(small)
+    with small_chunks(rows_bits=8):
+        whole = Replica(DEFINITION)
+        for number, first in enumerate(range(0, len(rows), step)):
+            whole.apply(decode(record_of(rows[first : first + step], first)), number, 0)
+        whole.committed(SOURCE, len(rows))
+        small = restore(to_bytes(whole), DEFINITION, LOG)
+        small.check()
+        assert len(small.judge.held) == small.documents == whole.documents == 120
+        assert len(small.judge.held.texts.data._chunks) < len(whole.judge.held.texts.data._chunks) / 2
+        assert to_bytes(restore(to_bytes(small), DEFINITION, LOG)) == to_bytes(small)
 
 
 def record_of(chosen: list[Row], first: int) -> bytes:

@@ -327,8 +327,6 @@ def test_an_input_that_changes_meanwhile_ends_the_run(tmp_path: Path, monkeypatc
                 more.write("{}")
         return make(given, number)
 
-    monkeypatch.setattr(rows, "make_rows", changing)
-    changing.__module__, changing.__qualname__, changing.__name__ = make.__module__, "make_rows", "make_rows"
     monkeypatch.setattr(steps, "make_rows", changing)
     assert "b.jsonl has changed since the run began" in archive(output, code=1)
     assert 3 <= len(Run.load(output).done("rows")) < 7
@@ -468,8 +466,7 @@ def begin_rows(folder: Path, found: Rows, inputs: int, settings: Settings) -> Ru
         with parquet.ParquetWriter(run_.path("rows", f"{number:06}.parquet"), rows.SCHEMA) as writer:
             for at in range(0, stop - first, rows.GROUP_ROWS):
                 piece = part.between(at, min(at + rows.GROUP_ROWS, stop - first))
-                placed = Rows(piece.offsets - first, *piece._columns()[1:])  # type: ignore[arg-type]
-                writer.write_batch(rows._batch(placed, sources[at : at + len(piece)], number))
+                writer.write_batch(rows._batch(piece, sources[at : at + len(piece)]))
     (run_.folder / "rows.json").write_bytes(orjson.dumps(np.diff(edges).tolist()))
     return run_
 

@@ -33,10 +33,9 @@ from schemas.fields import TIMESTAMP_MS_MAX
 from worker.core.document import BodyKind, Document
 from worker.errors import DocumentError, StopError
 from worker.settings import MESSAGE_BYTES_MAX
-from worker.shell.files.archives import ArchiveReader, ColumnNames, Damage, Entry, Omission, Record
+from worker.shell.files.archives import Capture, Damage, Entry, Omission, Record
 from worker.shell.files.archives.inflate import Piece
-from worker.shell.files.archives.record import Capture
-from worker.shell.files.archives.rows import RowReader
+from worker.shell.files.archives.rows import ColumnNames, RowReader
 from worker.shell.files.crawl import FED_BODY_BYTES_MAX, CrawlFiles, with_answers
 from worker.shell.messages.documents import decode_document
 
@@ -84,11 +83,16 @@ PACKINGS: dict[str, Packing] = {
 }
 
 
+def entries(path: Path | str, **options: Any) -> list[Entry]:
+    """What is in a file."""
+    return list(CrawlFiles([str(path)], **options).entries())
+
+
 def read(tmp_path: Path, data: bytes, name: str = "crawl.warc", body_max: int = 1 << 20) -> list[Entry]:
     """Read bytes as a file of that name."""
     path = tmp_path / name
     path.write_bytes(data)
-    return list(ArchiveReader(path, body_max=body_max))
+    return entries(path, body_max=body_max)
 
 
 def document(found: Entry) -> Document:
@@ -113,8 +117,8 @@ def damage(found: list[Entry]) -> list[Damage]:
 def test_a_page_is_read_the_same_from_every_packing(tmp_path: Path, packing: str) -> None:
     """URL, time, body, type and digest arrive; the key is the doc_id that the worker derives; all bytes are counted."""
     (tmp_path / "crawl.warc").write_bytes(PACKINGS[packing]([warc_record(0), warc_record(1)]))
-    reader = ArchiveReader(tmp_path / "crawl.warc")
-    found = list(reader)
+    reader = CrawlFiles([str(tmp_path / "crawl.warc")])
+    found = list(reader.entries())
     assert urls(found) == ["0", "1"] and reader.bytes_read == reader.bytes_total
     page = document(found[0])
     assert (page.kind, page.body, page.content_type) == (BodyKind.BYTES, PAGE, "text/html")
@@ -338,7 +342,7 @@ def test_any_damage_is_survived(tmp_path_factory: pytest.TempPathFactory, data: 
         content[at : at + data.draw(st.integers(0, 40))] = data.draw(st.binary(max_size=40))
     path = tmp_path_factory.getbasetemp() / "damaged.warc"
     path.write_bytes(content)
-    found = list(ArchiveReader(path))
+    found = entries(path)
     assert len(urls(found)) <= 6 + len(damage(found))
 
 
@@ -428,7 +432,7 @@ def test_json_lines_get_the_default_time_where_they_have_none(tmp_path: Path) ->
     """So that texts without a time can be fed; a time of their own stays."""
     path = tmp_path / "texts.jsonl"
     path.write_bytes(b'{"url": "http://example.org/1", "text": "one"}\n' + LINES[0])
-    found = list(ArchiveReader(path, fetched_at_default="1999-12-31T00:00:00Z"))
+    found = entries(path, fetched_at_default="1999-12-31T00:00:00Z")
     assert [document(item).fetched_at_ms for item in found] == [946598400000, 1714564800000]
 
 
@@ -462,7 +466,7 @@ def test_a_line_costs_itself(tmp_path: Path, line: str, reason: str, options: di
         for name in "ab"
     ]
     path.write_bytes("\n".join([given[0], line, given[1]]).encode("latin-1"))
-    found = list(ArchiveReader(path, **options))
+    found = entries(path, **options)
     assert [item.line for item in found if not isinstance(item, Omission)] == [1, 2, 3]
     assert [document(found[at]).body for at in (0, 2)] == ["a", "b"]
     assert isinstance(found[1], Record) or found[1].reason.startswith((reason, "no field 'content', there are "))
@@ -514,7 +518,7 @@ def test_a_row_of_parquet_costs_itself(tmp_path: Path) -> None:
     texts = pyarrow.Array.from_buffers(pyarrow.string(), 3, [None, ends, pyarrow.py_buffer(b"a\xff\xfe\xfdb")])
     times = pyarrow.array([0, 0, 1 << 62], pyarrow.timestamp("ms", "UTC"))
     parquet.write_table(pyarrow.table({"text": texts, "fetched_at": times}), path)
-    first, *others = list(ArchiveReader(path))
+    first, *others = entries(path)
     assert document(first).body == "a"
     for found, reason in zip(others, ("can't decode", "too large"), strict=True):
         assert isinstance(found, Record)
@@ -522,7 +526,7 @@ def test_a_row_of_parquet_costs_itself(tmp_path: Path) -> None:
             decode_document(found.key, found.value)
     twice = pyarrow.Table.from_arrays([pyarrow.array(["a"]), pyarrow.array(["b"])], names=["text", "text"])
     parquet.write_table(twice, path)
-    [found] = list(ArchiveReader(path))
+    [found] = entries(path)
     assert isinstance(found, Record) and b"exists 2 times" in found.value
 
 
@@ -553,8 +557,8 @@ def test_stdin_is_read_as_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
         buffer = io.BytesIO(gzip.compress(LINES[0] + b"\n"))
 
     monkeypatch.setattr("sys.stdin", Stdin)
-    reader = ArchiveReader("-")
-    assert urls(list(reader)) == ["0"]
+    reader = CrawlFiles(["-"])
+    assert urls(list(reader.entries())) == ["0"]
     assert reader.bytes_total is None
 
 
@@ -574,7 +578,7 @@ def test_a_disk_that_fails_is_no_damage(
 
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=Failing(data)))
     with pytest.raises(StopError, match=r"cannot read a file to its end: .*no disk"):
-        list(ArchiveReader("-"))
+        entries("-")
 
 
 def test_other_files_are_refused_with_a_reason(tmp_path: Path) -> None:
@@ -585,7 +589,7 @@ def test_other_files_are_refused_with_a_reason(tmp_path: Path) -> None:
     ]
     assert read(tmp_path, b"", "a.warc") == []
     with pytest.raises(StopError, match="no such file"):
-        ArchiveReader(tmp_path / "missing.warc")
+        entries(tmp_path / "missing.warc")
 
 
 EXPECTED = {  # records, damaged
@@ -615,7 +619,7 @@ def test_files_of_the_wild_end_with_a_count(corpora: Path) -> None:
     """Archives that other projects keep because they are odd: each is read to its end."""
     counted = {}
     for path in sorted((corpora / "warc").iterdir()):
-        kinds = Counter(type(item) for item in ArchiveReader(path))
+        kinds = Counter(map(type, entries(path)))
         counted[path.name] = (kinds[Record], kinds[Damage])
     assert counted == EXPECTED
 
@@ -657,7 +661,7 @@ def test_a_row_of_csv_is_a_document(tmp_path: Path, packing: str, end: str) -> N
     """Quotes, commas and line ends within a field; an empty one is missing; a row of another length costs itself."""
     data = PACKINGS[packing]([CSV.replace("\n", end).encode()])
     (tmp_path / "rows.csv.gz").write_bytes(data)
-    found = list(ArchiveReader(tmp_path / "rows.csv.gz", columns=ColumnNames("id", "content, whole")))
+    found = entries(tmp_path / "rows.csv.gz", columns=ColumnNames("id", "content, whole"))
     records = [item for item in found if isinstance(item, Record)]
     assert [item.key for item in records] == [b"a", b"b", b"d"]
     given = [orjson.loads(item.value) for item in records]
@@ -667,7 +671,7 @@ def test_a_row_of_csv_is_a_document(tmp_path: Path, packing: str, end: str) -> N
     assert [(item.line, item.reason) for item in damage(found)] == [(6, "4 fields, and the first line has 3")]
     again = b"\n".join([records[0].head, *(record.raw for record in records)])
     (tmp_path / "again.csv").write_bytes(again)
-    second = list(ArchiveReader(tmp_path / "again.csv", columns=ColumnNames("id", "content, whole")))
+    second = entries(tmp_path / "again.csv", columns=ColumnNames("id", "content, whole"))
     assert [(item.key, item.value) for item in second if isinstance(item, Record)] == [r[2:4] for r in records]
 
 
@@ -678,7 +682,7 @@ def test_a_row_has_the_doc_id_of_the_worker_for_its_key(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text(",".join(fields) + "\n" + ",".join(fields.values()) + "\n")
     (tmp_path / "rows.jsonl").write_bytes(orjson.dumps(fields))
     for path in tmp_path.iterdir():
-        [record] = ArchiveReader(path)
+        [record] = entries(path)
         assert isinstance(record, Record) and record.key == document(record).doc_id.encode()
 
 

@@ -212,11 +212,18 @@ def test_damaged_snapshots_do_not_count_among_the_two(tmp_path: Path) -> None:
 def test_row_15_another_log_or_definition_is_refused_and_the_file_named(tmp_path: Path) -> None:
     """No silent fall-back: the text names the file, and what to do."""
     checkpoint(tmp_path).save(applied(Replica(DEFINITION), 3))
-    for other in (LOG._replace(cluster_id="c2"), LOG._replace(topic_id=b"x" * 16)):
-        with pytest.raises(StopError, match=r"snapshot-0+3\.ndsnap.*recreated.*Remove the snapshots"):
+    for other, named in (
+        (LOG._replace(cluster_id="c2"), "this worker follows .* in cluster c2"),
+        (LOG._replace(topic_id=b"x" * 16), f"this worker follows {(b'x' * 16).hex()}"),
+    ):
+        with pytest.raises(StopError, match=rf"snapshot-0+3\.ndsnap.*{named}.*recreated.*Remove the snapshots"):
             checkpoint(tmp_path, log=other).restore()
-    with pytest.raises(StopError, match=r"snapshot-0+3\.ndsnap has another def.*: max_distance is 3 there, 6 here$"):
-        checkpoint(tmp_path, Definition("nd1", "0" * 16, SearchRules("exact", 6))).restore()
+    for definition, named in (
+        (Definition("nd1", "0" * 16, SearchRules("exact", 6)), "max_distance is 3 there, 6 here$"),
+        (Definition("nd1", "f" * 16, SearchRules("exact", 3)), "parameters is 0{16} there, f{16} here$"),
+    ):
+        with pytest.raises(StopError, match=rf"snapshot-0+3\.ndsnap has another def.*: {named}"):
+            checkpoint(tmp_path, definition).restore()
     assert names(tmp_path) == [3]
 
 

@@ -34,7 +34,7 @@ from worker.devkit.sample.crawl import (
     write_article,
     write_sample_crawl,
 )
-from worker.shell.files.archives import ArchiveReader, Damage, Record
+from worker.shell.files.crawl import CrawlFiles
 from worker.shell.messages.documents import decode_document
 
 DOCUMENTS = 1_500
@@ -59,13 +59,12 @@ def truth(archive: Path) -> dict[str, dict[str, Any]]:
 def texts(archive: Path) -> dict[str, str]:
     """The extracted text of every readable document, by doc_id."""
     found = {}
-    for item in ArchiveReader(archive):
-        if isinstance(item, Record):
-            document = decode_document(item.key, item.value)
-            assert isinstance(document, Document)
-            outcome = extract(document, 1 << 20)
-            assert isinstance(outcome, Extracted)
-            found[document.doc_id] = outcome.text
+    for record in CrawlFiles([str(archive)]):
+        document = decode_document(record.key, record.value)
+        assert isinstance(document, Document)
+        outcome = extract(document, 1 << 20)
+        assert isinstance(outcome, Extracted)
+        found[document.doc_id] = outcome.text
     return found
 
 
@@ -92,7 +91,8 @@ def test_every_document_is_read_but_the_damaged_ones(
     unreadable = {doc_id for doc_id, entry in truth.items() if entry["expected"] == "unreadable"}
     assert len(truth) == DOCUMENTS
     assert texts.keys() == truth.keys() - unreadable
-    assert sum(isinstance(item, Damage) for item in ArchiveReader(archive)) == len(unreadable) > 0
+    files = CrawlFiles([str(archive)])
+    assert len(list(files)) == len(texts) and files.tally.damaged == len(unreadable) > 0
     skipped = {doc_id for doc_id, entry in truth.items() if entry["expected"] == "skipped"}
     assert {doc_id for doc_id, text in texts.items() if not text.strip()} == skipped != set()
 

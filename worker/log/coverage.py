@@ -48,17 +48,8 @@ class Coverage:
     def __iter__(self) -> Iterator[Span]:
         return map(Span, self._firsts, self._stops)
 
-    def __len__(self) -> int:
-        """Return the number of intervals, which is 1 for a partition without gaps."""
-        return len(self._firsts)
-
     def missing(self, first: int, stop: int) -> list[Span]:
-        """
-        Return the parts of [first, stop) that are not covered, in order.
-
-        Raises:
-            ValueError: stop lies before first: the caller has mixed them up.
-        """
+        """Return the parts of [first, stop) that are not covered, in order. ValueError: stop lies before first."""
         if stop < first:
             raise ValueError(f"stop must not lie before first, got first={first}, stop={stop}")
         low, high = self._stops.bisect_right(first), self._firsts.bisect_left(stop)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import mmap
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -137,10 +137,9 @@ class Column(Generic[Scalar]):
             self._length += len(part)
 
     def _check(self, rows: NDArray[np.int64]) -> None:
-        if len(rows) and not (int(rows.min()) >= self.first and int(rows.max()) < self._length):
-            raise IndexError(
-                f"rows must lie in [{self.first}, {self._length}), got {int(rows.min())} to {int(rows.max())}"
-            )
+        low, high = (int(rows.min()), int(rows.max())) if len(rows) else (self.first, self.first - 1)
+        if low < self.first or high >= self._length:
+            raise IndexError(f"rows must lie in [{self.first}, {self._length}), got {low} to {high}")
 
     def take(self, rows: NDArray[np.int64]) -> NDArray[Scalar]:
         """Return the values at `rows`, each in [first, len)."""
@@ -255,13 +254,8 @@ class TextPairs:
             self.begins.append(len(self.data) + np.concatenate([[0], texts.ends[:-1]]))
             self.data.append(texts.data[: texts.ends[-1]])
 
-    def doc_id(self, row: int) -> bytes:
-        return self._text(2 * row)
-
-    def url(self, row: int) -> bytes:
-        return self._text(2 * row + 1)
-
-    def _text(self, number: int) -> bytes:
+    def text(self, number: int) -> bytes:
+        """Return a text by its number: twice its row, for a URL one more."""
         stop = self.begins[number + 1] if number + 1 < len(self.begins) else len(self.data)
         return self.data.slice(self.begins[number], stop).tobytes()
 
@@ -320,9 +314,7 @@ class OriginalStore:
         self.kinds: Column[np.uint8] = Column(np.uint8, memory=memory)
         self.live: Column[np.uint8] = Column(np.uint8)  # 1: in the index
         self.latest: Column[np.uint8] = Column(np.uint8, memory=memory)  # 1: no later original had its URL
-        self.seen: Column[np.int64] | None = None  # ascending: the log's time
-        if has_times:
-            self.seen = Column(np.int64, memory=memory)
+        self.seen: Column[np.int64] | None = Column(np.int64, memory=memory) if has_times else None  # ascending
         self.name_hashes: Column[np.uint64] = Column(np.uint64, memory=memory)
         self.url_hashes: Column[np.uint64] = Column(np.uint64, memory=memory)
         self._key = secrets.randbits(128)
@@ -341,7 +333,7 @@ class OriginalStore:
         """Return what a verdict says of this row. Raises IndexError where there is none, or none any more."""
         if not self.first <= row < len(self):
             raise IndexError(f"row {row} of {len(self)} originals, of which the first {self.first} are forgotten")
-        doc_id, url = (text(row).decode("utf-8", "surrogatepass") for text in (self.texts.doc_id, self.texts.url))
+        doc_id, url = (self.texts.text(2 * row + at).decode("utf-8", "surrogatepass") for at in (0, 1))
         return Original(doc_id, url, self.times[row])
 
     def add(
@@ -390,28 +382,28 @@ class OriginalStore:
 
     def latest_of(self, urls: Texts, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the row of each URL's latest original, -1 where that is not in the index; see `_rows`."""
-        return self._rows(self.urls, self.texts.url, urls, hashes)
+        return self._rows(self.urls, 1, urls, hashes)
 
     def find_many(self, hashes: NDArray[np.uint64], doc_ids: Texts) -> NDArray[np.int64]:
         """Return the row of the original with each doc_id, -1 where there is none; see `_rows`."""
-        return self._rows(self.names, self.texts.doc_id, doc_ids, hashes)
+        return self._rows(self.names, 0, doc_ids, hashes)
 
-    def _rows(
-        self, table: HashTable, text_of: Callable[[int], bytes], texts: Texts, hashes: NDArray[np.uint64]
-    ) -> NDArray[np.int64]:
+    def _rows(self, table: HashTable, place: int, texts: Texts, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
         """
         Return the row that a table has under each text, -1 for none. Other texts of an equal tag are passed over.
+
+        `place` is 0 for doc_ids, 1 for URLs.
 
         Cost: 50 ns a text, 1 to 2 µs one that is known, and one in some ten thousand others.
         """
         found = table.find(hashes)
         known = np.flatnonzero(found >= 0)
         rows, asked = found[known].tolist(), texts.take(known).tolist()
-        held = {row: text_of(row) for row in set(rows)}
+        held = {row: self.texts.text(2 * row + place) for row in set(rows)}
         for at, row, text in zip(known.tolist(), rows, asked, strict=True):
             if held[row] != text:
                 others = table.find_all(int(hashes[at]))
-                found[at] = next((other for other in others if text_of(other) == text), -1)
+                found[at] = next((other for other in others if self.texts.text(2 * other + place) == text), -1)
         return found
 
     def will_need(self, record: Record, rows: NDArray[np.int64], hashes: NDArray[np.uint64]) -> None:

@@ -143,19 +143,13 @@ class Rows:
     @classmethod
     def of(cls, rows: Iterable[Row]) -> Rows:
         """Return rows as columns."""
-        offsets, kinds, doc_ids, urls, times, fingerprints, digests, features, notes, doubts, sketches = (
-            zip(*rows, strict=True) if (rows := list(rows)) else [()] * len(Row._fields)
-        )
-        return cls(
-            np.array(offsets, np.int64), np.array(kinds, np.uint8), _utf8(doc_ids), _utf8(urls),
-            np.array(times, np.int64), np.array(fingerprints, np.uint64), np.array(digests, np.uint64),
-            np.array(features, np.uint32), _utf8(notes), np.array(doubts, np.uint64),
-            np.array([words_of(sketch) for sketch in sketches], np.uint64).reshape(-1, WORDS),
-        )  # fmt: skip
-
-
-def _utf8(texts: Iterable[str]) -> Texts:
-    return Texts.of([text.encode("utf-8", "surrogatepass") for text in texts])
+        *columns, sketches = zip(*rows, strict=True) if (rows := list(rows)) else [()] * len(Row._fields)
+        each: list[Any] = [
+            np.array(values, kind) if kind else Texts.of([text.encode("utf-8", "surrogatepass") for text in values])
+            for values, kind in zip(columns, ("i8", "u1", "", "", "i8", "u8", "u8", "u4", "", "u8"), strict=True)
+        ]
+        each.append(np.array([words_of(sketch) for sketch in sketches], np.uint64).reshape(-1, WORDS))
+        return cls(*each)
 
 
 class Section(NamedTuple):
@@ -194,8 +188,6 @@ def encode(
 
     A section that does not fit is cut between two rows, so that each record covers exactly the offsets that it answers.
 
-    Args:
-        record_format: the log's.
     Raises:
         ValueError: a text is longer than 65,535 bytes: the shell must have refused such a document before.
     Cost: O(rows), some 0.2 µs each.
@@ -333,20 +325,15 @@ def _texts(data: bytes, at: int, lengths: Iterable[NDArray[np.generic]]) -> list
         size = int(ends[-1]) if len(ends) else 0
         if at + size > len(data):
             raise RecordError(f"the record ends at byte {len(data)}, its texts at {at + size}")
-        texts.append(_well_formed(Texts(np.frombuffer(data, np.uint8, size, at), ends)))
+        try:  # each for itself is UTF-8
+            data[at : at + size].decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as error:
+            raise RecordError(f"a text is not UTF-8: {error.reason}") from error
+        texts.append(Texts(np.frombuffer(data, np.uint8, size, at), ends))
+        begins = ends[:-1]
+        if (texts[-1].data[begins[begins < size]] & 0xC0 == 0x80).any():
+            raise RecordError("a text begins in the middle of a character")
         at += size
     if at != len(data):
         raise RecordError(f"{len(data) - at} bytes lie behind the record's end")
-    return texts
-
-
-def _well_formed(texts: Texts) -> Texts:
-    """Return texts that are UTF-8, each for itself: none begins in the middle of a character."""
-    try:
-        texts.data.tobytes().decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError as error:
-        raise RecordError(f"a text is not UTF-8: {error.reason}") from error
-    begins = texts.ends[:-1]
-    if len(begins) and (texts.data[begins[begins < len(texts.data)]] & 0xC0 == 0x80).any():
-        raise RecordError("a text begins in the middle of a character")
     return texts

@@ -144,9 +144,8 @@ class Replica:
         Take the log's next record, whatever it is, at its offset and with the log's own time stamp.
 
         Raises:
-            ValueError: the offset lies before `next_offset`.
             DefinitionError: the log's definition is not this one; StopError: its format is a newer one.
-        Cost: O(rows) and an index operation a row.
+            ValueError: as `apply`, whose cost it has.
         """
         accepted = self.acceptance.accept(value, log_offset)
         if isinstance(accepted, Record):
@@ -188,7 +187,8 @@ class Replica:
         """Free the memory of originals that have left, up to the first that a kept verdict names."""
         held = self.judge.held
         if held.oldest >= held.first + held.live.size:  # a chunk of rows lies wholly before the oldest that is live
-            held.forget(min([held.oldest, *(int(rows.min()) for rows in self._named() if len(rows))]))
+            named = (pending.named() for pending in self.pending.values())
+            held.forget(min([held.oldest, *(int(rows.min()) for rows in named if len(rows))]))
         if len(held) >= RENUMBERED_FROM:
             self.compact()
         else:
@@ -206,9 +206,6 @@ class Replica:
         held = self.judge.held
         return len(held) - held.first - held.documents
 
-    def _named(self) -> list[NDArray[np.int64]]:
-        return [pending.named() for pending in self.pending.values()]
-
     def compact(self) -> None:
         """
         Number the originals anew, without those that have left and that no kept verdict names.
@@ -219,8 +216,8 @@ class Replica:
         Their order stays, no rule asks for more: no verdict changes. Cost: that of `OriginalStore.compact`, a pause.
         """
         held = self.judge.held
-        first = held.first
-        numbers = held.compact(np.concatenate([np.empty(0, np.int64), *self._named()]))
+        first, named = held.first, [pending.named() for pending in self.pending.values()]
+        numbers = held.compact(np.concatenate([np.empty(0, np.int64), *named]))
         for pending in self.pending.values():
             pending.renumber(numbers, first)
         self._left_kept = self._left()
@@ -287,7 +284,6 @@ class Replica:
         return [by_offset[offset] for offset in offsets]
 
     def _no_answer(self, source: Source, offset: int, topic: str) -> Exception:
-        """Say why there is none."""
         if not self.missing(source, offset, offset + 1):
             return RetryError(
                 f"the verdict of offset {offset} of {topic}[{source.partition}] was committed and is no longer kept. "

@@ -124,24 +124,17 @@ class Checkpoint:
                         f"is the only one; the documents since then are judged as if they had not been seen. If an "
                         f"older version wrote it, run that one, or name another folder"
                     ) from error
-                foreseen = isinstance(error, RestoreError | OSError)
-                _log.error(
-                    "snapshot cannot be used, trying an older source",
-                    path=str(path), cause=repr(error), exc_info=not foreseen,
-                )  # fmt: skip
+                is_unforeseen = not isinstance(error, RestoreError | OSError)
+                text = "snapshot cannot be used, trying an older source"
+                _log.error(text, path=str(path), cause=repr(error), exc_info=is_unforeseen)
                 metrics.SNAPSHOTS_REFUSED.inc()
                 self._damaged.append(path)
                 continue
             if self._base is not None and replica.definition.base is None:
                 raise StopError(f"{path} began without a base, and there is no {self._base}: leave base_snapshot out")
             self._saved(replica.next_offset, path.stat().st_mtime)
-            _log.info(
-                "snapshot restored",
-                path=str(path),
-                next_offset=replica.next_offset,
-                documents=replica.documents,
-                seconds=round(time.monotonic() - started, 2),
-            )
+            found = {"next_offset": replica.next_offset, "documents": replica.documents}
+            _log.info("snapshot restored", path=str(path), **found, seconds=round(time.monotonic() - started, 2))
             return replica
         return first_replica(self._definition, self._base, self._memory)
 
@@ -175,7 +168,7 @@ class Checkpoint:
 
     @property
     def is_writing(self) -> bool:
-        """Return whether a thread is writing a snapshot."""
+        """Whether a thread is writing a snapshot."""
         return self._writer is not None and self._writer.is_alive()
 
     def join(self, timeout_s: float = _JOIN_S) -> bool:
@@ -249,7 +242,6 @@ def first_replica(definition: Definition, base: Path | None, memory: Memory = an
 
     Args:
         base: a snapshot, or a folder of which the newest counts. The file must stay as it is.
-
     Raises:
         StopError: it is not there, damaged, or of other rules.
     """

@@ -3,9 +3,8 @@ An input's documents as rows of the log, in a file of Parquet; and back, in thei
 
     read, extract, fingerprint, sketch: as a worker does    ──►  rows/000000.parquet, damage in rows/000000.jsonl
 
-A row's position is (number of the input) << 40 | (place in it): of our own, so that no engine's order is needed. Which
-number a document has in the corpus is known when all files have been counted; so a name that was made of a number is
-made again when rows are read.
+The rows of a file stand in its order, so that no engine's order is needed. Which number a document has in the corpus is
+known when all files have been counted; so a name that was made of a number is made again when rows are read.
 """
 
 from __future__ import annotations
@@ -37,7 +36,6 @@ from worker.shell.pipeline.stage import cut
 from worker.shell.ports import SourceMessage
 from worker.shell.runtime import kernels
 
-FILE_SHIFT = 40
 GROUP_ROWS = 1 << 15  # of a file of rows that are held at once, here and by those who read it
 _URN = b"urn:neardup:"
 _NUMBERS = {
@@ -47,8 +45,7 @@ _NUMBERS = {
 _TEXTS = ("doc_ids", "urls", "notes")
 SCHEMA = pa.schema(
     {
-        "position": pa.int64(), **_NUMBERS, "sketches": pa.binary(8 * WORDS),
-        **dict.fromkeys(_TEXTS, pa.large_binary()),
+        **_NUMBERS, "sketches": pa.binary(8 * WORDS), **dict.fromkeys(_TEXTS, pa.large_binary()),
         "size": pa.int64(), "line": pa.int64(), "offset": pa.int64(), "key": pa.binary(), "is_named": pa.bool_(),
     }
 )  # fmt: skip
@@ -91,7 +88,7 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
         with parquet.ParquetWriter(stream, SCHEMA, compression="zstd") as writer:
 
             def flush() -> None:
-                writer.write_batch(_batch(Rows.joined(groups), sources, number))
+                writer.write_batch(_batch(Rows.joined(groups), sources))
                 groups.clear()
                 sources.clear()
 
@@ -140,11 +137,10 @@ class _Found(CrawlFiles):
             yield message
 
 
-def _batch(rows: Rows, sources: list[_Source], number: int) -> pa.RecordBatch:
+def _batch(rows: Rows, sources: list[_Source]) -> pa.RecordBatch:
     size, line, offset, keys, is_named = zip(*sources, strict=True) if sources else [()] * 5
     is_dead = (rows.kinds == RowKind.DEAD).tolist()
     columns = [
-        pa.array((number << FILE_SHIFT) + rows.offsets, pa.int64()),
         *(pa.array(getattr(rows, name), kind) for name, kind in _NUMBERS.items()),
         pa.Array.from_buffers(SCHEMA.field("sketches").type, len(rows), [None, pa.py_buffer(rows.sketches.tobytes())]),
         *(_arrow(getattr(rows, name)) for name in _TEXTS),
@@ -197,17 +193,18 @@ def read_rows(run: Run, number: int, begin: int = 0) -> Iterator[RowGroup]:
             count = file.metadata.row_group(group).num_rows
             if at + count > begin:
                 for batch in file.read_row_group(group).combine_chunks().to_batches():  # one, or none of no rows
-                    yield _group(batch.slice(max(begin - at, 0)), number, first)
+                    yield _group(batch.slice(max(begin - at, 0)), max(begin, at), first)
             at += count
 
 
-def _group(batch: pa.RecordBatch, number: int, first: int) -> RowGroup:
+def _group(batch: pa.RecordBatch, begin: int, first: int) -> RowGroup:
+    """Return rows from document `begin` of the corpus on, of a file that begins with the document `first`."""
     columns: dict[str, Any] = {name: batch[name].to_numpy() for name in _NUMBERS}
     columns |= {name: _texts(batch[name]) for name in _TEXTS}
     at = batch["sketches"].offset
     sketches = np.frombuffer(batch["sketches"].buffers()[1], np.uint64).reshape(-1, WORDS)[at : at + batch.num_rows]
-    places = batch["position"].to_numpy() - (number << FILE_SHIFT)
-    rows, sizes = Rows(offsets=first + places, sketches=sketches, **columns), batch["size"].to_numpy()
+    rows = Rows(offsets=np.arange(begin, begin + batch.num_rows), sketches=sketches, **columns)
+    sizes = batch["size"].to_numpy()
     beside = [batch["line"], batch["offset"], batch["key"]]
     named = np.flatnonzero(batch["is_named"].to_numpy(zero_copy_only=False))
     if first and len(named):

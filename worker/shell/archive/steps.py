@@ -23,11 +23,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow
 
 from worker.errors import StopError
 from worker.shell.archive.judge import answer_files, choose, judge_rows, write_verdicts
@@ -136,7 +137,7 @@ class Engine:
             return
         parts = min(len(numbers), self._tasks_max or len(numbers))
         dealt = [list(numbers[part::parts]) for part in range(parts)]
-        found = self._map(parts, _of_files(step, task, str(run.folder), dealt), _RESULT, tell)
+        found = self._map(parts, _of_files(step, task, run.folder, dealt), _RESULT, tell)
         failed = [one["error"] for one in found if one["error"]]
         if failed:
             more = f" (and {len(failed) - 1:,} more such)" if len(failed) > 1 else ""
@@ -144,7 +145,7 @@ class Engine:
 
     def check(self, run: Run) -> None:
         """Ask a task what it runs with. Raises StopError: no neardup, another version of it, no folder of the run."""
-        [found] = self._map(1, _probe(str(run.folder / "run.json")), "version string, sees boolean", lambda: None)
+        [found] = self._map(1, _probe(run.folder / "run.json"), "version string, sees boolean", lambda: None)
         own = version("neardup")
         if found["version"] != own:
             there = f"neardup {found['version']}" if found["version"] else "no neardup"
@@ -218,38 +219,27 @@ def engine(url: str | None, threads: int) -> Iterator[Engine]:
             server.stop()
 
 
-def _probe(manifest: str) -> Any:
-    """Return a function that needs no neardup where it runs: closures travel by value."""
+def _probe(manifest: Path) -> Any:
+    """Return a function that needs no neardup where it runs: it travels by value, what is no neardup's by its name."""
 
     def probe(batches: Any) -> Any:
-        import importlib.metadata  # noqa: PLC0415
-        import os  # noqa: PLC0415
-
-        import pyarrow  # noqa: PLC0415
-
         list(batches)
         try:
-            found = importlib.metadata.version("neardup")
-        except importlib.metadata.PackageNotFoundError:
+            found = version("neardup")
+        except PackageNotFoundError:
             found = ""
-        sees = os.path.exists(manifest)  # noqa: PTH110
-        yield pyarrow.RecordBatch.from_pydict({"version": [found], "sees": [sees]})
+        yield pyarrow.RecordBatch.from_pydict({"version": [found], "sees": [manifest.exists()]})
 
     return probe
 
 
-def _of_files(step: str, task: Task, folder: str, dealt: Sequence[Sequence[int]]) -> Any:
+def _of_files(step: str, task: Task, folder: Path, dealt: Sequence[Sequence[int]]) -> Any:
     """Return what a partition does: the task for each of its numbers, up to the first that fails."""
-    name = f"{task.__module__}:{task.__name__}"
 
     def work(batches: Any) -> Any:
-        import pyarrow  # noqa: PLC0415
-
-        from worker.shell.archive.steps import run_task  # noqa: PLC0415
-
         parts = [part for batch in batches for part in batch.column(0).to_pylist()]
         for number in [number for part in parts for number in dealt[part]]:
-            error = run_task(step, name, folder, number)
+            error = run_task(step, task, folder, number)
             yield pyarrow.RecordBatch.from_pydict({"number": [number], "error": [error]})
             if error:
                 return
@@ -257,20 +247,16 @@ def _of_files(step: str, task: Task, folder: str, dealt: Sequence[Sequence[int]]
     return work
 
 
-def run_task(step: str, name: str, folder: str, number: int) -> str:
+def run_task(step: str, task: Task, folder: Path, number: int) -> str:
     """Run a task, wherever that is; return why it cannot be done, which trying again would not change."""
-    from importlib import import_module  # noqa: PLC0415
-
-    module, _, function = name.partition(":")
-    run = _run_of(folder, (Path(folder) / "run.json").stat().st_mtime_ns)
+    run = _run_of(folder, (folder / "run.json").stat().st_mtime_ns)
     try:
-        result = getattr(import_module(module), function)(run, number)
-        run.finish(step, number, result)
+        run.finish(step, number, task(run, number))
     except StopError as error:
         return str(error)
     return ""
 
 
 @lru_cache(2)
-def _run_of(folder: str, _changed: int) -> Run:
-    return Run.load(Path(folder))
+def _run_of(folder: Path, _changed: int) -> Run:
+    return Run.load(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,8 +13,11 @@ from typing import TYPE_CHECKING, TypeVar
 from worker.core.document import BODY_BYTES_MAX
 from worker.errors import StopError
 from worker.settings import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX, Settings
-from worker.shell.files.archives import ArchiveReader, ColumnNames, Damage, Omission, Record
-from worker.shell.files.archives.record import Message
+from worker.shell.files.archives import Damage, Entry, Message, Omission, Record
+from worker.shell.files.archives.inflate import Piece, Segment, pieces
+from worker.shell.files.archives.rows import PARQUET, ColumnNames, RowReader
+from worker.shell.files.archives.warc import read_arc, read_warc
+from worker.shell.files.places import STDIO, open_input, path_of, size_of
 
 if TYPE_CHECKING:
     from worker.shell.kafka.reader import Feeder
@@ -48,6 +52,12 @@ class CrawlFiles:
     Raises:
         StopError: a file cannot be opened; TypeError: it is one file, not a list.
 
+    Attributes:
+        bytes_read: of all files, so far; compressed bytes of a compressed one.
+        bytes_total: of all files; None if one is a pipe.
+
+    Cost: that of decompression and of base64 for the bodies. Memory: a few MiB and one record.
+
     >>> from pathlib import Path; from tempfile import mkdtemp
     >>> file = Path(mkdtemp()) / "documents.jsonl"
     >>> _ = file.write_text('{"doc_id": "a", "text": "The river rose."}\\n\\n[]\\n')
@@ -70,45 +80,106 @@ class CrawlFiles:
         if isinstance(paths, str | Path):
             raise TypeError(f"wanted a list of files, got {str(paths)!r}: give a list of it")
         self.on_damage = on_damage
-        self._readers = [
-            ArchiveReader(
-                path,
-                body_max=body_max,
-                fetched_at_default=fetched_at_default,
-                columns=columns,
-                whole=whole,
-                number_of=self._number_of,
-            )
-            for path in paths
-        ]
         self.number_from = number_from
         self.tally = Tally()
+        self.bytes_read = 0
+        self._sizes = [(str(path), size_of(path)) for path in paths]
+        sizes = [size for _, size in self._sizes]
+        self.bytes_total = None if None in sizes else sum(size or 0 for size in sizes)
+        self._body_max, self._whole = body_max, whole
+        self._columns, self._fetched_at_default = columns, fetched_at_default
 
     def _number_of(self) -> int:
         return self.number_from + self.tally.documents
 
     def __iter__(self) -> Iterator[Record]:
-        for reader in self._readers:
-            for found in reader:
-                if isinstance(found, Record):
-                    self.tally.documents += 1
-                    yield found
-                elif isinstance(found, Omission):
-                    self.tally.left_out[found.reason] += 1
+        for found in self.entries():
+            if isinstance(found, Record):
+                self.tally.documents += 1
+                yield found
+            elif isinstance(found, Omission):
+                self.tally.left_out[found.reason] += 1
+            else:
+                self.tally.damaged += 1
+                self.on_damage(found)
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield what is in the files, documents or not; it is not counted."""
+        for file, size in self._sizes:
+
+            def on_rows(done: int, rows: int, before: int = self.bytes_read, size: int = size or 0) -> None:
+                self.bytes_read = before + size * done // rows
+
+            with open_input(file) as stream:
+                found = pieces(stream, self._count)
+                first = _first(found)
+                if first is not None:
+                    yield from self._read(file, first.data, itertools.chain([first], found), on_rows)
+
+    def _count(self, number: int) -> None:
+        self.bytes_read += number
+
+    def _read(
+        self, file: str, start: bytes, found: Iterator[Piece], on_rows: Callable[[int, int], None]
+    ) -> Iterator[Entry]:
+        kind = _format_of(file, start)
+        rows = RowReader(file, self._columns, self._fetched_at_default, self._number_of)
+        if kind == "Parquet":
+            if file == STDIO:
+                raise StopError("Parquet cannot be read from stdin: its index stands at its end. Name the file")
+            with open_input(file) as stream:
+                yield from rows.parquet(stream, on_rows)
+        elif kind == "CSV":
+            yield from rows.csv(found, self._body_max)
+        elif kind == "JSON Lines":
+            yield from rows.json_lines(found, self._body_max * 4 // 3 + (1 << 20))  # base64, and other fields
+        elif kind is None:
+            wanted = "neither WARC nor ARC, JSON Lines, CSV (by its name) nor Parquet"
+            yield Damage(file, 0, f"{wanted}: it begins with {start[:64].lstrip()[:20]!r}")
+        else:
+            for piece in found:
+                segment = Segment(piece, found)
+                if kind == "ARC":
+                    yield from read_arc(file, segment, self._body_max)
                 else:
-                    self.tally.damaged += 1
-                    self.on_damage(found)
+                    yield from read_warc(file, segment, self._body_max, whole=self._whole)
+                segment.drain()
+                if segment.problem is not None:
+                    yield Damage(file, segment.problem_offset, segment.problem)
 
-    @property
-    def bytes_read(self) -> int:
-        """Bytes of all files, so far."""
-        return sum(reader.bytes_read for reader in self._readers)
 
-    @property
-    def bytes_total(self) -> int | None:
-        """Bytes of all files; None if one is a pipe."""
-        sizes = [reader.bytes_total for reader in self._readers]
-        return None if None in sizes else sum(size or 0 for size in sizes)
+def format_in(file: str) -> str | None:
+    """
+    Return what a file is, as outputs name it; None: empty, none of these, or a pipe, which is not read for it.
+
+    Raises:
+        StopError: there is no such file, or it may not be read.
+    """
+    size_of(file)
+    path = path_of(file)
+    if path is not None and not path.is_file():
+        return None
+    with open_input(file) as stream:
+        first = _first(pieces(stream))
+    return None if first is None else _format_of(file, first.data)
+
+
+def _first(found: Iterator[Piece]) -> Piece | None:
+    return next((piece for piece in found if piece.data or piece.problem), None)
+
+
+def _format_of(file: str, data: bytes) -> str | None:
+    """Tell the format from the content, for a damaged start from the name."""
+    start, name = data[:64].lstrip(), Path(file).name.lower()
+    if data.startswith(PARQUET):
+        return "Parquet"
+    if ".csv" in name and not start.startswith((b"{", b"WARC/", b"filedesc:")):
+        return "CSV"
+    if start[:1] in (b"{", b"[") or ".jsonl" in name or ".ndjson" in name:
+        return "JSON Lines"
+    if start.startswith(b"filedesc:") or (".arc" in name and not start.startswith(b"WARC/")):
+        return "ARC"
+    return "WARC" if start.startswith(b"WARC/") or ".warc" in name or ".wet" in name else None
 
 
 def with_answers(

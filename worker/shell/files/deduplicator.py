@@ -10,7 +10,7 @@ import base64
 import itertools
 import json
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, TypeAlias, get_args, overload
 
@@ -32,23 +32,13 @@ from worker.log.rules import ENDLESS, Definition, LogDefinition, Recrawls, Reten
 from worker.log.snapshot import LogIdentity, capture, restore, unpack
 from worker.settings import Settings
 from worker.shell.checkpoint import SUFFIX, map_file
-from worker.shell.files.archives import Record
-from worker.shell.files.archives.record import Message
+from worker.shell.files.archives import Message, Record
 from worker.shell.files.archives.rows import FIELDS, fields_of, filled, plain, remedy, shown
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.engine import LOG, Answer, FileEngine
 from worker.shell.files.frames import frame_like, rows_of
 from worker.shell.files.places import written
 from worker.shell.pipeline.prepare import Preparer
-
-# ---- a document, in a caller's words -> key and value of a message, which the engine takes as any other
-#
-#     str                             the text
-#     dict, Arrow struct              the fields of `schemas.document`; a doc_id, a URL and a time are made where absent
-#     Document, Deletion              as values
-#     DocumentMessage                 as its JSON
-#     Record                          of an archive, as it is
-#     frame (pandas, polars, Arrow)   a dict a row, of the columns that have a field's name
 
 InputDocument: TypeAlias = str | Mapping[str, Any] | Document | Deletion | DocumentMessage | Record
 
@@ -62,12 +52,7 @@ def documents_of(documents: Any) -> Iterator[Any]:
 
 
 def message_of(given: Any, number: int) -> Message:
-    """
-    Return key and value of a document's message; what is wrong in its fields the engine will say.
-
-    >>> message_of({"doc_id": "a", "text": "The ferry is late."}, 7)[1]
-    b'{"doc_id":"a","text":"The ferry is late.","url":"urn:neardup:a","fetched_at":"1970-01-01T00:00:00Z"}'
-    """
+    """Return key and value of a document's message; what is wrong in its fields the engine will say."""
     given = plain(given)
     match given:
         case Record():
@@ -98,25 +83,16 @@ def _fields_of(document: Document) -> dict[str, Any]:
     return fields | {"fetched_at": format_timestamp(document.fetched_at_ms)}
 
 
-def check_arguments(
-    parts: Mapping[type, object], recrawls: object, text_characters_max: object, threads: object
-) -> None:
-    """Raise TypeError or ValueError for what a Deduplicator cannot be made of, with the value and what it must be."""
-    for kind, given in parts.items():
-        if given is not None and not isinstance(given, kind):
-            raise TypeError(f"wanted neardup.{kind.__name__}(…), got {given!r:.50}")
-    if recrawls not in get_args(Recrawls):
-        raise ValueError(f"recrawls must be one of {', '.join(get_args(Recrawls))}, got {recrawls!r}")
-    for name, number in (("text_characters_max", text_characters_max), ("threads", 1 if threads is None else threads)):
-        if not isinstance(number, int) or number < 1:
-            raise ValueError(f"{name} must be a whole number, 1 or more, got {number!r}")
+def _check_choice(name: str, given: object, choices: Any) -> None:
+    if given not in get_args(choices):
+        raise ValueError(f"{name} must be one of {', '.join(get_args(choices))}, got {given!r}")
 
 
 Errors: TypeAlias = Literal["raise", "skip", "return"]
 
 
 def _messages(documents: Iterator[Any], first: int, wrong: dict[int, Exception], errors: Errors) -> Iterator[Message]:
-    """Yield the message of each document, numbered from `first` on; by its number what is wrong goes to `wrong`."""
+    """Yield the message of each document, from number `first` on; what is wrong goes to `wrong`, by its number."""
     for number in itertools.count(first):
         try:
             document = next(documents)
@@ -151,13 +127,14 @@ class Neighbour(NamedTuple):
     similarity: float
 
 
-class Deduplicator:
+class Deduplicator(AbstractContextManager["Deduplicator"]):
     """
     Judges documents one after the other: each is new, or a duplicate of an earlier one.
 
-    A document is a `str`, a dict with fields of `DocumentMessage` (text, html or body_base64; doc_id, url, fetched_at
-    where it has them), a `Document`, a `Deletion`, or a `Record` of `CrawlFiles`. One without a doc_id, or a URL at a
-    time, is named by its number and a digest of its body. Not for several threads at once; it uses threads itself.
+    A document is a `str`, a dict or a frame's row with fields of `DocumentMessage` (text, html or body_base64; doc_id,
+    url, fetched_at where it has them), such a message, a `Document`, a `Deletion`, or a `Record` of `CrawlFiles`. One
+    without a doc_id, or a URL at a time, is named by its number and a digest of its body. Not for several threads at
+    once; it uses threads itself.
 
     Args:
         parameters: how a text becomes a fingerprint, in 64 bits.
@@ -192,13 +169,17 @@ class Deduplicator:
         text_characters_max: int = TEXT_CHARACTERS_MAX,
         threads: int | None = None,
     ) -> None:
-        check_arguments(
-            {Parameters: parameters, SearchRules: search, Retention: retention}, recrawls, text_characters_max, threads
-        )
-        parameters = parameters or Parameters()
-        self.definition = Definition.of(parameters, search or SearchRules(), retention, recrawls, text_characters_max)
+        for kind, part in ((Parameters, parameters), (SearchRules, search), (Retention, retention)):
+            if part is not None and not isinstance(part, kind):
+                raise TypeError(f"wanted neardup.{kind.__name__}(…), got {part!r:.50}")
+        _check_choice("recrawls", recrawls, Recrawls)
         # The defaults as they are: a library does not read its settings from the environment.
         given: dict[str, Any] = {} if threads is None else {"threads": threads}
+        for name, number in {"text_characters_max": text_characters_max, **given}.items():
+            if not isinstance(number, int) or number < 1:
+                raise ValueError(f"{name} must be a whole number, 1 or more, got {number!r}")
+        parameters = parameters or Parameters()
+        self.definition = Definition.of(parameters, search or SearchRules(), retention, recrawls, text_characters_max)
         self._settings = Settings.model_construct(text_characters_max=text_characters_max, **given)
         self._preparer = Preparer(self._settings, Fingerprinter(parameters))
         self._reading: Generator[Answer, None, None] | None = None  # of `add_many`
@@ -214,12 +195,8 @@ class Deduplicator:
         return self._engine.replica.documents
 
     def __repr__(self) -> str:
-        return (
-            f"<Deduplicator: {len(self):,} originals, {len(self._original_of):,} duplicates, {self.definition.search}>"
-        )
-
-    def __enter__(self) -> Self:
-        return self
+        known = f"{len(self):,} originals, {len(self._original_of):,} duplicates"
+        return f"<Deduplicator: {known}, {self.definition.search}>"
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -260,8 +237,6 @@ class Deduplicator:
         """
         Judge documents in their order; take the verdicts one by one, while others are being prepared.
 
-        The next call ends it: take all verdicts before.
-
         Args:
             documents: any iterable; a column or a frame of pandas, polars or Arrow; `CrawlFiles`. It is read up to
                 5,000 documents ahead of the verdicts.
@@ -271,7 +246,7 @@ class Deduplicator:
 
         Raises:
             TypeError, DocumentError: as `add`.
-            RuntimeError: another call has ended it, or the Deduplicator is closed.
+            RuntimeError: the next call has ended it, before all verdicts were taken; or the Deduplicator is closed.
 
         Cost: some 60 µs of a processor for a text of 5 KB.
 
@@ -279,8 +254,7 @@ class Deduplicator:
         >>> next(verdicts).outcome.value, next(verdicts).duplicate_of.kind.value
         ('new', 'exact')
         """
-        if errors not in get_args(Errors):
-            raise ValueError(f"errors must be one of {', '.join(get_args(Errors))}, got {errors!r}")
+        _check_choice("errors", errors, Errors)
         if self._is_closed:
             raise RuntimeError("this Deduplicator is closed: make another one")
         if isinstance(documents, CrawlFiles):
@@ -318,8 +292,8 @@ class Deduplicator:
         """
         Judge a frame's rows, or a column's texts; return the verdicts as a frame of the same kind, in the same order.
 
-        Its columns are doc_id, verdict, reason, stays, duplicate_of (a doc_id), original_url, kind, distance and
-        similarity. A row without a text, or wrong otherwise, has the verdict "not-judged" and its error as the reason.
+        Its columns: doc_id, verdict, reason, stays, duplicate_of (a doc_id), original_url, kind, distance, similarity.
+        A row that cannot be judged has the verdict "not-judged" and its error as the reason.
 
         Args:
             frame: of pandas (the index stays), polars or Arrow. A `LazyFrame` and a `RecordBatchReader` are read in
@@ -352,11 +326,9 @@ class Deduplicator:
 
     def clusters(self) -> list[list[str]]:
         """
-        Return the documents that are alike, as doc_ids: each original that has duplicates, and they behind it.
+        Return each original that has duplicates, and they behind it, as doc_ids; by the first duplicate of each.
 
-        By the first duplicate of each. Every duplicate is near its original; two duplicates may be less near.
-
-        Cost: O(duplicates).
+        Every duplicate is near its original; two duplicates may be less near. Cost: O(duplicates).
         """
         found: dict[str, list[str]] = {}
         for doc_id, original in self._original_of.items():
@@ -368,11 +340,7 @@ class Deduplicator:
         Return the originals nearest to a document, by distance, however far they are; nothing is remembered.
 
         A short document is near to its equals only, one without text to none. One that has a doc_id is not near itself.
-
-        Raises:
-            TypeError, DocumentError: as `add`.
-
-        Cost: a scan of all originals.
+        Raises what `add` does. Cost: a scan of all originals.
 
         >>> found = Deduplicator()
         >>> text = "The council of the town has said that the bridge over the river will be open in May."
@@ -410,10 +378,7 @@ class Deduplicator:
         """
         Write all that is known to a file, whole or not at all: a snapshot as workers write them.
 
-        Raises:
-            StopError: it cannot be written.
-
-        Cost: that of a worker's snapshot, and of writing two doc_ids a duplicate.
+        Raises StopError: it cannot be written. Cost: that of a worker's snapshot, and two doc_ids a duplicate.
         """
         self._at_rest()
         snapshot = capture(self._engine.replica, LOG, {_DUPLICATES: list(self._original_of.items())})
@@ -433,10 +398,7 @@ class Deduplicator:
             path: the file, or a folder of snapshots, of which the newest is taken. The file must stay as it is.
             stopwords: the list of function words, where it is one of your own.
 
-        Raises:
-            StopError: there is none, it is damaged, or of another version.
-
-        Cost: that of a worker's start from a snapshot.
+        Raises StopError: there is none, it is damaged, or of another version. Cost: that of a worker's start.
         """
         path = Path(path)
         if path.is_dir():

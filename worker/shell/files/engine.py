@@ -23,8 +23,7 @@ from worker.log.replica import Encoded, Encoder, Replica
 from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
 from worker.shell.checkpoint import Checkpoint, locked
-from worker.shell.files.archives import Record
-from worker.shell.files.archives.record import Capture, Message
+from worker.shell.files.archives import Capture, Message, Record
 from worker.shell.messages import VerdictBytes, encode_answers, read_verdict
 from worker.shell.pipeline.prepare import Preparer
 from worker.shell.pipeline.stage import Batch, cut
@@ -72,7 +71,7 @@ class FileEngine:
         self._preparer = preparer
         self._settings = settings
         covered = list(replica.coverage.get(_SOURCE, ()))
-        self._offset = covered[-1].stop if covered else 0
+        self.next_offset = covered[-1].stop if covered else 0  # of the stream: of the message that comes next
 
     def answers(self, messages: Iterable[Message], *, stop_at_dead: bool = False) -> Generator[Answer, None, None]:
         """
@@ -82,18 +81,13 @@ class FileEngine:
             messages: key and value, as they would stand in the topic `documents`.
             stop_at_dead: the first message that cannot be judged is the last one; nothing behind it is in the log.
         """
-        for batch in _prepared(self._preparer, messages, self._settings, self._offset):
+        for batch in _prepared(self._preparer, messages, self._settings, self.next_offset):
             is_dead = batch.rows.kinds == RowKind.DEAD
             is_last = stop_at_dead and bool(is_dead.any())
             rows = batch.rows.between(0, int(is_dead.argmax()) + 1) if is_last else batch.rows
             yield from map(Answer, rows.offsets.tolist(), self.judge_rows(rows, encode_answers))
             if is_last:
                 return
-
-    @property
-    def next_offset(self) -> int:
-        """Of the stream: the number of the message that comes next."""
-        return self._offset
 
     def row(self, message: Message) -> Row:
         """Return a message as the row that the log would get, without judging it."""
@@ -105,14 +99,14 @@ class FileEngine:
         replica, stop = self.replica, int(rows.offsets[-1]) + 1
         definition, log_format = replica.definition, replica.acceptance.record_format
         records = [] if log_format else [definition.declaration(TOPIC, FORMAT_VERSION)]
-        section = Section(_SOURCE, self._offset, stop, self._offset, rows)
+        section = Section(_SOURCE, self.next_offset, stop, self.next_offset, rows)
         bytes_max = self._settings.record_bytes_max
         records += records_of(definition.author(TOPIC), [section], bytes_max, log_format or FORMAT_VERSION)
         for record in records:
             replica.read(record, replica.next_offset, self._clock_ms())
         answers = replica.answers(_SOURCE, rows.offsets.tolist(), TOPIC, encode)
         replica.committed(_SOURCE, stop)
-        self._offset = stop
+        self.next_offset = stop
         return answers
 
 

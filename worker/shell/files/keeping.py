@@ -26,10 +26,10 @@ import zstandard
 from schemas.fields import format_timestamp
 from worker.core.document import Original, Verdict
 from worker.errors import DocumentError, StopError
-from worker.shell.files.archives import ArchiveReader, Record
+from worker.shell.files.archives import Record
 from worker.shell.files.archives.rows import batches_of, parquet_module
-from worker.shell.files.crawl import CrawlFiles
-from worker.shell.files.places import PACK_LEVEL, STDIO, check_format, packed
+from worker.shell.files.crawl import CrawlFiles, format_in
+from worker.shell.files.places import PACK_LEVEL, STDIO, check_format, open_input, packed
 
 Prefer = Literal["first", "longest", "newest"]
 _FIELD = rb"(?im)^%b:[ \t]*(.*?)[ \t]*\r?$"
@@ -87,7 +87,7 @@ def format_kept(files: Sequence[str], outputs: Sequence[str], *, revisits: bool 
     """
     kind = ""
     for file in files:
-        found = ArchiveReader(file).format
+        found = format_in(file)
         if found == "ARC":
             raise StopError(f"{file} is ARC, which is not written: make WARC of it first")
         if kind and found not in (None, kind):
@@ -183,12 +183,11 @@ def copy_documents(
     with ExitStack() as stack:
         output, *others = (stack.enter_context(closing(_Output(stream, name, kind))) for stream, name in outputs)
         for file in files:
-            reader = ArchiveReader(file)
-            found = reader.format
+            found = format_in(file)
             if found not in (None, kind):
                 raise StopError(f"{file} was {kind} while it was judged, and is {found} now: run this again")
             if found == "Parquet":
-                with reader.open() as stream:
+                with open_input(file) as stream:
                     place = _copy_rows(stream, choice, output, others, place)
                 on_progress(place)
                 continue

@@ -10,6 +10,7 @@ import gzip
 import os
 import shutil
 import stat
+import sys
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -192,17 +193,30 @@ def _asked(url: str, doing: str = "read") -> Iterator[tuple[Any, str]]:
         raise StopError(f"cannot {doing} {url}: {reason}") from error
 
 
-def open_remote(url: str) -> BinaryIO:
-    """Open a file for reading. Raises StopError with the system's reason."""
-    with _asked(url) as (system, path):
-        return cast("BinaryIO", system.open(path, "rb"))
+def open_input(name: str) -> BinaryIO:
+    """Open a file for reading; "-" is stdin. Raises StopError with the system's reason."""
+    path = path_of(name)
+    if path is None:
+        with _asked(name) as (system, place):
+            return cast("BinaryIO", system.open(place, "rb"))
+    try:
+        return sys.stdin.buffer if name == STDIO else path.open("rb")
+    except OSError as error:
+        raise StopError(f"cannot read {name}: {error.strerror or error}") from error
 
 
-def size_remote(url: str) -> int | None:
-    """Return the bytes of a file, None where the system does not tell. Raises StopError with its reason."""
-    with _asked(url) as (system, path):
-        size = system.info(path).get("size")
-    return size if isinstance(size, int) else None
+def size_of(name: str) -> int | None:
+    """Return the bytes of a file, None of a pipe and where no system tells. Raises StopError: it cannot be read."""
+    path = path_of(name)
+    if name == STDIO:
+        return None
+    if path is None:
+        with _asked(name) as (system, place):
+            size = system.info(place).get("size")
+        return size if isinstance(size, int) else None
+    if not os.access(path, os.R_OK):
+        raise StopError(f"cannot read {name}: no such file, or no permission")
+    return path.stat().st_size if path.is_file() else None
 
 
 def put_remote(file: Path, url: str) -> None:

@@ -22,8 +22,8 @@ from schemas.document import BODIES, OPTIONAL_CHARACTERS_MAX
 from schemas.fields import TimestampError, parse_timestamp
 from worker.core.document import derive_doc_id
 from worker.errors import StopError
+from worker.shell.files.archives import Damage, Entry, Record
 from worker.shell.files.archives.inflate import Piece
-from worker.shell.files.archives.record import Damage, Entry, Record
 
 FIELDS = ("doc_id", "url", "fetched_at", *OPTIONAL_CHARACTERS_MAX, *BODIES)
 PARQUET = b"PAR1"
@@ -58,7 +58,7 @@ class ColumnNames(NamedTuple):
 
 
 class RowReader(NamedTuple):
-    """Reads the rows of one file, as `ArchiveReader` was asked to; with `columns` what is missing in a row is made."""
+    """Reads the rows of one file, as `CrawlFiles` was asked to; with `columns` what is missing in a row is made."""
 
     file: str
     columns: ColumnNames | None

@@ -35,8 +35,8 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 from schemas.fields import TIMESTAMP_MS_MAX
 from worker.core.extract import is_prose
 from worker.errors import StopError
+from worker.shell.files.archives import Capture, Damage, Entry, Omission, Record
 from worker.shell.files.archives.inflate import Segment
-from worker.shell.files.archives.record import Capture, Damage, Entry, Omission, Record
 
 HEADERS_BYTES_MAX = 256 << 10
 _LINE_BYTES_MAX = 16 << 10  # of ARC
