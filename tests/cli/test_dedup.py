@@ -150,16 +150,6 @@ def test_what_comes_again_is_answered_alike_in_batches_of_any_size(monkeypatch: 
     assert {answer[0] for answer in first[len(COMES_AGAIN) :]} == {"new", "duplicate"}
 
 
-def test_retention_is_a_flag(tmp_path: Path) -> None:
-    """With room for two originals the first is forgotten."""
-    texts = [ARTICLE, "One note of its own", "Another note, of its own", ARTICLE]
-    documents = [page(n, text=text) for n, text in enumerate(texts)]
-    answers, _ = dedup(tmp_path, lines(*documents), "--documents-max", "2", "--batch-documents-max", "1")
-    assert [answer["verdict"] for answer in answers] == ["new"] * 4
-    assert [answer["index"]["documents"] for answer in answers] == [0, 1, 2, 2]
-    assert ["horizon" in answer["index"] for answer in answers] == [False, False, False, True]
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_run_ended_midway_leaves_state_and_output_as_they_were_and_can_be_repeated(
     tmp_path: Path, number: signal.Signals

@@ -226,19 +226,6 @@ def test_rows_of_parquet_stay_with_all_their_columns(tmp_path: Path) -> None:
     assert parquet.read_table(kept).num_rows == 2  # what stood there stays
 
 
-def test_lines_of_any_shape_are_read_by_the_names_of_their_fields(tmp_path: Path) -> None:
-    """An id that is a number, a text under another name, no URL and no time."""
-    source, kept = tmp_path / "in.jsonl", tmp_path / "kept.jsonl"
-    given: list[dict[str, Any]] = [{"id": 7, "body": ARTICLE, "html": 1}, {"id": 8, "body": ARTICLE}, {"body": OTHER}]
-    source.write_text(lines(*given))
-    options = ("--id-column", "id", "--text-column", "body")
-    dedup(source, *options, "--keep", "new", "--output", kept)
-    assert [json.loads(line) for line in kept.read_text().splitlines()] == [given[0], given[2]]
-    dedup(source, *options, "--output", tmp_path / "verdicts")
-    names = [json.loads(line)["doc_id"] for line in (tmp_path / "verdicts").read_text().splitlines()]
-    assert names[:2] == ["7", "8"] and names[2].startswith("2-")
-
-
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

@@ -11,35 +11,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import neardup
 import pandas
 import polars
 import pyarrow
 import pytest
-from neardup import (
-    BodyKind,
-    CrawlFiles,
-    Deduplicator,
-    Deletion,
-    Document,
-    DocumentError,
-    DocumentMessage,
-    Outcome,
-    Parameters,
-    Retention,
-    SearchRules,
-    StopError,
-    Verdict,
-    encode_verdict,
-    load_stopwords,
-)
+from neardup import Deduplicator, DocumentError, StopError, Verdict
 
 from tests.cli.program import ARTICLE, OTHER, lines, page, run
-from tests.oracle import read_answers
 from worker.devkit.sample.crawl import write_sample_crawl
-from worker.log.replica import ApplyResult, Replica
 from worker.settings import Settings
 from worker.shell.checkpoint import Checkpoint
-from worker.shell.files.engine import LOG, TOPIC, file_engine
+from worker.shell.files.engine import LOG, file_engine
 
 
 def short(verdict: Verdict | Exception) -> tuple[str, str | None]:
@@ -60,7 +43,7 @@ def numbers(found: Deduplicator) -> list[list[str]]:
 
 def told(verdict: Verdict) -> dict[str, Any]:
     """The message of a verdict, without the time at which it was decided."""
-    fields: dict[str, Any] = json.loads(encode_verdict(verdict)[1])
+    fields: dict[str, Any] = json.loads(neardup.encode_verdict(verdict)[1])
     del fields["decided_at"]
     return fields
 
@@ -75,7 +58,7 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_verdicts_are_those_of_the_files_engine(crawl: Path) -> None:
     """Whole verdicts, log offsets included; one document at a time gives the same but for the place in the log."""
-    records = list(CrawlFiles([str(crawl)]))
+    records = list(neardup.CrawlFiles([str(crawl)]))
     with file_engine(Settings(threads=1)) as engine:
         wanted = [
             told(a.answer) for a in engine.answers((r.key, r.value) for r in records) if isinstance(a.answer, Verdict)
@@ -89,33 +72,13 @@ def test_verdicts_are_those_of_the_files_engine(crawl: Path) -> None:
         assert found == verdict | {"index": {"documents": verdict["index"]["documents"]}}
 
 
-def test_a_replica_of_the_log_gives_the_same_verdicts(crawl: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a worker would do with this log: read its records, answer for every offset."""
-    log: list[tuple[bytes, int, int]] = []
-    read = Replica.read
-
-    def kept(self: Replica, *record: Any) -> ApplyResult:
-        log.append(record)
-        return read(self, *record)
-
-    found = Deduplicator(threads=1)
-    with monkeypatch.context() as patch:
-        patch.setattr(Replica, "read", kept)
-        verdicts = list(found.add_many(CrawlFiles([str(crawl)])))
-    replica = Replica(found.definition)
-    for record in log:
-        replica.read(*record)
-    [source] = replica.coverage
-    assert replica.answers(source, range(len(verdicts)), TOPIC, read_answers) == verdicts
-
-
 def test_the_definition_is_that_of_the_settings() -> None:
     """Defaults and values alike: one log takes the records of both."""
     assert Deduplicator().definition.hash == Settings().definition.hash
-    words = load_stopwords("the\nand")
+    words = neardup.load_stopwords("the\nand")
     own = Deduplicator(
-        Parameters(shingle_widths=(1, 2), stopwords=words), search=SearchRules("exact", 3),
-        retention=Retention(60_000, "last", 100), recrawls="replace", text_characters_max=5_000,
+        neardup.Parameters(shingle_widths=(1, 2), stopwords=words), search=neardup.SearchRules("exact", 3),
+        retention=neardup.Retention(60_000, "last", 100), recrawls="replace", text_characters_max=5_000,
     )  # fmt: skip
     rules: dict[str, Any] = {
         "shingle_widths": (1, 2), "search_mode": "exact", "max_distance": 3, "expire_after_s": 60,
@@ -129,7 +92,7 @@ def test_the_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     """A library has no settings but its arguments."""
     monkeypatch.setenv("NEARDUP_MAX_DISTANCE", "3")
     monkeypatch.setenv("NEARDUP_THREADS", "many")
-    assert Deduplicator().definition.search == SearchRules()
+    assert Deduplicator().definition.search == neardup.SearchRules()
 
 
 @pytest.mark.parametrize(
@@ -160,7 +123,7 @@ ROWS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("make", [pandas.DataFrame, polars.DataFrame, pyarrow.table])
+@pytest.mark.parametrize("make", [pandas.DataFrame, polars.DataFrame, polars.LazyFrame, pyarrow.table])
 def test_a_frame_gives_a_document_a_row(make: Any) -> None:
     """Columns with the names of fields are read, with their types; others are left alone."""
     verdicts = list(Deduplicator(threads=1).add_many(make(ROWS)))
@@ -176,7 +139,9 @@ def test_a_frame_gives_a_document_a_row(make: Any) -> None:
     "frame", [pandas.DataFrame, lambda rows, _, columns: pyarrow.table([*zip(*rows, strict=True)], columns)]
 )
 def test_a_frame_with_two_columns_of_a_name_is_refused(frame: Any) -> None:
-    """In pandas one of them is a frame, whose columns' names would be judged for texts."""
+    """In pandas one of them is a frame, whose columns' names would be judged for texts. So is what is no frame."""
+    with pytest.raises(TypeError, match=r"wanted a frame or a column .*, got list \['x'\]: use `add_many`"):
+        Deduplicator(threads=1).verdicts_frame(["x"])
     with pytest.raises(TypeError, match="a frame has one column of a name, got text, text: rename one"):
         Deduplicator(threads=1).add_many(frame([[ARTICLE, OTHER]] * 2, None, ["text", "text"]))
 
@@ -217,7 +182,7 @@ def test_verdicts_come_as_a_frame_of_the_kind_that_was_given(kind: str) -> None:
     }  # fmt: skip
     assert reason[1].startswith("document 1 is" if kind in {"pandas column", "pandas index"} else "no-body")
     assert (len(found), numbers(found)) == (2, [["0", "3"]])
-    assert repr(found).startswith("<Deduplicator: 2 originals, 1 duplicates, SearchRules(")
+    assert repr(found).startswith("<Deduplicator: 2 originals, 1 duplicates, neardup.SearchRules(")
 
 
 def test_an_error_that_nobody_has_foreseen_costs_one_document() -> None:
@@ -225,23 +190,18 @@ def test_an_error_that_nobody_has_foreseen_costs_one_document() -> None:
     deep: list[Any] = []
     for _ in range(30_000):
         deep = [deep]
-    given: list[Any] = [ARTICLE, {"text": deep}, Document("c", "u", 10**18, BodyKind.TEXT, OTHER), ARTICLE]
+    given: list[Any] = [
+        ARTICLE,
+        {"text": deep},
+        neardup.Document("c", "u", 10**18, neardup.BodyKind.TEXT, OTHER),
+        ARTICLE,
+    ]
     found = list(Deduplicator(threads=1).add_many(given, errors="return"))
     assert [type(one).__name__ for one in found] == ["Verdict", "RecursionError", "OverflowError", "Verdict"]
     verdicts = Deduplicator(threads=1).add_many(given)
     assert short(next(verdicts)) == ("new", None)
     with pytest.raises(RecursionError):
         next(verdicts)
-
-
-def test_what_stays_is_new_and_has_not_come_before() -> None:
-    """Of each document that is no copy exactly one."""
-    found = Deduplicator(threads=1)
-    given = [
-        {"doc_id": name, "text": text} for name, text in (("a", ARTICLE), ("a", ARTICLE), ("b", ARTICLE), ("c", OTHER))
-    ]
-    verdicts = [*found.add_many([*given, {"doc_id": "d", "text": ""}]), found.add(Deletion("a"))]
-    assert [verdict.stays for verdict in verdicts] == [True, False, False, True, False, False]
 
 
 def test_a_lazy_frame_is_never_whole_in_memory() -> None:
@@ -260,16 +220,6 @@ def test_a_lazy_frame_is_never_whole_in_memory() -> None:
     assert re.match("<Verdict '1-.{16}': duplicate \\(of '0-.{16}', near, ", repr(next(verdicts))) and len(read) < 10
 
 
-def test_what_is_no_frame_is_refused() -> None:
-    """Before anything is judged."""
-    found = Deduplicator(threads=1)
-    with pytest.raises(TypeError, match=r"wanted a frame or a column .*, got list \['x'\]: use `add_many`"):
-        found.verdicts_frame(["x"])
-    with pytest.raises(TypeError, match="a frame needs a column text, html or body_base64, got number"):
-        found.verdicts_frame(polars.LazyFrame({"number": [1]}))
-    assert len(found) == 0
-
-
 def test_every_kind_of_document_is_taken() -> None:
     """Dicts, values, messages: each with the name that the worker would give it."""
     found = Deduplicator(threads=1)
@@ -278,12 +228,12 @@ def test_every_kind_of_document_is_taken() -> None:
         page(1, text=ARTICLE),
         {"url": "https://example.org/2", "html": html},
         {"doc_id": "b", "text": ARTICLE},
-        Document("c", "https://example.org/3", 5, BodyKind.BYTES, html.encode("utf-16"), "text/html"),
-        Document("d", "https://example.org/4", 5, BodyKind.TEXT, OTHER, language="en"),
-        DocumentMessage(url="https://example.org/5", fetched_at="2026-01-02T03:04:05Z", text=OTHER),
+        neardup.Document("c", "https://example.org/3", 5, neardup.BodyKind.BYTES, html.encode("utf-16"), "text/html"),
+        neardup.Document("d", "https://example.org/4", 5, neardup.BodyKind.TEXT, OTHER, language="en"),
+        neardup.DocumentMessage(url="https://example.org/5", fetched_at="2026-01-02T03:04:05Z", text=OTHER),
         pyarrow.scalar({"doc_id": "e", "text": "lone \ufffd surrogate"}),
         {"doc_id": "f", "text": "lone \ud800 surrogate"},
-        Deletion("d"),
+        neardup.Deletion("d"),
     ]
     verdicts = list(found.add_many(given))
     first, fifth = verdicts[0].doc_id, verdicts[5].doc_id
@@ -292,7 +242,7 @@ def test_every_kind_of_document_is_taken() -> None:
     assert [short(verdict) for verdict in verdicts[:6]] == [
         ("new", None), *[("duplicate", first)] * 3, ("new", None), ("duplicate", "d"),
     ]  # fmt: skip
-    assert verdicts[-1].outcome is Outcome.DELETED
+    assert verdicts[-1].outcome is neardup.Outcome.DELETED
     assert numbers(found) == [[first, "1", "b", "c"], ["d", fifth], ["e", "f"]]
     assert len(found) == 2
 
@@ -361,7 +311,7 @@ def test_verdicts_may_be_left_and_then_not_mixed() -> None:
     endless = (f"{ARTICLE} {number}" for number in iter(int, 1))
     verdicts = found.add_many(endless)
     assert [short(verdict)[0] for verdict in islice(verdicts, 3)] == ["new", "duplicate", "duplicate"]
-    assert found.add(OTHER).outcome is Outcome.NEW
+    assert found.add(OTHER).outcome is neardup.Outcome.NEW
     with pytest.raises(RuntimeError, match="another call has ended this `add_many`"):
         next(verdicts)
     assert list(verdicts) == []
@@ -390,9 +340,13 @@ def test_the_nearest_are_ranked_and_nothing_is_remembered() -> None:
 
 def test_a_saved_one_goes_on_as_if_it_had_never_stopped(tmp_path: Path) -> None:
     """Clusters, numbers, rules and lists of words are all in the file."""
-    words = load_stopwords("the\nand\nof")
+    words = neardup.load_stopwords("the\nand\nof")
     whole, first = (
-        Deduplicator(Parameters(stopwords=words), search=SearchRules("exact", 4), retention=Retention(documents_max=9))
+        Deduplicator(
+            neardup.Parameters(stopwords=words),
+            search=neardup.SearchRules("exact", 4),
+            retention=neardup.Retention(documents_max=9),
+        )
         for _ in range(2)
     )
     texts = [ARTICLE, OTHER, ARTICLE.lower(), "Short.", "short", OTHER.upper(), ARTICLE.upper()]
@@ -453,4 +407,4 @@ def test_a_snapshot_that_cannot_be_used_says_why(tmp_path: Path) -> None:
     with pytest.raises(StopError, match=r"one\.ndsnap: the snapshot is damaged"):
         Deduplicator.load(path)
     with pytest.raises(ValueError, match=r"in 64 bits, got bits=32, fields=\(\): leave both out"):
-        Deduplicator(Parameters(bits=32))
+        Deduplicator(neardup.Parameters(bits=32))

@@ -105,8 +105,7 @@ class Judge:
         """
         Judge the fresh rows of a record, of the log's time `timestamp_ms`, in their order; the others are left alone.
 
-        Cost: an index operation a row, in batches between the rows whose doc_id has come since the batch began; and one
-        for each original that leaves.
+        Cost: an index operation a row, in batches of different doc_ids, and one for each original that leaves.
         """
         self._before_record(timestamp_ms)
         one = _RecordJudge(record, self)
@@ -236,11 +235,7 @@ class _RecordJudge:
         return judged
 
     def _judge_batch(self, rows: NDArray[np.int64]) -> int:
-        """
-        Judge rows whose doc_ids differ, and return how many: originals that have come again, new versions, the others.
-
-        It ends before the first row of the same original as one before it: what is right there depends on that one.
-        """
+        """Judge rows of different doc_ids, up to the first of an original that one before it has; return how many."""
         held, judged = self._held, self._judged
         formers = held.find_many(self.hashes[rows], self._record.doc_ids.take(rows))
         is_again = self._is_same(formers, rows)
@@ -367,11 +362,7 @@ class _RecordJudge:
 def _formers(
     urls: Texts, again: NDArray[np.int64], before: NDArray[np.int64], is_new: NDArray[np.bool_], first: int
 ) -> NDArray[np.int64]:
-    """
-    Return the latest original of each row's URL at its turn: of those `before` all, or of these, new from `first` on.
-
-    `again` are the places of the URLs that may come more than once.
-    """
+    """Return each URL's latest original at its turn: of `before`, or one of these; `again`: places of repeated URLs."""
     if not len(again):
         return before
     formers, texts = before.copy(), urls.tolist()

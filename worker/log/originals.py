@@ -210,21 +210,13 @@ class Column(Generic[Scalar]):
             self._shared = {place - count for place in self._shared if place >= count}
 
     def pieces(self) -> list[NDArray[Scalar]]:
-        """
-        Return the values from `first` on in order, as views that stay as they are, whatever is appended or put later.
-
-        Cost: O(chunks); nothing is copied, now.
-        """
+        """Return the values from `first` on, as views that stay as they are. Cost: O(chunks), nothing is copied."""
         self._shared = set(range(len(self._chunks)))
         used = self._length & (self.size - 1)
         return [*self._chunks[:-1], self._chunks[-1][:used]] if used else list(self._chunks)
 
     def like(self, values: NDArray[Scalar], first: int = 0) -> Column[Scalar]:
-        """
-        Return another column of this kind with these values from row `first` on; it refers to them, never writes there.
-
-        Cost: O(chunks); the entries of the last, partly filled chunk are copied.
-        """
+        """Return another column of this kind, which refers to these values from row `first` on. Cost: O(chunks)."""
         column: Column[Scalar] = Column(self.dtype, self.bits, self._memory)
         size = column.size
         if first & (size - 1):
@@ -294,10 +286,9 @@ class TextPairs:
 
 class OriginalStore:
     """
-    Originals by row.
+    Originals by row; `search` is what the index by fingerprint finds.
 
     Args:
-        search: what the index by fingerprint finds.
         has_times: keep for each row the log's time at which it was seen; retention needs it.
         memory: where the columns lie that finding does not need: all but `live`.
     """
@@ -389,13 +380,7 @@ class OriginalStore:
         return self._rows(self.names, 0, doc_ids, hashes)
 
     def _rows(self, table: HashTable, place: int, texts: Texts, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """
-        Return the row that a table has under each text, -1 for none. Other texts of an equal tag are passed over.
-
-        `place` is 0 for doc_ids, 1 for URLs.
-
-        Cost: 50 ns a text, 1 to 2 µs one that is known, and one in some ten thousand others.
-        """
+        """Return the row of each text (`place` 0: doc_ids, 1: URLs), -1 for none. Cost: 50 ns, 2 µs of a known one."""
         found = table.find(hashes)
         known = np.flatnonzero(found >= 0)
         rows, asked = found[known].tolist(), texts.take(known).tolist()
@@ -435,11 +420,7 @@ class OriginalStore:
         return is_same
 
     def remove(self, rows: NDArray[np.int64]) -> None:
-        """
-        Take live rows, ascending, out of the tables; what verdicts say of them stays until they are forgotten.
-
-        Cost: some 2 µs per row, or what building the tables from the others costs, whichever is less.
-        """
+        """Take live rows, ascending, out of the tables, 2 µs each, or build them anew; what verdicts say stays."""
         self.live.put(rows, 0)
         self.documents -= len(rows)
         if len(rows) > _REBUILT_MIN and len(rows) > self.documents:
@@ -503,11 +484,7 @@ class OriginalStore:
             column.forget(row)
 
     def compact(self, named: NDArray[np.int64]) -> NDArray[np.int64]:
-        """
-        Leave out the rows that are neither live nor `named`; return the new number of each row from `first` on.
-
-        Cost: some 0.3 µs per row that stays, and that of `build`.
-        """
+        """Leave out what is neither live nor `named`; return each row's new number. Cost: 0.3 µs a row, and `build`."""
         first, length = self.first, len(self)
         stays = self.live.slice(first, length) == 1
         stays[named - first] = True

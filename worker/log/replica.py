@@ -155,13 +155,10 @@ class Replica:
 
     def apply(self, record: Record, log_offset: int, timestamp_ms: int, *, keep: bool = False) -> ApplyResult:
         """
-        Take the log's next record, which has been accepted: judge its rows in their order.
+        Take the log's next record, which has been accepted: judge its rows in their order; ValueError: a former offset.
 
         Args:
             keep: keep all verdicts, also of offsets that the record says are committed.
-
-        Raises:
-            ValueError: the offset lies before `next_offset`: records must come in the log's order.
         """
         if log_offset < self.next_offset:
             raise ValueError(f"records come in the log's order: next is {self.next_offset}, got {log_offset}")
@@ -208,12 +205,10 @@ class Replica:
 
     def compact(self) -> None:
         """
-        Number the originals anew, without those that have left and that no kept verdict names.
+        Number the originals anew, in their order, without those that have left and that no kept verdict names: a pause.
 
             rows      live dead dead live dead(named) dead live
             become     0              1      2               3
-
-        Their order stays, no rule asks for more: no verdict changes. Cost: that of `OriginalStore.compact`, a pause.
         """
         held = self.judge.held
         first, named = held.first, [pending.named() for pending in self.pending.values()]

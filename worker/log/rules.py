@@ -148,12 +148,7 @@ class Definition:
         recrawls: Recrawls,
         text_characters_max: int,
     ) -> Definition:
-        """
-        Return the definition that these make with the page rules of this version.
-
-        Raises:
-            ValueError: fingerprints of fields, or not of 64 bits: the log has those of texts, in 64 bits.
-        """
+        """Return the definition with this version's page rules. ValueError: fingerprints of fields, not of 64 bits."""
         from worker.core.pages import PAGE_RULES  # noqa: PLC0415  # numba: settings must load without it
 
         if parameters.bits != _BITS or parameters.fields:
@@ -207,12 +202,7 @@ class Definition:
         return Author(name, self.scheme, self.hash)
 
     def declaration(self, author: str, record_format: int, *, raises: bool = False) -> bytes:
-        """
-        Return the record that makes this the definition of a log.
-
-        Args:
-            record_format: of the log's records; raises: also where the log has a lower one.
-        """
+        """Return the record that makes this a log's definition; `raises`: also where the log has a lower format."""
         declared = LogDefinition.of(self, record_format)
         return orjson.dumps(
             {
@@ -231,12 +221,7 @@ class Definition:
         return replace(self, base=self.base or found.base)
 
     def check(self, found: LogDefinition, where: str) -> None:
-        """
-        Make sure that a log or a snapshot has this definition.
-
-        Raises:
-            DefinitionError: it has another; names what differs, with both values.
-        """
+        """Raise DefinitionError if a log or a snapshot has another definition, with what differs and both values."""
         own = LogDefinition.of(self, found.record_format)
         if (found.scheme, found.hash) != (own.scheme, own.hash):
             rules = orjson.loads(orjson.dumps(own.rules))  # tuples are lists there
@@ -360,10 +345,9 @@ class Ignored(StrEnum):
 
 class Acceptance:
     """
-    Decides on each record of one log, in order.
+    Decides on each record of one log, in order, for a process of this definition.
 
     Args:
-        definition: this process's; the log must have the same.
         declared: the log's definition, where a snapshot knows it; None: it has none yet.
     Raises:
         DefinitionError: a snapshot knows a log whose format is read no more.

@@ -97,11 +97,7 @@ class Snapshot:
         self.nbytes = _PREAMBLE.size + len(self._header) + sum(size + -size % _ALIGNMENT for size in sizes)
 
     def parts(self) -> Iterator[bytes | memoryview]:
-        """
-        Yield the bytes in parts, to be written one behind the other. The same replica gives the same bytes.
-
-        Cost: O(bytes), read twice: the checksum stands in front.
-        """
+        """Yield the bytes in parts, read twice: the checksum stands in front. Equal replicas give equal bytes."""
         preamble = _PREAMBLE.pack(_MAGIC, FORMAT_VERSION, len(self._header), self.nbytes, 0)[:_CHECKED]
         checksum = xxhash.xxh3_64(preamble)
         for part in self._body():
@@ -126,12 +122,9 @@ class Snapshot:
 
 def unpack(data: bytes | memoryview) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """
-    Check a snapshot as a whole and return its header and arrays, which are views of `data`.
+    Check a snapshot as a whole, by its checksum; return its header and arrays, which are views of `data`.
 
-    Raises:
-        RestoreError: damaged, cut, or of an older format.
-        StopError: whole, and of a newer format.
-    Cost: O(bytes) for the checksum.
+    Raises RestoreError: damaged, cut, or of an older format; StopError: whole, and of a newer format.
     """
     version, header_bytes, checksum = _preamble(data)
     actual = xxhash.xxh3_64(memoryview(data)[:_CHECKED])
@@ -281,11 +274,9 @@ def definition_of(data: bytes | memoryview) -> LogDefinition:
 
 def with_base(definition: Definition, data: bytes | memoryview) -> Definition:
     """
-    Return the definition of a log that begins with the originals of a snapshot.
+    Return the definition of a log that begins with the originals of a snapshot. Cost: reading its header.
 
-    Raises:
-        RestoreError: it is none, or cut; DefinitionError: it is of other rules.
-    Cost: reading its header; whether it is damaged `adopt` finds.
+    Raises RestoreError: it is none, or cut (damaged `adopt` finds); DefinitionError: it is of other rules.
     """
     _, header_bytes, checksum = _preamble(data)
     header = _header(data, header_bytes)
@@ -299,11 +290,7 @@ def adopt(data: bytes | memoryview, definition: Definition, memory: Memory = ano
     Return the replica at the beginning of a log that has a snapshot for its base. It refers to `data`, as `restore`.
 
     Which log the snapshot is of does not matter, files or a group's: what that log covers and has not published yet is
-    about other sources, and stays behind.
-
-    Raises:
-        RestoreError, StopError: as `with_base` and `restore`.
-    Cost: that of `restore`.
+    about other sources, and stays behind. Errors are those of `with_base` and `restore`.
     """
     begun = with_base(definition, data)
     header, arrays = unpack(data)

@@ -93,11 +93,7 @@ class Texts:
         return Texts(taken, ends)
 
     def hashes(self, key: int) -> NDArray[np.uint64]:
-        """
-        Return the SipHash-1-3 of each text: with a secret key of 128 bits nobody can choose texts that meet.
-
-        Cost: some 20 ns a text of 30 bytes, and a copy of the bytes.
-        """
+        """Return the SipHash-1-3 of each text: with a secret key nobody can choose texts that meet. Cost: 20 ns."""
         from worker.core.kernels.machine import SLACK  # noqa: PLC0415  # numba: settings must load without it
         from worker.core.kernels.texts import hash_texts  # noqa: PLC0415
 

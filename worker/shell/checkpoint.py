@@ -153,11 +153,7 @@ class Checkpoint:
         return self._definition
 
     def tick(self, replica: Replica) -> None:
-        """
-        Begin a snapshot when one is due; a thread writes it while the replica goes on.
-
-        Cost: a look at the clock; every `interval_s` a list of the replica's chunks, some milliseconds.
-        """
+        """Begin a snapshot when one is due, in some milliseconds; a thread writes it while the replica goes on."""
         if self._clock() < self._due_s or self.is_writing:
             return
         self._due_s = self._clock() + self._interval_s
@@ -314,12 +310,7 @@ def _make(folder: Path) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """
-    Hold a folder alone, until the block or the process ends.
-
-    Raises:
-        StopError: another process holds it, or it cannot be made.
-    """
+    """Hold a folder alone, until the block or the process ends. StopError: another one does, or it cannot be made."""
     _make(folder)
     with (folder / ".lock").open("wb") as file:
         try:

@@ -55,10 +55,7 @@ _ANY = archives.Record("", 0, None, b"")  # of what has a verdict nobody asks fo
 
 def judge_rows(run: Run, _: int) -> dict[str, Any]:
     """
-    Judge the rows of all inputs, from where a snapshot ends on.
-
-    Raises:
-        StopError: another task judges them, or the disk is full.
+    Judge the rows of all inputs, from where a snapshot ends on. StopError: another task does, or the disk is full.
 
     Memory: that of a worker with `state_dir`, an original some 140 bytes. Disk: snapshots and files of originals, some
     190 bytes and the texts of each; two snapshots are kept.
@@ -156,12 +153,7 @@ class Answers:
         self._judged = Judgements(**columns, horizon_ms=None)
 
     def judged(self, rows: Rows, first: int, timestamp_ms: int) -> Iterator[JudgedRows]:
-        """
-        Yield rows with what was found for them, in parts of one record of the log each.
-
-        Args:
-            first: where their answers begin in the file.
-        """
+        """Yield rows, whose answers begin at `first` in the file, with what was found, in parts of a record each."""
         columns = {name: getattr(rows, name) for name in Rows.__dataclass_fields__}
         record = Record(**columns, author=Author("files", "", 0), format=0, sections=(), data=b"")
         offsets = self._log_offsets[first : first + len(rows)]

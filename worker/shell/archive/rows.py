@@ -72,11 +72,7 @@ class _Source(NamedTuple):
 
 
 def make_rows(run: Run, number: int) -> dict[str, Any]:
-    """
-    Write the rows of an input, and return what was in it.
-
-    Memory: that of a job of the preparation, and GROUP_ROWS rows.
-    """
+    """Write the rows of an input; return what was in it. Memory: of a job of the preparation, and GROUP_ROWS rows."""
     run.check_unchanged(number)
     if run.options.keep:  # refused before anything is judged
         format_kept([run.inputs[number].path], [run.kept_name(number)], revisits=run.options.keep == "revisits")
@@ -181,11 +177,7 @@ class RowGroup(NamedTuple):
 
 
 def read_rows(run: Run, number: int, begin: int = 0) -> Iterator[RowGroup]:
-    """
-    Yield the rows of an input from document `begin` of the corpus on, in groups; their offsets are those of the corpus.
-
-    Cost: 0.2 µs per row, and 3 µs one whose name was made.
-    """
+    """Yield an input's rows from the corpus's document `begin` on, whose offsets they have. Cost: 0.2 to 3 µs each."""
     first = run.firsts[number]
     with parquet.ParquetFile(run.folder / "rows" / f"{number:06}.parquet") as file:
         at = first

@@ -160,7 +160,6 @@ def begin(folder: Path, inputs: Sequence[Input], options: Options, settings: Set
 
     Args:
         state: a folder of snapshots; the run goes on where the newest ends.
-
     Raises:
         StopError: the folder has files of another run, or of something else; the state cannot be gone on from.
     """

@@ -129,7 +129,6 @@ class Engine:
         Args:
             numbers: the largest first, so that the last to end is a short one.
             tell: called now and then.
-
         Raises:
             StopError: what a task has raised, or the engine's own words.
         """
@@ -181,12 +180,7 @@ class Engine:
 
 @contextmanager
 def engine(url: str | None, threads: int) -> Iterator[Engine]:
-    """
-    Open an engine: that of a URL, or one of our own, which runs as many tasks at once as there are `threads`.
-
-    Raises:
-        StopError: its packages are missing, or it does not answer.
-    """
+    """Open the engine of a URL, or our own, with so many tasks at once as `threads`. StopError: it does not answer."""
     environment = {
         "RUST_LOG": "off",
         "SAIL_EXECUTION__DEFAULT_PARALLELISM": str(threads),

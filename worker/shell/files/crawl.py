@@ -149,12 +149,7 @@ class CrawlFiles:
 
 
 def format_in(file: str) -> str | None:
-    """
-    Return what a file is, as outputs name it; None: empty, none of these, or a pipe, which is not read for it.
-
-    Raises:
-        StopError: there is no such file, or it may not be read.
-    """
+    """Return a file's format as outputs name it; None: empty, another one, or a pipe. StopError: it cannot be read."""
     size_of(file)
     path = path_of(file)
     if path is not None and not path.is_file():

@@ -84,12 +84,7 @@ def frame_like(given: Any, judged: Iterator[Verdict | Exception]) -> Any:
 
 @contextmanager
 def verdict_writer(stream: BinaryIO, name: str) -> Iterator[Callable[[bytes, Answer], None]]:
-    """
-    Return what writes verdicts as an output's name says: `COLUMNS` as CSV or Parquet, else their JSON lines.
-
-    Raises:
-        StopError: the name stands for none of these.
-    """
+    """Return what writes verdicts as CSV or Parquet of `COLUMNS`, or JSON lines: as the name says, else StopError."""
     kind, held = format_of(name), list[Verdict | Exception]()
     if kind == "Parquet":
         with closing(parquet_module().ParquetWriter(stream, _schema())) as writer:

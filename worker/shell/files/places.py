@@ -173,11 +173,7 @@ def path_of(name: str | Path) -> Path | None:
 
 @contextmanager
 def _asked(url: str, doing: str = "read") -> Iterator[tuple[Any, str]]:
-    """
-    Return the system that a URL names, and the path there: equal for all spellings of it.
-
-    What goes wrong is a StopError with the system's reason.
-    """
+    """Return the system that a URL names, and the path there, one for all spellings; whatever fails is a StopError."""
     try:
         from fsspec.core import url_to_fs  # noqa: PLC0415
     except ImportError:
@@ -226,12 +222,7 @@ def put_remote(file: Path, url: str) -> None:
 
 
 def find_remote(pattern: str) -> list[tuple[str, int | None, str]]:
-    """
-    Return the files that a URL stands for, by itself, as a folder or with *: their sizes, and what changes with them.
-
-    Raises:
-        StopError: there is none, or the system's reason.
-    """
+    """Return the files a URL stands for (itself, a folder, with *): size, what changes with them. StopError: none."""
     with _asked(pattern) as (system, path):
         if "*" in path:
             found = system.glob(path, detail=True)

@@ -329,11 +329,7 @@ def _unchunked(body: bytes) -> bytes:
 
 
 def _decoded(body: bytes, encoding: str, bytes_max: int) -> bytes:
-    """
-    Undo one encoding. What does not begin like it never was encoded, nor was markup where it has no magic number.
-
-    "deflate" means zlib, and many servers send it raw.
-    """
+    """Undo one encoding; what does not begin like it, or is markup, never was. Servers send "deflate" raw, too."""
     if encoding in ("gzip", "x-gzip") and body.startswith(_GZIP):
         return _inflated(body, lambda: zlib.decompressobj(31), bytes_max, _GZIP)
     if encoding == "zstd" and body.startswith(_ZSTD):
