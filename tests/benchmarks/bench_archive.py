@@ -35,9 +35,9 @@ from tests.benchmarks.archive.documents import SHARES, write_documents
 from tests.benchmarks.common import REPOSITORY, RESULTS, Figures, machine, options, said, table
 from tests.shell.test_archive import begin_rows, check_answers, made_rows
 from worker.settings import Settings
-from worker.shell.archive.judge import judge_rows
 from worker.shell.archive.run import Options, Run, begin, find_inputs
 from worker.shell.archive.steps import engine, judge_all, make_all_rows
+from worker.shell.archive.tasks import judge_rows
 from worker.shell.runtime import kernels
 
 DOCUMENTS, ROWS, QUICK = 200_000, 4_000_000, 50

@@ -40,8 +40,7 @@ from worker.log.record import RowKind, Rows
 from worker.log.replica import Replica
 from worker.log.texts import Texts
 from worker.settings import Settings
-from worker.shell.archive import judge, rows, steps
-from worker.shell.archive.judge import answers_of
+from worker.shell.archive import steps, tasks
 from worker.shell.archive.run import Options, Run, begin, find_inputs
 from worker.shell.files.engine import FileEngine
 from worker.shell.messages import VerdictBytes, encode_answers
@@ -72,9 +71,9 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
         yield Here()
 
     monkeypatch.setattr(steps, "engine", engine)
-    monkeypatch.setattr(rows, "GROUP_ROWS", 32)
-    monkeypatch.setattr(judge, "ANSWERS", 50)
-    monkeypatch.setattr(judge, "SNAPSHOT_ROWS_MIN", 70)
+    monkeypatch.setattr(tasks, "GROUP_ROWS", 32)
+    monkeypatch.setattr(tasks, "ANSWERS", 50)
+    monkeypatch.setattr(tasks, "SNAPSHOT_ROWS_MIN", 70)
 
 
 def run(*arguments: object, code: int = 0) -> str:
@@ -170,7 +169,7 @@ def test_every_verdict_is_that_of_dedup(tmp_path: Path) -> None:
     damage = [json.loads(line) for line in (output / "damage.jsonl").read_text().splitlines()]
     assert said["damaged"] == len(damage) > 3
     assert {Path(one["file"]).name for one in damage} >= {"b.jsonl", "g.warc.gz"}
-    assert len(judge.answer_files(Run.load(output))) > 3
+    assert len(tasks.answer_files(Run.load(output))) > 3
 
 
 @pytest.mark.usefixtures("here")
@@ -319,7 +318,7 @@ def test_what_is_no_run_of_these_files_is_refused(tmp_path: Path) -> None:
 def test_an_input_that_changes_meanwhile_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its rows would be of two files, or its documents of another than its verdicts; the others stay."""
     source, output = crawl(tmp_path), tmp_path / "out"
-    make = rows.make_rows
+    make = tasks.make_rows
 
     def changing(given: Run, number: int) -> dict[str, Any]:
         if number == 1:
@@ -381,12 +380,12 @@ def test_what_the_engine_says_ends_the_run_in_a_line(tmp_path: Path) -> None:
 
     engine = steps.Engine(Spark(), None)
     with pytest.raises(neardup.StopError, match=r"^Spark: Job aborted … Worker lost\. Run this again"):
-        engine.run("rows", rows.make_rows, given, [0], lambda: told_of.append(True))
+        engine.run("rows", tasks.make_rows, given, [0], lambda: told_of.append(True))
     assert len(told_of) >= 2
     engine = Here()
     engine._map = lambda *_: [{"error": "no room"}, {"error": ""}, {"error": "no room"}]  # type: ignore[method-assign]
     with pytest.raises(neardup.StopError, match=r"^no room \(and 1 more such\)$"):
-        engine.run("rows", rows.make_rows, given, [0, 1, 2], lambda: None)
+        engine.run("rows", tasks.make_rows, given, [0, 1, 2], lambda: None)
 
 
 @pytest.mark.usefixtures("here")
@@ -449,7 +448,7 @@ def judged_in_order(found: Rows, settings: Settings, started_at_ms: int) -> Iter
     """Yield the answers of one replica."""
     with Preparer(settings) as preparer:
         engine = FileEngine(Replica(settings.definition), preparer, settings, lambda: started_at_ms)
-        for batch in rows.cut_rows([(found, np.ones(len(found), np.int64))], settings.batch_documents_max, 1 << 20):
+        for batch in tasks.cut_rows([(found, np.ones(len(found), np.int64))], settings.batch_documents_max, 1 << 20):
             yield from engine.judge_rows(batch, encode_answers)
 
 
@@ -462,11 +461,11 @@ def begin_rows(folder: Path, found: Rows, inputs: int, settings: Settings) -> Ru
     edges = np.linspace(0, len(found), inputs + 1).astype(int).tolist()
     for number, (first, stop) in enumerate(pairwise(edges)):
         part = found.between(first, stop)
-        sources = [rows._Source(1, at, at, None, False) for at in range(stop - first)]
-        with parquet.ParquetWriter(run_.path("rows", f"{number:06}.parquet"), rows.SCHEMA) as writer:
-            for at in range(0, stop - first, rows.GROUP_ROWS):
-                piece = part.between(at, min(at + rows.GROUP_ROWS, stop - first))
-                writer.write_batch(rows._batch(piece, sources[at : at + len(piece)]))
+        sources = [tasks._Source(1, at, at, None, False) for at in range(stop - first)]
+        with parquet.ParquetWriter(run_.path("rows", f"{number:06}.parquet"), tasks.SCHEMA) as writer:
+            for at in range(0, stop - first, tasks.GROUP_ROWS):
+                piece = part.between(at, min(at + tasks.GROUP_ROWS, stop - first))
+                writer.write_batch(tasks._batch(piece, sources[at : at + len(piece)]))
     (run_.folder / "rows.json").write_bytes(orjson.dumps(np.diff(edges).tolist()))
     return run_
 
@@ -476,7 +475,7 @@ def check_answers(run_: Run, found: Rows) -> None:
     expected = judged_in_order(found, run_.settings, run_.started_at_ms)
     seen: Counter[str] = Counter()
     for number in range(len(run_.inputs)):
-        for _, answered in answers_of(run_, number):
+        for _, answered in tasks.answers_of(run_, number):
             assert answered.written == next(expected)
             answer = answered.answer
             seen[answer.code if isinstance(answer, DocumentError) else answer.reason or answer.outcome] += 1
@@ -488,7 +487,7 @@ def check_rows(folder: Path, count: int, inputs: int) -> None:
     """Judge made rows in parts, and by one replica: every answer is the same."""
     found = made_rows(count)
     run_ = begin_rows(folder, found, inputs, Settings(batch_documents_max=977, threads=1))
-    judge.judge_rows(run_, 0)
+    tasks.judge_rows(run_, 0)
     check_answers(run_, found)
 
 

@@ -220,7 +220,7 @@ def test_row_15_another_log_or_definition_is_refused_and_the_file_named(tmp_path
             checkpoint(tmp_path, log=other).restore()
     for definition, named in (
         (Definition("nd1", "0" * 16, SearchRules("exact", 6)), "max_distance is 3 there, 6 here$"),
-        (Definition("nd1", "f" * 16, SearchRules("exact", 3)), "parameters is 0{16} there, f{16} here$"),
+        (Definition("nd1", "f" * 16, SearchRules("exact", 3)), "parameters is '0{16}' there, 'f{16}' here$"),
     ):
         with pytest.raises(StopError, match=rf"snapshot-0+3\.ndsnap has another def.*: {named}"):
             checkpoint(tmp_path, definition).restore()

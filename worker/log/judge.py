@@ -24,9 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.sketch import SIMILARITY_MAX
-from worker.log.coverage import Span
 from worker.log.originals import CONTENT, Memory, OriginalStore, repeated
-from worker.log.record import Record, RowKind
+from worker.log.record import Record, RowKind, Span
 from worker.log.rules import Definition
 from worker.log.texts import Texts
 

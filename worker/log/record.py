@@ -152,6 +152,13 @@ class Rows:
         return cls(*each)
 
 
+class Span(NamedTuple):
+    """Offsets from `first` up to, but without, `stop`."""
+
+    first: int
+    stop: int
+
+
 class Section(NamedTuple):
     """The covered range [first, stop) of one source, its rows, and the author's committed offset (-1: not known)."""
 

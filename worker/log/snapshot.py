@@ -25,11 +25,10 @@ import xxhash
 from numpy.typing import DTypeLike, NDArray
 
 from worker.errors import RestoreError, StopError
-from worker.log.coverage import Coverage, Span
 from worker.log.judge import JUDGEMENT_COLUMNS, JudgedRows, Judgements
 from worker.log.originals import BY_ROW, Memory, anonymous
-from worker.log.record import Record, Source, decode
-from worker.log.replica import Pending, Replica
+from worker.log.record import Record, Source, Span, decode
+from worker.log.replica import Coverage, Pending, Replica
 from worker.log.rules import Base, Definition, LogDefinition
 
 FORMAT_VERSION = 9  # who raises it strands the groups that still start from a base: read that on, or say **rebuild**

@@ -31,9 +31,8 @@ import orjson
 import pyarrow
 
 from worker.errors import StopError
-from worker.shell.archive.judge import answer_files, choose, judge_rows, write_verdicts
-from worker.shell.archive.rows import make_rows
 from worker.shell.archive.run import Run, copy_snapshot
+from worker.shell.archive.tasks import answer_files, choose, judge_rows, make_rows, write_verdicts
 from worker.shell.checkpoint import newest, remove_old
 from worker.shell.files.places import written
 
