@@ -122,8 +122,9 @@ class Judge:
         self.clock_ms = max(self.clock_ms, timestamp_ms)
         if not self._retention.expire_after_ms:
             return
-        horizon_ms = self.clock_ms - self._retention.expire_after_ms
-        rows = self._seen_before(horizon_ms)
+        horizon_ms, held = self.clock_ms - self._retention.expire_after_ms, self.held
+        assert held.seen is not None, "only with retention"
+        rows = held.live_between(held.oldest, bisect_left(held.seen, horizon_ms, held.oldest))
         if len(rows):
             self._evict(rows)
         if len(rows) or self.horizon_ms is not None:
@@ -158,12 +159,6 @@ class Judge:
         """Take the first originals of the queue out: no row up to the last of them is live then."""
         self.held.remove(rows)
         self.held.oldest = max(self.held.oldest, int(rows[-1]) + 1)
-
-    def _seen_before(self, time_ms: int) -> NDArray[np.int64]:
-        """Return the live rows that were seen before a time, ascending."""
-        held = self.held
-        assert held.seen is not None, "only with retention"
-        return held.live_between(held.oldest, bisect_left(held.seen, time_ms, held.oldest))
 
     def _first_live(self, count: int) -> NDArray[np.int64]:
         """Return the `count` first live rows, ascending; there must be as many."""

@@ -330,18 +330,16 @@ class Replica:
             return answers
         by_offset = dict(zip(answered, answers, strict=True))  # the log may hold messages that were not asked for
         for offset in offsets:
-            if offset not in by_offset:
-                raise self._no_answer(source, offset, topic)
-        return [by_offset[offset] for offset in offsets]
-
-    def _no_answer(self, source: Source, offset: int, topic: str) -> Exception:
-        if not self.missing(source, offset, offset + 1):
-            return RetryError(
+            if offset in by_offset:
+                continue
+            if self.missing(source, offset, offset + 1):
+                raise KeyError(f"no record of the log covers offset {offset} of {topic}[{source.partition}]")
+            raise RetryError(
                 f"the verdict of offset {offset} of {topic}[{source.partition}] was committed and is no longer kept. "
                 f"Either this worker is behind and another one has the partition, or the consumer group's offset was "
                 f"moved back: then set it forward again, or judge the documents anew with a new group and a new log"
             )
-        return KeyError(f"no record of the log covers offset {offset} of {topic}[{source.partition}]")
+        return [by_offset[offset] for offset in offsets]
 
     def warm_up(self) -> None:
         """Load or compile the kernels now, before the worker joins its group. The replica itself is left as it is."""

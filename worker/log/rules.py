@@ -306,7 +306,8 @@ def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str,
     found = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
     if found.keys() & {*_PARAMETERS, "stopwords_file"}:
         found.pop("parameters", None)
-    usual = [_of_mode(rules.get("search_mode")) for rules in both]
+    modes = [rules.get("search_mode") for rules in both]  # a mode that this version has not has no rules that follow
+    usual = [SearchRules(mode).settings if mode in ("directed", "exact") else {} for mode in modes]
     follows = {name: (usual[0][name], usual[1].get(name)) for name in usual[0] if name != "search_mode"}
     return {name: pair for name, pair in found.items() if follows.get(name) != pair}
 
@@ -328,11 +329,6 @@ def _with_characters(rules: Mapping[str, Any]) -> dict[str, Any]:
     """Return rules with the setting that `pages` ends in by its name."""
     pages, comma, characters = str(rules.get("pages", "")).rpartition(", ")
     return {**rules, "pages": pages, "text_characters_max": characters.partition(" ")[0]} if comma else dict(rules)
-
-
-def _of_mode(mode: Any) -> dict[str, Any]:
-    """Return the search rules of a mode where nothing else is chosen; of one that this version has not, none."""
-    return SearchRules(mode).settings if mode in ("directed", "exact") else {}
 
 
 class Ignored(StrEnum):

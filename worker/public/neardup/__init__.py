@@ -25,17 +25,6 @@ from pathlib import Path
 from typing import Any
 
 
-def _public() -> dict[str, tuple[str, str]]:
-    """Return module and name of each public name, as the stub beside this file has them."""
-    stub = ast.parse(pkgutil.get_data(__name__, "__init__.pyi") or b"")
-    return {
-        alias.asname or alias.name: (statement.module or "", alias.name)
-        for statement in stub.body
-        if isinstance(statement, ast.ImportFrom)
-        for alias in statement.names
-    }
-
-
 def _bind(name: str) -> None:
     """Bind a package's name to the one beside this package: a notebook's own `worker.py` would be found before it."""
     here = Path(__file__).resolve().parents
@@ -56,7 +45,12 @@ def _bind(name: str) -> None:
 
 for _name in ("schemas", "worker"):
     _bind(_name)
-_PUBLIC = _public()
+_PUBLIC = {  # module and name of each public name, as the stub beside this file has them
+    alias.asname or alias.name: (statement.module or "", alias.name)
+    for statement in ast.parse(pkgutil.get_data(__name__, "__init__.pyi") or b"").body
+    if isinstance(statement, ast.ImportFrom)
+    for alias in statement.names
+}
 __all__ = [*_PUBLIC, "__version__"]  # noqa: PLE0604  # names, which ruff cannot see
 
 

@@ -26,7 +26,7 @@ from worker.core.pairs import nearest
 from worker.core.search import SearchRules
 from worker.core.sketch import sketch_of, sketch_similarity
 from worker.errors import DefinitionError, DocumentError, RestoreError, StopError
-from worker.log.record import Row, RowKind
+from worker.log.record import RowKind
 from worker.log.replica import Replica
 from worker.log.rules import ENDLESS, Definition, LogDefinition, Recrawls, Retention
 from worker.log.snapshot import LogIdentity, capture, restore, unpack
@@ -273,8 +273,10 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         with closing(answers):
             for answered in answers:
                 judged: Any = answered.answer
-                if isinstance(judged, Verdict):
-                    self._remember(judged)
+                if isinstance(judged, Verdict):  # what it means for the clusters
+                    self._original_of.pop(judged.doc_id, None)
+                    if judged.duplicate_of is not None:
+                        self._original_of[judged.doc_id] = judged.duplicate_of.original.doc_id
                 else:
                     told = DocumentError(judged.code, f"document {answered.offset}: {judged.text}")
                     judged = wrong.pop(answered.offset, told)
@@ -318,12 +320,6 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             self._reading.close()
             self._reading = None
 
-    def _remember(self, verdict: Verdict) -> None:
-        """Note what a verdict means for the clusters."""
-        self._original_of.pop(verdict.doc_id, None)
-        if verdict.duplicate_of is not None:
-            self._original_of[verdict.doc_id] = verdict.duplicate_of.original.doc_id
-
     def clusters(self) -> list[list[str]]:
         """
         Return each original that has duplicates, and they behind it, as doc_ids; by the first duplicate of each.
@@ -363,16 +359,12 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         rows = held.oldest + np.flatnonzero(is_asked)
         values = held.fingerprints.slice(held.oldest, stop)[is_asked]
         near = nearest(values, rows.astype(np.uint32), row.fingerprint, count + 1)
-        found = (Neighbour(held.get(at), bits, self._similarity(row, at)) for at, bits in near)
+        sketches = held.sketches.take(np.array([at for at, _ in near], np.int64)).tolist()
+        found = []
+        for (at, bits), sketch in zip(near, sketches, strict=True):
+            alike = 1.0 if row.kind == RowKind.SHORT else sketch_similarity(row.sketch, sketch_of(sketch)) / 1_000
+            found.append(Neighbour(held.get(at), bits, alike))
         return [neighbour for neighbour in found if neighbour.original.doc_id != row.doc_id][:count]
-
-    def _similarity(self, row: Row, original: int) -> float:
-        """Return what a verdict would say, whether or not it were near enough."""
-        if row.kind == RowKind.SHORT:
-            return 1.0
-        held = self._engine.replica.judge.held
-        (other,) = held.sketches.take(np.array([original])).tolist()
-        return sketch_similarity(row.sketch, sketch_of(other)) / 1_000
 
     def save(self, path: str | Path) -> None:
         """

@@ -132,7 +132,8 @@ def written(name: str | Path, inputs: Iterable[str | Path] = ()) -> Iterator[Bin
             local = Path(folder) / "output"
             with local.open("wb") as stream:
                 yield stream
-            put_remote(local, str(name))
+            with _asked(str(name), "write") as (system, target):
+                system.put_file(str(local), target)
         return
     place = Path(os.path.realpath(path))  # a link goes on pointing to what is written
     try:
@@ -213,12 +214,6 @@ def size_of(name: str) -> int | None:
     if not os.access(path, os.R_OK):
         raise StopError(f"cannot read {name}: no such file, or no permission")
     return path.stat().st_size if path.is_file() else None
-
-
-def put_remote(file: Path, url: str) -> None:
-    """Copy a file to its place elsewhere. Raises StopError with the system's reason."""
-    with _asked(url, "write") as (system, path):
-        system.put_file(str(file), path)
 
 
 def find_remote(pattern: str) -> list[tuple[str, int | None, str]]:

@@ -111,7 +111,7 @@ class Record(NamedTuple):
     @property
     def place(self) -> str:
         """Where it begins, for people."""
-        return _place(self)
+        return f"{self.file} at byte {self.offset:,}" if self.line is None else f"{self.file}, line {self.line:,}"
 
 
 class Omission(NamedTuple):
@@ -133,11 +133,7 @@ class Damage(NamedTuple):
     @property
     def place(self) -> str:
         """Where it begins, for people."""
-        return _place(self)
-
-
-def _place(found: Record | Damage) -> str:
-    return f"{found.file} at byte {found.offset:,}" if found.line is None else f"{found.file}, line {found.line:,}"
+        return Record(self.file, self.offset, None, b"", self.line).place
 
 
 Entry: TypeAlias = Record | Omission | Damage

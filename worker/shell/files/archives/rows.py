@@ -141,7 +141,8 @@ class RowReader(NamedTuple):
             for row in _rows_of(batch, {*FIELDS, *(self.columns or ())}):
                 number += 1
                 try:
-                    key, message = self._message_of(row)
+                    fields = self._fields_of(_texts_of(row))
+                    key, message = _key_of(fields), orjson.dumps(fields, default=str)
                 except TypeError as error:  # the column's type is wrong, so that of all rows
                     raise StopError(str(error)) from error
                 except Exception as error:
@@ -149,16 +150,6 @@ class RowReader(NamedTuple):
                 yield Record(self.file, number - 1, key, message, number)
         for reason in damage:
             yield Damage(self.file, 0, reason)
-
-    def _message_of(self, row: Mapping[str, Any] | Exception) -> tuple[bytes | None, bytes]:
-        if isinstance(row, Exception):
-            raise row
-        # Some writers store text as bytes.
-        texts = {
-            name: value.decode("utf-8", "replace") if isinstance(value, bytes) else value for name, value in row.items()
-        }
-        fields = self._fields_of(texts)
-        return _key_of(fields), orjson.dumps(fields, default=str)
 
     def _check_columns(self, names: Sequence[str]) -> None:
         """Raise StopError for a table without a column that is asked for, or without any that could be a body."""
@@ -304,6 +295,15 @@ def batches_of(
             on_rows(done, opened.metadata.num_rows)
     except (ValueError, OSError) as error:  # Arrow's own errors are among them
         on_damage(str(error))
+
+
+def _texts_of(row: Mapping[str, Any] | Exception) -> dict[str, Any]:
+    """Return a row with texts for bytes, as which some writers store them; or raise the error in its place."""
+    if isinstance(row, Exception):
+        raise row
+    return {
+        name: value.decode("utf-8", "replace") if isinstance(value, bytes) else value for name, value in row.items()
+    }
 
 
 def _rows_of(batch: Any, wanted: set[str | None]) -> list[Any]:
