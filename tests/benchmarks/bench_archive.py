@@ -24,8 +24,8 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import orjson
@@ -66,8 +66,10 @@ def measured(command: Sequence[object], folder: Path, written: Iterable[str]) ->
     ):
         top = psutil.Process(process.pid)
         while process.poll() is None:
-            held = 0
-            for one in _with_children(top):
+            held, children = 0, list[psutil.Process]()
+            with suppress(psutil.Error):  # it has ended
+                children = top.children(recursive=True)
+            for one in (top, *children):
                 try:
                     core_s[one.pid] = sum(one.cpu_times()[:2])
                     held += _anonymous(one.pid)
@@ -81,48 +83,33 @@ def measured(command: Sequence[object], folder: Path, written: Iterable[str]) ->
     return {"seconds": time.monotonic() - begun, "core_s": sum(core_s.values()), "peak": peak, "bytes": size}
 
 
-def _with_children(top: psutil.Process) -> list[psutil.Process]:
-    try:
-        return [top, *top.children(recursive=True)]
-    except psutil.Error:
-        return []
-
-
 def _anonymous(pid: int) -> int:
     """Bytes of a process's memory that no file backs, its share of what it has with others."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss_Anon"))
 
 
-def child(step: str, folder: Path) -> None:
-    """Run a step of the archive, as `neardup archive` does."""
-    asked = Options(format="jsonl", keep="new", duplicates=True)
-    run = begin(folder / "out", find_inputs([str(folder / "in")]), asked, Settings(), None)
-    with engine(None, _cores()) as tasks:
-        tasks.check(run)
-        _step(step, run, tasks)
-
-
-def child_of_rows(step: str, folder: Path, rows: int) -> None:
-    """The same on rows, which are made first."""
-    if step == "rows":
+def child(step: str, folder: Path, rows: int) -> None:
+    """Run a step of the archive, as `neardup archive` does; of so many rows, if any, the first makes them."""
+    if rows and step == "rows":
         begin_rows(folder, made_rows(rows), FILES, Settings())
         return
-    run = Run.load(folder / "out")
+    asked = Options(format="jsonl", keep="new", duplicates=True)
+    if rows:
+        run = Run.load(folder / "out")
+    else:
+        run = begin(folder / "out", find_inputs([str(folder / "in")]), asked, Settings(), None)
     if step == "check":
         check_answers(run, made_rows(rows))
         return
     with engine(None, _cores()) as tasks:
-        _step(step, run, tasks)
-
-
-def _step(step: str, run: Run, tasks: Any) -> None:
-    if step == "rows":
-        make_all_rows(run, tasks, lambda *_: None)
-    elif step == "judge":
-        tasks.run("judge", judge_rows, run, [0], lambda: None)
-    else:
-        judge_all(run, tasks, lambda *_: None)
+        tasks.check(run)
+        if step == "rows":
+            make_all_rows(run, tasks, lambda *_: None)
+        elif step == "judge":
+            tasks.run("judge", judge_rows, run, [0], lambda: None)
+        else:
+            judge_all(run, tasks, lambda *_: None)
 
 
 def _cores() -> int:
@@ -272,7 +259,7 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.child:
         step, _, of_rows = chosen.child.partition("-")
-        child_of_rows(step, chosen.folder, chosen.rows) if of_rows else child(step, chosen.folder)
+        child(step, chosen.folder, chosen.rows if of_rows else 0)
         return
     kernels.ready(Settings())  # what a first start compiles is no step's
     documents, rows = ((one // QUICK if chosen.quick else one) for one in (chosen.documents, chosen.rows))

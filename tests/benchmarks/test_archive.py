@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.benchmarks.archive.documents import SHARES, made_documents, write_documents
-from tests.benchmarks.bench_archive import score, theirs
+from tests.benchmarks.bench_archive import theirs
 
 
 def test_made_documents_have_all_relations_and_a_truth_each(tmp_path: Path) -> None:
@@ -34,11 +34,3 @@ def test_datatroves_clusters_say_for_whom_a_document_leaves(tmp_path: Path) -> N
     np.array([1, 7], "<u4").tofile(tmp_path / "clusters" / "000002.clusters")
     np.array([1], "<u4").tofile(tmp_path / "clusters" / "000002.remove")
     assert theirs(tmp_path, [3, 1, 2]) == [2, 1, 2, 3, 4, 2]
-
-
-def test_right_is_who_leaves_for_one_of_its_own() -> None:
-    """A split group is found in part; who leaves for a stranger is false, and no recall."""
-    made = [("a", "article"), ("a", "edited"), ("a", "recrawl"), ("b", "article"), ("b", "edited"), ("c", "article")]
-    found = score(made, [0, 1, 1, 3, 4, 3])
-    assert (found["copies"], found["false"], found["recall"]) == (3, 1, 1 / 3)
-    assert (found["edited"], found["recrawl"]) == (0.5, 1.0)

@@ -14,22 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import one_in
-from tests.log.test_replica import (
-    EXACT,
-    SOURCE,
-    TOPIC,
-    Step,
-    definition,
-    log_of,
-    packed,
-    recrawled,
-    retentions,
-    rows,
-    searches,
-    small_chunks,
-    steps,
-    told,
-)  # fmt: skip
+from tests.log import test_replica as logs
 from tests.log.test_snapshot import LOG, to_bytes
 from tests.oracle import read_answers, said
 from worker.core.search import SearchRules
@@ -54,14 +39,14 @@ def on_disk() -> DiskMemory:
 
 
 @settings(max_examples=one_in(2))
-@given(retentions, rows(), steps, st.integers(0, 25))
+@given(logs.retentions, logs.rows(), logs.steps, st.integers(0, 25))
 def test_a_replica_restored_at_any_point_goes_on_equal(
-    retention: Retention, messages: list[Row], taken: list[Step], cut: int
+    retention: Retention, messages: list[Row], taken: list[logs.Step], cut: int
 ) -> None:
     """Clock, horizon and queue are in the snapshot: what would have left after it leaves after a restart, too."""
-    of = definition(retention)
-    with small_chunks():
-        log, original = log_of(of, {0: messages, 1: messages}, taken), Replica(of, memory=on_disk())
+    of = logs.definition(retention)
+    with logs.small_chunks():
+        log, original = logs.log_of(of, {0: messages, 1: messages}, taken), Replica(of, memory=on_disk())
         for offset, (data, time_ms) in enumerate(log[:cut]):
             original.apply(decode(data), offset, time_ms)
         restored = restore(to_bytes(original), of, LOG)
@@ -98,22 +83,22 @@ def crawled(chance: random.Random, offset: int) -> Row:
 
 
 @settings(max_examples=one_in(8))
-@example(Retention(0, "last", 9), 5, EXACT, "compare")
-@example(Retention(0, "last", 9), 8, EXACT, "compare")
+@example(Retention(0, "last", 9), 5, logs.EXACT, "compare")
+@example(Retention(0, "last", 9), 8, logs.EXACT, "compare")
 @given(
     st.builds(
         Retention, st.sampled_from([0, 40]), st.sampled_from(["last", "last", "first"]), st.sampled_from([0, 4, 6, 9])
     ),
     st.integers(0, 2**32),
-    searches,
-    recrawled,
+    logs.searches,
+    logs.recrawled,
 )
 def test_row_23_restores_and_compactions_at_any_moment_change_nothing(
     retention: Retention, seed: int, search: SearchRules, recrawls: Literal["compare", "replace"]
 ) -> None:
     """Versions, deletions, duplicates, every retention, on disk: later verdicts and snapshots are as without them."""
-    of, chance = definition(retention, search, recrawls), random.Random(seed)
-    with small_chunks(rows_bits=3) as patch:
+    of, chance = logs.definition(retention, search, recrawls), random.Random(seed)
+    with logs.small_chunks(rows_bits=3) as patch:
         patch.setattr(snapshot, "_LEFT_MIN", 1)
         if seed % 2:  # doc_ids and URLs that a table cannot tell apart
             patch.setattr(OriginalStore, "hashes", lambda _, texts: texts.hashes(7) % np.uint64(5))
@@ -126,49 +111,47 @@ def test_row_23_restores_and_compactions_at_any_moment_change_nothing(
                 other.compact()
             elif action == "restore":
                 other = restore(to_bytes(other), of, LOG, memory)
-            data = packed(of, [crawled(chance, offset)], committed=offset // 2)
+            data = logs.packed(of, [crawled(chance, offset)], committed=offset // 2)
             for each in (plain, other):
                 each.apply(decode(data), offset, offset)
             kept = range(max(offset // 2, offset - 3), offset + 1)
-            assert told(plain, kept) == told(other, kept)
+            assert logs.told(plain, kept) == logs.told(other, kept)
         other.check()
         assert content(other) == content(plain)
 
 
-@given(st.integers(1, 30), rows(), st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1), st.data())
+@given(
+    st.integers(1, 30), logs.rows(), st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1), st.data()
+)
 def test_a_window_does_not_depend_on_how_rows_share_records(
     window_ms: int, messages: list[Row], parts: list[tuple[int, int]], data: st.DataObject
 ) -> None:
     """Measured from the first sighting: records of one time can be cut in two anywhere, and no verdict changes."""
-    of = definition(Retention(window_ms))
+    of = logs.definition(Retention(window_ms))
     whole, cut = Replica(of), Replica(of)
     first = now_ms = 0
     for number, (length, passed_ms) in enumerate(parts):
         stop, now_ms = min(first + length, len(messages)), now_ms + passed_ms
         middle = data.draw(st.integers(first, stop))
-        whole.apply(decode(packed(of, messages[first:stop], (first, stop))), number, now_ms)
+        whole.apply(decode(logs.packed(of, messages[first:stop], (first, stop))), number, now_ms)
         for place, (begin, end) in enumerate(((first, middle), (middle, stop))):
-            cut.apply(decode(packed(of, messages[begin:end], (begin, end))), 2 * number + place, now_ms)
+            cut.apply(decode(logs.packed(of, messages[begin:end], (begin, end))), 2 * number + place, now_ms)
         first = stop
-    told_by = (each.answers(SOURCE, range(first), "t", read_answers) for each in (whole, cut))
+    told_by = (each.answers(logs.SOURCE, range(first), "t", read_answers) for each in (whole, cut))
     one, other = ([(said(answer), getattr(answer, "horizon_ms", None)) for answer in answers] for answers in told_by)
     assert one == other
 
 
-@pytest.mark.parametrize("fields", [{"expire_after_ms": -1}, {"documents_max": -1}, {"expire_from": "middle"}])
-def test_wrong_values_are_refused(fields: dict[str, int | str]) -> None:
-    """With the value and what it may be."""
-    with pytest.raises(ValueError, match=str(next(iter(fields.values())))):
-        Retention(**fields)  # type: ignore[arg-type]
-
-
-CHUNK, STEP = 1 << 12, 1_250  # rows: sixteen times fewer than a replica's chunks have, and the steps of these tests
+CHUNK, STEP = (
+    1 << 12,
+    1_250,
+)  # rows: sixteen times fewer than a replica's chunks have, and the steps of these tests
 
 
 @pytest.fixture
 def chunks() -> Iterator[None]:
     """Chunks of 4,096 rows."""
-    with small_chunks(rows_bits=12):
+    with logs.small_chunks(rows_bits=12):
         yield
 
 
@@ -178,7 +161,7 @@ def _many(of: Definition, first: int, count: int, committed: int) -> bytes:
             at, value, value, 9)
         for at, value in enumerate(_prints(first, count))
     ]  # fmt: skip
-    return packed(of, chosen, committed=committed)
+    return logs.packed(of, chosen, committed=committed)
 
 
 def _prints(first: int, count: int) -> list[int]:
@@ -190,7 +173,7 @@ def _prints(first: int, count: int) -> list[int]:
 @pytest.mark.usefixtures("chunks")
 def test_memory_is_given_back(expire_from: str) -> None:
     """After many windows a replica is no larger than after the first, and what a kept verdict names is still there."""
-    of = definition(Retention(3, expire_from))  # type: ignore[arg-type]
+    of = logs.definition(Retention(3, expire_from))  # type: ignore[arg-type]
     replica, sizes = Replica(of), []
     for number in range(14):
         first = number * STEP
@@ -213,13 +196,13 @@ def test_memory_is_given_back(expire_from: str) -> None:
 def test_memory_is_given_back_without_retention(monkeypatch: pytest.MonkeyPatch) -> None:
     """Documents whose content changes with every fetch take no more rows than there are documents, and a few."""
     monkeypatch.setattr("worker.log.replica.LEFT_MIN", 5_000)
-    of = definition(Retention())
+    of = logs.definition(Retention())
     replica, sizes = Replica(of), []
     for number in range(60):
         prints = _prints(number, 500)
         offsets = range(number * 500, number * 500 + 500)
         rows = [Row(o, RowKind.FULL, f"doc-{o % 500}", f"u-{o % 500}", 0, prints[o % 500], o, 9) for o in offsets]
-        replica.apply(decode(packed(of, rows, committed=offsets[0])), number, 0)
+        replica.apply(decode(logs.packed(of, rows, committed=offsets[0])), number, 0)
         sizes.append(len(replica.judge.held) - replica.judge.held.first)
     replica.check()
     assert replica.documents == 500
@@ -229,14 +212,14 @@ def test_memory_is_given_back_without_retention(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.usefixtures("chunks")
 def test_item_3_a_partition_that_fell_silent_keeps_no_original() -> None:
     """Its last verdict, a copy of the first original, has long been committed: the group's offset says so."""
-    of = definition(Retention(3))
+    of = logs.definition(Retention(3))
     replica = Replica(of)
     replica.apply(decode(_many(of, 0, STEP, 0)), 0, 0)
     copy = Row(0, RowKind.FULL, "copy", "copy", 0, _prints(0, 1)[0], 1, 9)
-    replica.apply(decode(packed(of, [copy], committed=0, source=Source(TOPIC, 1))), 1, 0)
+    replica.apply(decode(logs.packed(of, [copy], committed=0, source=Source(logs.TOPIC, 1))), 1, 0)
     for number in range(1, 8):
         replica.apply(decode(_many(of, number * STEP, STEP, number * STEP)), 1 + number, number)
     assert replica.judge.held.first == 0
-    replica.serve(TOPIC, {0: 8 * STEP, 1: 1})
+    replica.serve(logs.TOPIC, {0: 8 * STEP, 1: 1})
     replica.apply(decode(_many(of, 8 * STEP, 1, 8 * STEP)), 9, 8)
     assert replica.judge.held.first == CHUNK

@@ -428,14 +428,6 @@ def test_json_lines_pass_as_they_are(tmp_path: Path, packing: str) -> None:
     assert [item.offset for item in damage(found)] == [len(b"\n".join(LINES[:3])) + 1, len(b"\n".join(LINES[:4])) + 1]
 
 
-def test_json_lines_get_the_default_time_where_they_have_none(tmp_path: Path) -> None:
-    """So that texts without a time can be fed; a time of their own stays."""
-    path = tmp_path / "texts.jsonl"
-    path.write_bytes(b'{"url": "http://example.org/1", "text": "one"}\n' + LINES[0])
-    found = entries(path, fetched_at_default="1999-12-31T00:00:00Z")
-    assert [document(item).fetched_at_ms for item in found] == [946598400000, 1714564800000]
-
-
 DEEP = "[" * 990 + "]" * 990
 
 
@@ -548,18 +540,6 @@ def test_an_endless_line_is_damage_and_not_memory(tmp_path: Path) -> None:
     found = read(tmp_path, b"text\na\n" + b"x" * 5_000_000 + b"\nb\n" + b"y" * 2_000_000, "a.csv", body_max=1_000)
     assert [document(item).body for item in found if isinstance(item, Record)] == ["a", "b"]
     assert [item.reason for item in damage(found)] == ["a line of more than 1,000 bytes"] * 2
-
-
-def test_stdin_is_read_as_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dash means stdin, compressed or not."""
-
-    class Stdin:
-        buffer = io.BytesIO(gzip.compress(LINES[0] + b"\n"))
-
-    monkeypatch.setattr("sys.stdin", Stdin)
-    reader = CrawlFiles(["-"])
-    assert urls(list(reader.entries())) == ["0"]
-    assert reader.bytes_total is None
 
 
 @pytest.mark.parametrize("kind", MEMBERS)

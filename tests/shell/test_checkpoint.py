@@ -105,11 +105,6 @@ def test_the_newest_comes_back_and_two_are_kept(tmp_path: Path) -> None:
     restored.check()
 
 
-def test_an_empty_folder_gives_an_empty_replica(tmp_path: Path) -> None:
-    """A first start, with a folder that does not exist yet."""
-    assert checkpoint(tmp_path / "a" / "b").restore().next_offset == 0
-
-
 def test_a_snapshot_is_written_when_it_is_due_and_something_has_changed(tmp_path: Path) -> None:
     """Not before the interval is over, not twice for the same offset."""
     clock = Clock()

@@ -95,27 +95,6 @@ def test_the_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     assert Deduplicator().definition.search == neardup.SearchRules()
 
 
-@pytest.mark.parametrize(
-    "column",
-    [
-        [ARTICLE, OTHER, ARTICLE],
-        iter([ARTICLE, OTHER, ARTICLE]),
-        (text for text in (ARTICLE, OTHER, ARTICLE)),
-        pandas.Series([ARTICLE, OTHER, ARTICLE], index=[7, 7, 1]),
-        polars.Series([ARTICLE, OTHER, ARTICLE]),
-        pyarrow.array([ARTICLE, OTHER, ARTICLE]),
-        pyarrow.chunked_array([[ARTICLE], [OTHER, ARTICLE]]),
-    ],
-    ids=lambda column: type(column).__name__,
-)
-def test_any_iterable_of_texts_is_taken(column: Any) -> None:
-    """Lists, generators, columns of frames: a document's number is in its name."""
-    found = Deduplicator(threads=1)
-    assert [short(verdict) for verdict in found.add_many(column)] == [("new", None), ("new", None), ("duplicate", "0")]
-    assert numbers(found) == [["0", "2"]]
-    assert number(found.add(ARTICLE).doc_id) == "3"
-
-
 TIMES = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
 ROWS = {
     "doc_id": [11, 12, 13], "text": [ARTICLE, OTHER, ARTICLE], "fetched_at": TIMES, "language": ["en", None, None],
@@ -152,6 +131,9 @@ FRAMES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "pandas index": lambda columns: pandas.Index(columns["text"]),
     "polars": polars.DataFrame,
     "polars, lazy": polars.LazyFrame,
+    "polars column": lambda columns: polars.Series(columns["text"]),
+    "Arrow column": lambda columns: pyarrow.array(columns["text"]),
+    "Arrow column in chunks": lambda columns: pyarrow.chunked_array([columns["text"][:1], columns["text"][1:]]),
     "Arrow": pyarrow.table,
     "Arrow in batches": lambda columns: pyarrow.RecordBatchReader.from_batches(
         pyarrow.table(columns).schema, pyarrow.table(columns).to_batches(2)
@@ -165,8 +147,8 @@ def test_verdicts_come_as_a_frame_of_the_kind_that_was_given(kind: str) -> None:
     given = FRAMES[kind]({"text": [ARTICLE, None, OTHER, ARTICLE.upper()]})
     found = Deduplicator(threads=1)
     verdicts = found.verdicts_frame(given)
-    others = {"pandas column": pandas.DataFrame, "pandas index": pandas.DataFrame, "polars, lazy": polars.DataFrame}
-    assert type(verdicts) is others.get(kind, type(given))
+    frames = {"pandas": pandas.DataFrame, "polars": polars.DataFrame, "Arrow": pyarrow.Table}
+    assert type(verdicts) is (type(given) if kind == "Arrow in batches" else frames[kind.replace(",", " ").split()[0]])
     if kind.startswith("pandas"):
         assert list(verdicts.index) == ([0, 1, 2, 3] if kind == "pandas index" else [7, 7, 1, 0])
         assert verdicts.distance.isna().tolist() == [True, True, True, False]
@@ -180,7 +162,7 @@ def test_verdicts_come_as_a_frame_of_the_kind_that_was_given(kind: str) -> None:
         "duplicate_of": [None] * 3 + ["0"], "original_url": [None] * 3 + ["0"],
         "kind": [None] * 3 + ["exact"], "distance": [None] * 3 + [0], "similarity": [None] * 3 + [1.0],
     }  # fmt: skip
-    assert reason[1].startswith("document 1 is" if kind in {"pandas column", "pandas index"} else "no-body")
+    assert reason[1].startswith("document 1 is" if "column" in kind or "index" in kind else "no-body")
     assert (len(found), numbers(found)) == (2, [["0", "3"]])
     assert repr(found).startswith("<Deduplicator: 2 originals, 1 duplicates, neardup.SearchRules(")
 
