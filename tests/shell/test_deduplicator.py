@@ -164,7 +164,7 @@ def test_verdicts_come_as_a_frame_of_the_kind_that_was_given(kind: str) -> None:
     }  # fmt: skip
     assert reason[1].startswith("document 1 is" if "column" in kind or "index" in kind else "no-body")
     assert (len(found), numbers(found)) == (2, [["0", "3"]])
-    assert repr(found).startswith("<Deduplicator: 2 originals, 1 duplicates, neardup.SearchRules(")
+    assert repr(found).startswith("<Deduplicator: 2 originals, 1 duplicates, SearchRules(")
 
 
 def test_an_error_that_nobody_has_foreseen_costs_one_document() -> None:

@@ -70,13 +70,8 @@ class Column(Generic[Scalar]):
     """
     An array of one number type by row, or of a few numbers a row; rows below `first` are forgotten.
 
-    Args:
-        dtype: of a row; np.dtype((np.uint64, 8)) has eight numbers.
-        bits: a chunk has 2 ** bits entries; ROWS_BITS if left out.
-        memory: where its chunks lie.
-
-    Cost: `append` O(new), `take` O(asked); memory is the entries, rounded up to a chunk, of which pages that were never
-    written cost nothing.
+    np.dtype((np.uint64, 8)) has eight numbers a row; a chunk has 2 ** `bits` entries, ROWS_BITS if left out.
+    Cost: `append` O(new), `take` O(asked); memory is the entries, rounded up to a chunk; pages never written are free.
 
     >>> column = Column(np.uint64)
     >>> column.append(np.array([5, 6], np.uint64))
@@ -528,11 +523,8 @@ class OriginalStore:
         assert len(self.names) == self.documents == len(self.index) + len(self.short)
         for column in self.columns().values():
             assert (len(column), column.first) == (len(self), self.first)
-        assert sum(int(piece.sum()) for piece in self.live.pieces()) == self.documents
-        both = sum(
-            int((live & latest).sum()) for live, latest in zip(self.live.pieces(), self.latest.pieces(), strict=True)
-        )
-        assert len(self.urls) == both
+        live, latest = (column.slice(self.first, len(self)) for column in (self.live, self.latest))
+        assert (int(live.sum()), int((live & latest).sum())) == (self.documents, len(self.urls))
         assert not len(self.live_between(self.first, max(self.oldest, self.first)))
         if self.seen is not None:
             times = self.seen.slice(self.first, len(self))

@@ -180,10 +180,7 @@ class LogIdentity(NamedTuple):
 
 def capture(replica: Replica, log: LogIdentity, beside: Mapping[str, Any] = MappingProxyType({})) -> Snapshot:
     """
-    Take a replica as it stands now.
-
-    Args:
-        beside: what the caller adds to the header, under names of its own.
+    Take a replica as it stands now; `beside` goes into the header, under names of its own.
 
     Cost: O(chunks) for the originals, some 50 ns each, and O(rows) for what is pending. No column is copied.
     """
@@ -248,7 +245,6 @@ def restore(data: bytes | memoryview, definition: Definition, log: LogIdentity, 
         definition: this worker's; log: the one it follows. Both must be the snapshot's; a definition without a base
             takes the snapshot's.
         memory: where the columns of later originals lie that finding does not need.
-
     Raises:
         RestoreError: damaged or cut.
         StopError: of a newer format, of another log or of another definition: falling back silently would hide it.

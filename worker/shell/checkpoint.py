@@ -236,10 +236,8 @@ def first_replica(definition: Definition, base: Path | None, memory: Memory = an
     """
     Return the replica at the beginning of a log: empty, or with the originals of its base.
 
-    Args:
-        base: a snapshot, or a folder of which the newest counts. The file must stay as it is.
-    Raises:
-        StopError: it is not there, damaged, or of other rules.
+    `base` is a snapshot, or a folder of which the newest counts; the file must stay as it is. StopError: it is not
+    there, damaged, or of other rules.
     """
     if base is None:
         return Replica(definition, memory=memory)

@@ -214,12 +214,10 @@ def _check_rules(settings: Settings) -> None:
 
 def _check_same(folder: Path, said: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Raise StopError if a run is another one, and say in what."""
+    own = ({name: side[name] for name in ("version", "state")} for side in (said, wanted))
     differences = [
         f"{name} is {there.get(name)!r} there, {here.get(name)!r} here"
-        for there, here in (
-            *((said[part], wanted[part]) for part in ("rules", "settings", "options")),
-            *(({part: said[part]}, {part: wanted[part]}) for part in ("version", "state")),
-        )
+        for there, here in (*((said[part], wanted[part]) for part in ("rules", "settings", "options")), tuple(own))
         for name in {**there, **here}
         if there.get(name) != here.get(name)
     ]

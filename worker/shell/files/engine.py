@@ -51,11 +51,9 @@ class Answer:
 
 class FileEngine:
     """
-    Judges a stream of messages in its order.
+    Judges a stream of messages in its order; a restored replica goes on where that one ended.
 
     Args:
-        replica: empty, or restored from a state folder; then the stream goes on where that one ended.
-        settings: limits of batches and records.
         clock_ms: returns the time of a record, and so of its verdicts.
     """
 
@@ -75,10 +73,9 @@ class FileEngine:
 
     def answers(self, messages: Iterable[Message], *, stop_at_dead: bool = False) -> Generator[Answer, None, None]:
         """
-        Return the answer to each message, in order; a few batches are prepared ahead.
+        Return the answer to each message, as it would stand in the topic `documents`; a few batches are prepared ahead.
 
         Args:
-            messages: key and value, as they would stand in the topic `documents`.
             stop_at_dead: the first message that cannot be judged is the last one; nothing behind it is in the log.
         """
         for batch in _prepared(self._preparer, messages, self._settings, self.next_offset):

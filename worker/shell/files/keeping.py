@@ -174,8 +174,6 @@ def copy_documents(
         choice: where it has originals, a duplicate leaves a revisit record beside the documents that stay.
         outputs: streams and their names: one for the documents that stay, another for the others if they are wanted.
         reading: opens files as they were opened to be judged.
-        on_progress: told how many documents have been copied.
-
     Raises:
         StopError: one of the files has changed meanwhile, or has other columns.
     """
@@ -210,12 +208,10 @@ def copy_documents(
 
 def _copy_rows(stream: BinaryIO, choice: Choice, output: _Output, others: Sequence[_Output], place: int) -> int:
     """Copy rows of Parquet, all of their columns; return the place behind the last."""
-    import pyarrow  # noqa: PLC0415
-
     for batch in batches_of(stream, lambda _: None):  # it has been told
         kept = np.frombuffer(bytes(choice.kept[place : place + batch.num_rows]), np.bool_)
         for target, wanted in (output, kept), *((other, ~kept) for other in others):
-            target.write_rows(batch.filter(pyarrow.array(wanted)))
+            target.write_rows(batch.filter(wanted))
         place += batch.num_rows
     return place
 

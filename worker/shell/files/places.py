@@ -65,12 +65,9 @@ def packed(stream: BinaryIO, name: str | Path) -> Iterator[Any]:
 
 def check_places(inputs: Iterable[str | Path], outputs: Sequence[str | Path], state: Path | None = None) -> None:
     """
-    Refuse outputs that would destroy what is read, each other, or a state: before anything is opened.
+    Refuse outputs that would destroy what is read, each other, or a state (a folder): before anything is opened.
 
     Whatever they are called: by a path, a link, a hard link, a URL, or as what stdin or stdout has been sent to.
-
-    Args:
-        state: a folder.
 
     Raises:
         StopError: an output is an input or another output, or lies in the folder.
@@ -117,12 +114,8 @@ def written(name: str | Path, inputs: Iterable[str | Path] = ()) -> Iterator[Bin
 
     A place that is no regular file, such as a pipe, is written at once. A URL's file is written here, then copied.
 
-    Args:
-        inputs: what is read meanwhile; none of it may be the output.
-
     Raises:
-        StopError: the place is one of `inputs`, or cannot be written.
-
+        StopError: the place is one of `inputs`, which are read meanwhile, or cannot be written.
     Cost: that of writing, and one wait for the disk at the end.
     """
     check_places(inputs, [name])

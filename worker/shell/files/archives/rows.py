@@ -278,13 +278,7 @@ def parquet_module() -> Any:
 def batches_of(
     stream: BinaryIO, on_damage: Callable[[str], None], on_rows: Callable[[int, int], None] = lambda *_: None
 ) -> Iterator[Any]:
-    """
-    Yield the rows of a file of Parquet in batches of Arrow, up to where it is damaged.
-
-    Args:
-        on_damage: told what is wrong; of a file whose index is damaged nothing can be read.
-        on_rows: told how many rows have been given, and of how many.
-    """
+    """Yield rows of Parquet in batches of Arrow, up to damage; `on_rows`: how many are done, of how many."""
     parquet = parquet_module()
     done = 0
     try:
