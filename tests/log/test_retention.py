@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from tests.conftest import one_in
 from tests.log import test_replica as logs
 from tests.log.test_snapshot import LOG, to_bytes
-from tests.oracle import read_answers, said
 from worker.core.search import SearchRules
 from worker.log import snapshot
 from worker.log.originals import OriginalStore
@@ -118,28 +117,6 @@ def test_row_23_restores_and_compactions_at_any_moment_change_nothing(
             assert logs.told(plain, kept) == logs.told(other, kept)
         other.check()
         assert content(other) == content(plain)
-
-
-@given(
-    st.integers(1, 30), logs.rows(), st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1), st.data()
-)
-def test_a_window_does_not_depend_on_how_rows_share_records(
-    window_ms: int, messages: list[Row], parts: list[tuple[int, int]], data: st.DataObject
-) -> None:
-    """Measured from the first sighting: records of one time can be cut in two anywhere, and no verdict changes."""
-    of = logs.definition(Retention(window_ms))
-    whole, cut = Replica(of), Replica(of)
-    first = now_ms = 0
-    for number, (length, passed_ms) in enumerate(parts):
-        stop, now_ms = min(first + length, len(messages)), now_ms + passed_ms
-        middle = data.draw(st.integers(first, stop))
-        whole.apply(decode(logs.packed(of, messages[first:stop], (first, stop))), number, now_ms)
-        for place, (begin, end) in enumerate(((first, middle), (middle, stop))):
-            cut.apply(decode(logs.packed(of, messages[begin:end], (begin, end))), 2 * number + place, now_ms)
-        first = stop
-    told_by = (each.answers(logs.SOURCE, range(first), "t", read_answers) for each in (whole, cut))
-    one, other = ([(said(answer), getattr(answer, "horizon_ms", None)) for answer in answers] for answers in told_by)
-    assert one == other
 
 
 CHUNK, STEP = (

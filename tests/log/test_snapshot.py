@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import ast
-import random
 import struct
 
 import pytest
 import xxhash
 
-from tests.log.test_replica import DEFINITION, SOURCE, TOPIC, one_row, packed, replay, small_chunks, told
+from tests.log.test_replica import DEFINITION, SOURCE, one_row, packed, replay, small_chunks, told
 from worker.errors import RestoreError, StopError
 from worker.log import snapshot
-from worker.log.record import Row, RowKind, Source, decode
+from worker.log.record import Row, RowKind, decode
 from worker.log.replica import Replica
 from worker.log.snapshot import FORMAT_VERSION, LogIdentity, capture, restore
 
@@ -24,17 +23,6 @@ def to_bytes(replica: Replica) -> bytes:
     data = b"".join(taken.parts())
     assert len(data) == taken.nbytes
     return data
-
-
-def test_a_snapshot_stays_what_it_was_while_its_replica_goes_on() -> None:
-    """Taken at one offset and written after others were applied, it holds the first."""
-    replica = replay([one_row(0), one_row(1, fingerprint=2**40 - 1)])
-    before = to_bytes(replica)
-    taken = capture(replica, LOG)
-    for offset in range(2, 200):
-        replica.apply(decode(one_row(offset, fingerprint=random.Random(offset).getrandbits(64))), offset, 0)
-    replica.committed(Source(TOPIC, 0), 100)
-    assert b"".join(taken.parts()) == before
 
 
 def test_no_type_is_parsed_while_threads_write_and_read(monkeypatch: pytest.MonkeyPatch) -> None:

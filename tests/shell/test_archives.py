@@ -419,10 +419,8 @@ def test_json_lines_pass_as_they_are(tmp_path: Path, packing: str) -> None:
     """Objects pass byte for byte, but that a text gets a URL; other lines are damage with their offset."""
     found = read(tmp_path, PACKINGS[packing]([line + b"\n" for line in LINES]), "crawl.jsonl")
     records = [item for item in found if isinstance(item, Record)]
-    assert [item.value for item in records[:2]] == LINES[:2] and [item.raw for item in records] == [
-        *LINES[:2],
-        LINES[5],
-    ]
+    assert [item.value for item in records[:2]] == LINES[:2]
+    assert [item.raw for item in records] == [*LINES[:2], LINES[5]]
     assert [item.key for item in records[:2]] == [document(found[0]).doc_id.encode(), b"mine"]
     assert document(records[2]).url == f"urn:neardup:{document(records[2]).doc_id}"
     assert [item.offset for item in damage(found)] == [len(b"\n".join(LINES[:3])) + 1, len(b"\n".join(LINES[:4])) + 1]

@@ -23,7 +23,7 @@ from worker.errors import StopError
 from worker.log.record import FORMAT_VERSION, Source
 from worker.log.replica import Replica
 from worker.log.rules import Definition
-from worker.log.snapshot import LogIdentity
+from worker.log.snapshot import LogIdentity, capture
 from worker.shell.checkpoint import KEPT, Checkpoint, first_replica, locked
 from worker.shell.pipeline.sequencer import ReplicatedLog
 from worker.shell.runtime.fault_hooks import Point
@@ -133,14 +133,16 @@ def test_a_slow_disk_holds_the_snapshot_and_nothing_else(tmp_path: Path) -> None
 
     replica, clock = applied(Replica(DEFINITION), 3), Clock()
     assert checkpoint(tmp_path).save(replica)
-    ticking = Checkpoint(tmp_path, DEFINITION, LOG, "one", 60, clock, reach=wait)
+    ticking, taken = Checkpoint(tmp_path, DEFINITION, LOG, "one", 60, clock, reach=wait), list[bytes]()
     for now in (61.0, 130.0, 200.0):
         clock.now = now
-        ticking.tick(applied(replica, 2))
+        taken = [*taken, b"".join(capture(applied(replica, 2), LOG).parts())]
+        ticking.tick(replica)
         assert [path.name for path in tmp_path.glob("snapshot-*")] == [f"snapshot-{3:020}.ndsnap"]
     disk.set()
     assert ticking.save(replica)
     assert names(tmp_path) == [5, 9]
+    assert (tmp_path / f"snapshot-{5:020}.ndsnap").read_bytes() == taken[0]  # as it was when it was begun
     assert set(parts) == {Point.SNAPSHOT} and len(parts) > 40
     checkpoint(tmp_path).restore().check()
 

@@ -112,8 +112,13 @@ class Judge:
         if is_cold:  # have read at once what would be read one by one
             self.held.will_need(record, np.flatnonzero(fresh), one.hashes)
         judged = one.judge(fresh)
-        if is_cold:
-            _will_need(judged, self.held)
+        if is_cold:  # what answers say of originals and former versions
+            originals, formers = (rows[rows >= 0] for rows in (judged.originals, judged.formers))
+            for column in (self.held.kinds, self.held.fingerprints, self.held.doubts, self.held.sketches):
+                column.will_need(formers)
+            is_equal = (judged.originals >= 0) & (judged.distances == 0)
+            self.held.digests.will_need(np.concatenate([formers, judged.originals[is_equal]]))
+            self.held.will_need_texts(np.concatenate([formers, originals]))
         self._after_record(judged.originals, one.seen_again)
         return judged
 
@@ -373,13 +378,7 @@ def _formers(
 def batches(
     rows: NDArray[np.int64], deletions: NDArray[np.bool_], keys: Sequence[NDArray[np.uint64]]
 ) -> Iterator[NDArray[np.int64]]:
-    """
-    Yield ascending rows in parts in which no key comes twice, and either all or none are deletions.
-
-    >>> rows, keys = np.arange(6), [np.array([7, 8, 7, 7, 9, 6], np.uint64)]
-    >>> [part.tolist() for part in batches(rows, np.array([0, 0, 0, 0, 1, 1], bool), keys)]
-    [[0, 1], [2], [3], [4, 5]]
-    """
+    """Yield ascending rows in parts in which no key comes twice, and either all or none are deletions."""
     former: dict[int, int] = {}  # by place: that of the latest row before it with one of its keys
     for key in keys:
         latest: dict[int, int] = {}
@@ -423,12 +422,3 @@ def claimed_once(formers: NDArray[np.int64], others: NDArray[np.int64]) -> int:
     _, firsts = np.unique(claimed[places], return_index=True)
     again = np.delete(places, firsts)
     return int(again[0]) // 2 if len(again) else len(formers)
-
-
-def _will_need(judged: Judgements, held: OriginalStore) -> None:
-    """Ask the system for what answers say of originals and former versions."""
-    originals, formers = judged.originals, judged.formers[judged.formers >= 0]
-    for column in (held.kinds, held.fingerprints, held.doubts, held.sketches):
-        column.will_need(formers)
-    held.digests.will_need(np.concatenate([formers, originals[(originals >= 0) & (judged.distances == 0)]]))
-    held.will_need_texts(np.concatenate([formers, originals[originals >= 0]]))

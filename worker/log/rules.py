@@ -125,9 +125,6 @@ class Definition:
         pages: the rules by which a page becomes text: their version and limits.
         settings: what `parameters` stands for, by the names of the settings; for people, so not in the hash.
         base: what the log begins with; None: nothing.
-
-    >>> Definition("nd1", "00" * 8).hash == Definition("nd1", "00" * 8, SearchRules("exact", 3)).hash
-    False
     """
 
     scheme: str

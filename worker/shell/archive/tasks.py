@@ -256,15 +256,7 @@ def _renamed(
 
 
 def cut_rows(groups: Iterable[tuple[Rows, NDArray[np.int64]]], documents_max: int, bytes_max: int) -> Iterator[Rows]:
-    """
-    Cut rows into batches as `pipeline.stage.cut` cuts their messages.
-
-    >>> rows = Rows.of([(number, 0, "", "", 0, 0, 0, 0, "", 0, 0) for number in range(6)])
-    >>> sizes = np.array([4, 4, 4, 99, 1, 1])
-    >>> parts = [(rows.between(0, 2), sizes[:2]), (rows.between(2, 6), sizes[2:])]
-    >>> [batch.offsets.tolist() for batch in cut_rows(parts, 3, 10)]
-    [[0, 1], [2], [3], [4, 5]]
-    """
+    """Cut rows into batches as `pipeline.stage.cut` cuts their messages."""
     held: list[Rows] = []
     count = size = 0
     for rows, sizes in groups:

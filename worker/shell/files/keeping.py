@@ -221,10 +221,6 @@ def revisit_of(raw: bytes, original: Original) -> bytes:
     Return a revisit record in place of a duplicate's: it names the original, and has no content.
 
     Source: WARC 1.1, section 6.7; the profile is our own, because payloads that are alike are not equal.
-
-    >>> raw = b"WARC/1.0\\r\\nWARC-Record-ID: <urn:uuid:1>\\r\\nWARC-Target-URI: http://a/\\r\\n\\r\\nHTTP/1.1 200 OK"
-    >>> revisit_of(raw, Original("o", "http://o/", 0)).split(b"\\r\\n")[3:6:2]
-    [b'WARC-Target-URI: http://a/', b'WARC-Refers-To-Target-URI: http://o/']
     """
     head = raw.partition(b"\r\n\r\n")[0]
     given: Mapping[str, bytes] = {

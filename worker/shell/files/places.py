@@ -31,12 +31,7 @@ _SUFFIXES = {
 
 
 def format_of(name: str | Path) -> str | None:
-    """
-    Return the format that an output's name stands for; None: any.
-
-    >>> format_of("kept.warc.gz"), format_of("kept")
-    ('WARC', None)
-    """
+    """Return the format that an output's name stands for; None: any."""
     plain = str(name).lower().removesuffix(".gz").removesuffix(".zst")
     return next((kind for suffix, kind in _SUFFIXES.items() if plain.endswith(suffix)), None)
 
@@ -152,12 +147,7 @@ def written(name: str | Path, inputs: Iterable[str | Path] = ()) -> Iterator[Bin
 
 
 def path_of(name: str | Path) -> Path | None:
-    """
-    Return the path of a file here, None for one elsewhere.
-
-    >>> path_of("crawl.warc.gz"), path_of("file:///tmp/crawl.warc.gz"), path_of("s3://bucket/crawl.warc.gz")
-    (PosixPath('crawl.warc.gz'), PosixPath('/tmp/crawl.warc.gz'), None)
-    """
+    """Return the path of a file here (no scheme, or file://), None for one elsewhere."""
     scheme, separator, rest = str(name).partition("://")
     if not separator:
         return Path(name)

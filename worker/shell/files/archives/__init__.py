@@ -69,9 +69,6 @@ class Capture(NamedTuple):
         Return what a page's message is decoded to, without JSON and base64, and the bytes that the message would have.
 
         None: a text, which JSON holds as it is; or the message would be refused for its length, its URL's or its time.
-
-        >>> Capture("https://example.org/", 0, b"Hello").document(100)[1]
-        95
         """
         message_bytes = len(self._json(body_base64="")) + (len(self.body) + 2) // 3 * 4
         url, optional = self._url, self._optional()

@@ -40,12 +40,7 @@ class ColumnNames(NamedTuple):
     text: str | None = None
 
     def renamed(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """
-        Return a row with the fields' own names; a text column is the only body.
-
-        >>> ColumnNames(text="content").renamed({"content": "The river rose.", "html": "<p>"})
-        {'text': 'The river rose.'}
-        """
+        """Return a row with the fields' own names; a text column is the only body."""
         found = dict(row)
         if self.id is not None:
             found["doc_id"] = found.pop(self.id, None)

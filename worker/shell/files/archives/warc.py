@@ -216,12 +216,7 @@ def read_arc(file: str, segment: Segment, body_max: int) -> Iterator[Entry]:
 
 
 def _parse_line(line: str) -> tuple[str, str, str, int]:
-    """
-    Return URL, date, type and length in a record's line; a ValueError says what is wrong with it.
-
-    >>> _parse_line("http://a.example/a b 1.2.3.4 20140216050221 text/html; charset=utf-8 12")
-    ('http://a.example/a b', '20140216050221', 'text/html;', 12)
-    """
+    """Return URL, date, type and length in a record's line; a ValueError says what is wrong with it."""
     *parts, length = line.split(" ")
     if not length.isdigit():
         raise ValueError(f"the length of an ARC record is {length[:20]!r}, not a number")
@@ -278,12 +273,7 @@ class Response(NamedTuple):
 
 
 def parse_response(block: bytes) -> Response:
-    """
-    Split a response into status, headers and body, with CR LF or LF alone.
-
-    >>> parse_response(b"HTTP/1.1 200 OK\\r\\nContent-Type: text/html\\r\\n\\r\\n<p>")
-    Response(status=200, headers={'content-type': 'text/html'}, body=b'<p>')
-    """
+    """Split a response into status, headers and body, with CR LF or LF alone."""
     status = _STATUS.match(block)
     if status is None:
         return Response(None, {}, block)
