@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from tests.conftest import REPOSITORY
 
 # Python in `worker` and `schemas`, at most. Lower these with the code; a raise is a commit of its own that says why.
-FILES_MAX = 131
+FILES_MAX = 128
 # Lines, at most, and patterns of paths below `worker`; a file is of the first capability with a pattern of its path.
 CAPABILITIES = {
     "pages to text, charset": (2605, "core/pages/* core/charset.py core/extract.py"),
@@ -29,15 +29,15 @@ CAPABILITIES = {
     "machine instructions for all kernels": (475, "core/kernels/machine.py"),
     "fingerprint: kernels and entry": (1479, "core/fingerprint.py core/kernels/*"),
     "planning": (375, "core/planner.py cli/plan.py"),
-    "originals, snapshots": (1322, "log/original* log/snapshot* shell/checkpoint.py"),
-    "ordered log: record, judge, replica, retention": (1749, "log/*"),
+    "originals, snapshots": (1246, "log/original* log/snapshot* shell/checkpoint.py"),
+    "ordered log: record, judge, replica, retention": (1650, "log/*"),
     "Kafka client": (1730, "shell/kafka/*"),
     "pipeline, service": (1901, "shell/pipeline/* shell/ports.py"),
     "health, metrics, tracing, watchdog, fault hooks": (683, "shell/runtime/*"),
     "verify, rebuild, group watch": (999, "shell/admin/*"),
-    "a corpus at rest": (1128, "shell/archive/* cli/archive.py"),
-    "archives": (1312, "shell/files/archives/*"),
-    "files, library, kept documents": (1516, "shell/files/* public/*"),
+    "a corpus at rest": (1056, "shell/archive/* cli/archive.py"),
+    "archives": (1135, "shell/files/archives/*"),
+    "files, library, kept documents": (1490, "shell/files/* public/*"),
     "settings": (834, "settings.py cli/options.py"),
     "compare, explain, report": (
         1412,
