@@ -103,17 +103,9 @@ def bits_of(builder: Any, condition: Any) -> Any:
 
 # ---- numbers
 
-
-@instruction(SAME, ANY)
-def popcount(builder: Any, value: Any) -> Any:
-    """`popcount(value)`: how many bits are set, in the value's own type."""
-    return builder.ctpop(value)
-
-
-@instruction(SAME, ANY)
-def trailing_zeros(builder: Any, value: Any) -> Any:
-    """`trailing_zeros(value)`: the position of the lowest set bit; the value's width for 0."""
-    return builder.cttz(value, ir.Constant(ir.IntType(1), 0))
+popcount = instruction(SAME, ANY)(ir.IRBuilder.ctpop)  # popcount(value): how many bits are set, in the value's own type
+# trailing_zeros(value): the position of the lowest set bit; the value's width for 0
+trailing_zeros = instruction(SAME, ANY)(lambda builder, value: builder.cttz(value, ir.Constant(ir.IntType(1), 0)))
 
 
 @instruction(types.uint64, types.boolean)
@@ -133,37 +125,19 @@ def rotated(builder: Any, whole: Any, left: Any) -> Any:
     return builder.or_(builder.shl(whole, left), builder.lshr(whole, builder.sub(_WORD(64), left)))
 
 
-# ---- a place: bytes at any alignment
+# ---- a place: bytes at any alignment, little-endian
 
-
-@instruction(types.uint64, PLACE)
-def load64(builder: Any, place: Any) -> Any:
-    """`load64(array, byte)`: eight bytes as a little-endian uint64."""
-    return _load(builder, place, _WORD)
-
-
-@instruction(types.uint32, PLACE)
-def load32(builder: Any, place: Any) -> Any:
-    """`load32(array, byte)`: four bytes as a little-endian uint32."""
-    return _load(builder, place, _NUMBER)
-
-
-@instruction(types.void, PLACE, types.uint32)
-def store32(builder: Any, place: Any, value: Any) -> None:
-    """`store32(array, byte, uint32)`: four bytes, little-endian."""
-    store(builder, value, place)
-
-
-@instruction(types.int64, PLACE)
-def byte_at(builder: Any, place: Any) -> Any:
-    """`byte_at(array, byte)`: a byte as int64."""
-    return builder.zext(builder.load(place), _WORD)
-
-
-@instruction(types.void, PLACE, types.int64)
-def set_byte(builder: Any, place: Any, value: Any) -> None:
-    """`set_byte(array, byte, value)`: write the low byte of an int64."""
-    builder.store(builder.trunc(value, _BYTE), place)
+load64 = instruction(types.uint64, PLACE)(lambda builder, place: _load(builder, place, _WORD))  # load64(array, byte)
+load32 = instruction(types.uint32, PLACE)(lambda builder, place: _load(builder, place, _NUMBER))  # load32(array, byte)
+store32 = instruction(types.void, PLACE, types.uint32)(  # store32(array, byte, uint32)
+    lambda builder, place, value: store(builder, value, place)
+)
+byte_at = instruction(types.int64, PLACE)(  # byte_at(array, byte): as int64
+    lambda builder, place: builder.zext(builder.load(place), _WORD)
+)
+set_byte = instruction(types.void, PLACE, types.int64)(  # set_byte(array, byte, value): the low byte of an int64
+    lambda builder, place, value: builder.store(builder.trunc(value, _BYTE), place)
+)
 
 
 # ---- texts: 64 bytes or 16 code points at once
@@ -207,42 +181,29 @@ def fold_code_points(builder: Any, source: Any, out: Any) -> Any:
 # ---- pages: 32 bytes at once
 
 
-def any_of(builder: Any, block: Any, wanted: bytes) -> Any:
-    """The lanes that are one of these bytes."""
-    return functools.reduce(builder.or_, [builder.icmp_unsigned("==", block, _same(block, byte)) for byte in wanted])
-
-
 def below(builder: Any, block: Any, byte: int) -> Any:
     """The lanes that are less than a byte."""
     return builder.icmp_unsigned("<", block, _same(block, byte))
 
 
-def _where(wanted: bytes) -> Any:
+def any_of(builder: Any, block: Any, wanted: bytes, *ranges: tuple[int, int]) -> Any:
+    """The lanes that are one of these bytes, or in one of these ranges."""
+    found = [builder.icmp_unsigned("==", block, _same(block, byte)) for byte in wanted]
+    found += [below(builder, builder.sub(block, _same(block, low)), high - low + 1) for low, high in ranges]
+    return functools.reduce(builder.or_, found)
+
+
+def _where(wanted: bytes, *ranges: tuple[int, int]) -> Any:
     """A function of a place: bit i of its uint64 is set when the i-th byte from there on is one of those wanted."""
-
-    @instruction(types.uint64, PLACE)
-    def where(builder: Any, place: Any) -> Any:
-        return bits_of(builder, any_of(builder, vector(builder, place, 8, BYTE_LANES), wanted))
-
-    return where
-
-
-def _where_between(*ranges: tuple[int, int]) -> Any:
-    """As _where, of bytes in any of these ranges."""
-
-    @instruction(types.uint64, PLACE)
-    def where(builder: Any, place: Any) -> Any:
-        block = vector(builder, place, 8, BYTE_LANES)
-        found = [below(builder, builder.sub(block, _same(block, low)), high - low + 1) for low, high in ranges]
-        return bits_of(builder, functools.reduce(builder.or_, found))
-
-    return where
+    return instruction(types.uint64, PLACE)(
+        lambda builder, place: bits_of(builder, any_of(builder, vector(builder, place, 8, BYTE_LANES), wanted, *ranges))
+    )
 
 
 _where_less_than = _where(b"<")
-high_bits = _where_between((0x80, 0xFF))  # beyond ASCII
-where_letters = _where_between((0x21, 0x7F), (0xC0, 0xF7))  # what begins a character that is seen
-where_heavy = _where_between((0xE3, 0xED))  # a character that weighs three letters
+high_bits = _where(b"", (0x80, 0xFF))  # beyond ASCII
+where_letters = _where(b"", (0x21, 0x7F), (0xC0, 0xF7))  # what begins a character that is seen
+where_heavy = _where(b"", (0xE3, 0xED))  # a character that weighs three letters
 where_stops = _where(b",.!?;")  # marks that divide sentences
 where_long_stops = _where(b"\xd8\xdb\xe0\xe3\xef")  # the beginnings of such marks beyond ASCII
 
@@ -349,19 +310,17 @@ def _element(builder: Any, bits: int, address: Any, position: Any) -> Any:
 
 
 def _reader(kind: Any) -> Any:
-    @instruction(kind, types.int64, types.int64)
-    def read(builder: Any, address: Any, position: Any) -> Any:
-        return builder.load(_element(builder, kind.bitwidth, address, position))
-
-    return read
+    return instruction(kind, types.int64, types.int64)(
+        lambda builder, address, position: builder.load(_element(builder, kind.bitwidth, address, position))
+    )
 
 
 def _writer(kind: Any) -> Any:
-    @instruction(types.void, types.int64, types.int64, kind)
-    def write(builder: Any, address: Any, position: Any, value: Any) -> None:
-        builder.store(value, _element(builder, kind.bitwidth, address, position))
-
-    return write
+    return instruction(types.void, types.int64, types.int64, kind)(
+        lambda builder, address, position, value: builder.store(
+            value, _element(builder, kind.bitwidth, address, position)
+        )
+    )
 
 
 def _mover(bits: int) -> Any:
