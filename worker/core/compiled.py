@@ -27,6 +27,8 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from copy import copy
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -34,32 +36,16 @@ from typing import Any
 import numba
 import platformdirs
 import xxhash
-from numba.core import config, typed_passes, untyped_passes
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core import config
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase
-from numba.core.compiler_machinery import PassManager
+from numba.core.compiler import Compiler
 
-# How kernels are compiled: numba's compiler without what they have no use for, which is half of a first start.
+# How kernels are compiled: each function once, which takes half as long as numba alone.
 #
 # numba makes a function ready to run as soon as it is called from another one: optimised, translated, loaded. Kernels
 # link its intermediate code and optimise the whole again, so inner functions are only linked into the kernels that call
 # them: they get no machine code of their own.
-
-# All of numba's passes but those for closures, `with`, unrolled literals, array expressions: each goes over the whole
-# function, and has the lifetimes of its variables computed anew.
-_FIRST = (untyped_passes.TranslateByteCode, untyped_passes.FixupArgs)
-_TYPES = (untyped_passes.ReconstructSSA, typed_passes.NopythonTypeInference, typed_passes.PreLowerStripPhis)
-_LAST = (typed_passes.NativeLowering, typed_passes.NoPythonBackend)
-_COUNTED = (
-    *_FIRST,
-    untyped_passes.GenericRewrites,
-    *_TYPES,
-    typed_passes.IRLegalization,
-    typed_passes.AnnotateTypes,
-    *_LAST,
-)
-_UNCOUNTED = (*_FIRST, *_TYPES, *_LAST)  # where no references are counted no variable's end matters
 
 
 class _KernelLibrary(JITCodeLibrary):
@@ -75,25 +61,15 @@ class _KernelLibrary(JITCodeLibrary):
         passes.run(self._final_module, builder)
 
 
-class _Generator:
-    """A code generator that does not look for a function's environment: it is found in machine code alone."""
-
-    def __init__(self, generator: Any) -> None:
-        self._generator = generator
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._generator, name)
-
-    def set_env(self, name: str, environment: Any) -> None:
-        """Do nothing. A kernel from the cache has none for its inner functions either."""
-
-
 class _LinkedLibrary(_KernelLibrary):
     """Intermediate code of one function, for kernels to link."""
 
     @property
     def codegen(self) -> Any:
-        return _Generator(self._codegen)
+        """The generator, which looks for no function's environment: it is found in machine code alone."""
+        generator: Any = copy(self._codegen)
+        generator.set_env = lambda _name, _environment: None
+        return generator
 
     def get_pointer_to_function(self, _name: str) -> int:
         """Return no address: nobody calls it from outside."""
@@ -128,30 +104,18 @@ class _ApartLibrary(_FusedLibrary):
     mark = "noinline"
 
 
-class KernelCompiler(CompilerBase):
-    """numba's compiler with fewer passes, for a kernel."""
-
-    library_class: type[JITCodeLibrary] = _KernelLibrary
-
-    def __init__(self, typing: Any, target: Any, library: Any, arguments: Any, returned: Any, flags: Any, *rest: Any):
-        if library is None:
-            library = self.library_class(target.codegen(), "kernel")
-            library.enable_object_caching()
-        super().__init__(typing, target, library, arguments, returned, flags, *rest)  # type: ignore[no-untyped-call]
-
-    def define_pipelines(self) -> list[PassManager]:
-        """Return one, with the passes for a function of this kind."""
-        passes = PassManager("kernel")  # type: ignore[no-untyped-call]
-        for each in _COUNTED if self.state.flags.nrt or self.library_class is _KernelLibrary else _UNCOUNTED:
-            passes.add_pass(each, each.__name__)  # type: ignore[no-untyped-call]
-        passes.finalize()  # type: ignore[no-untyped-call]
-        return [passes]
-
-
 @cache
-def _compiler(library: type[_LinkedLibrary]) -> type[KernelCompiler]:
-    """The same, for functions that are linked."""
-    return type(library.__name__, (KernelCompiler,), {"library_class": library})
+def _compiler(library: type[JITCodeLibrary]) -> type[Compiler]:
+    """numba's compiler, for code that goes into such a library."""
+
+    class KernelCompiler(Compiler):
+        def __init__(self, typing: Any, target: Any, given: Any, *rest: Any) -> None:
+            if given is None:
+                given = library(target.codegen(), "kernel")
+                given.enable_object_caching()
+            super().__init__(typing, target, given, *rest)  # type: ignore[no-untyped-call]
+
+    return KernelCompiler
 
 
 _CORE = Path(__file__).parent
@@ -185,10 +149,11 @@ apart = partial(inner, library=_ApartLibrary)  # the same, never copied into its
 
 def kernel(function: Callable[..., Any], *, counted: bool = True) -> Any:
     """Decorates a function that Python calls: compiled at the first call, cached for the next process."""
-    dispatcher: Any = _njit(nogil=True, _nrt=counted, no_cfunc_wrapper=True, pipeline_class=KernelCompiler)(function)
-    directory = cache_directory(function)
-    if directory is not None:
-        dispatcher._cache = _KernelCache(function, directory)  # what cache=True sets, with our locator
+    dispatcher: Any = _njit(nogil=True, _nrt=counted, no_cfunc_wrapper=True, pipeline_class=_compiler(_KernelLibrary))(
+        function
+    )
+    if cache_directory(function) is not None:
+        dispatcher._cache = _KernelCache(function)  # what cache=True sets, with our locator
     return dispatcher
 
 
@@ -209,11 +174,18 @@ def cache_directory(function: Callable[..., Any]) -> Path | None:
 
 def is_kept(kernel_: Any) -> bool:
     """Return whether a kernel's machine code, of these sources, is in the cache."""
-    return isinstance(kernel_._cache, _KernelCache) and kernel_._cache.is_filled
+    try:
+        return bool(kernel_._cache._cache_file._load_index())
+    except Exception:  # damaged (a pickle raises whatever it comes upon), or nothing is kept
+        return False
 
 
 def _is_place(directory: Path, stem: str) -> bool:
-    return _writable(directory) or (_owners_only(directory) and any(directory.glob(f"{stem}.*.nbi")))
+    """Return whether code can be kept there, safe from others, or already is."""
+    with suppress(OSError):
+        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    is_used = os.access(directory, os.W_OK) or any(directory.glob(f"{stem}.*.nbi"))
+    return is_used and directory.is_dir() and _owners_only(directory)
 
 
 def _owners_only(path: Path) -> bool:
@@ -225,15 +197,6 @@ def _owners_only(path: Path) -> bool:
     return found.st_uid in (os.geteuid(), 0) and not found.st_mode & _OTHERS_WRITE
 
 
-def _writable(directory: Path) -> bool:
-    """Return whether code can be kept there, safe from others."""
-    try:
-        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-    except OSError:
-        return False
-    return _owners_only(directory) and os.access(directory, os.W_OK)
-
-
 @cache
 def _stamp() -> str:
     """Return a digest of what machine code depends on: every file of `worker.core`, and what is asked of numba."""
@@ -243,28 +206,17 @@ def _stamp() -> str:
     return digest.hexdigest()
 
 
-class _Locator(_CacheLocator):
+class _Locator(InTreeCacheLocator):
     """Tells numba where the code of one kernel is kept, and when it is stale."""
 
-    def __init__(self, function: Callable[..., Any], directory: Path) -> None:
-        self._py_file = inspect.getfile(function)
-        self._directory = directory
-        self._line = function.__code__.co_firstlineno
-        self._source_stamp = _stamp()
-
-    def get_cache_path(self) -> str:
-        return str(self._directory)
-
     def get_source_stamp(self) -> str:
-        return self._source_stamp
-
-    def get_disambiguator(self) -> str:
-        return str(self._line)
+        return _stamp()
 
     @classmethod
-    def from_function(cls, function: Callable[..., Any], _path: str) -> _Locator | None:
-        directory = cache_directory(function)
-        return None if directory is None else cls(function, directory)
+    def from_function(cls, function: Callable[..., Any], path: str) -> _Locator | None:
+        found, directory = cls(function, path), cache_directory(function)
+        found._cache_path = str(directory)
+        return found if directory else None
 
 
 class _CacheImplementation(CompileResultCacheImpl):
@@ -274,18 +226,10 @@ class _CacheImplementation(CompileResultCacheImpl):
 class _KernelCache(FunctionCache):
     _impl_class = _CacheImplementation
 
-    def __init__(self, function: Callable[..., Any], directory: Path) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
-        self._directory = directory
-        self._turn = _Turn(directory / f".{function.__name__}.lock")
-
-    @property
-    def is_filled(self) -> bool:
-        """Whether there is code of these sources, for any arguments."""
-        try:
-            return bool(self._cache_file._load_index())  # type: ignore[no-untyped-call]
-        except Exception:  # damaged: a pickle raises whatever it comes upon
-            return False
+        self._directory = Path(self._cache_path)
+        self._turn = _Turn(self._directory / f".{function.__name__}.lock")
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         """Return the code, or None once it is this process' turn to compile it."""
@@ -352,20 +296,15 @@ class _Turn:
         """Wait until nobody else holds it, for `TURN_S_MAX` at most. Taking it twice is taking it once."""
         if self._file is not None:
             return
-        try:
+        with suppress(OSError):
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except OSError:
-            return
-        deadline = time.monotonic() + TURN_S_MAX
-        while time.monotonic() < deadline:
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                time.sleep(0.05)
-            except OSError:
-                return
-            else:
-                return
+            deadline = time.monotonic() + TURN_S_MAX
+            while time.monotonic() < deadline:
+                try:
+                    fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    time.sleep(0.05)
 
     def give(self) -> None:
         """Let the next process have it."""

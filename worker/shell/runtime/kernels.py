@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +41,7 @@ def ready(settings: Settings, *more: Callable[[], None]) -> None:
     Cost: 0.5 s when the cache has it, else some seconds.
     """
     steps = (pages, messages, *more)
-    with nullcontext() if _are_pages_kept() else _beside(steps):
+    with _beside(steps):
         Fingerprinter(settings.parameters).warm_up()
         Replica(settings.definition).warm_up()
     for step in steps:
@@ -90,17 +90,10 @@ def _are_pages_kept() -> bool:
     return is_kept(extract_batch) or cache_directory(extract_batch.py_func) is None
 
 
-@contextmanager
-def _beside(steps: Iterable[Callable[[], None]]) -> Iterator[None]:
-    """Have functions of this module run in a second process meanwhile, where there is a second core."""
-    if (os.cpu_count() or 1) < 2:
-        yield
-        return
+def _beside(steps: Iterable[Callable[[], None]]) -> AbstractContextManager[object]:
+    """On a first start, where there is a second core: have functions of this module run in a second process."""
+    if _are_pages_kept() or (os.cpu_count() or 1) < 2:
+        return nullcontext()
     code = f"from {__name__} import *; " + "; ".join(f"{step.__name__}()" for step in steps)
-    with subprocess.Popen(  # noqa: S603  # our own functions
-        [sys.executable, "-P", "-c", code],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ):
-        yield
+    command, nothing = [sys.executable, "-P", "-c", code], subprocess.DEVNULL
+    return subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing)  # noqa: S603  # our own functions
