@@ -7,51 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import EXAMPLES
-from worker.core.definition import (
-    Kind,
-    Parameters,
-    define,
-    explain,
-    fold,
-    token_hash,
-    wide_hash,
-)
+from worker.core.definition import Kind, Parameters, explain, fold, token_hash, wide_hash
 from worker.core.fingerprint import Fingerprinter
 
 BODY = "The old ferry crosses the river at noon, and nobody on board remembers who painted it green or why. " * 3
-NAMES = ("title", "headings", "body")
-
-some_fields = st.dictionaries(
-    st.sampled_from(NAMES),
-    st.lists(st.sampled_from(["the", "ferry", "of", "noon", "e\u0301te\u0301", "東京", "и", "2024"]), max_size=14).map(
-        " ".join
-    ),
-)
-some_parameters = st.builds(
-    Parameters,
-    bits=st.sampled_from([32, 64, 128]),
-    shingle_widths=st.sampled_from([(2,), (1, 3)]),
-    unanchored_weight=st.sampled_from([0, 1]),
-    anchors=st.sampled_from(["elected", "named", "union"]),
-    fields=st.sampled_from(
-        [(("title", 4), ("headings", 2), ("body", 1)), (("body", 255), ("headings", 1), ("title", 9))]
-    ),
-)
-
-
-@given(st.lists(some_fields, min_size=1, max_size=4), some_parameters, st.sampled_from([None, "ru"]))
-@settings(max_examples=2 * EXAMPLES)
-def test_fields_equal_their_definition(
-    documents: list[dict[str, str]], parameters: Parameters, language: str | None
-) -> None:
-    """Any fields under any weights: the kernel's sums are those of the definition, bit for bit."""
-    batch = Fingerprinter(parameters).of_fields(documents, [language] * len(documents))
-    for document, found in zip(documents, batch.rows(), strict=True):
-        assert found == define(document, parameters, language), document
 
 
 def test_one_field_of_weight_one_is_the_text() -> None:
@@ -150,7 +112,7 @@ def test_many_documents_in_fields_are_the_same_in_portions(monkeypatch: pytest.M
     ]
     languages = ["en", None, "de", "en", "en", None, "fr"]
     whole = fingerprints.of_fields(documents, languages)
-    monkeypatch.setattr("worker.core.kernels.fingerprint.CHUNK_CHARACTERS", 100)
+    monkeypatch.setattr("worker.core.fingerprint.CHUNK_CHARACTERS", 100)
     for column, found in zip(whole, fingerprints.of_fields(documents, languages), strict=True):
         np.testing.assert_array_equal(np.asarray(column), np.asarray(found))
     assert fingerprints.of_fields([]).fingerprints.tolist() == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import unicodedata
 from collections import Counter
 from typing import Any
 
@@ -50,6 +49,7 @@ some_parameters = st.builds(
     mask_numbers=st.booleans(),
     mask_identifiers=st.booleans(),
     stopwords=st.sampled_from([None, frozenset({"the", "の", "и"})]),
+    fields=st.sampled_from([(), (("title", 4), ("headings", 2), ("body", 1)), (("body", 255), ("title", 9))]),
 )
 
 
@@ -61,6 +61,12 @@ def _assert_equal(texts: list[str], parameters: Parameters, languages: list[str 
         expected = define(text, parameters, language)
         assert found == expected, f"{text!r} {language} {parameters}"
         assert fingerprinter.one(text, language) == expected.value
+    if parameters.fields:
+        names = [name for name, _ in parameters.fields]
+        documents = [dict(zip(names, texts[at:], strict=False)) for at in range(len(texts))]
+        batch = fingerprinter.of_fields(documents, languages)
+        for document, language, found in zip(documents, named, batch.rows(), strict=True):
+            assert found == define(document, parameters, language), f"{document} {language} {parameters}"
 
 
 @given(st.lists(some_text, min_size=1, max_size=4))
@@ -73,15 +79,8 @@ def test_any_text_by_default(texts: list[str]) -> None:
 @given(st.lists(some_text, min_size=1, max_size=3), some_parameters, st.sampled_from([None, "en", "ru", "xx"]))
 @settings(max_examples=2 * EXAMPLES)
 def test_any_text_under_any_parameters(texts: list[str], parameters: Parameters, language: str | None) -> None:
-    """Arbitrary text under arbitrary parameters, with a language and without."""
+    """Arbitrary texts, and documents of them as fields, under arbitrary parameters, with a language and without."""
     _assert_equal(texts, parameters, [language] * len(texts))
-
-
-@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=50))
-@settings(deadline=None)
-def test_decomposed_text(text: str) -> None:
-    """Text in NFD, where the kernel has to compose."""
-    _assert_equal([unicodedata.normalize("NFD", text)], Parameters(tokens_min=2))
 
 
 @pytest.mark.parametrize("unit", ["word", "character"])

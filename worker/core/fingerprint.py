@@ -24,21 +24,17 @@ from worker.core.definition import (
     votes,
 )
 from worker.core.kernels import fingerprint as kernels
+from worker.core.kernels.machine import SLACK
 from worker.core.kernels.unicode import code_points
-from worker.core.sketch import sketch_of
-from worker.core.tokens import MASK
+from worker.core.sketch import SKETCH, sketch_of
+from worker.core.tokens import MASK, nfc
 
 # Function words as a table for the kernels: a word lies in one of two slots, so a look-up never branches.
 
 MOVES_MAX = 500  # words moved for one to find its place, before other bits are tried
 
 
-def anchor_table(parameters: Parameters) -> kernels.Anchors:
-    """Return the function words of these parameters, and which lists each is in. 0.1 s for all, once a process."""
-    return _table(parameters.stopwords, parameters.token_unit)
-
-
-def list_number(parameters: Parameters, language: str | None) -> int:
+def _list_number(parameters: Parameters, language: str | None) -> int:
     """Whose words anchor a text: the bit of a language, UNION, or ELECT for the kernel to find out."""
     code = lists.language_code(language) if parameters.anchors == "named" and parameters.stopwords is None else None
     if code is not None:
@@ -48,7 +44,8 @@ def list_number(parameters: Parameters, language: str | None) -> int:
 
 
 @lru_cache(maxsize=16)
-def _table(own: frozenset[str] | None, unit: Literal["word", "character"]) -> kernels.Anchors:
+def _anchor_table(own: frozenset[str] | None, unit: Literal["word", "character"]) -> kernels.Anchors:
+    """The function words of these parameters, and which lists each is in. 0.1 s for all, once a process."""
     words: dict[str, int] = {}
     if own is None and unit == "word":
         words = {word: bits | points << kernels.POINTS_BIT for word, (bits, points) in votes().items()}
@@ -132,8 +129,9 @@ class Fingerprinter:
     def __init__(self, parameters: Parameters | None = None, stopwords: frozenset[str] | None = None) -> None:
         parameters = parameters or Parameters()
         self.parameters = parameters if stopwords is None else replace(parameters, stopwords=stopwords)
-        self._unnamed = list_number(self.parameters, None)
-        self._points, self._anchors = code_points(self.parameters.token_unit), anchor_table(self.parameters)
+        self._unnamed = _list_number(self.parameters, None)
+        unit = self.parameters.token_unit
+        self._points, self._anchors = code_points(unit), _anchor_table(self.parameters.stopwords, unit)
         self._weights = np.array([weight for _, weight in self.parameters.fields], np.int64)
         self._rules = _rules(self.parameters, self._weights[:0])
 
@@ -148,9 +146,9 @@ class Fingerprinter:
         """
         if not isinstance(text, str):
             raise _no_text(text)
-        number = self._unnamed if language is None else list_number(self.parameters, language)
-        batch = kernels.pack_one(text, self.parameters.token_unit == "word", number)
-        columns = self._run_packed(batch, kernels.empty_columns(1, self.parameters.bits), self._rules)
+        number = self._unnamed if language is None else _list_number(self.parameters, language)
+        batch = _pack_one(text, self.parameters.token_unit == "word", number)
+        columns = self._run_packed(batch, _empty_columns(1, self.parameters.bits), self._rules)
         low = columns.fingerprints.item(0)
         return low if self.parameters.bits != 128 else low | columns.fingerprints.item(1) << 64
 
@@ -206,12 +204,8 @@ class Fingerprinter:
                     f"Parameters(fields=…) must weigh each field, got fields {sorted(document)} and weights "
                     f"{dict(self.parameters.fields)}: a field without a weight would be left out silently"
                 )
-        if languages is not None and len(languages) != len(documents):
-            raise ValueError(
-                f"each document has a language or None, got {len(documents)} documents, {len(languages)} languages"
-            )
+        each = _each(languages, len(documents), "document", len(names))
         texts = [document.get(name, "") for document in documents for name in names]
-        each = None if languages is None else [language for language in languages for _ in names]
         return self._run(texts, each, self._rules._replace(fields=self._weights))
 
     def packed(self, texts: kernels.Texts, languages: Sequence[str | None] | None = None) -> FingerprintBatch:
@@ -229,12 +223,10 @@ class Fingerprinter:
         """
         fields = max(len(self._weights), 1)
         documents = len(texts.spans) // fields
-        if languages is not None and len(languages) != documents:
-            raise ValueError(f"each text has a language or None, got {documents} texts, {len(languages)} languages")
-        each = None if languages is None else [language for language in languages for _ in range(fields)]
+        each = _each(languages, documents, "text", fields)
         texts.spans[:, kernels.LIST] = self._list_numbers(each, 0, len(texts.spans))
-        columns = kernels.empty_columns(documents, self.parameters.bits)
-        texts = texts if self.parameters.token_unit == "word" else kernels.widened(texts)
+        columns = _empty_columns(documents, self.parameters.bits)
+        texts = texts if self.parameters.token_unit == "word" else _widened(texts)
         return _as_batch(self._run_packed(texts, columns, self._rules._replace(fields=self._weights)))
 
     def of_features(self, features: Mapping[str, int] | Mapping[int, int]) -> int:
@@ -278,34 +270,43 @@ class Fingerprinter:
             for text in texts:
                 if not isinstance(text, str):
                     raise _no_text(text)
-        if languages is not None and len(languages) != len(texts):
-            raise ValueError(f"each text has a language or None, got {len(texts)} texts, {len(languages)} languages")
+        languages = _each(languages, len(texts), "text", 1)
         fields = max(rules.fields.size, 1)
-        columns = kernels.empty_columns(len(texts) // fields, self.parameters.bits)
+        columns = _empty_columns(len(texts) // fields, self.parameters.bits)
         begin = 0
-        for end in kernels.chunks(texts, fields):
-            batch = kernels.pack(texts[begin:end], by_byte=self.parameters.token_unit == "word")
+        for end in _chunks(texts, fields):
+            batch = _pack(texts[begin:end], by_byte=self.parameters.token_unit == "word")
             batch.spans[:, kernels.LIST] = self._list_numbers(languages, begin, end)
-            self._run_packed(batch, columns.rows(begin // fields, end // fields), rules)
+            rows = slice(begin // fields, end // fields)
+            self._run_packed(batch, kernels.Columns(*(column[rows] for column in columns)), rules)
             begin = end
         return _as_batch(columns)
 
     def _list_numbers(self, languages: Sequence[str | None] | None, begin: int, end: int) -> int | list[int]:
         if languages is None or self.parameters.anchors != "named":
             return self._unnamed
-        return [list_number(self.parameters, language) for language in languages[begin:end]]
+        return [_list_number(self.parameters, language) for language in languages[begin:end]]
 
     def _run_packed(self, batch: kernels.Texts, columns: kernels.Columns, rules: kernels.Rules) -> kernels.Columns:
         """Fill the columns; documents that are to be composed come again, composed."""
         if kernels.fingerprint_batch(batch, False, self._points, rules, self._anchors, columns):
             again = np.flatnonzero(columns.about[:, kernels.KIND] == kernels.NOT_COMPOSED)
             fields = max(rules.fields.size, 1)
-            composed = kernels.compose(batch, np.ravel(again[:, np.newaxis] * fields + np.arange(fields)))
-            rows = kernels.empty_columns(again.size, self.parameters.bits)
+            composed = _compose(batch, np.ravel(again[:, np.newaxis] * fields + np.arange(fields)))
+            rows = _empty_columns(again.size, self.parameters.bits)
             kernels.fingerprint_batch(composed, True, self._points, rules, self._anchors, rows)
             for column, found in zip(columns, rows, strict=True):
                 column[again] = found
         return columns
+
+
+def _each(languages: Sequence[str | None] | None, count: int, what: str, fields: int) -> Sequence[str | None] | None:
+    """The language of each of the fields of so many texts. Raises ValueError: not as many languages."""
+    if languages is None:
+        return None
+    if len(languages) != count:
+        raise ValueError(f"each {what} has a language or None, got {count} {what}s, {len(languages)} languages")
+    return [language for language in languages for _ in range(fields)]
 
 
 def _as_batch(columns: kernels.Columns) -> FingerprintBatch:
@@ -335,3 +336,81 @@ def _rules(parameters: Parameters, fields: NDArray[np.int64]) -> kernels.Rules:
 
 def _no_text(given: object) -> TypeError:
     return TypeError(f"a text is a str, got {type(given).__name__} {given!r:.50}: decode it, or leave it out")
+
+
+# Python's strings as the kernels read them, and the columns that they fill.
+
+CHUNK_CHARACTERS = 1 << 20  # copied at once: a call costs 30 µs, and then a wait for the interpreter's lock
+_SLACK = bytes(SLACK)
+_SLACK_TEXT = _SLACK.decode()
+_NO_BYTES = np.frombuffer(_SLACK, np.uint8)  # for reading, like the bytes of a text: else it would be another kernel
+_NO_CODES = np.zeros(1, np.uint32)
+
+
+def _chunks(texts: Sequence[str], fields: int) -> Iterator[int]:
+    """Where to cut a batch: behind each document with which CHUNK_CHARACTERS are reached, and at the end."""
+    characters = 0
+    for number, text in enumerate(texts, start=1):
+        characters += len(text)
+        if number == len(texts) or (characters >= CHUNK_CHARACTERS and number % fields == 0):
+            yield number
+            characters = 0
+
+
+def _pack(texts: Sequence[str], by_byte: bool) -> kernels.Texts:
+    """
+    Texts for a kernel: those in ASCII as bytes, the others as code points, each kind in one buffer.
+
+    `by_byte`: ASCII may go by bytes; False where the unit is a character.
+    """
+    is_wide = [not (by_byte and text.isascii()) for text in texts]
+    narrow = [text for text, wide in zip(texts, is_wide, strict=True) if not wide]
+    wide = "".join([text for text, wide in zip(texts, is_wide, strict=True) if wide])
+    spans = np.zeros((len(texts), 4), np.uint64)
+    lengths = np.array([len(text) for text in texts], np.uint64)
+    spans[:, kernels.IS_WIDE] = is_wide
+    spans[:, kernels.END] = np.where(
+        is_wide, np.cumsum(lengths * spans[:, kernels.IS_WIDE]), np.cumsum(lengths * (1 - spans[:, kernels.IS_WIDE]))
+    )
+    spans[:, kernels.START] = spans[:, kernels.END] - lengths
+    joined = np.frombuffer("".join([*narrow, _SLACK_TEXT]).encode("ascii"), np.uint8)
+    return kernels.Texts(joined, _code_points(wide), spans)
+
+
+def _pack_one(text: str, by_byte: bool, number: int) -> kernels.Texts:
+    """One text for a kernel; `number` is its list of function words."""
+    if by_byte and text.isascii():
+        narrow = np.frombuffer(text.encode("ascii") + _SLACK, np.uint8)
+        return kernels.Texts(narrow, _NO_CODES, np.array([[0, len(text), 0, number]], np.uint64))
+    return kernels.Texts(_NO_BYTES, _code_points(text), np.array([[0, len(text), 1, number]], np.uint64))
+
+
+def _compose(batch: kernels.Texts, rows: NDArray[np.intp]) -> kernels.Texts:
+    """The texts in these rows, those of code points in NFC."""
+    spans = batch.spans[rows]
+    wide = np.flatnonzero(spans[:, kernels.IS_WIDE])
+    ranges = spans[wide, kernels.START : kernels.END + 1].tolist()
+    texts = [nfc(batch.wide[begin:end].tobytes().decode("utf-32-le", "surrogatepass")) for begin, end in ranges]
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.uint64)
+    spans[wide, kernels.START], spans[wide, kernels.END] = ends[:-1], ends[1:]
+    return kernels.Texts(batch.narrow, _code_points("".join(texts)), spans)
+
+
+def _widened(texts: kernels.Texts) -> kernels.Texts:
+    """The same texts, all as code points."""
+    spans = texts.spans.copy()
+    narrow = spans[:, kernels.IS_WIDE] == 0
+    spans[narrow, kernels.START : kernels.END + 1] += np.uint64(texts.wide.size)
+    spans[:, kernels.IS_WIDE] = 1
+    return kernels.Texts(texts.narrow, np.concatenate([texts.wide, texts.narrow], dtype=np.uint32), spans)
+
+
+def _empty_columns(rows: int, bits: int) -> kernels.Columns:
+    """Columns for a kernel to fill."""
+    fingerprints, doubts = np.empty((2, rows, 2 if bits == 128 else 1), np.uint64)
+    return kernels.Columns(fingerprints, doubts, np.empty((rows, 3), np.uint64), np.empty(rows, SKETCH))
+
+
+def _code_points(text: str) -> NDArray[np.uint32]:
+    """NumPy's strings are arrays of code points; surrogates stand in them as they are."""
+    return np.array([text]).view(np.uint32) if text else _NO_CODES

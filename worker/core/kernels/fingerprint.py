@@ -2,53 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.core import definition
 from worker.core.compiled import fused, fused_allocating, inner, kernel
-from worker.core.definition import (
-    DOUBT_BITS,
-    DOUBT_LEFT,
-    DOUBT_RIGHT,
-    LANGUAGES_MAX,
-    MULTIPLIER,
-    POINTS_MIN,
-    SECOND_HALF,
-    TOKENS_MAX,
-)
-from worker.core.kernels.machine import (
-    SLACK,
-    fold_bytes,
-    fold_code_points,
-    load32,
-    load64,
-    mask_of,
-    popcount,
-    rotated,
-    store32,
-    trailing_zeros,
-)
-from worker.core.kernels.sketch import add_minima, clear_minima, pack_minima
-from worker.core.kernels.unicode import (
-    CHANGES,
-    FIRST,
-    JOINED,
-    JOINS,
-    LAST,
-    LENGTH,
-    LETTER,
-    LONG_BYTES,
-    NONE,
-    RANK,
-    SEPARATOR,
-    pair,
-)
-from worker.core.kernels.unicode import KIND as KIND_AT
-from worker.core.sketch import BINS, SKETCH
-from worker.core.tokens import HEXADECIMAL_MIN, IDENTIFIER_MIN, nfc
+from worker.core.kernels import machine, unicode
+from worker.core.kernels.machine import SLACK, load32, load64, rotated
+from worker.core.sketch import BINS, WORDS
+from worker.core.tokens import HEXADECIMAL_MIN, IDENTIFIER_MIN
 
 # How often each feature of a document occurs, without a branch and without clearing a table.
 #
@@ -90,12 +54,12 @@ def settle(hashes: Any, count: Any, rule: Any, out: Any, scratch: Any) -> Any:
         How many hashes were written, and how many distinct ones there were.
     """
     _, _, _, displaced = scratch
-    shift, factor = U(64) - table_bits(count), U(MULTIPLIER)
+    shift, factor = U(64) - table_bits(count), U(definition.MULTIPLIER)
     kept, distinct, pending = _round(hashes, count, U(1), shift, rule, out, U(0), scratch)
     while pending != U(0):
         kept, more, pending = _round(displaced, pending, factor, shift, rule, out, kept, scratch)
         distinct += more
-        factor *= U(MULTIPLIER)
+        factor *= U(definition.MULTIPLIER)
     return kept, distinct
 
 
@@ -215,15 +179,15 @@ def doubt_rule(tally: Any, bits: Any) -> Any:
     for bit in range(bits):
         every |= U(abs(tally[bit]))
     shift = U(0)
-    while every >> (shift + U(DOUBT_BITS)):
+    while every >> (shift + U(definition.DOUBT_BITS)):
         shift += U(1)
     total = U(0)
     for bit in range(bits):
         size = U(abs(tally[bit])) >> shift
         total += size * size
     # left * square < right * total, for whole squares: square < ceil(right * total / left)
-    left = U(DOUBT_LEFT) * U(bits)
-    return shift, (U(DOUBT_RIGHT) * total + left - U(1)) // left
+    left = U(definition.DOUBT_LEFT) * U(bits)
+    return shift, (U(definition.DOUBT_RIGHT) * total + left - U(1)) // left
 
 
 @fused
@@ -241,7 +205,7 @@ def doubts(tally: Any, shift: Any, limit: Any) -> Any:
 POINTS_BIT = 60  # of a vote: bits 0 to 59 languages, 60 and 61 its points, 63 whether the word is in the union
 UNION = 63
 ELECT = 64  # instead of a bit: the one that the text elects
-assert LANGUAGES_MAX <= POINTS_BIT
+assert definition.LANGUAGES_MAX <= POINTS_BIT
 
 
 @fused
@@ -256,8 +220,8 @@ def find_votes(hashes: Any, count: Any, anchors: Any, found: Any) -> None:
         value = hashes[t]
         one = (value >> first) & mask
         two = (value >> second) & mask
-        here = anchors.rows[one, 1] & mask_of(anchors.rows[one, 0] == value)
-        found[t] = here | (anchors.rows[two, 1] & mask_of(anchors.rows[two, 0] == value))
+        here = anchors.rows[one, 1] & machine.mask_of(anchors.rows[one, 0] == value)
+        found[t] = here | (anchors.rows[two, 1] & machine.mask_of(anchors.rows[two, 0] == value))
 
 
 @fused
@@ -267,7 +231,7 @@ def elected(votes: Any, count: Any, lists: Any, planes: Any, tally: Any) -> Any:
 
     Scratch: `lists` uint64[2 * (min(count, TOKENS_MAX) + 1)], votes of 1 and of 2 points; `planes`; `tally` int64[64].
     """
-    voters = min(count, U(TOKENS_MAX))
+    voters = min(count, U(definition.TOKENS_MAX))
     room = voters + U(1)
     ones, twos = U(0), U(0)
     for t in range(voters):
@@ -278,7 +242,7 @@ def elected(votes: Any, count: Any, lists: Any, planes: Any, tally: Any) -> Any:
         ones += points & U(1)
         twos += points >> U(1)
     total = ones + U(2) * twos
-    if total < U(POINTS_MIN):
+    if total < U(definition.POINTS_MIN):
         return U(UNION)
     for bit in range(64):
         tally[bit] = total  # so that it ends as twice the points
@@ -288,7 +252,7 @@ def elected(votes: Any, count: Any, lists: Any, planes: Any, tally: Any) -> Any:
     for bit in range(1, POINTS_BIT):
         if tally[bit] > tally[best]:
             best = bit
-    return U(best) if tally[best] >= 2 * POINTS_MIN else U(UNION)
+    return U(best) if tally[best] >= 2 * definition.POINTS_MIN else U(UNION)
 
 
 # The first kernel: code points to folded tokens, without a branch that the text decides.
@@ -307,11 +271,11 @@ BLOCK = U(16)  # code points that are tried as ASCII together
 @fused
 def _add_edges(changes: Any, position: Any, edges: Any, at: Any) -> Any:
     """Write `position + i` for every bit i that is set; returns where the next edge goes."""
-    count = U(popcount(changes))
+    count = U(machine.popcount(changes))
     written = U(0)
     while written < count:  # four at a time: what is written beyond the last is overwritten, or never read
         for k in range(4):
-            edges[at + written + U(k)] = position + trailing_zeros(changes)
+            edges[at + written + U(k)] = position + machine.trailing_zeros(changes)
             changes &= changes - BIT
         written += U(4)
     return at + count
@@ -330,7 +294,7 @@ def scan_ascii(text: Any, start: Any, end: Any, out: Any, edges: Any) -> Any:
     inside = U(0)
     block = start
     while block < end:
-        words = fold_bytes(text, block, out, block - start)
+        words = machine.fold_bytes(text, block, out, block - start)
         if end - block < U(64):
             words &= (BIT << (end - block)) - BIT
         at = _add_edges(words ^ ((words << BIT) | inside), block - start, edges, at)
@@ -351,19 +315,19 @@ def scan_code_points(text: Any, start: Any, end: Any, points: Any, out: Any, edg
     """
     position = U(0)
     count = U(0)
-    before = U(SEPARATOR)
+    before = U(unicode.SEPARATOR)
     seen = U(0)
     i = start
     while i < end:
         stop = min(i + BLOCK, end)
         if points.words and stop - i == BLOCK:
-            words = fold_code_points(text, U(4) * i, out, position)
+            words = machine.fold_code_points(text, U(4) * i, out, position)
             if words < U(1 << 16):
-                inside = U(before == U(LETTER))
+                inside = U(before == U(unicode.LETTER))
                 at = _add_edges((words ^ ((words << BIT) | inside)) & U(0xFFFF), position, edges, U(2) * count - inside)
                 inside = words >> U(15)
                 count = (at + inside) >> BIT
-                before = U(LETTER) if inside else U(SEPARATOR)
+                before = U(unicode.LETTER) if inside else U(unicode.SEPARATOR)
                 position += BLOCK
                 edges[U(2) * count - inside] = position
                 i = stop
@@ -372,20 +336,20 @@ def scan_code_points(text: Any, start: Any, end: Any, points: Any, out: Any, edg
             code = text[k]
             entry = points.entries[points.stage1[code >> C(8)] + (code & C(255))]
             seen |= entry
-            about = entry >> U(JOINED)
+            about = entry >> U(unicode.JOINED)
             edges[U(2) * count] = position
             count += U((before & about & U(15)) == U(0))
-            store32(out, position, C(entry & U(0xFFFFFFFF)))
-            length = (about >> U(LENGTH - JOINED)) & U(7)
+            machine.store32(out, position, C(entry & U(0xFFFFFFFF)))
+            length = (about >> U(unicode.LENGTH - unicode.JOINED)) & U(7)
             if length > U(4):
                 for byte in range(length):
                     out[position + U(byte)] = points.long[(entry & U(0xFFFFFFFF)) + U(byte)]
             position += length
             edges[U(2) * count - U(length != U(0))] = position
-            kind = (about >> U(KIND_AT - JOINED)) & U(15)
+            kind = (about >> U(unicode.KIND - unicode.JOINED)) & U(15)
             before = kind if kind != U(0) else before
         i = stop
-    return count, ((seen >> U(CHANGES)) & U(0xFF)) != U(0)
+    return count, ((seen >> U(unicode.CHANGES)) & U(0xFF)) != U(0)
 
 
 @fused
@@ -401,25 +365,25 @@ def settled(text: Any, start: Any, end: Any, points: Any) -> Any:
     meeting = U(0)
     for i in range(start, end):
         entry = points.entries[points.stage1[text[i] >> C(8)] + (text[i] & C(255))]
-        rank = (entry >> U(RANK)) & U(63)
-        joins = (entry >> U(JOINS)) & BIT
-        wrong |= entry >> U(CHANGES)
+        rank = (entry >> U(unicode.RANK)) & U(63)
+        joins = (entry >> U(unicode.JOINS)) & BIT
+        wrong |= entry >> U(unicode.CHANGES)
         wrong |= U(rank != U(0)) & (U(before > rank) | (joins & U(before != U(0))))
         meeting |= first & joins
-        first = entry >> U(FIRST)
-        before = entry >> U(LAST)
+        first = entry >> U(unicode.FIRST)
+        before = entry >> U(unicode.LAST)
     if wrong & BIT:
         return False
     if meeting & BIT:
         for i in range(start + BIT, end):
-            if pair(text[U(i) - BIT], text[i], points.pairs) != NONE:
+            if unicode.pair(text[U(i) - BIT], text[i], points.pairs) != unicode.NONE:
                 return False
     return True
 
 
 # The middle kernels: masked tokens, and the hashes of shingles, anchored and unanchored apart.
 
-_MULTIPLIER = U(MULTIPLIER)
+_MULTIPLIER = U(definition.MULTIPLIER)
 _MIX_1 = U(0xFF51AFD7ED558CCD)
 _MIX_2 = U(0xC4CEB9FE1A85EC53)
 
@@ -591,6 +555,32 @@ def token_hashes(text: Any, edges: Any, count: Any, hashes: Any, first: Any, res
         hashes[token] = xxh64(text, begin, U(edges[token * U(2) + U(1)]) - begin)
 
 
+# The sketch, as `worker.core.sketch` defines it: the least hash of each bin, and two bits of each.
+
+NO_HASH = ALL  # no hash that is shifted by its bin's byte
+
+
+@fused
+def add_minima(hashes: Any, count: Any, minima: Any) -> None:
+    """Let each of `hashes[:count]` be the least of its bin, where it is; a minimum does not mind repetitions."""
+    for i in range(count):
+        number = hashes[i] >> U(56)
+        minima[number] = min(minima[number], hashes[i] << U(8))
+
+
+@fused
+def pack_minima(minima: Any, sketch: Any) -> None:
+    """Write the two planes of a sketch, eight words: `sketch.sketch`."""
+    for word in range(WORDS // 2):
+        low, high = U(0), U(0)
+        for bit in range(64):
+            least = minima[64 * word + bit]
+            value = (U(1) + (least >> U(28) & U(0xFFFF)) % U(3)) * U(least != NO_HASH)
+            low |= (value & U(1)) << U(bit)
+            high |= (value >> U(1)) << U(bit)
+        sketch[word], sketch[word + WORDS // 2] = low, high
+
+
 EMPTY, SHORT, FULL = 0, 1, 2
 NOT_COMPOSED = 255  # a kind for between: the text is to be composed and come again
 START, END, IS_WIDE, LIST = 0, 1, 2, 3
@@ -638,11 +628,6 @@ class Columns(NamedTuple):
     about: NDArray[np.uint64]  # [n, 3]: FEATURES, DIGEST, KIND (EMPTY … FULL, or NOT_COMPOSED and nothing else)
     sketches: NDArray[np.uint64]  # [n, 8]
 
-    def rows(self, begin: int, end: int) -> Columns:
-        """Some of the rows, to be filled in place."""
-        rows = slice(begin, end)
-        return Columns(*(column[rows] for column in self))
-
 
 @fused
 def _add_features(
@@ -673,7 +658,7 @@ def _add_features(
         for half in range(rules.halves):
             if half == 1:
                 for i in range(kept):
-                    product[i] = finished(product[i] + U(SECOND_HALF))
+                    product[i] = finished(product[i] + U(definition.SECOND_HALF))
             add_hashes(product, kept, times * weight, planes, tally[64 * half :])
     return distinct
 
@@ -681,7 +666,7 @@ def _add_features(
 @fused_allocating
 def _scratch(tokens: Any, widths: Any) -> Any:
     """The arrays that a text of so many tokens needs, as `_add_features` takes them."""
-    room = max(tokens * widths, U(2) * min(tokens, U(TOKENS_MAX))) + U(3)
+    room = max(tokens * widths, U(2) * min(tokens, U(definition.TOKENS_MAX))) + U(3)
     counting = (
         np.empty(U(1) << table_bits(room), np.uint32),
         np.empty(room, np.uint32),
@@ -709,7 +694,7 @@ def _short(tokens: Any, digest: Any, rules: Any, columns: Any, d: Any) -> None:
     columns.about[d, FEATURES] = U(not empty)
     columns.fingerprints[d, 0] = U(0) if empty else digest & rules.low_mask
     if rules.halves == 2:
-        columns.fingerprints[d, 1] = U(0) if empty else finished(digest + U(SECOND_HALF))
+        columns.fingerprints[d, 1] = U(0) if empty else finished(digest + U(definition.SECOND_HALF))
     columns.doubts[d, :] = U(0)
     columns.sketches[d, :] = U(0)
 
@@ -735,7 +720,7 @@ def _token_room(spans: Any) -> Any:
         narrow_max = max(narrow_max, U(0) if spans[d, IS_WIDE] else length)
         wide_max = max(wide_max, length if spans[d, IS_WIDE] else U(0))
     return (
-        np.empty(max(narrow_max, U(LONG_BYTES) * wide_max) + U(SLACK), np.uint8),
+        np.empty(max(narrow_max, U(unicode.LONG_BYTES) * wide_max) + U(SLACK), np.uint8),
         np.empty(max(narrow_max, U(2) * wide_max) + U(SLACK), np.uint32),
     )
 
@@ -777,7 +762,7 @@ def fingerprint_batch(texts: Any, composed: Any, points: Any, rules: Any, anchor
                 mask_tokens(out, edges, count, rules, hashes)
             if field == 0:
                 tally[:] = 0
-                clear_minima(minima)
+                minima[:] = NO_HASH
             times = rules.fields[field] if rules.fields.size else np.int64(1)
             which, sums = texts.spans[row, LIST], (tally, minima)
             features += _add_features(hashes, count, rules, anchors, which, times, scratch, sums)
@@ -792,84 +777,3 @@ def fingerprint_batch(texts: Any, composed: Any, points: Any, rules: Any, anchor
         else:
             _full(features, tally, minima, rules, columns, d)
     return again
-
-
-# Python's strings as the kernels read them, and the columns that they fill.
-
-CHUNK_CHARACTERS = 1 << 20  # copied at once: a call costs 30 µs, and then a wait for the interpreter's lock
-_SLACK = bytes(SLACK)
-_SLACK_TEXT = _SLACK.decode()
-_NO_BYTES = np.frombuffer(_SLACK, np.uint8)  # for reading, like the bytes of a text: else it would be another kernel
-_NO_CODES = np.zeros(1, np.uint32)
-
-
-def chunks(texts: Sequence[str], fields: int) -> Iterator[int]:
-    """Where to cut a batch: behind each document with which CHUNK_CHARACTERS are reached, and at the end."""
-    characters = 0
-    for number, text in enumerate(texts, start=1):
-        characters += len(text)
-        if number == len(texts) or (characters >= CHUNK_CHARACTERS and number % fields == 0):
-            yield number
-            characters = 0
-
-
-def pack(texts: Sequence[str], by_byte: bool) -> Texts:
-    """
-    Texts for a kernel: those in ASCII as bytes, the others as code points, each kind in one buffer.
-
-    `by_byte`: ASCII may go by bytes; False where the unit is a character.
-    """
-    is_wide = [not (by_byte and text.isascii()) for text in texts]
-    narrow = [text for text, wide in zip(texts, is_wide, strict=True) if not wide]
-    wide = "".join([text for text, wide in zip(texts, is_wide, strict=True) if wide])
-    spans = np.zeros((len(texts), 4), np.uint64)
-    lengths = np.array([len(text) for text in texts], np.uint64)
-    spans[:, IS_WIDE] = is_wide
-    spans[:, END] = np.where(
-        is_wide, np.cumsum(lengths * spans[:, IS_WIDE]), np.cumsum(lengths * (1 - spans[:, IS_WIDE]))
-    )
-    spans[:, START] = spans[:, END] - lengths
-    joined = np.frombuffer("".join([*narrow, _SLACK_TEXT]).encode("ascii"), np.uint8)
-    return Texts(joined, _code_points(wide), spans)
-
-
-def pack_one(text: str, by_byte: bool, number: int) -> Texts:
-    """One text for a kernel; `number` is its list of function words."""
-    if by_byte and text.isascii():
-        return Texts(_bytes(text), _NO_CODES, np.array([[0, len(text), 0, number]], np.uint64))
-    return Texts(_NO_BYTES, _code_points(text), np.array([[0, len(text), 1, number]], np.uint64))
-
-
-def compose(batch: Texts, rows: NDArray[np.intp]) -> Texts:
-    """The texts in these rows, those of code points in NFC."""
-    spans = batch.spans[rows]
-    wide = np.flatnonzero(spans[:, IS_WIDE])
-    ranges = spans[wide, START : END + 1].tolist()
-    texts = [nfc(batch.wide[begin:end].tobytes().decode("utf-32-le", "surrogatepass")) for begin, end in ranges]
-    ends = np.cumsum([0, *map(len, texts)], dtype=np.uint64)
-    spans[wide, START], spans[wide, END] = ends[:-1], ends[1:]
-    return Texts(batch.narrow, _code_points("".join(texts)), spans)
-
-
-def widened(texts: Texts) -> Texts:
-    """The same texts, all as code points."""
-    spans = texts.spans.copy()
-    narrow = spans[:, IS_WIDE] == 0
-    spans[narrow, START : END + 1] += np.uint64(texts.wide.size)
-    spans[:, IS_WIDE] = 1
-    return Texts(texts.narrow, np.concatenate([texts.wide, texts.narrow], dtype=np.uint32), spans)
-
-
-def empty_columns(rows: int, bits: int) -> Columns:
-    """Columns for a kernel to fill."""
-    fingerprints, doubts = np.empty((2, rows, 2 if bits == 128 else 1), np.uint64)
-    return Columns(fingerprints, doubts, np.empty((rows, 3), np.uint64), np.empty(rows, SKETCH))
-
-
-def _bytes(text: str) -> NDArray[np.uint8]:
-    return np.frombuffer(text.encode("ascii") + _SLACK, np.uint8) if text else _NO_BYTES
-
-
-def _code_points(text: str) -> NDArray[np.uint32]:
-    """NumPy's strings are arrays of code points; surrogates stand in them as they are."""
-    return np.array([text]).view(np.uint32) if text else _NO_CODES
