@@ -147,15 +147,3 @@ def test_hashes_in_a_pattern_meet_no_more_than_others(step: int) -> None:
     assert np.count_nonzero(table.find(~pattern[~np.isin(~pattern, pattern)]) >= 0) < 200
     assert table.nbytes < 12 * len(pattern)
     table.check()
-
-
-def test_what_would_lose_bits_is_refused() -> None:
-    """Columns of different lengths, other types, rows beyond 32 bits: both values are named."""
-    key = np.array([7], np.uint64)
-    table = HashTable(key.take)
-    with pytest.raises(ValueError, match="got 1 keys and 0 rows"):
-        table.insert(key, np.array([], np.uint32))
-    with pytest.raises(ValueError, match="float64"):
-        table.find(np.array([7.0]))
-    with pytest.raises(ValueError, match="got 4294967296 to 4294967296"):
-        table.insert(key, np.array([2**32], np.int64))

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from tests.conftest import EXAMPLES, run_machine
 from worker.core import index as index_module
 from worker.core import planner
+from worker.core.hash_table import HashTable
 from worker.core.index import Judgement, PermutedIndex, SearchIndex
-from worker.core.pairs import nearest
 from worker.core.permutation import Layout, permuted, probed
 from worker.core.search import Document, Original, SearchRules, best
 from worker.core.sketch import SKETCH, sketch_similarity, words_of
@@ -268,14 +268,6 @@ def test_any_blocks_miss_nothing_and_invent_nothing(layout: Layout, seed: int) -
     index.check()
 
 
-def test_zero_is_a_fingerprint() -> None:
-    """The fingerprint 0 is found like any other, and is the most similar to itself."""
-    index = PermutedIndex(3)
-    index.insert(np.array([0], np.uint64), np.array([9], np.uint32))
-    assert index.query(np.array([0, 0b111, 0b1111], np.uint64)).rows.tolist() == [9, 9, -1]
-    assert nearest(index.tables.fingerprints, index.tables.rows, 0, 10) == [(9, 0)]
-
-
 def test_growth_from_nothing_loses_nothing() -> None:
     """100,000 fingerprints through every size of the tables: each is found again, with one bit changed."""
     dice = np.random.default_rng(1)
@@ -361,36 +353,41 @@ def test_rows_may_be_given_later(rules: SearchRules) -> None:
 @pytest.mark.parametrize("rules", [SearchRules(), SearchRules("exact", 3)])
 def test_wrong_columns_are_refused(rules: SearchRules) -> None:
     """One column of doubts for the fingerprints, both of 64 bits; a sketch of each, and of each indexed row."""
-    index, nothing = SearchIndex(rules), np.zeros(2, np.uint64)
-    with pytest.raises(ValueError, match="doubts"):
-        index.match_or_insert(nothing, nothing[:1], np.zeros((2, 8), np.uint64), 0)
-    with pytest.raises(ValueError, match="uint64"):
-        index.query(np.zeros(1, np.int64), nothing[:1], np.zeros((1, 8), np.uint64))
-    with pytest.raises(ValueError, match="first_row"):
-        index.match_or_insert(nothing, nothing, np.zeros((2, 8), np.uint64), 2**32 - 1)
-    with pytest.raises(ValueError, match=r"uint64\[2, 8\]"):
-        index.query(nothing, nothing, np.zeros((2, 4), np.uint64))
+    index, nothing, sketches = SearchIndex(rules), np.zeros(2, np.uint64), np.zeros((2, 8), np.uint64)
+    for fingerprints, doubts, made, first_row, message in (
+        (nothing, nothing[:1], sketches, 0, "doubts"),
+        (nothing.astype(np.int64), nothing, sketches, 0, "uint64"),
+        (nothing, nothing, sketches, 2**32 - 1, "first_row"),
+        (nothing, nothing, sketches[:, :4], 0, r"uint64\[2, 8\]"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            index.match_or_insert(fingerprints, doubts, made, first_row)  # type: ignore[arg-type]
     index.match_or_insert(*plain([(1, 0)]), first_row=0)
     with pytest.raises(ValueError, match="got row 0 and 0 sketches"):
         index.query(*plain([(1, 0)]))
 
 
-def test_mistakes_of_the_caller_are_named() -> None:
-    """Wrong distances and columns of different lengths are refused with both values."""
-    with pytest.raises(ValueError, match="max_distance must be 0 to 16, got 17"):
-        PermutedIndex(17)
-    with pytest.raises(ValueError, match="layout is for distance 2, got max_distance=3"):
-        PermutedIndex(3, permuted(2, 4))
-    with pytest.raises(ValueError, match="one column of uint64, got int64"):
-        PermutedIndex(3).query(np.array([1]))
-    with pytest.raises(ValueError, match="one column of uint64, got uint64 of shape"):
-        PermutedIndex(3).judge(np.zeros((2, 2), np.uint64), 0)
-    with pytest.raises(ValueError, match="rows must be 0 to 4294967295, got first_row=4294967295 and 2 more"):
-        PermutedIndex(3).judge(np.zeros(2, np.uint64), 2**32 - 1)
-    with pytest.raises(ValueError, match="a fingerprint is 0 to"):
-        PermutedIndex(3).query_all(-1)
-    with pytest.raises(ValueError, match="got 2 fingerprints and 1 rows"):
-        PermutedIndex(3).insert(np.array([1, 2], np.uint64), np.array([1], np.uint32))
+KEY = np.array([7], np.uint64)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: PermutedIndex(17), "max_distance must be 0 to 16, got 17"),
+        (lambda: PermutedIndex(3, permuted(2, 4)), "layout is for distance 2, got max_distance=3"),
+        (lambda: PermutedIndex(3).query(np.array([1])), "one column of uint64, got int64"),
+        (lambda: PermutedIndex(3).judge(np.zeros((2, 2), np.uint64), 0), "one column of uint64, got uint64 of shape"),
+        (lambda: PermutedIndex(3).query_all(-1), "a fingerprint is 0 to"),
+        (lambda: PermutedIndex(3).insert(np.zeros(2, np.uint64), np.zeros(1, np.uint32)), "2 fingerprints and 1 rows"),
+        (lambda: HashTable(KEY.take).insert(KEY, np.array([], np.uint32)), "got 1 keys and 0 rows"),
+        (lambda: HashTable(KEY.take).find(np.array([7.0])), "float64"),
+        (lambda: HashTable(KEY.take).insert(KEY, np.array([2**32])), "got 4294967296 to 4294967296"),
+    ],
+)
+def test_mistakes_of_the_caller_are_named(call: Callable[[], object], message: str) -> None:
+    """Wrong distances, columns of different lengths and what would lose bits are refused with both values."""
+    with pytest.raises(ValueError, match=message):
+        call()
 
 
 @pytest.mark.parametrize("seed", range(8))

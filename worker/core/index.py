@@ -9,6 +9,7 @@ Rows are the caller's numbers for what is indexed, given in insertion order and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -23,6 +24,7 @@ from worker.core.tables.directed import DirectedTables
 from worker.core.tables.exact import ExactTables
 
 Column = NDArray[np.uint64]
+COLUMNS = ("fingerprints", "doubts")  # that an index may keep
 DELETIONS_MAX = 4_096  # between two looks at whether memory can be given back
 LOOK_MASK = (1 << int(confirm.SIMILARITY_SHIFT - confirm.LOOK_SHIFT)) - 1
 WIDE_EXPECTED = 3_000_000  # the buckets of ten blocks take 21 MB when empty; beyond it queries read more, in proportion
@@ -110,11 +112,11 @@ class _RowIndex:
         self.tables.maintain()
         return done
 
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
+    def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the content as columns in row order: all that a snapshot needs. Copies."""
-        columns: dict[str, NDArray[Any]] = dict(zip(("fingerprints", "doubts"), self.tables.held, strict=False))
+        names = [*COLUMNS[: self.tables.brought], "rows"]
         order = np.argsort(self.tables.rows, kind="stable")
-        return {name: column[order] for name, column in (columns | {"rows": self.tables.rows}).items()}
+        return {name: self.tables.column(place)[order] for name, place in zip(names, self.tables.columns, strict=False)}
 
     def check(self) -> None:
         """Assert the invariants: each fingerprint stands where each table looks for it, and nothing else does."""
@@ -122,11 +124,17 @@ class _RowIndex:
 
     def _held(self, *columns: Column) -> list[Column]:
         """The columns that the tables keep: fingerprints, of a directed search doubts too."""
-        if len({len(column) for column in columns}) > 1:
-            raise ValueError(f"each fingerprint has doubts, got {' and '.join(str(len(column)) for column in columns)}")
-        return [store.column_of(column) for column in columns[: self.tables.brought]]
+        held = [store.column_of(column) for column in columns]
+        if len({len(column) for column in held}) > 1:
+            raise ValueError(f"each fingerprint has doubts, got {' and '.join(str(len(column)) for column in held)}")
+        return held[: self.tables.brought]
 
-    def _match(self, held: list[Column], sketches: Column | None, first_row: int, mode: int) -> Judgement:
+    def _insert(self, columns: Sequence[Column], rows: NDArray[np.uint32]) -> None:
+        held = self._held(*columns)
+        self.tables.insert(held, store.rows_of(rows, len(held[0])))
+
+    def _match(self, columns: Sequence[Column], sketches: Column | None, first_row: int, mode: int) -> Judgement:
+        held = self._held(*columns)
         count = len(held[0])
         if mode != store.QUERY and not 0 <= first_row <= store.ROWS_MAX - count:
             raise ValueError(f"rows must be 0 to {store.ROWS_MAX - 1}, got first_row={first_row} and {count} more")
@@ -214,15 +222,15 @@ class PermutedIndex(_RowIndex):
         >>> PermutedIndex(0).judge(np.array([5, 6, 5], dtype=np.uint64), first_row=10)[:2]
         (array([-1, -1, 10]), array([255, 255,   0], dtype=uint8))
         """
-        return self._match([store.column_of(fingerprints)], None, first_row, store.INSERT_NEW)
+        return self._match([fingerprints], None, first_row, store.INSERT_NEW)
 
     def query(self, fingerprints: Column) -> Judgement:
         """Return the best match of each fingerprint among what is indexed. Changes nothing."""
-        return self._match([store.column_of(fingerprints)], None, 0, store.QUERY)
+        return self._match([fingerprints], None, 0, store.QUERY)
 
     def query_then_insert(self, fingerprints: Column, first_row: int) -> Judgement:
         """As `judge`, but every fingerprint is indexed, the matched too: rows `first_row`, `first_row` + 1, …"""
-        return self._match([store.column_of(fingerprints)], None, first_row, store.INSERT_ALL)
+        return self._match([fingerprints], None, first_row, store.INSERT_ALL)
 
     def query_all(self, fingerprint: int) -> list[tuple[int, int]]:
         """
@@ -240,18 +248,15 @@ class PermutedIndex(_RowIndex):
 
     def insert(self, fingerprints: Column, rows: NDArray[np.uint32]) -> None:
         """Index `fingerprints[i]` as `rows[i]`, whether it has matches or not."""
-        column = store.column_of(fingerprints)
-        self.tables.insert([column], store.rows_of(rows, len(column)))
+        self._insert([fingerprints], rows)
 
     @classmethod
     def from_arrays(
-        cls, arrays: dict[str, NDArray[np.generic]], max_distance: int = 3, layout: Layout | None = None
+        cls, arrays: dict[str, NDArray[Any]], max_distance: int = 3, layout: Layout | None = None
     ) -> PermutedIndex:
         """Return the index whose content is `arrays`, as `arrays()` gave it. Cost: 0.2 µs each."""
-        fingerprints = store.column_of(arrays["fingerprints"])
-        rows = store.rows_of(arrays["rows"], len(fingerprints))
-        index = cls(max_distance, layout, len(rows))
-        index.tables.load([fingerprints], rows)
+        index = cls(max_distance, layout, len(arrays["rows"]))
+        index.insert(arrays["fingerprints"], arrays["rows"])
         return index
 
     def warm_up(self) -> None:
@@ -289,15 +294,15 @@ class SearchIndex(_RowIndex):
 
     def match_or_insert(self, fingerprints: Column, doubts: Column, sketches: Column, first_row: int) -> Judgement:
         """As `PermutedIndex.judge`: `fingerprints`, `doubts` uint64[n], `sketches` uint64[n, 8]."""
-        return self._match(self._held(fingerprints, doubts), sketches, first_row, store.INSERT_NEW)
+        return self._match([fingerprints, doubts], sketches, first_row, store.INSERT_NEW)
 
     def query(self, fingerprints: Column, doubts: Column, sketches: Column) -> Judgement:
         """Return the best match of each fingerprint among what is indexed. Changes nothing."""
-        return self._match(self._held(fingerprints, doubts), sketches, store.ROWS_MAX, store.QUERY)
+        return self._match([fingerprints, doubts], sketches, store.ROWS_MAX, store.QUERY)
 
     def query_then_insert(self, fingerprints: Column, doubts: Column, sketches: Column, first_row: int) -> Judgement:
         """As `match_or_insert`, but every fingerprint is indexed: rows `first_row`, `first_row` + 1, …"""
-        return self._match(self._held(fingerprints, doubts), sketches, first_row, store.INSERT_ALL)
+        return self._match([fingerprints, doubts], sketches, first_row, store.INSERT_ALL)
 
     def will_need(self, fingerprints: Column, doubts: Column) -> None:
         """Ask the system for the sketches that searches for these would read. Changes nothing."""
@@ -309,21 +314,19 @@ class SearchIndex(_RowIndex):
 
     def insert(self, fingerprints: Column, doubts: Column, rows: NDArray[np.uint32]) -> None:
         """Index `fingerprints[i]` as `rows[i]`, whether it has matches or not."""
-        self.tables.insert(self._held(fingerprints, doubts), store.rows_of(rows, len(fingerprints)))
+        self._insert([fingerprints, doubts], rows)
 
     @classmethod
     def from_arrays(
         cls,
-        arrays: dict[str, NDArray[np.generic]],
+        arrays: dict[str, NDArray[Any]],
         rules: SearchRules,
         documents_expected: int = 0,
         sketches: SketchColumn | None = None,
     ) -> Self:
         """Return the index of these rules whose content is `arrays`, as `arrays()` gave it."""
         index = cls(rules, max(documents_expected, len(arrays["rows"])), sketches)
-        names = ("fingerprints", "doubts")[: index.tables.brought]
-        held = index._held(*(arrays[name] for name in names))  # type: ignore[arg-type]
-        index.tables.load(held, store.rows_of(arrays["rows"], len(held[0])))
+        index._insert([arrays[name] for name in COLUMNS[: index.tables.brought]], arrays["rows"])
         return index
 
     def warm_up(self) -> None:

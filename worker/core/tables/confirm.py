@@ -11,8 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from worker.core import search, sketch
+from worker.core.compiled import inner
 from worker.core.kernels.machine import popcount, prefetch, read64, will_need, write64
-from worker.core.tables.store import CONFIRM, Memory, inner, signed
+from worker.core.tables.store import CONFIRM, Memory, signed
 
 SIMILARITY_MIN = CONFIRM  # 0: nothing is confirmed, the best candidate is taken
 RANKS = CONFIRM + 1  # address: scratch, the ranks of the best candidates

@@ -19,84 +19,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core import search
-from worker.core.kernels.machine import (
-    NUMBER_LANES,
-    popcount,
-    prefetch,
-    prefetch_many,
-    read16,
-    read32,
-    read64,
-    trailing_zeros,
-    wide_lanes_within,
-    write32,
-    write64,
-)
+from worker.core.compiled import inner
+from worker.core.kernels import machine
+from worker.core.kernels.machine import NUMBER_LANES, popcount, prefetch, read32, read64, write32, write64
 from worker.core.search import BITS as BITS_ALL
 from worker.core.search import SearchRules
-from worker.core.tables.confirm import (
-    DISTANCE_SHIFT,
-    LOOK_MAX,
-    LOOK_SHIFT,
-    RANK_COUNT,
-    RANKS,
-    RANKS_MAX,
-    SIMILARITY_MIN,
-    UNCONFIRMED,
-    bits,
-    confirm,
-    keep,
-    note_fresh,
-)
-from worker.core.tables.store import (
-    BASE,
-    BITS,
-    DISTANCE_MAX,
-    ENGINE,
-    FILTERS,
-    FINGERPRINTS,
-    HEADS,
-    INSERT_ALL,
-    INSERT_GIVEN,
-    INSERT_NEW,
-    LAST_ROW,
-    ONE,
-    QUERY,
-    READ,
-    REFS,
-    ROWS,
-    SIZE,
-    TABLES,
-    UNLIMITED,
-    Buckets,
-    Memory,
-    Slots,
-    add_slot,
-    append,
-    count_of,
-    has_room,
-    head_of,
-    inner,
-    kernel,
-    move_entries,
-    place_of,
-    remove,
-    signed,
-    start_of,
-    sweep_on,
-    write_entry,
-)
+from worker.core.tables import confirm, store
+from worker.core.tables.confirm import LOOK_MAX, LOOK_SHIFT, RANK_COUNT, UNCONFIRMED, bits
+from worker.core.tables.store import BASE, BITS, ROWS, TABLES, Memory, count_of, head_of, kernel, signed, start_of
 
-DOUBTS = ENGINE  # address, by slot
-PIECES = ENGINE + 1  # address: runs of bits as (shift right, mask, shift left), which take a block to the top
-PIECE_ENDS = ENGINE + 2  # address, by table: where its pieces begin; one more at the end
-WIDTHS = ENGINE + 3  # address, by table: bits of its block
-PATTERNS = ENGINE + 4  # at most, of each block
-LOOK_MIN = ENGINE + 5
-PROBES = ENGINE + 6  # address: scratch, the probes of some queries
-FOUND = ENGINE + 7  # address: scratch, slots that are found
-FOUND_COUNT = ENGINE + 8  # those that wait there
-PREFIX_MAX = ENGINE + 9  # entries of one prefix that are looked at
+DOUBTS = store.ENGINE  # address, by slot
+PIECES = store.ENGINE + 1  # address: runs of bits as (shift right, mask, shift left), which take a block to the top
+PIECE_ENDS = store.ENGINE + 2  # address, by table: where its pieces begin; one more at the end
+WIDTHS = store.ENGINE + 3  # address, by table: bits of its block
+PATTERNS = store.ENGINE + 4  # at most, of each block
+LOOK_MIN = store.ENGINE + 5
+PROBES = store.ENGINE + 6  # address: scratch, the probes of some queries
+FOUND = store.ENGINE + 7  # address: scratch, slots that are found
+FOUND_COUNT = store.ENGINE + 8  # those that wait there
+PREFIX_MAX = store.ENGINE + 9  # entries of one prefix that are looked at
+TURN_SIZE = store.ENGINE + 10  # numbers of one turn: how many probes it has, then a bucket and a probe each
 
 TURNS = 4  # queries whose probes are kept: the one that is answered and those for which memory is asked for
 FILTER_BITS = np.uint64(48)
@@ -105,22 +47,6 @@ ZERO = np.uint64(0)
 TOP = np.uint64(64)
 WIDTH_SHIFT = np.uint64(56)
 SMALL_MASK = np.uint64(0xFF)
-
-
-@inner
-def turn_size(tables: int, patterns: int) -> int:
-    """Numbers of one turn: how many probes it has, then a bucket and a probe each."""
-    return signed(1 + 2 * tables * patterns)
-
-
-def scratch_size(tables: int, patterns: int) -> int:
-    """Numbers behind PROBES: some turns, and the patterns of a block."""
-    return TURNS * (1 + 2 * tables * patterns) + patterns
-
-
-@inner
-def width_of(memory: Memory, table: int) -> np.uint64:
-    return read64(memory[WIDTHS], table)
 
 
 @inner
@@ -143,29 +69,12 @@ def bucket_of(memory: Memory, table: int, value: np.uint64) -> int:
 @inner
 def turn_at(memory: Memory, turn: int) -> int:
     """The address of a turn's probes."""
-    return signed(memory[PROBES] + 8 * (turn & (TURNS - 1)) * turn_size(memory[TABLES], memory[PATTERNS]))
-
-
-@inner
-def probes_of(turn: int) -> int:
-    """How many probes the query of a turn, by its address, has."""
-    return signed(read64(turn, signed(0)))
+    return signed(memory[PROBES] + 8 * (turn & (TURNS - 1)) * memory[TURN_SIZE])
 
 
 @inner
 def bucket_at(turn: int, number: int) -> int:
     return signed(read64(turn, 1 + 2 * number))
-
-
-@inner
-def probe_at(turn: int, number: int) -> np.uint64:
-    return read64(turn, 2 + 2 * number)
-
-
-@inner
-def left_of(probe: np.uint64) -> np.uint32:
-    """The distance that is left for the filter."""
-    return np.uint32(probe >> FILTER_BITS & SMALL_MASK)
 
 
 @inner
@@ -181,7 +90,7 @@ def extend(address: int, count: int, limit: int, begin: int, end: int, more: np.
     patterns there are now. `below`: only with those that are smaller than the bit, so that each set comes once.
     """
     while more != ZERO and count < limit:
-        bit = more & (~more + ONE)
+        bit = more & (~more + store.ONE)
         more ^= bit
         for number in range(begin, end):
             pattern = read64(address, number)
@@ -195,7 +104,7 @@ def extend(address: int, count: int, limit: int, begin: int, end: int, more: np.
 @inner
 def write_patterns(address: int, doubts: np.uint64, width: np.uint64, limit: int) -> int:
     """Write the likeliest patterns of a block in their order; return their number: `search.patterns`."""
-    sure = ~doubts & ((ONE << width) - ONE)
+    sure = ~doubts & ((store.ONE << width) - store.ONE)
     none = signed(1)
     write64(address, signed(0), ZERO)
     ones = extend(address, none, limit, signed(0), none, doubts, True)
@@ -210,19 +119,19 @@ def write_patterns(address: int, doubts: np.uint64, width: np.uint64, limit: int
 def prepare(memory: Memory, turn: int, fingerprint: np.uint64, doubts: np.uint64) -> None:
     """Write the probes of a query."""
     address = turn_at(memory, turn)
-    found = memory[PROBES] + 8 * TURNS * turn_size(memory[TABLES], memory[PATTERNS])  # scratch
+    found = memory[PROBES] + 8 * TURNS * memory[TURN_SIZE]  # scratch
     number = signed(0)
     for table in range(memory[TABLES]):
-        width = width_of(memory, table)
+        width = read64(memory[WIDTHS], table)
         below = TOP - width
         own = arranged(memory, table, fingerprint)
         count = write_patterns(found, arranged(memory, table, doubts) >> below, width, memory[PATTERNS])
         for i in range(count):
             pattern = read64(found, i)
             flipped = np.uint64(popcount(pattern))
-            if flipped <= np.uint64(memory[DISTANCE_MAX]):
+            if flipped <= np.uint64(memory[store.DISTANCE_MAX]):
                 value = own ^ (pattern << below)
-                left = np.uint64(memory[DISTANCE_MAX]) - flipped
+                left = np.uint64(memory[store.DISTANCE_MAX]) - flipped
                 write64(address, 1 + 2 * number, np.uint64(bucket_of(memory, table, value)))
                 write64(address, 2 + 2 * number, width << WIDTH_SHIFT | left << FILTER_BITS | (value & FILTER_MASK))
                 number += 1
@@ -234,13 +143,8 @@ def filter_at(memory: Memory, position: int) -> np.uint64:
     """The filter of the entry at a position."""
     filter_ = np.uint64(0)
     for part in range(3):
-        filter_ |= np.uint64(read16(memory[BASE + FILTERS], 3 * position + part)) << np.uint64(16 * part)
+        filter_ |= np.uint64(machine.read16(memory[BASE + store.FILTERS], 3 * position + part)) << np.uint64(16 * part)
     return filter_
-
-
-@inner
-def row_at(memory: Memory, position: int) -> np.uint32:
-    return read32(memory[ROWS], signed(read32(memory[BASE + REFS], position)))
 
 
 @inner
@@ -250,35 +154,42 @@ def enter(memory: Memory, bucket: int, filter_: np.uint64, slot: int) -> None:
 
     A bucket of COUNT_MAX entries, 33 million, takes no more: the latest are beyond PREFIX_MAX anyway.
     """
-    if not append(memory, signed(BASE), bucket, filter_, np.uint32(slot), UNLIMITED):
+    if not store.append(memory, BASE, bucket, filter_, np.uint32(slot), store.UNLIMITED):
         return
     row = read32(memory[ROWS], slot)
-    if signed(row) == memory[LAST_ROW]:  # the latest of all stands right at the end
+    if signed(row) == memory[store.LAST_ROW]:  # the latest of all stands right at the end
         return
-    head = head_of(memory, signed(BASE), bucket)
+    head = head_of(memory, BASE, bucket)
     low = start_of(head)
     last = high = low + count_of(head) - 1
     while low < high:  # search the first that is later
         middle = (low + high) >> 1
-        if row_at(memory, middle) < row:
+        if read32(memory[ROWS], signed(read32(memory[BASE + store.REFS], middle))) < row:
             low = middle + 1
         else:
             high = middle
-    move_entries(memory, signed(BASE), low + 1, low, last - low)
-    write_entry(memory, signed(BASE), low, filter_, np.uint32(slot))
+    store.move_entries(memory, BASE, low + 1, low, last - low)
+    store.write_entry(memory, BASE, low, filter_, np.uint32(slot))
 
 
 @inner
-def take_out(memory: Memory, bucket: int, position: int) -> None:
-    """Take out the entry at a position of a bucket; those behind it move up."""
-    head = head_of(memory, signed(BASE), bucket)
-    last = start_of(head) + count_of(head) - 1
-    move_entries(memory, signed(BASE), position, position + 1, last - position)
-    remove(memory, signed(BASE), bucket, last)
+def change(memory: Memory, fingerprint: np.uint64, old: int, new: int) -> None:
+    """In every table: point the entry of slot `old` to `new`, or take it out when `new` is -1; those behind move up."""
+    for table in range(memory[TABLES]):
+        bucket = bucket_of(memory, table, arranged(memory, table, fingerprint))
+        position = store.place_of(memory, BASE, bucket, np.uint32(old))
+        if position < 0:  # it was never added
+            continue
+        if new >= 0:
+            write32(memory[BASE + store.REFS], position, np.uint32(new))
+            continue
+        head = head_of(memory, BASE, bucket)
+        last = start_of(head) + count_of(head) - 1
+        store.move_entries(memory, BASE, position, position + 1, last - position)
+        store.remove(memory, BASE, bucket, last)
 
 
 FOUND_MAX = signed(64)  # slots that wait: enough that what they hold is near when they are ranked
-UNRANKED = signed((int(LOOK_MAX) + 1) << int(LOOK_SHIFT))  # no candidate
 IDENTICAL = signed(1 << 32)  # similarity and look 1000, distance 0: what is below it is not beaten in another bucket
 SURE = signed(search.SURE)
 
@@ -303,20 +214,9 @@ def look(difference: np.uint64, doubts: np.uint64, other: np.uint64) -> int:
 
 
 @inner
-def rank_of(memory: Memory, slot: int, fingerprint: np.uint64, doubts: np.uint64) -> int:
-    """The rank of a slot for a query; UNRANKED where it is no match."""
-    difference = read64(memory[FINGERPRINTS], slot) ^ fingerprint
-    distance = bits(difference)
-    seen = look(difference, doubts, read64(memory[DOUBTS], slot))
-    if distance > memory[DISTANCE_MAX] or seen < memory[LOOK_MIN]:
-        return signed(UNRANKED)
-    return signed((LOOK_MAX - seen) << LOOK_SHIFT | distance << DISTANCE_SHIFT | signed(read32(memory[ROWS], slot)))
-
-
-@inner
 def find(memory: Memory, slot: int, fingerprint: np.uint64, doubts: np.uint64) -> None:
     """Let a slot wait until what it holds has come near; those that wait are ranked when there is no more room."""
-    prefetch(memory[FINGERPRINTS], 8 * slot)
+    prefetch(memory[store.FINGERPRINTS], 8 * slot)
     prefetch(memory[DOUBTS], 8 * slot)
     write64(memory[FOUND], memory[FOUND_COUNT], np.uint64(slot))
     memory[FOUND_COUNT] += 1
@@ -328,30 +228,33 @@ def find(memory: Memory, slot: int, fingerprint: np.uint64, doubts: np.uint64) -
 def rank_found(memory: Memory, fingerprint: np.uint64, doubts: np.uint64) -> None:
     """Rank the slots that wait, and keep the best candidates."""
     for number in range(memory[FOUND_COUNT]):
-        rank = rank_of(memory, signed(read64(memory[FOUND], number)), fingerprint, doubts)
-        if rank != UNRANKED:
-            keep(memory, rank)
+        slot = signed(read64(memory[FOUND], number))
+        difference = read64(memory[store.FINGERPRINTS], slot) ^ fingerprint
+        distance, seen = bits(difference), look(difference, doubts, read64(memory[DOUBTS], slot))
+        if distance <= memory[store.DISTANCE_MAX] and seen >= memory[LOOK_MIN]:
+            row = signed(read32(memory[ROWS], slot))
+            confirm.keep(memory, (LOOK_MAX - seen) << LOOK_SHIFT | distance << confirm.DISTANCE_SHIFT | row)
     memory[FOUND_COUNT] = 0
 
 
 @inner
 def scan_probe(memory: Memory, bucket: int, probe: np.uint64, fingerprint: np.uint64, doubts: np.uint64) -> None:
     """Find what a bucket has for a probe."""
-    head = head_of(memory, signed(BASE), bucket)
+    head = head_of(memory, BASE, bucket)
     position, count = start_of(head), count_of(head)
     if count > memory[PREFIX_MAX]:
         if np.uint64(64 - memory[BITS]) != below_block(probe):
             scan_shared(memory, position, count, probe, fingerprint, doubts)
             return
         count = memory[PREFIX_MAX]
-    memory[READ] += count
+    memory[store.READ] += count
     end = position + count
-    filters, refs = memory[BASE + FILTERS], memory[BASE + REFS]
-    wanted, left = probe & FILTER_MASK, left_of(probe)
+    filters, refs = memory[BASE + store.FILTERS], memory[BASE + store.REFS]
+    wanted, left = probe & FILTER_MASK, np.uint32(probe >> FILTER_BITS & SMALL_MASK)
     while position < end:
-        near = wide_lanes_within(filters, position, wanted, left)
+        near = machine.wide_lanes_within(filters, position, wanted, left)
         while near:
-            place = position + signed(trailing_zeros(near))
+            place = position + signed(machine.trailing_zeros(near))
             near &= near - np.uint32(1)
             if place < end and (filter_at(memory, place) ^ wanted) >> below_block(probe) == np.uint64(0):
                 find(memory, signed(read32(refs, place)), fingerprint, doubts)
@@ -363,14 +266,14 @@ def scan_shared(
     memory: Memory, start: int, count: int, probe: np.uint64, fingerprint: np.uint64, doubts: np.uint64
 ) -> None:
     """The same of a long bucket that several prefixes share: of the one that is looked up, the earliest only."""
-    below, wanted, left = below_block(probe), probe & FILTER_MASK, np.uint64(left_of(probe))
-    memory[READ] += count
+    below, wanted, left = below_block(probe), probe & FILTER_MASK, probe >> FILTER_BITS & SMALL_MASK
+    memory[store.READ] += count
     rows = signed(0)
     for place in range(start, start + count):
         difference = filter_at(memory, place) ^ wanted
         if difference >> below == np.uint64(0):
             if popcount(difference) <= left:
-                find(memory, signed(read32(memory[BASE + REFS], place)), fingerprint, doubts)
+                find(memory, signed(read32(memory[BASE + store.REFS], place)), fingerprint, doubts)
             rows += 1
             if rows == memory[PREFIX_MAX]:
                 return
@@ -379,12 +282,12 @@ def scan_shared(
 @inner
 def ask_entries(memory: Memory, bucket: int) -> None:
     """Prefetch what a probe will read; the bucket's head is near already."""
-    head = head_of(memory, signed(BASE), bucket)
+    head = head_of(memory, BASE, bucket)
     vectors = (min(count_of(head), memory[PREFIX_MAX]) + NUMBER_LANES - 1) // NUMBER_LANES
-    begin = memory[BASE + FILTERS] + 6 * start_of(head)
+    begin = memory[BASE + store.FILTERS] + 6 * start_of(head)
     line = begin & -64
     while line < begin + 6 * NUMBER_LANES * vectors:
-        prefetch_many(line, signed(0))
+        machine.prefetch_many(line, signed(0))
         line += 64
 
 
@@ -394,12 +297,12 @@ GIVEN_AHEAD = signed(8)  # fingerprints whose buckets are asked for before they 
 @inner
 def add(memory: Memory, fingerprint: np.uint64, doubts: np.uint64, row: int) -> None:
     """Index a fingerprint in a new slot."""
-    slot = add_slot(memory, fingerprint, row)
+    slot = store.add_slot(memory, fingerprint, row)
     write64(memory[DOUBTS], slot, doubts)
     for table in range(memory[TABLES]):
         value = arranged(memory, table, fingerprint)
         enter(memory, bucket_of(memory, table, value), value & FILTER_MASK, slot)
-    sweep_on(memory)
+    store.sweep_on(memory)
 
 
 @inner
@@ -411,23 +314,23 @@ def search_turn(memory: Memory, turn: int, ready: int, fingerprint: np.uint64, d
     """
     memory[FOUND_COUNT] = memory[RANK_COUNT] = 0
     here, soon, later = turn_at(memory, turn), turn_at(memory, turn + 1), turn_at(memory, turn + 2)
-    count = probes_of(here)
-    count_soon = probes_of(soon) if turn + 1 < ready else signed(0)
-    count_later = probes_of(later) if turn + 2 < ready else signed(0)
+    count = signed(read64(here, signed(0)))
+    count_soon = signed(read64(soon, signed(0))) if turn + 1 < ready else signed(0)
+    count_later = signed(read64(later, signed(0))) if turn + 2 < ready else signed(0)
     for number in range(max(count, count_soon, count_later)):
         if number < count_later:
-            prefetch(memory[BASE + HEADS], 8 * bucket_at(later, number))
+            prefetch(memory[BASE + store.HEADS], 8 * bucket_at(later, number))
         if number < count_soon:
             ask_entries(memory, bucket_at(soon, number))
         if number < count:
-            scan_probe(memory, bucket_at(here, number), probe_at(here, number), fingerprint, doubts)
+            scan_probe(memory, bucket_at(here, number), read64(here, 2 + 2 * number), fingerprint, doubts)
         if number == 0:
             rank_found(memory, fingerprint, doubts)
-            best = confirm(memory, turn) if memory[RANK_COUNT] else UNCONFIRMED
+            best = confirm.confirm(memory, turn) if memory[RANK_COUNT] else UNCONFIRMED
             if best < IDENTICAL:
                 count = signed(0)
     rank_found(memory, fingerprint, doubts)
-    return signed(confirm(memory, turn))
+    return signed(confirm.confirm(memory, turn))
 
 
 @inner
@@ -436,12 +339,12 @@ def ask_places(memory: Memory, fingerprint: np.uint64, stage: int) -> None:
     for table in range(memory[TABLES]):
         bucket = bucket_of(memory, table, arranged(memory, table, fingerprint))
         if stage == 0:
-            prefetch(memory[BASE + HEADS], 8 * bucket)
+            prefetch(memory[BASE + store.HEADS], 8 * bucket)
         else:
-            head = head_of(memory, signed(BASE), bucket)
+            head = head_of(memory, BASE, bucket)
             position = start_of(head) + count_of(head)
-            prefetch(memory[BASE + FILTERS], 6 * position)
-            prefetch(memory[BASE + REFS], 4 * position)
+            prefetch(memory[BASE + store.FILTERS], 6 * position)
+            prefetch(memory[BASE + store.REFS], 4 * position)
 
 
 @kernel
@@ -459,9 +362,9 @@ def match_directed(
     count = len(fingerprints)
     ready = signed(begin)
     for i in range(begin, count):
-        if mode != QUERY and not has_room(memory):
+        if mode != store.QUERY and not store.has_room(memory):
             return signed(i)
-        if mode == INSERT_GIVEN:
+        if mode == store.INSERT_GIVEN:
             if i + 2 * GIVEN_AHEAD < count:
                 ask_places(memory, fingerprints[i + 2 * GIVEN_AHEAD], signed(0))
                 ask_places(memory, fingerprints[i + GIVEN_AHEAD], signed(1))
@@ -470,12 +373,12 @@ def match_directed(
         while ready < min(signed(i) + 3, signed(count)):
             prepare(memory, ready, fingerprints[ready], doubts[ready])
             ready += 1
-        if mode != QUERY and i + 1 < count:
+        if mode != store.QUERY and i + 1 < count:
             ask_places(memory, fingerprints[i + 1], signed(1))
         ranks[i] = search_turn(memory, signed(i), ready, fingerprints[i], doubts[i])
-        if mode == INSERT_ALL or (mode == INSERT_NEW and ranks[i] == UNCONFIRMED):
+        if mode == store.INSERT_ALL or (mode == store.INSERT_NEW and ranks[i] == UNCONFIRMED):
             add(memory, fingerprints[i], doubts[i], row)
-            note_fresh(memory, row, signed(i))
+            confirm.note_fresh(memory, row, signed(i))
             row += 1
     return signed(count)
 
@@ -486,15 +389,15 @@ def slot_of(memory: Memory, fingerprint: np.uint64, row: np.uint32) -> int:
     head, value = np.uint64(0), np.uint64(0)
     for table in range(memory[TABLES]):
         arranged_ = arranged(memory, table, fingerprint)
-        other = head_of(memory, signed(BASE), bucket_of(memory, table, arranged_))
+        other = head_of(memory, BASE, bucket_of(memory, table, arranged_))
         if table == 0 or count_of(other) < count_of(head):
             head, value = other, arranged_
     position = start_of(head)
     end = position + count_of(head)
     while position < end:
-        near = wide_lanes_within(memory[BASE + FILTERS], position, value & FILTER_MASK, np.uint32(0))
+        near = machine.wide_lanes_within(memory[BASE + store.FILTERS], position, value & FILTER_MASK, np.uint32(0))
         for place in range(position, min(position + NUMBER_LANES, end) if near else position):
-            slot = signed(read32(memory[BASE + REFS], place))
+            slot = signed(read32(memory[BASE + store.REFS], place))
             if filter_at(memory, place) == value & FILTER_MASK and read32(memory[ROWS], slot) == row:
                 return slot
         position += NUMBER_LANES
@@ -511,51 +414,39 @@ def delete_directed(
         done[i] = slot >= 0
         if slot < 0:
             continue
-        last = memory[SIZE] - 1
-        for table in range(memory[TABLES]):
-            bucket = bucket_of(memory, table, arranged(memory, table, fingerprints[i]))
-            place = place_of(memory, signed(BASE), bucket, np.uint32(slot))
-            if place >= 0:  # else it was never added
-                take_out(memory, bucket, place)
-        if slot != last:
-            fill(memory, slot, last)
-        memory[SIZE] = last
-        sweep_on(memory)
+        change(memory, fingerprints[i], slot, signed(-1))
+        last = memory[store.SIZE] - 1
+        memory[store.SIZE] = last
+        if slot != last:  # the last takes its place, so that the slots stay dense
+            fingerprint = read64(memory[store.FINGERPRINTS], last)
+            change(memory, fingerprint, last, slot)
+            write64(memory[store.FINGERPRINTS], slot, fingerprint)
+            write64(memory[DOUBTS], slot, read64(memory[DOUBTS], last))
+            write32(memory[ROWS], slot, read32(memory[ROWS], last))
+        store.sweep_on(memory)
 
 
-@inner
-def fill(memory: Memory, slot: int, last: int) -> None:
-    """Move the last slot into one that has become free, so that the slots stay dense."""
-    fingerprint = read64(memory[FINGERPRINTS], last)
-    for table in range(memory[TABLES]):
-        bucket = bucket_of(memory, table, arranged(memory, table, fingerprint))
-        place = place_of(memory, signed(BASE), bucket, np.uint32(last))
-        if place >= 0:
-            write32(memory[BASE + REFS], place, np.uint32(slot))
-    write64(memory[FINGERPRINTS], slot, fingerprint)
-    write64(memory[DOUBTS], slot, read64(memory[DOUBTS], last))
-    write32(memory[ROWS], slot, read32(memory[ROWS], last))
-
-
-class DirectedTables(Slots):
+class DirectedTables(store.Slots):
     """The content of a directed index."""
 
     _match, _delete = staticmethod(match_directed), staticmethod(delete_directed)
 
     def __init__(self, rules: SearchRules, bits: int) -> None:
         self._pieces = [_pieces(runs) for runs in rules.runs]
+        turn_size = 1 + 2 * rules.blocks * rules.patterns
         constants: dict[int, NDArray[np.generic]] = {
             PIECES: np.array([piece for pieces in self._pieces for piece in pieces], np.uint64),
             PIECE_ENDS: np.cumsum([0, *map(len, self._pieces)]).astype(np.uint64),
             WIDTHS: np.array([sum(width for _, width in runs) for runs in rules.runs], np.uint64),
-            PROBES: np.zeros(scratch_size(rules.blocks, rules.patterns), np.uint64),
+            PROBES: np.zeros(TURNS * turn_size + rules.patterns, np.uint64),
             FOUND: np.zeros(int(FOUND_MAX), np.uint64),
-            RANKS: np.zeros(int(RANKS_MAX), np.uint64),
+            confirm.RANKS: np.zeros(int(confirm.RANKS_MAX), np.uint64),
         }
-        columns = {FINGERPRINTS: np.uint64, DOUBTS: np.uint64, ROWS: np.uint32}
+        columns = {store.FINGERPRINTS: np.uint64, DOUBTS: np.uint64, ROWS: np.uint32}
         super().__init__(rules.blocks, bits, columns, 2, constants)
         self.memory[[PREFIX_MAX, PATTERNS, LOOK_MIN]] = rules.prefix_max, rules.patterns, rules.look_min
-        self.memory[[DISTANCE_MAX, SIMILARITY_MIN]] = rules.max_distance, rules.similarity_min
+        self.memory[TURN_SIZE] = turn_size
+        self.memory[[store.DISTANCE_MAX, confirm.SIMILARITY_MIN]] = rules.max_distance, rules.similarity_min
 
     def check(self) -> None:
         """Assert the invariants of slots and entries: each slot once in each table, those of a bucket by row."""
@@ -571,9 +462,11 @@ class DirectedTables(Slots):
         rows = self.rows[refs].astype(np.int64)
         assert (rows[1:] > rows[:-1])[buckets[1:] == buckets[:-1]].all()
 
-    def _new_stores(self, documents: int) -> tuple[Buckets, ...]:
+    def _new_stores(self, documents: int) -> tuple[store.Buckets, ...]:
         tables = len(self._pieces)
-        return (Buckets(self.memory, BASE, tables << int(self.memory[BITS]), tables, tables * documents, wide=True),)
+        return (
+            store.Buckets(self.memory, BASE, tables << int(self.memory[BITS]), tables, tables * documents, wide=True),
+        )
 
     def _buckets(self, table: int, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
         top = np.uint64(BITS_ALL - int(self.memory[BITS]))

@@ -22,88 +22,30 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.kernels.machine import (
-    NUMBER_LANES,
-    lanes_within,
-    popcount,
-    prefetch,
-    read32,
-    read64,
-    trailing_zeros,
-    write32,
-    write64,
-)
+from worker.core.compiled import inner
+from worker.core.kernels import machine
+from worker.core.kernels.machine import NUMBER_LANES, popcount, prefetch, read32, read64, write32, write64
 from worker.core.permutation import BITS as BITS_ALL
 from worker.core.permutation import Layout
-from worker.core.tables.confirm import (
-    DISTANCE_SHIFT,
-    FRESH,
-    NO_LOOK,
-    NO_RANK,
-    RANK_COUNT,
-    RANKS,
-    RANKS_MAX,
-    SIMILARITY_MIN,
-    UNCONFIRMED,
-    confirm,
-    keep,
-    note_fresh,
-)
-from worker.core.tables.store import (
-    BASE,
-    BITS,
-    DEEP,
-    DISTANCE_MAX,
-    ENGINE,
-    FILTERS,
-    FINGERPRINTS,
-    HEADS,
-    INSERT_ALL,
-    INSERT_GIVEN,
-    INSERT_NEW,
-    MOVED_MAX,
-    QUERY,
-    READ,
-    REFS,
-    ROWS,
-    SIZE,
-    SPLIT,
-    TABLES,
-    UNLIMITED,
-    Buckets,
-    Memory,
-    Slots,
-    add_slot,
-    append,
-    count_of,
-    has_room,
-    head_of,
-    inner,
-    kernel,
-    mark_split,
-    place_of,
-    remove,
-    signed,
-    start_of,
-    sweep_on,
-)
+from worker.core.tables import confirm, store
+from worker.core.tables.store import BASE, BITS, DEEP, ROWS, TABLES, Memory, count_of, head_of, kernel, signed
 
-NEXTS = ENGINE  # address, by slot: slot + 1 of the next one with an equal fingerprint, 0 where there is no other
-BACKS = ENGINE + 1  # address, by slot: the same backwards
-DEEP_BITS = ENGINE + 2
-FAN = ENGINE + 3  # sub-tables of a split bucket: k + 1
-HOT = ENGINE + 4  # entries from which on a bucket is split
-MASKS = ENGINE + 5  # address, by table and sub-table: the bits that key it
-CHILDREN = ENGINE + 6  # address, by table and sub-table: the first of its sub-tables, 0 for none
-FACTORS = ENGINE + 7  # address, by table: takes the masked bits to the top
-FLIPS = ENGINE + 8  # address: neighbouring prefixes of all tables, as differences
-FLIPPED = ENGINE + 9  # address: the same as differences of bucket numbers
-FLIP_ENDS = ENGINE + 10  # address, by table: where its flips begin; one more at the end
-AHEAD = ENGINE + 11  # queries whose buckets are asked for ahead
-FOUND = ENGINE + 12  # address: the slots of all matches, one for each distinct fingerprint, some more than once
-FOUND_MAX = ENGINE + 13  # how many have room there
-FOUND_COUNT = ENGINE + 14  # how many there are; they may be more
-PENDING = ENGINE + 15  # scratch, the rest of the block: a stack of sub-tables still to be visited
+NEXTS = store.ENGINE  # address, by slot: slot + 1 of the next one with an equal fingerprint, 0 where there is no other
+BACKS = store.ENGINE + 1  # address, by slot: the same backwards
+DEEP_BITS = store.ENGINE + 2
+FAN = store.ENGINE + 3  # sub-tables of a split bucket: k + 1
+HOT = store.ENGINE + 4  # entries from which on a bucket is split
+MASKS = store.ENGINE + 5  # address, by table and sub-table: the bits that key it
+CHILDREN = store.ENGINE + 6  # address, by table and sub-table: the first of its sub-tables, 0 for none
+FACTORS = store.ENGINE + 7  # address, by table: takes the masked bits to the top
+FLIPS = store.ENGINE + 8  # address: neighbouring prefixes of all tables, as differences
+FLIPPED = store.ENGINE + 9  # address: the same as differences of bucket numbers
+FLIP_ENDS = store.ENGINE + 10  # address, by table: where its flips begin; one more at the end
+AHEAD = store.ENGINE + 11  # queries whose buckets are asked for ahead
+FOUND = store.ENGINE + 12  # address: the slots of all matches, one for each distinct fingerprint, some more than once
+FOUND_MAX = store.ENGINE + 13  # how many have room there
+FOUND_COUNT = store.ENGINE + 14  # how many there are; they may be more
+PENDING = store.ENGINE + 15  # scratch, the rest of the block: a stack of sub-tables still to be visited
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX = np.uint64(0xD6E8FEB86659FD93)
@@ -149,23 +91,23 @@ def deep_bucket(memory: Memory, node: int, fingerprint: np.uint64) -> int:
 def scan(memory: Memory, at: int, bucket: int, fingerprint: np.uint64, best: int, slot: int) -> tuple[int, int]:
     """The better of `best` (a rank, with its slot) and the bucket's best."""
     head = head_of(memory, at, bucket)
-    start = start_of(head)
+    start = store.start_of(head)
     end = start + count_of(head)
     own = fold(fingerprint)
     limit = np.uint32((best - 1) >> 32)
-    filters = memory[at + FILTERS]
+    filters = memory[at + store.FILTERS]
     position = start
     while position < end:
-        near = lanes_within(filters, position, own, limit)
+        near = machine.lanes_within(filters, position, own, limit)
         position += NUMBER_LANES
         while near:
-            place = position - NUMBER_LANES + signed(trailing_zeros(near))
+            place = position - NUMBER_LANES + signed(machine.trailing_zeros(near))
             near &= near - np.uint32(1)
             if place < end:  # the last vector reaches past the bucket
-                candidate = signed(read32(memory[at + REFS], place))
-                distance = signed(popcount(read64(memory[FINGERPRINTS], candidate) ^ fingerprint))
+                candidate = signed(read32(memory[at + store.REFS], place))
+                distance = signed(popcount(read64(memory[store.FINGERPRINTS], candidate) ^ fingerprint))
                 if distance <= signed(limit):
-                    rank = (distance << DISTANCE_SHIFT) | signed(read32(memory[ROWS], candidate))
+                    rank = (distance << confirm.DISTANCE_SHIFT) | signed(read32(memory[ROWS], candidate))
                     if rank < best:
                         best = rank
                         slot = candidate
@@ -193,7 +135,7 @@ def scan_deep(
         node = memory[PENDING + waiting]
         bucket = deep_bucket(memory, node, probe)
         best, slot = scan(memory, DEEP, bucket, fingerprint, best, slot)
-        if head_of(memory, DEEP, bucket) & SPLIT:
+        if head_of(memory, DEEP, bucket) & store.SPLIT:
             waiting = push_children(memory, node, waiting)
     return signed(best), signed(slot)
 
@@ -201,14 +143,14 @@ def scan_deep(
 @inner
 def search(memory: Memory, fingerprint: np.uint64) -> tuple[int, int]:
     """The best match: (distance << 32 | row, slot); slot -1 where there is none."""
-    best = (memory[DISTANCE_MAX] + 1) << DISTANCE_SHIFT
+    best = (memory[store.DISTANCE_MAX] + 1) << confirm.DISTANCE_SHIFT
     slot = signed(-1)
     for table in range(memory[TABLES]):
         own = root_bucket(memory, table, fingerprint)
         for number in range(word(memory, FLIP_ENDS, table), word(memory, FLIP_ENDS, table + 1)):
             bucket = own ^ word(memory, FLIPPED, number)
             best, slot = scan(memory, BASE, bucket, fingerprint, best, slot)
-            if best >= ONE_BIT and head_of(memory, BASE, bucket) & SPLIT:
+            if best >= ONE_BIT and head_of(memory, BASE, bucket) & store.SPLIT:
                 probe = fingerprint ^ read64(memory[FLIPS], number)
                 best, slot = scan_deep(memory, table, probe, fingerprint, best, slot)
             if best < ONE_BIT:
@@ -223,8 +165,8 @@ def put(memory: Memory, candidate: int, distance: int) -> None:
         write64(memory[FOUND], memory[FOUND_COUNT], np.uint64(candidate))
     memory[FOUND_COUNT] += 1
     slot = candidate
-    for _ in range(RANKS_MAX):
-        keep(memory, NO_LOOK | distance << DISTANCE_SHIFT | signed(read32(memory[ROWS], slot)))
+    for _ in range(confirm.RANKS_MAX):
+        confirm.keep(memory, confirm.NO_LOOK | distance << confirm.DISTANCE_SHIFT | signed(read32(memory[ROWS], slot)))
         slot = neighbour(memory, NEXTS, slot)
         if slot < 0 or slot == candidate:
             return
@@ -234,14 +176,14 @@ def put(memory: Memory, candidate: int, distance: int) -> None:
 def scan_all(memory: Memory, at: int, bucket: int, fingerprint: np.uint64) -> None:
     """Put a bucket's matches to those that are found."""
     head = head_of(memory, at, bucket)
-    start = start_of(head)
+    start = store.start_of(head)
     own = fold(fingerprint)
-    limit = np.uint64(memory[DISTANCE_MAX])
-    memory[READ] += count_of(head)
+    limit = np.uint64(memory[store.DISTANCE_MAX])
+    memory[store.READ] += count_of(head)
     for position in range(start, start + count_of(head)):
-        if np.uint64(popcount(np.uint32(read32(memory[at + FILTERS], position) ^ own))) <= limit:
-            slot = signed(read32(memory[at + REFS], position))
-            distance = popcount(read64(memory[FINGERPRINTS], slot) ^ fingerprint)
+        if np.uint64(popcount(np.uint32(read32(memory[at + store.FILTERS], position) ^ own))) <= limit:
+            slot = signed(read32(memory[at + store.REFS], position))
+            distance = popcount(read64(memory[store.FINGERPRINTS], slot) ^ fingerprint)
             if distance <= limit:
                 put(memory, slot, signed(distance))
 
@@ -249,20 +191,22 @@ def scan_all(memory: Memory, at: int, bucket: int, fingerprint: np.uint64) -> No
 @kernel
 def search_all(memory: Memory, fingerprint: np.uint64) -> None:
     """Put all matches to those that are found, and the best to the candidates that are confirmed."""
-    memory[RANK_COUNT] = memory[FOUND_COUNT] = 0
+    memory[confirm.RANK_COUNT] = memory[FOUND_COUNT] = 0
     for table in range(memory[TABLES]):
         own = root_bucket(memory, table, fingerprint)
         for number in range(word(memory, FLIP_ENDS, table), word(memory, FLIP_ENDS, table + 1)):
             probe = fingerprint ^ read64(memory[FLIPS], number)
             bucket = own ^ word(memory, FLIPPED, number)
             scan_all(memory, BASE, bucket, fingerprint)
-            waiting = push_children(memory, table, signed(0)) if head_of(memory, BASE, bucket) & SPLIT else signed(0)
+            waiting = (
+                push_children(memory, table, signed(0)) if head_of(memory, BASE, bucket) & store.SPLIT else signed(0)
+            )
             while waiting:
                 waiting -= 1
                 node = memory[PENDING + waiting]
                 bucket = deep_bucket(memory, node, probe)
                 scan_all(memory, DEEP, bucket, fingerprint)
-                if head_of(memory, DEEP, bucket) & SPLIT:
+                if head_of(memory, DEEP, bucket) & store.SPLIT:
                     waiting = push_children(memory, node, waiting)
 
 
@@ -272,7 +216,7 @@ def ask_heads(memory: Memory, fingerprint: np.uint64) -> None:
     for table in range(memory[TABLES]):
         own = root_bucket(memory, table, fingerprint)
         for number in range(word(memory, FLIP_ENDS, table), word(memory, FLIP_ENDS, table + 1)):
-            prefetch(memory[BASE + HEADS], 8 * (own ^ word(memory, FLIPPED, number)))
+            prefetch(memory[BASE + store.HEADS], 8 * (own ^ word(memory, FLIPPED, number)))
 
 
 @inner
@@ -281,13 +225,13 @@ def ask_entries(memory: Memory, fingerprint: np.uint64) -> None:
     for table in range(memory[TABLES]):
         own = root_bucket(memory, table, fingerprint)
         head = head_of(memory, BASE, own)
-        prefetch(memory[BASE + REFS], 4 * (start_of(head) + count_of(head)))
+        prefetch(memory[BASE + store.REFS], 4 * (store.start_of(head) + count_of(head)))
         for number in range(word(memory, FLIP_ENDS, table), word(memory, FLIP_ENDS, table + 1)):
             head = head_of(memory, BASE, own ^ word(memory, FLIPPED, number))
-            position = start_of(head)
+            position = store.start_of(head)
             end = position + min(count_of(head), ASKED_MAX)
             while position < end + NUMBER_LANES:
-                prefetch(memory[BASE + FILTERS], 4 * position)
+                prefetch(memory[BASE + store.FILTERS], 4 * position)
                 position += NUMBER_LANES
 
 
@@ -298,7 +242,7 @@ def find_equal(memory: Memory, fingerprint: np.uint64) -> int:
     bucket = root_bucket(memory, signed(0), fingerprint)
     while True:
         _, slot = scan(memory, at, bucket, fingerprint, ONE_BIT, signed(-1))
-        if slot >= 0 or not head_of(memory, at, bucket) & SPLIT or word(memory, CHILDREN, node) == 0:
+        if slot >= 0 or not head_of(memory, at, bucket) & store.SPLIT or word(memory, CHILDREN, node) == 0:
             return signed(slot)
         at, node = DEEP, word(memory, CHILDREN, node)
         bucket = deep_bucket(memory, node, fingerprint)
@@ -362,9 +306,9 @@ def place(memory: Memory, fingerprint: np.uint64, slot: int) -> None:
         if divisible and count_of(head_of(memory, BASE, bucket)) >= memory[HOT]:
             split = True
         else:
-            split = not append(memory, BASE, bucket, own, ref, MOVED_MAX if divisible else UNLIMITED)
+            split = not store.append(memory, BASE, bucket, own, ref, store.MOVED_MAX if divisible else store.UNLIMITED)
         if split:
-            mark_split(memory, BASE, bucket)
+            store.mark_split(memory, BASE, bucket)
             place_deep(memory, table, fingerprint, ref)
 
 
@@ -377,10 +321,10 @@ def place_deep(memory: Memory, table: int, fingerprint: np.uint64, ref: np.uint3
         node = memory[PENDING + waiting]
         bucket = deep_bucket(memory, node, fingerprint)
         if word(memory, CHILDREN, node) != 0 and count_of(head_of(memory, DEEP, bucket)) >= memory[HOT]:
-            mark_split(memory, DEEP, bucket)
+            store.mark_split(memory, DEEP, bucket)
             waiting = push_children(memory, node, waiting)
         else:
-            append(memory, DEEP, bucket, fold(fingerprint), ref, UNLIMITED)
+            store.append(memory, DEEP, bucket, fold(fingerprint), ref, store.UNLIMITED)
 
 
 @inner
@@ -400,13 +344,13 @@ def change(memory: Memory, fingerprint: np.uint64, old: np.uint32, new: int) -> 
 @inner
 def change_entry(memory: Memory, at: int, bucket: int, old: np.uint32, new: int) -> bool:
     """The same in one bucket. False: the entry is not there."""
-    position = place_of(memory, at, bucket, old)
+    position = store.place_of(memory, at, bucket, old)
     if position < 0:
         return False
     if new < 0:
-        remove(memory, at, bucket, position)
+        store.remove(memory, at, bucket, position)
     else:
-        write32(memory[at + REFS], position, np.uint32(new))
+        write32(memory[at + store.REFS], position, np.uint32(new))
     return True
 
 
@@ -423,12 +367,12 @@ def ask(memory: Memory, fingerprints: NDArray[np.uint64], i: int) -> None:
 @inner
 def add(memory: Memory, fingerprint: np.uint64, row: int, equal: int) -> None:
     """Index a fingerprint in a new slot; `equal` is the slot that stands for the same fingerprint, or -1."""
-    slot = add_slot(memory, fingerprint, row)
+    slot = store.add_slot(memory, fingerprint, row)
     if equal >= 0:
         link(memory, equal, slot)
     else:
         place(memory, fingerprint, slot)
-    sweep_on(memory)
+    store.sweep_on(memory)
 
 
 @kernel
@@ -438,25 +382,25 @@ def match_exact(
     """`Slots.match`."""
     row = first_row
     for i in range(begin, len(fingerprints)):
-        if mode != QUERY and not has_room(memory):
+        if mode != store.QUERY and not store.has_room(memory):
             return signed(i)
         ask(memory, fingerprints, i)
-        if mode == INSERT_GIVEN:
+        if mode == store.INSERT_GIVEN:
             add(memory, fingerprints[i], ranks[i], find_equal(memory, fingerprints[i]))
             continue
         best, slot = search(memory, fingerprints[i])
-        rank = NO_RANK | best if slot >= 0 else UNCONFIRMED
-        if memory[FRESH] and slot >= 0:
-            if memory[SIMILARITY_MIN]:
+        rank = confirm.NO_RANK | best if slot >= 0 else confirm.UNCONFIRMED
+        if memory[confirm.FRESH] and slot >= 0:
+            if memory[confirm.SIMILARITY_MIN]:
                 search_all(memory, fingerprints[i])
             else:
-                memory[RANK_COUNT] = 0
-                keep(memory, NO_LOOK | best)
-            rank = confirm(memory, signed(i))
+                memory[confirm.RANK_COUNT] = 0
+                confirm.keep(memory, confirm.NO_LOOK | best)
+            rank = confirm.confirm(memory, signed(i))
         ranks[i] = rank
-        if mode == INSERT_ALL or (mode == INSERT_NEW and rank == UNCONFIRMED):
+        if mode == store.INSERT_ALL or (mode == store.INSERT_NEW and rank == confirm.UNCONFIRMED):
             add(memory, fingerprints[i], row, slot if best < ONE_BIT else signed(-1))
-            note_fresh(memory, row, signed(i))
+            confirm.note_fresh(memory, row, signed(i))
             row += 1
     return signed(len(fingerprints))
 
@@ -485,20 +429,20 @@ def delete_exact(
                 slot = second
             unlink(memory, slot)
         fill(memory, slot)
-        sweep_on(memory)
+        store.sweep_on(memory)
 
 
 @inner
 def fill(memory: Memory, slot: int) -> None:
     """Move the last slot into one that has become free, so that the slots stay dense."""
-    last = memory[SIZE] - 1
-    memory[SIZE] = last
+    last = memory[store.SIZE] - 1
+    memory[store.SIZE] = last
     if slot == last:
         return
-    fingerprint = read64(memory[FINGERPRINTS], last)
+    fingerprint = read64(memory[store.FINGERPRINTS], last)
     if find_equal(memory, fingerprint) == last:
         change(memory, fingerprint, np.uint32(last), slot)
-    write64(memory[FINGERPRINTS], slot, fingerprint)
+    write64(memory[store.FINGERPRINTS], slot, fingerprint)
     write32(memory[ROWS], slot, read32(memory[ROWS], last))
     before, after = neighbour(memory, BACKS, last), neighbour(memory, NEXTS, last)
     if after >= 0:
@@ -538,7 +482,7 @@ def _sub_tables(tables: list[int], fan: int) -> tuple[NDArray[np.uint64], NDArra
     return np.array(masks, np.uint64), np.array(children, np.int64)
 
 
-class ExactTables(Slots):
+class ExactTables(store.Slots):
     """
     The content of an exact index: slots, a bucket store for the tables of a layout, another for all sub-tables.
 
@@ -563,12 +507,12 @@ class ExactTables(Slots):
             FLIPS: np.concatenate(flips),
             FLIPPED: np.concatenate(flipped).astype(np.int64),
             FLIP_ENDS: np.cumsum([0, *map(len, flips)]).astype(np.int64),
-            RANKS: np.zeros(int(RANKS_MAX), np.uint64),
+            confirm.RANKS: np.zeros(int(confirm.RANKS_MAX), np.uint64),
         }
-        columns = {FINGERPRINTS: np.uint64, ROWS: np.uint32, NEXTS: np.uint32, BACKS: np.uint32}
+        columns = {store.FINGERPRINTS: np.uint64, ROWS: np.uint32, NEXTS: np.uint32, BACKS: np.uint32}
         super().__init__(len(flips), bits, columns, 1, constants)
         self.memory[[DEEP_BITS, FAN]] = SUB_BITS, fan
-        self.memory[[DISTANCE_MAX, SIMILARITY_MIN]] = layout.max_distance, similarity_min
+        self.memory[[store.DISTANCE_MAX, confirm.SIMILARITY_MIN]] = layout.max_distance, similarity_min
         self.memory[AHEAD] = max(1, min(8, 48 // layout.probes))
 
     def all_matches(self, fingerprint: np.uint64) -> NDArray[np.int64]:
@@ -598,10 +542,7 @@ class ExactTables(Slots):
         in_ring = np.flatnonzero(nexts)
         assert (backs[nexts[in_ring] - 1] - 1 == in_ring).all()
         assert (self.fingerprints[nexts[in_ring] - 1] == self.fingerprints[in_ring]).all()
-        self._check_entries()
-
-    def _check_entries(self) -> None:
-        """Each distinct fingerprint is entered once, by its smallest row, and once in each table."""
+        # Each distinct fingerprint is entered once, by its smallest row, and once in each table.
         rows, tables = self.rows, len(self._factors)
         order = np.lexsort((rows, self.fingerprints))
         first = np.ones(len(order), np.bool_)
@@ -620,10 +561,10 @@ class ExactTables(Slots):
             assert np.isin(entered, standing).all()
             assert deep.issuperset(np.setdiff1d(standing, entered).tolist())
 
-    def _new_stores(self, documents: int) -> tuple[Buckets, ...]:
+    def _new_stores(self, documents: int) -> tuple[store.Buckets, ...]:
         tables = len(self._factors)
-        base = Buckets(self.memory, BASE, tables << int(self.memory[BITS]), tables, tables * documents)
-        return base, Buckets(self.memory, DEEP, 1 << SUB_BITS, len(self._masks), 0)
+        base = store.Buckets(self.memory, BASE, tables << int(self.memory[BITS]), tables, tables * documents)
+        return base, store.Buckets(self.memory, DEEP, 1 << SUB_BITS, len(self._masks), 0)
 
     def _buckets(self, table: int, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
         keys = (fingerprints & self._masks[table]) * self._factors[table]

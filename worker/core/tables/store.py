@@ -36,6 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core import compiled
+from worker.core.compiled import inner
 from worker.core.kernels.machine import NUMBER_LANES, move16, move32, read32, read64, write16, write32, write64
 
 if TYPE_CHECKING:
@@ -43,8 +44,7 @@ if TYPE_CHECKING:
 else:
     signed = np.int64  # every signed number of a kernel
 
-inner = partial(compiled.inner, counted=False)  # the kernels of the tables own no memory
-kernel = partial(compiled.kernel, counted=False)
+kernel = partial(compiled.kernel, counted=False)  # the kernels of the tables own no memory
 Memory = NDArray[np.int64]
 
 # A place in the block is an `np.int64` and not a plain integer: numba compiles a kernel anew for each plain constant
@@ -306,7 +306,6 @@ def sweep(memory: Memory, at: int, steps: int) -> None:
 T = TypeVar("T", bound=np.generic)
 HUGE_PAGE = 1 << 21
 HUGE_FROM = 1 << 22  # bytes from which a column lies in huge pages
-_FLAGS = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
 
 
 @inner
@@ -388,7 +387,7 @@ class MappedColumn(Generic[T]):
                 self._map.madvise(mmap.MADV_HUGEPAGE)
 
     def _new(self, size: int) -> mmap.mmap:
-        return mmap.mmap(-1, self._bytes(size), **_FLAGS)
+        return mmap.mmap(-1, self._bytes(size), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
     def _bytes(self, size: int) -> int:
         wanted = max(1, size) * self._dtype.itemsize
@@ -448,10 +447,6 @@ class Buckets:
     def nbytes(self) -> int:
         """Bytes of memory held; of a store that was never dealt nor filled no page was ever written."""
         return sum(one.array.nbytes for one in (self.heads, self.filters, self.refs)) * bool(self.heads.array[-2])
-
-    def deal(self, counts: NDArray[np.int64]) -> None:
-        """Give each empty bucket the places that so many entries need, and the free ones their share."""
-        lay_out(self._memory, self._at, counts, len(self.refs), int(counts.sum()))
 
     def maintain(self) -> None:
         """Begin to grow or to shrink where it is time, and finish what a sweep has prepared. Before each change."""
@@ -592,11 +587,6 @@ class Slots(ABC):
         """By slot. A view: keep it no longer than until the next change."""
         return self.column(ROWS)
 
-    @property
-    def held(self) -> list[NDArray[np.uint64]]:
-        """The columns that an insertion brings, by slot. Views."""
-        return [self.column(place) for place in list(self.columns)[: self.brought]]
-
     def column(self, place: int) -> NDArray[Any]:
         """One of the columns by slot. A view."""
         return self.columns[place].array[: len(self)]
@@ -610,19 +600,17 @@ class Slots(ABC):
             store.maintain()
         self._on_growth(self.stores[0].entries // int(self.memory[TABLES]))
 
-    def load(self, held: list[NDArray[np.uint64]], rows: NDArray[np.uint32]) -> None:
-        """Index these, of an index that is empty. Cost: for many at once less than half of inserting them."""
-        self._size_for(held[0])
-        self._insert(held, rows)
-
     def insert(self, held: list[NDArray[np.uint64]], rows: NDArray[np.uint32]) -> None:
-        """Index `held[0][i]` as `rows[i]`; `held[1]` are the doubts, where they are kept."""
-        self.maintain()
-        self._insert(held, rows)
+        """
+        Index `held[0][i]` as `rows[i]`; `held[1]` are the doubts, where they are kept.
 
-    def _insert(self, held: list[NDArray[np.uint64]], rows: NDArray[np.uint32]) -> None:
-        numbers = rows.astype(np.int64)
-        done = 0
+        An empty index is made for these at once, which for many costs less than half of inserting them.
+        """
+        if len(self):
+            self.maintain()
+        else:
+            self._size_for(held[0])
+        numbers, done = rows.astype(np.int64), 0
         while (done := self.match(held, done, 0, numbers, INSERT_GIVEN)) < len(rows):
             self.maintain()
 
@@ -658,7 +646,8 @@ class Slots(ABC):
         count = len(fingerprints)
         self._resize(count + count // 8 + SLOTS_MIN)
         self.stores = self._new_stores(count)
-        self.stores[0].deal(self._counts(fingerprints))
+        counts = self._counts(fingerprints)
+        lay_out(self.memory, BASE, counts, len(self.stores[0].refs), int(counts.sum()))
         self._on_growth(count)
 
     def _counts(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
