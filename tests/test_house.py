@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from tests.conftest import REPOSITORY
 
 # Python in `worker` and `schemas`, at most. Lower these with the code; a raise is a commit of its own that says why.
-FILES_MAX = 128
+FILES_MAX = 127
 # Lines, at most, and patterns of paths below `worker`; a file is of the first capability with a pattern of its path.
 CAPABILITIES = {
     "pages to text, charset": (2605, "core/pages/* core/charset.py core/extract.py"),
@@ -21,13 +21,13 @@ CAPABILITIES = {
         1659,
         "schemas/* shell/messages/* core/document.py core/kernels/documents.py",
     ),
-    "numba: compile, cache, start": (480, "core/compiled.py shell/runtime/kernels.py"),
+    "numba: compile, cache, start": (412, "core/compiled.py shell/runtime/kernels.py"),
     "index: exact, directed, store, rules, sketch": (
-        3009,
-        "core/tables/* core/*index.py core/permutation.py core/search.py core/sketch.py core/kernels/sketch.py",
+        2795,
+        "core/tables/* core/*index.py core/permutation.py core/search.py core/sketch.py",
     ),
-    "machine instructions for all kernels": (475, "core/kernels/machine.py"),
-    "fingerprint: kernels and entry": (1479, "core/fingerprint.py core/kernels/*"),
+    "machine instructions for all kernels": (434, "core/kernels/machine.py"),
+    "fingerprint: kernels and entry": (1462, "core/fingerprint.py core/kernels/*"),
     "planning": (375, "core/planner.py cli/plan.py"),
     "originals, snapshots": (1246, "log/original* log/snapshot* shell/checkpoint.py"),
     "ordered log: record, judge, replica, retention": (1650, "log/*"),

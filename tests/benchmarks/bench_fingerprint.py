@@ -32,7 +32,7 @@ from tests.benchmarks.common import (
     table,
 )
 from tests.benchmarks.contenders import ESTIMATE_MIN, OF_TEXTS
-from tests.benchmarks.fingerprint.texts import CHANGES, quality_texts, speed_texts
+from tests.benchmarks.fingerprint_texts import CHANGES, quality_texts, speed_texts
 
 TRIAL_S_MAX = 300.0
 OURS = "neardup"

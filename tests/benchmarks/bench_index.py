@@ -33,8 +33,7 @@ from tests.benchmarks.common import (
     table,
 )
 from tests.benchmarks.contenders import OF_FINGERPRINTS
-from tests.benchmarks.index.directed import DIRECTED
-from tests.benchmarks.index.texts import kept_fingerprints
+from tests.benchmarks.index_data import DIRECTED, kept_fingerprints
 from worker.core.search import SearchRules
 
 OURS, GROWTH, UNRELATED = "neardup", "growth", "unrelated"

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.benchmarks.common import Figures, ask, keep, machine, on_one_core, options, reached, table
-from tests.benchmarks.index.texts import kept_fingerprints
+from tests.benchmarks.index_data import kept_fingerprints
 from worker.core.pairs import all_pairs, clusters
 
 MILLION = 1_000_000

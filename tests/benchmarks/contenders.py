@@ -319,6 +319,10 @@ class FaissMultiHashInTurn(FaissMultiHash):
 class OneByOne:
     """An index in Python, that takes values made of fingerprints one after the other."""
 
+    value: Any  # of a fingerprint
+    add: Any  # a fingerprint with its value
+    near: Any  # the fingerprints that a value finds
+
     def load(self, fingerprints: Numbers) -> None:
         for fingerprint in fingerprints.tolist():
             self.add(fingerprint, self.value(fingerprint))
@@ -330,15 +334,6 @@ class OneByOne:
             found.append(min(((fingerprint ^ other).bit_count() for other in self.near(value)), default=-1))
             self.add(fingerprint, value)
         return found
-
-    def value(self, fingerprint: int) -> Any:
-        raise NotImplementedError
-
-    def add(self, fingerprint: int, value: Any) -> None:
-        raise NotImplementedError
-
-    def near(self, value: Any) -> Iterable[int]:
-        raise NotImplementedError
 
 
 class GaoyaIndex(OneByOne):

@@ -12,7 +12,7 @@ import pytest
 from tests.benchmarks.bench_fingerprint import bars, tables
 from tests.benchmarks.common import ask
 from tests.benchmarks.contenders import TextContender
-from tests.benchmarks.fingerprint.texts import CHANGES, quality_texts
+from tests.benchmarks.fingerprint_texts import CHANGES, quality_texts
 
 
 class Numbers(TextContender):

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.benchmarks import index_data
 from tests.benchmarks import trial as trials
 from tests.benchmarks.bench_index import Trial, bars, tables
-from tests.benchmarks.index import directed
-from tests.benchmarks.index.directed import directed_trial
+from tests.benchmarks.index_data import directed_trial
 from tests.benchmarks.trial import drawn, half_near, recall, trial
 
 
 @pytest.fixture(autouse=True)
 def few_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of each kind."""
-    for module in (trials, directed):
+    for module in (trials, index_data):
         monkeypatch.setattr(module, "OPERATIONS", 5_000)
 
 

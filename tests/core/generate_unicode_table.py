@@ -13,12 +13,8 @@ from __future__ import annotations
 import sys
 import unicodedata
 from collections.abc import Iterator, Mapping
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any
 
-# Without unicodedata2 the running Python's own data, so that the tests can import this module.
-ucd: Any = import_module("unicodedata2" if find_spec("unicodedata2") else "unicodedata")
+import unicodedata2 as ucd
 
 # Scripts that are written without spaces between words: each character is a token. Kana and Hangul count as such.
 SINGLE_NAMES = (

@@ -17,7 +17,7 @@ MIXED_BYTES = 4_500
 ENGLISH_BYTES = 5_000
 CHANGES = ("1 word", "1 % of words", "5 % of words", "menu and footer")
 _MENUS: dict[str, dict[str, list[str]]] = json.loads(
-    (Path(__file__).parents[2] / "core" / "data" / "prose.json").read_text(encoding="utf-8")
+    (Path(__file__).parents[1] / "core" / "data" / "prose.json").read_text(encoding="utf-8")
 )
 
 
