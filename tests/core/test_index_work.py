@@ -150,3 +150,13 @@ def test_a_query_reads_a_bucket_of_several_prefixes_once(monkeypatch: pytest.Mon
     assert all(1 <= one < 1.1 for one in scans)
     elsewhere = np.uint64(1 << 27 | 1 << 40 | 1 << 53)  # so that no other block finds them
     assert index.query(drawn[998:1_001] ^ elsewhere, nothing[:3], sketches[:3]).rows.tolist() == [998, 999, -1]
+
+
+def test_few_that_come_to_an_emptied_index_find_its_buckets_there() -> None:
+    """A lone original that is renewed again and again costs its own entries, and not all buckets anew."""
+    index = PermutedIndex(3)
+    buckets, one = index.tables.stores, np.array([5], np.uint64)
+    for row in range(3):
+        index.insert(one, np.array([row], np.uint32))
+        assert index.delete(5, row)
+    assert index.tables.stores is buckets

@@ -604,9 +604,9 @@ class Slots(ABC):
         """
         Index `held[0][i]` as `rows[i]`; `held[1]` are the doubts, where they are kept.
 
-        An empty index is made for these at once, which for many costs less than half of inserting them.
+        An empty index is made for many at once, in less than half the time; for few all its buckets would cost more.
         """
-        if len(self):
+        if len(self) or len(rows) < SLOTS_MIN:
             self.maintain()
         else:
             self._size_for(held[0])
