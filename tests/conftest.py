@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import ssl
+import subprocess
 import threading
 import time
 import uuid
@@ -78,6 +79,15 @@ def eventually(condition: Callable[[], object], what: str = "it", timeout_s: flo
     while not condition():
         assert time.monotonic() < deadline_s, f"not so after {timeout_s:g} s: {what}"
         time.sleep(0.05)
+
+
+def output_of(*command: str | Path, **options: Any) -> str:
+    """Run a command to its end, which is a good one; return what it wrote."""
+    done: subprocess.CompletedProcess[str] = subprocess.run(
+        command, capture_output=True, text=True, check=False, **options
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def plain_environment() -> dict[str, str]:

@@ -23,15 +23,7 @@ from numpy.typing import NDArray
 
 from worker.cli.tune import Corpus, read_corpus, read_pairs
 from worker.core.evaluation import SAME_FROM, Pairs, exact_jaccard, shingle_set
-from worker.devkit.sample.crawl import (
-    LANGUAGES,
-    PAGES_MAX,
-    TEMPLATES,
-    Dice,
-    fill_template,
-    truth_path,
-    write_sample_crawl,
-)
+from worker.devkit.sample import crawl
 from worker.settings import Settings
 
 _INVISIBLE = re.compile(r"<(script|style)\b.*?</\1>|<!--.*?-->|<[^>]*>", re.DOTALL)
@@ -77,28 +69,21 @@ def crawl_samples(documents: int, seed: int, settings: Settings) -> Iterator[Sam
     """A generated crawl: each copy with its original, one sample a relation; others are unrelated articles."""
     with tempfile.TemporaryDirectory() as folder:
         archive = Path(folder) / "crawl.warc.gz"
-        write_sample_crawl(archive, documents, seed)
+        crawl.write_sample_crawl(archive, documents, seed)
         corpus = read_corpus(archive, settings)
-        truth = {row["doc_id"]: row for row in map(orjson.loads, truth_path(archive).read_bytes().splitlines())}
+        truth = {row["doc_id"]: row for row in map(orjson.loads, crawl.truth_path(archive).read_bytes().splitlines())}
     first: dict[str, int] = {}
     copies: list[tuple[int, int, str]] = []
     for number, doc_id in enumerate(corpus.doc_ids):
         row = truth[doc_id]
-        if row["relation"] in TEMPLATES:  # not unrelated, and no copies
+        if row["relation"] in crawl.TEMPLATES:  # not unrelated, and no copies
             continue
         original = first.setdefault(row["group"], number)
         if row["expected"] == "verdict" and row["relation"] != "short" and original != number:
             copies.append((original, number, row["relation"]))
     drawn = np.random.default_rng(seed).choice(sorted(first.values()), (OTHERS_MAX, 2))
     others = [(int(one), int(other), "unrelated") for one, other in np.sort(drawn, axis=1) if one != other]
-    rows = [*copies, *others]
-    pairs = Pairs(
-        np.array([row[0] for row in rows]),
-        np.array([row[1] for row in rows]),
-        np.arange(len(rows)) < len(copies),
-        [row[2] for row in rows],
-    )
-    yield Sample(f"sample crawl of {documents:,}", corpus, pairs)
+    yield _sample(f"sample crawl of {documents:,}", corpus, [*copies, *others], len(copies))
 
 
 def _chosen(pairs: Pairs, rows: np.ndarray) -> Pairs:
@@ -135,15 +120,15 @@ def _name(doc_id: str) -> str:
     return doc_id.split("/", 2)[-1] if doc_id.startswith("kafka/") else doc_id.partition("@")[0]
 
 
-def templates(pages: int = PAGES_MAX, seed: int = 1) -> Sample:
+def templates(pages: int = crawl.PAGES_MAX, seed: int = 1) -> Sample:
     """Streams of pages, of each kind in each language one behind the other; pairs are every two of a stream."""
     texts: list[str] = []
     languages: list[str | None] = []
     rows: list[tuple[int, int, str]] = []
-    for kind, code in product(TEMPLATES, LANGUAGES):
-        dice, begin = Dice(seed), len(texts)
+    for kind, code in product(crawl.TEMPLATES, crawl.LANGUAGES):
+        dice, begin = crawl.Dice(seed), len(texts)
         for number in range(pages):
-            article = fill_template(kind, str(number), code, dice)
+            article = crawl.fill_template(kind, str(number), code, dice)
             parts = [article.title, *(sentence for part in article.paragraphs for sentence in part)]
             texts.append(re.sub(r"</?\w+>", "\n", "\n".join(parts)))
             languages.append(code)
@@ -200,6 +185,7 @@ def edits(folder: Path, settings: Settings, pairs_each: int = PAIRS, seed: int =
     return _sample("parts", Corpus([str(row) for row in range(len(texts))], texts, languages), rows)
 
 
-def _sample(name: str, corpus: Corpus, rows: list[tuple[int, int, str]]) -> Sample:
+def _sample(name: str, corpus: Corpus, rows: list[tuple[int, int, str]], same: int = 0) -> Sample:
+    """Of these pairs, the first `same` of which are."""
     first, second, kinds = zip(*rows, strict=True)
-    return Sample(name, corpus, Pairs(np.array(first), np.array(second), np.zeros(len(rows), np.bool_), kinds))
+    return Sample(name, corpus, Pairs(np.array(first), np.array(second), np.arange(len(rows)) < same, kinds))

@@ -19,18 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.benchmarks.accuracy_samples import (
-    LENGTHS,
-    POINTS,
-    Sample,
-    corpus_samples,
-    crawl_samples,
-    edits,
-    merged,
-    others,
-    plain_sample,
-    templates,
-)
+from tests.benchmarks import accuracy_samples
+from tests.benchmarks.accuracy_samples import LENGTHS, POINTS, Sample
 from tests.benchmarks.common import CORPORA, INK, RESULTS, ask, keep, machine, options, saved, table
 from tests.benchmarks.contenders import OF_PAIRS
 from worker.core.evaluation import Scores, finds, groups, leaders, measure, score
@@ -69,11 +59,10 @@ def main() -> None:
     hard, parts = _hard(folder, chosen.peers_python)
     text = "\n".join(tables(found) + hard_table(hard) + (edits_tables(parts) if parts else []))
     print(f"\n{text}")
-    if not chosen.no_save:
-        measured = {"scores": found, "hard": hard, "parts": parts}
-        keep("accuracy", {"machine": where | {"documents": chosen.documents, "seed": chosen.seed}, **measured}, text)
-        if parts:
-            plot_edits(parts, RESULTS / "accuracy_parts.png")
+    where |= {"documents": chosen.documents, "seed": chosen.seed}
+    keep(chosen, "accuracy", {"machine": where, "scores": found, "hard": hard, "parts": parts}, text)
+    if parts and not chosen.no_save:
+        plot_edits(parts, RESULTS / "accuracy_parts.png")
 
 
 def ours(sample: Sample, streams: bool = False) -> Found:
@@ -89,15 +78,15 @@ def ours(sample: Sample, streams: bool = False) -> Found:
 
 def _hard(folder: Path | None, peers_python: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Shares found of what is hard: kind -> (number, method -> share); of parts, by method and "length point"."""
-    stream = templates()
+    stream = accuracy_samples.templates()
     peers = _peers(stream, peers_python).items()
     told = ours(stream, streams=True)
-    told |= {name: merged(stream.pairs, found, len(stream.corpus.texts)) for name, found in peers}
+    told |= {name: accuracy_samples.merged(stream.pairs, found, len(stream.corpus.texts)) for name, found in peers}
     kind_of = dict(zip(stream.pairs.second.tolist(), stream.pairs.kinds, strict=True))  # all but a stream's first page
     hard = _shares([kind_of.get(page, "") for page in range(len(stream.corpus.texts))], told)
     if folder is None:
         return hard, {}
-    pairs, parts = others(folder, Settings()), edits(folder, Settings())
+    pairs, parts = accuracy_samples.others(folder, Settings()), accuracy_samples.edits(folder, Settings())
     hard = _shares(pairs.pairs.kinds, ours(pairs) | _peers(pairs, peers_python)) | hard
     return hard, _shares(parts.pairs.kinds, ours(parts) | _peers(parts, peers_python))
 
@@ -140,9 +129,9 @@ def _peers(sample: Sample, python: str) -> Found:
 def _samples(folder: Path | None, documents: int, seed: int) -> Iterator[list[Sample]]:
     settings = Settings()
     if folder is not None:
-        yield list(corpus_samples(folder, settings))
-        yield [plain_sample(folder, settings)]
-    yield list(crawl_samples(documents, seed, settings))
+        yield list(accuracy_samples.corpus_samples(folder, settings))
+        yield [accuracy_samples.plain_sample(folder, settings)]
+    yield list(accuracy_samples.crawl_samples(documents, seed, settings))
 
 
 def tables(found: Mapping[str, Mapping[str, Scores]]) -> list[str]:

@@ -12,27 +12,23 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from tests.benchmarks.common import (
-    CORPORA,
-    REPOSITORY,
-    Figures,
-    ask,
-    keep,
-    machine,
-    options,
-    package_of,
-    reached,
-    table,
-)
+import orjson
+
+from tests.benchmarks import common
+from tests.benchmarks.common import CORPORA, Figures, ask, keep, machine, table
 from tests.benchmarks.contenders import ESTIMATE_MIN, OF_TEXTS
-from tests.benchmarks.fingerprint_texts import CHANGES, quality_texts, speed_texts
+from tests.core.golden import SAMPLES
+from worker.core.definition import detect
+from worker.devkit.sample.crawl import LANGUAGES, Dice, load_language, write_article
 
 TRIAL_S_MAX = 300.0
 OURS = "neardup"
@@ -44,7 +40,7 @@ Found = Mapping[str, Figures]  # contender -> what its trial told
 
 
 def main() -> None:
-    parser = options(__doc__, "fewer texts and passes", has_peers=True)
+    parser = common.options(__doc__, "fewer texts and passes", has_peers=True)
     parser.add_argument("--contenders", type=lambda text: text.split(","), default=list(OF_TEXTS))
     chosen = parser.parse_args()
     where = machine()
@@ -57,15 +53,17 @@ def main() -> None:
         path = Path(temporary) / "texts.json"
         path.write_text(json.dumps(texts), encoding="utf-8")
         for name in chosen.contenders:
-            python, seconds = chosen.peers_python if package_of(name) else sys.executable, 0.1 if chosen.quick else 1.5
+            python, seconds = (
+                chosen.peers_python if common.package_of(name) else sys.executable,
+                0.1 if chosen.quick else 1.5,
+            )
             found[name] = ask("trial", "texts", name, path, seconds, python=python, seconds_max=TRIAL_S_MAX)
             print(f"{name:34} {found[name].get('left_out') or found[name]['version']}", flush=True)
     first_s, later_s = first_fingerprints_s(1 if chosen.quick else 3)
     text = "\n".join(bars(found, first_s, later_s) + tables(found))
     print(f"\n{text}")
-    if not (chosen.quick or chosen.no_save):
-        kept = {"machine": where, "trials": found, "first_start_s": first_s, "later_start_s": later_s}
-        keep("fingerprint", kept, text)
+    kept = {"machine": where, "trials": found, "first_start_s": first_s, "later_start_s": later_s}
+    keep(chosen, "fingerprint", kept, text)
 
 
 def first_fingerprints_s(rounds: int) -> tuple[float, float]:
@@ -85,7 +83,7 @@ def first_fingerprints_s(rounds: int) -> tuple[float, float]:
 def _process_s(cache: str) -> float:
     begun = time.perf_counter()
     environment = os.environ | {"NUMBA_CACHE_DIR": cache}
-    subprocess.run([sys.executable, "-c", _FIRST], cwd=REPOSITORY, env=environment, check=True)
+    subprocess.run([sys.executable, "-c", _FIRST], cwd=common.REPOSITORY, env=environment, check=True)
     return time.perf_counter() - begun
 
 
@@ -99,7 +97,7 @@ def tables(found: Found) -> list[str]:
                 rows.append([name, "", trial["left_out"], "", ""])
                 continue
             speed = trial["speed"][kind]
-            ratio = f"{ours['documents_s'] / speed['documents_s']:.1f} ×" if package_of(name) else ""
+            ratio = f"{ours['documents_s'] / speed['documents_s']:.1f} ×" if common.package_of(name) else ""
             rows.append([name, trial["version"], f"{speed['documents_s']:,.0f}", f"{speed['mb_s']:,.0f}", ratio])
         lines += [f"### {kind}", "", *table(("", "version", "documents/s", "MB/s", "neardup is"), rows)]
     for kind in found[OURS]["nearness"]:
@@ -130,7 +128,7 @@ def bars(found: Found, first_start_s: float, later_start_s: float) -> list[str]:
     rows = []
 
     def add(what: str, value: float, wanted: str, is_reached: bool, form: str = ",.0f") -> None:
-        rows.append((what, f"{value:{form}}", wanted, reached(is_reached)))
+        rows.append((what, f"{value:{form}}", wanted, common.reached(is_reached)))
 
     ours = found[OURS]
     for kind, speed in ours["speed"].items():
@@ -148,6 +146,99 @@ def bars(found: Found, first_start_s: float, later_start_s: float) -> list[str]:
     add("first start, nothing cached, to the first fingerprint, s", first_start_s, "≤ 8", first_start_s <= 8, ".1f")
     add("later start, s", later_start_s, "≤ 1", later_start_s <= 1, ".2f")
     return table(("what", "measured", "wanted", ""), rows)
+
+
+# ---- the texts: unrelated ones of equal size for speed, and originals with changed copies
+
+MIXED_BYTES = 4_500
+ENGLISH_BYTES = 5_000
+CHANGES = ("1 word", "1 % of words", "5 % of words", "menu and footer")
+
+
+def speed_texts(folder: Path, texts: int) -> dict[str, list[str]]:
+    """Sets of texts by name, each cut to one size."""
+    mixed = [_generated(LANGUAGES[number % len(LANGUAGES)], number, MIXED_BYTES) for number in range(texts)]
+    found = {
+        "generated, 8 languages, 4.5 KB": mixed,
+        "generated, English, 5 KB": [_generated("en", number, ENGLISH_BYTES) for number in range(texts // 2)],
+    }
+    corpus = [text for text, language in corpus_texts(folder) if language != "en"]
+    corpus = [cut(text, MIXED_BYTES) for text in corpus if len(text.encode()) >= MIXED_BYTES]
+    if corpus:
+        found["corpus, 30 languages, 4.5 KB"] = corpus
+    return found
+
+
+def quality_texts(folder: Path, originals: int) -> dict[str, dict[str, Any]]:
+    """Originals that have nothing to do with each other, and for each change a copy of each of them."""
+    generated: list[tuple[str, str | None]] = [
+        (_generated(language, 10_000 + number, MIXED_BYTES), language)
+        for language in LANGUAGES
+        for number in range(originals // len(LANGUAGES))
+    ]
+    sets: dict[str, list[tuple[str, str | None]]] = {"generated": generated}
+    corpus = [(cut(text, MIXED_BYTES), language) for text, language in corpus_texts(folder) if len(text) > 1_000]
+    if corpus:
+        sets["corpus"] = random.Random(1).sample(corpus, min(originals, len(corpus)))
+    return {
+        name: {
+            "originals": [text for text, _ in chosen],
+            "changes": {
+                change: [_changed(text, language, change, random.Random(number))
+                         for number, (text, language) in enumerate(chosen)]
+                for change in CHANGES
+            },
+        }
+        for name, chosen in sets.items()
+    }  # fmt: skip
+
+
+def corpus_texts(folder: Path) -> Iterator[tuple[str, str | None]]:
+    """One text for each document of the labelled corpus, of its versions the first, and its language."""
+    path = folder / "docs.jsonl"
+    seen: set[str] = set()
+    for row in map(orjson.loads, path.read_bytes().splitlines() if path.is_file() else []):
+        if "text" not in row or row["set"] in ("minhash", "adswap") or row["url"] in seen:
+            continue  # these two sets are made of copies
+        seen.add(row["url"])
+        yield row["text"], detect(row["text"])
+
+
+def cut(text: str, size: int) -> str:
+    """
+    The text's first bytes in UTF-8, whole characters.
+
+    >>> cut("größe", 4)
+    'grö'
+    """
+    return text.encode()[:size].decode(errors="ignore")
+
+
+def _generated(language: str, number: int, size: int) -> str:
+    """An article, made long enough by others of the same words."""
+    dice = Dice(number)
+    text = ""
+    while len(text.encode()) < size:
+        article = write_article(str(number), load_language(language), dice)
+        joiner = article.language.joiner
+        text += "\n\n".join(joiner.join(sentences) for sentences in article.paragraphs) + "\n\n"
+    return cut(text, size)
+
+
+def _changed(text: str, language: str | None, change: str, rng: random.Random) -> str:
+    """The text with words replaced by other words of it (characters, where words are not apart), or with a frame."""
+    if change == "menu and footer":
+        menu = SAMPLES.get(language or "en", SAMPLES["en"])["menu"]
+        return "\n\n".join([menu[0], text, *menu[1:]])
+    joiner = " " if text.count(" ") > len(text) / 20 else ""
+    words = text.split(" ") if joiner else list(text)
+    places = [place for place, word in enumerate(words) if word.strip() and any(map(str.isalpha, word))]
+    count = 1 if change == "1 word" else max(1, round(int(change.split(maxsplit=1)[0]) / 100 * len(places)))
+    originals = list(words)
+    for place in rng.sample(places, count):
+        while words[place] == originals[place]:
+            words[place] = originals[rng.choice(places)]
+    return joiner.join(words)
 
 
 if __name__ == "__main__":

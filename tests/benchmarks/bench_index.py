@@ -18,20 +18,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.benchmarks.common import (
-    INK,
-    OURS_COLOR,
-    RESULTS,
-    Figures,
-    ask,
-    keep,
-    machine,
-    options,
-    package_of,
-    reached,
-    saved,
-    table,
-)
+from tests.benchmarks import common
+from tests.benchmarks.common import INK, RESULTS, Figures, ask, keep, machine, reached, table
 from tests.benchmarks.contenders import OF_FINGERPRINTS
 from tests.benchmarks.index_data import DIRECTED, kept_fingerprints
 from worker.core.search import SearchRules
@@ -49,7 +37,7 @@ UNRELATED_S_MAX = 1_800.0
 MORE = 100_000  # fingerprints of texts beyond the residents: the new ones that are asked for
 COLORS = {
     DIRECTED: "#1b1f24",
-    OURS: OURS_COLOR,
+    OURS: common.OURS_COLOR,
     "gaoya": "#cf222e",
     "faiss MultiHash": "#1a7f37",
     "faiss MultiHash, 500 a call": "#7ad18b",
@@ -132,7 +120,7 @@ def trials(chosen: argparse.Namespace) -> Iterator[tuple[str, int, int, str]]:
 
 
 def run(name: str, size: int, distance: int, data: str, chosen: argparse.Namespace) -> Trial:
-    python = chosen.peers_python if package_of(name) else sys.executable
+    python = chosen.peers_python if common.package_of(name) else sys.executable
     source = kept_fingerprints(size + MORE) if data == "texts" else data
     seconds = chosen.load_s_max + (UNRELATED_S_MAX if name == UNRELATED else REST_S_MAX)
     arguments = (name, size, distance, source, chosen.load_s_max)
@@ -142,7 +130,7 @@ def run(name: str, size: int, distance: int, data: str, chosen: argparse.Namespa
 
 
 def parsed() -> argparse.Namespace:
-    parser = options(__doc__, "100,000 random fingerprints, distance 3 and directed", has_peers=True)
+    parser = common.options(__doc__, "100,000 random fingerprints, distance 3 and directed", has_peers=True)
 
     def names(text: str) -> list[str]:
         return text.split(",")
@@ -177,8 +165,8 @@ def main() -> None:
         print(found[key], flush=True)
         ordered = sorted(found.values(), key=lambda trial: trial.place)
         text = "\n".join(tables(ordered) + bars(ordered))
+        keep(chosen, "index", {"machine": where, "trials": [trial._asdict() for trial in ordered]}, text)
         if not (chosen.quick or chosen.no_save):
-            keep("index", {"machine": where, "trials": [trial._asdict() for trial in ordered]}, text)
             plot(ordered, RESULTS / "index.png")
     print(f"\n{text}")
 
@@ -262,7 +250,7 @@ def plot(found: Sequence[Trial], path: Path) -> None:
         axis.set_xlabel("fingerprints held", fontsize=9, color=INK)
         axis.set_title(title, loc="left", fontsize=10, color=INK)
     figure.legend(*axes[0].get_legend_handles_labels(), fontsize=8, frameon=False, loc="outside lower center", ncols=4)
-    saved(figure, path)
+    common.saved(figure, path)
 
 
 def _short(value: Any) -> str:

@@ -26,15 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.benchmarks.common import CORPORA, keep, machine, options, reached, table
-from tests.core.pages.made_pages import Writer, f1, layout
-from tests.core.pages.quality import (
-    bodies_quality,
-    labelled_pages,
-    renamed_adverts,
-    reviewed_pages,
-    shares_within,
-    strings_quality,
-)
+from tests.core.pages import made_pages
 from worker.core import stopwords
 from worker.core.charset import codec_of, well_formed
 from worker.core.document import BodyKind, Document
@@ -301,9 +293,9 @@ def two_threads(bodies: Sequence[bytes], rounds: int) -> dict[str, float]:
 
 def stability(folder: Path, extract: Extract, count: int) -> dict[str, float]:
     """For each change of surroundings, the share of pages within three bits of the page as it was."""
-    bodies = reviewed_pages(folder, "benchmark")
+    bodies = made_pages.reviewed_pages(folder, "benchmark")
     dice = random.Random(3)
-    small = [page for page in reviewed_pages(folder, "strings") if 10_000 < len(page["html"]) < 200_000]
+    small = [page for page in made_pages.reviewed_pages(folder, "strings") if 10_000 < len(page["html"]) < 200_000]
     pages = [page["html"] for page in dice.sample(bodies, count // 2) + dice.sample(small, count // 2)]
     sentences = [s.strip() + "." for page in bodies for s in page["body"].split(".") if 60 < len(s) < 220]
     lines = (folder / "snippets.jsonl").open(encoding="utf-8")
@@ -321,14 +313,14 @@ def stability(folder: Path, extract: Extract, count: int) -> dict[str, float]:
 def pairs(folder: Path, extract: Extract) -> dict[str, float]:
     """Recall and false pairs of labelled pages at k = 3 and 6."""
     told = {}
-    changes: dict[str, Extract] = {"adswap": str, "kafka": str, "adswap, classes renamed": renamed_adverts}
+    changes: dict[str, Extract] = {"adswap": str, "kafka": str, "adswap, classes renamed": made_pages.renamed_adverts}
     for name, change in changes.items():
-        pages, labels = labelled_pages(folder, name.partition(",")[0])
+        pages, labels = made_pages.labelled_pages(folder, name.partition(",")[0])
         values = fingerprints([change(page) for page in pages.values()], extract)
         found = dict(zip(pages, values, strict=True))
         for k in (3, 6):
-            told[f"{name}, k = {k}"] = shares_within(found, labels[1], k)
-            told[f"{name}, false at k = {k}"] = shares_within(found, labels[0], k)
+            told[f"{name}, k = {k}"] = made_pages.shares_within(found, labels[1], k)
+            told[f"{name}, false at k = {k}"] = made_pages.shares_within(found, labels[0], k)
     return told
 
 
@@ -336,8 +328,11 @@ def languages(extract: Extract) -> dict[str, float]:
     """F1 of made articles, for each language the least of five layouts."""
     found = {}
     for code in stopwords.languages():
-        pages = [(Writer(code, str(number)), number) for number in range(5)]
-        shares = [f1("\n".join(page.text), extract(html)) for page, html in ((p, layout(p, n)) for p, n in pages)]
+        pages = [(made_pages.Writer(code, str(number)), number) for number in range(5)]
+        shares = [
+            made_pages.f1("\n".join(page.text), extract(html))
+            for page, html in ((p, made_pages.layout(p, n)) for p, n in pages)
+        ]
         found[code] = min(shares)
     return found
 
@@ -394,7 +389,9 @@ def tables(kept: Mapping[str, Any]) -> list[str]:
 
 def main() -> None:
     chosen = options(__doc__, "fewer pages and rounds").parse_args()
-    bodies, portals, strings = (reviewed_pages(CORPORA, name) for name in ("benchmark", "readability", "strings"))
+    bodies, portals, strings = (
+        made_pages.reviewed_pages(CORPORA, name) for name in ("benchmark", "readability", "strings")
+    )
     if not bodies:
         raise SystemExit(
             f"no reviewed pages at {CORPORA}: set NEARDUP_CORPORA to a folder that has pages/articles.jsonl.gz"
@@ -414,17 +411,16 @@ def main() -> None:
             continue
         print(f"quality of {name}", flush=True)
         kept["quality"][name] = {
-            "bodies": bodies_quality(bodies[some], extract)._asdict(),
-            "portals": bodies_quality(portals[some], extract)._asdict(),
-            "strings": strings_quality(strings[some], extract)._asdict(),
+            "bodies": made_pages.bodies_quality(bodies[some], extract)._asdict(),
+            "portals": made_pages.bodies_quality(portals[some], extract)._asdict(),
+            "strings": made_pages.strings_quality(strings[some], extract)._asdict(),
             "stability": stability(CORPORA, extract, 20 if chosen.quick else 200),
             "pairs": pairs(CORPORA, extract),
             "languages": languages(extract),
         }
     text = "\n".join(bars(kept) + tables(kept))
     print(f"\n{text}")
-    if not (chosen.quick or chosen.no_save):
-        keep("pages", kept, f"{kept['mean_bytes']:,} bytes per page on average.\n\n{text}")
+    keep(chosen, "pages", kept, f"{kept['mean_bytes']:,} bytes per page on average.\n\n{text}")
 
 
 if __name__ == "__main__":

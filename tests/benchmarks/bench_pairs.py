@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.benchmarks.common import Figures, ask, keep, machine, on_one_core, options, reached, table
+from tests.benchmarks.common import Figures, ask, flipped, keep, machine, on_one_core, options, reached, table
 from tests.benchmarks.index_data import kept_fingerprints
 from worker.core.pairs import all_pairs, clusters
 
@@ -45,10 +45,7 @@ def fingerprints(data: str, size: int) -> NDArray[np.uint64]:
     made = dice.integers(0, 2**64, size, dtype=np.uint64)
     for begin in range(size // 2, size, PART) if data == "crawl" else ():  # part by part: their memory counts, too
         part = made[begin : begin + PART]
-        part[:] = made[dice.integers(0, size // 2, len(part))]
-        flips = dice.integers(0, FLIPS_MAX + 1, len(part))
-        for number in range(FLIPS_MAX):
-            part ^= np.where(number < flips, np.uint64(1) << dice.integers(0, 64, len(part), dtype=np.uint64), 0)
+        part[:] = flipped(made[dice.integers(0, size // 2, len(part))], FLIPS_MAX, dice)
     return made
 
 
@@ -103,8 +100,7 @@ def main() -> None:
         print(found[-1], flush=True)
     text = "\n".join(tables(found))
     print(f"\n{text}")
-    if not (chosen.quick or chosen.no_save):
-        keep("pairs", {"machine": where, "trials": found}, text)
+    keep(chosen, "pairs", {"machine": where, "trials": found}, text)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 RESULTS = Path(__file__).parent / "results"
 REPOSITORY = Path(__file__).resolve().parents[2]
 CORPORA = Path(os.environ.get("NEARDUP_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
@@ -38,6 +41,7 @@ def options(text: str, quick: str = "", *, has_peers: bool = False) -> argparse.
     """The options that benchmarks share; `quick` says what a trial run leaves out."""
     parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-save", action="store_true", help="leave the kept results as they are")
+    parser.set_defaults(quick=False)
     if quick:
         parser.add_argument("--quick", action="store_true", help=f"{quick}; nothing is kept")
     if has_peers:
@@ -91,6 +95,15 @@ def reached(is_reached: bool) -> str:
     return "reached" if is_reached else "**missed**"
 
 
+def flipped(numbers: NDArray[np.uint64], flips_max: int, dice: np.random.Generator) -> NDArray[np.uint64]:
+    """Each with 0 to `flips_max` bits flipped."""
+    flips = dice.integers(0, flips_max + 1, len(numbers))
+    for number in range(flips_max):
+        bit = np.uint64(1) << dice.integers(0, 64, len(numbers), dtype=np.uint64)
+        numbers = np.where(number < flips, numbers ^ bit, numbers)
+    return numbers
+
+
 def said(where: Mapping[str, object]) -> str:
     """Where it was measured, in words."""
     return ", ".join(f"{name} {value}" for name, value in where.items())
@@ -113,8 +126,10 @@ def machine() -> dict[str, str | int | float]:
     }
 
 
-def keep(name: str, figures: Figures, text: str) -> None:
-    """Write the figures of a run as NAME.json and its tables as NAME.md; `figures` has the machine."""
+def keep(chosen: argparse.Namespace, name: str, figures: Figures, text: str) -> None:
+    """Write what a whole run found as NAME.json and its tables as NAME.md, if it may; `figures` has the machine."""
+    if chosen.quick or chosen.no_save:
+        return
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps(figures, ensure_ascii=False, indent=1) + "\n")
     (RESULTS / f"{name}.md").write_text(f"Measured with `make bench-{name}`: {said(figures['machine'])}.\n\n{text}\n")

@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from tests.benchmarks.common import Figures, answer, on_one_core
+from tests.benchmarks.common import Figures, answer, flipped, on_one_core
 from tests.benchmarks.contenders import OF_FINGERPRINTS, OF_PAIRS, OF_TEXTS, IndexContender, Numbers, TextContender
 
 BATCH = 500
@@ -88,12 +88,8 @@ def drawn(data: str, count: int) -> tuple[Numbers, Numbers]:
 def half_near(resident: Numbers, new: Numbers, max_distance: int) -> Numbers:
     """Half new ones, half some bits away from a resident: 0 to k + 2 of them."""
     dice = np.random.default_rng(2)
-    near = resident[dice.integers(0, len(resident), len(new))]
-    flips = dice.integers(0, max_distance + 3, len(new))
-    for number in range(max_distance + 2):
-        bit = np.uint64(1) << dice.integers(0, 64, len(new), dtype=np.uint64)
-        near = np.where(number < flips, near ^ bit, near)
-    return np.where(dice.random(len(new)) < 0.5, near, new[::-1] ^ np.uint64(0xFFFF_FFFF_FFFF_FFFF))
+    copies = flipped(resident[dice.integers(0, len(resident), len(new))], max_distance + 2, dice)
+    return np.where(dice.random(len(new)) < 0.5, copies, new[::-1] ^ np.uint64(0xFFFF_FFFF_FFFF_FFFF))
 
 
 def load(contender: IndexContender, resident: Numbers, limit_s: float) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.benchmarks.replay.log import DEFINITION as BENCH
-from tests.benchmarks.replay.log import read_log, write_log
+from tests.benchmarks.bench_replay import DEFINITION as BENCH
+from tests.benchmarks.bench_replay import read_log, write_log
 from tests.log.test_replica import DEFINITION, TOPIC, one_row
 from tests.log.test_snapshot import LOG, record_of, to_bytes
 from tests.oracle import read_answer, read_answers

@@ -24,16 +24,7 @@ from typing import NamedTuple
 import orjson
 
 from schemas.fields import format_timestamp
-from worker.devkit.sample.crawl import (
-    FIRST_FETCH_S,
-    TEMPLATES,
-    Article,
-    Dice,
-    edited,
-    fill_template,
-    load_language,
-    write_article,
-)
+from worker.devkit.sample import crawl
 
 SHARES = {
     "article": 48, "syndicated": 14, "edited": 12, "recrawl": 8, "family": 5, "redelivered": 2, "short": 3,
@@ -54,26 +45,26 @@ class Made(NamedTuple):
 
     def line(self, number: int) -> bytes:
         """Return it as it is read."""
-        fetched_at = format_timestamp((FIRST_FETCH_S + number) * 1_000)
+        fetched_at = format_timestamp((crawl.FIRST_FETCH_S + number) * 1_000)
         fields = {"doc_id": self.doc_id, "url": self.url, "fetched_at": fetched_at, "text": self.text}
         return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def made_documents(count: int, seed: int = 5) -> Iterator[Made]:
     """Yield documents; equal seeds give equal ones. Cost: about 0.25 ms per document."""
-    dice, english = Dice(seed), load_language("en")
-    recent: list[tuple[Made, Article]] = []
-    common = write_article("family", english, dice)
+    dice, english = crawl.Dice(seed), crawl.load_language("en")
+    recent: list[tuple[Made, crawl.Article]] = []
+    common = crawl.write_article("family", english, dice)
     articles = 0
     for number in range(count):
         relation = dice.pick(_DRAWN) if recent else "article"
         name, url = f"d{number}", f"https://site{number % 997}.example/{number}"
         if relation == "article":
-            article = write_article(name, english, dice)
+            article = crawl.write_article(name, english, dice)
         elif relation == "template":
-            article = fill_template(TEMPLATES[number % len(TEMPLATES)], name, "en", dice)
+            article = crawl.fill_template(crawl.TEMPLATES[number % len(crawl.TEMPLATES)], name, "en", dice)
         elif relation == "family":
-            article = edited(common, dice)
+            article = crawl.edited(common, dice)
         elif relation == "short":
             text = f"{dice.pick(english.shorts)} {dice.number(1, 400)}"
             yield Made(name, url, text, text, relation)
@@ -84,7 +75,7 @@ def made_documents(count: int, seed: int = 5) -> Iterator[Made]:
                 yield earlier._replace(relation=relation)
                 continue
             url = earlier.url if relation == "recrawl" else url
-            article = article if relation == "syndicated" else edited(article, dice)
+            article = article if relation == "syndicated" else crawl.edited(article, dice)
         made = Made(name, url, _text(article), article.group, relation)
         yield made
         if relation == "article":
@@ -92,7 +83,7 @@ def made_documents(count: int, seed: int = 5) -> Iterator[Made]:
             articles += 1
 
 
-def _text(article: Article) -> str:
+def _text(article: crawl.Article) -> str:
     return "\n".join([article.title, *(" ".join(sentences) for sentences in article.paragraphs)])
 
 

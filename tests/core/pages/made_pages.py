@@ -7,12 +7,17 @@ needed. Titles (h1) are headings, not counted here.
 
 from __future__ import annotations
 
+import gzip
+import json
 import random
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from importlib.resources import files
+from pathlib import Path
+from statistics import mean
+from typing import Any, NamedTuple
 
 _MARKS = {
     **dict.fromkeys(("zh",), ("，", "。")),
@@ -322,10 +327,77 @@ KINDS: tuple[Callable[[Writer], str], ...] = (
 
 def f1(expected: str, found: str) -> float:
     """Of 4-grams of tokens with their counts."""
-    true, predicted = _grams(expected), _grams(found)
+    true, predicted = (_grams([word for word in _TOKEN.findall(text) if word != "x"]) for text in (expected, found))
     return 2 * (true & predicted).total() / max(1, true.total() + predicted.total())
 
 
-def _grams(text: str) -> Counter[tuple[str, ...]]:
-    words = [word for word in _TOKEN.findall(text) if word != "x"]
-    return Counter(tuple(words[k : k + 4]) for k in range(max(1, len(words) - 3)))
+# ---- how good a text is that was made of a page whose main content people have reviewed
+
+
+class Quality(NamedTuple):
+    f1: float
+    precision: float
+    recall: float
+
+
+def _quality(precision: float, recall: float) -> Quality:
+    return Quality(2 * precision * recall / (precision + recall), precision, recall)
+
+
+def reviewed_pages(corpora: Path, name: str) -> list[dict[str, Any]]:
+    """The pages of a set: "benchmark", "readability" (`body`) or "strings" (`with`, `without`); none where absent."""
+    path = corpora / "pages" / ("readability.jsonl.gz" if name == "readability" else "articles.jsonl.gz")
+    if not path.exists():
+        return []
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return [page for page in map(json.loads, lines) if page["set"] == name]
+
+
+def labelled_pages(corpora: Path, name: str) -> tuple[dict[str, str], dict[int, list[tuple[str, str]]]]:
+    """The HTML of a set's documents, and its pairs: 1 near-duplicates, 0 others."""
+    documents = map(json.loads, (corpora / "docs.jsonl").open(encoding="utf-8"))
+    pages = {row["doc_id"]: row["html"] for row in documents if row["set"] == name and "html" in row}
+    pairs: dict[int, list[tuple[str, str]]] = {0: [], 1: []}
+    for line in (corpora / "pairs.tsv").open(encoding="utf-8"):
+        one, other, label, *_ = line.split("\t")
+        if label in "01" and one in pages and other in pages:
+            pairs[int(label)].append((one, other))
+    return pages, pairs
+
+
+def renamed_adverts(html: str) -> str:
+    """A page of the set "adswap" whose advertisements have a class that tells nothing."""
+    return re.sub(r'<div class="(ad|promo)"( id="[^"]*")?', '<div class="c1"', html)
+
+
+def shares_within(fingerprints: dict[str, int], pairs: list[tuple[str, str]], k: int) -> float:
+    """Which share of pairs is within k bits."""
+    return mean((fingerprints[one] ^ fingerprints[other]).bit_count() <= k for one, other in pairs)
+
+
+def bodies_quality(pages: Iterable[dict[str, Any]], extract: Callable[[str], str]) -> Quality:
+    """Mean precision and recall of word 4-grams over pages, as article-extraction-benchmark counts them."""
+    precisions, recalls = [], []
+    for page in pages:
+        true, found = (_grams(re.findall(r"\w+", text)) for text in (page["body"], extract(page["html"])))
+        common = (true & found).total()
+        if found:
+            precisions.append(common / found.total())
+        if true:
+            recalls.append(common / true.total())
+    return _quality(mean(precisions), mean(recalls))
+
+
+def strings_quality(pages: Iterable[dict[str, Any]], extract: Callable[[str], str]) -> Quality:
+    """Of all strings that must and must not be in the texts, as trafilatura's evaluation counts them."""
+    right = wrong = missing = 0
+    for page in pages:
+        text = " ".join(extract(page["html"]).split())
+        wanted = sum(" ".join(string.split()) in text for string in page["with"])
+        right, missing = right + wanted, missing + len(page["with"]) - wanted
+        wrong += sum(" ".join(string.split()) in text for string in page["without"])
+    return _quality(right / (right + wrong), right / (right + missing))
+
+
+def _grams(words: Sequence[str]) -> Counter[tuple[str, ...]]:
+    return Counter(tuple(words[k : k + 4]) for k in range(max(len(words) - 3, 1 if words else 0)))

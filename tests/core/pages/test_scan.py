@@ -17,7 +17,6 @@ import json
 import os
 import random
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -29,8 +28,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import EXAMPLES
-from tests.core.pages.quality import reviewed_pages
+from tests.conftest import EXAMPLES, output_of
+from tests.core.pages.made_pages import reviewed_pages
 from tests.core.pages.reference import End, Start, Text, Tokenizer, meaning, pieces, read
 from worker.core.charset import well_formed
 from worker.core.compiled import kernel
@@ -167,10 +166,7 @@ def test_every_index_is_within_its_array(tmp_path: Path) -> None:
     """With numba's checks of bounds compiled in, no random page reads or writes beyond an array's end."""
     checks = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
     script = "from tests.core.pages import test_scan as t; [t.skeleton(page) for page in t.random_pages(400, 2)]"
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=os.environ | checks, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2_000:]
+    output_of(sys.executable, "-c", script, env=os.environ | checks)
 
 
 RAW_STATES = ("RCDATA state", "RAWTEXT state", "Script data state")

@@ -17,9 +17,8 @@ import numpy as np
 import pytest
 import xxhash
 
-from tests.core.pages import quality
-from tests.core.pages.made_pages import KINDS, Writer, f1, layout
-from tests.core.pages.quality import labelled_pages, reviewed_pages
+from tests.core.pages import made_pages
+from tests.core.pages.made_pages import KINDS, Writer
 from worker.core.definition import Parameters
 from worker.core.fingerprint import Fingerprinter
 from worker.core.pages import FIELDS, METHODS, PAGE_RULES, extract_pages, names
@@ -63,7 +62,7 @@ def made() -> Iterator[tuple[str, list[str]]]:
             yield f"{kind.__name__} {language}", [page.around(number % 3, kind(page))]
     for number in range(5):
         for language in ("de", "fi", "hi", "ja", "ko", "ur"):
-            yield f"layout {number} {language}", [layout(Writer(language, str(number)), number)]
+            yield f"layout {number} {language}", [made_pages.layout(Writer(language, str(number)), number)]
     for seed in range(150):
         dice = random.Random(seed)
         yield f"trees {seed}", ["".join(random_tree(dice) for _ in range(dice.randrange(1, 6))) for _ in range(5)]
@@ -72,9 +71,9 @@ def made() -> Iterator[tuple[str, list[str]]]:
 def real(corpora: Path) -> Iterator[tuple[str, list[str]]]:
     """Names of the corpora's sets, and their pages."""
     for name in ("benchmark", "readability", "strings"):
-        yield f"set {name}", [page["html"] for page in reviewed_pages(corpora, name)]
+        yield f"set {name}", [page["html"] for page in made_pages.reviewed_pages(corpora, name)]
     for name in ("adswap", "kafka"):
-        yield f"set {name}", [*labelled_pages(corpora, name)[0].values()]
+        yield f"set {name}", [*made_pages.labelled_pages(corpora, name)[0].values()]
 
 
 def digest(pages: list[str]) -> tuple[str, str]:
@@ -110,8 +109,11 @@ def test_real_pages_have_their_texts(corpora: Path) -> None:
 def test_articles_are_found_in_every_language(number: int) -> None:
     """An article's text is its text in all languages, with or without spaces, marks, telling names."""
     writers = {language: Writer(language, str(number)) for language in languages()}
-    found = extract_pages([layout(page, number) for page in writers.values()])
-    shares = {language: f1("\n".join(page.text), found.text(k)) for k, (language, page) in enumerate(writers.items())}
+    found = extract_pages([made_pages.layout(page, number) for page in writers.values()])
+    shares = {
+        language: made_pages.f1("\n".join(page.text), found.text(k))
+        for k, (language, page) in enumerate(writers.items())
+    }
     assert len(shares) >= 20
     assert min(shares.values()) >= 0.97, shares
 
@@ -121,7 +123,7 @@ def test_each_kind_of_page_gives_its_text(kind: Callable[[Writer], str]) -> None
     """What a person would call the text of the page, in sections, in named boxes and in boxes without a name."""
     pages = [Writer(language, f"{kind.__name__}{k}") for k in range(3) for language in ("en", "ru", "zh", "ar", "th")]
     found = extract_pages([page.around(k // 5, kind(page)) for k, page in enumerate(pages)])
-    shares = [f1("\n".join(page.text), found.text(k)) for k, page in enumerate(pages)]
+    shares = [made_pages.f1("\n".join(page.text), found.text(k)) for k, page in enumerate(pages)]
     assert min(shares) >= 0.94, shares
 
 
@@ -169,31 +171,31 @@ def extract(html: str) -> str:
 
 def test_bodies_of_articles(corpora: Path) -> None:
     """article-extraction-benchmark: F1 of word 4-grams at least .960 (measured .974)."""
-    pages = reviewed_pages(corpora, "benchmark") or pytest.skip("no reviewed pages")
-    assert quality.bodies_quality(pages, extract).f1 >= 0.960
+    pages = made_pages.reviewed_pages(corpora, "benchmark") or pytest.skip("no reviewed pages")
+    assert made_pages.bodies_quality(pages, extract).f1 >= 0.960
 
 
 def test_bodies_of_documentation_and_portals(corpora: Path) -> None:
     """mozilla/readability: F1 of word 4-grams at least .960 (measured .976); a recall of .7 but on one page."""
-    pages = reviewed_pages(corpora, "readability") or pytest.skip("no reviewed pages")
-    assert quality.bodies_quality(pages, extract).f1 >= 0.960
-    assert sum(quality.bodies_quality([page], extract).recall < 0.7 for page in pages) <= 1
+    pages = made_pages.reviewed_pages(corpora, "readability") or pytest.skip("no reviewed pages")
+    assert made_pages.bodies_quality(pages, extract).f1 >= 0.960
+    assert sum(made_pages.bodies_quality([page], extract).recall < 0.7 for page in pages) <= 1
 
 
 def test_strings_of_pages(corpora: Path) -> None:
     """Strings of trafilatura's evaluation: F1 at least .930 (measured .943)."""
-    pages = reviewed_pages(corpora, "strings") or pytest.skip("no reviewed pages")
-    assert quality.strings_quality(pages, extract).f1 >= 0.930
+    pages = made_pages.reviewed_pages(corpora, "strings") or pytest.skip("no reviewed pages")
+    assert made_pages.strings_quality(pages, extract).f1 >= 0.930
 
 
 def test_adverts_without_a_telling_class_go(corpora: Path) -> None:
     """Articles whose advertisements changed are within 3 bits, whatever class these have: .70 at least (.99)."""
-    pages, pairs = labelled_pages(corpora, "adswap")
-    packed = extract_pages([quality.renamed_adverts(html) for html in pages.values()])
+    pages, pairs = made_pages.labelled_pages(corpora, "adswap")
+    packed = extract_pages([made_pages.renamed_adverts(html) for html in pages.values()])
     values = map(int, Fingerprinter().packed(packed.texts).fingerprints)
     found = dict(zip(pages, values, strict=True))
-    assert quality.shares_within(found, pairs[1], 3) >= 0.70
-    assert quality.shares_within(found, pairs[0], 6) == 0
+    assert made_pages.shares_within(found, pairs[1], 3) >= 0.70
+    assert made_pages.shares_within(found, pairs[0], 6) == 0
 
 
 # ---- pages in, packed texts out
