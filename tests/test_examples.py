@@ -22,7 +22,7 @@ import yaml
 from confluent_kafka import Consumer, Producer
 
 from tests.cli.program import ARTICLE, OTHER
-from tests.conftest import REPOSITORY, Kafka, deployed, served
+from tests.conftest import REPOSITORY, Kafka, deployed, output_of, served
 from tests.faults import cluster
 from tests.report.made import copy, verdict
 from tests.shell.test_archives import record
@@ -36,11 +36,7 @@ EXAMPLES = REPOSITORY / "deploy" / "examples"
 
 def run(folder: Path, name: str, *arguments: str) -> str:
     """Run an example to its end; give what it said."""
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), *arguments], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return output_of(sys.executable, EXAMPLES / name, *arguments, cwd=folder)
 
 
 def test_a_data_frame_keeps_its_columns_and_loses_its_copies(tmp_path: Path) -> None:
@@ -68,10 +64,8 @@ def test_the_notebook_judges_a_corpus_and_goes_on_from_it(tmp_path: Path) -> Non
     code.append("print('found', largest['count'].max(), len(known), verdict.outcome.value, flush=True)")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     (tmp_path / "cells.py").write_text("\n".join(code))
-    command, environment = [sys.executable, "cells.py"], {**os.environ, "PATH": path}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    [told] = re.findall("^found (.+)$", done.stdout, re.MULTILINE)
+    said = output_of(sys.executable, "cells.py", cwd=tmp_path, env={**os.environ, "PATH": path})
+    [told] = re.findall("^found (.+)$", said, re.MULTILINE)
     largest, known, outcome = told.split()
     assert 2 <= int(largest) < int(known) < 300 and outcome == "new"
     assert len(list((tmp_path / "judged" / "kept").iterdir())) == 1
@@ -94,11 +88,9 @@ def test_a_job_in_kubernetes_runs_on_the_spark_of_its_cluster(tmp_path: Path) ->
     url = "sc://{}:{}".format(*server.listening_address)
     places = {"/corpus": str(tmp_path), "sc://spark-connect:15002": url}
     given = [re.sub("|".join(places), lambda found: places[found[0]], one) for one in container["args"]]
-    command = [sys.executable, "-m", "worker", *container["command"][1:], *given]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    said = output_of(sys.executable, "-m", "worker", *container["command"][1:], *given, cwd=tmp_path)
     server.stop()
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["outcomes"] == {"new": 2}
+    assert json.loads(said)["outcomes"] == {"new": 2}
     assert len(neardup.Deduplicator.load(tmp_path / "known")) == 2
 
 
@@ -159,9 +151,7 @@ def subscriber(request: pytest.FixtureRequest, tmp_path: Path) -> list[str | Pat
     path = os.pathsep.join(str(jar) for jar in runtime.jars if jar.name.startswith(CLIENT))
     java: list[str | Path] = [runtime.java.executable]
     [compiler] = fetch(jars=[ECJ])
-    subprocess.run(
-        [*java, "-jar", compiler, "-17", "-cp", path, "-d", tmp_path, EXAMPLES / "Subscriber.java"], check=True
-    )
+    output_of(*java, "-jar", compiler, "-17", "-cp", path, "-d", tmp_path, EXAMPLES / "Subscriber.java")
     return [*java, "-cp", f"{tmp_path}{os.pathsep}{path}", "Subscriber"]
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import doctest
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 from typer.main import get_command
 
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, output_of
 from worker.cli import app
 
 TOP_LEVEL = {
@@ -23,10 +22,7 @@ README = "".join((REPOSITORY / name / "README.md").read_text() for name in FOLDE
 
 def test_top_level_holds_only_what_was_asked_for() -> None:
     """Beside the six asked-for entries the top level has a Makefile, a licence, a list of changes and dot files."""
-    tracked = subprocess.run(
-        ["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    entries = {line.split("/")[0] for line in tracked}
+    entries = {line.split("/")[0] for line in output_of("git", "ls-files", cwd=REPOSITORY).splitlines()}
     assert {entry for entry in entries if not entry.startswith(".")} <= TOP_LEVEL
 
 
@@ -35,8 +31,7 @@ def test_importing_the_command_line_is_cheap() -> None:
     script = (
         "import sys, worker.cli; print([m for m in ('numba', 'confluent_kafka', 'resiliparse') if m in sys.modules])"
     )
-    printed = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    assert printed.stdout.strip() == "[]"
+    assert output_of(sys.executable, "-c", script, cwd=REPOSITORY).strip() == "[]"
 
 
 def test_files_need_no_kafka_client(tmp_path: Path) -> None:
@@ -47,10 +42,8 @@ def test_files_need_no_kafka_client(tmp_path: Path) -> None:
         "import sys; sys.modules['confluent_kafka'] = None; import neardup; from worker.__main__ import main;"
         "print(neardup.Deduplicator().add('One bridge over one river.').outcome.value, flush=True); main()"
     )
-    command = [sys.executable, "-c", script, "dedup", "--quiet", "documents.jsonl"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    library, verdict = done.stdout.splitlines()
+    said = output_of(sys.executable, "-c", script, "dedup", "--quiet", "documents.jsonl", cwd=tmp_path)
+    library, verdict = said.splitlines()
     assert (library, json.loads(verdict)["verdict"]) == ("new", "new")
 
 

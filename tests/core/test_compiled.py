@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from numba.core import config
 
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, output_of
 from worker.core import compiled
 
 MODULE = """
@@ -140,12 +140,10 @@ def test_behind_the_warm_up_nothing_is_compiled(tmp_path: Path) -> None:
     """What a worker, dedup and the searches run is compiled, or loaded if it is there, by `neardup warm-up`."""
 
     def code(*arguments: str, text: str = "") -> set[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "worker", *arguments], env=os.environ | {"NUMBA_DEBUG_CACHE": "1"}, cwd=REPOSITORY,
-            input=text, stdout=subprocess.PIPE, text=True, check=True,
-        )  # fmt: skip
+        environment = os.environ | {"NUMBA_DEBUG_CACHE": "1"}
+        said = output_of(sys.executable, "-m", "worker", *arguments, env=environment, cwd=REPOSITORY, input=text)
         told = ("[cache] data loaded", "[cache] data sav")
-        return {line.rpartition(" ")[2] for line in done.stdout.splitlines() if line.startswith(told)}
+        return {line.rpartition(" ")[2] for line in said.splitlines() if line.startswith(told)}
 
     made = code("warm-up")
     assert len(made) >= 15  # so many kernels there are, or a few more

@@ -1,8 +1,10 @@
-"""The definition of a fingerprint beside its golden vectors: the table, weights, parameters, doubts."""
+"""The definition of a fingerprint: golden vectors, weights, doubts, sketches; what known implementations get wrong."""
 
 from __future__ import annotations
 
+import random
 import unicodedata
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +12,24 @@ import unicodedata2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.definition import Parameters, doubts, explain
+from tests.core.golden import PARAMETERS, SAMPLES, Golden, golden_hashes, goldens
+from worker.core.definition import (
+    SCHEME_VERSION,
+    Kind,
+    Parameters,
+    define,
+    doubts,
+    explain,
+    fold,
+    hamming_distance,
+    token_hash,
+    wide_hash,
+)
+from worker.core.fingerprint import Fingerprinter
 from worker.core.kernels import fingerprint as kernels
-from worker.core.tokens import CODE_POINTS, SEPARATOR, nfc, unicode_table
+from worker.core.sketch import BITS, similarity, sketch, sketch_of, sketch_similarities, sketch_similarity, words_of
+from worker.core.tokens import CODE_POINTS, SEPARATOR, UNICODE_VERSION, nfc, unicode_table
+from worker.devkit.sample.crawl import LANGUAGES, Dice, load_language, write_article
 from worker.errors import StopError
 
 
@@ -110,3 +127,243 @@ def test_a_doubtful_sign_is_one_near_zero() -> None:
     assert doubts([7, 43, 10, -1, 1]) == 0b11000
     assert doubts([0] * 64) == 0
     assert doubts([2**62, *[2**61] * 62, 2**58]) == 1 << 63
+
+
+# ---- golden vectors: a change of one bit in any script, edge case or parameter hash fails here
+
+GOLDENS = goldens()
+
+
+@pytest.mark.parametrize("golden", GOLDENS, ids=lambda golden: str(golden.name))
+def test_the_definition_gives_the_golden_vector(golden: Golden) -> None:
+    """Fingerprint, features, digest, kind and doubts, under each set of parameters."""
+    made = {name: define(golden.text, parameters) for name, parameters in PARAMETERS.items()}
+    assert made == golden.expected
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_the_kernel_gives_the_golden_vectors(name: str) -> None:
+    """All of them in one batch."""
+    batch = Fingerprinter(PARAMETERS[name]).batch([golden.text for golden in GOLDENS])
+    assert list(batch.rows()) == [golden.expected[name] for golden in GOLDENS]
+
+
+def test_parameters_have_their_golden_hashes() -> None:
+    """An edited list of function words, or another default, is another index: it must be meant."""
+    assert {name: parameters.hash for name, parameters in PARAMETERS.items()} == golden_hashes()
+    assert {parameters.scheme for parameters in PARAMETERS.values()} == {
+        f"simhash{bits}-{SCHEME_VERSION}-unicode-{UNICODE_VERSION}" for bits in (32, 64, 128)
+    }
+
+
+# ---- the sketch: what it estimates, how well, and that columns and numbers say the same
+
+SETS = st.sets(st.integers(0, 2**64 - 1), max_size=400)
+
+
+@pytest.mark.parametrize("shingles", [12, 60, 300, 2_000, 20_000])
+@pytest.mark.parametrize("true", [0.0, 0.5, 0.75, 0.9, 1.0])
+def test_the_estimate_has_no_bias_and_the_error_that_is_told(shingles: int, true: float) -> None:
+    """The mean of 200 pairs of random sets lies within three standard errors of the Jaccard index, or above at 0."""
+    dice = np.random.default_rng(shingles)
+    shared = round(2 * shingles * true / (1 + true))
+    found = []
+    for _ in range(200 if shingles < 10_000 else 30):
+        drawn = dice.integers(0, 2**64, 2 * shingles - shared, np.uint64).tolist()
+        one, other = drawn[:shingles], drawn[:shared] + drawn[shingles:]
+        found.append(similarity(sketch(one), sketch(other)))
+    index = shared / (2 * shingles - shared)
+    spread = float(np.std(found))
+    assert abs(np.mean(found) - index) <= 3 * spread / len(found) ** 0.5 + (0.001 if true else 0.03)
+    if true == 0.75 and shingles >= 300:
+        assert 0.02 < spread < 0.045
+    if true == 1.0:
+        assert set(found) == {1.0}
+
+
+@given(SETS, SETS)
+def test_it_is_of_sets_and_says_the_same_both_ways(one: set[int], other: set[int]) -> None:
+    """Order and repetitions do not matter, and which of two sketches is the first."""
+    first, second = sketch(one), sketch(other)
+    assert sketch([*sorted(one), *one]) == first < 1 << BITS
+    assert sketch_similarity(first, second) == sketch_similarity(second, first) <= sketch_similarity(first, first)
+    columns = (np.array([words_of(made)], np.uint64) for made in (first, second))
+    assert sketch_similarities(*columns).tolist() == [sketch_similarity(first, second)]
+    assert sketch_of(words_of(first)) == first
+
+
+@given(st.lists(st.integers(0, 2**BITS - 1), min_size=2, max_size=2))
+def test_any_two_sketches_can_be_compared(pair: list[int]) -> None:
+    """A log's author may write any 64 bytes: the estimate stays within its bounds, in numbers as in columns."""
+    found = sketch_similarity(*pair)
+    assert 0 <= found <= 1_000
+    assert sketch_similarities(*(np.array([words_of(one)], np.uint64) for one in pair)).tolist() == [found]
+
+
+# ---- dead bits, languages without spaces, and what near and far must mean there
+
+WITHOUT_SPACES = ["th", "lo", "km", "my", "zh", "ja"]
+BY_WORD = Parameters()
+BY_CHARACTER = Parameters(token_unit="character", shingle_widths=(3,))
+
+
+def articles(language: str, count: int) -> list[str]:
+    """Unrelated articles in a language of the sample crawl."""
+    dice = Dice(7)
+    found = [write_article(str(number), load_language(language), dice) for number in range(count)]
+    return ["\n".join(" ".join(sentences) for sentences in article.paragraphs) for article in found]
+
+
+@pytest.mark.parametrize("bits", [32, 64, 128])
+def test_every_bit_is_live(bits: Any) -> None:
+    """Each bit is set in 40 to 60 % of unrelated articles in eight languages, at every width."""
+    texts = [text for language in LANGUAGES for text in articles(language, 300)]
+    rows = Fingerprinter(Parameters(bits=bits)).many(texts).reshape(len(texts), -1)
+    shares = np.unpackbits(rows.view(np.uint8), axis=1, bitorder="little").mean(axis=0)
+    assert shares[:bits].min() >= 0.40
+    assert shares[:bits].max() <= 0.60
+    assert not shares[bits:].any()
+
+
+@pytest.mark.parametrize("language", ["zh", "ja"])
+@pytest.mark.parametrize("parameters", [BY_WORD, BY_CHARACTER], ids=["words", "characters"])
+def test_text_without_spaces_is_not_constant(language: str, parameters: Parameters) -> None:
+    """Two hundred Chinese or Japanese articles have as many fingerprints, half of the bits apart; punctuation hardly
+    counts."""
+    texts = articles(language, 200)
+    batch = Fingerprinter(parameters).batch([*texts, *(text.replace("。", "").replace("，", "") for text in texts)])
+    assert set(batch.kinds.tolist()) == {Kind.FULL}
+    values = batch.fingerprints[:200]
+    assert len(set(values.tolist())) == 200
+    assert 24 <= np.bitwise_count(values[:-1] ^ values[1:]).mean() <= 36
+    assert np.bitwise_count(values ^ batch.fingerprints[200:]).max() <= 3
+
+
+@pytest.mark.parametrize("language", WITHOUT_SPACES)
+@pytest.mark.parametrize("parameters", [BY_WORD, BY_CHARACTER], ids=["words", "characters"])
+def test_a_copy_without_spaces_is_near_and_another_text_far(language: str, parameters: Parameters) -> None:
+    """One letter of some 200 changed moves a few bits, other markup none; another text of the language many."""
+    prose, menu = SAMPLES[language]["prose"], SAMPLES[language]["menu"]
+    text = " ".join(prose)
+    rng = random.Random(1)
+    places = rng.sample([at for at, letter in enumerate(text) if letter.isalpha()], 20)
+    changed = [f"{text[:at]}{rng.choice(text)}{text[at + 1 :]}" for at in places]
+    fingerprinter = Fingerprinter(parameters)
+    original = fingerprinter.one(text)
+    moved = [hamming_distance(original, fingerprinter.one(copy)) for copy in changed]
+    assert sum(moved) / len(moved) <= 7
+    assert max(moved) <= 12
+    marked_up = f"\n“{text}”…\u200b\n"
+    assert hamming_distance(original, fingerprinter.one(marked_up)) == 0
+    for other in (" ".join(menu), " ".join(SAMPLES["th" if language != "th" else "zh"]["prose"])):
+        assert hamming_distance(original, fingerprinter.one(other)) >= 20
+    assert hamming_distance(*map(fingerprinter.one, prose)) >= 20
+
+
+# ---- documents in fields, and weighted features of the caller's own
+
+BODY = "The old ferry crosses the river at noon, and nobody on board remembers who painted it green or why. " * 3
+
+
+def test_one_field_of_weight_one_is_the_text() -> None:
+    """Fields add nothing of their own."""
+    parameters = Parameters(fields=(("body", 1),))
+    assert Fingerprinter(parameters).of_fields([{"body": BODY}]).fingerprints[0] == Fingerprinter().one(BODY)
+
+
+def test_a_word_in_each_field_is_a_short_document_and_none_is_an_empty_one() -> None:
+    """Eight fields of one word have no shingle at all; only equal fields match, in the same order."""
+    names = [f"field{number}" for number in range(8)]
+    fingerprinter = Fingerprinter(Parameters(fields=tuple((name, 1) for name in names)))
+    words = {name: f"w{name}" for name in names}
+    swapped = words | {names[0]: words[names[1]], names[1]: words[names[0]]}
+    batch = fingerprinter.of_fields([words, swapped, {}, dict.fromkeys(names, " - ")])
+    assert batch.kinds.tolist() == [Kind.SHORT, Kind.SHORT, Kind.EMPTY, Kind.EMPTY]
+    assert batch.features.tolist() == [1, 1, 0, 0]
+    assert batch.fingerprints[0] == batch.digests[0] != batch.digests[1]
+    assert batch.fingerprints[2:].tolist() == [0, 0]
+
+
+def test_weights_multiply() -> None:
+    """The weight of a feature is that of its shingle times that of its field."""
+    parameters = Parameters(fields=(("title", 200), ("body", 1)))
+    found = explain({"title": "ferry of noon", "body": BODY}, parameters)
+    assert [feature.weight for feature in found[:2]] == [600, 600]
+    assert "ferry of" in [feature.shingle for feature in found[:2]]
+
+
+def test_a_field_without_weight_is_refused() -> None:
+    """It would be left out without a word."""
+    with pytest.raises(ValueError, match=r"got fields \['footer'\] and weights"):
+        Fingerprinter(Parameters(fields=(("body", 1),))).of_fields([{"footer": "x"}])
+    with pytest.raises(ValueError, match="must weigh each field"):
+        Fingerprinter().of_fields([{}])
+    with pytest.raises(ValueError, match="got 1 documents, 0 languages"):
+        Fingerprinter(Parameters(fields=(("a", 1), ("b", 1)))).of_fields([{}], [])
+
+
+@given(
+    st.dictionaries(st.integers(0, 2**64 - 1), st.integers(1, 2**40), min_size=1, max_size=80),
+    st.sampled_from([32, 64, 128]),
+)
+def test_a_bit_is_set_where_its_features_outweigh_the_others(features: dict[int, int], bits: int) -> None:
+    """Weights far above 255 count in full, at every width."""
+    total, wide = sum(features.values()), [(wide_hash(value, bits), weight) for value, weight in features.items()]
+    outweigh = [2 * sum(weight for value, weight in wide if value >> bit & 1) > total for bit in range(bits)]
+    assert fold(features.items(), bits) == sum(1 << bit for bit in range(bits) if outweigh[bit])
+
+
+def test_the_order_of_own_features_is_irrelevant_and_text_stands_for_its_hash() -> None:
+    """A dictionary filled in any order gives one fingerprint."""
+    fingerprinter = Fingerprinter()
+    features = {f"feature {number}": number + 1 for number in range(300)}
+    shuffled = list(features.items())
+    random.Random(1).shuffle(shuffled)
+    value = fingerprinter.of_features(features)
+    assert value == fingerprinter.of_features(dict(shuffled))
+    assert value == fingerprinter.of_features({token_hash(name): weight for name, weight in features.items()})
+
+
+@pytest.mark.parametrize(
+    ("features", "reason"),
+    [
+        ({}, "sum to 1"),
+        ({1: 0}, "at least 1, got 0"),
+        ({-1: 1}, "64 bits, got -0x1"),
+        ({2**64: 1}, "64 bits"),
+        ({1: 2**62}, "sum to 1 to 2"),
+    ],
+)
+def test_features_that_have_no_fingerprint_say_why(features: dict[int, int], reason: str) -> None:
+    """None at all would be equal to every other nothing; a sum beyond 64 bits would turn its sign."""
+    with pytest.raises(ValueError, match=reason):
+        Fingerprinter().of_features(features)
+
+
+def test_features_of_numpys_are_features_and_fractions_are_not() -> None:
+    """All bits of a wide fingerprint from NumPy's keys; a weight of 1.5 is refused, and does not count as 1."""
+    keys = np.random.default_rng(1).integers(0, 2**64, 40, np.uint64)
+    for bits in (32, 64, 128):
+        fingerprints = Fingerprinter(Parameters(bits=bits))
+        plain = fingerprints.of_features({int(key): 3 for key in keys})
+        numpys: Any = dict.fromkeys(keys, np.int64(3))
+        assert fingerprints.of_features(numpys) == plain
+    fractions: Any = {1: 1.9, 2: 1.1}
+    with pytest.raises(TypeError, match="float"):
+        Fingerprinter().of_features(fractions)
+
+
+def test_many_documents_in_fields_are_the_same_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the portion, with languages and without; and no documents are no fingerprints."""
+    fingerprints = Fingerprinter(Parameters(fields=(("title", 4), ("body", 1)), anchors="named"))
+    documents = [
+        {"title": f"The ferry {n}", "body": f"It was late again, {n} times, and nobody has said why."} for n in range(7)
+    ]
+    languages = ["en", None, "de", "en", "en", None, "fr"]
+    whole = fingerprints.of_fields(documents, languages)
+    monkeypatch.setattr("worker.core.fingerprint.CHUNK_CHARACTERS", 100)
+    for column, found in zip(whole, fingerprints.of_fields(documents, languages), strict=True):
+        np.testing.assert_array_equal(np.asarray(column), np.asarray(found))
+    assert fingerprints.of_fields([]).fingerprints.tolist() == []
+    with pytest.raises(ValueError, match="must weigh each field"):
+        Fingerprinter().of_fields([])

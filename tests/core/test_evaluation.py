@@ -11,24 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from worker.core import evaluation
 from worker.core.definition import Kind, Parameters
-from worker.core.evaluation import (
-    SHINGLE_WIDTH,
-    Pairs,
-    Trial,
-    exact_jaccard,
-    finds,
-    frontier,
-    groups,
-    leaders,
-    measure,
-    reasons,
-    sample_pairs,
-    score,
-    shingle_set,
-    trials,
-    variants,
-)
+from worker.core.evaluation import Pairs, Trial, finds, groups, measure, reasons, score, trials
 from worker.core.fingerprint import FingerprintBatch, Fingerprinter
 from worker.core.search import Document, Original, SearchRules, best, condition, look, looks
 from worker.core.sketch import words_of
@@ -117,7 +102,7 @@ def test_leaders_are_what_a_log_would_say() -> None:
     """Each document's original is an earlier one that is new itself; equal short texts follow the first of them."""
     text = "the ferry on the river is late again and nobody on the bank knows why it has not come"
     texts = [text, "too short", text.upper(), text.replace("late", "early"), "TOO SHORT", "something else that is long"]
-    of = leaders(Fingerprinter().batch(texts), SearchRules(look_min=0))
+    of = evaluation.leaders(Fingerprinter().batch(texts), SearchRules(look_min=0))
     assert of.tolist()[:3] == [-1, -1, 0]
     assert of.tolist()[4:] == [1, -1]
 
@@ -137,10 +122,10 @@ def test_a_jaccard_index_is_that_of_the_shingles(one: str, other: str) -> None:
     sets = []
     for text in (one, other):
         words = tokens(text)
-        width = min(len(words), SHINGLE_WIDTH)
+        width = min(len(words), evaluation.SHINGLE_WIDTH)
         sets.append({tuple(words[at : at + width]) for at in range(len(words) - width + 1 if words else 0)})
     expected = len(sets[0] & sets[1]) / max(1, len(sets[0] | sets[1]))
-    assert exact_jaccard(shingle_set(one), shingle_set(other)) == expected
+    assert evaluation.exact_jaccard(evaluation.shingle_set(one), evaluation.shingle_set(other)) == expected
 
 
 VOCABULARY = [f"word{number}" for number in range(3_000)] + ["the", "of", "and", "that", "it"] * 300
@@ -164,7 +149,7 @@ def _trial(recall: float, false_positives: float, rules: SearchRules, name: str 
 
 def test_every_variant_differs_in_one_thing() -> None:
     """The settings given come first; each other variant is another fingerprint, or is left out as equal to it."""
-    tried = list(variants(Parameters()))
+    tried = list(evaluation.variants(Parameters()))
     assert tried[0] == ("", Parameters())
     assert {name for name, one in tried[1:] if one == Parameters()} == {"term_frequency one", "shingle_widths 2"}
 
@@ -172,7 +157,7 @@ def test_every_variant_differs_in_one_thing() -> None:
 def test_sampled_pairs_are_judged_exactly() -> None:
     """Each text and its copy are the same; pairs by chance are not; nothing comes twice."""
     texts = made_texts(60)
-    pairs = sample_pairs(texts, Fingerprinter().batch(texts), 2_000)
+    pairs = evaluation.sample_pairs(texts, Fingerprinter().batch(texts), 2_000)
     found = set(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True))
     assert len(found) == len(pairs.first)
     same = {pair for pair, is_same in zip(sorted(found), pairs.same.tolist(), strict=True) if is_same}
@@ -184,9 +169,9 @@ def test_pairs_of_one_page_many_times_are_sampled_without_holding_them_all() -> 
     """4,000 equal texts make 8 M pairs, 128 MB: no more are held than those of one block of rows with the others."""
     texts = made_texts(1)[:1] * 4_000
     batch = Fingerprinter().batch(texts)
-    sample_pairs(texts[:2], Fingerprinter().batch(texts[:2]), 10)
+    evaluation.sample_pairs(texts[:2], Fingerprinter().batch(texts[:2]), 10)
     tracemalloc.start()
-    pairs = sample_pairs(texts, batch, 100)
+    pairs = evaluation.sample_pairs(texts, batch, 100)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert 50 <= len(pairs.first) <= 100
@@ -205,12 +190,12 @@ def test_the_best_is_within_the_bounds() -> None:
         _trial(0.9, 0.0005, SearchRules("exact", 3)),
         _trial(0.8, 0.0005, SearchRules("exact", 2)),
     ]
-    best = frontier(tried, 0.001)
+    best = evaluation.frontier(tried, 0.001)
     assert [(one.recall, one.rules, one.name) for one in best] == [
         (0.97, directed, ""),
         (0.9, SearchRules("exact", 3), ""),
     ]
-    assert not frontier(tried[:1], 0.001)
+    assert not evaluation.frontier(tried[:1], 0.001)
 
 
 def test_trials_are_those_of_the_searches_one_by_one() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from platformdirs import user_cache_path
 
-from tests.conftest import REPOSITORY, Kafka
+from tests.conftest import REPOSITORY, Kafka, output_of
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment
 
@@ -29,9 +29,7 @@ PORT = 9464
 
 
 def _tool(*arguments: str) -> str:
-    result = subprocess.run([*TOOL, *arguments], env=ENVIRONMENT, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    return result.stdout.strip()
+    return output_of(*TOOL, *arguments, env=ENVIRONMENT).strip()
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from platformdirs import user_cache_path
 
-from tests.conftest import REPOSITORY, Kafka, eventually, free_ports
+from tests.conftest import REPOSITORY, Kafka, eventually, free_ports, output_of
 from tests.faults import cluster
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment, WorkerProcess
@@ -173,9 +173,5 @@ def test_every_alert_fires_and_not_before(programs: Path) -> None:
 
 def test_the_configuration_is_one_that_prometheus_takes(programs: Path) -> None:
     """As it stands, with the rules that it names."""
-    checked = subprocess.run(
-        [programs / "promtool", "check", "config", DEPLOY / "prometheus" / "prometheus.yml"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert checked.returncode == 0, checked.stderr
-    assert f"{len(yaml.safe_load(RULES.read_text())['groups'][0]['rules'])} rules found" in checked.stdout
+    said = output_of(programs / "promtool", "check", "config", DEPLOY / "prometheus" / "prometheus.yml")
+    assert f"{len(yaml.safe_load(RULES.read_text())['groups'][0]['rules'])} rules found" in said

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     UserScramCredentialUpsertion,
 )
 
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, output_of
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment
 from worker.devkit.broker import EmbeddedKafka, Extras, Runtime
@@ -153,12 +153,8 @@ def _run(deployment: Deployment, login: dict[str, Any], *command: str) -> str:
     """Run a command of neardup's with this login; return what it prints."""
     values = {**deployment.values, **login}
     environment = {f"NEARDUP_{name.upper()}": str(value) for name, value in values.items()}
-    done = subprocess.run(
-        [sys.executable, "-m", "worker", *command], cwd=REPOSITORY, env={"PATH": "/usr/bin:/bin", **environment},
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    environment = {"PATH": "/usr/bin:/bin", **environment}
+    return output_of(sys.executable, "-m", "worker", *command, cwd=REPOSITORY, env=environment, timeout=300)
 
 
 def test_each_command_works_with_exactly_its_acls(secure: EmbeddedKafka, certificates: Path, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import random
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +12,7 @@ from typing import TypeAlias
 import orjson
 import pytest
 
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, output_of
 from tests.shell.test_prepare import prepared
 from worker.core.fingerprint import Fingerprinter
 from worker.log.record import RowKind
@@ -188,8 +187,6 @@ with Preparer(Settings(threads=int(sys.argv[2]))) as preparer:
 )
 def test_a_document_needs_no_more_memory_than_the_readme_says(kind: str, threads: int, mib_max: int) -> None:
     """Of 8 MiB, one a thread: thirty times one message while it is decoded, then 100 to 160 MiB per thread."""
-    done = subprocess.run(
-        [sys.executable, "-c", GROWTH, kind, str(threads)], cwd=REPOSITORY, capture_output=True, text=True, check=True
-    )
-    print(kind, threads, done.stdout)
-    assert int(done.stdout) < mib_max
+    said = output_of(sys.executable, "-c", GROWTH, kind, str(threads), cwd=REPOSITORY)
+    print(kind, threads, said)
+    assert int(said) < mib_max

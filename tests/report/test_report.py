@@ -1,4 +1,4 @@
-"""The page: whole, closed to what documents bring, legible without colour, mouse or eyes; texts side by side."""
+"""What a report counts; its page: whole, closed to what documents bring, legible without colour, mouse or eyes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import html
 import json
 import re
 import shutil
-import subprocess
+import tracemalloc
 from collections import Counter
 from html.parser import HTMLParser
 from importlib.resources import files
@@ -18,11 +18,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.conftest import output_of
 from tests.report.made import START_MS, copy, dead, former, taken, verdict
 from worker.core.document import Changed, DuplicateOf, Outcome, Verdict
-from worker.report.answers import Texts
+from worker.errors import StopError
+from worker.report import tally as tallies
+from worker.report.answers import Texts, of_lines
 from worker.report.page import BINS_MAX, CONTEXT, HEIGHT, ROWS_MAX, bins, difference, page, stacked, ticks, times
-from worker.report.tally import NO_TIME, Class, Tally
+from worker.report.tally import NO_TIME, OTHER, Class, Clusters, Tally, class_of, host_of
+from worker.shell.messages import DeadLetter, encode_verdict
 
 EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>\x00\x1b[31m\u202e{{ 7 * 7 }}'
 VOID = {"meta", "br", "link", "img", "input", "hr"}
@@ -325,16 +329,12 @@ addEventListener("load", () => {{
 def dom(folder: Path, text: str, *, is_dark: bool = False) -> str:
     path = folder / "report.html"
     path.write_text(text)
-    done = subprocess.run(
-        [
-            str(CHROMIUM), "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-            "--window-size=1500,900",
-            f"--blink-settings=preferredColorScheme={0 if is_dark else 1}", f"--user-data-dir={folder / 'profile'}",
-            "--dump-dom", path.as_uri(),
-        ],
-        capture_output=True, text=True, timeout=120, check=True,
+    return output_of(
+        str(CHROMIUM), "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+        "--window-size=1500,900",
+        f"--blink-settings=preferredColorScheme={0 if is_dark else 1}", f"--user-data-dir={folder / 'profile'}",
+        "--dump-dom", path.as_uri(), timeout=120,
     )  # fmt: skip
-    return done.stdout
 
 
 @pytest.mark.slow
@@ -359,3 +359,96 @@ def test_no_text_of_a_document_runs(tmp_path: Path) -> None:
     found = dom(tmp_path, text.replace("</body>", "<script>document.title = 'ran'</script></body>"))
     assert "<title>ran</title>" not in found
     assert "<img" not in found and found.count("<script") == 1
+
+
+def test_a_recrawl_is_no_copy() -> None:
+    """The same URL again, and a page with a former version, whatever the original is; copies are exact or near."""
+    answers: list[Verdict | DeadLetter] = [
+        verdict(1),
+        verdict(2, former_version=former(1, Changed.MUCH)),
+        copy(3, 1, 0),
+        copy(4, 1, 5),
+        copy(5, 1, same_url=True),
+        copy(6, 1, former_version=former(2, Changed.LITTLE)),
+        verdict(7, outcome=Outcome.SKIPPED, reason="empty-text", fingerprint=None),
+        verdict(8, outcome=Outcome.DELETED, url=None, fetched_at_ms=None, reason="removed", fingerprint=None),
+        dead("no-body"),
+    ]
+    expected = [
+        Class.NEW, Class.VERSION, Class.EXACT, Class.NEAR, Class.RECRAWL, Class.RECRAWL, Class.SKIPPED, Class.DELETED,
+        Class.DEAD,
+    ]  # fmt: skip
+    assert [class_of(one) for one in answers] == expected
+    with taken(*answers) as tally:
+        assert tally.classes.tolist() == [int(one) for one in expected]
+        assert tally.counts()[Class.RECRAWL] == 2
+        assert [time_ms == NO_TIME for time_ms in tally.times_ms] == [False] * 7 + [True] * 2
+        assert tally.distances[Class.NEAR, 5] == tally.distances[Class.EXACT, 0] == 1
+        assert tally.changed == {"much": 1, "little": 1}
+        assert tally.reasons == {(Class.SKIPPED, "empty-text"): 1, (Class.DELETED, "removed"): 1}
+        assert tally.errors == {"no-body": (1, "too bad", "documents[1] at 7, x")}
+        assert tally.hosts["host2.example"][Class.RECRAWL] == 1
+        assert len(tally.clusters) == 2  # without the re-crawls
+
+
+def test_the_largest_clusters_come_with_their_members() -> None:
+    """Largest first, of equals the earlier; a member that is answered twice stands once."""
+    with taken(copy(9, 5), copy(1, 0, 3, 0.9), copy(2, 0, 9, 0.8), copy(2, 0, 9, 0.8), copy(8, 4), verdict(3)) as tally:
+        assert tally.clusters.sizes() == {2: 2, 4: 1}
+        first, second, third = tally.clusters.largest(5)
+        assert (first.size, [one.doc_id for one in first.members], first.farthest.doc_id) == (4, ["d1", "d2"], "d2")
+        assert [second.original.doc_id, third.original.doc_id] == ["d5", "d4"]
+        assert len(tally.clusters.largest(1)) == 1
+    with taken(verdict(1)) as tally:
+        assert (tally.clusters.sizes(), tally.clusters.largest(3)) == ({}, [])
+
+
+def test_what_has_no_bound_in_the_input_has_one_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosts, reasons and classes of errors beyond their maximum are counted together; no answer is lost."""
+    monkeypatch.setattr(tallies, "HOSTS_MAX", 2)
+    monkeypatch.setattr(tallies, "REASONS_MAX", 2)
+    skipped = [verdict(n, outcome=Outcome.SKIPPED, reason=f"r{n}", fingerprint=None) for n in range(5)]
+    with taken(*skipped, *(dead(f"code{n}") for n in range(5))) as tally:
+        assert len(tally.hosts) == 3 and sum(map(sum, tally.hosts.values())) == 5
+        assert sum(tally.reasons.values()) == 5 and (Class.SKIPPED, OTHER) in tally.reasons
+        assert tally.errors[OTHER][0] == 3
+
+
+def test_a_copy_takes_few_bytes_of_memory() -> None:
+    """Sixteen, and what a growing array has in reserve; its verdict lies on disk."""
+    clusters, one = Clusters(), verdict(1)
+    clusters.add("d", one)
+    tracemalloc.start()
+    for _ in range(50_000):
+        clusters.add("d", one)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    clusters.close()
+    assert held < 50_000 * 20
+
+
+def test_answers_are_read_from_every_kind_of_line() -> None:
+    """Verdicts, dead letters of `dedup` and of `dead-letters`; a URL with the words of one is still a verdict's."""
+    lines = [
+        encode_verdict(verdict(1, url='https://a.example/"dead-letter"'))[1],
+        b"\n",
+        dead("no-body").line(),
+        b'{"verdict":"dead-letter","doc_id":null,"error":{"code":"c","text":"t"},"source":{"topic":"files","partition":0,'
+        b'"offset":3},"input":{}}\n',
+    ]
+    found = list(of_lines(lines, "x"))
+    assert found[0] == verdict(1, url='https://a.example/"dead-letter"')
+    assert [one.code for one in found[1:] if isinstance(one, DeadLetter)] == ["no-body", "c"]
+
+
+@pytest.mark.parametrize("line", [b"{", b"[]", b'{"verdict":"new"}', b"\xff", b'{"code":1}', b'"verdict"'])
+def test_what_is_no_answer_is_named_by_its_line(line: bytes) -> None:
+    """With what to name instead."""
+    with pytest.raises(StopError, match=r"v\.jsonl, line 2: .*neardup dedup"):
+        list(of_lines([encode_verdict(verdict(1))[1], line], "v.jsonl"))
+
+
+def test_hosts() -> None:
+    """Lower case, without port; what has none is named so."""
+    urls = "HTTP://A.example/x", "javascript:1", "http://[::1]:80/", ""
+    assert [host_of(url) for url in urls] == ["a.example", "(no host)", "::1", "(no host)"]
