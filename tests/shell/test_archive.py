@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import neardup
@@ -78,15 +79,18 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(*arguments: object, code: int = 0) -> str:
     """Run a command; return what it said."""
-    threads = () if arguments[0] == "report" else ("--threads", "1")
-    result = CliRunner().invoke(app, [*map(str, arguments), *threads])
+    result = CliRunner().invoke(app, [*map(str, arguments)])
     assert result.exit_code == code, (result.output, result.exception)
     return result.output if code == 0 else f"{result.output}{result.exception}"
 
 
 def archive(output: Path, *arguments: object, code: int = 0) -> str:
     """Run the command over all files beside the output's folder."""
-    return run("archive", "--input", output.parent / "in", "--output", output, *arguments, code=code)
+    return run(*command(output, *arguments), code=code)
+
+
+def command(output: Path, *arguments: object) -> list[str]:
+    return [*map(str, ["archive", "--input", output.parent / "in", "--output", output, *arguments]), "--threads", "1"]
 
 
 def summary(said: str) -> dict[str, Any]:
@@ -98,7 +102,7 @@ def summary(said: str) -> dict[str, Any]:
 def dedup(folder: Path, *arguments: object) -> list[bytes]:
     """Return the verdicts of `dedup` over the same files."""
     inputs = sorted((folder / "in").resolve().iterdir())
-    run("dedup", *inputs, "--output", folder / "expected.jsonl", *arguments)
+    run("dedup", *inputs, "--output", folder / "expected.jsonl", "--threads", "1", *arguments)
     return (folder / "expected.jsonl").read_bytes().splitlines()
 
 
@@ -267,11 +271,6 @@ def test_a_run_that_ends_anywhere_goes_on(
     assert not [*output.rglob("*.part")]
 
 
-def command(output: Path, *arguments: object) -> list[str]:
-    """The command over all files beside the output's folder."""
-    return [*map(str, ["archive", "--input", output.parent / "in", "--output", output, *arguments]), "--threads", "1"]
-
-
 @pytest.mark.usefixtures("here")
 def test_what_is_no_run_of_these_files_is_refused(tmp_path: Path) -> None:
     """Other inputs, settings, options or state; a folder of something else; what is missing. It stays as it was."""
@@ -360,19 +359,12 @@ def test_what_the_engine_says_ends_the_run_in_a_line(tmp_path: Path) -> None:
     given = Run(tmp_path, {"inputs": [], "options": Options()._asdict(), "first": 0, "started_at_ms": 0})
     told_of = list[bool]()
 
-    class Frame:
-        def mapInArrow(self, *_: object) -> Frame:  # noqa: N802  # Spark's name
-            return self
+    def collect() -> Any:
+        time.sleep(steps.WAIT_S * 1.2)
+        raise RuntimeError("Job aborted\n\n  Traceback\nWorker lost\n SQLSTATE: 38000")
 
-        def collect(self) -> Any:
-            time.sleep(steps.WAIT_S * 1.2)
-            raise RuntimeError("Job aborted\n\n  Traceback\nWorker lost\n SQLSTATE: 38000")
-
-    class Spark:
-        def range(self, *_: object) -> Frame:
-            return Frame()
-
-    engine = steps.Engine(Spark(), None)
+    frame = SimpleNamespace(mapInArrow=lambda *_: SimpleNamespace(collect=collect))
+    engine = steps.Engine(SimpleNamespace(range=lambda *_: frame), None)
     with pytest.raises(neardup.StopError, match=r"^Spark: Job aborted … Worker lost\. Run this again"):
         engine.run("rows", tasks.make_rows, given, [0], lambda: told_of.append(True))
     assert len(told_of) >= 2
@@ -397,11 +389,7 @@ def test_each_step_shows_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def made_rows(count: int, seed: int = 3) -> Rows:
-    """
-    Rows as a crawl brings them: families, one of them of a twentieth, re-crawls, redeliveries, deletions, short ones.
-
-    A tenth has one prefix of 16 bits, which is more than a search looks at.
-    """
+    """Rows as a crawl brings them; a twentieth is one family, a tenth has one prefix, more than a search looks at."""
     rng = np.random.default_rng(seed)
     signs, doubts = (rng.integers(0, 2**64, count, dtype=np.uint64) for _ in range(2))
     doubts &= rng.integers(0, 2**64, count, dtype=np.uint64)
@@ -438,10 +426,11 @@ def made_rows(count: int, seed: int = 3) -> Rows:
     )  # fmt: skip
 
 
-def judged_in_order(found: Rows, settings: Settings, started_at_ms: int) -> Iterator[VerdictBytes | DocumentError]:
+def judged_in_order(found: Rows, run_: Run) -> Iterator[VerdictBytes | DocumentError]:
     """Yield the answers of one replica."""
+    settings = run_.settings
     with Preparer(settings) as preparer:
-        engine = FileEngine(Replica(settings.definition), preparer, settings, lambda: started_at_ms)
+        engine = FileEngine(Replica(settings.definition), preparer, settings, lambda: run_.started_at_ms)
         for batch in tasks.cut_rows([(found, np.ones(len(found), np.int64))], settings.batch_documents_max, 1 << 20):
             yield from engine.judge_rows(batch, encode_answers)
 
@@ -466,7 +455,7 @@ def begin_rows(folder: Path, found: Rows, inputs: int, settings: Settings) -> Ru
 
 def check_answers(run_: Run, found: Rows) -> None:
     """Hold the run's answers against those of one replica that judges the rows in order."""
-    expected = judged_in_order(found, run_.settings, run_.started_at_ms)
+    expected = judged_in_order(found, run_)
     seen: Counter[str] = Counter()
     for number in range(len(run_.inputs)):
         for _, answered in tasks.answers_of(run_, number):
@@ -477,16 +466,7 @@ def check_answers(run_: Run, found: Rows) -> None:
     assert {"new", "duplicate", "redelivered", "removed", "not-an-original", "unreadable"} <= set(seen)
 
 
-def check_rows(folder: Path, count: int, inputs: int) -> None:
-    """Judge made rows in parts, and by one replica: every answer is the same."""
-    found = made_rows(count)
-    run_ = begin_rows(folder, found, inputs, Settings(batch_documents_max=977, threads=1))
-    tasks.judge_rows(run_, 0)
-    check_answers(run_, found)
-
-
-@pytest.mark.usefixtures("here")
-def test_rows_in_parts_are_judged_as_rows_in_order(tmp_path: Path) -> None:
+def test_rows_in_parts_are_judged_as_rows_in_order(tmp_path: Path, here: None) -> None:
     """With families, a hot prefix, re-crawls, redeliveries, deletions; files, groups and batches cut each other."""
     check_rows(tmp_path, 3_000, 4)
 
@@ -495,6 +475,13 @@ def test_rows_in_parts_are_judged_as_rows_in_order(tmp_path: Path) -> None:
 def test_two_hundred_thousand_rows_are_judged_as_in_order(tmp_path: Path) -> None:
     """Families of ten thousand and more, and a prefix of twenty thousand, at the sizes of use."""
     check_rows(tmp_path, 200_000, 7)
+
+
+def check_rows(folder: Path, count: int, inputs: int) -> None:
+    found = made_rows(count)
+    run_ = begin_rows(folder, found, inputs, Settings(batch_documents_max=977, threads=1))
+    tasks.judge_rows(run_, 0)
+    check_answers(run_, found)
 
 
 @pytest.mark.slow

@@ -59,13 +59,10 @@ def record(kind: str, url: str, content_type: str, block: bytes, date: str = "20
 zipped = partial(gzip.compress, mtime=0)  # the names of tests hold it: each process must collect the same ones
 
 
-def zstd(data: bytes) -> bytes:
-    """One zstd frame."""
-    return zstandard.ZstdCompressor().compress(data)
+zstd = zstandard.ZstdCompressor().compress
 
 
 def brotli(data: bytes) -> bytes:
-    """A brotli stream."""
     out = io.BytesIO()
     writer = BrotliWriter(out)
     writer.write(data)
@@ -78,6 +75,9 @@ PACKINGS: dict[str, Packing] = {
     "plain": b"".join,
     "gzip a record": lambda records: b"".join(gzip.compress(record) for record in records),
     "gzip as a whole": lambda records: gzip.compress(b"".join(records)),
+    "gzip in two members a record": lambda records: b"".join(  # as some writers end one behind the headers
+        gzip.compress(record[:150]) + gzip.compress(record[150:]) for record in records
+    ),
     "zstd a record": lambda records: b"".join(zstd(record) for record in records),
     "zstd as a whole": lambda records: zstd(b"".join(records)),
 }
@@ -96,7 +96,6 @@ def read(tmp_path: Path, data: bytes, name: str = "crawl.warc", body_max: int = 
 
 
 def document(found: Entry) -> Document:
-    """The document of a record, as the worker will decode it."""
     assert isinstance(found, Record)
     decoded = decode_document(found.key, found.value)
     assert isinstance(decoded, Document)
@@ -104,12 +103,10 @@ def document(found: Entry) -> Document:
 
 
 def urls(found: list[Entry]) -> list[str]:
-    """The last parts of the URLs of the documents."""
     return [document(item).url.rpartition("/")[2] for item in found if isinstance(item, Record)]
 
 
 def damage(found: list[Entry]) -> list[Damage]:
-    """What was damaged."""
     return [item for item in found if isinstance(item, Damage)]
 
 
@@ -301,11 +298,8 @@ def test_a_damaged_member_costs_itself(tmp_path: Path, compress: Callable[[bytes
         assert [item.offset for item in damage(found)] == [sum(map(len, members[:2]))]
 
 
-def test_a_record_in_two_members_is_one(tmp_path: Path) -> None:
-    """Some writers end a member between the headers and the body."""
-    head, body = RECORDS[0][:150], RECORDS[0][150:]
-    found = read(tmp_path, gzip.compress(head) + gzip.compress(body) + gzip.compress(RECORDS[1]))
-    assert urls(found) == ["0", "1"]
+def with_dictionary(stored: bytes, compress: Callable[[bytes], bytes] = zstd) -> bytes:
+    return b"\x5d\x2a\x4d\x18" + len(stored).to_bytes(4, "little") + stored + b"".join(map(compress, RECORDS))
 
 
 def test_a_zstd_file_with_a_dictionary(tmp_path: Path) -> None:
@@ -313,10 +307,9 @@ def test_a_zstd_file_with_a_dictionary(tmp_path: Path) -> None:
     content = b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://example.org/" * 20
     dictionary = zstandard.ZstdCompressionDict(content)
     compressor = zstandard.ZstdCompressor(dict_data=dictionary)
-    records = b"".join(compressor.compress(record) for record in RECORDS)
     for stored in (content, zstd(content)):
-        frame = b"\x5d\x2a\x4d\x18" + len(stored).to_bytes(4, "little") + stored
-        assert urls(read(tmp_path, frame + records, "crawl.warc.zst")) == list("012345")
+        found = read(tmp_path, with_dictionary(stored, compressor.compress), "crawl.warc.zst")
+        assert urls(found) == list("012345")
 
 
 @pytest.mark.parametrize(
@@ -326,8 +319,7 @@ def test_a_zstd_file_with_a_dictionary(tmp_path: Path) -> None:
 )
 def test_a_damaged_dictionary_is_named(tmp_path: Path, stored: bytes) -> None:
     """Its offset and what is wrong. What needs no dictionary is read."""
-    frame = b"\x5d\x2a\x4d\x18" + len(stored).to_bytes(4, "little") + stored
-    found = read(tmp_path, frame + b"".join(map(zstd, RECORDS)), "crawl.warc.zst")
+    found = read(tmp_path, with_dictionary(stored), "crawl.warc.zst")
     assert [(item.offset, item.reason.partition(":")[0]) for item in damage(found)] == [(0, "damaged dictionary")]
     assert urls(found) == list("012345")
 
@@ -372,17 +364,11 @@ def test_arc_files(tmp_path: Path, packing: str) -> None:
     assert ["not a number" in item.reason for item in damage(found)] == [True]
 
 
-def test_arc_version_2_has_ten_fields(tmp_path: Path) -> None:
-    """Whatever the header block calls them."""
-    record = arc_record("http://example.org/1", "1.2.3.4 20240501120000 text/html 200 - - 0 test.arc")
-    for fields in (ARC2_FIELDS, ARC_FIELDS, b"1 0 Test\nURL Archive-length\n", b""):
-        version = ARC_VERSION % (len(fields), fields)
-        assert urls(read(tmp_path, version + record, "crawl.arc")) == ["1"]
-
-
+@pytest.mark.parametrize("called", [None, ARC2_FIELDS, ARC_FIELDS, b"1 0 Test\nURL Archive-length\n", b""])
 @pytest.mark.parametrize(
     ("url", "fields"),
     [
+        ("http://example.org/1", "1.2.3.4 20240501120000 text/html 200 - - 0 test.arc"),
         ("http://example.org/a b  c", "1.2.3.4 20240501120000 text/html"),
         ("http://example.org/a 20240501120000 b", "1.2.3.4 20240501120000 text/html"),
         ("http://example.org/a", "1.2.3.4 20240501120000 text/html; charset=utf-8"),
@@ -390,9 +376,10 @@ def test_arc_version_2_has_ten_fields(tmp_path: Path) -> None:
         ("http://example.org/a", "- 20240501120000123 no-type"),
     ],
 )
-def test_spaces_in_an_arc_line_are_no_damage(tmp_path: Path, url: str, fields: str) -> None:
-    """The URL is what stands before the address; the type may have a parameter, or be missing."""
-    found = read(tmp_path, arc_record(url, fields) + arc_record("http://example.org/b"), "crawl.arc")
+def test_lines_of_arc_are_read_by_what_is_in_them(tmp_path: Path, url: str, fields: str, called: bytes | None) -> None:
+    """Before the address is the URL; the type may have a parameter, or be missing; version 2 has ten fields."""
+    version = b"" if called is None else ARC_VERSION % (len(called), called)
+    found = read(tmp_path, version + arc_record(url, fields) + arc_record("http://example.org/b"), "crawl.arc")
     assert urls(found) == [url.rpartition("/")[2], "b"] and not damage(found)
 
 
@@ -451,11 +438,8 @@ DEEP = "[" * 990 + "]" * 990
 def test_a_line_costs_itself(tmp_path: Path, line: str, reason: str, options: dict[str, Any]) -> None:
     """Whatever is in it and however lines are read: it is a document or damage, and the others are read."""
     path = tmp_path / "a.jsonl"
-    given = [
-        f'{{"id": "{name}", "url": "http://example.org/{name}", "text": "{name}", "content": "{name}"}}'
-        for name in "ab"
-    ]
-    path.write_bytes("\n".join([given[0], line, given[1]]).encode("latin-1"))
+    good = '{{"id": "{0}", "url": "http://example.org/{0}", "text": "{0}", "content": "{0}"}}'
+    path.write_bytes("\n".join([good.format("a"), line, good.format("b")]).encode("latin-1"))
     found = entries(path, **options)
     assert [item.line for item in found if not isinstance(item, Omission)] == [1, 2, 3]
     assert [document(found[at]).body for at in (0, 2)] == ["a", "b"]
@@ -494,11 +478,9 @@ def test_any_error_of_a_record_costs_that_record(
     monkeypatch.setattr(f"{module}.{name}", partial(at_the_second, original=original))
     found = read(tmp_path, MEMBERS[kind], f"crawl.{kind}")
     assert urls(found) == ["0", "2"]
-    assert [item.reason for item in damage(found)] == [
-        "nested too deep"
-        if kind == "jsonl" and isinstance(error, RecursionError)
-        else str(error) or type(error).__name__
-    ]
+    is_named_otherwise = kind == "jsonl" and isinstance(error, RecursionError)
+    reason = "nested too deep" if is_named_otherwise else str(error) or type(error).__name__
+    assert [item.reason for item in damage(found)] == [reason]
 
 
 def test_a_row_of_parquet_costs_itself(tmp_path: Path) -> None:
@@ -542,11 +524,13 @@ def test_an_endless_line_is_damage_and_not_memory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", MEMBERS)
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
-def test_a_disk_that_fails_is_no_damage(
+def test_stdin_is_read_as_a_file_and_a_disk_that_fails_is_no_damage(
     monkeypatch: pytest.MonkeyPatch, kind: str, pack: Callable[[bytes], bytes]
 ) -> None:
     """It ends the run with its reason, wherever it fails: what stands behind has not been seen."""
     data = pack(MEMBERS[kind])
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+    assert urls(entries("-")) == ["0", "1", "2"]
 
     class Failing(io.BytesIO):
         def read(self, _: int | None = -1) -> bytes:

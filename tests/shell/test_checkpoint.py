@@ -31,15 +31,6 @@ from worker.shell.runtime.fault_hooks import Point
 LOG = LogIdentity("cluster", b"l" * 16)
 
 
-class Clock:
-    """A clock that stands until it is set."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def checkpoint(folder: Path, definition: Definition = DEFINITION, log: LogIdentity = LOG) -> Checkpoint:
     """A checkpoint as the next start of a worker would make it."""
     return Checkpoint(folder, definition, log, "one", 60)
@@ -53,7 +44,6 @@ def applied(replica: Replica, count: int) -> Replica:
 
 
 def entry(offset: int, **fields: object) -> bytes:
-    """The log's record at an offset."""
     return one_row(offset, **fields) if offset else DEFINITION.declaration("w", FORMAT_VERSION)
 
 
@@ -65,7 +55,6 @@ def names(folder: Path) -> list[int]:
 
 
 def counted(name: str) -> float:
-    """A counter's value."""
     return REGISTRY.get_sample_value(name) or 0.0
 
 
@@ -107,15 +96,15 @@ def test_the_newest_comes_back_and_two_are_kept(tmp_path: Path) -> None:
 
 def test_a_snapshot_is_written_when_it_is_due_and_something_has_changed(tmp_path: Path) -> None:
     """Not before the interval is over, not twice for the same offset."""
-    clock = Clock()
-    ticking = Checkpoint(tmp_path, DEFINITION, LOG, "one", 60, clock)
+    times_s = [0.0]
+    ticking = Checkpoint(tmp_path, DEFINITION, LOG, "one", 60, lambda: times_s[-1])
     replica = applied(Replica(DEFINITION), 4)
-    for now, expected in ((59.0, []), (61.0, [4]), (130.0, [4])):
-        clock.now = now
+    for now_s, expected in ((59.0, []), (61.0, [4]), (130.0, [4])):
+        times_s.append(now_s)
         ticking.tick(replica)
         assert ticking.join()
         assert names(tmp_path) == expected
-    clock.now = 200.0
+    times_s.append(200.0)
     ticking.tick(applied(replica, 2))
     applied(replica, 3)  # goes on while the thread writes
     assert ticking.save(replica)
@@ -131,11 +120,11 @@ def test_a_slow_disk_holds_the_snapshot_and_nothing_else(tmp_path: Path) -> None
         parts.append(point)
         assert disk.wait(60)
 
-    replica, clock = applied(Replica(DEFINITION), 3), Clock()
+    replica, times_s = applied(Replica(DEFINITION), 3), [0.0]
     assert checkpoint(tmp_path).save(replica)
-    ticking, taken = Checkpoint(tmp_path, DEFINITION, LOG, "one", 60, clock, reach=wait), list[bytes]()
-    for now in (61.0, 130.0, 200.0):
-        clock.now = now
+    ticking, taken = Checkpoint(tmp_path, DEFINITION, LOG, "one", 60, lambda: times_s[-1], reach=wait), list[bytes]()
+    for now_s in (61.0, 130.0, 200.0):
+        times_s.append(now_s)
         taken = [*taken, b"".join(capture(applied(replica, 2), LOG).parts())]
         ticking.tick(replica)
         assert [path.name for path in tmp_path.glob("snapshot-*")] == [f"snapshot-{3:020}.ndsnap"]
@@ -240,10 +229,7 @@ def test_row_15_a_log_that_begins_after_the_snapshot_or_ends_before_it_is_refuse
 
 
 def test_a_log_begins_with_its_base_until_a_snapshot_has_it(tmp_path: Path) -> None:
-    """
-    A folder's newest or a file; once a snapshot has it the base may go. Another one, none at all where the log has one,
-    and one for a log that began without are refused.
-    """
+    """A folder's newest or a file; once a snapshot has it the base may go, and another one or none is refused."""
     known, other, plain, own = (tmp_path / name for name in ("known", "other", "plain", "own"))
     checkpoint(known).save(applied(Replica(DEFINITION), 3))
     checkpoint(other).save(applied(Replica(DEFINITION), 4))

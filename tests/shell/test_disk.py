@@ -45,7 +45,6 @@ def records() -> list[bytes]:
 
 
 def applied(records: list[bytes], replica: Replica) -> Replica:
-    """A replica with this log."""
     for offset, data in enumerate(records):
         replica.apply(decode(data), offset, 0)
     return replica

@@ -50,7 +50,6 @@ class Polls(GroupMember):
 
 
 def messages(partition: int, first: int, stop: int) -> list[SourceMessage]:
-    """Small ones."""
     return [SourceMessage(partition, offset, b"k", b"v") for offset in range(first, stop)]
 
 
@@ -62,24 +61,18 @@ def intake(source: GroupMember, batches: Stage, settings: Settings | None = None
 
 
 def spans(batch: Batch | None) -> list[tuple[int, int, int]]:
-    """What a batch covers."""
     assert batch is not None
     return [(share.claim.partition, share.first, share.stop) for share in batch.shares]
 
 
 def publish(partitions: Partitions, batch: Batch | None) -> None:
-    """Say that a batch has been committed."""
     assert batch is not None
     partitions.publish({share.claim: share.stop for share in batch.shares})
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([1, 40_000]), st.integers(0, 100_000)), min_size=1))
 def test_batches_are_as_large_as_their_limit_allows(sizes: list[tuple[int, int, int]]) -> None:
-    """
-    Each is within `batch_bytes_max`, keys included, or one message; together they cover every offset once.
-
-    None is handed on while another one is in flight with which it would be within the limit.
-    """
+    """Each is within the limit, keys included, or one message; none that could grow goes while one is in flight."""
     counts = [0, 0, 0, 0]
     given = []
     for partition, key_size, size in sizes:

@@ -255,35 +255,27 @@ class Coordinator:
     def poll(self, _wait_s: float) -> None:
         """Nothing has come."""
 
-    def close(self) -> None:
-        """Nothing to end."""
 
-
-def offsets_of(monkeypatch: pytest.MonkeyPatch, coordinator: Coordinator) -> GroupOffsets:
+def offsets_of(coordinator: Coordinator) -> GroupOffsets:
     offsets = GroupOffsets(nobody(), 2, 30)
     offsets.close()
-    monkeypatch.setattr(offsets, "_consumer", coordinator)
+    offsets._consumer = cast(Consumer, coordinator)
     return offsets
 
 
 @pytest.mark.parametrize("of_the_call", [True, False])
-def test_offsets_are_asked_for_again_while_the_coordinator_moves(
-    monkeypatch: pytest.MonkeyPatch, of_the_call: bool
-) -> None:
+def test_offsets_are_asked_for_again_while_the_coordinator_moves(of_the_call: bool) -> None:
     """Moved, still loading, timed out: nothing that a caller has to know of; denied now is denied the next time."""
     passing = (
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError._TRANSPORT,
-        KafkaError._TIMED_OUT,
-    )
+        KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError._TRANSPORT, KafkaError._TIMED_OUT,
+    )  # fmt: skip
     coordinator = Coordinator(*passing, of_the_call=of_the_call)
-    assert offsets_of(monkeypatch, coordinator).get() == {0: (7, ""), 1: (7, "")}
+    assert offsets_of(coordinator).get() == {0: (7, ""), 1: (7, "")}
     assert len(coordinator.timeouts_s) == len(passing) + 1
     denied = Coordinator(KafkaError.GROUP_AUTHORIZATION_FAILED, of_the_call=of_the_call)
     with pytest.raises(StopError, match="access to the group is denied"):
-        offsets_of(monkeypatch, denied).get()
+        offsets_of(denied).get()
     assert len(denied.timeouts_s) == 1
 
 
@@ -350,14 +342,7 @@ class Recorded:
         self._open = None
 
 
-@pytest.fixture
-def producer() -> Recorded:
-    """One."""
-    return Recorded()
-
-
 def clearing() -> Clearing:
-    """For a new producer."""
     return Clearing(nobody(topic_verdicts="v", topic_dead_letter="l"), lambda _doing: nullcontext())
 
 
@@ -367,9 +352,9 @@ def run(it: Clearing, producer: Recorded, *topics: str) -> None:
         it.run(cast(Producer, producer), topics)
 
 
-def test_a_new_producer_clears_everything_once(producer: Recorded) -> None:
+def test_a_new_producer_clears_everything_once() -> None:
     """Who knows what was before it; what it commits itself leaves nothing."""
-    it = clearing()
+    it, producer = clearing(), Recorded()
     run(it, producer)
     run(it, producer, "v", "l")
     assert producer.transactions == [(ALL, True)]
@@ -379,13 +364,11 @@ def test_a_new_producer_clears_everything_once(producer: Recorded) -> None:
 
 
 @pytest.mark.parametrize("offsets_sent", [False, True])
-def test_after_an_abort_only_what_it_wrote_is_cleared(producer: Recorded, offsets_sent: bool) -> None:
+def test_after_an_abort_only_what_it_wrote_is_cleared(offsets_sent: bool) -> None:
     """By the same keys, which lead to the same partitions; a message without a key may be anywhere in its topic."""
-    it = clearing()
+    it, producer = clearing(), Recorded()
     run(it, producer)
-    it.aborted(
-        [Outgoing("v", b"a", b"1"), Outgoing("v", b"b", b"2"), Outgoing("v", b"a", b"3")], offsets_sent=offsets_sent
-    )
+    it.aborted([Outgoing("v", key, b"1") for key in (b"a", b"b", b"a")], offsets_sent=offsets_sent)
     run(it, producer, "v")
     it.aborted([Outgoing("l", None, b"1")], offsets_sent=False)
     run(it, producer, "l")
@@ -393,9 +376,9 @@ def test_after_an_abort_only_what_it_wrote_is_cleared(producer: Recorded, offset
     assert not it.is_needed(("v", "l"))
 
 
-def test_a_partition_offline_keeps_only_its_own_topic_waiting(producer: Recorded) -> None:
+def test_a_partition_offline_keeps_only_its_own_topic_waiting() -> None:
     """The rest is cleared and answered; a dead letter waits until it has a leader, and then nothing of it is open."""
-    it = clearing()
+    it, producer = clearing(), Recorded()
     producer.offline.add(("l", 1))
     run(it, producer)
     assert producer.transactions == [([place for place in ALL if place != ("l", b"void", 1)], True)]
@@ -407,9 +390,9 @@ def test_a_partition_offline_keeps_only_its_own_topic_waiting(producer: Recorded
     assert producer.transactions[1:] == [([("l", b"void", 1)], False)]
 
 
-def test_what_fails_is_not_taken_for_cleared(producer: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_is_not_taken_for_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
     """A message that has not gone out may stand before an open transaction."""
-    it = clearing()
+    it, producer = clearing(), Recorded()
     monkeypatch.setattr(producer, "flush", lambda _timeout_s: 1)
     with pytest.raises(KafkaException):
         run(it, producer)

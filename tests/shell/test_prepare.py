@@ -21,14 +21,12 @@ WORDS = "the harbour master counted the boats twice for the fog had come in earl
 
 
 def message(offset: int, **body: Any) -> SourceMessage:
-    """A document with this body."""
     fields = {"doc_id": f"d{offset}", "url": "https://example.org/", "fetched_at": "2024-05-01T12:00:00Z", **body}
     return SourceMessage(0, offset, b"k", orjson.dumps(fields))
 
 
 @pytest.fixture(scope="module")
 def fingerprinter() -> Fingerprinter:
-    """One for all."""
     return Fingerprinter()
 
 
@@ -43,7 +41,6 @@ def preparer(fingerprinter: Fingerprinter) -> Iterator[Preparer]:
 
 
 def prepared(preparer: Preparer, messages: list[SourceMessage]) -> Sequence[Row]:
-    """The rows of these messages."""
     assert preparer.submit(Batch(messages))
     batch = preparer.poll(600)
     assert batch is not None

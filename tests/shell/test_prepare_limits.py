@@ -122,17 +122,12 @@ def test_row_27_a_document_that_is_slow_to_judge_has_its_limit(preparer: Prepare
 
 @pytest.mark.parametrize("name", WORST)
 def test_chosen_bytes_cost_what_ordinary_ones_do(preparer: Preparer, name: str) -> None:
-    """
-    Half a MiB of a few documents costs no more than of many small ones, and never more than the bound.
-
-    The least times of runs in turn are compared, after three rounds at the earliest: another process beside this one
-    can only add to a time, so more rounds bring the least nearer to the truth, and what grows too fast fails in all.
-    """
+    """Half a MiB of a few documents costs no more than of many small ones, and never more than the bound."""
     batches = {
         (worst, size): [SourceMessage(0, number, None, worst(size)) for number in range(SIZE // 2 // size)]
         for worst, size in ((WORST[name], 1 << 14), (WORST[name], 1 << 16), (WORST[name], 1 << 18), (ORDINARY, 1 << 18))
     }
-    least = dict.fromkeys(batches, float("inf"))
+    least = dict.fromkeys(batches, float("inf"))  # another process can only add to a time: more rounds are nearer
     for number in range(ROUNDS_MAX):
         for batch, messages in batches.items():
             began = time.process_time()

@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.shell.simulation import Scripted, SimulatedWorker
-from tests.shell.test_partitions import published
+from tests.shell.test_partitions import owned, published
 from tests.shell.test_sequencer import one_worker
 from worker.errors import RetryError, StopError
 from worker.settings import Settings
@@ -137,11 +137,6 @@ def lose_and_regain(mine: Partitions) -> None:
     mine.group_metadata = {0, 1}
 
 
-def rewind(mine: Partitions) -> None:
-    """Everything is to be read again."""
-    mine.rewind()
-
-
 class Group(Scripted):
     """Takes what this worker may commit; under its first membership anything, which a group refuses later."""
 
@@ -157,7 +152,7 @@ class Group(Scripted):
         super().publish(messages, offsets, group_metadata)
 
 
-@pytest.mark.parametrize("event", [lose_one, lose_and_regain, rewind])
+@pytest.mark.parametrize("event", [lose_one, lose_and_regain, Partitions.rewind])
 def test_a_transaction_commits_what_its_membership_has(event: Callable[[Partitions], None]) -> None:
     """Whenever the group changes its mind: old offsets go under the old membership, which it refuses, or not at all."""
     moments = []
@@ -168,7 +163,7 @@ def test_a_transaction_commits_what_its_membership_has(event: Callable[[Partitio
         publishing = Publishing(Settings(), Group(mine), mine)
         assert publishing.submit(empty_batch(mine))
         publishing.step()
-        assert event is rewind or mine.known()[1].published == 1
+        assert event is Partitions.rewind or mine.known()[1].published == 1
         moments.append(mine.moment)
     assert moments[0] <= 0 < moments[-1]  # from before the first question to behind the last one
 
@@ -183,8 +178,7 @@ def empty_batch(mine: Partitions, failure: RetryError | None = None) -> Batch:
 
 def test_latency_is_each_documents_own_from_its_time_in_the_topic() -> None:
     """Documents that had waited 20 s before they were read show 20 s; one without a time shows none."""
-    mine, before = owned(), _latency()
-    claim = mine.claims()[0]
+    (mine, claim), before = owned(0), _latency()
     now_ms = int(time.time() * 1_000)
     stamps = [now_ms - 20_000, now_ms - 20_000, now_ms + 60_000, 0]
     messages = [SourceMessage(0, at, b"k", b"v", timestamp_ms=stamp) for at, stamp in enumerate(stamps)]
@@ -202,16 +196,9 @@ def _latency() -> dict[str, float]:
     return {one.labels.get("le", one.name.rpartition("_")[2]): one.value for one in family.samples}
 
 
-def owned() -> Partitions:
-    """Partition 0."""
-    mine = Partitions()
-    mine.assign({0: 0})
-    return mine
-
-
 def test_reading_again_for_ever_is_given_up() -> None:
     """A batch that can never be answered ends the worker with the cause; one that is void says nothing."""
-    mine = owned()
+    mine, _ = owned(0)
     publishing = Publishing(Settings(retries_max=1), Scripted(), mine, sleep=lambda _seconds: None)
     cause = RetryError("no longer kept")
     for _ in range(3):

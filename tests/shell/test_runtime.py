@@ -63,13 +63,10 @@ def test_ready_when_every_condition_holds(port: int, conditions: dict[str, Calla
     assert _get(port, "/readyz") == (200, "ready\n")
 
 
-def test_metrics_are_in_prometheus_own_format(port: int) -> None:
+def test_metrics_are_in_prometheus_own_format(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is counted and what is asked at the scrape both come, each with the worker's group."""
-    metrics.SOURCE_LAG.lags = lambda: {4: Lag(7, 1.5), 2: Lag(0)}
-    try:
-        status, text = _get(port, "/metrics")
-    finally:
-        metrics.SOURCE_LAG.lags = dict
+    monkeypatch.setattr(metrics.SOURCE_LAG, "lags", lambda: {4: Lag(7, 1.5), 2: Lag(0)})
+    status, text = _get(port, "/metrics")
     assert status == 200
     found = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     assert "neardup_log_offset" in {sample.name for sample in found}
@@ -136,34 +133,23 @@ def test_a_request_that_takes_too_long_is_ended(port: int, monkeypatch: pytest.M
         time.sleep(0.01)
 
 
-class _Clock:
-    now_s = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
 @pytest.fixture
-def clock(logging_as_before: None) -> Iterator[_Clock]:
-    """A clock of our own; two partitions with 7 and 3 documents to do."""
-    metrics.SOURCE_LAG.lags = lambda: {4: metrics.Lag(7, 2.5), 2: metrics.Lag(3, 1.0)}
-    yield _Clock()
-    metrics.SOURCE_LAG.lags = dict
+def two_lags(logging_as_before: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two partitions with 7 and 3 documents to do."""
+    monkeypatch.setattr(metrics.SOURCE_LAG, "lags", lambda: {4: Lag(7, 2.5), 2: Lag(3, 1.0)})
 
 
-def _answered(new: int, duplicate: int, dead: int) -> None:
-    for outcome, count in (("new", new), ("duplicate", duplicate), ("dead-letter", dead)):
-        metrics.ANSWERS.labels(outcome).inc(count)
-
-
-def test_a_line_a_minute_tells_rates_lag_index_duplicates_and_dead_letters(clock: _Clock) -> None:
+@pytest.mark.usefixtures("two_lags")
+def test_a_line_a_minute_tells_rates_lag_index_duplicates_and_dead_letters() -> None:
     """Twelve samples make a minute; the line counts what came in it."""
-    status = Status(clock)
+    now_s = 1_000.0
+    status = Status(lambda: now_s)
     metrics.DOCUMENTS_INDEXED.set(500)
     with capture_logs() as lines:
         for _ in range(2 * SAMPLES):
-            clock.now_s += SAMPLE_S
-            _answered(10, 5, 1)
+            now_s += SAMPLE_S
+            for outcome, count in (("new", 10), ("duplicate", 5), ("dead-letter", 1)):
+                metrics.ANSWERS.labels(outcome).inc(count)
             status.tick()
     first, second = lines
     assert (first["event"], first["documents_per_s"]) == ("last minute", 16 / SAMPLE_S)
@@ -171,34 +157,33 @@ def test_a_line_a_minute_tells_rates_lag_index_duplicates_and_dead_letters(clock
     assert (second["lag"], second["lag_s"], second["originals"]) == (10, 2.5, 500)
 
 
-def test_stage_times_are_means_of_the_last_minute(clock: _Clock) -> None:
+def test_stage_times_are_means_of_the_last_minute() -> None:
     """Of batches; a stage that had none has no time."""
     metrics.STAGE_S.labels("append").observe(9)
-    status = Status(clock)
+    status = Status(lambda: 1_000.0)
     metrics.STAGE_S.labels("append").observe(0.010)
     metrics.STAGE_S.labels("append").observe(0.030)
     assert status.to_dict()["stages_ms"]["append"] == 20.0
     assert status.to_dict()["stages_ms"]["publish"] is None
 
 
-def test_status_is_served_as_json(clock: _Clock) -> None:
+@pytest.mark.usefixtures("two_lags")
+def test_status_is_served_as_json() -> None:
     """With what is missing until the worker is ready, and the last error of its log, but no traceback."""
     logging.configure("info", "json")
     structlog.get_logger("test").error("topic is not as it should be", remedy="create it", exc_info=RuntimeError("x"))
     conditions = {"log replayed": lambda: False}
     with (
-        HealthServer("127.0.0.1", port := free_ports()[0], conditions, Status(clock).to_dict),
+        HealthServer("127.0.0.1", port := free_ports()[0], conditions, Status(time.monotonic).to_dict),
         urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=60) as answer,
     ):
         assert answer.headers["Content-Type"] == "application/json; charset=utf-8"
         found = json.load(answer)
     assert (found["ready"], found["missing"]) == (False, ["log replayed"])
     assert found["partitions"] == {"2": 3, "4": 7}
-    assert (found["last_error"]["event"], found["last_error"]["remedy"]) == (
-        "topic is not as it should be",
-        "create it",
-    )
-    assert "exc_info" not in found["last_error"] and "exception" not in found["last_error"]
+    last = found["last_error"]
+    assert (last["event"], last["remedy"]) == ("topic is not as it should be", "create it")
+    assert "exc_info" not in last and "exception" not in last
     assert set(found["log"]) == {"offset", "lag"}
 
 
