@@ -93,9 +93,7 @@ def test_a_wrong_list_of_function_words_is_named(text: str | None, says: str, tm
 def test_flags_win_over_environment_over_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And each value knows where it came from."""
     config = tmp_path / "neardup.toml"
-    config.write_text(
-        'group = "file"\nworker_id = "file"\nbatch_wait_ms = 1\nshingle_widths = [1, 2]\n', encoding="utf-8"
-    )
+    config.write_text('group = "file"\nworker_id = "file"\nbatch_wait_ms = 1\nshingle_widths = [1, 2]\n')
     monkeypatch.setenv("NEARDUP_GROUP", "environment")
     monkeypatch.setenv("NEARDUP_WORKER_ID", "environment")
     monkeypatch.setenv("NEARDUP_LOG_LEVEL", "")  # as compose files pass what is not set
@@ -127,6 +125,9 @@ def test_kafka_options_are_merged_by_name(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("NEARDUP_KAFKA_OPTIONS", '{"linger.ms": "2", "client.rack": "a"}')
     settings, _ = load_settings({"kafka_options": {"client.rack": "b"}}, config)
     assert settings.kafka_options == {"linger.ms": "2", "debug": "broker", "client.rack": "b"}
+    monkeypatch.setenv("NEARDUP_KAFKA_OPTIONS", "linger.ms=5")
+    with pytest.raises(StopError, match="a map is written as JSON"):
+        load_settings()
 
 
 @pytest.mark.parametrize("name", KAFKA_OPTIONS_REFUSED)
@@ -223,23 +224,11 @@ def test_a_wrong_file_is_named(text: str | None, says: str, tmp_path: Path) -> N
     assert str(config) in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "says"),
-    [
-        ("KAFKA_OPTIONS", "linger.ms=5", "a map is written as JSON"),
-        (
-            "BATCH_WAITS_MS",
-            "1",
-            "NEARDUP_BATCH_WAITS_MS: there is no setting 'batch_waits_ms': did you mean",
-        ),
-    ],
-)
-def test_a_wrong_variable_is_named(name: str, text: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A misspelt one would else be without effect and without a word."""
-    monkeypatch.setenv(f"NEARDUP_{name}", text)
-    with pytest.raises(StopError) as caught:
+def test_a_misspelt_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would else be without effect and without a word."""
+    monkeypatch.setenv("NEARDUP_BATCH_WAITS_MS", "1")
+    with pytest.raises(StopError, match="NEARDUP_BATCH_WAITS_MS: there is no setting 'batch_waits_ms': did you mean"):
         load_settings()
-    assert says in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["dead_letter_bytes_max", "record_bytes_max"])
@@ -261,13 +250,8 @@ def test_the_printed_settings_are_those_of_the_plan(
     """LoadedSettings in another folder they give the same definition and the same names."""
     monkeypatch.chdir(tmp_path)
     Path("words.txt").write_text("the\nof\n")
-    settings = Settings(
-        worker_id="a",
-        state_dir=Path("state ć😀"),
-        base_snapshot=Path("known"),
-        stopwords_file=Path("words.txt") if own_words else None,
-        **changed,
-    )
+    given = changed | ({"stopwords_file": "words.txt"} if own_words else {})
+    settings = Settings(worker_id="a", state_dir=Path("state ć😀"), base_snapshot=Path("known"), **given)
     lines = Plan(settings, (), {}, 0).switch()
     monkeypatch.chdir("/")
     loaded = Settings(worker_id="a", **tomllib.loads("\n".join(lines)))

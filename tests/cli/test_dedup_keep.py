@@ -121,7 +121,7 @@ def test_records_of_an_archive_are_copied_byte_for_byte(tmp_path: Path, suffix: 
     outcomes = [json.loads(line)["verdict"] for line in verdicts.read_text().splitlines()]
     dedup(source, "--keep", "new", "--output", kept, "--duplicates", others)
     whole = b"".join(piece.data for piece in pieces(io.BytesIO(source.read_bytes())))
-    copies = [_records(unpacked(path)) for path in (kept, others)]
+    copies = [unpacked(path).removesuffix(b"\r\n\r\n").split(b"\r\n\r\nWARC/") for path in (kept, others)]
     assert [len(found) for found in copies] == [outcomes.count("new"), len(outcomes) - outcomes.count("new")]
     assert all(record in whole for found in copies for record in found)
     if suffix == ".gz":  # no time, no name, and of no Python
@@ -130,11 +130,6 @@ def test_records_of_an_archive_are_copied_byte_for_byte(tmp_path: Path, suffix: 
         again = tmp_path / "again.jsonl"
         dedup(kept, "--output", again)
         assert {json.loads(line)["verdict"] for line in again.read_text().splitlines()} == {"new"}
-
-
-def _records(data: bytes) -> list[bytes]:
-    parts = data.removeprefix(b"WARC/").removesuffix(b"\r\n\r\n").split(b"\r\n\r\nWARC/")
-    return [b"WARC/" + part for part in parts]
 
 
 def test_a_duplicate_leaves_a_revisit_record(tmp_path: Path) -> None:

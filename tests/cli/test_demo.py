@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections import deque
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -33,30 +34,11 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "worker", "demo", "--documents", "300", "--keep", str(folder), *arguments],
         cwd=REPOSITORY,
-        env={
-            **plain_environment(),
-            "PATH": os.defpath,
-            "COLUMNS": "200",
-            "PYTHONIOENCODING": "ascii",
-        },  # must not end it
+        env=plain_environment() | {"PATH": os.defpath, "COLUMNS": "200", "PYTHONIOENCODING": "ascii"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
-
-
-def descendants(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    """Every process that the demo has started, and that those have started."""
-    found: list[psutil.Process] = psutil.Process(process.pid).children(recursive=True)
-    return found
-
-
-def in_the_midst(process: subprocess.Popen[str], folder: Path) -> list[psutil.Process]:
-    """Wait until broker and worker have been started and are at it. Return all processes."""
-    log = folder / "worker-1.log"
-    eventually(lambda: log.exists() and b"partitions assigned" in log.read_bytes())
-    assert process.poll() is None and len(descendants(process)) >= 2  # broker and worker
-    return descendants(process)
 
 
 def number(name: str, summary: str) -> int:
@@ -99,7 +81,10 @@ def test_the_demo_answers_every_document_once(tmp_path: Path, broker_runtime: Ru
 def test_an_end_leaves_no_process_behind(tmp_path: Path, number: signal.Signals) -> None:
     """Ctrl-C in the midst of it, or SIGKILL, which runs no clean-up: broker and workers notice that they are alone."""
     process = start(tmp_path / "demo", "--rate", "5", "--workers", "1")
-    started = in_the_midst(process, tmp_path / "demo")
+    log = tmp_path / "demo" / "worker-1.log"
+    eventually(lambda: log.exists() and b"partitions assigned" in log.read_bytes())
+    started = psutil.Process(process.pid).children(recursive=True)
+    assert process.poll() is None and len(started) >= 2  # broker and worker
     process.send_signal(number)
     output, _ = process.communicate(timeout=EVENTUALLY_S)
     assert process.returncode == (130 if number == signal.SIGINT else -number), output
@@ -137,14 +122,14 @@ def test_what_a_failed_demo_has_left_is_kept_and_named(tmp_path: Path, monkeypat
 def test_an_interrupted_demo_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not a failure whose cause is looked for."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr("worker.devkit.sample.crawl.write_sample_crawl", _interrupted)
+
+    def interrupted(archive: Path, *_: int) -> None:
+        archive.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("worker.devkit.sample.crawl.write_sample_crawl", interrupted)
     run("demo", "--documents", "10", code=130)
     assert list(tmp_path.iterdir()) == []
-
-
-def _interrupted(archive: Path, *_: int) -> None:
-    archive.write_bytes(b"half")
-    raise KeyboardInterrupt
 
 
 def test_sigterm_within_a_call_of_the_kafka_client_interrupts_the_demo(
@@ -167,13 +152,12 @@ def test_sigterm_within_a_call_of_the_kafka_client_interrupts_the_demo(
     assert (end.value.code, capsys.readouterr().err.splitlines()[-1]) == (130, "neardup: interrupted")
 
 
-class _Outcome:
-    failures, failed = 2, ["too large", "too late"]
+FAILED = SimpleNamespace(failures=2, failed=["too large", "too late"])
 
 
 @pytest.mark.parametrize(
     ("outcome", "text"),
-    [(_Outcome(), "2 documents could not be fed: too large; too late"), (ValueError("odd"), "ValueError('odd')")],
+    [(FAILED, "2 documents could not be fed: too large; too late"), (ValueError("odd"), "ValueError('odd')")],
 )
 def test_the_demo_ends_when_its_feeding_fails(monkeypatch: pytest.MonkeyPatch, outcome: Any, text: str) -> None:
     """Failed deliveries and failures of any kind end the demo at once, not after its patience."""

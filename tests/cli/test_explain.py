@@ -32,23 +32,20 @@ B = A.replace("two brothers", "three sisters")
 
 
 def distance(one: str, other: str) -> int:
-    """Bits in which the fingerprints of two texts differ."""
     return (Fingerprinter().one(one) ^ Fingerprinter().one(other)).bit_count()
 
 
-def documents() -> list[dict[str, str]]:
-    """An original, its edited copy, and something else."""
-    return [
-        {"doc_id": name, "url": f"https://{name}.example/", "fetched_at": "2026-01-02T03:04:05Z", "text": text}
-        for name, text in TEXTS.items()
-    ]
+DOCUMENTS = [  # an original, its edited copy, and something else
+    {"doc_id": name, "url": f"https://{name}.example/", "fetched_at": "2026-01-02T03:04:05Z", "text": text}
+    for name, text in TEXTS.items()
+]
 
 
 @pytest.fixture
 def judged(tmp_path: Path) -> list[str]:
     """The verdicts' file and, as an option, the documents'."""
     crawl, verdicts = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
-    crawl.write_text(lines(*documents()))
+    crawl.write_text(lines(*DOCUMENTS))
     run("dedup", crawl, "--output", verdicts)
     return [str(verdicts), "--documents", str(crawl)]
 
@@ -74,8 +71,7 @@ def test_a_new_document_is_explained_with_its_nearest(judged: list[str], tmp_pat
     assert found["comparison"]["distance"] == distance(OTHER, TEXT)
     assert "No original was before it." in run("explain", "a", *judged).output
     alone = tmp_path / "alone.jsonl"
-    lines = Path(judged[0]).read_text(encoding="utf-8").splitlines()
-    alone.write_text(next(line for line in lines if '"doc_id":"c"' in line) + "\n", encoding="utf-8")
+    alone.write_text(next(line for line in Path(judged[0]).read_text().splitlines() if '"doc_id":"c"' in line))
     assert "near enough; the nearest has no verdict." in " ".join(run("explain", "c", str(alone)).output.split())
 
 
@@ -84,17 +80,14 @@ def test_what_is_not_there_is_said(judged: list[str], tmp_path: Path) -> None:
     assert "no verdict on 'z'" in refused("explain", "z", *judged)
     run("explain", "z", "-", code=2)
     changed = tmp_path / "changed.jsonl"
-    changed.write_text(lines(*({**one, "text": one["text"] + " And that is all."} for one in documents())))
+    changed.write_text(lines(*({**one, "text": one["text"] + " And that is all."} for one in DOCUMENTS)))
     assert "other fingerprints" in run("explain", "b", judged[0], "--documents", changed).output
 
 
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (
-            verdict(1, outcome=Outcome.SKIPPED, reason="empty-text", fingerprint=None),
-            "nothing in it to compare: empty-text",
-        ),
+        (verdict(1, outcome=Outcome.SKIPPED, reason="empty-text", fingerprint=None), "to compare: empty-text"),
         (verdict(1, outcome=Outcome.DELETED, reason="removed", fingerprint=None, url=None), "A null value came"),
         (verdict(1, reason="redelivered"), "the original that it was"),
         (dead("no-body", "needs a \x1b[31mbody", b"d1"), "could not be judged: needs a �[31mbody"),
@@ -135,7 +128,7 @@ def test_a_document_of_the_topics_is_explained(commands_settings: Settings) -> N
         verdict(0, doc_id="a", fingerprint=prints["a"], **here),
         copy(1, 0, 3, doc_id="b", original_id="a", fingerprint=prints["b"], **here),
     )
-    cluster.append(settings.bootstrap, topic, [json.dumps(document).encode() for document in documents()])
+    cluster.append(settings.bootstrap, topic, [json.dumps(document).encode() for document in DOCUMENTS])
     cluster.append(settings.bootstrap, settings.topic_verdicts, [encode_verdict(answer)[1] for answer in answers])
     assert "[-two brothers-] {+three sisters+}" in run("explain", "b").output
     message = message_at(settings, topic, 0, 1)
@@ -170,9 +163,7 @@ def test_compare_shows_bits_measures_shingles_and_the_diff(pair: list[str]) -> N
 def test_compare_tells_scripts_everything(pair: list[str]) -> None:
     """Fingerprints as hex text, each shingle in one list, the steps from A to B; stdin is one of the two."""
     found = json.loads(run("compare", "-", pair[1], "--json", stdin=A).stdout)
-    assert [one["fingerprint"] for one in found["documents"]] == [
-        f"{Fingerprinter().one(text):016x}" for text in (A, B)
-    ]
+    assert [int(one["fingerprint"], 16) for one in found["documents"]] == [*map(Fingerprinter().one, (A, B))]
     assert len(found["differing_bits"]) == found["distance"]
     assert found["subsequence"] == 15 / 17
     assert [step["kind"] for step in found["steps"]] == ["equal", "removed", "added", "equal"]
@@ -201,11 +192,7 @@ def test_what_is_not_compared_says_so(tmp_path: Path, pair: list[str]) -> None:
 
 
 def test_a_crawl_becomes_a_page_whole_or_not_at_all(tmp_path: Path) -> None:
-    """
-    With texts side by side and languages where the documents are given; the parameters are this program's own.
-
-    A line that is no verdict is named; what stood there stays; the input is not written over.
-    """
+    """With texts side by side and languages where documents are given; the input is not written over."""
     crawl, verdicts, page, bad = (tmp_path / name for name in ("crawl.warc.gz", "out.jsonl", "report", "bad.jsonl"))
     write_sample_crawl(crawl, 200, 3)
     run("dedup", crawl, "--output", verdicts)

@@ -54,7 +54,6 @@ def test_a_command_does_not_wait_long_and_says_so_at_once(
 
 
 def printed(*arguments: str) -> set[str]:
-    """The doc_ids that are printed."""
     return {line.split('"')[3] for line in run("verdicts", "--format", "jsonl", *arguments).stdout.splitlines()}
 
 
@@ -125,7 +124,6 @@ def sample(at_s: float = 0.0, answered: int = 0, *statuses: WorkerStatus, partit
 
 
 def text(before: Sample, now: Sample, width: int = 160) -> str:
-    """A frame as text."""
     out = io.StringIO()
     Console(file=out, width=width, highlight=False).print(frame(before, now, "g", "host:9092"))
     return out.getvalue()

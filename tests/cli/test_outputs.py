@@ -226,9 +226,7 @@ def test_no_row_is_wider_than_the_terminal(width: int, cells: list[str]) -> None
 def test_tables_follow_the_terminals_width(tmp_path: Path, width: int, command: str) -> None:
     """The bits of a comparison go below each other, the layouts of a plan have fewer columns."""
     for name, word in (("a.txt", "brothers"), ("b.txt", "sisters")):
-        (tmp_path / name).write_text(
-            f"The old bridge over the river was built by two {word} in the spring of that year."
-        )
+        (tmp_path / name).write_text(f"The old bridge over the river was built by two {word} in spring.")
     arguments = {"compare": [str(tmp_path / "a.txt"), str(tmp_path / "b.txt")], "plan": ["--documents", "10M"]}[command]
     said = run(command, *arguments, COLUMNS=str(width)).output
     table = [line for line in said.splitlines() if command == "compare" or line.startswith(("   ", "*  "))]
@@ -243,11 +241,8 @@ def test_a_terminal_without_utf8_gets_question_marks(tmp_path: Path, monkeypatch
     for name, word in (("a.txt", "Brücke…"), ("b.txt", "橋")):
         (tmp_path / name).write_text(f"{word} over the river was built by two brothers in the spring of that year.")
     calls = [[*name.split(), "--help"] for name in COMMANDS]
-    calls += [
-        ["compare", str(tmp_path / "a.txt"), str(tmp_path / "b.txt")],
-        ["plan", "--documents", "10M"],
-        ["settings"],
-    ]
+    calls += [["compare", *(str(tmp_path / name) for name in ("a.txt", "b.txt"))], ["plan", "--documents", "10M"]]
+    calls += [["settings"]]
     for arguments in calls:
         out, err = (io.TextIOWrapper(io.BytesIO(), "ascii") for _ in range(2))
         monkeypatch.setattr(sys, "stdout", out)
@@ -293,16 +288,10 @@ def hostile(tmp_path: Path) -> dict[str, str]:
     """Documents with a hostile string in every field, damaged ones and labelled pairs, in files named by it."""
     town = "The council of the town has said that the bridge over the river will be open to all in May. " * 2
     texts = (town, town, town + HOSTILE, "Quite another text about the ships of the north, and of them. " * 2, ".")
-    rows: list[dict[str, str | None]] = [
-        {
-            "doc_id": f"{number}{HOSTILE}",
-            "url": f"http://a/{HOSTILE}{number}",
-            "text": text,
-            "title": HOSTILE,
-            "language": HOSTILE[:60],
-            "content_type": HOSTILE,
-            "collection": HOSTILE,
-        }
+    same: dict[str, str | None] = dict.fromkeys(("title", "content_type", "collection"), HOSTILE)
+    rows = [
+        same
+        | {"doc_id": f"{number}{HOSTILE}", "url": f"http://a/{HOSTILE}{number}", "text": text, "language": HOSTILE[:60]}
         for number, text in enumerate(texts)
     ]
     rows.append({**rows[0], "doc_id": f"5{HOSTILE}", "text": None, "body_base64": "", "charset": HOSTILE})
