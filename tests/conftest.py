@@ -167,11 +167,16 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
         yield cluster
 
 
+def own_names() -> dict[str, str]:
+    """A group and topics of their own, as settings."""
+    name = f"t{uuid.uuid4().hex[:10]}"
+    kinds = ("documents", "fingerprints", "verdicts", "dead_letter")
+    return {"group": name} | {f"topic_{kind}": f"{name}.{kind}" for kind in kinds}
+
+
 def deployment(kafka: Kafka, **changed: Any) -> tuple[Settings, Admin]:
-    """Settings with a group and topics of their own, and who makes these; they are not there yet."""
-    name = uuid.uuid4().hex
-    names = {f"topic_{kind}": f"{name}.{kind}" for kind in ("documents", "fingerprints", "verdicts", "dead_letter")}
-    settings = Settings(bootstrap=kafka.bootstrap, **({"group": name} | names | changed))
+    """Settings with names of their own, and who makes the topics; they are not there yet."""
+    settings = Settings(bootstrap=kafka.bootstrap, **(own_names() | changed))
     return settings, Admin(settings, 30)
 
 
@@ -229,9 +234,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     Whatever uses a broker is marked so, forgotten or not. The slow ones come first: the last to end is a quick one.
 
-    Side by side (`-n 2 --dist loadgroup`) those on the session's brokers run one after the other, in one process. Of
-    the others each slow one goes to whoever is free, also those that start a broker of their own; a file of quick ones
-    stays together.
+    Side by side those on the session's brokers run in one process; other slow ones go to whoever is free, each alone.
     """
     for item in items:
         brokers = BROKER_FIXTURES & set(getattr(item, "fixturenames", ()))
@@ -247,11 +250,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _when(item: pytest.Item) -> int:
-    """
-    Return 0 for what comes first: the group on the session's brokers, the longest; then what is slow, the simulation.
-
-    Brokers that some tests alone use start at the end: until then they would take a fifth of a core for nothing.
-    """
+    """Return 0 for what comes first; brokers of some tests alone start at the end, and take no processor before."""
     if {"kafka3", "kafka_to_break"} & set(getattr(item, "fixturenames", ())):
         return 4
     if any("brokers" in marker.args for marker in item.iter_markers("xdist_group")):

@@ -41,13 +41,7 @@ def _message(doc_id: str, number: int, text: str, *, html: bool = False) -> Mess
 
 
 def crawl(seed: int, count: int, *, pages: bool = False) -> Iterator[Message]:
-    """
-    Return `count` messages: originals, exact and near copies, re-deliveries, new versions, deletions, short and empty
-    texts, and messages that nobody can read.
-
-    Args:
-        pages: some documents are HTML.
-    """
+    """Return `count` messages of every kind, also such as nobody can read; with `pages` some are HTML."""
     rng = random.Random(seed)
     texts: dict[str, list[str]] = {}
     for number in range(count):

@@ -13,7 +13,6 @@ import signal
 import threading
 import time
 import urllib.request
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from multiprocessing.connection import Connection
@@ -23,12 +22,12 @@ from typing import Any, Self
 import orjson
 import psutil
 
-from tests.conftest import EVENTUALLY_S, eventually, plain_environment
+from tests.conftest import EVENTUALLY_S, eventually, own_names, plain_environment
 from tests.faults import cluster, forked
 from tests.faults.chaos.checker import Topics, judge, read_answer
 from tests.oracle import Said
 from worker.errors import RetryError
-from worker.settings import Settings
+from worker.settings import Settings, env_name
 from worker.shell.admin.audit import AnswerMessage, Report
 from worker.shell.kafka.admin import Admin, create_topics, topic_specs
 from worker.shell.kafka.reader import Feeder, GroupOffsets, TopicReader
@@ -65,13 +64,13 @@ class WorkerProcess:
     ) -> None:
         self.worker_id = worker_id
         self.log_path = log_path
-        own = plain_environment() | {
-            f"NEARDUP_{name.upper()}": orjson.dumps(value).decode() if isinstance(value, dict) else str(value)
+        own = {
+            env_name(name): orjson.dumps(value).decode() if isinstance(value, dict) else str(value)
             for name, value in settings.items()
         }
         read, write = multiprocessing.Pipe(duplex=False)
         start = forked.started if is_forked else forked.Executed
-        self._process = start(module, worker_id, {**own, **(environment or {})}, write)
+        self._process = start(module, worker_id, {**plain_environment(), **own, **(environment or {})}, write)
         log_path.touch()
         # Not by the process itself: a test that forbids it to write files means its snapshots.
         self._log = threading.Thread(target=self._keep_log, args=(read,), daemon=True)
@@ -152,31 +151,14 @@ class WorkerProcess:
 
 
 class Deployment:
-    """
-    Topics, a group, and workers.
-
-    Args:
-        folder: where the workers' logs go.
-        settings: what differs from SETTINGS, for every worker.
-    """
+    """Topics, a group, and workers, whose logs go into the folder; `settings` is what differs from SETTINGS."""
 
     def __init__(
         self, bootstrap: str, folder: Path, *, partitions: int = 4, replication_factor: int = 1, **settings: Any
     ) -> None:
-        name = f"t{uuid.uuid4().hex[:10]}"
         self.folder = folder
-        self.values: dict[str, Any] = {
-            **SETTINGS,
-            "bootstrap": bootstrap,
-            "group": name,
-            "topic_documents": f"{name}.documents",
-            "topic_fingerprints": f"{name}.fingerprints",
-            "topic_verdicts": f"{name}.verdicts",
-            "topic_dead_letter": f"{name}.dead",
-            "partitions": partitions,
-            "replication_factor": replication_factor,
-            **settings,
-        }
+        sizes = {"partitions": partitions, "replication_factor": replication_factor}
+        self.values: dict[str, Any] = {**SETTINGS, "bootstrap": bootstrap, **own_names(), **sizes, **settings}
         self.settings = Settings(**self.values, worker_id="harness")
         self.admin = Admin(self.settings)
         self.processes: list[WorkerProcess] = []
@@ -301,12 +283,7 @@ class Deployment:
         )
 
     def check(self) -> Report:
-        """
-        Hold the whole history against the rules, twice: by the check of `neardup verify`, and by the plain oracle.
-
-        Every message fed has exactly one committed answer, equal to a replay; no two documents duplicate each other;
-        dead letters carry their messages. A topic of new documents has those, byte for byte, and no other.
-        """
+        """Hold the whole history against the rules by `judge`: each message that was fed has its one answer."""
         result = judge(self.written(), has_new=self.settings.topic_new is not None)
         report = result.report
         assert result.clean, result.findings

@@ -43,11 +43,7 @@ def _copies(seed: int) -> Iterator[Message]:
 
 
 def test_a_stream_begins_where_a_corpus_at_rest_ends(deploy: Deploy, tmp_path: Path) -> None:
-    """
-    Copies of what the files had are duplicates of it, through a kill and a restart from a snapshot that needs no base
-    any more; each document has one answer, the log's. Without the base or with another one a worker ends, and so do
-    `verify` and `rebuild`.
-    """
+    """Copies of what the files had are duplicates of it, through a kill; without the base, or by another, all ends."""
     known, other, state = (tmp_path / name for name in ("known", "other", "state"))
     originals = _known(known, 1)
     _known(other, 2)

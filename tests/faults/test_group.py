@@ -40,11 +40,7 @@ def messages() -> list[Message]:
 
 
 def test_three_workers_answer_everything_once_and_as_the_log_says(deploy: Deploy, messages: list[Message]) -> None:
-    """
-    One verdict or dead letter a document, equal to a replay and to a linear scan; no mutual duplicates.
-
-    SIGKILL of one midway and a fourth that joins change nothing; the others end with exit code 0.
-    """
+    """SIGKILL of one midway and a fourth that joins change nothing; the others end with exit code 0."""
     group = deploy(partitions=12, batch_documents_max=50)
     first, *others = group.start_all("w1", "w2", "w3")
     assert len(messages) >= DOCUMENTS

@@ -28,11 +28,7 @@ def _portions() -> Iterator[list[Message]]:
 
 
 def _coming(deployment: Deployment) -> Iterator[list[tuple[int, int]]]:
-    """
-    Feed a portion, and return source partition and offset of the verdicts that have come since, for ever.
-
-    Uncommitted ones are read, too: who reads committed ones alone waits behind the dead worker's open transaction.
-    """
+    """Feed a portion, and return the places of the verdicts that have come since, uncommitted ones, too, for ever."""
     settings = deployment.settings
     uncommitted = settings.model_copy(update={"kafka_options": {"isolation.level": "read_uncommitted"}})
     now = {(settings.topic_verdicts, number): OFFSET_MAX for number in range(settings.partitions)}

@@ -53,8 +53,7 @@ def _survived(deployment: Deployment) -> None:
     """
     Everything is answered soon; no worker hangs, and none ended more than once.
 
-    One may end: a broker that dies between giving a static member its new id and telling it so makes the member look
-    like its own predecessor, and the group fences it. Then its supervisor starts it again.
+    One may end: a static member whose broker dies before telling it its new id looks like its own predecessor.
     """
     assert deployment.until_all_committed() < SETTLE_S
     deployment.check()
@@ -63,11 +62,7 @@ def _survived(deployment: Deployment) -> None:
 
 
 def test_row_08_restart_of_the_only_broker(kafka_to_break: EmbeddedKafka, tmp_path: Path) -> None:
-    """
-    Killed and started again twice while documents come: no worker hangs or ends.
-
-    And `neardup verify` sees the same while the coordinator loads, and when it is gone again between two topics.
-    """
+    """Twice while documents come: no worker hangs or ends, and `neardup verify` sees the same all the while."""
 
     def restart(*_: object) -> None:
         if restarts:
@@ -93,11 +88,7 @@ def test_row_08_restart_of_the_only_broker(kafka_to_break: EmbeddedKafka, tmp_pa
 
 
 def test_row_08_each_of_three_brokers_dies_in_turn(deploy3: Deploy, kafka3: EmbeddedKafka) -> None:
-    """
-    Whichever node led the log, the group or the transactions: another takes over.
-
-    A worker is killed meanwhile: its transaction is left open, and the coordinator is gone.
-    """
+    """Whatever that node led, another takes over, also of a worker that is killed meanwhile in a transaction."""
     deployment = deploy3()
     dying, other = deployment.start_all("one", fault="after-offsets:kill:8") + deployment.start_all("two")
     deployment.supervise(other)

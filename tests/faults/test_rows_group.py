@@ -22,11 +22,7 @@ LONG_SESSION_MS = 45_000  # only its leaving can move a member's partitions soon
 
 @pytest.mark.slow
 def test_row_05_stop_past_the_session(deploy: Deploy) -> None:
-    """
-    Frozen with a batch in hand until others have answered it: its late append is ignored, it works on.
-
-    Frozen in a transaction until the cluster has aborted it and others have answered: it is fenced.
-    """
+    """Frozen with a batch in hand its late append is ignored, and it works on; in a transaction, it is fenced."""
     deployment = deploy()
     deployment.start_all("two")
     for seed, point in enumerate(("before-append", "in-transaction", "after-offsets")):
@@ -99,11 +95,7 @@ def test_row_09_duplicate_delivery_and_second_append(deploy: Deploy) -> None:
 
 @pytest.mark.slow
 def test_row_12_longer_than_the_poll_interval(deploy: Deploy) -> None:
-    """
-    The ordered part takes longer than max.poll.interval: the member keeps polling and stays.
-
-    Not polling past it: partitions are lost, their batches dropped; the member rejoins.
-    """
+    """A member whose ordered part takes longer polls and stays; one that does not poll loses all, and rejoins."""
     deployment, ports = deploy(max_poll_interval_ms=10_000, call_timeout_s=9.9), lay_out(3, 0).client_ports
     slow = deployment.start("slow", fault="before-append:sleep-13000-ms:3", metrics_port=ports[1])
     silent = deployment.start("silent", fault="read:sleep-13000-ms:3", metrics_port=ports[0])

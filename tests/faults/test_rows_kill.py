@@ -24,11 +24,7 @@ FAULTS = (
 
 
 def test_rows_01_to_04_killed_at_each_point_of_a_batchs_way(deploy: Deploy) -> None:
-    """
-    One of two workers dies at one point after the other, and comes back: nothing is appended or answered twice.
-
-    The topic of new documents has exactly those whose verdict is `new`, and a null value for each that was deleted.
-    """
+    """One of two workers dies at one point after the other, and comes back: nothing is appended or answered twice."""
     deployment = deploy(topic_new=f"new-{uuid.uuid4().hex}")
     deployment.start_all("two")
     for seed, fault in enumerate(FAULTS):

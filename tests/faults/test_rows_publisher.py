@@ -30,11 +30,7 @@ HALF_ENDED_MAX = 2 * RESTARTS  # slots whose commit the broker had begun to end,
 
 
 class Slot:
-    """
-    Publishes numbers in order, each in the transaction that commits it as an offset; when in doubt it reads again.
-
-    An error that ends a worker ends a life of it, and the next begins, as under a supervisor.
-    """
+    """Publishes numbers in order, each in the transaction that commits it; an error ends a life, the next begins."""
 
     def __init__(self, number: int, settings: Settings) -> None:
         self.number = number

@@ -87,10 +87,7 @@ def test_row_15_snapshots_of_a_log_that_was_recreated(deploy: Deploy, tmp_path: 
 
 
 def test_row_23_restores_at_any_moment(deploy: Deploy, tmp_path: Path) -> None:
-    """
-    Originals leave, two seconds after their last sighting or beyond 60, and are seen again: a worker that starts from a
-    snapshot again and again, its originals on disk, and one that never stops say the log's word.
-    """
+    """While originals leave and are seen again, who restores again and again and who never stops say the log's word."""
     deployment, state = deploy(expire_after_s=2, expire_from="last", documents_max=60), tmp_path / "state"
     deployment.start_all("two")
     own = {"state_dir": state, "snapshot_interval_s": 1}

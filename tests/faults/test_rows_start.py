@@ -35,12 +35,7 @@ def _worked(deployment: Deployment) -> None:
 
 
 def test_row_15_log_of_another_group_cut_or_recreated(deploy: Deploy) -> None:
-    """
-    Two groups on one log drop verdicts that the other still needs: the second one refuses to start.
-
-    Records of the log have been deleted: whoever needs them refuses. The log is a new, empty topic, the group's offsets
-    are from the old one: what it has seen would be forgotten.
-    """
+    """It would drop verdicts of the other group, lack records, or forget what the group has seen: a start refuses."""
     deployment = deploy()
     _worked(deployment)
     other = f"{deployment.settings.group}.other"

@@ -53,13 +53,8 @@ def judge(
     """
     Hold a whole history against the rules, twice: by the check of `neardup verify`, and by the plain oracle.
 
-    Lost is what was fed and has no committed answer, for whatever reason; two documents that duplicate each other are
-    wrong, and so is a dead letter that lacks its message, and a new document that is none or not as it came.
-
-    Args:
-        has_new: the deployment has a topic of new documents.
-        replica: that of the log's beginning, where it has a base.
-        base: the log that the base was made of.
+    Lost is what was fed and has no committed answer; two documents that duplicate each other are wrong, and so is a
+    dead letter or new document that is not as it came. `replica` and `base` are the log's beginning and what made it.
     """
     new = NewDocuments(is_whole=True)
     for key, value, _ in topics.new:

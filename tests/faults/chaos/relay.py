@@ -44,12 +44,7 @@ class _Connection:
 
 
 class Relay:
-    """
-    Listens once for each node, in a thread of its own.
-
-    Args:
-        ports: of each node, where it listens, and where the relay does.
-    """
+    """Listens once for each node, in a thread of its own; `ports`: of each node where it and the relay listen."""
 
     def __init__(self, ports: Sequence[tuple[int, int]]) -> None:
         self._ports = ports

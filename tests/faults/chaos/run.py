@@ -96,12 +96,7 @@ class _Slot:
 
 
 class Chaos:
-    """
-    One schedule against one cluster of three.
-
-    Args:
-        folder: for the workers' logs and snapshots; a clean run removes it.
-    """
+    """One schedule against one cluster of three; a clean run removes the folder of its logs and snapshots."""
 
     def __init__(self, kafka: EmbeddedKafka, relay: Relay, schedule: Schedule, folder: Path) -> None:
         self._kafka, self._relay, self._schedule, self._folder = kafka, relay, schedule, folder
