@@ -68,9 +68,9 @@ def demo(
         folder = stack.enter_context(_folder(keep))
         crawl_file, truth_file = _crawl(console, folder, input_file, documents, seed)
         settings = _settings(stack, console, folder, nodes)
-        create_topics(Admin(settings), settings)  # before any worker asks for them
         crawl = CrawlFiles([str(crawl_file)], fetched_at_default="2026-01-01T00:00:00Z")
         run = Demo(settings, crawl, Truth(truth_file), rate)
+        create_topics(Admin(settings), settings)  # before any worker asks for them
         ids = [f"worker-{number}" for number in range(1, workers + 1)]
         running = stack.enter_context(workers_running(settings, ids, folder))
         with console.status(f"waiting for {workers} workers to share the partitions (a first start compiles)"):
