@@ -1,4 +1,4 @@
-"""The main job on Apache Kafka: three workers, twelve partitions, real documents where they are at hand."""
+"""The main job on Apache Kafka: three workers, real documents where they are at hand; one dies, the others go on."""
 
 from __future__ import annotations
 
@@ -6,23 +6,31 @@ import itertools
 import json
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import neardup
+import orjson
 import pytest
 
+from schemas.fields import OFFSET_MAX
 from tests.conftest import REPOSITORY
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import Message, crawl, message
+from tests.faults.harness import Deployment
 from tests.oracle import Oracle, said
 from worker.devkit.broker.cluster import lay_out
 from worker.settings import Settings
 from worker.shell.files.engine import file_engine
+from worker.shell.kafka.publisher import VOID
+from worker.shell.kafka.reader import TopicReader
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 DOCUMENTS = 1_000
 PENDING = "neardup_pending_batches"
+PARTITIONS = 6
+PORTION = 30
 
 
 @pytest.fixture(scope="module")
@@ -98,3 +106,45 @@ def test_files_and_the_library_get_the_verdicts_of_the_group(deploy: Deploy, mes
 def _given(key: bytes | None, value: bytes | None) -> neardup.Deletion | neardup.Record:
     """Return what the library takes for a message."""
     return neardup.Deletion((key or b"").decode()) if value is None else neardup.Record("documents", 0, key, value)
+
+
+def _portions() -> Iterator[list[Message]]:
+    """Return documents that get a verdict each (dead letters go elsewhere), some for every partition."""
+    for seed in itertools.count():
+        yield [message for message in crawl(seed, PORTION) if message[1] is not None and b'"text"' in message[1]]
+
+
+def _coming(deployment: Deployment) -> Iterator[list[tuple[int, int]]]:
+    """Feed a portion, and return the places of the verdicts that have come since, uncommitted ones, too, for ever."""
+    settings = deployment.settings
+    uncommitted = settings.model_copy(update={"kafka_options": {"isolation.level": "read_uncommitted"}})
+    now = {(settings.topic_verdicts, number): OFFSET_MAX for number in range(settings.partitions)}
+    reader = TopicReader(uncommitted, now)
+    try:
+        for portion in _portions():
+            deployment.feed(portion)
+            found = [message.value for message in reader.read(0.2)]
+            sources = [orjson.loads(value)["source"] for value in found if value and value != VOID]
+            yield [(source["partition"], source["offset"]) for source in sources]
+    finally:
+        reader.close()
+
+
+def test_while_a_dead_workers_partitions_are_silent_the_others_go_on(deploy: Deploy) -> None:
+    """Between its death and the first verdict of each of its partitions every other partition has had some."""
+    deployment = deploy(partitions=PARTITIONS)
+    dying, *_ = deployment.start_all("w1", "w2", "w3")
+    deployment.until_shared()
+    coming, begun = _coming(deployment), set[int]()
+    while begun != set(range(PARTITIONS)):
+        begun |= {partition for partition, _ in next(coming)}
+    own = dying.partitions()
+    dying.kill()
+    name = deployment.settings.topic_documents
+    fed = {place[1]: stop for place, (_, stop) in deployment.admin.ends({name: PARTITIONS}).items()}
+    since: set[int] = set()  # the partitions of which documents are answered that were fed after its death
+    while not since & own:
+        since |= {partition for partition, offset in next(coming) if offset >= fed[partition]}
+    assert since >= set(range(PARTITIONS)) - own
+    coming.close()  # type: ignore[attr-defined]
+    deployment.finish()
