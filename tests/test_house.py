@@ -35,7 +35,7 @@ CAPABILITIES = {
     "pipeline, service": (1901, "shell/pipeline/* shell/ports.py"),
     "health, metrics, tracing, watchdog, fault hooks": (683, "shell/runtime/*"),
     "verify, rebuild, group watch": (999, "shell/admin/*"),
-    "a corpus at rest": (1056, "shell/archive/* cli/archive.py"),
+    "a corpus at rest": (1057, "shell/archive/* cli/archive.py"),
     "archives": (1135, "shell/files/archives/*"),
     "files, library, kept documents": (1490, "shell/files/* public/*"),
     "settings": (834, "settings.py cli/options.py"),
