@@ -106,8 +106,13 @@ def _comparison_fields(found: Comparison) -> dict[str, Any]:
     }
 
 
+def _console() -> Console:
+    """Return the terminal; without colours into a pipe."""
+    return Console(highlight=False, soft_wrap=False, width=terminal_width())
+
+
 def _show_comparison(found: Comparison, names: tuple[str, str], shingles: int, search: SearchRules) -> None:
-    console = Console(highlight=False, soft_wrap=False, width=terminal_width())  # without colours into a pipe
+    console = _console()
     for label, name, made, count in zip("AB", names, found.fingerprints, found.tokens, strict=True):
         told = f"{count:,} tokens, {made.features:,} shingles, {made.kind.name}"
         console.print(Text(printable(f"{label}  {name}: {told}")))
@@ -329,7 +334,7 @@ def _message(answer: Answer) -> dict[str, Any]:
 
 
 def _show_explanation(explanation: Explanation, compared: Comparison | None, search: SearchRules) -> None:
-    console = Console(highlight=False, soft_wrap=False, width=terminal_width())
+    console = _console()
     last = explanation.last
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)

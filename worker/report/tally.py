@@ -33,8 +33,12 @@ class Cluster(NamedTuple):
     @property
     def farthest(self) -> Verdict:
         """The member that is least like the original."""
-        likeness = [(one.similarity, -one.distance) for member in self.members if (one := member.duplicate_of)]
-        return self.members[likeness.index(min(likeness))]
+        return min(self.members, key=_likeness)
+
+
+def _likeness(verdict: Verdict) -> tuple[float, int]:
+    match = verdict.duplicate_of
+    return (match.similarity, -match.distance) if match else (1.0, 0)
 
 
 class Clusters:

@@ -331,6 +331,13 @@ CDATA = np.frombuffer(b"[CDATA[", np.uint8)
 ENDS_BY_ITSELF = names.set_of("p li dd dt option optgroup")
 
 
+@fused
+def _divide(room: Any, element: Any, at: Any) -> Any:
+    """End the block of text where this element divides blocks, unless text is dropped here."""
+    divides = element & names.BLOCK != 0 or element & (names.SPECIAL | names.DROPPED) == names.SPECIAL
+    return close_block(room, at) if divides and not is_dropped(room) else at
+
+
 @apart
 def start_tag(room: Any, element: Any, flags: Any, at: Any) -> Any:  # noqa: PLR0911
     """A start tag; returns where the text ends."""
@@ -354,9 +361,7 @@ def start_tag(room: Any, element: Any, flags: Any, at: Any) -> Any:  # noqa: PLR
         at = close_select(room, at)
         if within != stack_of(room)[state_of(room)[DEPTH] - 1, S_SCOPE]:
             return at
-    divides = element & names.BLOCK != 0 or element & (names.SPECIAL | names.DROPPED) == names.SPECIAL
-    if divides and not is_dropped(room):
-        at = close_block(room, at)
+    at = _divide(room, element, at)
     level = _closed_by(room, element)
     if 0 < level < state_of(room)[DEPTH]:
         at = pop_to(room, level, at)
@@ -388,9 +393,7 @@ def end_tag(room: Any, element: Any, at: Any) -> Any:  # noqa: PLR0911
         state[BEYOND] -= 1
         return at
     level = _ended_by(room, element)
-    divides = element & names.BLOCK != 0 or element & (names.SPECIAL | names.DROPPED) == names.SPECIAL
-    if divides and not is_dropped(room):
-        at = close_block(room, at)
+    at = _divide(room, element, at)
     if level == 0:
         return at
     if tag == names.FORM:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from worker.core.document import BodyKind, Deletion, Document
 from worker.core.extract import Skipped, content_of
-from worker.core.fingerprint import FingerprintBatch, Fingerprinter
+from worker.core.fingerprint import Fingerprinter
 from worker.core.kernels.documents import UNREAD
 from worker.core.pages import extract_packed, pack_bodies
 from worker.core.sketch import WORDS
@@ -175,24 +175,25 @@ class JobReader:
     def _fingerprint(self, bodies: _Bodies, draft: _Draft) -> None:
         """Enter the fingerprints. A body that the kernels fail on is searched for by halves, and costs itself only."""
         places, count = bodies.places, len(bodies.places)
-        batch: FingerprintBatch | None = None
+        if not count:
+            return
         try:
-            if count:
-                pages = extract_packed(bodies.data, bodies.spans, characters_max=self._text_characters_max)
-                batch = self._fingerprinter.packed(pages.texts, bodies.languages)
+            pages = extract_packed(bodies.data, bodies.spans, characters_max=self._text_characters_max)
+            batch = self._fingerprinter.packed(pages.texts, bodies.languages)
         except Exception as error:  # whatever it is, it would come again with every attempt at the batch
             if count == 1:
                 draft.fail(int(places[0]), error)
-        if batch is None:
-            for half in (slice(count // 2), slice(count // 2, count)) if count > 1 else ():
-                self._fingerprint(bodies.at(half), draft)
+                return
+        else:
+            draft.kinds[places] = batch.kinds
+            draft.fingerprints[places], draft.digests[places] = batch.fingerprints, batch.digests
+            draft.features[places], draft.doubts[places] = batch.features, batch.doubts
+            draft.sketches[places] = batch.sketches
+            for place in places[batch.kinds == RowKind.SKIPPED].tolist():
+                draft.notes[place] = _NOTHING_TO_COMPARE
             return
-        draft.kinds[places] = batch.kinds
-        draft.fingerprints[places], draft.digests[places] = batch.fingerprints, batch.digests
-        draft.features[places], draft.doubts[places] = batch.features, batch.doubts
-        draft.sketches[places] = batch.sketches
-        for place in places[batch.kinds == RowKind.SKIPPED].tolist():
-            draft.notes[place] = _NOTHING_TO_COMPARE
+        for half in (slice(count // 2), slice(count // 2, count)):
+            self._fingerprint(bodies.at(half), draft)
 
 
 def _utf8(text: str) -> bytes:
