@@ -12,10 +12,7 @@ FILES_MAX = 127
 # Lines, at most, and patterns of paths below `worker`; a file is of the first capability with a pattern of its path.
 CAPABILITIES = {
     "pages to text, charset": (2608, "core/pages/* core/charset.py core/extract.py"),
-    "fingerprint: definition, tables, function words": (
-        804,
-        "core/definition.py core/stopwords/* core/tokens.py",
-    ),
+    "fingerprint: definition, tables, function words": (804, "core/definition.py core/stopwords/* core/tokens.py"),
     "hash tables (doc_id, URL, digest)": (377, "core/hash_table.py"),
     "message formats (JSON in and out, times)": (
         1659,
@@ -39,15 +36,9 @@ CAPABILITIES = {
     "archives": (1135, "shell/files/archives/*"),
     "files, library, kept documents": (1490, "shell/files/* public/*"),
     "settings": (834, "settings.py cli/options.py"),
-    "compare, explain, report": (
-        1421,
-        "report/* core/compare.py cli/explain.py",
-    ),
+    "compare, explain, report": (1421, "report/* core/compare.py cli/explain.py"),
     "evaluate, tune": (834, "core/evaluation.py cli/tune.py"),
-    "find-all, find-clusters, nearest, fingerprint": (
-        550,
-        "core/pairs.py cli/pairs.py",
-    ),
+    "find-all, find-clusters, nearest, fingerprint": (550, "core/pairs.py cli/pairs.py"),
     "embedded broker": (1021, "devkit/broker/* cli/broker.py"),
     "demo, sample crawl": (1054, "devkit/* cli/demo.py"),
     "rest of the command line, errors": (1209, "cli/* errors.py __*__.py shell/__init__.py core/__init__.py"),

@@ -53,12 +53,7 @@ def _fed(deployment: Deployment) -> Iterator[None]:
 
 @contextmanager
 def _frozen(deployment: Deployment) -> Iterator[None]:
-    """
-    Freeze the workers while the block runs, once every commit that they asked for is at its end.
-
-    An only broker that dies between deciding a commit and writing its ends may lose some: no worker can mend that
-    (KAFKA-20734, "What one broker cannot promise"). All other moments may be met, transactions that are open too.
-    """
+    """Stop the workers once what they commit has all its ends: else "What one broker cannot promise" may happen."""
     for process in deployment.processes:
         process.signal(signal.SIGSTOP)
     time.sleep(ENDS_S)
