@@ -163,7 +163,9 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
     if own:
         yield OwnKafka(own)
         return
-    with EmbeddedKafka(runtime=request.getfixturevalue("broker_runtime")) as cluster:
+    # Nobody kills it: only a machine that stands still for seconds, as virtual ones do, would have it fenced.
+    extras = Extras(settings={"broker.session.timeout.ms": "120000"})
+    with EmbeddedKafka(runtime=request.getfixturevalue("broker_runtime"), extras=extras) as cluster:
         yield cluster
 
 

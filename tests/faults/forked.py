@@ -23,7 +23,7 @@ from multiprocessing.context import ForkServerProcess
 
 PR_SET_PDEATHSIG = 1
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload([__name__, "worker.cli", "worker.shell.pipeline.service"])
+_context.set_forkserver_preload([__name__, "worker.cli", "worker.shell.pipeline.service", "tests.faults.loaded"])
 
 
 class Executed(subprocess.Popen[bytes]):

@@ -27,7 +27,6 @@ from worker.shell.kafka.publisher import TransactionalPublisher
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow]
 
 MESSAGES_PER_S = 60
-ENDS_S = 0.5  # within which a broker writes the ends of a commit: 3 ms where nothing else runs
 
 
 @contextmanager
@@ -56,7 +55,7 @@ def _frozen(deployment: Deployment) -> Iterator[None]:
     """Stop the workers once what they commit has all its ends: else "What one broker cannot promise" may happen."""
     for process in deployment.processes:
         process.signal(signal.SIGSTOP)
-    time.sleep(ENDS_S)
+    time.sleep(0.5)  # the ends are written within 3 ms where nothing else runs
     yield
     for process in deployment.processes:
         process.signal(signal.SIGCONT)
@@ -94,8 +93,7 @@ def test_row_08_restart_of_the_only_broker(kafka_to_break: EmbeddedKafka, tmp_pa
                 kafka_to_break.up(1)
         _survived(deployment)
         deployment.end()
-        restarts = [1, 2]
-        restart()
+        restarts = [1]
         report = verify(deployment.settings, on_progress=restart)
         assert not restarts
         assert report.clean and (report.answered, report.unanswered) == (deployment.fed, 0)

@@ -69,10 +69,7 @@ steps = st.lists(
 )  # fmt: skip
 searches = st.sampled_from([EXACT, SearchRules(look_min=700)])
 retentions = st.builds(
-    Retention,
-    st.sampled_from([0, 1, 5, 20, 60]),
-    st.sampled_from(["first", "last"]),
-    st.sampled_from([0, 1, 2, 5, 40]),
+    Retention, st.sampled_from([0, 1, 5, 20, 60]), st.sampled_from(["first", "last"]), st.sampled_from([0, 1, 2, 5, 40])
 )
 recrawled: st.SearchStrategy[Literal["compare", "replace"]] = st.sampled_from(["compare", "replace"])
 

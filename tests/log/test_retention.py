@@ -119,10 +119,7 @@ def test_row_23_restores_and_compactions_at_any_moment_change_nothing(
         assert content(other) == content(plain)
 
 
-CHUNK, STEP = (
-    1 << 12,
-    1_250,
-)  # rows: sixteen times fewer than a replica's chunks have, and the steps of these tests
+CHUNK, STEP = (1 << 12, 1_250)  # rows: sixteen times fewer than a replica's chunks have, and the steps of these tests
 
 
 @pytest.fixture

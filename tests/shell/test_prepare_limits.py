@@ -180,8 +180,7 @@ with Preparer(Settings(threads=int(sys.argv[2]))) as preparer:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(
-    ("kind", "threads", "mib_max"),
-    [("letters", 1, 100), ("tags", 1, 160), ("escapes", 1, 100), ("values", 3, 320)],
+    ("kind", "threads", "mib_max"), [("letters", 1, 100), ("tags", 1, 160), ("escapes", 1, 100), ("values", 3, 320)]
 )
 def test_a_document_needs_no_more_memory_than_the_readme_says(kind: str, threads: int, mib_max: int) -> None:
     """Of 8 MiB, one a thread: thirty times one message while it is decoded, then 100 to 160 MiB per thread."""
