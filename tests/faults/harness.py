@@ -159,7 +159,8 @@ class Deployment:
         self.folder = folder
         sizes = {"partitions": partitions, "replication_factor": replication_factor}
         self.values: dict[str, Any] = {**SETTINGS, "bootstrap": bootstrap, **own_names(), **sizes, **settings}
-        self.settings = Settings(**self.values | {"call_timeout_s": 60.0}, worker_id="harness")
+        own = {"call_timeout_s": 60.0, "max_poll_interval_ms": 600_000}  # of the harness, whatever the workers have
+        self.settings = Settings(**self.values | own, worker_id="harness")
         self.admin = Admin(self.settings)
         self.processes: list[WorkerProcess] = []
         self.endings: list[tuple[str, int]] = []  # of supervised workers: who ended by itself, and how
