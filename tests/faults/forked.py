@@ -1,9 +1,9 @@
 """
-Worker processes forked from one that has imported everything: 0.3 s of processor time to a start instead of 1.5.
+Worker processes forked from one that has imported everything and loaded its kernels: most of a start is done once.
 
 Each is a process of its own with its own id, signals, environment and output, and runs the command line from there on.
-What they do not test is what the interpreter does itself: the imports before, and its end, when it waits for threads,
-calls what is registered for the exit and chooses the exit code. Rows 15 and 20 execute the command for that.
+What they do not test is what comes before, imports and the loading of machine code, and the interpreter's end: it waits
+for threads, calls what is registered for the exit and chooses the exit code. Rows 15 and 20 execute the command.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Imported where workers are forked from: what they compute with is loaded once, for 0.5 s of each start."""
+"""Imported by the process that workers are forked from: it loads the kernels, which takes 0.5 s, for all of them."""
 
 from worker.settings import Settings
 from worker.shell.runtime import kernels

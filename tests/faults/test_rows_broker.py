@@ -52,10 +52,10 @@ def _fed(deployment: Deployment) -> Iterator[None]:
 
 @contextmanager
 def _frozen(deployment: Deployment) -> Iterator[None]:
-    """Stop the workers once what they commit has all its ends: else "What one broker cannot promise" may happen."""
+    """Freeze the workers while the block runs, and let the broker first write the ends of what they have committed."""
     for process in deployment.processes:
         process.signal(signal.SIGSTOP)
-    time.sleep(0.5)  # the ends are written within 3 ms where nothing else runs
+    time.sleep(0.5)  # it takes 3 ms where nothing else runs; see "What one broker cannot promise" in deploy/README.md
     yield
     for process in deployment.processes:
         process.signal(signal.SIGCONT)
