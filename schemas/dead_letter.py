@@ -22,10 +22,15 @@ class DeadLetterHeaders(BaseModel):
     model_config = ConfigDict(**WIRE, title="dead letter headers")
 
     source_topic: str = Field(
-        alias="neardup.source.topic", min_length=1, description="Topic of the message.", examples=["documents"]
+        alias="neardup.source.topic",
+        min_length=1,
+        description="Topic of the message.",
+        examples=["documents"],
     )
     source_partition: Digits = Field(
-        alias="neardup.source.partition", description="Its partition, decimal digits.", examples=["3"]
+        alias="neardup.source.partition",
+        description="Its partition, decimal digits.",
+        examples=["3"],
     )
     source_offset: Digits = Field(
         alias="neardup.source.offset", description="Its offset, decimal digits.", examples=["7"]
@@ -60,13 +65,20 @@ class DeadLetterPointer(BaseModel):
     partition: Partition = Field(description="Its partition.", examples=[3])
     offset: Offset = Field(description="Its offset.", examples=[7])
     value_bytes: int | None = Field(
-        None, ge=0, le=OFFSET_MAX, description="Size of its value, bytes. Left out: unreadable.", examples=[10485760]
+        None,
+        ge=0,
+        le=OFFSET_MAX,
+        description="Size of its value, bytes. Left out: unreadable.",
+        examples=[10485760],
     )
     value_sha256: Sha256 | None = Field(
         None, description="SHA-256 of its value, hex. Left out: unreadable.", examples=["0" * 64]
     )
     key_bytes: int | None = Field(
-        None, ge=0, description="Size of its key, bytes. Left out: the key is here.", examples=[2000000]
+        None,
+        ge=0,
+        description="Size of its key, bytes. Left out: the key is here.",
+        examples=[2000000],
     )
     key_sha256: Sha256 | None = Field(
         None, description="SHA-256 of its key, hex. Left out: the key is here.", examples=["0" * 64]

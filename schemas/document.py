@@ -32,7 +32,9 @@ def _optional(name: str, description: str, *examples: str) -> Any:
 
 
 # JSON Schema for "exactly one body": of the three branches, each true when its field is a string, one holds.
-_ONE_BODY: Any = {"oneOf": [{"required": [body], "properties": {body: {"type": "string"}}} for body in BODIES]}
+_ONE_BODY: Any = {
+    "oneOf": [{"required": [body], "properties": {body: {"type": "string"}}} for body in BODIES]
+}
 
 
 class DocumentMessage(BaseModel):
@@ -56,7 +58,9 @@ class DocumentMessage(BaseModel):
         examples=["2024-05-01T12:00:00.500Z", "2024-05-01T14:00:00+02:00"],
     )
     content_type: str | None = _optional(
-        "content_type", "The response's media type, parameters included.", "text/html; charset=utf-8"
+        "content_type",
+        "The response's media type, parameters included.",
+        "text/html; charset=utf-8",
     )
     text: str | None = Field(
         default=None,
@@ -75,15 +79,25 @@ class DocumentMessage(BaseModel):
         examples=["PHA+0JTQvtCx0YDRi9C5INC00LXQvdGMPC9wPg=="],
         json_schema_extra={"contentEncoding": "base64"},
     )
-    charset: str | None = _optional("charset", "Character set of body_base64; wins over content_type.", "windows-1251")
+    charset: str | None = _optional(
+        "charset", "Character set of body_base64; wins over content_type.", "windows-1251"
+    )
     title: str | None = Field(
-        default=None, description="The page's title. Bound: the message's size.", examples=["Flood in the valley"]
+        default=None,
+        description="The page's title. Bound: the message's size.",
+        examples=["Flood in the valley"],
     )
-    language: str | None = _optional("language", "Language of the body as a BCP 47 tag; else it is detected.", "en")
+    language: str | None = _optional(
+        "language", "Language of the body as a BCP 47 tag; else it is detected.", "en"
+    )
     payload_digest: str | None = _optional(
-        "payload_digest", "Digest of the payload as in WARC.", "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"
+        "payload_digest",
+        "Digest of the payload as in WARC.",
+        "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ",
     )
-    collection: str | None = _optional("collection", "The crawl that this belongs to.", "2024-05-news")
+    collection: str | None = _optional(
+        "collection", "The crawl that this belongs to.", "2024-05-news"
+    )
     attrs: dict[str, Any] | None = Field(
         default=None,
         description="Anything of the crawler's own, not read by the worker. Bound: the message's size.",
@@ -101,5 +115,7 @@ class DocumentMessage(BaseModel):
     def _exactly_one_body(self) -> DocumentMessage:
         bodies = [name for name in BODIES if getattr(self, name) is not None]
         if len(bodies) != 1:
-            raise ValueError(f"needs exactly one of {', '.join(BODIES)}, got {' and '.join(bodies) or 'none'}")
+            raise ValueError(
+                f"needs exactly one of {', '.join(BODIES)}, got {' and '.join(bodies) or 'none'}"
+            )
         return self

@@ -6,17 +6,28 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+)
 
 # Times on the wire: ISO 8601 with an offset in, UTC with milliseconds out; Unix milliseconds inside.
 
-TIMESTAMP_MS_MIN = 0  # 1970-01-01: before the web; what lies below comes from a clock that was never set
-TIMESTAMP_MS_MAX = 253_402_300_799_999  # the end of the year 9999: the last that ISO 8601 writes in four digits
-TIMESTAMP_PATTERN = (
-    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?(Z|[+-][0-9]{2}:[0-9]{2})$"
+TIMESTAMP_MS_MIN = (
+    0  # 1970-01-01: before the web; what lies below comes from a clock that was never set
 )
+TIMESTAMP_MS_MAX = (
+    253_402_300_799_999  # the end of the year 9999: the last that ISO 8601 writes in four digits
+)
+TIMESTAMP_PATTERN = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?(Z|[+-][0-9]{2}:[0-9]{2})$"
 
-_matches = re.compile(TIMESTAMP_PATTERN.removesuffix("$") + r"\Z").match  # `$` would let a last newline pass
+_matches = re.compile(
+    TIMESTAMP_PATTERN.removesuffix("$") + r"\Z"
+).match  # `$` would let a last newline pass
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FAR_YEAR = re.compile(r"(?:[+-][0-9]+|0000|[0-9]{5,})-[0-9]{2}(?:-|\Z)")
 _DATE_ONLY = re.compile(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}\Z")
@@ -84,13 +95,17 @@ def _refusal(text: str, remedy: str) -> TimestampError:
     if _DATE_ONLY.match(start):
         return TimestampError("a date without a time of day: write it like 2024-05-01T12:00:00Z")
     if _NO_OFFSET.match(start):
-        return TimestampError("a time without an offset: add Z if it is UTC, else the offset, like +02:00")
+        return TimestampError(
+            "a time without an offset: add Z if it is UTC, else the offset, like +02:00"
+        )
     return TimestampError(f"not an ISO 8601 date-time with an offset: {remedy}")
 
 
 DOC_ID_BYTES_MAX = 1_024
 URL_BYTES_MAX = 8_192
-TOPIC_CHARACTERS_MAX = 4_096  # Kafka's own limit is 249; a run over files writes the file's path here
+TOPIC_CHARACTERS_MAX = (
+    4_096  # Kafka's own limit is 249; a run over files writes the file's path here
+)
 PARTITION_MAX = 2**31 - 1
 OFFSET_MAX = 2**63 - 1
 
@@ -123,7 +138,9 @@ def to_ms(time: datetime) -> int:
     return (time - _EPOCH) // timedelta(milliseconds=1)
 
 
-DocId = Annotated[str, Field(min_length=1, max_length=DOC_ID_BYTES_MAX), _bytes_max(DOC_ID_BYTES_MAX)]
+DocId = Annotated[
+    str, Field(min_length=1, max_length=DOC_ID_BYTES_MAX), _bytes_max(DOC_ID_BYTES_MAX)
+]
 Url = Annotated[str, Field(min_length=1, max_length=URL_BYTES_MAX), _bytes_max(URL_BYTES_MAX)]
 Timestamp = Annotated[
     datetime,

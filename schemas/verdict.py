@@ -23,20 +23,27 @@ class DuplicateOfMessage(BaseModel):
     model_config = ConfigDict(**WIRE, title="duplicate_of")
 
     doc_id: DocId = Field(description="doc_id of the original.", examples=["crawl-7/000007"])
-    url: Url = Field(description="URL of the original.", examples=["https://example.org/news/1.html"])
+    url: Url = Field(
+        description="URL of the original.", examples=["https://example.org/news/1.html"]
+    )
     fetched_at: Timestamp = Field(
         description="Time of the original's capture, UTC.", examples=["2024-05-01T12:00:00.500Z"]
     )
     kind: Literal["exact", "near"] = Field(
-        description="exact: the same tokens in the same order; near: by the search's rules.", examples=["near"]
+        description="exact: the same tokens in the same order; near: by the search's rules.",
+        examples=["near"],
     )
-    distance: int = Field(ge=0, le=64, description="Hamming distance of the two fingerprints, in bits.", examples=[2])
+    distance: int = Field(
+        ge=0, le=64, description="Hamming distance of the two fingerprints, in bits.", examples=[2]
+    )
     similarity: Similarity = Field(
         description="Estimate of the Jaccard index of both texts' shingles (two tokens), 0 to 1; its standard "
         "error is about .035 at .75.",
         examples=[0.921],
     )
-    same_url: bool = Field(description="True: the same URL captured again. False: a copy elsewhere.", examples=[False])
+    same_url: bool = Field(
+        description="True: the same URL captured again. False: a copy elsewhere.", examples=[False]
+    )
     found_by: Literal["text", "directed", "exact"] = Field(
         description="text: short texts, by their digest; directed: by fingerprint and doubts, with a second "
         "look; exact: everything within max_distance. The similarity confirms what is found.",
@@ -51,13 +58,17 @@ class FormerVersionMessage(BaseModel):
 
     doc_id: DocId = Field(description="doc_id of the former version.", examples=["crawl-6/000123"])
     url: Url = Field(description="Its URL.", examples=["https://example.org/news/1.html"])
-    fetched_at: Timestamp = Field(description="Time of its capture, UTC.", examples=["2024-04-01T12:00:00.500Z"])
+    fetched_at: Timestamp = Field(
+        description="Time of its capture, UTC.", examples=["2024-04-01T12:00:00.500Z"]
+    )
     changed: Literal["not", "little", "much"] = Field(
         description="not: the same tokens in the same order; little: one would be taken for the other; much: else.",
         examples=["little"],
     )
     similarity: Similarity | None = Field(
-        None, description="As of a duplicate. Left out: a short text that is not equal.", examples=[0.914]
+        None,
+        description="As of a duplicate. Left out: a short text that is not equal.",
+        examples=[0.914],
     )
 
 
@@ -66,12 +77,25 @@ class FingerprintMessage(BaseModel):
 
     model_config = ConfigDict(**WIRE, title="fingerprint")
 
-    value: Hex64 = Field(description="The 64 bits as 16 lower-case hex digits.", examples=["9f3a61c20b7d44e8"])
-    scheme: str = Field(min_length=1, max_length=128, description="Name of the way it is made.", examples=["neardup-1"])
-    parameters: Hex64 = Field(
-        description="Hash of the parameters, 16 lower-case hex digits.", examples=["5d1c0f9a3b7e2468"]
+    value: Hex64 = Field(
+        description="The 64 bits as 16 lower-case hex digits.", examples=["9f3a61c20b7d44e8"]
     )
-    features: int = Field(ge=0, le=2**32 - 1, description="Features that were folded into it, a count.", examples=[412])
+    scheme: str = Field(
+        min_length=1,
+        max_length=128,
+        description="Name of the way it is made.",
+        examples=["neardup-1"],
+    )
+    parameters: Hex64 = Field(
+        description="Hash of the parameters, 16 lower-case hex digits.",
+        examples=["5d1c0f9a3b7e2468"],
+    )
+    features: int = Field(
+        ge=0,
+        le=2**32 - 1,
+        description="Features that were folded into it, a count.",
+        examples=[412],
+    )
 
 
 class IndexMessage(BaseModel):
@@ -79,8 +103,12 @@ class IndexMessage(BaseModel):
 
     model_config = ConfigDict(**WIRE, title="index")
 
-    documents: int = Field(ge=0, le=OFFSET_MAX, description="Originals in the index, a count.", examples=[1042])
-    log_offset: Offset = Field(description="Offset of the log's record that holds this document.", examples=[88])
+    documents: int = Field(
+        ge=0, le=OFFSET_MAX, description="Originals in the index, a count.", examples=[1042]
+    )
+    log_offset: Offset = Field(
+        description="Offset of the log's record that holds this document.", examples=[88]
+    )
     horizon: Timestamp | None = Field(
         None,
         description="Originals last seen before this time have left the index, UTC. Left out: none has.",
@@ -93,9 +121,13 @@ class SourceMessage(BaseModel):
 
     model_config = ConfigDict(**WIRE, title="source")
 
-    topic: Topic = Field(description="Its topic; in a run over files the file.", examples=["documents"])
+    topic: Topic = Field(
+        description="Its topic; in a run over files the file.", examples=["documents"]
+    )
     partition: Partition = Field(description="Its partition, from 0.", examples=[3])
-    offset: Offset = Field(description="Its offset; in a run over files the record's number.", examples=[7])
+    offset: Offset = Field(
+        description="Its offset; in a run over files the record's number.", examples=[7]
+    )
 
 
 class VerdictMessage(BaseModel):
@@ -103,7 +135,9 @@ class VerdictMessage(BaseModel):
 
     model_config = ConfigDict(**WIRE, title="verdict")
 
-    doc_id: DocId = Field(description="The document's doc_id, given or derived.", examples=["crawl-7/000123"])
+    doc_id: DocId = Field(
+        description="The document's doc_id, given or derived.", examples=["crawl-7/000123"]
+    )
     url: Url | None = Field(
         None,
         description="The document's URL. Left out: a deletion.",
@@ -129,7 +163,8 @@ class VerdictMessage(BaseModel):
         None, description="The original. With the verdict duplicate, and only then."
     )
     former_version: FormerVersionMessage | None = Field(
-        None, description="The page's version before this one. Left out: none is known, or its delivery was repeated."
+        None,
+        description="The page's version before this one. Left out: none is known, or its delivery was repeated.",
     )
     fingerprint: FingerprintMessage | None = Field(
         None, description="With new and duplicate; left out when there is none."
@@ -144,9 +179,13 @@ class VerdictMessage(BaseModel):
     @model_validator(mode="after")
     def _fields_agree(self) -> VerdictMessage:
         if (self.duplicate_of is not None) != (self.verdict == "duplicate"):
-            raise ValueError(f"duplicate_of belongs to the verdict duplicate, and only to it, got {self.verdict}")
+            raise ValueError(
+                f"duplicate_of belongs to the verdict duplicate, and only to it, got {self.verdict}"
+            )
         if self.former_version is not None and self.verdict not in ("new", "duplicate"):
-            raise ValueError(f"former_version belongs to the verdicts new and duplicate, got {self.verdict}")
+            raise ValueError(
+                f"former_version belongs to the verdicts new and duplicate, got {self.verdict}"
+            )
         if self.fingerprint is None and self.verdict in ("new", "duplicate"):
             raise ValueError(f"the verdict {self.verdict} needs a fingerprint")
         return self

@@ -30,7 +30,9 @@ from worker.settings import CONFIG_VARIABLE, ENV_PREFIX, Settings, env_name, wri
 from worker.shell.kafka.admin import Admin, create_topics
 
 # No time limits: a busy machine is not a defect. Each failure prints its seed. Examples are others in each run.
-EXAMPLES = int(os.environ.get("NEARDUP_EXAMPLES", "40"))  # of a property; some tests take a multiple of it
+EXAMPLES = int(
+    os.environ.get("NEARDUP_EXAMPLES", "40")
+)  # of a property; some tests take a multiple of it
 
 
 def one_in(parts: int) -> int:
@@ -42,7 +44,10 @@ def run_machine(machine: type[RuleBasedStateMachine], steps: int) -> None:
     """Run a state machine of which each example takes long."""
     checks = list(HealthCheck)
     run_state_machine_as_test(
-        machine, settings=settings(max_examples=one_in(10), stateful_step_count=steps, suppress_health_check=checks)
+        machine,
+        settings=settings(
+            max_examples=one_in(10), stateful_step_count=steps, suppress_health_check=checks
+        ),
     )
 
 
@@ -55,25 +60,35 @@ settings.register_profile(
 )
 settings.load_profile("neardup")
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it runs in the background
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # processes that tests interrupt inherit it
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # as a shell starts what it runs in the background
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # processes that tests interrupt inherit it
 
 # A broker lives for minutes here: Java's quick compiler alone starts it in 60 % of the processor time.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-collect_ignore = ["benchmarks/archive/datatrove_stage.py"]  # a script of another environment, which has its packages
+collect_ignore = [
+    "benchmarks/archive/datatrove_stage.py"
+]  # a script of another environment, which has its packages
 EVENTUALLY_S = 300.0  # for what has to happen some time: only what hangs reaches it, whatever else the machine does
 
 
 def free_ports(count: int = 1) -> list[int]:
     """Return ports that nobody listens on now."""
     with ExitStack() as stack:
-        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        servers = [
+            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
+        ]
         return [int(server.getsockname()[1]) for server in servers]
 
 
-def eventually(condition: Callable[[], object], what: str = "it", timeout_s: float = EVENTUALLY_S) -> None:
+def eventually(
+    condition: Callable[[], object], what: str = "it", timeout_s: float = EVENTUALLY_S
+) -> None:
     """Wait until a condition holds."""
     deadline_s = time.monotonic() + timeout_s
     while not condition():
@@ -264,7 +279,9 @@ def _when(item: pytest.Item) -> int:
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Count the outcomes of the tests on a broker."""
-    if ON_KAFKA in dict(report.user_properties) and (report.when == "call" or report.outcome != "passed"):
+    if ON_KAFKA in dict(report.user_properties) and (
+        report.when == "call" or report.outcome != "passed"
+    ):
         _broker_outcomes[report.outcome] += 1
 
 
@@ -274,7 +291,9 @@ def _broker_tests_are_missing() -> bool:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Where Kafka is required, fail when its tests did not run."""
-    is_helper = hasattr(session.config, "workerinput")  # of several side by side; the counts are with the first process
+    is_helper = hasattr(
+        session.config, "workerinput"
+    )  # of several side by side; the counts are with the first process
     if KAFKA_REQUIRED and not is_helper and _broker_tests_are_missing():
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -285,4 +304,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if sum(_broker_outcomes.values()):
         terminalreporter.write_line(f"tests on Apache Kafka: {counted}")
     if KAFKA_REQUIRED and _broker_tests_are_missing():
-        terminalreporter.write_line(f"FAILED: REQUIRE_KAFKA asks for all tests on Apache Kafka, got {counted}")
+        terminalreporter.write_line(
+            f"FAILED: REQUIRE_KAFKA asks for all tests on Apache Kafka, got {counted}"
+        )

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 _P1, _P2 = np.uint64(0x9E3779B185EBCA87), np.uint64(0xC2B2AE3D27D4EB4F)
 _SIZE = 1 << 64
-_PLAIN = np.frombuffer(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~/=&", np.uint8)
+_PLAIN = np.frombuffer(
+    b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~/=&", np.uint8
+)
 _READABLE = np.isin(np.arange(256), list(range(0x21, 0x7F)))
 
 
@@ -33,7 +35,9 @@ def _undone(chance: np.random.Generator, lane: np.uint64) -> list[bytes]:
     wanted = _rotated(np.array([0x1234567890ABCDEF], np.uint64), 33)
     second = (wanted - after) * np.uint64(pow(int(_P2), -1, _SIZE))
     good = _READABLE[second.view(np.uint8).reshape(-1, 8)].all(axis=1)
-    return [one.tobytes() + two.tobytes() for one, two in zip(first[good], second[good], strict=True)]
+    return [
+        one.tobytes() + two.tobytes() for one, two in zip(first[good], second[good], strict=True)
+    ]
 
 
 def _rotated(values: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:

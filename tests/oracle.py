@@ -42,7 +42,10 @@ def read_answers(
 ) -> list[Verdict | DocumentError]:
     """Return what `encode_answers` writes, as objects."""
     answers = encode_answers(rows, held, definition, partition, topic)
-    return [answer if isinstance(answer, DocumentError) else read_verdict(answer.value) for answer in answers]
+    return [
+        answer if isinstance(answer, DocumentError) else read_verdict(answer.value)
+        for answer in answers
+    ]
 
 
 def read_answer(replica: Replica, source: Source, offset: int) -> Verdict | DocumentError:
@@ -59,7 +62,15 @@ def said(answer: Verdict | DocumentError) -> Said:
     if match is None:
         return answer.outcome.value, None, None, answer.reason, answer.index_documents, None, former
     original, kind, distance, similarity, _, _ = match
-    return answer.outcome.value, original.doc_id, distance, kind.value, answer.index_documents, similarity, former
+    return (
+        answer.outcome.value,
+        original.doc_id,
+        distance,
+        kind.value,
+        answer.index_documents,
+        similarity,
+        former,
+    )
 
 
 @dataclass
@@ -77,13 +88,17 @@ class Oracle:
     replaces: bool = False  # a new version of a URL takes the place of the former one
     _log_format: int = 0
     _latest: dict[str, Row] = field(default_factory=dict)  # original of each URL
-    _queue: list[tuple[Row, int]] = field(default_factory=list)  # originals, and when each entered it
+    _queue: list[tuple[Row, int]] = field(
+        default_factory=list
+    )  # originals, and when each entered it
     _again: list[Row] = field(default_factory=list)  # originals that this record brought again
 
     @classmethod
     def of(cls, definition: Definition, base: Iterable[LogEntry] = ()) -> Oracle:
         """An oracle for a log, which begins with its definition, and with what the log of its base came to."""
-        oracle = cls(definition.search, definition.retention, replaces=definition.recrawls == "replace")
+        oracle = cls(
+            definition.search, definition.retention, replaces=definition.recrawls == "replace"
+        )
         for entries, of in ((base, replace(definition, base=None)), ((), definition)):
             oracle.definition, oracle._log_format = f"{of.hash:016x}", 0
             for entry in entries:
@@ -112,7 +127,11 @@ class Oracle:
             fields = json.loads(data)
         except ValueError:
             fields = {}
-        if isinstance(fields, dict) and fields.get("neardup") == "definition" and fields["hash"] == self.definition:
+        if (
+            isinstance(fields, dict)
+            and fields.get("neardup") == "definition"
+            and fields["hash"] == self.definition
+        ):
             if not self._log_format or fields["raises"]:
                 self._log_format = max(self._log_format, fields["format"])
             return False
@@ -120,7 +139,10 @@ class Oracle:
             record = decode(data)
         except RecordError:
             return False
-        return f"{record.author.parameters_hash:016x}" == self.definition and record.format <= self._log_format
+        return (
+            f"{record.author.parameters_hash:016x}" == self.definition
+            and record.format <= self._log_format
+        )
 
     def _expire(self) -> None:
         """What was seen longer ago than the window leaves."""
@@ -162,7 +184,15 @@ class Oracle:
             return Outcome.SKIPPED.value, None, None, row.note, before, None, None
         if row.kind == RowKind.DELETED:
             self._queue = [entry for entry in self._queue if entry[0] not in same]
-            return Outcome.DELETED.value, None, None, "removed" if same else "not-an-original", before, None, None
+            return (
+                Outcome.DELETED.value,
+                None,
+                None,
+                "removed" if same else "not-an-original",
+                before,
+                None,
+                None,
+            )
         if any(_content(original) == _content(row) for original in same):
             self._again += same
             return Outcome.NEW.value, None, None, "redelivered", before, None, None
@@ -194,15 +224,22 @@ class Oracle:
         alike = sketch_similarity(row.sketch, former.sketch)
         is_near = distance <= self.search.max_distance and alike >= self.search.similarity_min
         if self.search.mode == "directed":
-            is_near &= look(row.fingerprint, row.doubts, former.fingerprint, former.doubts) >= self.search.look_min
+            is_near &= (
+                look(row.fingerprint, row.doubts, former.fingerprint, former.doubts)
+                >= self.search.look_min
+            )
         return f"{former.doc_id} {'little' if is_near else 'much'} {alike / 1_000}"
 
     def _search(self, row: Row) -> tuple[int, int, float]:
         """Return the original's position, its distance and similarity; -1 for none. By looking at every original."""
         alike = [(at, one) for at, (one, _) in enumerate(self._queue) if one.kind == row.kind]
         if row.kind == RowKind.SHORT:
-            return next(((at, 0, 1.0) for at, one in alike if one.digest == row.digest), (-1, 0, 0.0))
-        if len(alike) <= self.search.prefix_max or self.search.mode == "exact":  # then nothing hides behind others
+            return next(
+                ((at, 0, 1.0) for at, one in alike if one.digest == row.digest), (-1, 0, 0.0)
+            )
+        if (
+            len(alike) <= self.search.prefix_max or self.search.mode == "exact"
+        ):  # then nothing hides behind others
             alike = [
                 (at, one)
                 for at, one in alike

@@ -32,9 +32,15 @@ RULES = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())["grou
 SERVICES = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
 IMAGE = (DEPLOY / "Dockerfile").read_text()
 MANIFESTS = [
-    manifest for path in sorted((DEPLOY / "kubernetes").iterdir()) for manifest in yaml.safe_load_all(path.read_text())
+    manifest
+    for path in sorted((DEPLOY / "kubernetes").iterdir())
+    for manifest in yaml.safe_load_all(path.read_text())
 ]
-PODS = [found["spec"]["template"]["spec"] for found in MANIFESTS if found["kind"] in ("StatefulSet", "Job")]
+PODS = [
+    found["spec"]["template"]["spec"]
+    for found in MANIFESTS
+    if found["kind"] in ("StatefulSet", "Job")
+]
 [CONFIG] = (manifest["data"] for manifest in MANIFESTS if manifest["kind"] == "ConfigMap")
 UNIT = (DEPLOY / "systemd" / "neardup-worker.service").read_text()
 OF_THE_PROCESS = {"process_resident_memory_bytes", "process_start_time_seconds"}
@@ -44,7 +50,11 @@ def _served() -> set[str]:
     """Return every name that a scrape may hold."""
     names = set(OF_THE_PROCESS)
     for family in REGISTRY.collect():
-        ends = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "info": ("_info",)}
+        ends = {
+            "counter": ("_total",),
+            "histogram": ("_bucket", "_sum", "_count"),
+            "info": ("_info",),
+        }
         names |= {family.name + end for end in ends.get(family.type, ("",))}
     return names
 
@@ -63,7 +73,9 @@ def test_what_is_drawn_and_alerted_on_is_served_and_all_of_that() -> None:
     ours = {family.name for family in REGISTRY.collect() if family.name.startswith("neardup_")}
     assert not {name for name in ours if name not in drawn}
     [stages] = (family for family in REGISTRY.collect() if family.name == "neardup_stage_seconds")
-    assert {sample.labels["stage"] for sample in stages.samples} == set(metrics.STAGES)  # also of no time yet
+    assert {sample.labels["stage"] for sample in stages.samples} == set(
+        metrics.STAGES
+    )  # also of no time yet
 
 
 @pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
@@ -97,7 +109,10 @@ def test_workers_are_scaled_by_the_lag_of_their_group() -> None:
     (scaled,) = (manifest["spec"] for manifest in MANIFESTS if manifest["kind"] == "ScaledObject")
     (trigger,) = (found["metadata"] for found in scaled["triggers"])
     settings = Settings()
-    assert (trigger["consumerGroup"], trigger["topic"]) == (settings.group, settings.topic_documents)
+    assert (trigger["consumerGroup"], trigger["topic"]) == (
+        settings.group,
+        settings.topic_documents,
+    )
     assert trigger["bootstrapServers"] == CONFIG["NEARDUP_BOOTSTRAP"]
     assert scaled["maxReplicaCount"] == int(CONFIG["NEARDUP_PARTITIONS"])
 
@@ -109,17 +124,26 @@ def _environments() -> Iterator[dict[str, str]]:
             yield {**dict(re.findall(r"\b(NEARDUP_\w+)=(\S+)", IMAGE)), **service["environment"]}
     yield {
         **CONFIG,
-        **{one["name"]: "neardup-0" for pod in PODS for c in pod["containers"] for one in c.get("env", ())},
+        **{
+            one["name"]: "neardup-0"
+            for pod in PODS
+            for c in pod["containers"]
+            for one in c.get("env", ())
+        },
     }
 
 
 @pytest.mark.parametrize("environment", list(_environments()))
-def test_the_workers_environment_is_settings(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_workers_environment_is_settings(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each variable is a setting and its value is taken, and so are the image's own; no two workers have one id."""
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     loaded = load_settings()
-    assert {loaded.origins[name.removeprefix("NEARDUP_").lower()] for name in environment} == {"environment"}
+    assert {loaded.origins[name.removeprefix("NEARDUP_").lower()] for name in environment} == {
+        "environment"
+    }
     assert loaded.settings.worker_id == environment["NEARDUP_WORKER_ID"]
     ids = [found["NEARDUP_WORKER_ID"] for found in _environments()]
     assert len(set(ids)) == len(ids) == 4
@@ -128,9 +152,14 @@ def test_the_workers_environment_is_settings(environment: dict[str, str], monkey
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
 def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
     """With a program that is there in place of the worker."""
-    (tmp_path / "neardup-worker.service").write_text(UNIT.replace("/opt/neardup/bin/neardup", sys.executable))
+    (tmp_path / "neardup-worker.service").write_text(
+        UNIT.replace("/opt/neardup/bin/neardup", sys.executable)
+    )
     result = subprocess.run(
-        ["systemd-analyze", "verify", tmp_path / "neardup-worker.service"], capture_output=True, text=True, check=False
+        ["systemd-analyze", "verify", tmp_path / "neardup-worker.service"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (result.returncode, "neardup-worker" in result.stderr) == (0, False), result.stderr
 
@@ -147,8 +176,16 @@ def test_a_workers_id_is_its_pods_name() -> None:
     (worker,) = stateful["spec"]["template"]["spec"]["containers"]
     identity = next(entry for entry in worker["env"] if entry["name"] == "NEARDUP_WORKER_ID")
     assert identity["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
-    asked = {probe: found["httpGet"]["path"] for probe, found in worker.items() if probe.endswith("Probe")}
-    assert asked == {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
+    asked = {
+        probe: found["httpGet"]["path"]
+        for probe, found in worker.items()
+        if probe.endswith("Probe")
+    }
+    assert asked == {
+        "startupProbe": "/healthz",
+        "livenessProbe": "/healthz",
+        "readinessProbe": "/readyz",
+    }
     mounts = {mount["name"]: mount["mountPath"] for mount in worker["volumeMounts"]}
     assert f"NUMBA_CACHE_DIR={mounts['cache']}" in IMAGE
     assert f"NEARDUP_STATE_DIR={mounts['state']}" in IMAGE
@@ -170,7 +207,10 @@ def test_the_image_runs_as_nobody_special_and_compiles_for_any_processor() -> No
     """The last user is not root; kernels are compiled while building, for x86-64-v3 and no other feature."""
     *_, user = re.findall(r"^USER (\S+)$", IMAGE, re.MULTILINE)
     assert user not in {"root", "0"}
-    environment, warm_up = IMAGE.index("NUMBA_CPU_NAME=x86-64-v3"), IMAGE.index("RUN neardup warm-up")
+    environment, warm_up = (
+        IMAGE.index("NUMBA_CPU_NAME=x86-64-v3"),
+        IMAGE.index("RUN neardup warm-up"),
+    )
     assert IMAGE.index(f"USER {user}") < environment < warm_up
     assert re.search(r"^ +NUMBA_CPU_FEATURES= \\$", IMAGE, re.MULTILINE)
 
@@ -178,7 +218,9 @@ def test_the_image_runs_as_nobody_special_and_compiles_for_any_processor() -> No
 def test_the_commands_of_the_containers_exist() -> None:
     """`worker` and `topics create` are commands of the program."""
     commands = [service["command"] for service in SERVICES.values() if "command" in service]
-    assert [CliRunner().invoke(app, [*command, "--help"]).exit_code for command in commands] == [0] * 4
+    assert [CliRunner().invoke(app, [*command, "--help"]).exit_code for command in commands] == [
+        0
+    ] * 4
 
 
 def test_topics_are_those_that_the_command_makes() -> None:
@@ -186,12 +228,22 @@ def test_topics_are_those_that_the_command_makes() -> None:
     lines = (DEPLOY / "kafka" / "topics.tsv").read_text().splitlines()
     listed = [line.split("\t") for line in lines if not line.startswith("#")]
     made = [
-        [want.name, str(want.partitions), dict(want.config)] for want in topic_specs(Settings(bootstrap="kafka:9092"))
+        [want.name, str(want.partitions), dict(want.config)]
+        for want in topic_specs(Settings(bootstrap="kafka:9092"))
     ]
-    assert [[name, count, dict(pair.split("=") for pair in config.split())] for name, count, config in listed] == made
+    assert [
+        [name, count, dict(pair.split("=") for pair in config.split())]
+        for name, count, config in listed
+    ] == made
 
 
-OF_THE_PLACE = ("listeners", "quorum.voters", "inter.broker.listener.name", "security.protocol.map", "log.dirs")
+OF_THE_PLACE = (
+    "listeners",
+    "quorum.voters",
+    "inter.broker.listener.name",
+    "security.protocol.map",
+    "log.dirs",
+)
 
 
 def _embedded(nodes: int) -> dict[str, str]:
@@ -203,12 +255,17 @@ def test_the_tests_run_on_the_broker_that_is_recommended() -> None:
     """The container's is the embedded one, by version and each setting but places; the hints agree with it, too."""
     container, embedded = SERVICES["kafka"], _embedded(1)
     assert container["image"] == f"apache/kafka:{KAFKA_VERSION}"
-    given = {name.removeprefix("KAFKA_").lower().replace("_", "."): v for name, v in container["environment"].items()}
+    given = {
+        name.removeprefix("KAFKA_").lower().replace("_", "."): v
+        for name, v in container["environment"].items()
+    }
     given = {name: str(value) for name, value in given.items() if not name.endswith(OF_THE_PLACE)}
     assert {name: embedded.get(name) for name in given} == given
     embedded = _embedded(3)
     lines = (DEPLOY / "kafka" / "server.properties").read_text().splitlines()
     hints = dict(line.split("=") for line in lines if "=" in line)
-    del hints["group.initial.rebalance.delay.ms"]  # tests do not wait for members that are not there
+    del hints[
+        "group.initial.rebalance.delay.ms"
+    ]  # tests do not wait for members that are not there
     hints = {name: value for name, value in hints.items() if name in embedded}
     assert {name: embedded[name] for name in hints} == hints

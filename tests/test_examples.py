@@ -61,7 +61,9 @@ def test_the_notebook_judges_a_corpus_and_goes_on_from_it(tmp_path: Path) -> Non
     """Each cell, in order."""
     cells = json.loads((EXAMPLES / "archive.ipynb").read_text())["cells"]
     code = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
-    code.append("print('found', largest['count'].max(), len(known), verdict.outcome.value, flush=True)")
+    code.append(
+        "print('found', largest['count'].max(), len(known), verdict.outcome.value, flush=True)"
+    )
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     (tmp_path / "cells.py").write_text("\n".join(code))
     said = output_of(sys.executable, "cells.py", cwd=tmp_path, env={**os.environ, "PATH": path})
@@ -87,8 +89,12 @@ def test_a_job_in_kubernetes_runs_on_the_spark_of_its_cluster(tmp_path: Path) ->
     server.start()
     url = "sc://{}:{}".format(*server.listening_address)
     places = {"/corpus": str(tmp_path), "sc://spark-connect:15002": url}
-    given = [re.sub("|".join(places), lambda found: places[found[0]], one) for one in container["args"]]
-    said = output_of(sys.executable, "-m", "worker", *container["command"][1:], *given, cwd=tmp_path)
+    given = [
+        re.sub("|".join(places), lambda found: places[found[0]], one) for one in container["args"]
+    ]
+    said = output_of(
+        sys.executable, "-m", "worker", *container["command"][1:], *given, cwd=tmp_path
+    )
     server.stop()
     assert json.loads(said)["outcomes"] == {"new": 2}
     assert len(neardup.Deduplicator.load(tmp_path / "known")) == 2
@@ -97,18 +103,27 @@ def test_a_job_in_kubernetes_runs_on_the_spark_of_its_cluster(tmp_path: Path) ->
 def wet(*texts: str) -> bytes:
     """Return a WET file, each record a member."""
     places = ((text, f"https://example.org/{hash(text) % 1_000}") for text in texts)
-    return b"".join(gzip.compress(record("conversion", url, "text/plain", text.encode())) for text, url in places)
+    return b"".join(
+        gzip.compress(record("conversion", url, "text/plain", text.encode()))
+        for text, url in places
+    )
 
 
 def test_common_crawls_texts_are_kept_once_over_two_runs(tmp_path: Path) -> None:
     """The second run knows what the first kept; damage is named."""
     (tmp_path / "one.warc.wet.gz").write_bytes(wet(ARTICLE, OTHER, ARTICLE + " "))
-    (tmp_path / "two.warc.wet.gz").write_bytes(wet(OTHER.upper(), "A third text that nobody has read before.") + b"x")
-    assert "'new': 2, 'duplicate': 1" in run(tmp_path, "common_crawl.py", "kept.jsonl", "one.warc.wet.gz")
+    (tmp_path / "two.warc.wet.gz").write_bytes(
+        wet(OTHER.upper(), "A third text that nobody has read before.") + b"x"
+    )
+    assert "'new': 2, 'duplicate': 1" in run(
+        tmp_path, "common_crawl.py", "kept.jsonl", "one.warc.wet.gz"
+    )
     said = run(tmp_path, "common_crawl.py", "kept.jsonl", "two.warc.wet.gz")
     assert "damaged: two.warc.wet.gz" in said
     assert "3 originals known" in said
-    run(tmp_path, "common_crawl.py", "kept.jsonl", "one.warc.wet.gz")  # again: there is nothing to add
+    run(
+        tmp_path, "common_crawl.py", "kept.jsonl", "one.warc.wet.gz"
+    )  # again: there is nothing to add
     kept = [json.loads(line)["text"] for line in (tmp_path / "kept.jsonl").read_text().splitlines()]
     assert kept == [ARTICLE, OTHER, "A third text that nobody has read before."]
 
@@ -122,8 +137,16 @@ def test_a_subscriber_keeps_what_is_new(kafka: Kafka, tmp_path: Path) -> None:
     texts = zip("abcd", (ARTICLE, OTHER, third, ARTICLE.upper()), strict=True)
     given = [{"doc_id": name, "text": text} for name, text in texts]
     judged = list(found.add_many([*given, neardup.Deletion("c"), neardup.Deletion("b")]))
-    cluster.append(kafka.bootstrap, settings.topic_verdicts, [neardup.encode_verdict(one)[1] for one in judged])
-    arguments = [sys.executable, str(EXAMPLES / "subscriber.py"), kafka.bootstrap, "kept", settings.topic_verdicts]
+    cluster.append(
+        kafka.bootstrap, settings.topic_verdicts, [neardup.encode_verdict(one)[1] for one in judged]
+    )
+    arguments = [
+        sys.executable,
+        str(EXAMPLES / "subscriber.py"),
+        kafka.bootstrap,
+        "kept",
+        settings.topic_verdicts,
+    ]
     with subprocess.Popen(arguments, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -137,7 +160,11 @@ def test_a_subscriber_keeps_what_is_new(kafka: Kafka, tmp_path: Path) -> None:
 
 
 ECJ = Jar(  # javac is in no wheel
-    "org.eclipse.jdt", "ecj", "3.46.0", "d0d43f8e2d7003e5efed612e2cbb5f01870043397d8f1bbe536fd9128f4fcbf7", 3_370_586
+    "org.eclipse.jdt",
+    "ecj",
+    "3.46.0",
+    "d0d43f8e2d7003e5efed612e2cbb5f01870043397d8f1bbe536fd9128f4fcbf7",
+    3_370_586,
 )
 CLIENT = ("kafka-clients-", "lz4-java-", "slf4j-api-", "jackson-")
 
@@ -151,7 +178,9 @@ def subscriber(request: pytest.FixtureRequest, tmp_path: Path) -> list[str | Pat
     path = os.pathsep.join(str(jar) for jar in runtime.jars if jar.name.startswith(CLIENT))
     java: list[str | Path] = [runtime.java.executable]
     [compiler] = fetch(jars=[ECJ])
-    output_of(*java, "-jar", compiler, "-17", "-cp", path, "-d", tmp_path, EXAMPLES / "Subscriber.java")
+    output_of(
+        *java, "-jar", compiler, "-17", "-cp", path, "-d", tmp_path, EXAMPLES / "Subscriber.java"
+    )
     return [*java, "-cp", f"{tmp_path}{os.pathsep}{path}", "Subscriber"]
 
 
@@ -166,7 +195,9 @@ def test_any_client_reads_the_verdicts(kafka: Kafka, subscriber: list[str | Path
         for number in range(first, first + 50):
             producer.produce(settings.topic_verdicts, encode_verdict(verdict(number))[1])
         end()
-    with subprocess.Popen([*subscriber, kafka.bootstrap, settings.topic_verdicts], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [*subscriber, kafka.bootstrap, settings.topic_verdicts], stdout=subprocess.PIPE
+    ) as process:
         try:
             assert process.stdout is not None
             said = [process.stdout.readline().decode() for _ in range(50)]
@@ -181,7 +212,9 @@ def site(tmp_path: Path) -> Iterator[str]:
     folder = tmp_path / "site"
     folder.mkdir()
     for number, text in enumerate((ARTICLE, OTHER)):
-        (folder / f"{number}.html").write_text(f"<html><body><article><p>{text}</p></article></body></html>")
+        (folder / f"{number}.html").write_text(
+            f"<html><body><article><p>{text}</p></article></body></html>"
+        )
     with served(folder) as url:
         yield url
 
@@ -201,9 +234,18 @@ class Pages(scrapy.Spider):
 def crawl(folder: Path, urls: list[str], **options: str) -> str:
     """Run a spider over some pages, with a program of the examples; return its log."""
     (folder / "spider.py").write_text(f"{SPIDER}\n    start_urls = {urls}\n")
-    command = [sys.executable, "-m", "scrapy", "runspider", "spider.py", *(f"-s{n}={v}" for n, v in options.items())]
+    command = [
+        sys.executable,
+        "-m",
+        "scrapy",
+        "runspider",
+        "spider.py",
+        *(f"-s{n}={v}" for n, v in options.items()),
+    ]
     environment = os.environ | {"PYTHONPATH": str(EXAMPLES)}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False).stderr
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    ).stderr
 
 
 @pytest.mark.kafka
@@ -247,7 +289,9 @@ def test_scrapy_feeds_the_topic_of_documents(kafka: Kafka, tmp_path: Path, site:
     )
     assert "'item_scraped_count': 2" in said, said
     assert "no document" in said
-    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "t", "auto.offset.reset": "earliest"})
+    consumer = Consumer(
+        {"bootstrap.servers": kafka.bootstrap, "group.id": "t", "auto.offset.reset": "earliest"}
+    )
     consumer.subscribe([settings.topic_documents])
     found: dict[str, str | bytes] = {}
     deadline_s = time.monotonic() + 60

@@ -22,27 +22,33 @@ README = "".join((REPOSITORY / name / "README.md").read_text() for name in FOLDE
 
 def test_top_level_holds_only_what_was_asked_for() -> None:
     """Beside the six asked-for entries the top level has a Makefile, a licence, a list of changes and dot files."""
-    entries = {line.split("/")[0] for line in output_of("git", "ls-files", cwd=REPOSITORY).splitlines()}
+    entries = {
+        line.split("/")[0] for line in output_of("git", "ls-files", cwd=REPOSITORY).splitlines()
+    }
     assert {entry for entry in entries if not entry.startswith(".")} <= TOP_LEVEL
 
 
 def test_importing_the_command_line_is_cheap() -> None:
     """`neardup --help` loads neither the kernels nor the Kafka client nor the page parser."""
-    script = (
-        "import sys, worker.cli; print([m for m in ('numba', 'confluent_kafka', 'resiliparse') if m in sys.modules])"
-    )
+    script = "import sys, worker.cli; print([m for m in ('numba', 'confluent_kafka', 'resiliparse') if m in sys.modules])"
     assert output_of(sys.executable, "-c", script, cwd=REPOSITORY).strip() == "[]"
 
 
 def test_files_need_no_kafka_client(tmp_path: Path) -> None:
     """The library and `neardup dedup` work where the Kafka client cannot be loaded."""
-    document = {"url": "https://a.example/", "fetched_at": "2026-01-01T00:00:00Z", "text": "One bridge over one river."}
+    document = {
+        "url": "https://a.example/",
+        "fetched_at": "2026-01-01T00:00:00Z",
+        "text": "One bridge over one river.",
+    }
     (tmp_path / "documents.jsonl").write_text(json.dumps(document))
     script = (
         "import sys; sys.modules['confluent_kafka'] = None; import neardup; from worker.__main__ import main;"
         "print(neardup.Deduplicator().add('One bridge over one river.').outcome.value, flush=True); main()"
     )
-    said = output_of(sys.executable, "-c", script, "dedup", "--quiet", "documents.jsonl", cwd=tmp_path)
+    said = output_of(
+        sys.executable, "-c", script, "dedup", "--quiet", "documents.jsonl", cwd=tmp_path
+    )
     library, verdict = said.splitlines()
     assert (library, json.loads(verdict)["verdict"]) == ("new", "new")
 

@@ -29,7 +29,13 @@ from worker.shell.messages import VALUE_BYTES_MAX
 from worker.shell.messages.dead_letter import DEAD_LETTER_BYTES_MAX
 
 # What a number is counted in is the end of its name; these are counted in what they are named after.
-UNITS_IN_NAMES = {"ms": "_ms", "s": "_s", "bytes": "_bytes_max", "MB": "_mb", "characters": "_characters_max"}
+UNITS_IN_NAMES = {
+    "ms": "_ms",
+    "s": "_s",
+    "bytes": "_bytes_max",
+    "MB": "_mb",
+    "characters": "_characters_max",
+}
 
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
@@ -80,8 +86,12 @@ def test_every_parameter_of_the_fingerprint_reaches_the_engine(tmp_path: Path) -
     assert Parameters().hash not in hashes
 
 
-@pytest.mark.parametrize(("text", "says"), [(None, "cannot be read"), ("two words", "line 1 is 'two words'")])
-def test_a_wrong_list_of_function_words_is_named(text: str | None, says: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "says"), [(None, "cannot be read"), ("two words", "line 1 is 'two words'")]
+)
+def test_a_wrong_list_of_function_words_is_named(
+    text: str | None, says: str, tmp_path: Path
+) -> None:
     """A file that is missing, or is no list, is an error of the settings."""
     words = tmp_path / "words.txt"
     if text is not None:
@@ -90,23 +100,33 @@ def test_a_wrong_list_of_function_words_is_named(text: str | None, says: str, tm
         Settings(stopwords_file=words)
 
 
-def test_flags_win_over_environment_over_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flags_win_over_environment_over_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And each value knows where it came from."""
     config = tmp_path / "neardup.toml"
-    config.write_text('group = "file"\nworker_id = "file"\nbatch_wait_ms = 1\nshingle_widths = [1, 2]\n')
+    config.write_text(
+        'group = "file"\nworker_id = "file"\nbatch_wait_ms = 1\nshingle_widths = [1, 2]\n'
+    )
     monkeypatch.setenv("NEARDUP_GROUP", "environment")
     monkeypatch.setenv("NEARDUP_WORKER_ID", "environment")
     monkeypatch.setenv("NEARDUP_LOG_LEVEL", "")  # as compose files pass what is not set
     monkeypatch.setenv("NEARDUP_CONFIG", str(config))  # stands for --config
     settings, origins = load_settings({"group": "flag"})
-    assert (settings.group, settings.worker_id, settings.batch_wait_ms) == ("flag", "environment", 1)
+    assert (settings.group, settings.worker_id, settings.batch_wait_ms) == (
+        "flag",
+        "environment",
+        1,
+    )
     assert settings.shingle_widths == (1, 2)
     assert origins == {
         "group": "flag", "worker_id": "environment", "batch_wait_ms": str(config), "shingle_widths": str(config)
     }  # fmt: skip
 
 
-def test_a_worker_of_the_demo_has_the_settings_that_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_of_the_demo_has_the_settings_that_were_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Maps, tuples, secrets, paths and switches, by way of its environment."""
     settings = Settings(
         sasl_password="*\"real", kafka_options={"linger.ms": "5"}, shingle_widths=(1, 3), mask_numbers=True,
@@ -115,7 +135,9 @@ def test_a_worker_of_the_demo_has_the_settings_that_were_given(monkeypatch: pyte
     )  # fmt: skip
     for name, value in _environment(settings, "w1").items():
         monkeypatch.setenv(name, value)
-    assert load_settings().settings == settings.model_copy(update={"worker_id": "w1", "log_format": "json"})
+    assert load_settings().settings == settings.model_copy(
+        update={"worker_id": "w1", "log_format": "json"}
+    )
 
 
 def test_kafka_options_are_merged_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,20 +163,44 @@ def test_kafka_options_that_break_a_promise_are_refused(name: str) -> None:
     ("values", "says"),
     [
         ({"topic_verdicts": "documents"}, "must differ, got documents, fingerprints, documents"),
-        ({"topic_new": "verdicts"}, "documents.dead-letter, verdicts: a worker would read what it writes"),
-        ({"security_protocol": "SASL_SSL"}, "sasl_mechanism is needed with security_protocol SASL_SSL"),
+        (
+            {"topic_new": "verdicts"},
+            "documents.dead-letter, verdicts: a worker would read what it writes",
+        ),
+        (
+            {"security_protocol": "SASL_SSL"},
+            "sasl_mechanism is needed with security_protocol SASL_SSL",
+        ),
         ({"sasl_mechanism": "PLAIN"}, "security_protocol must be SASL_SSL or SASL_PLAINTEXT"),
-        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"}, "sasl_username and sasl_password are needed"),
+        (
+            {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"},
+            "sasl_username and sasl_password are needed",
+        ),
         ({"ssl_key_location": "k.pem"}, "belong together"),
         ({"bootstrap": "localhost"}, "must be host:port"),
         ({"bootstrap": "a:9092,[::1]:9093,b:70000"}, "got 'b:70000'"),
-        ({"batch_bytes_max": 65_536}, "batch_bytes_max must be at least document_bytes_max, got 65,536 and 8,388,608"),
-        ({"max_poll_interval_ms": 10_000, "session_timeout_ms": 20_000}, "must be at least session_timeout_ms"),
-        ({"call_timeout_s": 400}, "call_timeout_s must be below max_poll_interval_ms, got 400 s and 300,000 ms"),
-        ({"call_timeout_s": 10}, "call_timeout_s must exceed transaction_timeout_ms, got 10 s and 10,000 ms"),
+        (
+            {"batch_bytes_max": 65_536},
+            "batch_bytes_max must be at least document_bytes_max, got 65,536 and 8,388,608",
+        ),
+        (
+            {"max_poll_interval_ms": 10_000, "session_timeout_ms": 20_000},
+            "must be at least session_timeout_ms",
+        ),
+        (
+            {"call_timeout_s": 400},
+            "call_timeout_s must be below max_poll_interval_ms, got 400 s and 300,000 ms",
+        ),
+        (
+            {"call_timeout_s": 10},
+            "call_timeout_s must exceed transaction_timeout_ms, got 10 s and 10,000 ms",
+        ),
         ({"shingle_widths": (2, 1)}, "ascending"),
         ({"shingle_widths": (9,)}, "tokens_min must be at least the largest width"),
-        ({"record_format": 2}, "record_format must be 0 or at least 3, got 2: its records have no sketches"),
+        (
+            {"record_format": 2},
+            "record_format must be 0 or at least 3, got 2: its records have no sketches",
+        ),
     ],
 )
 def test_settings_that_do_not_agree_are_refused(values: dict[str, Any], says: str) -> None:
@@ -196,11 +242,19 @@ def test_a_wrong_value_is_one_line_that_names_its_source(
     assert str(from_environment.value).splitlines()[1] == f"  {env_name(name)}={shown}: {line}"
 
 
-def test_every_wrong_value_has_its_line_and_no_secret_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_wrong_value_has_its_line_and_no_secret_is_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """All at once, not one after the other; neither a password nor an option of Kafka's, which may be one."""
     monkeypatch.setenv("NEARDUP_SASL_PASSWORD", "hush")
     with pytest.raises(StopError) as caught:
-        load_settings({"kafka_options": {"sasl.password": "hush"}, "sasl_mechanism": "SCRAM", "metrics_port": -1})
+        load_settings(
+            {
+                "kafka_options": {"sasl.password": "hush"},
+                "sasl_mechanism": "SCRAM",
+                "metrics_port": -1,
+            }
+        )
     assert len(str(caught.value).splitlines()) == 4 and "hush" not in str(caught.value)
 
 
@@ -227,7 +281,10 @@ def test_a_wrong_file_is_named(text: str | None, says: str, tmp_path: Path) -> N
 def test_a_misspelt_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would else be without effect and without a word."""
     monkeypatch.setenv("NEARDUP_BATCH_WAITS_MS", "1")
-    with pytest.raises(StopError, match="NEARDUP_BATCH_WAITS_MS: there is no setting 'batch_waits_ms': did you mean"):
+    with pytest.raises(
+        StopError,
+        match="NEARDUP_BATCH_WAITS_MS: there is no setting 'batch_waits_ms': did you mean",
+    ):
         load_settings()
 
 
@@ -242,7 +299,9 @@ def test_nothing_may_be_larger_than_the_client_takes(name: str) -> None:
     assert getattr(Settings(**values), name) < client_max
 
 
-@pytest.mark.parametrize("changed", [{}, {"max_distance": 6, "shingle_widths": (2, 3), "expire_after_s": 60}])
+@pytest.mark.parametrize(
+    "changed", [{}, {"max_distance": 6, "shingle_widths": (2, 3), "expire_after_s": 60}]
+)
 @pytest.mark.parametrize("own_words", [False, True])
 def test_the_printed_settings_are_those_of_the_plan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any], own_words: bool
@@ -251,10 +310,15 @@ def test_the_printed_settings_are_those_of_the_plan(
     monkeypatch.chdir(tmp_path)
     Path("words.txt").write_text("the\nof\n")
     given = changed | ({"stopwords_file": "words.txt"} if own_words else {})
-    settings = Settings(worker_id="a", state_dir=Path("state ć😀"), base_snapshot=Path("known"), **given)
+    settings = Settings(
+        worker_id="a", state_dir=Path("state ć😀"), base_snapshot=Path("known"), **given
+    )
     lines = Plan(settings, (), {}, 0).switch()
     monkeypatch.chdir("/")
     loaded = Settings(worker_id="a", **tomllib.loads("\n".join(lines)))
     assert loaded.definition == settings.definition
-    assert (loaded.topic_fingerprints, loaded.group) == (settings.topic_fingerprints, settings.group)
+    assert (loaded.topic_fingerprints, loaded.group) == (
+        settings.topic_fingerprints,
+        settings.group,
+    )
     assert (loaded.state_dir, loaded.base_snapshot) == (tmp_path / "state ć😀", tmp_path / "known")

@@ -12,7 +12,9 @@ from worker.errors import NeardupError
 
 INTERRUPTED = 130  # what the command line makes of Ctrl-C
 _OF_A_FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_interrupts: list[int] = []  # signals: what Ctrl-C raises within a call of the Kafka client may end as any other error
+_interrupts: list[
+    int
+] = []  # signals: what Ctrl-C raises within a call of the Kafka client may end as any other error
 
 
 def main() -> None:

@@ -35,7 +35,11 @@ class DocumentError(NeardupError):
 
     def __init__(self, code: str, text: str) -> None:
         self.code = code
-        self.text = text if len(text) <= self.TEXT_CHARACTERS_MAX else text[: self.TEXT_CHARACTERS_MAX - 1] + "…"
+        self.text = (
+            text
+            if len(text) <= self.TEXT_CHARACTERS_MAX
+            else text[: self.TEXT_CHARACTERS_MAX - 1] + "…"
+        )
         super().__init__(f"{code}: {self.text}")
 
     @classmethod
@@ -45,7 +49,10 @@ class DocumentError(NeardupError):
         return cls(code, text)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, DocumentError) and (self.code, self.text) == (other.code, other.text)
+        return isinstance(other, DocumentError) and (self.code, self.text) == (
+            other.code,
+            other.text,
+        )
 
     def __hash__(self) -> int:
         return hash((self.code, self.text))
@@ -99,12 +106,19 @@ class DefinitionError(StopError):
         remedy: what to do; whoever knows what this process is adds it.
     """
 
-    def __init__(self, where: str, differences: Mapping[str, tuple[object, object]], remedy: str = "") -> None:
+    def __init__(
+        self, where: str, differences: Mapping[str, tuple[object, object]], remedy: str = ""
+    ) -> None:
         self.where = where
         self.differences = differences
         self.remedy = remedy
-        named = "; ".join(f"{name} is {there!r} there, {here!r} here" for name, (there, here) in differences.items())
-        super().__init__(f"{where} has another definition: {named}" + (f". {remedy}" if remedy else ""))
+        named = "; ".join(
+            f"{name} is {there!r} there, {here!r} here"
+            for name, (there, here) in differences.items()
+        )
+        super().__init__(
+            f"{where} has another definition: {named}" + (f". {remedy}" if remedy else "")
+        )
 
     def with_remedy(self, remedy: str) -> DefinitionError:
         """Return this error with what to do."""

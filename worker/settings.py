@@ -1,7 +1,7 @@
 """
 Every setting of neardup, with unit, default, bound and reason: one frozen model, made once at the start.
 
-A setting is a line with default, unit and bounds, and the text below it, which `neardup settings --describe` shows.
+Each setting is one call of `setting`, with its default, unit, description and bounds.
 Flags win over the environment, that over a file, that over defaults; an error names where a wrong value came from.
 """
 
@@ -42,6 +42,7 @@ from worker.log.rules import Definition, Retention
 def setting(
     default: Any,
     unit: str,
+    description: str,
     *,
     low: float | None = None,
     high: float | None = None,
@@ -50,15 +51,32 @@ def setting(
     shown: bool = True,
 ) -> Any:
     """
-    Declare a setting; the text below it says what it does, and why it has its default or bound.
+    Declare a setting.
 
-    `default` may be a function that finds it on this machine, which is shown as `default_text`. Bounds of a text are
-    those of its characters. A setting that is not `shown` is left out of `repr`: a value may be a secret.
+    Args:
+        default: a value, or a function that finds one on this machine.
+        unit: what a value counts, or what kind of value it is ("text", "choice", "file").
+        description: what the setting does, and why it has its default or its bounds.
+            `neardup settings --describe` shows it.
+        low: the smallest value; of a text, the smallest number of characters.
+        high: the largest value; of a text, the largest number of characters.
+        pattern: a regular expression that a text must match.
+        default_text: shown instead of a default that depends on the machine.
+        shown: False leaves the value out of `repr`, because it may be a secret.
     """
-    bounds: Any = {"min_length": low, "max_length": high} if unit == "text" else {"ge": low, "le": high}
+    bounds: Any = (
+        {"min_length": low, "max_length": high} if unit == "text" else {"ge": low, "le": high}
+    )
     extra: Any = {"unit": unit, "default_text": default_text}
     by_default: Any = {"default_factory": default} if callable(default) else {"default": default}
-    return Field(**by_default, **bounds, pattern=pattern, json_schema_extra=extra, repr=shown)
+    return Field(
+        **by_default,
+        **bounds,
+        description=description,
+        pattern=pattern,
+        json_schema_extra=extra,
+        repr=shown,
+    )
 
 
 def unit_of(field: FieldInfo) -> str:
@@ -71,11 +89,16 @@ def bounds_of(field: FieldInfo) -> str | None:
     """
     Say which values a setting takes: "1 to 100,000", or None when its type says it all.
 
-    >>> bounds_of(setting(5, "ms", low=0, high=10_000))
+    >>> bounds_of(setting(5, "ms", "How long a call waits.", low=0, high=10_000))
     '0 to 10,000'
     """
     names = ("ge", "le", "min_length", "max_length")
-    found = {name: getattr(part, name) for part in field.metadata for name in names if hasattr(part, name)}
+    found = {
+        name: getattr(part, name)
+        for part in field.metadata
+        for name in names
+        if hasattr(part, name)
+    }
     low, high = found.get("ge", found.get("min_length")), found.get("le", found.get("max_length"))
     if low is None or high is None:
         return None
@@ -98,7 +121,13 @@ def default_of(field: FieldInfo) -> str:
     return {None: "none", True: "yes", False: "no"}.get(default) or str(default)
 
 
-TOPICS = ("topic_documents", "topic_fingerprints", "topic_verdicts", "topic_dead_letter", "topic_new")
+TOPICS = (
+    "topic_documents",
+    "topic_fingerprints",
+    "topic_verdicts",
+    "topic_dead_letter",
+    "topic_new",
+)
 _TOPIC = r"^[A-Za-z0-9._-]+$"
 _SERVERS = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9a-fA-F:.]+\]):([0-9]{1,5})")
 
@@ -136,72 +165,197 @@ def _host_name() -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname())[:128] or "worker"
 
 
-# The text below each setting of this file. Pydantic would read it, too, by means that take 55 ms at each start.
-_TEXT = re.compile(r'^    (\w+): [^\n]* = setting\(.*?\)\n    """(.*?)"""$', re.MULTILINE | re.DOTALL)
-_TEXTS = dict(_TEXT.findall(Path(__file__).read_text(encoding="utf-8")))
-
-
-class _Part(BaseModel):
-    @classmethod
-    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        super().__pydantic_init_subclass__(**kwargs)
-        for name, field in cls.model_fields.items():
-            field.description = " ".join(_TEXTS[name].split())
-
-
-class ConnectionSettings(_Part):
+class ConnectionSettings(BaseModel):
     """The cluster, the group, the topics and security."""
 
-    bootstrap: str = setting("127.0.0.1:19092", "host:port list")
-    """Brokers to ask first. Separated by commas; the default is where `neardup broker start` serves."""
-    group: str = setting("neardup", "text", low=1, high=200, pattern=_TOPIC)
-    """Consumer group of the workers. Another group reads all documents again."""
-    worker_id: str = setting(_host_name, "text", low=1, high=128, pattern=_TOPIC, default_text="the host name")
-    """Name of this worker's slot. A second process with the same one fences the first: two on one machine need two."""
-    topic_documents: str = setting("documents", "text", low=1, high=249, pattern=_TOPIC)
-    """Topic of the captured pages."""
-    topic_fingerprints: str = setting("fingerprints", "text", low=1, high=249, pattern=_TOPIC)
-    """Topic of the ordered log. One partition, never compacted."""
-    topic_verdicts: str = setting("verdicts", "text", low=1, high=249, pattern=_TOPIC)
-    """Topic of the answers."""
-    topic_dead_letter: str = setting("documents.dead-letter", "text", low=1, high=249, pattern=_TOPIC)
-    """Topic of dead letters. What could not be judged, and why."""
-    topic_new: str | None = setting(None, "text", low=1, high=249, pattern=_TOPIC)
-    """Topic of the documents that are new. In the transaction of their verdicts, for who wants nothing else."""
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = setting("PLAINTEXT", "choice")
-    """How to talk to the brokers."""
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = setting(None, "choice")
-    """How to log in; needed with SASL_PLAINTEXT and SASL_SSL."""
-    sasl_username: str | None = setting(None, "text", low=1, high=1_024)
-    """User name for PLAIN and SCRAM; the password is $NEARDUP_SASL_PASSWORD or in the file, never a flag."""
-    sasl_password: SecretStr | None = setting(None, "secret")
-    """Password for PLAIN and SCRAM."""
-    ssl_ca_location: Path | None = setting(None, "file")
-    """Certificates of who signs the brokers' certificates, PEM."""
-    ssl_certificate_location: Path | None = setting(None, "file")
-    """This client's certificate, PEM."""
-    ssl_key_location: Path | None = setting(None, "file")
-    """This client's private key, PEM; its password is $NEARDUP_SSL_KEY_PASSWORD or in the file, never a flag."""
-    ssl_key_password: SecretStr | None = setting(None, "secret")
-    """Password of the private key."""
-    kafka_options: dict[str, str] = setting(dict, "name=value", default_text="none", shown=False)
-    """Further options of librdkafka for every client. They win over neardup's own; those that would break a promise are
-    refused."""
-    session_timeout_ms: int = setting(10_000, "ms", low=6_000, high=1_800_000)
-    """After this long without a sign of life the partitions go to others. Above the time of a restart; brokers refuse
-    less than 6,000 and more than 1,800,000."""
-    max_poll_interval_ms: int = setting(300_000, "ms", low=10_000, high=86_400_000)
-    """The longest that a batch may take before the group takes this worker for stuck."""
-    transaction_timeout_ms: int = setting(10_000, "ms", low=1_000, high=900_000)
-    """A dead worker's transaction holds up readers of its verdicts this long. Brokers refuse more than 900,000."""
-    static_membership: bool = setting(True, "yes/no")
-    """A worker that is back within the session time-out keeps its partitions."""
-    group_protocol: Literal["classic", "consumer"] = setting("classic", "choice")
-    """consumer: KIP-848, where the broker's own time-outs hold (45 s until a death is noticed)."""
-    partitions: int = setting(6, "partitions", low=1, high=10_000)
-    """Partitions of a new topic. Of documents, verdicts and dead letters: the most workers that share the work."""
-    replication_factor: int = setting(1, "brokers", low=1, high=9)
-    """Copies of a new partition. 3 to survive the loss of a broker."""
+    bootstrap: str = setting(
+        "127.0.0.1:19092",
+        "host:port list",
+        (
+            "Brokers to ask first. Separated by commas; the default is where `neardup broker "
+            "start` serves."
+        ),
+    )
+    group: str = setting(
+        "neardup",
+        "text",
+        "Consumer group of the workers. Another group reads all documents again.",
+        low=1,
+        high=200,
+        pattern=_TOPIC,
+    )
+    worker_id: str = setting(
+        _host_name,
+        "text",
+        (
+            "Name of this worker's slot. A second process with the same one fences the first: two "
+            "on one machine need two."
+        ),
+        low=1,
+        high=128,
+        pattern=_TOPIC,
+        default_text="the host name",
+    )
+    topic_documents: str = setting(
+        "documents",
+        "text",
+        "Topic of the captured pages.",
+        low=1,
+        high=249,
+        pattern=_TOPIC,
+    )
+    topic_fingerprints: str = setting(
+        "fingerprints",
+        "text",
+        "Topic of the ordered log. One partition, never compacted.",
+        low=1,
+        high=249,
+        pattern=_TOPIC,
+    )
+    topic_verdicts: str = setting(
+        "verdicts",
+        "text",
+        "Topic of the answers.",
+        low=1,
+        high=249,
+        pattern=_TOPIC,
+    )
+    topic_dead_letter: str = setting(
+        "documents.dead-letter",
+        "text",
+        "Topic of dead letters. What could not be judged, and why.",
+        low=1,
+        high=249,
+        pattern=_TOPIC,
+    )
+    topic_new: str | None = setting(
+        None,
+        "text",
+        (
+            "Topic of the documents that are new. In the transaction of their verdicts, for who "
+            "wants nothing else."
+        ),
+        low=1,
+        high=249,
+        pattern=_TOPIC,
+    )
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = setting(
+        "PLAINTEXT",
+        "choice",
+        "How to talk to the brokers.",
+    )
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = (
+        setting(
+            None,
+            "choice",
+            "How to log in; needed with SASL_PLAINTEXT and SASL_SSL.",
+        )
+    )
+    sasl_username: str | None = setting(
+        None,
+        "text",
+        (
+            "User name for PLAIN and SCRAM; the password is $NEARDUP_SASL_PASSWORD or in the "
+            "file, never a flag."
+        ),
+        low=1,
+        high=1_024,
+    )
+    sasl_password: SecretStr | None = setting(
+        None,
+        "secret",
+        "Password for PLAIN and SCRAM.",
+    )
+    ssl_ca_location: Path | None = setting(
+        None,
+        "file",
+        "Certificates of who signs the brokers' certificates, PEM.",
+    )
+    ssl_certificate_location: Path | None = setting(
+        None,
+        "file",
+        "This client's certificate, PEM.",
+    )
+    ssl_key_location: Path | None = setting(
+        None,
+        "file",
+        (
+            "This client's private key, PEM; its password is $NEARDUP_SSL_KEY_PASSWORD or in the "
+            "file, never a flag."
+        ),
+    )
+    ssl_key_password: SecretStr | None = setting(
+        None,
+        "secret",
+        "Password of the private key.",
+    )
+    kafka_options: dict[str, str] = setting(
+        dict,
+        "name=value",
+        (
+            "Further options of librdkafka for every client. They win over neardup's own; those "
+            "that would break a promise are refused."
+        ),
+        default_text="none",
+        shown=False,
+    )
+    session_timeout_ms: int = setting(
+        10_000,
+        "ms",
+        (
+            "After this long without a sign of life the partitions go to others. Above the time "
+            "of a restart; brokers refuse less than 6,000 and more than 1,800,000."
+        ),
+        low=6_000,
+        high=1_800_000,
+    )
+    max_poll_interval_ms: int = setting(
+        300_000,
+        "ms",
+        "The longest that a batch may take before the group takes this worker for stuck.",
+        low=10_000,
+        high=86_400_000,
+    )
+    transaction_timeout_ms: int = setting(
+        10_000,
+        "ms",
+        (
+            "A dead worker's transaction holds up readers of its verdicts this long. Brokers "
+            "refuse more than 900,000."
+        ),
+        low=1_000,
+        high=900_000,
+    )
+    static_membership: bool = setting(
+        True,
+        "yes/no",
+        "A worker that is back within the session time-out keeps its partitions.",
+    )
+    group_protocol: Literal["classic", "consumer"] = setting(
+        "classic",
+        "choice",
+        (
+            "consumer: KIP-848, where the broker's own time-outs hold (45 s until a death is "
+            "noticed)."
+        ),
+    )
+    partitions: int = setting(
+        6,
+        "partitions",
+        (
+            "Partitions of a new topic. Of documents, verdicts and dead letters: the most workers "
+            "that share the work."
+        ),
+        low=1,
+        high=10_000,
+    )
+    replication_factor: int = setting(
+        1,
+        "brokers",
+        "Copies of a new partition. 3 to survive the loss of a broker.",
+        low=1,
+        high=9,
+    )
 
     @field_validator("bootstrap")
     @classmethod
@@ -209,7 +363,9 @@ class ConnectionSettings(_Part):
         for server in bootstrap.split(","):
             found = _SERVERS.fullmatch(server.strip())
             if found is None or not 1 <= int(found[2]) <= 65_535:
-                raise ValueError(f"must be host:port, separated by commas, like 10.0.0.1:9092, got {server.strip()!r}")
+                raise ValueError(
+                    f"must be host:port, separated by commas, like 10.0.0.1:9092, got {server.strip()!r}"
+                )
         return bootstrap
 
     @field_validator("kafka_options")
@@ -228,16 +384,24 @@ class ConnectionSettings(_Part):
                 f"{', '.join(topics)} must differ, got {', '.join(topics.values())}: a worker would read what it writes"
             )
         if self.security_protocol.startswith("SASL") and self.sasl_mechanism is None:
-            raise ValueError(f"sasl_mechanism is needed with security_protocol {self.security_protocol}, got none")
+            raise ValueError(
+                f"sasl_mechanism is needed with security_protocol {self.security_protocol}, got none"
+            )
         if self.sasl_mechanism is not None and not self.security_protocol.startswith("SASL"):
             raise ValueError(
                 f"security_protocol must be SASL_SSL or SASL_PLAINTEXT with sasl_mechanism {self.sasl_mechanism}, got "
                 f"{self.security_protocol}: the log-in would be left out silently"
             )
-        if self.sasl_mechanism not in (None, "OAUTHBEARER") and (not self.sasl_username or not self.sasl_password):
-            raise ValueError(f"sasl_username and sasl_password are needed with sasl_mechanism {self.sasl_mechanism}")
+        if self.sasl_mechanism not in (None, "OAUTHBEARER") and (
+            not self.sasl_username or not self.sasl_password
+        ):
+            raise ValueError(
+                f"sasl_username and sasl_password are needed with sasl_mechanism {self.sasl_mechanism}"
+            )
         if (self.ssl_certificate_location is None) != (self.ssl_key_location is None):
-            raise ValueError("ssl_certificate_location and ssl_key_location belong together, got one of them")
+            raise ValueError(
+                "ssl_certificate_location and ssl_key_location belong together, got one of them"
+            )
         return self
 
 
@@ -245,37 +409,112 @@ MESSAGE_BYTES_MAX = 8 * 2**20  # what the Kafka client takes; topics are created
 OVERHEAD_BYTES_MAX = 2**16  # key, headers and the client's own bytes of a message
 
 
-class BatchSettings(_Part):
+class BatchSettings(BaseModel):
     """Sizes and times of the pipeline."""
 
-    batch_documents_max: int = setting(1_000, "documents", low=1, high=100_000)
-    """Documents that share an append to the log and a transaction: 6 ms each, whatever the size."""
-    batch_wait_ms: int = setting(20, "ms", low=0, high=10_000)
-    """How long a batch waits to fill; adds to the latency when little arrives."""
-    batch_bytes_max: int = setting(8 * 2**20, "bytes", low=65_536, high=2**30)
-    """Messages that share a batch; it bounds the memory: queue_batches_max of them wait, up to five are in work."""
-    queue_batches_max: int = setting(4, "batches", low=1, high=64)
-    """Batches on their way at once. When all are, one more is gathered, and then nothing."""
-    record_bytes_max: int = setting(900_000, "bytes", low=16_384, high=MESSAGE_BYTES_MAX - OVERHEAD_BYTES_MAX)
-    """A record of the log: a batch that needs more is split. Brokers refuse more than 1,048,588 by default, and the
-    client more than 8 MiB."""
-    call_timeout_s: float = setting(60.0, "s", low=1, high=3_600)
-    """How long a call into the Kafka client may take. One that lasts longer never returns: the watchdog ends the
-    process after 1.5 times as long, after up to 10 times where several calls belong together."""
-    document_bytes_max: int = setting(8 * 2**20, "bytes", low=1_024, high=64 * 2**20)
-    """A message of documents; a larger one is a dead letter. The topic's max.message.bytes must allow it."""
-    retries_max: int = setting(20, "attempts", low=0, high=1_000)
-    """Attempts in a row at one batch after passing errors; then the process ends."""
-    dead_letter_bytes_max: int = setting(900_000, "bytes", low=1_024, high=MESSAGE_BYTES_MAX - OVERHEAD_BYTES_MAX)
-    """A message that is copied to the dead letters; a larger one becomes a pointer with size and digest. The topic
-    refuses messages over 8 MiB."""
-    threads: int = setting(
-        lambda: max(1, len(os.sched_getaffinity(0)) - 1), "threads", low=1, high=256, default_text="cores - 1"
+    batch_documents_max: int = setting(
+        1_000,
+        "documents",
+        (
+            "Documents that share an append to the log and a transaction: 6 ms each, whatever the "
+            "size."
+        ),
+        low=1,
+        high=100_000,
     )
-    """Threads of pages and texts. They decode, extract and fingerprint; by default the machine's cores less one, at
-    least 1."""
-    text_characters_max: int = setting(TEXT_CHARACTERS_MAX, "characters", low=1_000, high=64 * 2**20)
-    """Text that is fingerprinted; a longer one is judged by its beginning. Up to 60 bytes per character and thread."""
+    batch_wait_ms: int = setting(
+        20,
+        "ms",
+        "How long a batch waits to fill; adds to the latency when little arrives.",
+        low=0,
+        high=10_000,
+    )
+    batch_bytes_max: int = setting(
+        8 * 2**20,
+        "bytes",
+        (
+            "Messages that share a batch; it bounds the memory: queue_batches_max of them wait, "
+            "up to five are in work."
+        ),
+        low=65_536,
+        high=2**30,
+    )
+    queue_batches_max: int = setting(
+        4,
+        "batches",
+        "Batches on their way at once. When all are, one more is gathered, and then nothing.",
+        low=1,
+        high=64,
+    )
+    record_bytes_max: int = setting(
+        900_000,
+        "bytes",
+        (
+            "A record of the log: a batch that needs more is split. Brokers refuse more than "
+            "1,048,588 by default, and the client more than 8 MiB."
+        ),
+        low=16_384,
+        high=MESSAGE_BYTES_MAX - OVERHEAD_BYTES_MAX,
+    )
+    call_timeout_s: float = setting(
+        60.0,
+        "s",
+        (
+            "How long a call into the Kafka client may take. One that lasts longer never returns: "
+            "the watchdog ends the process after 1.5 times as long, after up to 10 times where "
+            "several calls belong together."
+        ),
+        low=1,
+        high=3_600,
+    )
+    document_bytes_max: int = setting(
+        8 * 2**20,
+        "bytes",
+        (
+            "A message of documents; a larger one is a dead letter. The topic's max.message.bytes "
+            "must allow it."
+        ),
+        low=1_024,
+        high=64 * 2**20,
+    )
+    retries_max: int = setting(
+        20,
+        "attempts",
+        "Attempts in a row at one batch after passing errors; then the process ends.",
+        low=0,
+        high=1_000,
+    )
+    dead_letter_bytes_max: int = setting(
+        900_000,
+        "bytes",
+        (
+            "A message that is copied to the dead letters; a larger one becomes a pointer with "
+            "size and digest. The topic refuses messages over 8 MiB."
+        ),
+        low=1_024,
+        high=MESSAGE_BYTES_MAX - OVERHEAD_BYTES_MAX,
+    )
+    threads: int = setting(
+        lambda: max(1, len(os.sched_getaffinity(0)) - 1),
+        "threads",
+        (
+            "Threads of pages and texts. They decode, extract and fingerprint; by default the "
+            "machine's cores less one, at least 1."
+        ),
+        low=1,
+        high=256,
+        default_text="cores - 1",
+    )
+    text_characters_max: int = setting(
+        TEXT_CHARACTERS_MAX,
+        "characters",
+        (
+            "Text that is fingerprinted; a longer one is judged by its beginning. Up to 60 bytes "
+            "per character and thread."
+        ),
+        low=1_000,
+        high=64 * 2**20,
+    )
 
 
 def _split(value: Any) -> Any:
@@ -289,7 +528,9 @@ def _own_words(path: Path) -> frozenset[str]:
     try:
         return stopwords.load_stopwords(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ValueError(f"stopwords_file {path} cannot be read: {error.strerror or error}") from error
+        raise ValueError(
+            f"stopwords_file {path} cannot be read: {error.strerror or error}"
+        ) from error
     except ValueError as error:
         raise ValueError(f"stopwords_file {path}: {error}") from error
 
@@ -298,67 +539,192 @@ _DEFAULT = Parameters()
 _SEARCH = SearchRules()
 
 
-class EngineSettings(_Part):
+class EngineSettings(BaseModel):
     """What a fingerprint is, what counts as near, how long an original stays. A log has one value of each."""
 
-    search_mode: Literal["directed", "exact"] = setting(_SEARCH.mode, "choice")
-    """How an original is searched. directed looks up the likeliest prefixes and takes a second look; exact finds
-    everything within max_distance, which should then be 3 to 7."""
-    similarity_min: float | None = setting(None, "Jaccard index", low=0, high=1, default_text="0.75; exact: 0")
-    """Of the shingles of a duplicate and its original, estimated with an error of .035: a page with other facts is
-    another page. 0: whatever the search finds is a duplicate."""
-    max_distance: int = setting(_SEARCH.max_distance, "bits", low=0, high=15)
-    """Bits in which duplicates may differ. Of the 64 of a fingerprint."""
-    search_blocks: int = setting(_SEARCH.blocks, "blocks", low=1, high=15)
-    """Directed: of the fingerprint, each of which may find an original."""
-    search_block_bits: int = setting(_SEARCH.block_bits, "bits", low=16, high=32)
-    """Directed: of a block. Beyond some 20 M originals 10 blocks of 26."""
-    search_patterns: int = setting(_SEARCH.patterns, "prefixes", low=1, high=128)
-    """Directed: looked up in each block, the likeliest first."""
-    search_look_min: int = setting(_SEARCH.look_min, "thousandths", low=0, high=1_000)
-    """Directed: the second look that a candidate must reach."""
-    search_prefix_max: int = setting(_SEARCH.prefix_max, "originals", low=1, high=1 << 20)
-    """Directed: looked at of one prefix, the earliest."""
-    token_unit: Literal["word", "character"] = setting(_DEFAULT.token_unit, "choice")
-    """What a token is; in scripts without spaces it is always a character."""
-    shingle_widths: Annotated[tuple[int, ...], NoDecode, BeforeValidator(_split)] = setting(
-        _DEFAULT.shingle_widths, "tokens"
+    search_mode: Literal["directed", "exact"] = setting(
+        _SEARCH.mode,
+        "choice",
+        (
+            "How an original is searched. directed looks up the likeliest prefixes and takes a "
+            "second look; exact finds everything within max_distance, which should then be 3 to "
+            "7."
+        ),
     )
-    """Tokens in a shingle. One number or several, ascending, like 1,2."""
-    anchored_weight: int = setting(_DEFAULT.anchored_weight, "weight", low=1, high=255)
-    """Of a shingle with a function word: prose is full of them, advertisements and menus are not."""
-    unanchored_weight: int = setting(_DEFAULT.unanchored_weight, "weight", low=0, high=255)
-    """Of every other shingle; 0 leaves them out."""
-    term_frequency: Literal["one", "log", "tf"] = setting(_DEFAULT.term_frequency, "choice")
-    """What n occurrences count: 1, 1 + floor(log2 n), or n."""
-    anchors: Literal["elected", "named", "union"] = setting(_DEFAULT.anchors, "choice")
-    """Whose function words anchor: of the language that the text itself elects, that its message names, or of all."""
-    stopwords_file: Path | None = setting(None, "file")
-    """Function words of your own in place of the built-in lists: UTF-8, one word per line, # begins a comment."""
-    tokens_min: int = setting(_DEFAULT.tokens_min, "tokens", low=1, high=1_000)
-    """A document with fewer must be equal to match."""
-    shingles_min: int = setting(_DEFAULT.shingles_min, "shingles", low=1, high=1_000)
-    """With unanchored_weight 0: a document with fewer anchored shingles counts all of them."""
-    mask_numbers: bool = setting(_DEFAULT.mask_numbers, "yes/no")
-    """Dates, times and prices count as one and the same token."""
-    mask_identifiers: bool = setting(_DEFAULT.mask_identifiers, "yes/no")
-    """Session ids and hashes count as one and the same token."""
-    recrawls: Literal["compare", "replace"] = setting("compare", "choice")
-    """How a new version of a URL is taken. compare: it is judged like any document, so one that changed little is a
-    duplicate; replace: the former version leaves the index first, as with a doc_id that comes again."""
-    expire_after_s: int = setting(0, "s", low=0, high=10_000_000_000)
-    """Forget originals not seen for so long. By the log's time stamps; the next like one of them is new. 0: never."""
-    expire_from: Literal["first", "last"] = setting("first", "choice")
-    """What counts as seen: the original's own record, or also its duplicates and redeliveries."""
-    documents_max: int = setting(0, "documents", low=0, high=4_000_000_000)
-    """Keep at most so many originals. Those seen longest ago are forgotten, after each record of the log. 0: any
-    number."""
+    similarity_min: float | None = setting(
+        None,
+        "Jaccard index",
+        (
+            "Of the shingles of a duplicate and its original, estimated with an error of .035: a "
+            "page with other facts is another page. 0: whatever the search finds is a duplicate."
+        ),
+        low=0,
+        high=1,
+        default_text="0.75; exact: 0",
+    )
+    max_distance: int = setting(
+        _SEARCH.max_distance,
+        "bits",
+        "Bits in which duplicates may differ. Of the 64 of a fingerprint.",
+        low=0,
+        high=15,
+    )
+    search_blocks: int = setting(
+        _SEARCH.blocks,
+        "blocks",
+        "Directed: of the fingerprint, each of which may find an original.",
+        low=1,
+        high=15,
+    )
+    search_block_bits: int = setting(
+        _SEARCH.block_bits,
+        "bits",
+        "Directed: of a block. Beyond some 20 M originals 10 blocks of 26.",
+        low=16,
+        high=32,
+    )
+    search_patterns: int = setting(
+        _SEARCH.patterns,
+        "prefixes",
+        "Directed: looked up in each block, the likeliest first.",
+        low=1,
+        high=128,
+    )
+    search_look_min: int = setting(
+        _SEARCH.look_min,
+        "thousandths",
+        "Directed: the second look that a candidate must reach.",
+        low=0,
+        high=1_000,
+    )
+    search_prefix_max: int = setting(
+        _SEARCH.prefix_max,
+        "originals",
+        "Directed: looked at of one prefix, the earliest.",
+        low=1,
+        high=1 << 20,
+    )
+    token_unit: Literal["word", "character"] = setting(
+        _DEFAULT.token_unit,
+        "choice",
+        "What a token is; in scripts without spaces it is always a character.",
+    )
+    shingle_widths: Annotated[tuple[int, ...], NoDecode, BeforeValidator(_split)] = setting(
+        _DEFAULT.shingle_widths,
+        "tokens",
+        "Tokens in a shingle. One number or several, ascending, like 1,2.",
+    )
+    anchored_weight: int = setting(
+        _DEFAULT.anchored_weight,
+        "weight",
+        (
+            "Of a shingle with a function word: prose is full of them, advertisements and menus "
+            "are not."
+        ),
+        low=1,
+        high=255,
+    )
+    unanchored_weight: int = setting(
+        _DEFAULT.unanchored_weight,
+        "weight",
+        "Of every other shingle; 0 leaves them out.",
+        low=0,
+        high=255,
+    )
+    term_frequency: Literal["one", "log", "tf"] = setting(
+        _DEFAULT.term_frequency,
+        "choice",
+        "What n occurrences count: 1, 1 + floor(log2 n), or n.",
+    )
+    anchors: Literal["elected", "named", "union"] = setting(
+        _DEFAULT.anchors,
+        "choice",
+        (
+            "Whose function words anchor: of the language that the text itself elects, that its "
+            "message names, or of all."
+        ),
+    )
+    stopwords_file: Path | None = setting(
+        None,
+        "file",
+        (
+            "Function words of your own in place of the built-in lists: UTF-8, one word per line, "
+            "# begins a comment."
+        ),
+    )
+    tokens_min: int = setting(
+        _DEFAULT.tokens_min,
+        "tokens",
+        "A document with fewer must be equal to match.",
+        low=1,
+        high=1_000,
+    )
+    shingles_min: int = setting(
+        _DEFAULT.shingles_min,
+        "shingles",
+        ("With unanchored_weight 0: a document with fewer anchored shingles counts all of them."),
+        low=1,
+        high=1_000,
+    )
+    mask_numbers: bool = setting(
+        _DEFAULT.mask_numbers,
+        "yes/no",
+        "Dates, times and prices count as one and the same token.",
+    )
+    mask_identifiers: bool = setting(
+        _DEFAULT.mask_identifiers,
+        "yes/no",
+        "Session ids and hashes count as one and the same token.",
+    )
+    recrawls: Literal["compare", "replace"] = setting(
+        "compare",
+        "choice",
+        (
+            "How a new version of a URL is taken. compare: it is judged like any document, so one "
+            "that changed little is a duplicate; replace: the former version leaves the index "
+            "first, as with a doc_id that comes again."
+        ),
+    )
+    expire_after_s: int = setting(
+        0,
+        "s",
+        (
+            "Forget originals not seen for so long. By the log's time stamps; the next like one "
+            "of them is new. 0: never."
+        ),
+        low=0,
+        high=10_000_000_000,
+    )
+    expire_from: Literal["first", "last"] = setting(
+        "first",
+        "choice",
+        (
+            "What counts as seen: the original's own record, or also its duplicates and "
+            "redeliveries."
+        ),
+    )
+    documents_max: int = setting(
+        0,
+        "documents",
+        (
+            "Keep at most so many originals. Those seen longest ago are forgotten, after each "
+            "record of the log. 0: any number."
+        ),
+        low=0,
+        high=4_000_000_000,
+    )
 
     @property
     def parameters(self) -> Parameters:
         """The fingerprint's parameters as the engine takes them."""
-        own = {name: getattr(self, name) for name in Parameters.__dataclass_fields__ if hasattr(self, name)}
-        return Parameters(**own, stopwords=_own_words(self.stopwords_file) if self.stopwords_file else None)
+        own = {
+            name: getattr(self, name)
+            for name in Parameters.__dataclass_fields__
+            if hasattr(self, name)
+        }
+        return Parameters(
+            **own, stopwords=_own_words(self.stopwords_file) if self.stopwords_file else None
+        )
 
     @property
     def search(self) -> SearchRules:
@@ -380,39 +746,93 @@ class EngineSettings(_Part):
         return self
 
 
-class OperationSettings(_Part):
+class OperationSettings(BaseModel):
     """State on disk, metrics and logs."""
 
-    state_dir: Path | None = setting(None, "directory")
-    """Where snapshots are kept, and most of what is known of originals. Without it a start replays the whole log, and
-    all is in memory."""
-    base_snapshot: Path | None = setting(None, "file or directory")
-    """What a new log begins with: a snapshot, or a folder's newest. Of `archive` or `dedup` with `--state`, of
-    `Deduplicator.save`, of another group. The log's first record names it: the same at each worker, until its own
-    `state_dir` has a snapshot, and for `verify`."""
-    snapshot_interval_s: float = setting(300.0, "s", low=1, high=86_400)
-    """Between two snapshots: a start replays at most so much of the log."""
-    record_format: int = setting(0, "number", low=0, high=FORMAT_VERSION)
-    """Format of the log's records. 0: the one that the log has; a new log has the newest. Raised when every worker
-    reads it, at one worker: all follow, and older versions end."""
-    metrics_host: str = setting("127.0.0.1", "address")
-    """Where metrics are served; 0.0.0.0 in a container."""
-    metrics_port: int = setting(0, "port", low=0, high=65_535)
-    """Port of metrics, health and status. Over HTTP; 0 serves none."""
-    log_level: Literal["debug", "info", "warning", "error"] = setting("info", "choice")
-    """The least that is logged."""
-    log_format: Literal["auto", "json", "console"] = setting("auto", "choice")
-    """How logs are written. auto: readable on a terminal, else JSON, one object a line."""
-    tracing: bool = setting(False, "yes/no")
-    """Spans of OpenTelemetry. One per document, from read to commit; the context comes and goes in headers. The OTEL_
-    variables say where they go. Needs neardup[otel]."""
-    fault: str | None = setting(None, "point:action:hit")
-    """For tests: fail at a named point, for example after-append:kill:3."""
+    state_dir: Path | None = setting(
+        None,
+        "directory",
+        (
+            "Where snapshots are kept, and most of what is known of originals. Without it a start "
+            "replays the whole log, and all is in memory."
+        ),
+    )
+    base_snapshot: Path | None = setting(
+        None,
+        "file or directory",
+        (
+            "What a new log begins with: a snapshot, or a folder's newest. Of `archive` or "
+            "`dedup` with `--state`, of `Deduplicator.save`, of another group. The log's first "
+            "record names it: the same at each worker, until its own `state_dir` has a snapshot, "
+            "and for `verify`."
+        ),
+    )
+    snapshot_interval_s: float = setting(
+        300.0,
+        "s",
+        "Between two snapshots: a start replays at most so much of the log.",
+        low=1,
+        high=86_400,
+    )
+    record_format: int = setting(
+        0,
+        "number",
+        (
+            "Format of the log's records. 0: the one that the log has; a new log has the newest. "
+            "Raised when every worker reads it, at one worker: all follow, and older versions "
+            "end."
+        ),
+        low=0,
+        high=FORMAT_VERSION,
+    )
+    metrics_host: str = setting(
+        "127.0.0.1",
+        "address",
+        "Where metrics are served; 0.0.0.0 in a container.",
+    )
+    metrics_port: int = setting(
+        0,
+        "port",
+        "Port of metrics, health and status. Over HTTP; 0 serves none.",
+        low=0,
+        high=65_535,
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = setting(
+        "info",
+        "choice",
+        "The least that is logged.",
+    )
+    log_format: Literal["auto", "json", "console"] = setting(
+        "auto",
+        "choice",
+        "How logs are written. auto: readable on a terminal, else JSON, one object a line.",
+    )
+    tracing: bool = setting(
+        False,
+        "yes/no",
+        (
+            "Spans of OpenTelemetry. One per document, from read to commit; the context comes and "
+            "goes in headers. The OTEL_ variables say where they go. Needs neardup[otel]."
+        ),
+    )
+    fault: str | None = setting(
+        None,
+        "point:action:hit",
+        "For tests: fail at a named point, for example after-append:kill:3.",
+    )
 
 
 _AT_LEAST = (
-    ("batch_bytes_max", "document_bytes_max", "a document of the largest size must fit into a batch"),
-    ("max_poll_interval_ms", "session_timeout_ms", "librdkafka takes a shorter one for an error of ours"),
+    (
+        "batch_bytes_max",
+        "document_bytes_max",
+        "a document of the largest size must fit into a batch",
+    ),
+    (
+        "max_poll_interval_ms",
+        "session_timeout_ms",
+        "librdkafka takes a shorter one for an error of ours",
+    ),
 )
 DECIDING = (*EngineSettings.model_fields, "text_characters_max")  # settings of the log's definition
 
@@ -437,7 +857,9 @@ class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSetti
     @property
     def definition(self) -> Definition:
         """What all records of this deployment's log must agree on."""
-        return Definition.of(self.parameters, self.search, self.retention, self.recrawls, self.text_characters_max)
+        return Definition.of(
+            self.parameters, self.search, self.retention, self.recrawls, self.text_characters_max
+        )
 
     @model_validator(mode="after")
     def _limits_agree(self) -> Self:
@@ -466,7 +888,9 @@ class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSetti
 ENV_PREFIX = "NEARDUP_"
 CONFIG_VARIABLE = "NEARDUP_CONFIG"
 # Read elsewhere: this file's name, what tests look at.
-OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "NEARDUP_CORPORA", "NEARDUP_EXAMPLES", "NEARDUP_HISTORIES"})
+OTHER_VARIABLES = frozenset(
+    {CONFIG_VARIABLE, "NEARDUP_CORPORA", "NEARDUP_EXAMPLES", "NEARDUP_HISTORIES"}
+)
 HIDDEN = "**********"
 _SECRET_WORDS = ("password", "secret", "token", "credential", "pem", "jaas")
 _SHOWN_CHARACTERS_MAX = 100
@@ -531,7 +955,10 @@ def toml_value(value: Any) -> str:
             return "[" + ", ".join(map(toml_value, value)) + "]"
         case dict():
             hidden = {name for name in value if any(word in name for word in _SECRET_WORDS)}
-            parts = (f"{_quoted(name)} = {_quoted(HIDDEN if name in hidden else text)}" for name, text in value.items())
+            parts = (
+                f"{_quoted(name)} = {_quoted(HIDDEN if name in hidden else text)}"
+                for name, text in value.items()
+            )
             return "{ " + ", ".join(parts) + " }"
         case _:
             return _quoted(str(value))
@@ -540,7 +967,11 @@ def toml_value(value: Any) -> str:
 def _quoted(text: str) -> str:
     """Write a TOML basic string."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in escaped) + '"'
+    return (
+        '"'
+        + "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in escaped)
+        + '"'
+    )
 
 
 def env_name(name: str) -> str:
@@ -548,7 +979,9 @@ def env_name(name: str) -> str:
     return ENV_PREFIX + name.upper()
 
 
-def load_settings(flags: Mapping[str, Any] | None = None, config: Path | None = None) -> LoadedSettings:
+def load_settings(
+    flags: Mapping[str, Any] | None = None, config: Path | None = None
+) -> LoadedSettings:
     """
     Merge flags, environment, file and defaults, in this order of precedence, and check them.
 
@@ -576,7 +1009,9 @@ def load_settings(flags: Mapping[str, Any] | None = None, config: Path | None = 
         return LoadedSettings(Settings(**values), origins)
     except ValidationError as error:
         lines = [_line(part, values, origins) for part in error.errors(include_url=False)]
-        raise StopError("these settings are wrong:\n" + "\n".join(f"  {line}" for line in lines)) from None
+        raise StopError(
+            "these settings are wrong:\n" + "\n".join(f"  {line}" for line in lines)
+        ) from None
 
 
 def _read_file(path: Path) -> dict[str, Any]:
@@ -630,7 +1065,9 @@ def _rule(field: FieldInfo, error_type: str) -> str | None:
     unit = "" if unit_of(field) == "text" else f" {unit_of(field)}"
     bounds = bounds_of(field)
     match error_type:
-        case "greater_than_equal" | "less_than_equal" | "string_too_short" | "string_too_long" if bounds:
+        case "greater_than_equal" | "less_than_equal" | "string_too_short" | "string_too_long" if (
+            bounds
+        ):
             return f"must be {bounds}{unit}"
         case "int_parsing" | "int_from_float" | "int_parsing_size":
             return f"must be a whole number{f', {bounds}' if bounds else ''}{unit}"

@@ -16,7 +16,9 @@ import neardup
 def main(target: Path, *files: str) -> None:
     state = target.with_name(f"{target.name}.ndsnap")
     found = neardup.Deduplicator.load(state) if state.exists() else neardup.Deduplicator()
-    crawl = neardup.CrawlFiles(files, lambda damaged: print(f"damaged: {damaged.place}: {damaged.reason}"))
+    crawl = neardup.CrawlFiles(
+        files, lambda damaged: print(f"damaged: {damaged.place}: {damaged.reason}")
+    )
     records, judged = itertools.tee(crawl)  # the verdicts are some thousand documents behind
     counts: Counter[str] = Counter()
     with target.open("ab") as kept:

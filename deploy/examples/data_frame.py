@@ -14,13 +14,19 @@ frame = pd.read_csv(sys.argv[1])
 found = neardup.Deduplicator()
 
 # %% One verdict per row, in the order of the rows; "not-judged" where there is no text.
-frame = frame.join(found.verdicts_frame(frame), lsuffix="_given")  # where a column has the name of one of theirs
+frame = frame.join(
+    found.verdicts_frame(frame), lsuffix="_given"
+)  # where a column has the name of one of theirs
 print(frame.groupby("verdict").size())
 
 # %% What to keep, and who copied whom.
 kept = frame[frame.stays]
 kept.to_csv("kept.csv", index=False)
-print(frame[frame.verdict == "duplicate"][["url", "original_url", "similarity"]].to_string(index=False))
+print(
+    frame[frame.verdict == "duplicate"][["url", "original_url", "similarity"]].to_string(
+        index=False
+    )
+)
 
 # %% The articles most like one, however far.
 for near in found.nearest(frame.text.iloc[0], count=3):

@@ -14,12 +14,20 @@ from scrapy.exceptions import IgnoreRequest
 
 class MirrorMiddleware:
     def __init__(self, settings):
-        options = {"group.id": "mirrors", "isolation.level": "read_committed", "enable.partition.eof": True}
+        options = {
+            "group.id": "mirrors",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
         self.consumer = Consumer({"bootstrap.servers": settings["NEARDUP_BOOTSTRAP"]} | options)
-        self.originals = defaultdict(Counter)  # host -> where its pages stood first, itself among them
+        self.originals = defaultdict(
+            Counter
+        )  # host -> where its pages stood first, itself among them
         topic = settings.get("NEARDUP_TOPIC_VERDICTS", "verdicts")
         unread = set(self.consumer.list_topics(topic, timeout=30).topics[topic].partitions)
-        self.consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in unread])
+        self.consumer.assign(
+            [TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in unread]
+        )
         while unread:  # what is known so far; the rest comes while it crawls
             unread -= {message.partition() for message in self.read(timeout=1.0) if message.error()}
 
@@ -29,12 +37,20 @@ class MirrorMiddleware:
         for message in (messages := self.consumer.consume(1_000, timeout)):
             if not message.error():  # the end of a partition is one
                 verdict = neardup.decode_verdict(message.value())
-                original = verdict.duplicate_of.original.url if verdict.duplicate_of else verdict.url
-                self.originals[urlsplit(verdict.url or "").hostname][urlsplit(original or "").hostname] += 1
+                original = (
+                    verdict.duplicate_of.original.url if verdict.duplicate_of else verdict.url
+                )
+                self.originals[urlsplit(verdict.url or "").hostname][
+                    urlsplit(original or "").hostname
+                ] += 1
         return messages
 
     def process_request(self, request):
         self.read(timeout=0)
         found = self.originals[host := urlsplit(request.url).hostname]
-        if found and (most := max(found, key=found.get)) != host and found[most] >= max(20, 0.9 * found.total()):
+        if (
+            found
+            and (most := max(found, key=found.get)) != host
+            and found[most] >= max(20, 0.9 * found.total())
+        ):
             raise IgnoreRequest(f"{host} is a mirror of {most}")

@@ -15,7 +15,9 @@ from scrapy.exceptions import DropItem
 
 class NeardupPipeline:
     def __init__(self, settings):
-        self.producer = Producer({"bootstrap.servers": settings["NEARDUP_BOOTSTRAP"], "enable.idempotence": True})
+        self.producer = Producer(
+            {"bootstrap.servers": settings["NEARDUP_BOOTSTRAP"], "enable.idempotence": True}
+        )
         self.topic = settings.get("NEARDUP_TOPIC", "documents")
 
     @classmethod
@@ -28,7 +30,9 @@ class NeardupPipeline:
             page = neardup.DocumentMessage(**fields, fetched_at=datetime.now(UTC).isoformat())
         except ValueError as error:
             raise DropItem(f"no document: {error}") from error
-        self.producer.produce(self.topic, page.model_dump_json(exclude_none=True), on_delivery=self.delivered)
+        self.producer.produce(
+            self.topic, page.model_dump_json(exclude_none=True), on_delivery=self.delivered
+        )
         self.producer.poll(0)  # calls `delivered`
         return item
 

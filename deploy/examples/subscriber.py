@@ -13,10 +13,15 @@ from confluent_kafka import Consumer
 
 bootstrap, path, topic = [*sys.argv[1:], "verdicts"][:3]
 kept = sqlite3.connect(path)
-kept.execute("CREATE TABLE IF NOT EXISTS pages (doc_id TEXT PRIMARY KEY, url TEXT, fetched_at_ms INTEGER)")
+kept.execute(
+    "CREATE TABLE IF NOT EXISTS pages (doc_id TEXT PRIMARY KEY, url TEXT, fetched_at_ms INTEGER)"
+)
 consumer = Consumer(
     {"bootstrap.servers": bootstrap, "group.id": "keeper", "auto.offset.reset": "earliest"}
-    | {"enable.auto.commit": False, "isolation.level": "read_committed"}  # what was aborted is no verdict
+    | {
+        "enable.auto.commit": False,
+        "isolation.level": "read_committed",
+    }  # what was aborted is no verdict
 )
 consumer.subscribe([topic])
 with suppress(KeyboardInterrupt), closing(consumer):
@@ -34,4 +39,6 @@ with suppress(KeyboardInterrupt), closing(consumer):
         if messages:
             kept.commit()
             consumer.commit(asynchronous=False)
-            print(kept.execute("SELECT count(*) FROM pages").fetchone()[0], "pages kept", flush=True)
+            print(
+                kept.execute("SELECT count(*) FROM pages").fetchone()[0], "pages kept", flush=True
+            )

@@ -8,7 +8,11 @@ from aiokafka import AIOKafkaConsumer
 
 
 async def main(bootstrap, topic="verdicts"):
-    settings = {"group_id": "aiokafka", "auto_offset_reset": "earliest", "isolation_level": "read_committed"}
+    settings = {
+        "group_id": "aiokafka",
+        "auto_offset_reset": "earliest",
+        "isolation_level": "read_committed",
+    }
     async with AIOKafkaConsumer(topic, bootstrap_servers=bootstrap, **settings) as consumer:
         async for message in consumer:
             verdict = json.loads(message.value)

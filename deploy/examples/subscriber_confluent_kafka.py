@@ -5,7 +5,11 @@ import sys
 
 from confluent_kafka import Consumer
 
-settings = {"group.id": "confluent", "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+settings = {
+    "group.id": "confluent",
+    "auto.offset.reset": "earliest",
+    "isolation.level": "read_committed",
+}
 consumer = Consumer({"bootstrap.servers": sys.argv[1]} | settings)
 consumer.subscribe([*sys.argv[2:], "verdicts"][:1])
 while True:

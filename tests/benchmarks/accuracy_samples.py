@@ -71,7 +71,10 @@ def crawl_samples(documents: int, seed: int, settings: Settings) -> Iterator[Sam
         archive = Path(folder) / "crawl.warc.gz"
         crawl.write_sample_crawl(archive, documents, seed)
         corpus = read_corpus(archive, settings)
-        truth = {row["doc_id"]: row for row in map(orjson.loads, crawl.truth_path(archive).read_bytes().splitlines())}
+        truth = {
+            row["doc_id"]: row
+            for row in map(orjson.loads, crawl.truth_path(archive).read_bytes().splitlines())
+        }
     first: dict[str, int] = {}
     copies: list[tuple[int, int, str]] = []
     for number, doc_id in enumerate(corpus.doc_ids):
@@ -82,7 +85,9 @@ def crawl_samples(documents: int, seed: int, settings: Settings) -> Iterator[Sam
         if row["expected"] == "verdict" and row["relation"] != "short" and original != number:
             copies.append((original, number, row["relation"]))
     drawn = np.random.default_rng(seed).choice(sorted(first.values()), (OTHERS_MAX, 2))
-    others = [(int(one), int(other), "unrelated") for one, other in np.sort(drawn, axis=1) if one != other]
+    others = [
+        (int(one), int(other), "unrelated") for one, other in np.sort(drawn, axis=1) if one != other
+    ]
     yield _sample(f"sample crawl of {documents:,}", corpus, [*copies, *others], len(copies))
 
 
@@ -110,7 +115,10 @@ def others(folder: Path, settings: Settings) -> Sample:
         mine = [row for row, doc_id in enumerate(corpus.doc_ids) if doc_id.startswith(f"{prefix}/")]
         for one, other in zip(*np.triu_indices(len(mine), 1), strict=True):
             first, second = mine[one], mine[other]
-            if names[first] != names[second] and exact_jaccard(shingles[first], shingles[second]) < SAME_FROM:
+            if (
+                names[first] != names[second]
+                and exact_jaccard(shingles[first], shingles[second]) < SAME_FROM
+            ):
                 rows.append((first, second, kind))
     return _sample("others", corpus, rows)
 
@@ -133,7 +141,9 @@ def templates(pages: int = crawl.PAGES_MAX, seed: int = 1) -> Sample:
             texts.append(re.sub(r"</?\w+>", "\n", "\n".join(parts)))
             languages.append(code)
             rows += [(begin + before, begin + number, kind) for before in range(number)]
-    return _sample("templates", Corpus([str(row) for row in range(len(texts))], texts, languages), rows)
+    return _sample(
+        "templates", Corpus([str(row) for row in range(len(texts))], texts, languages), rows
+    )
 
 
 def merged(pairs: Pairs, found: NDArray[np.bool_], documents: int) -> NDArray[np.bool_]:
@@ -156,7 +166,11 @@ def edits(folder: Path, settings: Settings, pairs_each: int = PAIRS, seed: int =
     """Parts of the labelled texts and the same with words replaced; kinds are "length point"."""
     corpus = read_corpus(folder / "docs.jsonl", settings, quiet=True)
     words = [text.split() for text in corpus.texts]
-    spaced = [row for row, text in enumerate(corpus.texts) if len(text) < CHARACTERS_A_WORD * len(words[row])]
+    spaced = [
+        row
+        for row, text in enumerate(corpus.texts)
+        if len(text) < CHARACTERS_A_WORD * len(words[row])
+    ]
     pool: dict[str | None, list[str]] = defaultdict(list)
     for row in spaced:
         pool[corpus.languages[row]] += words[row]
@@ -166,7 +180,9 @@ def edits(folder: Path, settings: Settings, pairs_each: int = PAIRS, seed: int =
     rows: list[tuple[int, int, str]] = []
     for length, point in product(LENGTHS, POINTS):
         long = [row for row in spaced if len(words[row]) >= length]
-        wanted = (length - 2) * (1 - point) / (3 * (1 + point))  # words apart from each other cost three shingles each
+        wanted = (
+            (length - 2) * (1 - point) / (3 * (1 + point))
+        )  # words apart from each other cost three shingles each
         there = len(rows) + pairs_each
         for _ in range(TRIES * pairs_each):
             if len(rows) == there:
@@ -175,7 +191,9 @@ def edits(folder: Path, settings: Settings, pairs_each: int = PAIRS, seed: int =
             begin = generator.integers(len(words[row]) - length + 1)
             part, donor = words[row][begin : begin + length], pool[corpus.languages[row]]
             other = list(part)
-            for at in generator.choice(length, generator.integers(1, int(1.6 * wanted) + 2), replace=False).tolist():
+            for at in generator.choice(
+                length, generator.integers(1, int(1.6 * wanted) + 2), replace=False
+            ).tolist():
                 other[at] = donor[generator.integers(len(donor))]
             pair = " ".join(part), " ".join(other)
             if abs(exact_jaccard(shingle_set(pair[0]), shingle_set(pair[1])) - point) < REACH:
@@ -188,4 +206,6 @@ def edits(folder: Path, settings: Settings, pairs_each: int = PAIRS, seed: int =
 def _sample(name: str, corpus: Corpus, rows: list[tuple[int, int, str]], same: int = 0) -> Sample:
     """Of these pairs, the first `same` of which are."""
     first, second, kinds = zip(*rows, strict=True)
-    return Sample(name, corpus, Pairs(np.array(first), np.array(second), np.arange(len(rows)) < same, kinds))
+    return Sample(
+        name, corpus, Pairs(np.array(first), np.array(second), np.arange(len(rows)) < same, kinds)
+    )

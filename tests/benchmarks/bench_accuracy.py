@@ -32,7 +32,9 @@ OURS = {
     "defaults": SearchRules(),
     "similarity ≥ .65": SearchRules(similarity_min=650),
     "similarity ≥ .50": SearchRules(similarity_min=500),
-    "unconfirmed (before)": SearchRules(max_distance=12, patterns=16, look_min=800, similarity_min=0),
+    "unconfirmed (before)": SearchRules(
+        max_distance=12, patterns=16, look_min=800, similarity_min=0
+    ),
     "exact, k = 3": SearchRules("exact", 3),
     "exact, k = 6": SearchRules("exact", 6),
 }
@@ -55,12 +57,16 @@ def main() -> None:
     for same_corpus in _samples(folder, chosen.documents, chosen.seed):
         for sample, methods in _judged(same_corpus, chosen.peers_python):
             of_group = groups(sample.pairs, len(sample.corpus.doc_ids))
-            found[sample.name] = {name: score(one, sample.pairs.same, of_group) for name, one in methods.items()}
+            found[sample.name] = {
+                name: score(one, sample.pairs.same, of_group) for name, one in methods.items()
+            }
     hard, parts = _hard(folder, chosen.peers_python)
     text = "\n".join(tables(found) + hard_table(hard) + (edits_tables(parts) if parts else []))
     print(f"\n{text}")
     where |= {"documents": chosen.documents, "seed": chosen.seed}
-    keep(chosen, "accuracy", {"machine": where, "scores": found, "hard": hard, "parts": parts}, text)
+    keep(
+        chosen, "accuracy", {"machine": where, "scores": found, "hard": hard, "parts": parts}, text
+    )
     if parts and not chosen.no_save:
         plot_edits(parts, RESULTS / "accuracy_parts.png")
 
@@ -71,7 +77,9 @@ def ours(sample: Sample, streams: bool = False) -> Found:
     batch = Fingerprinter().batch(sample.corpus.texts, sample.corpus.languages)
     for name, rules in OURS.items():
         found[f"neardup, {name}"] = (
-            leaders(batch, rules) >= 0 if streams else finds(measure(batch, sample.pairs, rules), rules)
+            leaders(batch, rules) >= 0
+            if streams
+            else finds(measure(batch, sample.pairs, rules), rules)
         )
     return found
 
@@ -81,19 +89,31 @@ def _hard(folder: Path | None, peers_python: str) -> tuple[dict[str, Any], dict[
     stream = accuracy_samples.templates()
     peers = _peers(stream, peers_python).items()
     told = ours(stream, streams=True)
-    told |= {name: accuracy_samples.merged(stream.pairs, found, len(stream.corpus.texts)) for name, found in peers}
-    kind_of = dict(zip(stream.pairs.second.tolist(), stream.pairs.kinds, strict=True))  # all but a stream's first page
+    told |= {
+        name: accuracy_samples.merged(stream.pairs, found, len(stream.corpus.texts))
+        for name, found in peers
+    }
+    kind_of = dict(
+        zip(stream.pairs.second.tolist(), stream.pairs.kinds, strict=True)
+    )  # all but a stream's first page
     hard = _shares([kind_of.get(page, "") for page in range(len(stream.corpus.texts))], told)
     if folder is None:
         return hard, {}
-    pairs, parts = accuracy_samples.others(folder, Settings()), accuracy_samples.edits(folder, Settings())
+    pairs, parts = (
+        accuracy_samples.others(folder, Settings()),
+        accuracy_samples.edits(folder, Settings()),
+    )
     hard = _shares(pairs.pairs.kinds, ours(pairs) | _peers(pairs, peers_python)) | hard
     return hard, _shares(parts.pairs.kinds, ours(parts) | _peers(parts, peers_python))
 
 
 def _shares(kinds: Sequence[str], told: Found) -> dict[str, Any]:
     """Return for each kind that has a name how many there are, and the share of them that each method found."""
-    rows = {kind: np.array([one == kind for one in kinds], np.bool_) for kind in dict.fromkeys(kinds) if kind}
+    rows = {
+        kind: np.array([one == kind for one in kinds], np.bool_)
+        for kind in dict.fromkeys(kinds)
+        if kind
+    }
     return {
         kind: (int(mine.sum()), {name: float(found[mine].mean()) for name, found in told.items()})
         for kind, mine in rows.items()
@@ -107,7 +127,10 @@ def _judged(samples: list[Sample], peers_python: str) -> Iterator[tuple[Sample, 
     pairs = zip(whole.pairs.first.tolist(), whole.pairs.second.tolist(), strict=True)
     place = {pair: row for row, pair in enumerate(pairs)}
     for sample in samples:
-        rows = [place[pair] for pair in zip(sample.pairs.first.tolist(), sample.pairs.second.tolist(), strict=True)]
+        rows = [
+            place[pair]
+            for pair in zip(sample.pairs.first.tolist(), sample.pairs.second.tolist(), strict=True)
+        ]
         yield sample, {name: found[rows] for name, found in methods.items()}
 
 
@@ -120,7 +143,9 @@ def _peers(sample: Sample, python: str) -> Found:
         np.save(folder / "pairs.npy", np.stack([sample.pairs.first, sample.pairs.second], axis=1))
         for peer in OF_PAIRS:
             told = ask("trial", "pairs", peer, folder, python=python, seconds_max=TRIAL_S_MAX)
-            print(f"{sample.name:28} {peer:12} {told.get('left_out') or told['version']}", flush=True)
+            print(
+                f"{sample.name:28} {peer:12} {told.get('left_out') or told['version']}", flush=True
+            )
             if "methods" in told:
                 methods |= zip(told["methods"], np.load(folder / "found.npy"), strict=True)
     return methods
@@ -142,9 +167,16 @@ def tables(found: Mapping[str, Mapping[str, Scores]]) -> list[str]:
         rows = []
         for name, one in methods.items():
             recall = f"{one.recall.value:.3f} ({one.recall.low:.3f} to {one.recall.high:.3f})"
-            false = f"{one.false_positives.value:.5f} (to {one.false_positives.high:.5f})" if one.other else ""
+            false = (
+                f"{one.false_positives.value:.5f} (to {one.false_positives.high:.5f})"
+                if one.other
+                else ""
+            )
             rows.append((name, recall, false, f"{one.f1.value:.3f}"))
-        lines += [f"### {sample}: {any_one.same:,} pairs that are the same, {any_one.other:,} that are not", ""]
+        lines += [
+            f"### {sample}: {any_one.same:,} pairs that are the same, {any_one.other:,} that are not",
+            "",
+        ]
         lines += table(("", "recall", "false positives", "F1"), rows)
     return lines
 
@@ -170,12 +202,18 @@ def edits_tables(parts: Shares) -> list[str]:
     points = [f"{point:g}" for point in POINTS]
     lines = ["### Parts with words replaced: found, by Jaccard index of 3-shingles (± .03)", ""]
     for head, rows in (
-        (f"mean of {', '.join(map(str, LENGTHS))} words", [(name, name, LENGTHS) for name in _methods(parts)]),
+        (
+            f"mean of {', '.join(map(str, LENGTHS))} words",
+            [(name, name, LENGTHS) for name in _methods(parts)],
+        ),
         (f"{DEFAULTS}, of", [(f"{length} words", DEFAULTS, (length,)) for length in LENGTHS]),
     ):
         lines += table(
             (head, *points),
-            [(label, *(f"{one:.3f}" for one in _curve(parts, name, lengths))) for label, name, lengths in rows],
+            [
+                (label, *(f"{one:.3f}" for one in _curve(parts, name, lengths)))
+                for label, name, lengths in rows
+            ],
         )
     return lines
 
@@ -191,7 +229,13 @@ def plot_edits(parts: Shares, path: Path) -> None:
         dashes = "-" if name.startswith("neardup") else "--"
         left.plot(POINTS, _curve(parts, name, LENGTHS), linestyle=dashes, label=name, **style)
     for length in LENGTHS:
-        right.plot(POINTS, _curve(parts, DEFAULTS, (length,)), marker="o", markersize=3, label=f"{length} words")
+        right.plot(
+            POINTS,
+            _curve(parts, DEFAULTS, (length,)),
+            marker="o",
+            markersize=3,
+            label=f"{length} words",
+        )
     for axis, title in ((left, "found, each method"), (right, f"found, {DEFAULTS}, by length")):
         axis.set_title(title, loc="left", fontsize=9, color=INK)
         axis.set_xlabel("Jaccard index of 3-shingles", fontsize=8)

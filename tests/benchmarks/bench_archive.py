@@ -62,7 +62,9 @@ def measured(command: Sequence[object], folder: Path, written: Iterable[str]) ->
     log = folder.with_suffix(".log")
     with (
         log.open("w+b") as output,
-        subprocess.Popen([str(part) for part in command], cwd=REPOSITORY, stdout=output, stderr=output) as process,
+        subprocess.Popen(
+            [str(part) for part in command], cwd=REPOSITORY, stdout=output, stderr=output
+        ) as process,
     ):
         top = psutil.Process(process.pid)
         while process.poll() is None:
@@ -79,8 +81,18 @@ def measured(command: Sequence[object], folder: Path, written: Iterable[str]) ->
             time.sleep(WAIT_S)
     if process.returncode:
         raise SystemExit(f"{command}: ended with {process.returncode}: {log.read_text()[-2_000:]}")
-    size = sum(path.stat().st_size for name in written for path in (folder / name).rglob("*") if path.is_file())
-    return {"seconds": time.monotonic() - begun, "core_s": sum(core_s.values()), "peak": peak, "bytes": size}
+    size = sum(
+        path.stat().st_size
+        for name in written
+        for path in (folder / name).rglob("*")
+        if path.is_file()
+    )
+    return {
+        "seconds": time.monotonic() - begun,
+        "core_s": sum(core_s.values()),
+        "peak": peak,
+        "bytes": size,
+    }
 
 
 def _anonymous(pid: int) -> int:
@@ -120,7 +132,9 @@ def ours(folder: Path) -> list[int]:
     """Return for each document that for which it leaves, or itself."""
     firsts: dict[str, int] = {}
     stays: list[int] = []
-    lines = (line for path in sorted((folder / "out" / "verdicts").iterdir()) for line in path.open("rb"))
+    lines = (
+        line for path in sorted((folder / "out" / "verdicts").iterdir()) for line in path.open("rb")
+    )
     for number, verdict in enumerate(map(orjson.loads, lines)):
         own = firsts.setdefault(verdict["doc_id"], number)
         duplicate_of = verdict.get("duplicate_of")
@@ -168,7 +182,9 @@ def score(truth: Sequence[tuple[str, str]], stays: Sequence[int]) -> Figures:
             copies[relation] += 1
             found[relation] += together[group, stay] > 1
         groups.add(group)
-    shares = {relation: found[relation] / copies[relation] for relation in SHARES if copies[relation]}
+    shares = {
+        relation: found[relation] / copies[relation] for relation in SHARES if copies[relation]
+    }
     return {"copies": copies.total(), "recall": right / copies.total(), "false": false, **shares}
 
 
@@ -187,13 +203,25 @@ def on_documents(folder: Path, documents: int, python: str) -> Figures:
         figures["datatrove"][stage] = measured(command, folder, names)
         print(f"datatrove, {stage}: {figures['datatrove'][stage]}", flush=True)
     figures["bytes"] = sum(path.stat().st_size for path in (folder / "in").iterdir())
-    figures["right"] = {"neardup": score(truth, ours(folder)), "datatrove": score(truth, theirs(folder, counts))}
+    figures["right"] = {
+        "neardup": score(truth, ours(folder)),
+        "datatrove": score(truth, theirs(folder, counts)),
+    }
     return figures
 
 
 def on_rows(folder: Path, rows: int) -> Figures:
     """The judge and the verdicts on rows, compared with one replica's."""
-    own = [sys.executable, "-m", "tests.benchmarks.bench_archive", "--folder", folder, "--rows", rows, "--child"]
+    own = [
+        sys.executable,
+        "-m",
+        "tests.benchmarks.bench_archive",
+        "--folder",
+        folder,
+        "--rows",
+        rows,
+        "--child",
+    ]
     figures: Figures = {"count": rows}
     for step, names in {**STEPS, "check": ()}.items():
         figures[step] = measured([*own, f"{step}-of-rows"], folder / "out", names)
@@ -207,11 +235,24 @@ def _of_documents(figures: Figures) -> list[str]:
     lines = []
     for side in sides:
         steps = figures[side]
-        whole = {name: sum(one[name] for one in steps.values()) for name in ("seconds", "core_s", "bytes")}
+        whole = {
+            name: sum(one[name] for one in steps.values())
+            for name in ("seconds", "core_s", "bytes")
+        }
         lines += [_cells(f"{side}, {step}", one, documents) for step, one in steps.items()]
-        lines.append(_cells(f"**{side}**", {**whole, "peak": max(one["peak"] for one in steps.values())}, documents))
+        lines.append(
+            _cells(
+                f"**{side}**",
+                {**whole, "peak": max(one["peak"] for one in steps.values())},
+                documents,
+            )
+        )
     shares = [("of them leave for one of their own", "recall")]
-    shares += [(f"{name}: with another one of their own", name) for name in SHARES if name in right["neardup"]]
+    shares += [
+        (f"{name}: with another one of their own", name)
+        for name in SHARES
+        if name in right["neardup"]
+    ]
     return [
         *table((f"{documents:,} documents, {figures['bytes'] / 1e6:,.0f} MB", *_COLUMNS), lines),
         *table(
@@ -219,7 +260,10 @@ def _of_documents(figures: Figures) -> list[str]:
             [
                 ("copies", *(f"{right[side]['copies']:,}" for side in sides)),
                 *((text, *(f"{right[side][name]:.4f}" for side in sides)) for text, name in shares),
-                ("leave for one of which they are no copy", *(f"{right[side]['false']:,}" for side in sides)),
+                (
+                    "leave for one of which they are no copy",
+                    *(f"{right[side]['false']:,}" for side in sides),
+                ),
             ],
         ),
     ]
@@ -229,7 +273,9 @@ def _of_rows(figures: Figures) -> list[str]:
     rows = figures["count"]
     head = (f"{rows:,} rows, {figures['originals']:,} originals", *_COLUMNS)
     lines = [_cells(f"neardup, {step}", figures[step], rows) for step in ("judge", "verdicts")]
-    same = f"0 of the {rows:,} answers differ from those of one replica that judges the rows in order."
+    same = (
+        f"0 of the {rows:,} answers differ from those of one replica that judges the rows in order."
+    )
     return [*table(head, lines), same, ""]
 
 
@@ -238,7 +284,11 @@ def markdown(kept: Figures) -> str:
     lines: list[str] = []
     for part, tables in (("documents", _of_documents), ("rows", _of_rows)):
         if part in kept:
-            lines += [*tables(kept[part]), f"Measured with `make bench-archive`: {said(kept[part]['machine'])}.", ""]
+            lines += [
+                *tables(kept[part]),
+                f"Measured with `make bench-archive`: {said(kept[part]['machine'])}.",
+                "",
+            ]
     return "\n".join(lines)
 
 
@@ -250,11 +300,17 @@ def _cells(name: str, one: Figures, count: int) -> tuple[str, ...]:
 def main() -> None:
     """Measure, print, keep."""
     parser = options(__doc__, f"a part in {QUICK} of both")
-    parser.add_argument("--datatrove-python", default="", help="the Python of an environment that has it")
+    parser.add_argument(
+        "--datatrove-python", default="", help="the Python of an environment that has it"
+    )
     parser.add_argument("--documents", type=int, default=DOCUMENTS)
     parser.add_argument("--rows", type=int, default=ROWS)
-    parser.add_argument("--parts", default="documents,rows", help="which of both; kept results of the other stay")
-    parser.add_argument("--folder", type=Path, help="for what is made; by default one that is removed")
+    parser.add_argument(
+        "--parts", default="documents,rows", help="which of both; kept results of the other stay"
+    )
+    parser.add_argument(
+        "--folder", type=Path, help="for what is made; by default one that is removed"
+    )
     parser.add_argument("--child", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.child:
@@ -262,14 +318,20 @@ def main() -> None:
         child(step, chosen.folder, chosen.rows if of_rows else 0)
         return
     kernels.ready(Settings())  # what a first start compiles is no step's
-    documents, rows = ((one // QUICK if chosen.quick else one) for one in (chosen.documents, chosen.rows))
+    documents, rows = (
+        (one // QUICK if chosen.quick else one) for one in (chosen.documents, chosen.rows)
+    )
     path = RESULTS / "archive.json"
     found: Figures = {}
     with tempfile.TemporaryDirectory(prefix="neardup-bench-", dir=chosen.folder) as folder:
         for part in chosen.parts.split(","):
             where, place = machine(), Path(folder) / part
             is_documents = part == "documents"
-            figures = on_documents(place, documents, chosen.datatrove_python) if is_documents else on_rows(place, rows)
+            figures = (
+                on_documents(place, documents, chosen.datatrove_python)
+                if is_documents
+                else on_rows(place, rows)
+            )
             found[part] = {"machine": where, **figures}
     print(f"\n{markdown(found)}")
     if not (chosen.quick or chosen.no_save):

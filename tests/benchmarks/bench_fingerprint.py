@@ -57,7 +57,9 @@ def main() -> None:
                 chosen.peers_python if common.package_of(name) else sys.executable,
                 0.1 if chosen.quick else 1.5,
             )
-            found[name] = ask("trial", "texts", name, path, seconds, python=python, seconds_max=TRIAL_S_MAX)
+            found[name] = ask(
+                "trial", "texts", name, path, seconds, python=python, seconds_max=TRIAL_S_MAX
+            )
             print(f"{name:34} {found[name].get('left_out') or found[name]['version']}", flush=True)
     first_s, later_s = first_fingerprints_s(1 if chosen.quick else 3)
     text = "\n".join(bars(found, first_s, later_s) + tables(found))
@@ -83,7 +85,9 @@ def first_fingerprints_s(rounds: int) -> tuple[float, float]:
 def _process_s(cache: str) -> float:
     begun = time.perf_counter()
     environment = os.environ | {"NUMBA_CACHE_DIR": cache}
-    subprocess.run([sys.executable, "-c", _FIRST], cwd=common.REPOSITORY, env=environment, check=True)
+    subprocess.run(
+        [sys.executable, "-c", _FIRST], cwd=common.REPOSITORY, env=environment, check=True
+    )
     return time.perf_counter() - begun
 
 
@@ -97,9 +101,25 @@ def tables(found: Found) -> list[str]:
                 rows.append([name, "", trial["left_out"], "", ""])
                 continue
             speed = trial["speed"][kind]
-            ratio = f"{ours['documents_s'] / speed['documents_s']:.1f} ×" if common.package_of(name) else ""
-            rows.append([name, trial["version"], f"{speed['documents_s']:,.0f}", f"{speed['mb_s']:,.0f}", ratio])
-        lines += [f"### {kind}", "", *table(("", "version", "documents/s", "MB/s", "neardup is"), rows)]
+            ratio = (
+                f"{ours['documents_s'] / speed['documents_s']:.1f} ×"
+                if common.package_of(name)
+                else ""
+            )
+            rows.append(
+                [
+                    name,
+                    trial["version"],
+                    f"{speed['documents_s']:,.0f}",
+                    f"{speed['mb_s']:,.0f}",
+                    ratio,
+                ]
+            )
+        lines += [
+            f"### {kind}",
+            "",
+            *table(("", "version", "documents/s", "MB/s", "neardup is"), rows),
+        ]
     for kind in found[OURS]["nearness"]:
         rows = []
         for name, trial in found.items():
@@ -109,7 +129,10 @@ def tables(found: Found) -> list[str]:
             told = [f"{near['recall'][change]:.3f}" for change in CHANGES]
             live = "" if shares is None else f"{live_bits(shares)} of {len(shares)}"
             rows.append([name, *told, f"{near['false_pairs']:,} of {near['pairs']:,}", live])
-        lines += [f"### found again within 3 bits (MinHash: estimate of {ESTIMATE_MIN} or more), {kind}", ""]
+        lines += [
+            f"### found again within 3 bits (MinHash: estimate of {ESTIMATE_MIN} or more), {kind}",
+            "",
+        ]
         lines += table(("", *CHANGES, "false pairs", "live bits"), rows)
     return lines
 
@@ -133,7 +156,12 @@ def bars(found: Found, first_start_s: float, later_start_s: float) -> list[str]:
     ours = found[OURS]
     for kind, speed in ours["speed"].items():
         if "languages" in kind:
-            add(f"{kind}: documents/s in batches", speed["documents_s"], "≥ 75,000", speed["documents_s"] >= 75_000)
+            add(
+                f"{kind}: documents/s in batches",
+                speed["documents_s"],
+                "≥ 75,000",
+                speed["documents_s"] >= 75_000,
+            )
         for peer, factor in ((CLICKHOUSE, 2), ("gaoya", 5)):
             if "speed" in found.get(peer, {}):
                 ratio = speed["documents_s"] / found[peer]["speed"][kind]["documents_s"]
@@ -143,7 +171,13 @@ def bars(found: Found, first_start_s: float, later_start_s: float) -> list[str]:
     for kind, speed in found.get(f"{OURS}, one a call", {}).get("speed", {}).items():
         call_us = 1e6 / speed["documents_s"]
         add(f"{kind}: one `str` a call, µs", call_us, "≤ 25", call_us <= 25, ".1f")
-    add("first start, nothing cached, to the first fingerprint, s", first_start_s, "≤ 8", first_start_s <= 8, ".1f")
+    add(
+        "first start, nothing cached, to the first fingerprint, s",
+        first_start_s,
+        "≤ 8",
+        first_start_s <= 8,
+        ".1f",
+    )
     add("later start, s", later_start_s, "≤ 1", later_start_s <= 1, ".2f")
     return table(("what", "measured", "wanted", ""), rows)
 
@@ -157,10 +191,15 @@ CHANGES = ("1 word", "1 % of words", "5 % of words", "menu and footer")
 
 def speed_texts(folder: Path, texts: int) -> dict[str, list[str]]:
     """Sets of texts by name, each cut to one size."""
-    mixed = [_generated(LANGUAGES[number % len(LANGUAGES)], number, MIXED_BYTES) for number in range(texts)]
+    mixed = [
+        _generated(LANGUAGES[number % len(LANGUAGES)], number, MIXED_BYTES)
+        for number in range(texts)
+    ]
     found = {
         "generated, 8 languages, 4.5 KB": mixed,
-        "generated, English, 5 KB": [_generated("en", number, ENGLISH_BYTES) for number in range(texts // 2)],
+        "generated, English, 5 KB": [
+            _generated("en", number, ENGLISH_BYTES) for number in range(texts // 2)
+        ],
     }
     corpus = [text for text, language in corpus_texts(folder) if language != "en"]
     corpus = [cut(text, MIXED_BYTES) for text in corpus if len(text.encode()) >= MIXED_BYTES]
@@ -177,7 +216,11 @@ def quality_texts(folder: Path, originals: int) -> dict[str, dict[str, Any]]:
         for number in range(originals // len(LANGUAGES))
     ]
     sets: dict[str, list[tuple[str, str | None]]] = {"generated": generated}
-    corpus = [(cut(text, MIXED_BYTES), language) for text, language in corpus_texts(folder) if len(text) > 1_000]
+    corpus = [
+        (cut(text, MIXED_BYTES), language)
+        for text, language in corpus_texts(folder)
+        if len(text) > 1_000
+    ]
     if corpus:
         sets["corpus"] = random.Random(1).sample(corpus, min(originals, len(corpus)))
     return {
@@ -232,8 +275,14 @@ def _changed(text: str, language: str | None, change: str, rng: random.Random) -
         return "\n\n".join([menu[0], text, *menu[1:]])
     joiner = " " if text.count(" ") > len(text) / 20 else ""
     words = text.split(" ") if joiner else list(text)
-    places = [place for place, word in enumerate(words) if word.strip() and any(map(str.isalpha, word))]
-    count = 1 if change == "1 word" else max(1, round(int(change.split(maxsplit=1)[0]) / 100 * len(places)))
+    places = [
+        place for place, word in enumerate(words) if word.strip() and any(map(str.isalpha, word))
+    ]
+    count = (
+        1
+        if change == "1 word"
+        else max(1, round(int(change.split(maxsplit=1)[0]) / 100 * len(places)))
+    )
     originals = list(words)
     for place in rng.sample(places, count):
         while words[place] == originals[place]:

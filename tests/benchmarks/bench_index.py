@@ -73,7 +73,11 @@ class Trial(NamedTuple):
         return self.group, ORDER.index(self.name) if self.name in ORDER else len(ORDER)
 
     def __str__(self) -> str:
-        figures = ", ".join(f"{name} {_short(value)}" for name, value in self.found.items() if value not in ("", None))
+        figures = ", ".join(
+            f"{name} {_short(value)}"
+            for name, value in self.found.items()
+            if value not in ("", None)
+        )
         return f"{self.name}, {self.size:,} {self.data}, k={self.distance}: {figures}"
 
 
@@ -98,8 +102,22 @@ BARS = (
     Bar(GROWTH, 10 * MILLION, 3, "new_worst_ms", 10.0, "ms, longest call from 0", at_most=True),
     Bar(OURS, 10 * MILLION, 3, "bytes_each", 60.0, "bytes each", at_most=True),
     Bar(OURS, MILLION, 7, "new_per_s", 200e3, "documents/s"),
-    Bar(DIRECTED, MILLION, DIRECTED_DISTANCE, "new_per_s", 300e3, "documents/s judged by the defaults"),
-    Bar(DIRECTED, 10 * MILLION, DIRECTED_DISTANCE, "new_per_s", 100e3, "documents/s judged by the defaults"),
+    Bar(
+        DIRECTED,
+        MILLION,
+        DIRECTED_DISTANCE,
+        "new_per_s",
+        300e3,
+        "documents/s judged by the defaults",
+    ),
+    Bar(
+        DIRECTED,
+        10 * MILLION,
+        DIRECTED_DISTANCE,
+        "new_per_s",
+        100e3,
+        "documents/s judged by the defaults",
+    ),
     Bar(DIRECTED, 10 * MILLION, DIRECTED_DISTANCE, "bytes_each", 70.0, "bytes each", at_most=True),
 )
 RATIOS = (("gaoya", 10.0), ("faiss MultiHash", 20.0))
@@ -107,7 +125,9 @@ RATIOS = (("gaoya", 10.0), ("faiss MultiHash", 20.0))
 
 def trials(chosen: argparse.Namespace) -> Iterator[tuple[str, int, int, str]]:
     """Contender, size, distance, data: those asked for that make sense."""
-    for size, distance, data, name in product(chosen.sizes, chosen.distances, chosen.data, chosen.contenders):
+    for size, distance, data, name in product(
+        chosen.sizes, chosen.distances, chosen.data, chosen.contenders
+    ):
         is_directed, is_random = name in (DIRECTED, UNRELATED), data == "random"
         if is_directed != (distance == DIRECTED_DISTANCE):
             continue  # its distance is no choice but part of the rules
@@ -115,7 +135,9 @@ def trials(chosen: argparse.Namespace) -> Iterator[tuple[str, int, int, str]]:
             continue
         if name == GROWTH and distance != DISTANCES[0]:
             continue  # the bar is for this one
-        if is_random or not (is_directed or name in (GROWTH, "gaoya")):  # gaoya makes its own, as random as any
+        if is_random or not (
+            is_directed or name in (GROWTH, "gaoya")
+        ):  # gaoya makes its own, as random as any
             yield name, size, distance, data
 
 
@@ -125,12 +147,18 @@ def run(name: str, size: int, distance: int, data: str, chosen: argparse.Namespa
     seconds = chosen.load_s_max + (UNRELATED_S_MAX if name == UNRELATED else REST_S_MAX)
     arguments = (name, size, distance, source, chosen.load_s_max)
     return Trial(
-        name, size, distance, data, ask("trial", "fingerprints", *arguments, python=python, seconds_max=seconds)
+        name,
+        size,
+        distance,
+        data,
+        ask("trial", "fingerprints", *arguments, python=python, seconds_max=seconds),
     )
 
 
 def parsed() -> argparse.Namespace:
-    parser = common.options(__doc__, "100,000 random fingerprints, distance 3 and directed", has_peers=True)
+    parser = common.options(
+        __doc__, "100,000 random fingerprints, distance 3 and directed", has_peers=True
+    )
 
     def names(text: str) -> list[str]:
         return text.split(",")
@@ -141,14 +169,27 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--sizes", type=numbers, default=SIZES)
     parser.add_argument("--distances", type=numbers, default=DISTANCES)
     parser.add_argument("--data", type=names, default=DATA, help="random, texts")
-    parser.add_argument("--contenders", type=names, default=(DIRECTED, *OF_FINGERPRINTS, GROWTH, UNRELATED))
     parser.add_argument(
-        "--load-s-max", type=float, default=LOAD_S_MAX, help="a contender that loads longer is left out"
+        "--contenders", type=names, default=(DIRECTED, *OF_FINGERPRINTS, GROWTH, UNRELATED)
     )
-    parser.add_argument("--add", action="store_true", help="to the trials that are kept, in their place where repeated")
+    parser.add_argument(
+        "--load-s-max",
+        type=float,
+        default=LOAD_S_MAX,
+        help="a contender that loads longer is left out",
+    )
+    parser.add_argument(
+        "--add",
+        action="store_true",
+        help="to the trials that are kept, in their place where repeated",
+    )
     chosen = parser.parse_args()
     if chosen.quick:
-        chosen.sizes, chosen.distances, chosen.data = SIZES[:1], (DISTANCES[0], DIRECTED_DISTANCE), DATA[:1]
+        chosen.sizes, chosen.distances, chosen.data = (
+            SIZES[:1],
+            (DISTANCES[0], DIRECTED_DISTANCE),
+            DATA[:1],
+        )
     return chosen
 
 
@@ -165,7 +206,12 @@ def main() -> None:
         print(found[key], flush=True)
         ordered = sorted(found.values(), key=lambda trial: trial.place)
         text = "\n".join(tables(ordered) + bars(ordered))
-        keep(chosen, "index", {"machine": where, "trials": [trial._asdict() for trial in ordered]}, text)
+        keep(
+            chosen,
+            "index",
+            {"machine": where, "trials": [trial._asdict() for trial in ordered]},
+            text,
+        )
         if not (chosen.quick or chosen.no_save):
             plot(ordered, RESULTS / "index.png")
     print(f"\n{text}")
@@ -173,15 +219,28 @@ def main() -> None:
 
 def tables(found: Sequence[Trial]) -> list[str]:
     """A table a size, distance and kind of fingerprints."""
-    head = ("", "version", "new documents/s", "p50 µs", "p99 µs", "longest call ms", "half near/s", "bytes each")
+    head = (
+        "",
+        "version",
+        "new documents/s",
+        "p50 µs",
+        "p99 µs",
+        "longest call ms",
+        "half near/s",
+        "bytes each",
+    )
     lines: list[str] = []
     for group in dict.fromkeys(trial.group for trial in found):
         size, distance, data = group
         kind = "random fingerprints" if data == "random" else "fingerprints of texts"
         mine = [trial for trial in found if trial.group == group]
         lines += [f"### {size:,} {kind}, k = {distance}", ""]
-        lines += table((*head, "recall"), [_row(trial) for trial in mine if trial.name != UNRELATED])
-        lines += [line for trial in mine if trial.name == UNRELATED for line in (_unrelated(trial), "")]
+        lines += table(
+            (*head, "recall"), [_row(trial) for trial in mine if trial.name != UNRELATED]
+        )
+        lines += [
+            line for trial in mine if trial.name == UNRELATED for line in (_unrelated(trial), "")
+        ]
     return lines
 
 
@@ -203,7 +262,11 @@ def _row(trial: Trial) -> list[str]:
         return [*told, found["left_out"], *[""] * 6]
     figures = ("new_per_s", "new_p50_us", "new_p99_us", "new_worst_ms", "near_per_s", "bytes_each")
     recall = found.get("recall")
-    return [*told, *(_short(found.get(figure)) for figure in figures), "" if recall is None else f"{recall:.3f}"]
+    return [
+        *told,
+        *(_short(found.get(figure)) for figure in figures),
+        "" if recall is None else f"{recall:.3f}",
+    ]
 
 
 def bars(found: Sequence[Trial]) -> list[str]:
@@ -221,12 +284,22 @@ def bars(found: Sequence[Trial]) -> list[str]:
         theirs = of.get((name, MILLION, 3, "random"), {}).get("new_per_s")
         if ours and theirs:
             times = ours / theirs
-            told = f"{times:.0f} × {name}", f"≥ {wanted_times:.0f} ×", reached(times >= wanted_times)
+            told = (
+                f"{times:.0f} × {name}",
+                f"≥ {wanted_times:.0f} ×",
+                reached(times >= wanted_times),
+            )
             rows.append((f"{MILLION:,}, k = 3", *told))
-    recalls = [trial.found["recall"] for trial in found if trial.name == OURS and trial.found.get("recall") is not None]
+    recalls = [
+        trial.found["recall"]
+        for trial in found
+        if trial.name == OURS and trial.found.get("recall") is not None
+    ]
     if recalls:
         least = min(recalls)
-        rows.append((f"recall, all {len(recalls)} trials", f"{least:.3f}", "1.000", reached(least == 1.0)))
+        rows.append(
+            (f"recall, all {len(recalls)} trials", f"{least:.3f}", "1.000", reached(least == 1.0))
+        )
     return table(("what", "measured", "wanted", ""), rows)
 
 
@@ -236,20 +309,35 @@ def plot(found: Sequence[Trial], path: Path) -> None:
 
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     axes = figure.subplots(1, 2)
-    titles = (("new_per_s", f"documents a second; k = 3, directed {DIRECTED_DISTANCE}"), ("bytes_each", "bytes each"))
+    titles = (
+        ("new_per_s", f"documents a second; k = 3, directed {DIRECTED_DISTANCE}"),
+        ("bytes_each", "bytes each"),
+    )
     for axis, (wanted, title) in zip(axes, titles, strict=True):
         for name, color in COLORS.items():
             distance = DIRECTED_DISTANCE if name == DIRECTED else 3
-            mine = [trial for trial in found if (trial.name, *trial.group[1:]) == (name, distance, "random")]
+            mine = [
+                trial
+                for trial in found
+                if (trial.name, *trial.group[1:]) == (name, distance, "random")
+            ]
             points = [(trial.size, trial.found[wanted]) for trial in mine if wanted in trial.found]
             if points:
                 width = 2.4 if name == OURS else 1.4
-                axis.plot(*zip(*points, strict=True), "o-", color=color, label=name, linewidth=width)
+                axis.plot(
+                    *zip(*points, strict=True), "o-", color=color, label=name, linewidth=width
+                )
         axis.set_xscale("log")
         axis.set_yscale("log")
         axis.set_xlabel("fingerprints held", fontsize=9, color=INK)
         axis.set_title(title, loc="left", fontsize=10, color=INK)
-    figure.legend(*axes[0].get_legend_handles_labels(), fontsize=8, frameon=False, loc="outside lower center", ncols=4)
+    figure.legend(
+        *axes[0].get_legend_handles_labels(),
+        fontsize=8,
+        frameon=False,
+        loc="outside lower center",
+        ncols=4,
+    )
     common.saved(figure, path)
 
 

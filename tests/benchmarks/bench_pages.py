@@ -70,7 +70,9 @@ def before(page: str) -> str:
     main = resiliparse_main(page)
     if len(main) >= MAIN_SHORT:
         return main
-    text: str = extract_plain_text(page, main_content=False, preserve_formatting=False, list_bullets=False)
+    text: str = extract_plain_text(
+        page, main_content=False, preserve_formatting=False, list_bullets=False
+    )
     return main if main and len(text) < ALL_IS_MORE * len(main) else text
 
 
@@ -103,10 +105,14 @@ def fused(bodies: Sequence[bytes]) -> NDArray[np.uint64]:
     for begin in range(0, len(bodies), BATCH):
         contents = []
         for body in bodies[begin : begin + BATCH]:
-            content = content_of(Document("", "https://e.example/", 0, BodyKind.BYTES, body, CONTENT_TYPE))
+            content = content_of(
+                Document("", "https://e.example/", 0, BodyKind.BYTES, body, CONTENT_TYPE)
+            )
             assert isinstance(content, Content)
             contents.append(content)
-        packed = extract_pages([content.body for content in contents], [not content.is_page for content in contents])
+        packed = extract_pages(
+            [content.body for content in contents], [not content.is_page for content in contents]
+        )
         found.append(FINGERPRINTER.packed(packed.texts).fingerprints)
     return np.concatenate(found)
 
@@ -121,7 +127,9 @@ def fused_before(bodies: Sequence[bytes]) -> NDArray[np.uint64]:
 
 
 def fingerprints(pages: Sequence[str], extract: Extract) -> list[int]:
-    return [int(value) for value in FINGERPRINTER.batch([extract(page) for page in pages]).fingerprints]
+    return [
+        int(value) for value in FINGERPRINTER.batch([extract(page) for page in pages]).fingerprints
+    ]
 
 
 # ---- the same page in fourteen other surroundings: what changes around an article while it stays the same
@@ -148,7 +156,10 @@ class _Scenery:
         return self.sentence()[:70].rsplit(" ", 1)[0]
 
     def links(self, count: int) -> str:
-        items = (f"<li><a href=/x/{self.dice.randrange(9_999)}>{self.title()}</a></li>" for _ in range(count))
+        items = (
+            f"<li><a href=/x/{self.dice.randrange(9_999)}>{self.title()}</a></li>"
+            for _ in range(count)
+        )
         return f"<ul>{''.join(items)}</ul>"
 
     def teasers(self, count: int) -> str:
@@ -198,19 +209,35 @@ def _others(page: str, other: str) -> str | None:
 
 _Change = Callable[[_Scenery, str, str], str | None]
 SURROUNDINGS: dict[str, _Change] = {
-    "advertisement in the text, class ad": lambda s, page, _: _in_text(page, s.advert("ad ad-slot")),
+    "advertisement in the text, class ad": lambda s, page, _: _in_text(
+        page, s.advert("ad ad-slot")
+    ),
     "advertisement in the text, class c7": lambda s, page, _: _in_text(page, s.advert("c7")),
-    "two around it, class advert": lambda s, page, _: _around(page, s.advert("advert"), s.advert("advert")),
+    "two around it, class advert": lambda s, page, _: _around(
+        page, s.advert("advert"), s.advert("advert")
+    ),
     "two around it, class c7": lambda s, page, _: _around(page, s.advert("c7"), s.advert("c7")),
-    "12 links, class related": lambda s, page, _: _at_end(page, f"<div class='related'>{s.links(12)}</div>"),
+    "12 links, class related": lambda s, page, _: _at_end(
+        page, f"<div class='related'>{s.links(12)}</div>"
+    ),
     "12 links, no class": lambda s, page, _: _at_end(page, f"<div>{s.links(12)}</div>"),
     "5 links in the text": lambda s, page, _: _in_text(page, f"<div>{s.links(5)}</div>"),
-    "8 teasers, class related": lambda s, page, _: _at_end(page, f"<div class='related'>{s.teasers(8)}</div>"),
+    "8 teasers, class related": lambda s, page, _: _at_end(
+        page, f"<div class='related'>{s.teasers(8)}</div>"
+    ),
     "8 teasers, no class": lambda s, page, _: _at_end(page, f"<section>{s.teasers(8)}</section>"),
-    "cookie banner, class": lambda s, page, _: _at_start(page, f"<div class='cookie-banner'>{_CONSENT}</div>"),
-    "cookie banner, no class": lambda s, page, _: _at_start(page, f"<div class='x1'>{_CONSENT}</div>"),
-    "6 comments, class": lambda s, page, _: _at_end(page, f"<div id='comments'>{s.comments(6, 'comment')}</div>"),
-    "6 comments, no class": lambda s, page, _: _at_end(page, f"<div id='a1'>{s.comments(6, 'b1')}</div>"),
+    "cookie banner, class": lambda s, page, _: _at_start(
+        page, f"<div class='cookie-banner'>{_CONSENT}</div>"
+    ),
+    "cookie banner, no class": lambda s, page, _: _at_start(
+        page, f"<div class='x1'>{_CONSENT}</div>"
+    ),
+    "6 comments, class": lambda s, page, _: _at_end(
+        page, f"<div id='comments'>{s.comments(6, 'comment')}</div>"
+    ),
+    "6 comments, no class": lambda s, page, _: _at_end(
+        page, f"<div id='a1'>{s.comments(6, 'b1')}</div>"
+    ),
     "another page's nav, footer, aside": lambda _, page, other: _others(page, other),
 }
 
@@ -221,7 +248,9 @@ def in_other_surroundings(
     """Name of the change, and the pages that can be changed so: their number and the changed page."""
     scenery = _Scenery(sentences, promotions, seed)
     for name, change in SURROUNDINGS.items():
-        changed = [change(scenery, page, pages[(k + 7) % len(pages)]) for k, page in enumerate(pages)]
+        changed = [
+            change(scenery, page, pages[(k + 7) % len(pages)]) for k, page in enumerate(pages)
+        ]
         yield name, [(k, page) for k, page in enumerate(changed) if page]
 
 
@@ -258,7 +287,10 @@ def speeds(bodies: Sequence[bytes], rounds: int) -> dict[str, dict[str, float]]:
     for name, extract in TEXTS.items():
         if name not in {KERNEL, BEFORE}:
             chosen = few if name == "trafilatura" else pages
-            runs[name] = (lambda extract=extract, chosen=chosen: [extract(page) for page in chosen], len(chosen))  # type: ignore[misc]
+            runs[name] = (
+                lambda extract=extract, chosen=chosen: [extract(page) for page in chosen],
+                len(chosen),
+            )  # type: ignore[misc]
     taken: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(rounds + 1):
         for name, (run, count) in runs.items():
@@ -295,9 +327,17 @@ def stability(folder: Path, extract: Extract, count: int) -> dict[str, float]:
     """For each change of surroundings, the share of pages within three bits of the page as it was."""
     bodies = made_pages.reviewed_pages(folder, "benchmark")
     dice = random.Random(3)
-    small = [page for page in made_pages.reviewed_pages(folder, "strings") if 10_000 < len(page["html"]) < 200_000]
-    pages = [page["html"] for page in dice.sample(bodies, count // 2) + dice.sample(small, count // 2)]
-    sentences = [s.strip() + "." for page in bodies for s in page["body"].split(".") if 60 < len(s) < 220]
+    small = [
+        page
+        for page in made_pages.reviewed_pages(folder, "strings")
+        if 10_000 < len(page["html"]) < 200_000
+    ]
+    pages = [
+        page["html"] for page in dice.sample(bodies, count // 2) + dice.sample(small, count // 2)
+    ]
+    sentences = [
+        s.strip() + "." for page in bodies for s in page["body"].split(".") if 60 < len(s) < 220
+    ]
     lines = (folder / "snippets.jsonl").open(encoding="utf-8")
     snippets = (str(row.get("text") or row.get("html") or "") for row in map(json.loads, lines))
     promotions = [text for text in snippets if 30 < len(text) < 400]
@@ -305,7 +345,10 @@ def stability(folder: Path, extract: Extract, count: int) -> dict[str, float]:
     found = {}
     for name, changed in in_other_surroundings(pages, sentences, promotions):
         values = fingerprints([page for _, page in changed], extract)
-        near = [(base[k] ^ value).bit_count() <= 3 for (k, _), value in zip(changed, values, strict=True)]
+        near = [
+            (base[k] ^ value).bit_count() <= 3
+            for (k, _), value in zip(changed, values, strict=True)
+        ]
         found[name] = mean(near)
     return found
 
@@ -313,7 +356,11 @@ def stability(folder: Path, extract: Extract, count: int) -> dict[str, float]:
 def pairs(folder: Path, extract: Extract) -> dict[str, float]:
     """Recall and false pairs of labelled pages at k = 3 and 6."""
     told = {}
-    changes: dict[str, Extract] = {"adswap": str, "kafka": str, "adswap, classes renamed": made_pages.renamed_adverts}
+    changes: dict[str, Extract] = {
+        "adswap": str,
+        "kafka": str,
+        "adswap, classes renamed": made_pages.renamed_adverts,
+    }
     for name, change in changes.items():
         pages, labels = made_pages.labelled_pages(folder, name.partition(",")[0])
         values = fingerprints([change(page) for page in pages.values()], extract)
@@ -355,11 +402,21 @@ def bars(kept: Mapping[str, Any]) -> list[str]:
         (f"{SETS['bodies']}, F1", quality["bodies"]["f1"], 0.960),
         (f"{SETS['portals']}, F1", quality["portals"]["f1"], 0.960),
         (f"{SETS['strings']}, F1", quality["strings"]["f1"], 0.930),
-        ("same page in other surroundings, within 3 bits", mean(quality["stability"].values()), 0.96),
-        ("adswap with classes renamed, k = 3", quality["pairs"]["adswap, classes renamed, k = 3"], 0.70),
+        (
+            "same page in other surroundings, within 3 bits",
+            mean(quality["stability"].values()),
+            0.96,
+        ),
+        (
+            "adswap with classes renamed, k = 3",
+            quality["pairs"]["adswap, classes renamed, k = 3"],
+            0.70,
+        ),
         ("languages × layouts, the least F1", min(quality["languages"].values()), 0.97),
     )
-    rows = [(name, f"{value:.3f}", str(least), reached(value >= least)) for name, value, least in found]
+    rows = [
+        (name, f"{value:.3f}", str(least), reached(value >= least)) for name, value, least in found
+    ]
     return table(("bar", "measured", "at least", ""), rows)
 
 
@@ -378,7 +435,10 @@ def tables(kept: Mapping[str, Any]) -> list[str]:
 
     for name, label in SETS.items():
         for part in ("f1", "precision", "recall"):
-            add(f"{label}, {part.replace('f1', 'F1')}", (found[name][part] for found in quality.values()))
+            add(
+                f"{label}, {part.replace('f1', 'F1')}",
+                (found[name][part] for found in quality.values()),
+            )
     for measure, label in (("pairs", ""), ("stability", "within 3 bits: ")):
         for key in quality[KERNEL][measure]:
             add(f"{label}{key}", (found[measure][key] for found in quality.values()))

@@ -16,7 +16,17 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.benchmarks.common import Figures, ask, flipped, keep, machine, on_one_core, options, reached, table
+from tests.benchmarks.common import (
+    Figures,
+    ask,
+    flipped,
+    keep,
+    machine,
+    on_one_core,
+    options,
+    reached,
+    table,
+)
 from tests.benchmarks.index_data import kept_fingerprints
 from worker.core.pairs import all_pairs, clusters
 
@@ -31,7 +41,10 @@ TRIALS = (
 )
 SECONDS_MAX = {MILLION: 0.5, 10 * MILLION: 4.0}
 BYTES_MAX = 0.8e9
-SIMHASH_CPP_S = {MILLION: 1.3, 10 * MILLION: 25.4}  # seomoz/simhash-cpp, in C++, on random ones; of an earlier day
+SIMHASH_CPP_S = {
+    MILLION: 1.3,
+    10 * MILLION: 25.4,
+}  # seomoz/simhash-cpp, in C++, on random ones; of an earlier day
 PART = 1 << 18
 FLIPS_MAX = 5
 
@@ -43,7 +56,9 @@ def fingerprints(data: str, size: int) -> NDArray[np.uint64]:
         return numbers
     dice = np.random.default_rng(1)
     made = dice.integers(0, 2**64, size, dtype=np.uint64)
-    for begin in range(size // 2, size, PART) if data == "crawl" else ():  # part by part: their memory counts, too
+    for begin in (
+        range(size // 2, size, PART) if data == "crawl" else ()
+    ):  # part by part: their memory counts, too
         part = made[begin : begin + PART]
         part[:] = flipped(made[dice.integers(0, size // 2, len(part))], FLIPS_MAX, dice)
     return made
@@ -75,11 +90,27 @@ def tables(found: Sequence[Figures]) -> list[str]:
     for one in found:
         size, data, seconds, held = one["size"], one["data"], one["seconds"], one["bytes_max"]
         bar = SECONDS_MAX[size]
-        told = f"{size:,} {data}", f"{one['pairs']:,}", f"{seconds:.2f}", f"≤ {bar} {reached(seconds <= bar)}"
+        told = (
+            f"{size:,} {data}",
+            f"{one['pairs']:,}",
+            f"{seconds:.2f}",
+            f"≤ {bar} {reached(seconds <= bar)}",
+        )
         memory = f"{held / 1e9:.2f} GB", f"≤ {BYTES_MAX / 1e9} {reached(held <= BYTES_MAX)}"
         peer = f"{SIMHASH_CPP_S[size]} s" if data == "random" else ""
-        rows.append((*told, *memory, f"{one['clusters']:,}", f"{one['clusters_seconds']:.2f}", peer))
-    head = (f"k = {DISTANCE}", "pairs", "seconds", "wanted", "memory", "wanted", "clusters", "seconds")
+        rows.append(
+            (*told, *memory, f"{one['clusters']:,}", f"{one['clusters_seconds']:.2f}", peer)
+        )
+    head = (
+        f"k = {DISTANCE}",
+        "pairs",
+        "seconds",
+        "wanted",
+        "memory",
+        "wanted",
+        "clusters",
+        "seconds",
+    )
     return table((*head, "simhash-cpp, pairs"), rows)
 
 

@@ -173,12 +173,15 @@ def _unnamed(folder: Path) -> int:
     return sum(
         file.stat().st_blocks * 512
         for file in files.values()
-        if (name := str(file.readlink())).startswith(str(folder.resolve())) and name.endswith("(deleted)")
+        if (name := str(file.readlink())).startswith(str(folder.resolve()))
+        and name.endswith("(deleted)")
     )
 
 
 def _apply(
-    replica: Replica, records: Iterable[tuple[int, bytes]], is_counted: Callable[[], bool] = lambda: True
+    replica: Replica,
+    records: Iterable[tuple[int, bytes]],
+    is_counted: Callable[[], bool] = lambda: True,
 ) -> list[float]:
     """Apply records; give the time that each took, of those while `is_counted`."""
     times_s = []
@@ -220,7 +223,9 @@ def _memory(name: str = "VmRSS") -> int:
 
 
 _RUN = {"log": _log, "replay": _replay, "disk": _disk, "restore": _restore}
-_ROWS: tuple[tuple[str, str, str, float | None], ...] = (  # figure, what it is, unit, seconds at most at 10 M rows
+_ROWS: tuple[
+    tuple[str, str, str, float | None], ...
+] = (  # figure, what it is, unit, seconds at most at 10 M rows
     ("documents", "originals among the rows", "", None),
     ("replay_s", "start from the log", "s", REPLAY_BAR_S),
     ("replay_record_p99_ms", "record of 1,000 rows, 99 % take at most", "ms", None),
@@ -253,7 +258,9 @@ def _table(figures: Figures, rows: int) -> list[str]:
             value = figures[name]
             at_size = 0.0 if bar is None else bar * rows / ROWS
             held = (f"{at_size:g} s", reached(value <= at_size)) if at_size else ("", "")
-            lines.append((text, f"{value:,.0f} {unit}" if value >= 100 else f"{value:.1f} {unit}", *held))
+            lines.append(
+                (text, f"{value:,.0f} {unit}" if value >= 100 else f"{value:.1f} {unit}", *held)
+            )
     return table((f"{rows:,} rows", "measured", "bar", ""), lines)
 
 
@@ -276,7 +283,9 @@ def write_log(path: Path, rows: int, seed: int = 1) -> int:
     one partition's, whose author has committed the one before.
     """
     random = np.random.default_rng(seed)
-    originals = np.empty((10, rows // 2 + 2 * RECORD_ROWS), np.uint64)  # fingerprints, doubts and sketches
+    originals = np.empty(
+        (10, rows // 2 + 2 * RECORD_ROWS), np.uint64
+    )  # fingerprints, doubts and sketches
     known = 0
     with path.open("wb") as file:
         for number, first in enumerate(range(0, rows, RECORD_ROWS)):
@@ -296,7 +305,9 @@ def write_log(path: Path, rows: int, seed: int = 1) -> int:
     return path.stat().st_size
 
 
-def _record(random: np.random.Generator, prints: NDArray[np.uint64], number: int, first: int) -> bytes:
+def _record(
+    random: np.random.Generator, prints: NDArray[np.uint64], number: int, first: int
+) -> bytes:
     count = len(prints[0])
     sites = random.integers(0, _SHARE_OF_SITES, count).tolist()
     urls = [
@@ -307,7 +318,9 @@ def _record(random: np.random.Generator, prints: NDArray[np.uint64], number: int
     partition, at = number % PARTITIONS, number // PARTITIONS * RECORD_ROWS
     rows = Rows(
         offsets=at + np.arange(count),
-        kinds=np.where(random.random(count) < SHORT_SHARE, RowKind.SHORT, RowKind.FULL).astype(np.uint8),
+        kinds=np.where(random.random(count) < SHORT_SHARE, RowKind.SHORT, RowKind.FULL).astype(
+            np.uint8
+        ),
         doc_ids=Texts.of([random.bytes(16).hex().encode() for _ in range(count)]),
         urls=Texts.of(urls),
         fetched_at_ms=1_760_000_000_000 + first + np.arange(count),

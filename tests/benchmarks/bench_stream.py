@@ -45,7 +45,10 @@ STREAM = Path(__file__).parent / "stream"
 TEXT_BAR, SHARE_BAR, HTML_BAR, P50_BAR_MS, P99_BAR_MS = 20_000, 0.70, 2_500, 60, 250
 RATE_PER_S = 1_000
 HTML, OF_ARCHIVE = "HTML of 56 KB", "HTML of 56 KB, out of a WARC file"
-FULL, QUICK = (120_000, 6_000, 3, 50), (80_000, 2_500, 1, 35)  # texts, pages, rounds, seconds of the latency's feed
+FULL, QUICK = (
+    (120_000, 6_000, 3, 50),
+    (80_000, 2_500, 1, 35),
+)  # texts, pages, rounds, seconds of the latency's feed
 
 # ---- where a contender runs: topics of its own beside the shared documents, its processes, how far it has come
 
@@ -57,7 +60,9 @@ _END_S = 20.0
 class Progress(NamedTuple):
     """How a backlog was worked off."""
 
-    docs_per_s: float  # from the first committed documents to the last: start-up and joining are not in it
+    docs_per_s: (
+        float  # from the first committed documents to the last: start-up and joining are not in it
+    )
     first_s: float  # from the start of the processes to the first committed documents
 
 
@@ -95,14 +100,26 @@ class Scene:
 
     def start_script(self, script: Path, python: str = sys.executable) -> None:
         """Start a contender that is a script: it gets the cluster, its group and its topics."""
-        given = [self.bootstrap, self.name, self.documents, f"{self.name}.fingerprints", f"{self.name}.verdicts"]
+        given = [
+            self.bootstrap,
+            self.name,
+            self.documents,
+            f"{self.name}.fingerprints",
+            f"{self.name}.verdicts",
+        ]
         self._start(script.stem, [python, str(script), *given], {})
 
     def _start(self, name: str, command: list[str], environment: dict[str, str]) -> None:
         self.logs.mkdir(parents=True, exist_ok=True)
         with (self.logs / f"{self.name}-{name}.log").open("wb") as log:
             self.processes.append(
-                subprocess.Popen(command, env={**os.environ, **environment}, stdout=log, stderr=log, cwd=REPOSITORY)
+                subprocess.Popen(
+                    command,
+                    env={**os.environ, **environment},
+                    stdout=log,
+                    stderr=log,
+                    cwd=REPOSITORY,
+                )
             )
 
     def stop(self) -> None:
@@ -140,14 +157,20 @@ class Scene:
                     first, first_at = done, now
                 if done >= documents:
                     if not first:
-                        raise RuntimeError(f"{self.name}: all {documents} were answered before every process took part")
+                        raise RuntimeError(
+                            f"{self.name}: all {documents} were answered before every process took part"
+                        )
                     seconds = max(now - first_at, 1e-9)
                     return Progress((done - first) / seconds, first_at - started)
                 for process in self.processes:
                     if process.poll() is not None:
-                        raise RuntimeError(f"a process of {self.name} ended with {process.returncode}: see {self.logs}")
+                        raise RuntimeError(
+                            f"a process of {self.name} ended with {process.returncode}: see {self.logs}"
+                        )
                 if now - started > limit_s:
-                    raise RuntimeError(f"{self.name}: {done} of {documents} after {limit_s:g} s: see {self.logs}")
+                    raise RuntimeError(
+                        f"{self.name}: {done} of {documents} after {limit_s:g} s: see {self.logs}"
+                    )
                 time.sleep(_STEP_S)
         finally:
             offsets.close()
@@ -169,7 +192,9 @@ def feed_archive(settings: Settings, pages: Iterable[Message]) -> int:
                 content = http % fields["html"].encode()
                 time, url = fields["fetched_at"].encode(), fields["url"].encode()
                 file.write(record % (number, time, url, len(content), content))
-        return feed_documents(settings, CrawlFiles([str(path)], body_max=FED_BODY_BYTES_MAX)).delivered
+        return feed_documents(
+            settings, CrawlFiles([str(path)], body_max=FED_BODY_BYTES_MAX)
+        ).delivered
 
 
 def feed(settings: Settings, messages: Iterable[Message]) -> int:
@@ -183,7 +208,9 @@ def feed(settings: Settings, messages: Iterable[Message]) -> int:
 
 # ---- how long a document waits for its verdict: from the producer's call to a subscriber that reads what is committed
 
-_WARM_UP_S = 20.0  # a Java broker that has only just met small transactions compiles them for some 15 s
+_WARM_UP_S = (
+    20.0  # a Java broker that has only just met small transactions compiles them for some 15 s
+)
 _WAIT_S = 10.0
 
 
@@ -242,7 +269,9 @@ def measure_latency(settings: Settings, messages: Iterable[Message], rate_per_s:
     subscriber.join()
     missing = sent.keys() - subscriber.seen.keys()
     if missing:
-        raise RuntimeError(f"{len(missing)} of {len(sent)} documents had no verdict after {_WAIT_S:g} s")
+        raise RuntimeError(
+            f"{len(missing)} of {len(sent)} documents had no verdict after {_WAIT_S:g} s"
+        )
     waits_ms = 1_000 * np.array(
         [subscriber.seen[doc_id] - at for doc_id, at in sent.items() if at - started > _WARM_UP_S]
     )
@@ -278,7 +307,9 @@ class Bench:
         self.lines: list[Line] = []
 
     def _scene(self, documents: str) -> Scene:
-        scene = Scene(self._bootstrap, f"bench-{self._stamp}-{next(self._numbers)}", documents, self._logs)
+        scene = Scene(
+            self._bootstrap, f"bench-{self._stamp}-{next(self._numbers)}", documents, self._logs
+        )
         scene.create_topics()
         return scene
 
@@ -287,10 +318,14 @@ class Bench:
         topic = f"bench-{self._stamp}-{name}"
         started = time.monotonic()
         count = fill(self._scene(topic))
-        print(f"{name}: {count:,} documents over {PARTITIONS} partitions in {time.monotonic() - started:.0f} s")
+        print(
+            f"{name}: {count:,} documents over {PARTITIONS} partitions in {time.monotonic() - started:.0f} s"
+        )
         return topic
 
-    def _run(self, topic: str, count: int, start: Callable[[Scene], None], limit_s: float = 300) -> Progress:
+    def _run(
+        self, topic: str, count: int, start: Callable[[Scene], None], limit_s: float = 300
+    ) -> Progress:
         scene = self._scene(topic)
         try:
             start(scene)
@@ -304,17 +339,26 @@ class Bench:
         ours = self._beside_the_bare_loop(name, topic, count, TEXT_BAR, SHARE_BAR)
         if self._quix_python:
             python, some = self._quix_python, min(count, 15_000)
-            peer = self._run(topic, some, lambda scene: scene.start_script(STREAM / "quix_pipeline.py", python), 600)
+            peer = self._run(
+                topic,
+                some,
+                lambda scene: scene.start_script(STREAM / "quix_pipeline.py", python),
+                600,
+            )
             ratio = f"{ours / peer.docs_per_s:.2f} × slower than the worker"
             self.lines.append(Line(name, "Quix Streams + gaoya", peer.docs_per_s, "docs/s", ratio))
         else:
             print("Quix Streams is not installed: make bench-stream does that")
 
-    def pages(self, part: str, name: str, fill: Callable[[Settings, Iterable[Message]], int], count: int) -> None:
+    def pages(
+        self, part: str, name: str, fill: Callable[[Settings, Iterable[Message]], int], count: int
+    ) -> None:
         topic = self._backlog(part, lambda scene: fill(scene.settings(), html_documents(count)))
         self._beside_the_bare_loop(name, topic, count, HTML_BAR)
 
-    def _beside_the_bare_loop(self, name: str, topic: str, count: int, bar: int, share_bar: float = 0.0) -> float:
+    def _beside_the_bare_loop(
+        self, name: str, topic: str, count: int, bar: int, share_bar: float = 0.0
+    ) -> float:
         """Let the bare loop and one worker work off a backlog in turn; return the worker's median rate."""
         limit, ours = "bare Kafka loop", "neardup worker"
         starts: dict[str, Callable[[Scene], None]] = {
@@ -326,7 +370,9 @@ class Bench:
             for contender, start in starts.items():
                 progress = self._run(topic, count, start)
                 found[contender].append(progress.docs_per_s)
-                print(f"{name} | {contender}: {progress.docs_per_s:,.0f}/s (first after {progress.first_s:.1f} s)")
+                print(
+                    f"{name} | {contender}: {progress.docs_per_s:,.0f}/s (first after {progress.first_s:.1f} s)"
+                )
         rates = {contender: statistics.median(each) for contender, each in found.items()}
         share = rates[ours] / rates[limit]
         wanted = f"≥ {bar:,}" + (f", ≥ {share_bar:.0%}" if share_bar else "")
@@ -344,12 +390,19 @@ class Bench:
             scene.start_worker("w1")
             warm_up = feed(scene.settings(), text_documents(500, seed=8))
             scene.watch(warm_up)
-            found = measure_latency(scene.settings(), text_documents(RATE_PER_S * seconds, seed=9), RATE_PER_S)
+            found = measure_latency(
+                scene.settings(), text_documents(RATE_PER_S * seconds, seed=9), RATE_PER_S
+            )
         finally:
             scene.stop()
         print(f"{name}: {found}")
-        for label, value, bar in (("p50", found.p50_ms, P50_BAR_MS), ("p99", found.p99_ms, P99_BAR_MS)):
-            self.lines.append(Line(name, f"neardup worker, {label}", value, "ms", "", f"≤ {bar} ms", value <= bar))
+        for label, value, bar in (
+            ("p50", found.p50_ms, P50_BAR_MS),
+            ("p99", found.p99_ms, P99_BAR_MS),
+        ):
+            self.lines.append(
+                Line(name, f"neardup worker, {label}", value, "ms", "", f"≤ {bar} ms", value <= bar)
+            )
 
 
 def tables(lines: Sequence[Line]) -> list[str]:
@@ -366,19 +419,27 @@ def main() -> None:
     parser.add_argument("--text", type=int, help="text documents in the backlog")
     parser.add_argument("--pages", type=int, help="pages in the backlog")
     parser.add_argument("--rounds", type=int, help="runs of each contender; the median counts")
-    parser.add_argument("--only", default="text,html,archives,latency", help="parts to run, separated by commas")
-    parser.add_argument("--quix-python", default=None, help="interpreter of an environment with Quix Streams")
+    parser.add_argument(
+        "--only", default="text,html,archives,latency", help="parts to run, separated by commas"
+    )
+    parser.add_argument(
+        "--quix-python", default=None, help="interpreter of an environment with Quix Streams"
+    )
     given = parser.parse_args()
     texts, pages, rounds, latency_s = QUICK if given.quick else FULL
     where = machine()
     logs = Path(tempfile.mkdtemp(prefix="neardup-bench-"))
     with ExitStack() as stack:
-        bootstrap = os.environ.get("NEARDUP_BOOTSTRAP") or stack.enter_context(EmbeddedKafka()).bootstrap
+        bootstrap = (
+            os.environ.get("NEARDUP_BOOTSTRAP") or stack.enter_context(EmbeddedKafka()).bootstrap
+        )
         bench = Bench(bootstrap, logs, given.rounds or rounds, given.quix_python)
         parts = {
             "text": lambda: bench.text(given.text or texts),
             "html": lambda: bench.pages("html", HTML, feed, given.pages or pages),
-            "archives": lambda: bench.pages("archives", OF_ARCHIVE, feed_archive, given.pages or pages),
+            "archives": lambda: bench.pages(
+                "archives", OF_ARCHIVE, feed_archive, given.pages or pages
+            ),
             "latency": lambda: bench.latency(latency_s),
         }
         failed = []
@@ -391,7 +452,9 @@ def main() -> None:
     print(f"\n{text}")
     if failed:
         raise SystemExit("failed: " + "; ".join(failed))
-    keep(given, "stream", {"machine": where, "lines": [line._asdict() for line in bench.lines]}, text)
+    keep(
+        given, "stream", {"machine": where, "lines": [line._asdict() for line in bench.lines]}, text
+    )
 
 
 # ---- documents: generated from a seed, in twelve languages and eight scripts, half of them near duplicates
@@ -427,7 +490,9 @@ class Message(NamedTuple):
 
 
 class _Lexicon(NamedTuple):
-    words: list[str]  # function words, content words, then all of them ending a sentence, then all of them starting one
+    words: list[
+        str
+    ]  # function words, content words, then all of them ending a sentence, then all of them starting one
     functions: int
     size: int
     joint: str
@@ -442,8 +507,14 @@ def _lexicon(language: str) -> _Lexicon:
     content: dict[str, None] = {}
     while len(content) < _WORDS:
         if syllables is None:  # one to three Han characters, kana endings in Japanese
-            word = "".join(chr(int(code)) for code in rng.integers(0x4E00, 0x8000, int(rng.integers(1, 4))))
-            word += chr(int(rng.integers(0x3042, 0x3090))) if language == "ja" and rng.random() < 0.5 else ""
+            word = "".join(
+                chr(int(code)) for code in rng.integers(0x4E00, 0x8000, int(rng.integers(1, 4)))
+            )
+            word += (
+                chr(int(rng.integers(0x3042, 0x3090)))
+                if language == "ja" and rng.random() < 0.5
+                else ""
+            )
         else:
             parts = [part.split() for part in syllables] * int(rng.integers(1, 4))
             word = "".join(str(part[int(rng.integers(len(part)))]).strip("·") for part in parts)
@@ -452,8 +523,12 @@ def _lexicon(language: str) -> _Lexicon:
     stop = "。" if syllables is None else "।" if language == "hi" else "."
     words = plain + [word + stop for word in plain] + [word[0].upper() + word[1:] for word in plain]
     joint = "" if syllables is None else " "
-    sample = [words[i] for i in _draw(rng, len(functions), len(plain), 2_000, rng.integers(0, _WORDS, 40))]
-    return _Lexicon(words, len(functions), len(plain), joint, len(joint.join(sample).encode()) / len(sample))
+    sample = [
+        words[i] for i in _draw(rng, len(functions), len(plain), 2_000, rng.integers(0, _WORDS, 40))
+    ]
+    return _Lexicon(
+        words, len(functions), len(plain), joint, len(joint.join(sample).encode()) / len(sample)
+    )
 
 
 def _draw(
@@ -545,7 +620,9 @@ def _page(rng: np.random.Generator, language: str, text: str, page_bytes: int) -
     lexicon = _lexicon(language)
 
     def words(count: int) -> str:
-        return lexicon.joint.join(lexicon.words[int(i)] for i in rng.integers(0, lexicon.size, count))
+        return lexicon.joint.join(
+            lexicon.words[int(i)] for i in rng.integers(0, lexicon.size, count)
+        )
 
     step = max(200, len(text) // 14)
     paragraphs = "".join(
@@ -555,10 +632,14 @@ def _page(rng: np.random.Generator, language: str, text: str, page_bytes: int) -
     )
     menu = "".join(f'<li class="nav-item"><a href="/c/{i}">{words(2)}</a></li>' for i in range(120))
     comments = "".join(
-        f'<div class="comment"><span class="author">{words(1)}</span><p>{words(18)}</p></div>' for _ in range(12)
+        f'<div class="comment"><span class="author">{words(1)}</span><p>{words(18)}</p></div>'
+        for _ in range(12)
     )
     script = "".join(f"window.q{i}=function(a,b){{return a+b*{i};}};" for i in range(90))
-    style = "".join(f".c{i}{{margin:{i % 9}px;padding:{i % 7}px;color:#{i * 4999 % 0xFFFFFF:06x}}}" for i in range(80))
+    style = "".join(
+        f".c{i}{{margin:{i % 9}px;padding:{i % 7}px;color:#{i * 4999 % 0xFFFFFF:06x}}}"
+        for i in range(80)
+    )
     head = f"<head><title>{text[:60]}</title><style>{style}</style><script>{script}</script></head>"
     top = f'<nav><ul class="menu">{menu}</ul></nav>'
     end = f'<section class="comments">{comments}</section><footer><p>{words(30)}</p></footer>'

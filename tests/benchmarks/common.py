@@ -39,13 +39,17 @@ Figures = dict[str, Any]
 
 def options(text: str, quick: str = "", *, has_peers: bool = False) -> argparse.ArgumentParser:
     """The options that benchmarks share; `quick` says what a trial run leaves out."""
-    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=text, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--no-save", action="store_true", help="leave the kept results as they are")
     parser.set_defaults(quick=False)
     if quick:
         parser.add_argument("--quick", action="store_true", help=f"{quick}; nothing is kept")
     if has_peers:
-        parser.add_argument("--peers-python", default=sys.executable, help="interpreter that has the peers")
+        parser.add_argument(
+            "--peers-python", default=sys.executable, help="interpreter that has the peers"
+        )
     return parser
 
 
@@ -54,11 +58,20 @@ def package_of(contender: str) -> str | None:
     return PACKAGES.get(contender.split(maxsplit=1)[0].lower())
 
 
-def ask(module: str, *arguments: object, python: str = sys.executable, seconds_max: float | None = None) -> Figures:
+def ask(
+    module: str, *arguments: object, python: str = sys.executable, seconds_max: float | None = None
+) -> Figures:
     """What a module's process says in its last line, JSON; without figures `left_out` says why."""
     command = [python, "-m", f"tests.benchmarks.{module}", *map(str, arguments)]
     try:
-        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=seconds_max, check=False)
+        done = subprocess.run(
+            command,
+            cwd=REPOSITORY,
+            capture_output=True,
+            text=True,
+            timeout=seconds_max,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         return {"left_out": f"not done after {seconds_max:.0f} s"}
     except FileNotFoundError:
@@ -95,7 +108,9 @@ def reached(is_reached: bool) -> str:
     return "reached" if is_reached else "**missed**"
 
 
-def flipped(numbers: NDArray[np.uint64], flips_max: int, dice: np.random.Generator) -> NDArray[np.uint64]:
+def flipped(
+    numbers: NDArray[np.uint64], flips_max: int, dice: np.random.Generator
+) -> NDArray[np.uint64]:
     """Each with 0 to `flips_max` bits flipped."""
     flips = dice.integers(0, flips_max + 1, len(numbers))
     for number in range(flips_max):
@@ -114,8 +129,13 @@ def machine() -> dict[str, str | int | float]:
     model = platform.processor() or platform.machine()
     if Path("/proc/cpuinfo").is_file():
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
+        model = next(
+            (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+            model,
+        )
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    )
     return {
         "cpu": model,
         "cores": len(os.sched_getaffinity(0)),
@@ -132,7 +152,9 @@ def keep(chosen: argparse.Namespace, name: str, figures: Figures, text: str) -> 
         return
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps(figures, ensure_ascii=False, indent=1) + "\n")
-    (RESULTS / f"{name}.md").write_text(f"Measured with `make bench-{name}`: {said(figures['machine'])}.\n\n{text}\n")
+    (RESULTS / f"{name}.md").write_text(
+        f"Measured with `make bench-{name}`: {said(figures['machine'])}.\n\n{text}\n"
+    )
 
 
 def saved(figure: Any, path: Path) -> None:

@@ -60,9 +60,17 @@ class TextContender:
         """The share of the copies within the limit of their originals, by change; pairs of originals within it."""
         made = np.array(self.run(self.hold(originals)))
         copies = {change: np.array(self.run(self.hold(texts))) for change, texts in changes.items()}
-        recall = {change: float(np.mean(~self.distinct(made, found))) for change, found in copies.items()}
-        false_pairs = sum(int(np.sum(~self.distinct(made[row], made[row + 1 :]))) for row in range(len(made)))
-        return {"recall": recall, "false_pairs": false_pairs, "pairs": len(made) * (len(made) - 1) // 2}
+        recall = {
+            change: float(np.mean(~self.distinct(made, found))) for change, found in copies.items()
+        }
+        false_pairs = sum(
+            int(np.sum(~self.distinct(made[row], made[row + 1 :]))) for row in range(len(made))
+        )
+        return {
+            "recall": recall,
+            "false_pairs": false_pairs,
+            "pairs": len(made) * (len(made) - 1) // 2,
+        }
 
 
 class Ours(TextContender):
@@ -99,10 +107,14 @@ class ClickHouse(TextContender):
         self.tables += 1
         name = f"t{self.tables}"
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as file:
-            file.writelines(json.dumps({"n": number, "text": text}) + "\n" for number, text in enumerate(texts))
+            file.writelines(
+                json.dumps({"n": number, "text": text}) + "\n" for number, text in enumerate(texts)
+            )
             file.flush()
             self.session.query(f"CREATE TABLE {name} (n UInt32, text String) ENGINE = Memory")
-            self.session.query(f"INSERT INTO {name} SELECT n, text FROM file('{file.name}', 'JSONEachRow')")
+            self.session.query(
+                f"INSERT INTO {name} SELECT n, text FROM file('{file.name}', 'JSONEachRow')"
+            )
         return name
 
     def run(self, held: Any) -> Any:
@@ -131,16 +143,23 @@ class Gaoya(TextContender):
             false_pairs += len(index.query(text))
             index.insert_document(number, text)
         recall = {
-            change: sum(number in index.query(text) for number, text in enumerate(texts)) / len(texts)
+            change: sum(number in index.query(text) for number, text in enumerate(texts))
+            / len(texts)
             for change, texts in changes.items()
         }
-        return {"recall": recall, "false_pairs": false_pairs, "pairs": len(originals) * (len(originals) - 1) // 2}
+        return {
+            "recall": recall,
+            "false_pairs": false_pairs,
+            "pairs": len(originals) * (len(originals) - 1) // 2,
+        }
 
 
 def gaoya_index(distance: int = DISTANCE_MAX) -> Any:
     from gaoya.simhash import SimHashStringIndex
 
-    return SimHashStringIndex(64, distance + 1, distance, analyzer="word", lowercase=True, ngram_range=(3, 3))
+    return SimHashStringIndex(
+        64, distance + 1, distance, analyzer="word", lowercase=True, ngram_range=(3, 3)
+    )
 
 
 class Simhash(TextContender):
@@ -200,7 +219,9 @@ OF_TEXTS: dict[str, type[TextContender]] = {
 }
 
 
-def _within(name: str, contender: TextContender, texts: list[str], pairs: Pairs) -> dict[str, NDArray[np.bool_]]:
+def _within(
+    name: str, contender: TextContender, texts: list[str], pairs: Pairs
+) -> dict[str, NDArray[np.bool_]]:
     made = np.array(contender.run(contender.hold(texts)), np.uint64)
     one, other = pairs.T
     differ = np.bitwise_count(made[one] ^ made[other])
@@ -214,8 +235,12 @@ def _gaoya_pairs(texts: list[str], pairs: Pairs) -> dict[str, NDArray[np.bool_]]
         index = gaoya_index(distance)
         for number, text in enumerate(texts):
             index.insert_document(number, text)
-        answers = {other: set(index.query(texts[other])) for other in np.unique(pairs[:, 1]).tolist()}
-        found[f"gaoya, k = {distance}"] = np.array([one in answers[other] for one, other in pairs.tolist()], np.bool_)
+        answers = {
+            other: set(index.query(texts[other])) for other in np.unique(pairs[:, 1]).tolist()
+        }
+        found[f"gaoya, k = {distance}"] = np.array(
+            [one in answers[other] for one, other in pairs.tolist()], np.bool_
+        )
     return found
 
 
@@ -228,13 +253,17 @@ def _datasketch_pairs(texts: list[str], pairs: Pairs) -> dict[str, NDArray[np.bo
             {" ".join(words[at : at + 3]).encode() for at in range(max(1, len(words) - 2))}
         )
     chunks = np.array_split(pairs, len(pairs) // 100_000 + 1)
-    estimates = np.concatenate([(rows[one] == rows[other]).mean(axis=1) for one, other in (part.T for part in chunks)])
+    estimates = np.concatenate(
+        [(rows[one] == rows[other]).mean(axis=1) for one, other in (part.T for part in chunks)]
+    )
     return {f"datasketch MinHash, ≥ {least}": estimates >= least for least in (0.5, 0.7, 0.8)}
 
 
 # What each says of pairs of texts, by method.
 OF_PAIRS: dict[str, Callable[[list[str], Pairs], dict[str, NDArray[np.bool_]]]] = {
-    "clickhouse": lambda texts, pairs: _within("ClickHouse SimHash", ClickHouseUtf8(), texts, pairs),
+    "clickhouse": lambda texts, pairs: _within(
+        "ClickHouse SimHash", ClickHouseUtf8(), texts, pairs
+    ),
     "gaoya": _gaoya_pairs,
     "simhash": lambda texts, pairs: _within("simhash", Simhash(), texts, pairs),
     "datasketch": _datasketch_pairs,
@@ -289,7 +318,10 @@ class FaissFlat:
         """The nearest of each, then all added."""
         distances, _ = self.index.search(_bytes(fingerprints), 1)
         self.load(fingerprints)
-        return [distance if distance <= self.max_distance else -1 for distance in distances[:, 0].tolist()]
+        return [
+            distance if distance <= self.max_distance else -1
+            for distance in distances[:, 0].tolist()
+        ]
 
 
 class FaissMultiHash(FaissFlat):
@@ -313,7 +345,9 @@ class FaissMultiHashInTurn(FaissMultiHash):
 
     def step(self, fingerprints: Numbers) -> list[int]:
         step = super().step
-        return [distance for n in range(len(fingerprints)) for distance in step(fingerprints[n : n + 1])]
+        return [
+            distance for n in range(len(fingerprints)) for distance in step(fingerprints[n : n + 1])
+        ]
 
 
 class OneByOne:
@@ -331,7 +365,9 @@ class OneByOne:
         found = []
         for fingerprint in fingerprints.tolist():
             value = self.value(fingerprint)
-            found.append(min(((fingerprint ^ other).bit_count() for other in self.near(value)), default=-1))
+            found.append(
+                min(((fingerprint ^ other).bit_count() for other in self.near(value)), default=-1)
+            )
             self.add(fingerprint, value)
         return found
 
@@ -390,7 +426,10 @@ class DatasketchIndex(OneByOne):
         return self.lsh.query(value)
 
     def step(self, fingerprints: Numbers) -> list[int]:
-        return [distance if distance <= self.max_distance else -1 for distance in super().step(fingerprints)]
+        return [
+            distance if distance <= self.max_distance else -1
+            for distance in super().step(fingerprints)
+        ]
 
 
 class SimhashIndex(OneByOne):
@@ -413,7 +452,9 @@ class SimhashIndex(OneByOne):
         return map(int, self.index.get_near_dups(value))
 
 
-OF_FINGERPRINTS: dict[str, Callable[[int, int], IndexContender]] = {  # by distance, for so many documents
+OF_FINGERPRINTS: dict[
+    str, Callable[[int, int], IndexContender]
+] = {  # by distance, for so many documents
     "neardup": OurIndex,
     "faiss MultiHash": FaissMultiHashInTurn,
     "faiss MultiHash, 500 a call": FaissMultiHash,

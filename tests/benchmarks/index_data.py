@@ -56,9 +56,15 @@ def fingerprints(by_language: list[list[str]], count: int) -> NDArray[np.uint64]
         first = dice.integers(0, len(every), min(PART, count - begin))
         language = np.searchsorted(ends, first, side="right") - 1
         low, high = ends[language], ends[language + 1]
-        others = low[:, None] + (dice.random((len(first), PASSAGES - 1)) * (high - low)[:, None]).astype(np.int64)
+        others = low[:, None] + (
+            dice.random((len(first), PASSAGES - 1)) * (high - low)[:, None]
+        ).astype(np.int64)
         chosen = np.column_stack((first, others)).tolist()
-        parts.append(fingerprinter.many([" ".join([every[number] for number in numbers]) for numbers in chosen]))
+        parts.append(
+            fingerprinter.many(
+                [" ".join([every[number] for number in numbers]) for numbers in chosen]
+            )
+        )
     return np.concatenate(parts)
 
 
@@ -66,7 +72,11 @@ def passages() -> list[list[str]]:
     """The passages of each language: of the corpus where it is there, else of a generated crawl."""
     if (CORPORA / "docs.jsonl").is_file():
         rows = map(orjson.loads, (CORPORA / "docs.jsonl").read_bytes().splitlines())
-        texts = [(str(row["lang"])[:2], row["text"]) for row in rows if row.get("text") and row.get("lang")]
+        texts = [
+            (str(row["lang"])[:2], row["text"])
+            for row in rows
+            if row.get("text") and row.get("lang")
+        ]
     else:
         (sample,) = crawl_samples(CRAWL_DOCUMENTS, 1, Settings())
         texts = [(detect(text) or "", text) for text in sample.corpus.texts]
@@ -94,7 +104,9 @@ def random_documents(count: int, seed: int = 1) -> Documents:
     documents = dice.integers(0, 2**64, (count, 10), dtype=np.uint64)
     documents[:, 1] = 0
     for bit in range(64):
-        documents[:, 1] |= (dice.random(count, np.float32) < DOUBTFUL).astype(np.uint64) << np.uint64(bit)
+        documents[:, 1] |= (dice.random(count, np.float32) < DOUBTFUL).astype(
+            np.uint64
+        ) << np.uint64(bit)
     return documents
 
 
@@ -110,10 +122,14 @@ def half_copies(resident: Documents, new: Documents) -> tuple[Documents, NDArray
     drawn = dice.integers(0, 2**64, (4, len(new), 8), dtype=np.uint64)
     copies[:, 2:] ^= drawn[0] & drawn[1] & drawn[2] & drawn[3]  # a tenth of the bins
     is_copy = dice.random(len(new)) < 0.5
-    return np.where(is_copy[:, None], copies, new[::-1] ^ np.uint64(1 << 63)), np.where(is_copy, sources, -1)
+    return np.where(is_copy[:, None], copies, new[::-1] ^ np.uint64(1 << 63)), np.where(
+        is_copy, sources, -1
+    )
 
 
-def columns(documents: Documents) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]:
+def columns(
+    documents: Documents,
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]:
     return documents[:, 0].copy(), documents[:, 1].copy(), documents[:, 2:]
 
 
@@ -138,7 +154,9 @@ class DirectedContender:
     def step(self, documents: Documents) -> list[int]:
         found = self.index.match_or_insert(*columns(documents), len(self.index))
         self.sketches.append(documents[found.rows < 0, 2:])
-        distances: list[int] = np.where(found.rows < 0, -1, found.distances.astype(np.int64)).tolist()
+        distances: list[int] = np.where(
+            found.rows < 0, -1, found.distances.astype(np.int64)
+        ).tolist()
         return distances
 
 
@@ -149,7 +167,9 @@ def recall_of_copies(
     wide = replace(RULES, patterns=128)
     due = hit = 0
     for document, source, distance in zip(asked.tolist(), sources.tolist(), found, strict=False):
-        if source >= 0 and best(wide, Document(*whole(document)), [Original(0, *whole(resident[source].tolist()))]):
+        if source >= 0 and best(
+            wide, Document(*whole(document)), [Original(0, *whole(resident[source].tolist()))]
+        ):
             due += 1
             hit += distance >= 0
     return hit / due if due else None

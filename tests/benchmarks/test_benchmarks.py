@@ -12,7 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.benchmarks import bench_accuracy, bench_archive, bench_fingerprint, bench_index, index_data
+from tests.benchmarks import (
+    bench_accuracy,
+    bench_archive,
+    bench_fingerprint,
+    bench_index,
+    index_data,
+)
 from tests.benchmarks import trial as trials
 from tests.benchmarks.accuracy_samples import Sample, crawl_samples, merged, templates
 from tests.benchmarks.archive.documents import SHARES, made_documents, write_documents
@@ -59,14 +65,18 @@ def test_a_trial_of_ours_has_all_figures() -> None:
     found = trial("neardup", 3_000, 3, "random", 60.0)
     assert found["recall"] == 1.0
     assert found["operations"] == 10_000
-    assert {"new_per_s", "new_p99_us", "new_worst_ms", "near_per_s", "bytes_each", "layout"} <= set(found)
+    assert {"new_per_s", "new_p99_us", "new_worst_ms", "near_per_s", "bytes_each", "layout"} <= set(
+        found
+    )
 
 
 def test_a_directed_trial_has_all_figures_and_finds_the_copies() -> None:
     """Nearly all that the definition would confirm, for directed search is not exact; by chance it finds nothing."""
     found = directed_trial("neardup directed", 3_000, 60.0)
     assert found["recall"] > 0.95
-    assert {"new_per_s", "new_p99_us", "new_worst_ms", "near_per_s", "bytes_each", "layout"} <= set(found)
+    assert {"new_per_s", "new_p99_us", "new_worst_ms", "near_per_s", "bytes_each", "layout"} <= set(
+        found
+    )
     unrelated = directed_trial("unrelated", 5_000, 60.0)
     assert unrelated["false_matches"] == 0 <= unrelated["sketches_per_query_at_the_end"] < 0.01
 
@@ -75,7 +85,9 @@ def test_bars_are_held_against_their_figures() -> None:
     """Reached and missed are told, and so is what was left out."""
     million = 1_000_000
     found = [
-        Trial("neardup", million, 3, "random", {"new_per_s": 4e6, "new_p99_us": 2.0, "recall": 1.0}),
+        Trial(
+            "neardup", million, 3, "random", {"new_per_s": 4e6, "new_p99_us": 2.0, "recall": 1.0}
+        ),
         Trial("gaoya", million, 3, "random", {"new_per_s": 1e5}),
         Trial("simhash", million, 3, "random", {"left_out": "loading would take 400 s"}),
     ]
@@ -83,7 +95,9 @@ def test_bars_are_held_against_their_figures() -> None:
     assert "| 1,000,000, k = 3: documents/s | 4,000,000 | ≥ 3,500,000 | reached |" in lines
     assert "| 1,000,000, k = 3: µs, p99 | 2 | ≤ 1 | **missed** |" in lines
     assert "| 1,000,000, k = 3 | 40 × gaoya | ≥ 10 × | reached |" in lines
-    assert "| simhash |  | loading would take 400 s |  |  |  |  |  |  |" in bench_index.tables(found[2:])
+    assert "| simhash |  | loading would take 400 s |  |  |  |  |  |  |" in bench_index.tables(
+        found[2:]
+    )
 
 
 class Numbers(TextContender):
@@ -95,7 +109,9 @@ class Numbers(TextContender):
 
 def test_copies_and_false_pairs_are_counted() -> None:
     """Three bits are near, four are not."""
-    found = Numbers().nearness(["0", "255", "7"], {"none": ["0", "255", "7"], "some": ["15", "255", "0"]})
+    found = Numbers().nearness(
+        ["0", "255", "7"], {"none": ["0", "255", "7"], "some": ["15", "255", "0"]}
+    )
     assert found["recall"] == {"none": 1.0, "some": 2 / 3}
     assert (found["false_pairs"], found["pairs"]) == (1, 3)
     shares = Numbers().shares(["0", "255", "7"])
@@ -127,8 +143,9 @@ def test_an_absent_peer_is_told(tmp_path: Path) -> None:
     near = {"recall": dict.fromkeys(CHANGES, 1.0), "false_pairs": 0, "pairs": 1}
     speed = {"texts": {"documents_s": 1.0, "mb_s": 1.0}}
     ours = {"version": "1", "speed": speed, "shares": [0.5] * 64, "nearness": {"generated": near}}
-    assert "| gaoya |  | absent: gaoya cannot be installed here |  |  |" in bench_fingerprint.tables(
-        {"neardup": ours, "gaoya": missing}
+    assert (
+        "| gaoya |  | absent: gaoya cannot be installed here |  |  |"
+        in bench_fingerprint.tables({"neardup": ours, "gaoya": missing})
     )
     told = bench_fingerprint.bars({"neardup": ours, "gaoya": missing}, 5.0, 2.0)
     assert "| bits set in 40 to 60 % of the unrelated texts | 64 | 64 | reached |" in told
@@ -167,12 +184,17 @@ OTHER = "nobody knows why the older plans were never found but it is said that t
 def test_pairs_are_counted_for_each_of_ours() -> None:
     """Equal texts are found by every search, different ones by none; a text without a token matches nothing."""
     texts = [PROSE, PROSE.upper(), OTHER, ""]
-    pairs = Pairs(np.array([0, 0, 3]), np.array([1, 2, 3]), np.array([True, False, False]), ["made"] * 3)
+    pairs = Pairs(
+        np.array([0, 0, 3]), np.array([1, 2, 3]), np.array([True, False, False]), ["made"] * 3
+    )
     found = bench_accuracy.ours(Sample("made", Corpus(list("abcd"), texts, [None] * 4), pairs))
-    assert [one.tolist() for one in found.values()] == [[True, False, False]] * len(bench_accuracy.OURS)
+    assert [one.tolist() for one in found.values()] == [[True, False, False]] * len(
+        bench_accuracy.OURS
+    )
     scores = {name: score(one, pairs.same, groups(pairs, 4)) for name, one in found.items()}
-    assert "| neardup, defaults | 1.000 (1.000 to 1.000) | 0.00000 (to 0.00000) | 1.000 |" in bench_accuracy.tables(
-        {"made": scores}
+    assert (
+        "| neardup, defaults | 1.000 (1.000 to 1.000) | 0.00000 (to 0.00000) | 1.000 |"
+        in bench_accuracy.tables({"made": scores})
     )
 
 
@@ -194,7 +216,9 @@ def test_a_stream_calls_duplicate_what_is_like_an_original(count: int, found: li
     pairs = Pairs(first, second, np.zeros(len(rows), np.bool_), [""] * len(rows))
     duplicate = merged(pairs, np.array([alike[row] for row in rows], np.bool_), count)
     for page in range(count):
-        assert duplicate[page] == any(alike[one, page] and not duplicate[one] for one in range(page))
+        assert duplicate[page] == any(
+            alike[one, page] and not duplicate[one] for one in range(page)
+        )
 
 
 def test_pages_of_templates_are_streams_side_by_side() -> None:

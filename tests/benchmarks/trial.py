@@ -29,7 +29,14 @@ import numpy as np
 import psutil
 
 from tests.benchmarks.common import Figures, answer, flipped, on_one_core
-from tests.benchmarks.contenders import OF_FINGERPRINTS, OF_PAIRS, OF_TEXTS, IndexContender, Numbers, TextContender
+from tests.benchmarks.contenders import (
+    OF_FINGERPRINTS,
+    OF_PAIRS,
+    OF_TEXTS,
+    IndexContender,
+    Numbers,
+    TextContender,
+)
 
 BATCH = 500
 OPERATIONS = 100_000  # of each kind
@@ -62,9 +69,14 @@ def of_texts(name: str, path: str, seconds: str) -> Figures:
         size = sum(len(text.encode()) for text in chosen)
         speed[kind] = {"documents_s": len(chosen) / spent, "mb_s": size / spent / 1e6}
     nearness = {
-        kind: contender.nearness(chosen["originals"], chosen["changes"]) for kind, chosen in texts["quality"].items()
+        kind: contender.nearness(chosen["originals"], chosen["changes"])
+        for kind, chosen in texts["quality"].items()
     }
-    return {"speed": speed, "shares": contender.shares(next(iter(texts["speed"].values()))), "nearness": nearness}
+    return {
+        "speed": speed,
+        "shares": contender.shares(next(iter(texts["speed"].values()))),
+        "nearness": nearness,
+    }
 
 
 def of_pairs(name: str, folder: str) -> Figures:
@@ -89,7 +101,9 @@ def half_near(resident: Numbers, new: Numbers, max_distance: int) -> Numbers:
     """Half new ones, half some bits away from a resident: 0 to k + 2 of them."""
     dice = np.random.default_rng(2)
     copies = flipped(resident[dice.integers(0, len(resident), len(new))], max_distance + 2, dice)
-    return np.where(dice.random(len(new)) < 0.5, copies, new[::-1] ^ np.uint64(0xFFFF_FFFF_FFFF_FFFF))
+    return np.where(
+        dice.random(len(new)) < 0.5, copies, new[::-1] ^ np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+    )
 
 
 def load(contender: IndexContender, resident: Numbers, limit_s: float) -> None:
@@ -104,7 +118,9 @@ def load(contender: IndexContender, resident: Numbers, limit_s: float) -> None:
             raise TimeoutError(f"loading would take {expected:,.0f} s")
 
 
-def timed(contender: IndexContender, asked: Numbers, seconds_max: float) -> Iterator[tuple[float, list[int]]]:
+def timed(
+    contender: IndexContender, asked: Numbers, seconds_max: float
+) -> Iterator[tuple[float, list[int]]]:
     """The processor's seconds of each call, which other load lengthens less, and its answers; up to so many in all."""
     total = 0.0
     for start in range(0, len(asked), BATCH):
@@ -134,7 +150,9 @@ def touch(count: int) -> None:
 
     That took 13 ms for 2 MB where this was measured, and is no index's doing.
     """
-    with mmap.mmap(-1, min(TOUCHED_MAX, 200 * count)) as memory:  # not the allocator's: it would keep some
+    with mmap.mmap(
+        -1, min(TOUCHED_MAX, 200 * count)
+    ) as memory:  # not the allocator's: it would keep some
         np.frombuffer(memory, np.uint8)[:] = 1
 
 
@@ -150,7 +168,10 @@ def loaded_and_asked(
     result: Figures = figures([taken for taken, _ in calls], "new") | figures(
         [taken for taken, _ in near_calls], "near"
     )
-    result |= {"bytes_each": held / len(resident), "operations": (len(calls) + len(near_calls)) * BATCH}
+    result |= {
+        "bytes_each": held / len(resident),
+        "operations": (len(calls) + len(near_calls)) * BATCH,
+    }
     return result, [distance for _, answers in near_calls for distance in answers]
 
 
@@ -162,7 +183,9 @@ def trial(name: str, size: int, max_distance: int, data: str, limit_s: float) ->
         return growth(resident, max_distance)
     contender = OF_FINGERPRINTS[name](max_distance, size)
     result, found = loaded_and_asked(contender, resident, new, near, limit_s)
-    result["recall"] = recall(resident, near, found[: min(CHECKED, max(20, COMPARED_MAX // size))], max_distance)
+    result["recall"] = recall(
+        resident, near, found[: min(CHECKED, max(20, COMPARED_MAX // size))], max_distance
+    )
     if name == "neardup":
         if size <= CHECKED_WHOLE_MAX:
             contender.index.check()  # type: ignore[attr-defined]
@@ -198,5 +221,9 @@ def of_fingerprints(name: str, size: str, max_distance: str, data: str, limit_s:
 
 
 if __name__ == "__main__":
-    OF: dict[str, Callable[..., Figures]] = {"texts": of_texts, "pairs": of_pairs, "fingerprints": of_fingerprints}
+    OF: dict[str, Callable[..., Figures]] = {
+        "texts": of_texts,
+        "pairs": of_pairs,
+        "fingerprints": of_fingerprints,
+    }
     answer(sys.argv[2], lambda: OF[sys.argv[1]](*sys.argv[2:]))

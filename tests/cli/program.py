@@ -30,7 +30,12 @@ def page(number: int, **body: str) -> dict[str, str]:
 
 def documents_of(texts: dict[str, str]) -> str:
     """Documents by their doc_ids as lines of JSON; they need no fetch time to be compared."""
-    return lines(*({"doc_id": name, "url": f"https://example.org/{name}", "text": t} for name, t in texts.items()))
+    return lines(
+        *(
+            {"doc_id": name, "url": f"https://example.org/{name}", "text": t}
+            for name, t in texts.items()
+        )
+    )
 
 
 def run(*arguments: object, code: int = 0, stdin: str = "", **environment: str) -> Result:

@@ -49,14 +49,17 @@ def dedup(tmp_path: Path, text: str, *options: object) -> tuple[list[dict[str, A
 def varied(count: int) -> list[dict[str, str]]:
     """Documents of which many are copies, and every third is short."""
     return [
-        page(n, text=ARTICLE.replace("hall 3", f"hall {n % 5}") if n % 3 else f"Note {n % 4}") for n in range(count)
+        page(n, text=ARTICLE.replace("hall 3", f"hall {n % 5}") if n % 3 else f"Note {n % 4}")
+        for n in range(count)
     ]
 
 
 def judged(answer: dict[str, Any]) -> dict[str, Any]:
     """What does not depend on the clock, nor on how documents share a record."""
     index = {"documents": answer["index"]["documents"]}
-    return {name: value for name, value in answer.items() if name != "decided_at"} | {"index": index}
+    return {name: value for name, value in answer.items() if name != "decided_at"} | {
+        "index": index
+    }
 
 
 def test_every_document_gets_one_line_in_order(tmp_path: Path) -> None:
@@ -80,7 +83,12 @@ def test_every_document_gets_one_line_in_order(tmp_path: Path) -> None:
     assert [answer["verdict"] for answer in answers] == [
         "new", "duplicate", "duplicate", "skipped", "dead-letter", "duplicate", "dead-letter", "new", "duplicate",
     ]  # fmt: skip
-    assert [answers[i]["duplicate_of"]["kind"] for i in (1, 2, 5, 8)] == ["exact", "near", "exact", "exact"]
+    assert [answers[i]["duplicate_of"]["kind"] for i in (1, 2, 5, 8)] == [
+        "exact",
+        "near",
+        "exact",
+        "exact",
+    ]
     assert answers[2]["duplicate_of"]["url"] == "https://example.org/1"
     assert [answers[i]["error"]["code"] for i in (4, 6)] == ["no-body", "invalid-base64"]
     assert "9 documents" in said_of_run
@@ -98,10 +106,15 @@ def test_what_cannot_be_read_is_named_by_file_line_and_doc_id(tmp_path: Path) ->
         {"file": file, "line": 3, "offset": before},
         {"file": file, "line": 4, "offset": before + len(lines(page(2)))},
     ]
-    assert [answer["doc_id"] for answer in answers[1:]] == [derive_doc_id("https://example.org/2", FETCHED_MS), None]
+    assert [answer["doc_id"] for answer in answers[1:]] == [
+        derive_doc_id("https://example.org/2", FETCHED_MS),
+        None,
+    ]
 
 
-def _judge(messages: list[Message], batch_documents_max: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def _judge(
+    messages: list[Message], batch_documents_max: int, monkeypatch: pytest.MonkeyPatch
+) -> list[Any]:
     """Judge with the oracle beside it, which reads every record that is appended."""
     settings = Settings(threads=1, batch_documents_max=batch_documents_max)
     oracle, read = Oracle.of(settings.definition), Replica.read
@@ -136,16 +149,24 @@ COMES_AGAIN = [  # doc_id, text (None deletes), answer
 ]
 
 
-def test_what_comes_again_is_answered_alike_in_batches_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_comes_again_is_answered_alike_in_batches_of_any_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Messages of the topic: re-deliveries, new versions, deletions, and the document after them; then many copies."""
     messages: list[Message] = [
-        (doc_id.encode(), json.dumps(page(ord(doc_id), doc_id=doc_id, text=text)).encode() if text else None)
+        (
+            doc_id.encode(),
+            json.dumps(page(ord(doc_id), doc_id=doc_id, text=text)).encode() if text else None,
+        )
         for doc_id, text, _ in COMES_AGAIN
     ]
     messages += [(None, json.dumps(document).encode()) for document in varied(60)]
     first, *others = (_judge(messages, size, monkeypatch) for size in (1, 2, 7, len(messages)))
     assert all(answers == first for answers in others)
-    told = [f"duplicate of {of}" if of else f"{is_}: {why}" if why else is_ for is_, of, _, why, *_ in first]
+    told = [
+        f"duplicate of {of}" if of else f"{is_}: {why}" if why else is_
+        for is_, of, _, why, *_ in first
+    ]
     assert told[: len(COMES_AGAIN)] == [answer for *_, answer in COMES_AGAIN]
     assert {answer[0] for answer in first[len(COMES_AGAIN) :]} == {"new", "duplicate"}
 
@@ -172,7 +193,10 @@ def test_a_run_ended_midway_leaves_state_and_output_as_they_were_and_can_be_repe
         process.send_signal(number)
         _, told = process.communicate(timeout=EVENTUALLY_S)
     is_told = number == signal.SIGINT
-    assert (process.returncode, told.endswith(b"neardup: interrupted\n")) == (130 if is_told else -number, is_told)
+    assert (process.returncode, told.endswith(b"neardup: interrupted\n")) == (
+        130 if is_told else -number,
+        is_told,
+    )
     assert target.read_text() == "the former\n" and any(tmp_path.glob("*.part")) != is_told
     assert {path.name: path.read_bytes() for path in state.glob("snapshot-*")} == before
     second, _ = dedup(tmp_path, lines(*documents[10:]), "--state", state)
@@ -213,7 +237,9 @@ def test_nothing_judged_is_a_failure(tmp_path: Path, content: bytes, command: st
     source, target = tmp_path / "input", tmp_path / "out"
     source.write_bytes(content)
     target.write_text("the former")
-    text = refused(command, *["--documents"] * (command == "find-clusters"), source, "--output", target)
+    text = refused(
+        command, *["--documents"] * (command == "find-clusters"), source, "--output", target
+    )
     assert target.read_text() == "the former"
     if command != "find-clusters":  # which takes what is no archive for lines of fingerprints
         assert re.match(r"nothing could be \w+: \d documents?, \d damaged records?", text)
@@ -227,11 +253,16 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path: Path)
     source = tmp_path / "in.jsonl"
     pandas.DataFrame(rows).to_json(source, orient="records", lines=True)
     for path in (tmp_path / "in.csv", tmp_path / "in.parquet"):
-        assert "has no column 'text', there are name, content" in refused("dedup", path, "--text-column", "text")
+        assert "has no column 'text', there are name, content" in refused(
+            "dedup", path, "--text-column", "text"
+        )
         both = ("--id-column", "id", "--text-column", "content")
         assert "has no column 'id', there are name, content" in refused("dedup", path, *both)
         text = refused("dedup", path)
-        assert "has no column text, html or body_base64, there are name, content: --text-column names one" in text
+        assert (
+            "has no column text, html or body_base64, there are name, content: --text-column names one"
+            in text
+        )
         assert "1 duplicate, 1 new" in run("dedup", path, "--text-column", "content").stderr
     told = run("dedup", source, "--text-column", "text", code=1).stderr
     assert "line 1: no field 'text', there are name, content" in told
@@ -243,7 +274,9 @@ def test_ids_that_are_none_are_told_of(tmp_path: Path) -> None:
     texts = [" ".join(random_words(random.Random(number), 60)) for number in range(40)]
     given = lines(*({"id": str(number % 7), "text": text} for number, text in enumerate(texts)))
     _, told = dedup(tmp_path, given, "--id-column", "id")
-    [count] = re.findall(r"(\d+) documents have the doc_id of an earlier one, and another text: each took", told)
+    [count] = re.findall(
+        r"(\d+) documents have the doc_id of an earlier one, and another text: each took", told
+    )
     assert int(count) == 33 and "name another --id-column" in told
     assert "doc_id of an earlier" not in dedup(tmp_path, given)[1]
 
@@ -253,7 +286,12 @@ SHAPES: dict[str, tuple[str, ...]] = {  # of rows, and how they are read
     "text": ("--text-column", "content"),
     "url": ("--text-column", "content"),
     "url, no options": (),
-    "url, time of the reading": ("--text-column", "content", "--fetched-at", "2026-01-02T03:04:05Z"),
+    "url, time of the reading": (
+        "--text-column",
+        "content",
+        "--fetched-at",
+        "2026-01-02T03:04:05Z",
+    ),
     "some ids": ("--text-column", "content", "--id-column", "id"),
 }
 
@@ -262,12 +300,16 @@ def days(shape: str) -> list[list[dict[str, Any]]]:
     """Three days of rows, of few texts: equal ones stand on different lines, on the same line, and on one day."""
     draw = random.Random(shape)
     text = "content" if SHAPES[shape] else "text"
-    rows: list[list[dict[str, Any]]] = [[{text: draw.choice(POOL)} for _ in range(8)] for _ in range(3)]
+    rows: list[list[dict[str, Any]]] = [
+        [{text: draw.choice(POOL)} for _ in range(8)] for _ in range(3)
+    ]
     rows[2][0] = rows[1][0] = rows[0][0]
     for number, row in enumerate(row for day in rows for row in day):
         if "url" in shape:
             row["url"] = f"https://example.org/{number if 'time' in shape else draw.randrange(4)}"
-        if shape == "some ids":  # which are numbers; and what else is there beside the named text is no body
+        if (
+            shape == "some ids"
+        ):  # which are numbers; and what else is there beside the named text is no body
             row |= {"id": number if draw.random() < 0.5 else None, "html": 1}
     return rows
 
@@ -288,7 +330,9 @@ def test_days_through_one_state_say_what_one_run_over_all_says(
     (tmp_path / "all.jsonl").write_text("".join(lines(*day) for day in given))
     whole = answers(tmp_path / "all.jsonl", *options)
     assert {"new", "duplicate"} == {answer["verdict"] for answer in whole}
-    found: dict[str, list[dict[str, Any]]] = {how: [] for how in ("equal", "different", "stdin", "parquet")}
+    found: dict[str, list[dict[str, Any]]] = {
+        how: [] for how in ("equal", "different", "stdin", "parquet")
+    }
     for number, day in enumerate(given):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -298,7 +342,11 @@ def test_days_through_one_state_say_what_one_run_over_all_says(
         names = sorted({name for row in day for name in row})
         columns = {name: [row.get(name) for row in day] for name in names}
         parquet.write_table(pyarrow.table(columns), "latest.parquet")
-        for how, name in (("equal", "latest.jsonl"), ("different", f"{number}.jsonl"), ("parquet", "latest.parquet")):
+        for how, name in (
+            ("equal", "latest.jsonl"),
+            ("different", f"{number}.jsonl"),
+            ("parquet", "latest.parquet"),
+        ):
             found[how] += answers(name, *options, "--state", tmp_path / how)
         found["stdin"] += answers("-", *options, "--state", tmp_path / "stdin", stdin=lines(*day))
     for how, told in found.items():
@@ -310,13 +358,21 @@ def test_days_through_a_saved_library_say_what_one_reading_of_all_says(tmp_path:
     given = [[{"text": row["content"]} for row in day] for day in days("text")]
     source, state = tmp_path / "latest.parquet", tmp_path / "state"
 
-    def judged(found: Deduplicator, rows: list[dict[str, str]]) -> list[tuple[str, str, str | None]]:
+    def judged(
+        found: Deduplicator, rows: list[dict[str, str]]
+    ) -> list[tuple[str, str, str | None]]:
         parquet.write_table(pyarrow.Table.from_pylist(rows), source)
         verdicts = list(found.add_many(CrawlFiles([str(source)])))
         found.save(state)
-        return [(v.doc_id, v.outcome, v.duplicate_of and v.duplicate_of.original.doc_id) for v in verdicts]
+        return [
+            (v.doc_id, v.outcome, v.duplicate_of and v.duplicate_of.original.doc_id)
+            for v in verdicts
+        ]
 
-    told = [judged(Deduplicator.load(state) if number else Deduplicator(), day) for number, day in enumerate(given)]
+    told = [
+        judged(Deduplicator.load(state) if number else Deduplicator(), day)
+        for number, day in enumerate(given)
+    ]
     assert [*chain(*told)] == judged(Deduplicator(), [*chain(*given)])
 
 
@@ -331,7 +387,9 @@ def test_what_is_fed_day_by_day_is_judged_as_what_is_fed_at_once(
         return SimpleNamespace(delivered=len(fed), failures=0, failed=())
 
     monkeypatch.setattr("worker.shell.files.crawl.feed_documents", feed_documents)
-    monkeypatch.setattr("worker.shell.kafka.admin.Admin", lambda *_: SimpleNamespace(cluster_id=str))
+    monkeypatch.setattr(
+        "worker.shell.kafka.admin.Admin", lambda *_: SimpleNamespace(cluster_id=str)
+    )
     monkeypatch.chdir(tmp_path)
     given = days("url")
     rows = [[{"text": row["content"], "url": row["url"]} for row in day] for day in given]
@@ -343,12 +401,15 @@ def test_what_is_fed_day_by_day_is_judged_as_what_is_fed_at_once(
             run("feed", "latest.parquet", "--bootstrap", "nowhere:1")
         assert len({record.key for record in fed}) == len(fed)
         with file_engine(Settings(threads=1)) as engine:
-            found = [one.answer for one in engine.answers((record.key, record.value) for record in fed)]
+            found = [
+                one.answer for one in engine.answers((record.key, record.value) for record in fed)
+            ]
         verdicts = [one for one in found if isinstance(one, Verdict)]
         assert [verdict.doc_id.encode() for verdict in verdicts] == [record.key for record in fed]
         place = {verdict.doc_id: at for at, verdict in enumerate(verdicts)}
         return [
-            (one.outcome, one.reason, one.duplicate_of and place[one.duplicate_of.original.doc_id]) for one in verdicts
+            (one.outcome, one.reason, one.duplicate_of and place[one.duplicate_of.original.doc_id])
+            for one in verdicts
         ]
 
     assert told(*rows) == told([row for day in rows for row in day])
@@ -377,16 +438,24 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     monkeypatch.setattr("worker.shell.pipeline.prepare.content_of", failing)
     found = {name: tmp_path / name for name in ("docs", "pairs", "verdicts", "page")}
     body = base64.b64encode(f"<p>{ARTICLE}</p>".encode()).decode()
-    found["docs"].write_text(lines(*(page(at, doc_id=name, body_base64=body) for at, name in enumerate("abc"))))
+    found["docs"].write_text(
+        lines(*(page(at, doc_id=name, body_base64=body) for at, name in enumerate("abc")))
+    )
     found["pairs"].write_text("a\tc\t1\n")
     run("dedup", found["docs"], "--output", found["verdicts"], "--threads", "1")
     answers = [json.loads(line) for line in found["verdicts"].read_text().splitlines()]
-    assert [answer["verdict"] for answer in answers] == ["new", "dead-letter", "duplicate"]  # in the file's order
+    assert [answer["verdict"] for answer in answers] == [
+        "new",
+        "dead-letter",
+        "duplicate",
+    ]  # in the file's order
     return found
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.split()[0])
-def test_the_neighbours_of_a_document_that_fails_are_answered(files: dict[str, Path], command: str) -> None:
+def test_the_neighbours_of_a_document_that_fails_are_answered(
+    files: dict[str, Path], command: str
+) -> None:
     """It is named, and costs itself."""
     said = " ".join(run(*command.format(**files).split()).output.split())
     for text in COMMANDS[command]:

@@ -37,7 +37,11 @@ def unpacked(path: Path) -> bytes:
     """The content of a file, by its name."""
     data = path.read_bytes()
     if path.suffix == ".zst":
-        return zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data), read_across_frames=True).read()
+        return (
+            zstandard.ZstdDecompressor()
+            .stream_reader(io.BytesIO(data), read_across_frames=True)
+            .read()
+        )
     return gzip.decompress(data) if path.suffix.lower() == ".gz" else data
 
 
@@ -45,14 +49,18 @@ def unpacked(path: Path) -> bytes:
 def test_lines_stay_as_they_are_and_none_is_lost(tmp_path: Path, suffix: str) -> None:
     """Fields that nobody reads, spaces, a missing time: kept and others together are the input."""
     given = [
-        json.dumps({"url": "https://a.example/", "text": ARTICLE, "mine": [1, {"two": 3}]}, indent=None),
+        json.dumps(
+            {"url": "https://a.example/", "text": ARTICLE, "mine": [1, {"two": 3}]}, indent=None
+        ),
         '{"url":  "https://b.example/",   "text": "' + ARTICLE.upper() + '"}',
         json.dumps({"url": "https://c.example/", "text": ""}),
         json.dumps({"url": "https://d.example/"}),
         json.dumps({"url": "https://e.example/", "text": OTHER}),
         json.dumps({"url": "https://a.example/", "text": ARTICLE, "again": True}),
     ]
-    source, kept, others = (tmp_path / name for name in ("in.jsonl", f"kept.jsonl{suffix}", f"others.jsonl{suffix}"))
+    source, kept, others = (
+        tmp_path / name for name in ("in.jsonl", f"kept.jsonl{suffix}", f"others.jsonl{suffix}")
+    )
     source.write_text("".join(f"{line}\n" for line in given))
     options = ("--fetched-at", "2026-01-02T03:04:05Z", "--keep", "new")
     said = dedup(source, *options, "--output", kept, "--duplicates", others)
@@ -66,15 +74,23 @@ def test_lines_stay_as_they_are_and_none_is_lost(tmp_path: Path, suffix: str) ->
 @pytest.mark.parametrize("suffix", ["gz", "zst"])
 def test_an_archive_without_records_is_compressed_all_the_same(tmp_path: Path, suffix: str) -> None:
     """Of what was kept nothing leaves: what reads by the file's name finds a file of that kind."""
-    source, kept, none = tmp_path / "in.warc.gz", tmp_path / "kept.warc.gz", tmp_path / f"none.warc.{suffix}"
+    source, kept, none = (
+        tmp_path / "in.warc.gz",
+        tmp_path / "kept.warc.gz",
+        tmp_path / f"none.warc.{suffix}",
+    )
     write_sample_crawl(source, 30, seed=1)
     dedup(source, "--keep", "new", "--output", kept)
     dedup(kept, "--keep", "new", "--output", tmp_path / "again.warc.gz", "--duplicates", none)
     assert unpacked(none) == b"" and none.stat().st_size > 0
 
 
-@pytest.mark.parametrize(("prefer", "wanted"), [("first", [0, 3]), ("longest", [2, 3]), ("newest", [1, 3])])
-def test_a_cluster_is_represented_by_what_is_preferred(tmp_path: Path, prefer: str, wanted: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("prefer", "wanted"), [("first", [0, 3]), ("longest", [2, 3]), ("newest", [1, 3])]
+)
+def test_a_cluster_is_represented_by_what_is_preferred(
+    tmp_path: Path, prefer: str, wanted: list[int]
+) -> None:
     """The first, the longest, the one fetched last; each cluster leaves one document."""
     given = [
         page(1, text=ARTICLE),
@@ -85,9 +101,13 @@ def test_a_cluster_is_represented_by_what_is_preferred(tmp_path: Path, prefer: s
     ]
     source = tmp_path / "in.jsonl"
     source.write_text(lines(*given))
-    said = dedup(source, "--keep", "new", "--prefer", prefer, "--output", tmp_path / "kept", "--quiet")
+    said = dedup(
+        source, "--keep", "new", "--prefer", prefer, "--output", tmp_path / "kept", "--quiet"
+    )
     assert said == ""
-    assert [json.loads(line) for line in (tmp_path / "kept").read_text().splitlines()] == [given[at] for at in wanted]
+    assert [json.loads(line) for line in (tmp_path / "kept").read_text().splitlines()] == [
+        given[at] for at in wanted
+    ]
 
 
 def test_what_a_former_run_kept_stays_the_representative(tmp_path: Path) -> None:
@@ -114,15 +134,22 @@ def records(data: bytes) -> dict[str, tuple[WarcRecordType, dict[str, str], byte
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
 def test_records_of_an_archive_are_copied_byte_for_byte(tmp_path: Path, suffix: str) -> None:
     """Headers, chunks and encodings: each record of both outputs stands in the input as it is."""
-    source, kept, others = (tmp_path / name for name in ("in.warc.gz", f"kept.warc{suffix}", f"others.warc{suffix}"))
+    source, kept, others = (
+        tmp_path / name for name in ("in.warc.gz", f"kept.warc{suffix}", f"others.warc{suffix}")
+    )
     write_sample_crawl(source, 300, seed=3)
     verdicts = tmp_path / "verdicts.jsonl"
     dedup(source, "--output", verdicts)
     outcomes = [json.loads(line)["verdict"] for line in verdicts.read_text().splitlines()]
     dedup(source, "--keep", "new", "--output", kept, "--duplicates", others)
     whole = b"".join(piece.data for piece in pieces(io.BytesIO(source.read_bytes())))
-    copies = [unpacked(path).removesuffix(b"\r\n\r\n").split(b"\r\n\r\nWARC/") for path in (kept, others)]
-    assert [len(found) for found in copies] == [outcomes.count("new"), len(outcomes) - outcomes.count("new")]
+    copies = [
+        unpacked(path).removesuffix(b"\r\n\r\n").split(b"\r\n\r\nWARC/") for path in (kept, others)
+    ]
+    assert [len(found) for found in copies] == [
+        outcomes.count("new"),
+        len(outcomes) - outcomes.count("new"),
+    ]
     assert all(record in whole for found in copies for record in found)
     if suffix == ".gz":  # no time, no name, and of no Python
         assert kept.read_bytes()[:10] == b"\x1f\x8b\x08\0\0\0\0\0\0\x03"
@@ -140,7 +167,11 @@ def test_a_duplicate_leaves_a_revisit_record(tmp_path: Path) -> None:
     verdicts = [json.loads(line) for line in (tmp_path / "verdicts.jsonl").read_text().splitlines()]
     duplicates = [verdict for verdict in verdicts if verdict["verdict"] == "duplicate"]
     dedup(source, "--keep", "revisits", "--output", kept)
-    revisits = [fields for kind, fields, content in records(unpacked(kept)).values() if kind == WarcRecordType.revisit]
+    revisits = [
+        fields
+        for kind, fields, content in records(unpacked(kept)).values()
+        if kind == WarcRecordType.revisit
+    ]
     assert len(revisits) == len(duplicates) > 0
     for fields, verdict in zip(revisits, duplicates, strict=True):
         assert fields["WARC-Target-URI"] == verdict["url"]
@@ -152,9 +183,7 @@ def test_a_duplicate_leaves_a_revisit_record(tmp_path: Path) -> None:
 def test_a_revisit_record_has_the_lines_it_was_given(tmp_path: Path) -> None:
     """A URL with line ends, of the original or of the duplicate, makes no field and no record."""
     forged = "http://a/\r\n\r\n\r\nWARC/1.1\r\nWARC-Type: response\r\nX: \x85\u2028\x00"
-    head = (
-        "WARC/1.0\r\nWARC-Record-ID: <urn:uuid:1>\r\nWARC-Target-URI: http://b/\r{}\r\nWARC-Date: 2026-01-01T00:00:00Z"
-    )
+    head = "WARC/1.0\r\nWARC-Record-ID: <urn:uuid:1>\r\nWARC-Target-URI: http://b/\r{}\r\nWARC-Date: 2026-01-01T00:00:00Z"
     raw = f"{head.format('WARC-Type: response')}\r\nContent-Length: 0\r\n\r\n\r\n\r\n".encode()
     record = revisit_of(raw, Original("a", forged, 0))
     assert [line.partition(": ")[0] for line in record.decode().splitlines()] == [
@@ -168,7 +197,9 @@ def test_a_revisit_record_has_the_lines_it_was_given(tmp_path: Path) -> None:
     )
 
 
-def test_outputs_and_verdicts_stay_beside_their_rows_whatever_cannot_be_read(tmp_path: Path) -> None:
+def test_outputs_and_verdicts_stay_beside_their_rows_whatever_cannot_be_read(
+    tmp_path: Path,
+) -> None:
     """A row, a line that cannot be read, a file that breaks off: kept and others are the rows that were judged."""
     deep = "[" * 600 + "]" * 600  # less than what json takes on any Python
     source, kept, others = (tmp_path / f"{name}.jsonl" for name in ("in", "kept", "others"))
@@ -176,7 +207,10 @@ def test_outputs_and_verdicts_stay_beside_their_rows_whatever_cannot_be_read(tmp
     source.write_text("\n".join([given[0], f'{{"body": {deep}}}', *given[1:]]))
     options = ("--text-column", "body", "--keep", "new")
     dedup(source, *options, "--output", kept, "--duplicates", others)
-    assert (kept.read_text().splitlines(), others.read_text().splitlines()) == ([given[0], given[2]], [given[1]])
+    assert (kept.read_text().splitlines(), others.read_text().splitlines()) == (
+        [given[0], given[2]],
+        [given[1]],
+    )
     bad, good, rest = (tmp_path / f"{name}.parquet" for name in ("bad", "good", "rest"))
     ends = pyarrow.py_buffer(struct.pack("<3i", 0, 3, 3 + len(ARTICLE)))
     texts = pyarrow.Array.from_buffers(
@@ -201,7 +235,9 @@ TABLE: dict[str, list[Any]] = {
 
 def test_rows_of_parquet_stay_with_all_their_columns(tmp_path: Path) -> None:
     """Columns named by options; types and other columns are the same; several files of the same columns go together."""
-    one, two, kept, others = (tmp_path / f"{name}.parquet" for name in ("one", "two", "kept", "others"))
+    one, two, kept, others = (
+        tmp_path / f"{name}.parquet" for name in ("one", "two", "kept", "others")
+    )
     table = pyarrow.table(TABLE)
     parquet.write_table(table.slice(0, 2), one)
     parquet.write_table(table.slice(2), two)
@@ -217,7 +253,9 @@ def test_rows_of_parquet_stay_with_all_their_columns(tmp_path: Path) -> None:
     assert found[1]["duplicate_of"]["doc_id"] == "a"
     assert found[3]["input"] == {"file": str(two), "line": 2, "offset": 1}
     parquet.write_table(table.select(["name", "content"]), two)
-    assert "have different columns" in refused("dedup", one, two, *options, "--keep", "new", "--output", kept)
+    assert "have different columns" in refused(
+        "dedup", one, two, *options, "--keep", "new", "--output", kept
+    )
     assert parquet.read_table(kept).num_rows == 2  # what stood there stays
 
 
@@ -231,15 +269,21 @@ def test_rows_of_parquet_stay_with_all_their_columns(tmp_path: Path) -> None:
         (("FILE", "--keep", "old"), "'old' is not one of 'new', 'revisits'"),
     ],
 )
-def test_what_does_not_go_together_is_said(tmp_path: Path, arguments: tuple[str, ...], text: str) -> None:
+def test_what_does_not_go_together_is_said(
+    tmp_path: Path, arguments: tuple[str, ...], text: str
+) -> None:
     """With exit code 2, before anything is read."""
     (tmp_path / "FILE").write_text("")
-    assert text in misused("dedup", *(tmp_path / one if one == "FILE" else one for one in arguments))
+    assert text in misused(
+        "dedup", *(tmp_path / one if one == "FILE" else one for one in arguments)
+    )
 
 
 def test_what_cannot_be_kept_is_said_before_anything_is_judged(tmp_path: Path) -> None:
     """Formats are not mixed, a name is obeyed, a revisit record needs an archive, and ARC is not written."""
-    source, archive, arc, state = (tmp_path / name for name in ("in.jsonl", "in.warc.gz", "in.arc", "state"))
+    source, archive, arc, state = (
+        tmp_path / name for name in ("in.jsonl", "in.warc.gz", "in.arc", "state")
+    )
     source.write_text(lines(page(1, text=ARTICLE), page(2, text=ARTICLE)))
     write_sample_crawl(archive, 20, seed=1)
     arc.write_bytes(b"filedesc://x 0.0.0.0 20260101000000 text/plain 0\n\n")
@@ -250,7 +294,9 @@ def test_what_cannot_be_kept_is_said_before_anything_is_judged(tmp_path: Path) -
         ("would be JSON Lines, and its name says WARC", [source], "new", "--duplicates", others),
         ("is ARC, which is not written", [arc], "new"),
     ):
-        assert text in refused("dedup", *files, "--output", kept, "--state", state, "--keep", *options)
+        assert text in refused(
+            "dedup", *files, "--output", kept, "--state", state, "--keep", *options
+        )
         assert not any(path.exists() for path in (kept, others, state))
 
 
@@ -304,12 +350,25 @@ def test_s3_is_read_and_written(bucket: S3FileSystem, tmp_path: Path) -> None:
     dedup("s3://bucket/in.parquet", *options)
     with bucket.open("bucket/kept.parquet") as stream:
         assert parquet.read_table(stream).equals(pyarrow.table(TABLE).take([0, 2]))
-    assert "cannot read s3://bucket/none.jsonl: no such file" in refused("dedup", "s3://bucket/none.jsonl")
+    assert "cannot read s3://bucket/none.jsonl: no such file" in refused(
+        "dedup", "s3://bucket/none.jsonl"
+    )
     for output in ("s3://bucket/in.jsonl.gz", "s3a://bucket/in.jsonl.gz"):
-        assert "is an input and the output" in refused("dedup", "s3://bucket/in.jsonl.gz", "--output", output)
-    options = ("--keep", "new", "--output", "s3://bucket/new", "--duplicates", "simplecache::s3a://bucket/new")
+        assert "is an input and the output" in refused(
+            "dedup", "s3://bucket/in.jsonl.gz", "--output", output
+        )
+    options = (
+        "--keep",
+        "new",
+        "--output",
+        "s3://bucket/new",
+        "--duplicates",
+        "simplecache::s3a://bucket/new",
+    )
     assert "are one place" in refused("dedup", "s3://bucket/in.jsonl.gz", *options)
-    assert "cannot write s3://none/out" in refused("dedup", "s3://bucket/in.jsonl.gz", "--output", "s3://none/out")
+    assert "cannot write s3://none/out" in refused(
+        "dedup", "s3://bucket/in.jsonl.gz", "--output", "s3://none/out"
+    )
 
 
 @pytest.mark.usefixtures("bucket", "commands_settings")
@@ -327,8 +386,12 @@ def test_http_is_read_and_not_written(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl.gz").write_bytes(gzip.compress(lines(*GIVEN).encode()))
     with served(tmp_path) as url:
         dedup(f"{url}/in.jsonl.gz", "--keep", "new", "--output", tmp_path / "kept.jsonl")
-        assert f"cannot read {url}/none.jsonl: no such file" in refused("dedup", f"{url}/none.jsonl")
-        assert "cannot write http://" in refused("dedup", f"{url}/in.jsonl.gz", "--output", f"{url}/out")
+        assert f"cannot read {url}/none.jsonl: no such file" in refused(
+            "dedup", f"{url}/none.jsonl"
+        )
+        assert "cannot write http://" in refused(
+            "dedup", f"{url}/in.jsonl.gz", "--output", f"{url}/out"
+        )
     kept = (tmp_path / "kept.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in kept] == [GIVEN[0], GIVEN[2]]
     assert "cannot read nowhere://x" in refused("dedup", "nowhere://x")

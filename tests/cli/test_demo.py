@@ -32,9 +32,20 @@ from worker.shell.files.crawl import CrawlFiles
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """Start the demo on a broker of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "worker", "demo", "--documents", "300", "--keep", str(folder), *arguments],
+        [
+            sys.executable,
+            "-m",
+            "worker",
+            "demo",
+            "--documents",
+            "300",
+            "--keep",
+            str(folder),
+            *arguments,
+        ],
         cwd=REPOSITORY,
-        env=plain_environment() | {"PATH": os.defpath, "COLUMNS": "200", "PYTHONIOENCODING": "ascii"},
+        env=plain_environment()
+        | {"PATH": os.defpath, "COLUMNS": "200", "PYTHONIOENCODING": "ascii"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -55,24 +66,35 @@ def test_the_demo_answers_every_document_once(tmp_path: Path, broker_runtime: Ru
     summary, _ = process.communicate(timeout=EVENTUALLY_S)
     assert process.returncode == 0, summary
     assert number("unanswered", summary) == number("answered twice", summary) == 0
-    answered = sum(number(name, summary) for name in ("new", "exact duplicates", "near duplicates", "skipped"))
+    answered = sum(
+        number(name, summary) for name in ("new", "exact duplicates", "near duplicates", "skipped")
+    )
     assert answered + number("dead letters", summary) == number("documents", summary) > 250
     assert number("duplicates found across workers", summary) > 0
-    found, missed, false = map(int, re.findall(r"(\d+) (?:found|missed|false)", summary.replace(",", ""))[-3:])
+    found, missed, false = map(
+        int, re.findall(r"(\d+) (?:found|missed|false)", summary.replace(",", ""))[-3:]
+    )
     assert false == 0
     assert found > missed
-    merged = dict(re.findall(r"(\w+) (\d+) of \d+", summary[summary.index("pages of a template merged") :]))
-    assert {kind for kind, count in merged.items() if count != "0"} <= {"legal"}  # legal notices are borderline
+    merged = dict(
+        re.findall(r"(\w+) (\d+) of \d+", summary[summary.index("pages of a template merged") :])
+    )
+    assert {kind for kind, count in merged.items() if count != "0"} <= {
+        "legal"
+    }  # legal notices are borderline
     assert len(merged) == 6
     assert re.search(r"^(new|duplicate) .*http", summary, re.MULTILINE)  # the last rows stay
     assert len(re.findall(r"bits? of 64 differ", summary)) == 3
     crawl = tmp_path / "demo" / "crawl.warc.gz"
-    assert summary.rstrip().splitlines()[-5:-1] == [
-        "Next",
-        f"  . {os.path.relpath(sys.prefix, REPOSITORY)}/bin/activate",  # `make demo` leaves a shell without `neardup`
-        f"  neardup dedup {crawl} --output verdicts.jsonl",
-        f"  neardup report verdicts.jsonl --documents {crawl}",
-    ]
+    assert (
+        summary.rstrip().splitlines()[-5:-1]
+        == [
+            "Next",
+            f"  . {os.path.relpath(sys.prefix, REPOSITORY)}/bin/activate",  # `make demo` leaves a shell without `neardup`
+            f"  neardup dedup {crawl} --output verdicts.jsonl",
+            f"  neardup report verdicts.jsonl --documents {crawl}",
+        ]
+    )
 
 
 @pytest.mark.slow
@@ -95,12 +117,16 @@ def test_an_end_leaves_no_process_behind(tmp_path: Path, number: signal.Signals)
 NOBODY = Settings(bootstrap="127.0.0.1:1", transaction_timeout_ms=1_000, call_timeout_s=1.5)
 
 
-def test_workers_do_not_run_code_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_do_not_run_code_of_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A worker.py or a library's namesake there stays what it is: a file."""
     folder, marker = tmp_path / "stranger", tmp_path / "marker"
     folder.mkdir()
     for name in ("worker", "schemas", "typer", "json"):
-        (folder / f"{name}.py").write_text(f"open({str(marker)!r}, 'w').close()\nraise SystemExit(3)\n")
+        (folder / f"{name}.py").write_text(
+            f"open({str(marker)!r}, 'w').close()\nraise SystemExit(3)\n"
+        )
     monkeypatch.chdir(folder)
     with workers_running(NOBODY, ["one"], tmp_path) as running:
         assert running["one"].wait(240) == 1
@@ -108,7 +134,9 @@ def test_workers_do_not_run_code_of_the_current_folder(tmp_path: Path, monkeypat
     assert "no answer from 127.0.0.1:1" in (tmp_path / "one.log").read_text()
 
 
-def test_what_a_failed_demo_has_left_is_kept_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_failed_demo_has_left_is_kept_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An error that sends its reader to a log needs the log."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("NEARDUP_BOOTSTRAP", NOBODY.bootstrap)
@@ -119,7 +147,9 @@ def test_what_a_failed_demo_has_left_is_kept_and_named(tmp_path: Path, monkeypat
     assert f"kept in {folder}" in result.stderr and (folder / "crawl.warc.gz").exists()
 
 
-def test_an_interrupted_demo_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_demo_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is not a failure whose cause is looked for."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
@@ -149,7 +179,10 @@ def test_sigterm_within_a_call_of_the_kafka_client_interrupts_the_demo(
     monkeypatch.setattr(sys, "argv", ["neardup", "demo", "--documents", "10"])
     with pytest.raises(SystemExit) as end:
         main()
-    assert (end.value.code, capsys.readouterr().err.splitlines()[-1]) == (130, "neardup: interrupted")
+    assert (end.value.code, capsys.readouterr().err.splitlines()[-1]) == (
+        130,
+        "neardup: interrupted",
+    )
 
 
 FAILED = SimpleNamespace(failures=2, failed=["too large", "too late"])
@@ -157,9 +190,14 @@ FAILED = SimpleNamespace(failures=2, failed=["too large", "too late"])
 
 @pytest.mark.parametrize(
     ("outcome", "text"),
-    [(FAILED, "2 documents could not be fed: too large; too late"), (ValueError("odd"), "ValueError('odd')")],
+    [
+        (FAILED, "2 documents could not be fed: too large; too late"),
+        (ValueError("odd"), "ValueError('odd')"),
+    ],
 )
-def test_the_demo_ends_when_its_feeding_fails(monkeypatch: pytest.MonkeyPatch, outcome: Any, text: str) -> None:
+def test_the_demo_ends_when_its_feeding_fails(
+    monkeypatch: pytest.MonkeyPatch, outcome: Any, text: str
+) -> None:
     """Failed deliveries and failures of any kind end the demo at once, not after its patience."""
 
     def feed(*_: Any) -> Any:

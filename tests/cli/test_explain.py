@@ -36,7 +36,12 @@ def distance(one: str, other: str) -> int:
 
 
 DOCUMENTS = [  # an original, its edited copy, and something else
-    {"doc_id": name, "url": f"https://{name}.example/", "fetched_at": "2026-01-02T03:04:05Z", "text": text}
+    {
+        "doc_id": name,
+        "url": f"https://{name}.example/",
+        "fetched_at": "2026-01-02T03:04:05Z",
+        "text": text,
+    }
     for name, text in TEXTS.items()
 ]
 
@@ -71,8 +76,12 @@ def test_a_new_document_is_explained_with_its_nearest(judged: list[str], tmp_pat
     assert found["comparison"]["distance"] == distance(OTHER, TEXT)
     assert "No original was before it." in run("explain", "a", *judged).output
     alone = tmp_path / "alone.jsonl"
-    alone.write_text(next(line for line in Path(judged[0]).read_text().splitlines() if '"doc_id":"c"' in line))
-    assert "near enough; the nearest has no verdict." in " ".join(run("explain", "c", str(alone)).output.split())
+    alone.write_text(
+        next(line for line in Path(judged[0]).read_text().splitlines() if '"doc_id":"c"' in line)
+    )
+    assert "near enough; the nearest has no verdict." in " ".join(
+        run("explain", "c", str(alone)).output.split()
+    )
 
 
 def test_what_is_not_there_is_said(judged: list[str], tmp_path: Path) -> None:
@@ -80,22 +89,32 @@ def test_what_is_not_there_is_said(judged: list[str], tmp_path: Path) -> None:
     assert "no verdict on 'z'" in refused("explain", "z", *judged)
     run("explain", "z", "-", code=2)
     changed = tmp_path / "changed.jsonl"
-    changed.write_text(lines(*({**one, "text": one["text"] + " And that is all."} for one in DOCUMENTS)))
+    changed.write_text(
+        lines(*({**one, "text": one["text"] + " And that is all."} for one in DOCUMENTS))
+    )
     assert "other fingerprints" in run("explain", "b", judged[0], "--documents", changed).output
 
 
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (verdict(1, outcome=Outcome.SKIPPED, reason="empty-text", fingerprint=None), "to compare: empty-text"),
-        (verdict(1, outcome=Outcome.DELETED, reason="removed", fingerprint=None, url=None), "A null value came"),
+        (
+            verdict(1, outcome=Outcome.SKIPPED, reason="empty-text", fingerprint=None),
+            "to compare: empty-text",
+        ),
+        (
+            verdict(1, outcome=Outcome.DELETED, reason="removed", fingerprint=None, url=None),
+            "A null value came",
+        ),
         (verdict(1, reason="redelivered"), "the original that it was"),
         (dead("no-body", "needs a \x1b[31mbody", b"d1"), "could not be judged: needs a �[31mbody"),
         (copy(1, 0, 0, 1.0), "the same tokens in the same order"),
         (verdict(1, former_version=former(0, Changed.MUCH)), "changed: much"),
     ],
 )
-def test_every_answer_has_its_reason(tmp_path: Path, answer: Verdict | DeadLetter, said: str) -> None:
+def test_every_answer_has_its_reason(
+    tmp_path: Path, answer: Verdict | DeadLetter, said: str
+) -> None:
     """In a sentence; control characters do not reach the terminal."""
     file = tmp_path / "v.jsonl"
     file.write_bytes(answer.line() if isinstance(answer, DeadLetter) else encode_verdict(answer)[1])
@@ -128,8 +147,14 @@ def test_a_document_of_the_topics_is_explained(commands_settings: Settings) -> N
         verdict(0, doc_id="a", fingerprint=prints["a"], **here),
         copy(1, 0, 3, doc_id="b", original_id="a", fingerprint=prints["b"], **here),
     )
-    cluster.append(settings.bootstrap, topic, [json.dumps(document).encode() for document in DOCUMENTS])
-    cluster.append(settings.bootstrap, settings.topic_verdicts, [encode_verdict(answer)[1] for answer in answers])
+    cluster.append(
+        settings.bootstrap, topic, [json.dumps(document).encode() for document in DOCUMENTS]
+    )
+    cluster.append(
+        settings.bootstrap,
+        settings.topic_verdicts,
+        [encode_verdict(answer)[1] for answer in answers],
+    )
     assert "[-two brothers-] {+three sisters+}" in run("explain", "b").output
     message = message_at(settings, topic, 0, 1)
     assert message is not None and message.offset == 1
@@ -140,7 +165,9 @@ def test_a_document_of_the_topics_is_explained(commands_settings: Settings) -> N
 def pair(tmp_path: Path) -> list[str]:
     """A text, and a page with nearly the same one."""
     (tmp_path / "a.txt").write_text(A)
-    (tmp_path / "b.html").write_text(f"<!doctype html><nav><a href='/'>Home</a></nav><main><p>{B}</p></main>")
+    (tmp_path / "b.html").write_text(
+        f"<!doctype html><nav><a href='/'>Home</a></nav><main><p>{B}</p></main>"
+    )
     return [str(tmp_path / "a.txt"), str(tmp_path / "b.html")]
 
 
@@ -150,9 +177,16 @@ def test_compare_shows_bits_measures_shingles_and_the_diff(pair: list[str]) -> N
     [differ] = (line for line in shown.splitlines() if line.startswith("differ "))
     assert differ.count("x") == distance(A, B)
     said = " ".join(shown.split())  # the terminal's lines are 80 columns
-    assert f"{distance(A, B)} of 64 bits differ: no duplicate, same template, other facts: similarity 0." in said
+    assert (
+        f"{distance(A, B)} of 64 bits differ: no duplicate, same template, other facts: similarity 0."
+        in said
+    )
     assert "0.750 wanted" in said
-    for text in ("[-two brothers-] {+three sisters+}", "common subsequence / longer text  0.882", "two brothers (1)"):
+    for text in (
+        "[-two brothers-] {+three sisters+}",
+        "common subsequence / longer text  0.882",
+        "two brothers (1)",
+    ):
         assert text in shown
     assert "\x1b[" not in shown
     equal = run("compare", pair[0], pair[0]).output
@@ -163,11 +197,17 @@ def test_compare_shows_bits_measures_shingles_and_the_diff(pair: list[str]) -> N
 def test_compare_tells_scripts_everything(pair: list[str]) -> None:
     """Fingerprints as hex text, each shingle in one list, the steps from A to B; stdin is one of the two."""
     found = json.loads(run("compare", "-", pair[1], "--json", stdin=A).stdout)
-    assert [int(one["fingerprint"], 16) for one in found["documents"]] == [*map(Fingerprinter().one, (A, B))]
+    assert [int(one["fingerprint"], 16) for one in found["documents"]] == [
+        *map(Fingerprinter().one, (A, B))
+    ]
     assert len(found["differing_bits"]) == found["distance"]
     assert found["subsequence"] == 15 / 17
     assert [step["kind"] for step in found["steps"]] == ["equal", "removed", "added", "equal"]
-    assert {one["shingle"] for one in found["documents"][0]["only"]} == {"by two", "two brothers", "brothers in"}
+    assert {one["shingle"] for one in found["documents"][0]["only"]} == {
+        "by two",
+        "two brothers",
+        "brothers in",
+    }
     assert {"shingle": "of that", "weights": [3, 3]} in found["shared"]
     wider = json.loads(run("compare", *pair, "--json", "--shingle-widths", "3").stdout)
     assert all(len(one["shingle"].split()) == 3 for one in wider["shared"])
@@ -175,7 +215,12 @@ def test_compare_tells_scripts_everything(pair: list[str]) -> None:
 
 def test_what_is_not_compared_says_so(tmp_path: Path, pair: list[str]) -> None:
     """Of nothing a worker makes `skipped`, of a few words a duplicate only when they are the same."""
-    texts = {"empty": "", "few": "four words and no more", "others": "four words or no more", "marks": "!?"}
+    texts = {
+        "empty": "",
+        "few": "four words and no more",
+        "others": "four words or no more",
+        "marks": "!?",
+    }
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     for first, second, said in (
@@ -193,7 +238,9 @@ def test_what_is_not_compared_says_so(tmp_path: Path, pair: list[str]) -> None:
 
 def test_a_crawl_becomes_a_page_whole_or_not_at_all(tmp_path: Path) -> None:
     """With texts side by side and languages where documents are given; the input is not written over."""
-    crawl, verdicts, page, bad = (tmp_path / name for name in ("crawl.warc.gz", "out.jsonl", "report", "bad.jsonl"))
+    crawl, verdicts, page, bad = (
+        tmp_path / name for name in ("crawl.warc.gz", "out.jsonl", "report", "bad.jsonl")
+    )
     write_sample_crawl(crawl, 200, 3)
     run("dedup", crawl, "--output", verdicts)
     run("report", verdicts, "--documents", crawl, "--output", page)

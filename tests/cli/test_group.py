@@ -26,7 +26,15 @@ from worker.devkit.sample.crawl import write_sample_crawl
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.admin.audit import Report
-from worker.shell.admin.watch import GroupWatch, Partition, Sample, WorkerStatus, rate, status_of, time_ms
+from worker.shell.admin.watch import (
+    GroupWatch,
+    Partition,
+    Sample,
+    WorkerStatus,
+    rate,
+    status_of,
+    time_ms,
+)
 from worker.shell.files.crawl import CrawlFiles, feed_documents
 from worker.shell.kafka.admin import Admin, Member, create_topics
 from worker.shell.messages import encode_verdict
@@ -54,7 +62,10 @@ def test_a_command_does_not_wait_long_and_says_so_at_once(
 
 
 def printed(*arguments: str) -> set[str]:
-    return {line.split('"')[3] for line in run("verdicts", "--format", "jsonl", *arguments).stdout.splitlines()}
+    return {
+        line.split('"')[3]
+        for line in run("verdicts", "--format", "jsonl", *arguments).stdout.splitlines()
+    }
 
 
 def test_a_part_of_the_verdicts_can_be_asked_for(commands_settings: Settings) -> None:
@@ -62,8 +73,14 @@ def test_a_part_of_the_verdicts_can_be_asked_for(commands_settings: Settings) ->
     bootstrap, topic = commands_settings.bootstrap, commands_settings.topic_verdicts
     Admin(commands_settings, 30).create(topic, 2, 1, {})
     now_ms = time.time_ns() // 1_000_000
-    for partition, ago_s, answer in ((0, 7_200, verdict(1)), (1, 7_100, copy(2, 1)), (0, 60, copy(3, 1))):
-        cluster.append(bootstrap, topic, [encode_verdict(answer)[1]], now_ms - ago_s * 1_000, partition)
+    for partition, ago_s, answer in (
+        (0, 7_200, verdict(1)),
+        (1, 7_100, copy(2, 1)),
+        (0, 60, copy(3, 1)),
+    ):
+        cluster.append(
+            bootstrap, topic, [encode_verdict(answer)[1]], now_ms - ago_s * 1_000, partition
+        )
     assert printed() == {"d1", "d2", "d3"}
     assert printed("--doc-id", "d2") == {"d2"}
     assert printed("--doc-id", "https://host0.example/3") == {"d3"}
@@ -77,7 +94,9 @@ def test_ctrl_c_ends_who_follows_as_any_command(commands_settings: Settings) -> 
     """In a line, with the exit code of what was interrupted."""
     create_topics(Admin(commands_settings, 30), commands_settings)
     command = [sys.executable, "-m", "worker", "verdicts", "--follow"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None and process.stdout.readline()
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=60)[1]
@@ -99,9 +118,14 @@ def test_what_is_no_time_is_named(text: str) -> None:
         (7, 1, "NOT CLEAN"),
     ],
 )
-def test_the_last_line_of_verify_claims_no_more_than_there_is(unanswered: int, lost: int, said: str) -> None:
+def test_the_last_line_of_verify_claims_no_more_than_there_is(
+    unanswered: int, lost: int, said: str
+) -> None:
     """What only waits is no defect, and not answered either."""
-    assert conclusion(Report(9, 9 - unanswered, {}, unanswered, 0, {"lost": lost}, (), 1, 9, 0)) == said
+    assert (
+        conclusion(Report(9, 9 - unanswered, {}, unanswered, 0, {"lost": lost}, (), 1, 9, 0))
+        == said
+    )
 
 
 STATUS = {
@@ -113,14 +137,18 @@ STATUS = {
 }
 
 
-def sample(at_s: float = 0.0, answered: int = 0, *statuses: WorkerStatus, partitions: int = 2) -> Sample:
+def sample(
+    at_s: float = 0.0, answered: int = 0, *statuses: WorkerStatus, partitions: int = 2
+) -> Sample:
     """A group of two workers; the second one owns the first partition, the first one the others."""
     members = [
         Member("m1", "w1", "10.0.0.1", tuple(range(1, partitions))),
         Member("m2", "w2\x1b[31m[/]", "10.0.0.2", (0,)),
     ]
     offsets = {number: Partition(1_000 + number, answered) for number in range(partitions)}
-    return Sample(at_s, "stable", members, offsets, 940, list(statuses), [copy(1, 0, 5), copy(2, 0, 0)])
+    return Sample(
+        at_s, "stable", members, offsets, 940, list(statuses), [copy(1, 0, 5), copy(2, 0, 0)]
+    )
 
 
 def text(before: Sample, now: Sample, width: int = 160) -> str:
@@ -146,14 +174,18 @@ def test_a_frame_shows_workers_lag_rates_and_duplicates() -> None:
     assert [cells[1:] for cells in rows("w2", shown)] == [["10.0.0.2", "1", "500", "250"]]
     assert "--worker" not in shown and "--worker HOST:PORT" in text(sample(), sample(2.0))
     assert "\x1b" not in shown
-    assert shown.index("https://host2.example/2") < shown.index("https://host1.example/1")  # the latest first
+    assert shown.index("https://host2.example/2") < shown.index(
+        "https://host1.example/1"
+    )  # the latest first
     assert rows("same", shown)[0][-1] == "https://host0.example/0"
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     """Whatever it shows."""
-    shown = text(sample(partitions=40), sample(1.0, 3, WorkerStatus("a", STATUS), partitions=40), width)
+    shown = text(
+        sample(partitions=40), sample(1.0, 3, WorkerStatus("a", STATUS), partitions=40), width
+    )
     assert max(map(len, shown.splitlines())) <= width
     assert "32 others" in shown
 
@@ -162,15 +194,28 @@ def test_what_is_not_known_is_a_dash() -> None:
     """No members, no coordinator, a worker that is no member, one that does not answer, strange answers."""
     nothing = Sample(0.0, "", [], {}, 0, [], [])
     assert "its coordinator does not answer" in text(nothing, nothing)
-    strange = {"worker_id": "w9", "last_minute": 3, "log": None, "stages_ms": [], "last_error": "disk \x07 full"}
-    now = nothing._replace(statuses=[WorkerStatus("a:1", strange), WorkerStatus("b:2", {}, "refused")])
+    strange = {
+        "worker_id": "w9",
+        "last_minute": 3,
+        "log": None,
+        "stages_ms": [],
+        "last_error": "disk \x07 full",
+    }
+    now = nothing._replace(
+        statuses=[WorkerStatus("a:1", strange), WorkerStatus("b:2", {}, "refused")]
+    )
     shown = text(nothing, now)
-    assert rows("w9", shown)[0][1:3] == ["no", "member"] and "disk � full" in shown and "b:2: refused" in shown
+    assert (
+        rows("w9", shown)[0][1:3] == ["no", "member"]
+        and "disk � full" in shown
+        and "b:2: refused" in shown
+    )
     assert rate(nothing, nothing, lambda one: one.lag) is None
 
 
 @pytest.mark.parametrize(
-    ("body", "error"), [("<html>", "not as a worker"), ("[]", "no worker"), ('{"worker_id": 3}', "no worker")]
+    ("body", "error"),
+    [("<html>", "not as a worker"), ("[]", "no worker"), ('{"worker_id": 3}', "no worker")],
 )
 def test_whatever_answers_at_an_address_is_no_error(tmp_path: Path, body: str, error: str) -> None:
     """A proxy, another program; and nobody at all."""
@@ -188,18 +233,27 @@ def test_whatever_answers_at_an_address_is_no_error(tmp_path: Path, body: str, e
 def test_a_running_group_is_seen(commands_settings: Settings, tmp_path: Path) -> None:
     """Its worker by Kafka and by /status, everything answered, the last duplicates; as text."""
     [port] = free_ports()
-    settings = commands_settings.model_copy(update={"metrics_port": port, "partitions": 3, "threads": 1})
+    settings = commands_settings.model_copy(
+        update={"metrics_port": port, "partitions": 3, "threads": 1}
+    )
     create_topics(Admin(settings, 30), settings)
     write_sample_crawl(tmp_path / "crawl.warc.gz", 100, 5)
     feed_documents(settings, CrawlFiles([str(tmp_path / "crawl.warc.gz")]))
-    with workers_running(settings, ["w1"], tmp_path), GroupWatch(settings, [f"127.0.0.1:{port}"]) as watch:
+    with (
+        workers_running(settings, ["w1"], tmp_path),
+        GroupWatch(settings, [f"127.0.0.1:{port}"]) as watch,
+    ):
         deadline = time.monotonic() + 300
-        while (found := watch.sample()).lag or len(found.duplicates) < 10 or not found.members:  # 10 are kept
+        while (
+            (found := watch.sample()).lag or len(found.duplicates) < 10 or not found.members
+        ):  # 10 are kept
             assert time.monotonic() < deadline, found
             time.sleep(0.5)
         given = ("--interval", "0.2", "--worker", f"127.0.0.1:{port}", "--worker", "127.0.0.1:1")
         shown = run("top", "--once", *given, COLUMNS="160").output
-    assert f"group {settings.group} at {settings.bootstrap}: stable" in shown and "waiting 0" in shown
+    assert (
+        f"group {settings.group} at {settings.bootstrap}: stable" in shown and "waiting 0" in shown
+    )
     kafkas, own = rows("w1", shown)
     assert kafkas[2:4] == ["3", "0"] and int(own[-2]) > 10 and int(own[-1]) > 0
     assert len({one.doc_id for one in found.duplicates}) == len(found.duplicates) > 1

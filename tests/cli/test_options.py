@@ -72,7 +72,12 @@ def read_by(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     """Run a command on a document; give the settings that it has read."""
     file, pairs, read = tmp_path / "in.jsonl", tmp_path / "pairs.tsv", set[str]()
     pairs.write_text("a\ta\t1")
-    document = {"doc_id": "a", "url": "https://example.org/", "fetched_at": "2026-01-02T03:04:05Z", "text": ARTICLE}
+    document = {
+        "doc_id": "a",
+        "url": "https://example.org/",
+        "fetched_at": "2026-01-02T03:04:05Z",
+        "text": ARTICLE,
+    }
     file.write_text(lines(document))
     load, get = load_settings, Settings.__getattribute__
 
@@ -86,7 +91,12 @@ def read_by(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
         return found
 
     def invoke(name: str, arguments: list[str]) -> set[str]:
-        files = {"file": file, "pairs": pairs, "page": tmp_path / "page", "folder": tmp_path / "folder"}
+        files = {
+            "file": file,
+            "pairs": pairs,
+            "page": tmp_path / "page",
+            "folder": tmp_path / "folder",
+        }
         topic = os.environ.get(env_name("topic_verdicts"))
         given = [argument.format(**files, topic=topic) for argument in arguments]
         result = CliRunner().invoke(app, [*name.split(), *given])
@@ -107,7 +117,10 @@ def test_a_worker_takes_every_setting_but_those_of_topics_to_create() -> None:
     """And no secret: others of the machine can read a flag."""
     secret = {"sasl_password", "ssl_key_password"}
     assert set(Settings.model_fields) - offered("settings") == secret
-    assert set(Settings.model_fields) - offered("worker") == secret | {"partitions", "replication_factor"}
+    assert set(Settings.model_fields) - offered("worker") == secret | {
+        "partitions",
+        "replication_factor",
+    }
 
 
 @pytest.mark.parametrize("name", ON_FILES)
@@ -137,7 +150,10 @@ def test_settings_describes_every_setting() -> None:
     text = run("settings", "--describe").stdout
     assert "batch_wait_ms = 20  # ms; default" in text
     words = " ".join(text.replace("\n# ", " ").split())
-    assert "adds to the latency when little arrives. Default: 20; 0 to 10,000. batch_wait_ms = 20 # ms" in words
+    assert (
+        "adds to the latency when little arrives. Default: 20; 0 to 10,000. batch_wait_ms = 20 # ms"
+        in words
+    )
     assert tomllib.loads(text) == tomllib.loads(run("settings").stdout)
     for field in Settings.model_fields.values():
         assert str(field.description) in words
@@ -150,11 +166,20 @@ def test_kafka_options_are_repeated_names_and_values() -> None:
     assert "NAME=VALUE, got 'linger.ms'" in misused("settings", "--kafka-options", "linger.ms")
 
 
-def test_the_output_of_settings_is_a_config_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_output_of_settings_is_a_config_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is shown is TOML that gives the same settings again; passwords are not in it."""
     monkeypatch.setenv("NEARDUP_SASL_PASSWORD", "hush")
     monkeypatch.setenv("NEARDUP_STATE_DIR", 'a "b"\n\\ć')
-    arguments = ["settings", "--shingle-widths", "1,2", "--mask-numbers", "--kafka-options", "x.password=hush"]
+    arguments = [
+        "settings",
+        "--shingle-widths",
+        "1,2",
+        "--mask-numbers",
+        "--kafka-options",
+        "x.password=hush",
+    ]
     first = run(*arguments).stdout
     assert "hush" not in first
     assert "# sasl_password is set and hidden" in first
@@ -196,8 +221,13 @@ def test_brackets_are_shown_as_they_are() -> None:
 def test_what_is_seldom_set_is_an_option_all_the_same() -> None:
     """The help has no room for all; `neardup settings --describe` has. A flag can be taken back."""
     assert "--batch-wait-ms" not in " ".join(shown("worker"))
-    told = run("settings", "--batch-wait-ms", "50", "--no-static-membership", "--changed").stdout.splitlines()
-    assert sorted(told) == ["batch_wait_ms = 50  # ms; flag", "static_membership = false  # yes/no; flag"]
+    told = run(
+        "settings", "--batch-wait-ms", "50", "--no-static-membership", "--changed"
+    ).stdout.splitlines()
+    assert sorted(told) == [
+        "batch_wait_ms = 50  # ms; flag",
+        "static_membership = false  # yes/no; flag",
+    ]
 
 
 def test_warm_up_says_where_the_code_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +249,9 @@ LONG = (
 def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """What a terminal shows."""
     found = io.StringIO()
-    monkeypatch.setattr(progress, "Console", lambda **_: Console(file=found, force_terminal=True, width=100))
+    monkeypatch.setattr(
+        progress, "Console", lambda **_: Console(file=found, force_terminal=True, width=100)
+    )
     return found
 
 
@@ -249,7 +281,10 @@ def test_answers_are_read_with_progress(screen: io.StringIO, tmp_path: Path) -> 
     """Of a file the size tells how many there are; `report` and the commands before it are silent if asked."""
     source, verdicts, drawn = tmp_path / "in.jsonl", tmp_path / "verdicts", tmp_path / "page"
     source.write_text(lines(*(page(number, text=ARTICLE) for number in range(1_000))))
-    for arguments in (["dedup", source, "--output", verdicts], ["report", verdicts, "--output", drawn]):
+    for arguments in (
+        ["dedup", source, "--output", verdicts],
+        ["report", verdicts, "--output", drawn],
+    ):
         assert (run(*arguments, "--quiet").output, screen.getvalue()) == ("", "")
     run("report", verdicts, "--output", drawn)
     assert re.search(r"reading answers .*100%.* 1,000 answers, .*/s", screen.getvalue())
@@ -259,11 +294,18 @@ def test_damage_is_named_thrice_and_then_counted(tmp_path: Path) -> None:
     """Not a line for each of a thousand; nothing of it with --quiet. Most of a sample's damaged records are read."""
     source = tmp_path / "crawl.warc.gz"
     said = run("sample-crawl", "--documents", "2000", source).stderr
-    [damaged] = re.findall(r"(\d+) damaged, .*; of what is damaged, three in five are read all the same$", said.strip())
+    [damaged] = re.findall(
+        r"(\d+) damaged, .*; of what is damaged, three in five are read all the same$", said.strip()
+    )
     command = ("dedup", source, "--output", tmp_path / "verdicts")
     told = run(*command).stderr.splitlines()
     unread = 2000 - int(told[-1].split()[0].replace(",", ""))
-    assert [line.partition(":")[0] for line in told] == ["damaged"] * 4 + [told[-1].partition(":")[0]]
-    assert (told[3], f"{unread} damaged records" in told[-1]) == (f"damaged: {unread - 3} more", True)
+    assert [line.partition(":")[0] for line in told] == ["damaged"] * 4 + [
+        told[-1].partition(":")[0]
+    ]
+    assert (told[3], f"{unread} damaged records" in told[-1]) == (
+        f"damaged: {unread - 3} more",
+        True,
+    )
     assert 2 * int(damaged) // 5 <= unread <= 2 * int(damaged) // 5 + 2
     assert run(*command, "--quiet").stderr == ""

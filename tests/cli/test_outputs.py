@@ -72,13 +72,23 @@ def test_no_two_roles_are_one_place(tmp_path: Path, role: str, a: str, b: str) -
     place, other = tmp_path / "folder" / "place.jsonl", tmp_path / "other.jsonl"
     place.parent.mkdir()
     for path in (place, other):
-        path.write_text(lines(*(page(number, text=f"{ARTICLE} {number % 2}") for number in range(4))))
+        path.write_text(
+            lines(*(page(number, text=f"{ARTICLE} {number % 2}") for number in range(4)))
+        )
     names = names_of(place)
     before = {path: path.read_bytes() if path.is_file() else b"" for path in tmp_path.rglob("*")}
-    given = {"a": names[a], "b": names[b], "other": other, "none": tmp_path / "none", "state": tmp_path / "folder"}
+    given = {
+        "a": names[a],
+        "b": names[b],
+        "other": other,
+        "none": tmp_path / "none",
+        "state": tmp_path / "folder",
+    }
     said = refused("dedup", *(part.format(**given) for part in ROLES[role].split()))
     assert re.search("is an input and the output|are one place|lies in", said)
-    assert {path: path.read_bytes() if path.is_file() else b"" for path in tmp_path.rglob("*")} == before
+    assert {
+        path: path.read_bytes() if path.is_file() else b"" for path in tmp_path.rglob("*")
+    } == before
 
 
 @pytest.mark.parametrize(
@@ -87,7 +97,10 @@ def test_no_two_roles_are_one_place(tmp_path: Path, role: str, a: str, b: str) -
         ("place --output - >> place", "- is an input and the output"),
         ("- --output place < place", "place is an input and the output"),
         ("other --keep new --output - --duplicates - >> place", "- and - are one place"),
-        ("other --keep new --output - --duplicates /dev/stdout | cat", "- and /dev/stdout are one place"),
+        (
+            "other --keep new --output - --duplicates /dev/stdout | cat",
+            "- and /dev/stdout are one place",
+        ),
         ("other --keep new --output place --duplicates - >> place", "place and - are one place"),
     ],
 )
@@ -96,7 +109,9 @@ def test_standard_streams_are_places(tmp_path: Path, arguments: str, text: str) 
     for name in ("place", "other"):
         (tmp_path / name).write_text(lines(page(1, text=ARTICLE)))
     command = f"{shlex.quote(sys.executable)} -m worker dedup {arguments}"
-    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert f"neardup: {text}" in done.stderr
     assert (tmp_path / "place").read_text() == lines(page(1, text=ARTICLE))
 
@@ -105,10 +120,18 @@ def test_outputs_that_destroy_nothing_are_written(tmp_path: Path) -> None:
     """A device twice, and a place beside the input whose name begins as the input's does."""
     source = tmp_path / "in.jsonl"
     source.write_text(lines(page(1, text=ARTICLE), page(2, text=ARTICLE)))
-    for output, duplicates in (("/dev/null", "/dev/null"), (f"{source}.kept", f"file://{source}.others")):
+    for output, duplicates in (
+        ("/dev/null", "/dev/null"),
+        (f"{source}.kept", f"file://{source}.others"),
+    ):
         outputs = ("--output", output, "--duplicates", duplicates, "--state", tmp_path / "in")
         run("dedup", source, "--keep", "new", *outputs)
-    assert {path.name for path in tmp_path.iterdir()} == {"in", "in.jsonl", "in.jsonl.kept", "in.jsonl.others"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "in",
+        "in.jsonl",
+        "in.jsonl.kept",
+        "in.jsonl.others",
+    }
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemError, TypeError])
@@ -132,7 +155,15 @@ def test_an_interrupt_is_no_traceback(
 
 def test_an_interrupted_sample_crawl_leaves_no_half_of_a_file(tmp_path: Path) -> None:
     """Neither the archive nor its truth has its final name; `test_dedup` interrupts that."""
-    command = [sys.executable, "-m", "worker", "sample-crawl", str(tmp_path / "c.warc.gz"), "--documents", "1000000"]
+    command = [
+        sys.executable,
+        "-m",
+        "worker",
+        "sample-crawl",
+        str(tmp_path / "c.warc.gz"),
+        "--documents",
+        "1000000",
+    ]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         eventually(lambda: sum(path.stat().st_size > 0 for path in tmp_path.glob("*.part")) == 2)
         process.send_signal(signal.SIGINT)
@@ -142,7 +173,8 @@ def test_an_interrupted_sample_crawl_leaves_no_half_of_a_file(tmp_path: Path) ->
 
 
 ROWS = [
-    {"doc_id": name, "text": text} for name, text in zip("abcd", [ARTICLE, ARTICLE.upper(), "", OTHER], strict=True)
+    {"doc_id": name, "text": text}
+    for name, text in zip("abcd", [ARTICLE, ARTICLE.upper(), "", OTHER], strict=True)
 ]
 
 
@@ -153,17 +185,31 @@ def test_verdicts_are_what_their_outputs_name_says(tmp_path: Path) -> None:
 
     def judged(name: str) -> pandas.DataFrame:
         run("dedup", source, "--output", tmp_path / name)
-        read = pandas.read_parquet if ".parquet" in name else partial(pandas.read_csv, dtype_backend="numpy_nullable")
+        read = (
+            pandas.read_parquet
+            if ".parquet" in name
+            else partial(pandas.read_csv, dtype_backend="numpy_nullable")
+        )
         return read(tmp_path / name)
 
     for name in ("out.csv", "out.csv.gz", "out.csv.zst", "out.parquet"):
         found = judged(name)
         assert found.doc_id.tolist()[:4] == ["a", "b", "c", "d"]
         assert found.verdict.tolist() == ["new", "duplicate", "skipped", "new", "not-judged"]
-        assert (found.duplicate_of[1], found.similarity[1], found.reason[4]) == ("a", 1.0, "missing-field")
+        assert (found.duplicate_of[1], found.similarity[1], found.reason[4]) == (
+            "a",
+            1.0,
+            "missing-field",
+        )
     run("dedup", source, "--output", tmp_path / "out.jsonl.gz")
     told = gzip.decompress((tmp_path / "out.jsonl.gz").read_bytes()).splitlines()
-    assert [json.loads(line)["verdict"] for line in told] == ["new", "duplicate", "skipped", "new", "dead-letter"]
+    assert [json.loads(line)["verdict"] for line in told] == [
+        "new",
+        "duplicate",
+        "skipped",
+        "new",
+        "dead-letter",
+    ]
     for command in (["dedup"], ["dedup", "--keep", "new"], ["fingerprint"]):
         text = refused(*command, source, "--output", tmp_path / "wrong.warc.gz")
         assert "would be JSON Lines, and its name says WARC" in text
@@ -173,11 +219,15 @@ def test_verdicts_are_what_their_outputs_name_says(tmp_path: Path) -> None:
 def test_rows_of_csv_stay_with_all_their_columns(tmp_path: Path) -> None:
     """Kept and others are the rows of the input, as CSV; files of other columns do not go into one."""
     source, kept, others = (tmp_path / f"{name}.csv" for name in ("in", "kept", "others"))
-    frame = pandas.DataFrame(ROWS).assign(score=[1.5, 2.5, None, 4.0], said=['a "b", c', "d\ne", "f", "g"])
+    frame = pandas.DataFrame(ROWS).assign(
+        score=[1.5, 2.5, None, 4.0], said=['a "b", c', "d\ne", "f", "g"]
+    )
     frame.to_csv(source, index=False)
     given = ("dedup", source, "--keep", "new", "--output", kept, "--duplicates", others)
     run(*given)
-    both = pandas.concat([pandas.read_csv(kept), pandas.read_csv(others)]).sort_values("doc_id", ignore_index=True)
+    both = pandas.concat([pandas.read_csv(kept), pandas.read_csv(others)]).sort_values(
+        "doc_id", ignore_index=True
+    )
     pandas.testing.assert_frame_equal(both, pandas.read_csv(source))
     assert pandas.read_csv(kept).doc_id.tolist() == ["a", "d"]
     (tmp_path / "more.csv").write_text("text\nNobody has said more.\n")
@@ -186,10 +236,14 @@ def test_rows_of_csv_stay_with_all_their_columns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["in.csv", "in.jsonl"])
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
-def test_an_output_without_documents_is_a_file_of_its_kind(tmp_path: Path, name: str, suffix: str) -> None:
+def test_an_output_without_documents_is_a_file_of_its_kind(
+    tmp_path: Path, name: str, suffix: str
+) -> None:
     """The second day with nothing new: columns without rows, and what its name says of compression."""
     source, kept = tmp_path / name, tmp_path / f"kept-{name}{suffix}"
-    source.write_text(lines(*ROWS) if "jsonl" in name else pandas.DataFrame(ROWS).to_csv(index=False))
+    source.write_text(
+        lines(*ROWS) if "jsonl" in name else pandas.DataFrame(ROWS).to_csv(index=False)
+    )
     for stay in (2, 0):
         run("dedup", source, "--keep", "new", "--output", kept, "--state", tmp_path / "state")
         assert len(unpacked(kept).splitlines()) == stay + (name == "in.csv")
@@ -209,7 +263,12 @@ def test_nothing_binary_goes_to_a_terminal(monkeypatch: pytest.MonkeyPatch, tmp_
     assert format_kept(files, ["-"]) == "WARC"
 
 
-COLUMNS = (Column("bits", 4, is_right=True), Column("url"), Column("reason"), Column("µs", 6, rank=1))
+COLUMNS = (
+    Column("bits", 4, is_right=True),
+    Column("url"),
+    Column("reason"),
+    Column("µs", 6, rank=1),
+)
 
 
 @given(st.integers(40, 300), st.lists(st.text(max_size=300), min_size=4, max_size=4))
@@ -226,22 +285,40 @@ def test_no_row_is_wider_than_the_terminal(width: int, cells: list[str]) -> None
 def test_tables_follow_the_terminals_width(tmp_path: Path, width: int, command: str) -> None:
     """The bits of a comparison go below each other, the layouts of a plan have fewer columns."""
     for name, word in (("a.txt", "brothers"), ("b.txt", "sisters")):
-        (tmp_path / name).write_text(f"The old bridge over the river was built by two {word} in spring.")
-    arguments = {"compare": [str(tmp_path / "a.txt"), str(tmp_path / "b.txt")], "plan": ["--documents", "10M"]}[command]
+        (tmp_path / name).write_text(
+            f"The old bridge over the river was built by two {word} in spring."
+        )
+    arguments = {
+        "compare": [str(tmp_path / "a.txt"), str(tmp_path / "b.txt")],
+        "plan": ["--documents", "10M"],
+    }[command]
     said = run(command, *arguments, COLUMNS=str(width)).output
-    table = [line for line in said.splitlines() if command == "compare" or line.startswith(("   ", "*  "))]
+    table = [
+        line
+        for line in said.splitlines()
+        if command == "compare" or line.startswith(("   ", "*  "))
+    ]
     assert len(table) > 4 and max(map(cell_len, table)) <= width
     if command == "compare":
-        blocks = "".join(block for line in table if line.startswith("A   ") for block in line.split()[1:])
+        blocks = "".join(
+            block for line in table if line.startswith("A   ") for block in line.split()[1:]
+        )
         assert len(blocks) == 64
 
 
-def test_a_terminal_without_utf8_gets_question_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_without_utf8_gets_question_marks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No command ends in a traceback for a character that cannot be shown, its help least of all."""
     for name, word in (("a.txt", "Brücke…"), ("b.txt", "橋")):
-        (tmp_path / name).write_text(f"{word} over the river was built by two brothers in the spring of that year.")
+        (tmp_path / name).write_text(
+            f"{word} over the river was built by two brothers in the spring of that year."
+        )
     calls = [[*name.split(), "--help"] for name in COMMANDS]
-    calls += [["compare", *(str(tmp_path / name) for name in ("a.txt", "b.txt"))], ["plan", "--documents", "10M"]]
+    calls += [
+        ["compare", *(str(tmp_path / name) for name in ("a.txt", "b.txt"))],
+        ["plan", "--documents", "10M"],
+    ]
     calls += [["settings"]]
     for arguments in calls:
         out, err = (io.TextIOWrapper(io.BytesIO(), "ascii") for _ in range(2))
@@ -268,7 +345,10 @@ def into(stdout: int, command: str) -> tuple[int, bytes]:
 def test_a_full_disk_is_said_in_one_line(command: str) -> None:
     """Behind `>`, where the command only has its stdout."""
     with Path("/dev/full").open("wb") as full:
-        assert into(full.fileno(), command) == (1, b"neardup: cannot write: No space left on device\n")
+        assert into(full.fileno(), command) == (
+            1,
+            b"neardup: cannot write: No space left on device\n",
+        )
 
 
 def test_a_reader_that_has_seen_enough_is_no_traceback() -> None:
@@ -280,21 +360,39 @@ def test_a_reader_that_has_seen_enough_is_no_traceback() -> None:
 
 
 Captured: TypeAlias = pytest.CaptureFixture[str]
-HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e[/][link=file:///etc/passwd]\r\nWARC/1.0\r\n<b>{{7*7}}"
+HOSTILE = (
+    "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e[/][link=file:///etc/passwd]\r\nWARC/1.0\r\n<b>{{7*7}}"
+)
 
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> dict[str, str]:
     """Documents with a hostile string in every field, damaged ones and labelled pairs, in files named by it."""
-    town = "The council of the town has said that the bridge over the river will be open to all in May. " * 2
-    texts = (town, town, town + HOSTILE, "Quite another text about the ships of the north, and of them. " * 2, ".")
+    town = (
+        "The council of the town has said that the bridge over the river will be open to all in May. "
+        * 2
+    )
+    texts = (
+        town,
+        town,
+        town + HOSTILE,
+        "Quite another text about the ships of the north, and of them. " * 2,
+        ".",
+    )
     same: dict[str, str | None] = dict.fromkeys(("title", "content_type", "collection"), HOSTILE)
     rows = [
         same
-        | {"doc_id": f"{number}{HOSTILE}", "url": f"http://a/{HOSTILE}{number}", "text": text, "language": HOSTILE[:60]}
+        | {
+            "doc_id": f"{number}{HOSTILE}",
+            "url": f"http://a/{HOSTILE}{number}",
+            "text": text,
+            "language": HOSTILE[:60],
+        }
         for number, text in enumerate(texts)
     ]
-    rows.append({**rows[0], "doc_id": f"5{HOSTILE}", "text": None, "body_base64": "", "charset": HOSTILE})
+    rows.append(
+        {**rows[0], "doc_id": f"5{HOSTILE}", "text": None, "body_base64": "", "charset": HOSTILE}
+    )
     lines = [json.dumps({**row, "fetched_at": "2026-01-01T00:00:00Z"}) for row in rows]
     lines += [json.dumps({**rows[0], "fetched_at": HOSTILE}), f"{{{HOSTILE[:20]}", ""]
     flat = " ".join(HOSTILE.split())  # for a line of a table
@@ -302,10 +400,15 @@ def hostile(tmp_path: Path) -> dict[str, str]:
     files = {
         "DOCUMENTS": "\n".join(lines),
         "FLAT": "\n".join(lines[:5]).replace(json.dumps(HOSTILE)[1:-1], json.dumps(flat)[1:-1]),
-        "PAIRS": "".join(f"{first}{flat}\t{second}{flat}\t{same}\t{flat}\n" for first, second, same in pairs),
+        "PAIRS": "".join(
+            f"{first}{flat}\t{second}{flat}\t{same}\t{flat}\n" for first, second, same in pairs
+        ),
         "WRONG": HOSTILE,
     }
-    named = {name: str(tmp_path / f"{HOSTILE.replace('/', '|')}.{name}.jsonl") for name in (*files, "OUT")}
+    named = {
+        name: str(tmp_path / f"{HOSTILE.replace('/', '|')}.{name}.jsonl")
+        for name in (*files, "OUT")
+    }
     for name, text in files.items():
         Path(named[name]).write_text(text)
     return {**named, "ID": f"2{HOSTILE}", "ANY": HOSTILE}
@@ -325,19 +428,27 @@ def hostile(tmp_path: Path) -> dict[str, str]:
     ],
 )  # fmt: skip
 def test_no_text_of_others_works_on_the_terminal(
-    hostile: dict[str, str], command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: Captured
+    hostile: dict[str, str],
+    command: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capfd: Captured,
 ) -> None:
     """Escapes, markup, line ends and marks of direction, in any field or name, do nothing there."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(options, "WAIT_S", 0.25)
-    arguments = [re.sub("|".join(hostile), lambda found: hostile[found[0]], word) for word in command.split()]
+    arguments = [
+        re.sub("|".join(hostile), lambda found: hostile[found[0]], word) for word in command.split()
+    ]
     monkeypatch.setattr(sys, "argv", ["neardup", *arguments])
     with pytest.raises(SystemExit):
         main()
     out, err = capfd.readouterr()
     assert "Traceback" not in err and "MarkupError" not in err
     lines = out.split("\n")
-    programs = [line for line in lines if line.startswith(('{"', '["'))]  # JSON has the text, escaped
+    programs = [
+        line for line in lines if line.startswith(('{"', '["'))
+    ]  # JSON has the text, escaped
     assert all(json.loads(line) and not re.search(r"[\x00-\x1f]", line) for line in programs)
     people = [line for line in lines + err.split("\n") if line not in programs]
     assert [line for line in people if not line.isprintable()] == []

@@ -31,7 +31,11 @@ def answers(*arguments: object, stdin: str = "") -> list[list[Any]]:
 def fingerprints(folder: Path, entries: dict[str, int]) -> Path:
     """Lines as `neardup fingerprint` writes them."""
     path = folder / "fingerprints.jsonl"
-    path.write_text(lines(*({"doc_id": name, "fingerprint": f"{value:016x}"} for name, value in entries.items())))
+    path.write_text(
+        lines(
+            *({"doc_id": name, "fingerprint": f"{value:016x}"} for name, value in entries.items())
+        )
+    )
     return path
 
 
@@ -39,17 +43,27 @@ def test_find_all_gives_every_pair_once_and_find_clusters_joins_them() -> None:
     """Equal numbers are one; the largest ones are not cut; 0 and 63 are one cluster, although six bits apart."""
     expected = [[0, 7], [0, 1 << 40], [7, 63], [2**64 - 2, 2**64 - 1]]
     assert sorted(answers("find-all", stdin=NUMBERS)) == expected
-    assert sorted(answers("find-all", "--distance", "3", "--blocks", "6", stdin=NUMBERS)) == expected
+    assert (
+        sorted(answers("find-all", "--distance", "3", "--blocks", "6", stdin=NUMBERS)) == expected
+    )
     assert sorted(answers("find-all", "--distance", "1", stdin=NUMBERS)) == expected[1::2]
-    assert sorted(answers("find-clusters", stdin=NUMBERS)) == [[0, 7, 63, 1 << 40], [2**64 - 2, 2**64 - 1]]
+    assert sorted(answers("find-clusters", stdin=NUMBERS)) == [
+        [0, 7, 63, 1 << 40],
+        [2**64 - 2, 2**64 - 1],
+    ]
 
 
 def test_documents_come_back_by_their_ids(tmp_path: Path) -> None:
     """Also those with equal fingerprints, which are pairs of distance 0."""
-    documents = fingerprints(tmp_path, {"a": 0, "b": 7, "c": 0, "d": 1 << 63 | 12345, "e": 1 << 63 | 12345})
+    documents = fingerprints(
+        tmp_path, {"a": 0, "b": 7, "c": 0, "d": 1 << 63 | 12345, "e": 1 << 63 | 12345}
+    )
     pairs = [["a", "b"], ["a", "c"], ["c", "b"], ["d", "e"]]
     assert sorted(answers("find-all", "--documents", documents)) == pairs
-    assert sorted(answers("find-clusters", "--documents", documents)) == [["a", "c", "b"], ["d", "e"]]
+    assert sorted(answers("find-clusters", "--documents", documents)) == [
+        ["a", "c", "b"],
+        ["d", "e"],
+    ]
 
 
 def test_documents_are_fingerprinted_first(tmp_path: Path) -> None:
@@ -64,12 +78,16 @@ def test_documents_are_fingerprinted_first(tmp_path: Path) -> None:
         assert answers("find-all", *arguments) == [["a", "b"], ["a", "c"], ["b", "c"]]
     archive = tmp_path / "crawl.warc.gz"
     write_sample_crawl(archive, 120, 1)
-    truth = {row["doc_id"]: row for row in map(json.loads, truth_path(archive).read_text().splitlines())}
+    truth = {
+        row["doc_id"]: row for row in map(json.loads, truth_path(archive).read_text().splitlines())
+    }
     clusters = answers("find-clusters", "--documents", archive, "--threads", "1", "--distance", "6")
     assert len(clusters) > 3
     for cluster in clusters:  # distance joins pages of a template
         rows = [truth[doc_id] for doc_id in cluster]
-        assert len({row["relation" if row["relation"] in TEMPLATES else "group"] for row in rows}) == 1
+        assert (
+            len({row["relation" if row["relation"] in TEMPLATES else "group"] for row in rows}) == 1
+        )
 
 
 def test_what_is_near_is_ranked_by_distance(tmp_path: Path) -> None:
@@ -81,12 +99,18 @@ def test_what_is_near_is_ranked_by_distance(tmp_path: Path) -> None:
         ("0x7", 1, [["b", 0]]),
     ):
         assert answers("nearest", "--documents", documents, "--to", to, "--count", count) == found
-    assert answers("nearest", documents, "--to", "a", "--count", "1") == [["c", 0]]  # told from its content
+    assert answers("nearest", documents, "--to", "a", "--count", "1") == [
+        ["c", 0]
+    ]  # told from its content
     (tmp_path / "documents.jsonl").write_text(documents_of({"x": PROSE["a"], "y": PROSE["b"]}))
-    assert answers("nearest", tmp_path / "documents.jsonl", "--to", "x", "--count", "3") == [["y", 0]]
+    assert answers("nearest", tmp_path / "documents.jsonl", "--to", "x", "--count", "3") == [
+        ["y", 0]
+    ]
     text = "8\n1\n3\n18446744073709551615\n"
     assert answers("nearest", "--to", "3", "--count", "3", stdin=text) == [[3, 0], [1, 1], [8, 3]]
-    assert answers("nearest", "-", "--to", "0xffffffffffffffff", "--count", "1", stdin=text) == [[2**64 - 1, 0]]
+    assert answers("nearest", "-", "--to", "0xffffffffffffffff", "--count", "1", stdin=text) == [
+        [2**64 - 1, 0]
+    ]
     assert answers("nearest", "--to", "3") == []
     for arguments in (["--documents", documents], []):
         assert "got 'nobody'" in refused("nearest", *arguments, "--to", "nobody")
@@ -97,7 +121,12 @@ def test_a_long_file_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "PART_BYTES", 7)
     numbers = [3**power for power in range(40)]
     text = "\n".join(map(str, numbers))
-    assert sorted(number for number, _ in answers("nearest", "--to", "0", "--count", "100", stdin=text)) == numbers
+    assert (
+        sorted(
+            number for number, _ in answers("nearest", "--to", "0", "--count", "100", stdin=text)
+        )
+        == numbers
+    )
     assert "number 41 must be a decimal" in refused("nearest", "--to", "0", stdin=text + "\n-5\n")
 
 
@@ -118,7 +147,8 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("blocks", "reason"), [("3", "no block would be left"), ("64", "41664 tables"), ("9999", "each block needs a bit")]
+    ("blocks", "reason"),
+    [("3", "no block would be left"), ("64", "41664 tables"), ("9999", "each block needs a bit")],
 )
 def test_blocks_that_make_no_tables_are_refused(blocks: str, reason: str) -> None:
     """Exit code 2, both values, the reason."""
@@ -130,12 +160,20 @@ def test_each_document_with_a_fingerprint_has_a_line(tmp_path: Path) -> None:
     """That of the library, for text and page alike, in each format and with its parameters; the others are named."""
     source, words = tmp_path / "in.jsonl", tmp_path / "words.txt"
     source.write_text(
-        lines(page(1, text=ARTICLE), page(2, text=""), page(3), page(4, html=f"<p>{ARTICLE}</p>"), page(5, text="One"))
+        lines(
+            page(1, text=ARTICLE),
+            page(2, text=""),
+            page(3),
+            page(4, html=f"<p>{ARTICLE}</p>"),
+            page(5, text="One"),
+        )
     )
     words.write_text("river\n# a comment\nferry\n")
     told = run("fingerprint", source, "--threads", "1")
     found = [json.loads(line) for line in told.stdout.splitlines()]
-    assert [entry["fingerprint"] for entry in found[:2]] == [f"{Fingerprinter().one(ARTICLE):016x}"] * 2
+    assert [entry["fingerprint"] for entry in found[:2]] == [
+        f"{Fingerprinter().one(ARTICLE):016x}"
+    ] * 2
     assert [set(entry) for entry in found] == [{"doc_id", "fingerprint", "features"}] * 3
     assert "1 dead, 1 skipped" in told.stderr and "no fingerprint: " in told.stderr
     assert "in.jsonl, line 2: " in told.stderr
@@ -143,9 +181,22 @@ def test_each_document_with_a_fingerprint_has_a_line(tmp_path: Path) -> None:
     for name, base in (("decimal", 10), ("hex", 16)):  # decimal lines are what find-all reads
         written = run("fingerprint", source, "--format", name).stdout.splitlines()
         assert [int(line, base) for line in written] == numbers
-    options = ("--shingle-widths", "1,3", "--anchored-weight", "9", "--mask-numbers", "--stopwords-file", words)
+    options = (
+        "--shingle-widths",
+        "1,3",
+        "--anchored-weight",
+        "9",
+        "--mask-numbers",
+        "--stopwords-file",
+        words,
+    )
     own_words = load_stopwords(words.read_text())
-    parameters = Parameters(shingle_widths=(1, 3), anchored_weight=9, mask_numbers=True, stopwords=own_words)
+    parameters = Parameters(
+        shingle_widths=(1, 3), anchored_weight=9, mask_numbers=True, stopwords=own_words
+    )
     own = Fingerprinter(parameters).one(ARTICLE)
-    assert run("fingerprint", source, "--format", "hex", *options).stdout.splitlines()[0] == f"{own:016x}"
+    assert (
+        run("fingerprint", source, "--format", "hex", *options).stdout.splitlines()[0]
+        == f"{own:016x}"
+    )
     assert own != numbers[0]

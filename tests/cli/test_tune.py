@@ -46,14 +46,22 @@ def test_plans_are_for_people_or_for_scripts() -> None:
     assert {name for name in directed if name.startswith("search_")} <= set(Settings.model_fields)
     told = run("plan", "--documents", "10M", "--distance", "3", "--json").output
     exact = [json.loads(line) for line in told.splitlines()]
-    assert (exact[0]["layout"], exact[0]["tables"], exact[0]["machines"]) == ("4 blocks / 4 tables", 4, 1)
+    assert (exact[0]["layout"], exact[0]["tables"], exact[0]["machines"]) == (
+        "4 blocks / 4 tables",
+        4,
+        1,
+    )
     assert round(exact[0]["memory_bytes"] / 1e6) == 521 and len(exact) > 2
 
 
 def test_an_archive_is_planned_step_by_step() -> None:
     """The judge's memory is held against --memory, its hours against a day; for scripts a JSON object a step."""
     result = run("plan", "--documents", "1G", "--archive", "--memory", "32G")
-    assert [line.split()[0] for line in result.stdout.splitlines()[3:6]] == ["rows", "judge", "verdicts"]
+    assert [line.split()[0] for line in result.stdout.splitlines()[3:6]] == [
+        "rows",
+        "judge",
+        "verdicts",
+    ]
     assert "takes 45 GB of memory, one machine gives 32 GB: use a larger one" in result.stderr
     assert "a day has" not in result.stderr
     assert " 1,516.7 " in run("plan", "--documents", "30G", "--archive").stdout  # no power of ten
@@ -68,7 +76,10 @@ def test_the_costs_of_an_archive_in_the_readme_are_those_planned() -> None:
     text = (REPOSITORY / "deploy" / "README.md").read_text(encoding="utf-8")
     for name, documents in (("100 M", 10**8), ("1 G", 10**9), ("10 G", 10**10)):
         rows, judge, verdicts = archive_steps(documents)
-        cells = [cell.strip() for cell in text.partition(f"\n| {name} | ")[2].partition("\n")[0].split("|")]
+        cells = [
+            cell.strip()
+            for cell in text.partition(f"\n| {name} | ")[2].partition("\n")[0].split("|")
+        ]
         hours, judging, memory, disk = (float(cell.split()[0]) for cell in cells[:4])
         scale = {"GB": 1e9, "TB": 1e12}
         assert hours == pytest.approx(rows.core_hours + verdicts.core_hours, rel=0.02)
@@ -77,7 +88,9 @@ def test_the_costs_of_an_archive_in_the_readme_are_those_planned() -> None:
         assert disk * scale[cells[3].split()[1]] == pytest.approx(judge.disk_bytes, rel=0.02)
 
 
-@pytest.mark.parametrize("documents", ["2^34", "17179869184", "17,179,869,184", "17.179869184G", "17179869184e0"])
+@pytest.mark.parametrize(
+    "documents", ["2^34", "17179869184", "17,179,869,184", "17.179869184G", "17179869184e0"]
+)
 def test_a_count_may_be_written_in_several_ways(documents: str) -> None:
     """All of them mean the same."""
     result = run("plan", "--documents", documents, "--distance", "3", "--memory", "64GB")
@@ -133,10 +146,16 @@ def test_scores_and_wrong_pairs_are_told(labelled: list[str]) -> None:
     said = run("evaluate", *labelled).output
     for text in ("edits", "topics", "wrong labels", "original ~ other (wrong labels)", "missed: 1"):
         assert text in said
-    assert "5 documents, 1 duplicates, of them 1 true, 0 in between, 0 false" in " ".join(said.split())
+    assert "5 documents, 1 duplicates, of them 1 true, 0 in between, 0 false" in " ".join(
+        said.split()
+    )
     told = json.loads(run("evaluate", *labelled, "--json").stdout)
     assert told["scores"]["edits"]["recall"]["value"] == 1
-    assert told["scores"]["all"]["recall"]["value"] == told["scores"]["all"]["f1"]["value"] - 1 / 6 == 0.5
+    assert (
+        told["scores"]["all"]["recall"]["value"]
+        == told["scores"]["all"]["f1"]["value"] - 1 / 6
+        == 0.5
+    )
     assert sum(told["distances"]["same"]) == sum(told["distances"]["other"]) == 2
     assert told["hard_negatives"] == {"topics": {"pairs": 2, "found": 0, "merged": 0}}
     assert told["stream"] == {"documents": 5, "true": 1, "grey": 0, "false": 0}
@@ -165,7 +184,11 @@ def test_a_plot_is_written_or_refused(labelled: list[str], tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("line", "told"),
-    [("a\tb", "line 1: must be doc_id, doc_id, label"), ("a\tb\t2", "must be doc_id"), ("x\ty\t1", "no pair of")],
+    [
+        ("a\tb", "line 1: must be doc_id, doc_id, label"),
+        ("a\tb\t2", "must be doc_id"),
+        ("x\ty\t1", "no pair of"),
+    ],
 )
 def test_pairs_of_another_form_are_refused(labelled: list[str], line: str, told: str) -> None:
     """The error names file, line and form; pairs of unknown documents are no pairs."""
@@ -176,24 +199,41 @@ def test_pairs_of_another_form_are_refused(labelled: list[str], line: str, told:
 
 def test_settings_are_chosen_from_sampled_pairs(tmp_path: Path) -> None:
     """Without labels: pairs are sampled, too few are told, the chosen settings come with memory, time and chance."""
-    documents = written(tmp_path / "docs.jsonl", {str(at): text for at, text in enumerate(made_texts(40))})
+    documents = written(
+        tmp_path / "docs.jsonl", {str(at): text for at, text in enumerate(made_texts(40))}
+    )
     said = " ".join(run("tune", documents, "--expected", "1M").output.split())
-    for text in ("too little data: 40 groups of copies", "40 pairs the same", "at 1,000,000 originals: an index of"):
+    for text in (
+        "too little data: 40 groups of copies",
+        "40 pairs the same",
+        "at 1,000,000 originals: an index of",
+    ):
         assert text in said
     best = json.loads(run("tune", documents, "--json", "--quiet").stdout.splitlines()[0])
     assert set(best) == {"recall", "false_positives", "settings"} and best["recall"] > 0.9
-    assert "no pair is the same" in run("tune", written(documents, {"a": "one text alone"}), code=1).output
+    assert (
+        "no pair is the same"
+        in run("tune", written(documents, {"a": "one text alone"}), code=1).output
+    )
 
 
-@pytest.mark.parametrize("given", [{}, {"similarity_min": 0.9}, {"search_mode": "exact", "max_distance": 6}])
-@pytest.mark.parametrize("rules", [SearchRules(), SearchRules(patterns=16), SearchRules("exact", 3)])
-def test_the_settings_that_are_shown_make_what_was_tried(given: dict[str, Any], rules: SearchRules) -> None:
+@pytest.mark.parametrize(
+    "given", [{}, {"similarity_min": 0.9}, {"search_mode": "exact", "max_distance": 6}]
+)
+@pytest.mark.parametrize(
+    "rules", [SearchRules(), SearchRules(patterns=16), SearchRules("exact", 3)]
+)
+def test_the_settings_that_are_shown_make_what_was_tried(
+    given: dict[str, Any], rules: SearchRules
+) -> None:
     """Set beside those that are given, they are these very rules; none is shown where they are them already."""
     settings = Settings(**given)
     shown = _changed(Trial("", settings.parameters, rules, 1, 0), settings)
     assert Settings(**{**given, **shown}).search == rules
     assert bool(shown) == (settings.search != rules)
-    assert rules.mode == "directed" or not any(name.startswith("search_") for name in shown if name != "search_mode")
+    assert rules.mode == "directed" or not any(
+        name.startswith("search_") for name in shown if name != "search_mode"
+    )
 
 
 def test_a_count_that_no_index_holds_is_refused_at_once() -> None:

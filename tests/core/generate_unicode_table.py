@@ -90,11 +90,18 @@ def code_points() -> Iterator[int]:
     yield from range(0xE000, 0x110000)
 
 
-def runs(values: Mapping[int, object], steps: tuple[int, ...] = (1,)) -> Iterator[tuple[int, int, int, object]]:
+def runs(
+    values: Mapping[int, object], steps: tuple[int, ...] = (1,)
+) -> Iterator[tuple[int, int, int, object]]:
     """Equal values at equal steps as (first, last, step, value)."""
     run: list[int] = []
     for code in sorted(values):
-        if run and values[code] == values[run[0]] and code - run[1] in steps and run[2] in (0, code - run[1]):
+        if (
+            run
+            and values[code] == values[run[0]]
+            and code - run[1] in steps
+            and run[2] in (0, code - run[1])
+        ):
             run = [run[0], code, code - run[1]]
             continue
         if run:
@@ -106,14 +113,24 @@ def runs(values: Mapping[int, object], steps: tuple[int, ...] = (1,)) -> Iterato
 def main() -> None:
     """Print the table: kinds, foldings, combining classes, canonical decompositions."""
     write = sys.stdout.write
-    write(f"# Unicode {ucd.unidata_version}: the table behind the fingerprint; tests/core/generate_unicode_table.py\n")
+    write(
+        f"# Unicode {ucd.unidata_version}: the table behind the fingerprint; tests/core/generate_unicode_table.py\n"
+    )
     folded = {code: fold(code) for code in code_points()}
     kinds = {code: kind(code, folded[code]) for code in folded}
-    write("# kind: first, last, w(ord), its m(ark), c(haracter token), its mark n, i(gnored); all else separates.\n")
-    for first, last, _, value in runs({code: value for code, value in kinds.items() if value != "s"}):
+    write(
+        "# kind: first, last, w(ord), its m(ark), c(haracter token), its mark n, i(gnored); all else separates.\n"
+    )
+    for first, last, _, value in runs(
+        {code: value for code, value in kinds.items() if value != "s"}
+    ):
         write(f"kind\t{first:04X}\t{last:04X}\t{value}\n")
     write("# fold: first, last, step, folded form minus code point\n")
-    deltas = {code: folded[code] - code for code in folded if kinds[code] not in "si" and folded[code] != code}
+    deltas = {
+        code: folded[code] - code
+        for code in folded
+        if kinds[code] not in "si" and folded[code] != code
+    }
     for first, last, step, value in runs(deltas, (1, 2)):
         write(f"fold\t{first:04X}\t{last:04X}\t{step}\t{value}\n")
     write("# combining: first, last, canonical combining class\n")
@@ -128,7 +145,9 @@ def main() -> None:
         if mapping and not mapping.startswith("<") and not 0xAC00 <= code <= 0xD7A3:
             parts = mapping.split()
             composes = int(len(parts) == 2 and ucd.normalize("NFC", chr(code)) == chr(code))
-            write(f"canonical\t{code:04X}\t{parts[0]}\t{parts[1] if len(parts) == 2 else '-'}\t{composes}\n")
+            write(
+                f"canonical\t{code:04X}\t{parts[0]}\t{parts[1] if len(parts) == 2 else '-'}\t{composes}\n"
+            )
 
 
 if __name__ == "__main__":

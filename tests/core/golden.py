@@ -18,19 +18,25 @@ from worker.core.definition import Fingerprint, Kind, Parameters, define
 
 _FILE = Path(__file__).parent / "data" / "golden.jsonl"
 
-SAMPLES: dict[str, dict[str, list[str]]] = json.loads((_FILE.parent / "prose.json").read_text(encoding="utf-8"))
+SAMPLES: dict[str, dict[str, list[str]]] = json.loads(
+    (_FILE.parent / "prose.json").read_text(encoding="utf-8")
+)
 """Two or three sentences of prose, and a menu with an advertisement, in each language."""
 
 PARAMETERS: dict[str, Parameters] = {
     "defaults": Parameters(),
     "32 bits": Parameters(bits=32),
     "128 bits": Parameters(bits=128),
-    "widths 1, 3, tf, union": Parameters(shingle_widths=(1, 3), term_frequency="tf", anchors="union"),
+    "widths 1, 3, tf, union": Parameters(
+        shingle_widths=(1, 3), term_frequency="tf", anchors="union"
+    ),
     "anchored only, one, masked": Parameters(
         unanchored_weight=0, term_frequency="one", mask_numbers=True, mask_identifiers=True
     ),
     "character 3-grams": Parameters(token_unit="character", shingle_widths=(3,)),
-    "own words": Parameters(stopwords=frozenset({"bridge", "the", "橋", "그"}), anchored_weight=255),
+    "own words": Parameters(
+        stopwords=frozenset({"bridge", "the", "橋", "그"}), anchored_weight=255
+    ),
 }
 
 
@@ -54,13 +60,20 @@ class Golden:
         if rule == "repeat":
             return f"{rest.rpartition(':')[0]} " * int(rest.rpartition(":")[2])
         if rule == "count":
-            return " ".join(rest.rpartition(":")[0].format(number) for number in range(int(rest.rpartition(":")[2])))
+            return " ".join(
+                rest.rpartition(":")[0].format(number)
+                for number in range(int(rest.rpartition(":")[2]))
+            )
         return self.written
 
 
 def goldens() -> list[Golden]:
     return [
-        Golden(line["name"], line["text"], {name: _from_json(values) for name, values in line["expected"].items()})
+        Golden(
+            line["name"],
+            line["text"],
+            {name: _from_json(values) for name, values in line["expected"].items()},
+        )
         for line in _lines()[1:]
     ]
 
@@ -76,17 +89,23 @@ def _lines() -> list[dict[str, Any]]:
 
 def _from_json(values: list[Any]) -> Fingerprint:
     value, features, digest, kind, doubts, sketch = values
-    return Fingerprint(int(value, 16), features, int(digest, 16), Kind[kind], int(doubts, 16), int(sketch, 16))
+    return Fingerprint(
+        int(value, 16), features, int(digest, 16), Kind[kind], int(doubts, 16), int(sketch, 16)
+    )
 
 
 def _write() -> None:
     """Return every text the fingerprints that the definition makes today."""
-    lines: list[dict[str, Any]] = [{"parameters": {name: one.hash for name, one in PARAMETERS.items()}}]
+    lines: list[dict[str, Any]] = [
+        {"parameters": {name: one.hash for name, one in PARAMETERS.items()}}
+    ]
     for line in _lines()[1:]:
         golden, expected = Golden(line["name"], line["text"], {}), {}
         for name, parameters in PARAMETERS.items():
             made = define(golden.text, parameters)
-            value, doubts = (f"{word:0{parameters.bits // 4}x}" for word in (made.value, made.doubts))
+            value, doubts = (
+                f"{word:0{parameters.bits // 4}x}" for word in (made.value, made.doubts)
+            )
             expected[name] = [
                 value,
                 made.features,

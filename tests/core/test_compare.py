@@ -49,7 +49,9 @@ def test_measures_equal_their_definitions(first: str, second: str) -> None:
     assert found.fingerprints == (define(first, parameters), define(second, parameters))
     assert found.tokens == (len(words[0]), len(words[1]))
     union = set(words[0]) | set(words[1])
-    assert found.jaccard_words == (len(set(words[0]) & set(words[1])) / len(union) if union else 1.0)
+    assert found.jaccard_words == (
+        len(set(words[0]) & set(words[1])) / len(union) if union else 1.0
+    )
     if min(found.tokens) >= 2:
         pairs = [set(pairwise(own)) for own in words]
         assert found.jaccard_shingles == len(pairs[0] & pairs[1]) / len(pairs[0] | pairs[1])
@@ -58,7 +60,10 @@ def test_measures_equal_their_definitions(first: str, second: str) -> None:
         assert {tuple(one.shingle.split()) for one in found.only[1]} == pairs[1] - pairs[0]
     assert found.distance == bin(found.differing).count("1")
     if found.fingerprints[0].kind == found.fingerprints[1].kind == Kind.FULL:
-        assert found.similarity == sketch_similarity(*(made.sketch for made in found.fingerprints)) / 1_000
+        assert (
+            found.similarity
+            == sketch_similarity(*(made.sketch for made in found.fingerprints)) / 1_000
+        )
 
 
 def words(letter: str, count: int) -> list[str]:
@@ -71,14 +76,33 @@ W = words("w", 400)
 @pytest.mark.parametrize(
     ("first", "second", "share", "lengths"),
     [
-        (words("n", 200) + W, W, 400 / 600, (600, 400)),  # what is equal at an end stays in the count
+        (
+            words("n", 200) + W,
+            W,
+            400 / 600,
+            (600, 400),
+        ),  # what is equal at an end stays in the count
         (W, W[:100], 100 / 400, (400, 100)),
-        (W[:150] + words("a", 300) + W[150:], W[:150] + words("b", 300) + W[150:], 400 / 700, (500, 500)),
-        (W[:50] + words("a", 300), W[:50] + words("b", 300), 50 / 350, (150, 150)),  # at least: of the whole length
+        (
+            W[:150] + words("a", 300) + W[150:],
+            W[:150] + words("b", 300) + W[150:],
+            400 / 700,
+            (500, 500),
+        ),
+        (
+            W[:50] + words("a", 300),
+            W[:50] + words("b", 300),
+            50 / 350,
+            (150, 150),
+        ),  # at least: of the whole length
     ],
 )
 def test_longer_texts_are_compared_by_their_ends_and_the_beginning_of_what_differs(
-    monkeypatch: pytest.MonkeyPatch, first: list[str], second: list[str], share: float, lengths: tuple[int, int]
+    monkeypatch: pytest.MonkeyPatch,
+    first: list[str],
+    second: list[str],
+    share: float,
+    lengths: tuple[int, int],
 ) -> None:
     """What differs is longer than the bound: the subsequence sees that much of each behind their common beginning."""
     monkeypatch.setattr("worker.core.compare.TOKENS_MAX", 100)
@@ -87,8 +111,12 @@ def test_longer_texts_are_compared_by_their_ends_and_the_beginning_of_what_diffe
 
 
 @pytest.mark.parametrize(("first", "second", "share"), [("", "…", 1), ("", "the old ferry", 0)])
-def test_empty_texts_are_equal_and_an_empty_one_is_unlike_any_other(first: str, second: str, share: int) -> None:
+def test_empty_texts_are_equal_and_an_empty_one_is_unlike_any_other(
+    first: str, second: str, share: int
+) -> None:
     """Nothing to compare: every share is 1; nothing against something: every share is 0."""
     found = compare(first, second, Parameters(), (None, None))
-    assert {found.jaccard_words, found.jaccard_shingles, found.similarity, found.subsequence} == {share}
+    assert {found.jaccard_words, found.jaccard_shingles, found.similarity, found.subsequence} == {
+        share
+    }
     assert share == 0 or found.distance == 0

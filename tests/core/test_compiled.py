@@ -63,7 +63,9 @@ def test_code_that_others_could_have_written_is_not_loaded(tmp_path: Path) -> No
     assert ran(script, folder.parent) == loaded
     for pattern in ("*.nbi", "*.nbc"):
         [path] = folder.glob(pattern)
-        path.write_bytes(b"cos\nsystem\n(S'touch " + bytes(folder / "harm") + b"'\ntR.")  # a pickle that would harm
+        path.write_bytes(
+            b"cos\nsystem\n(S'touch " + bytes(folder / "harm") + b"'\ntR."
+        )  # a pickle that would harm
         path.chmod(0o666)
         assert ran(script, folder.parent) == compiled_anew
         assert not (folder / "harm").exists()
@@ -77,7 +79,9 @@ def test_code_that_others_could_have_written_is_not_loaded(tmp_path: Path) -> No
 def test_a_damaged_file_is_compiled_anew(tmp_path: Path) -> None:
     """Cut short, or zeros where a disk lost power: no error, and the next process loads whole code again."""
     script = tmp_path / "script.py"
-    script.write_text("import os; os.umask(0o002)\n" + MODULE)  # lets the group write, but not to code
+    script.write_text(
+        "import os; os.umask(0o002)\n" + MODULE
+    )  # lets the group write, but not to code
     ran(script, tmp_path)
     for pattern, kept in (("*.nbi", 100), ("*.nbc", 100), ("*.nbc", 0)):
         [path] = (tmp_path / "neardup").glob(pattern)
@@ -89,10 +93,14 @@ def test_processes_that_start_together_compile_a_kernel_once(tmp_path: Path) -> 
     """One compiles, and says so; the others wait and load its code."""
     script = tmp_path / "script.py"
     script.write_text(MODULE)
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(REPOSITORY)}
+    environment = os.environ | {
+        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+        "PYTHONPATH": str(REPOSITORY),
+    }
     command, pipe = [sys.executable, "-c", TOGETHER, str(script)], subprocess.PIPE
     processes = [
-        subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True) for _ in range(4)
+        subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        for _ in range(4)
     ]
     for process in processes:
         assert process.stdin is not None
@@ -141,7 +149,9 @@ def test_behind_the_warm_up_nothing_is_compiled(tmp_path: Path) -> None:
 
     def code(*arguments: str, text: str = "") -> set[str]:
         environment = os.environ | {"NUMBA_DEBUG_CACHE": "1"}
-        said = output_of(sys.executable, "-m", "worker", *arguments, env=environment, cwd=REPOSITORY, input=text)
+        said = output_of(
+            sys.executable, "-m", "worker", *arguments, env=environment, cwd=REPOSITORY, input=text
+        )
         told = ("[cache] data loaded", "[cache] data sav")
         return {line.rpartition(" ")[2] for line in said.splitlines() if line.startswith(told)}
 

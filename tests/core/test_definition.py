@@ -27,7 +27,15 @@ from worker.core.definition import (
 )
 from worker.core.fingerprint import Fingerprinter
 from worker.core.kernels import fingerprint as kernels
-from worker.core.sketch import BITS, similarity, sketch, sketch_of, sketch_similarities, sketch_similarity, words_of
+from worker.core.sketch import (
+    BITS,
+    similarity,
+    sketch,
+    sketch_of,
+    sketch_similarities,
+    sketch_similarity,
+    words_of,
+)
 from worker.core.tokens import CODE_POINTS, SEPARATOR, UNICODE_VERSION, nfc, unicode_table
 from worker.devkit.sample.crawl import LANGUAGES, Dice, load_language, write_article
 from worker.errors import StopError
@@ -38,8 +46,12 @@ def test_the_table_and_the_library_are_of_one_unicode(monkeypatch: pytest.Monkey
     table = unicode_table()
     classes = [unicodedata2.combining(chr(code)) for code in range(CODE_POINTS)]
     assert np.flatnonzero(table.combining != np.array(classes)).tolist() == []
-    assert {pair: ord(nfc(chr(pair[0]) + chr(pair[1]))) for pair in table.composed} == table.composed
-    changed = {code for code in range(CODE_POINTS) if unicodedata2.normalize("NFD", chr(code)) != chr(code)}
+    assert {
+        pair: ord(nfc(chr(pair[0]) + chr(pair[1]))) for pair in table.composed
+    } == table.composed
+    changed = {
+        code for code in range(CODE_POINTS) if unicodedata2.normalize("NFD", chr(code)) != chr(code)
+    }
     assert changed - set(range(0xAC00, 0xD7A4)) == set(table.canonical)
     monkeypatch.setattr(unicodedata2, "unidata_version", "19.0.0")
     with pytest.raises(StopError, match=r"19\.0\.0"):
@@ -50,7 +62,9 @@ def test_every_letter_that_python_knows_is_no_separator() -> None:
     """Letters, digits and marks of the running Python's Unicode are word characters in the table too."""
     kind = unicode_table().kind
     lost = [
-        hex(code) for code in range(0x110000) if unicodedata.category(chr(code))[0] in "LNM" and kind[code] == SEPARATOR
+        hex(code)
+        for code in range(0x110000)
+        if unicodedata.category(chr(code))[0] in "LNM" and kind[code] == SEPARATOR
     ]
     assert lost == []
 
@@ -59,7 +73,9 @@ def test_an_anchored_shingle_weighs_three_of_the_others() -> None:
     """Shingles with a function word have weight 3, others 1, times what the term frequency makes of occurrences."""
     found = {
         feature.shingle: feature
-        for feature in explain("red paint of the old red paint drips slowly down", Parameters(term_frequency="log"))
+        for feature in explain(
+            "red paint of the old red paint drips slowly down", Parameters(term_frequency="log")
+        )
     }
     assert found["of the"].weight == 3
     assert found["drips slowly"].weight == 1
@@ -117,7 +133,10 @@ def test_the_kernels_doubts_are_those_of_the_definition(sums: list[int]) -> None
     for bits in (32, 64, 128):
         shift, limit = kernels.doubt_rule.py_func(tally, bits)
         with np.errstate(over="ignore"):  # of bits that the fingerprint has not
-            found = [kernels.doubts.py_func(tally[begin : begin + 64], shift, limit) for begin in range(0, bits, 64)]
+            found = [
+                kernels.doubts.py_func(tally[begin : begin + 64], shift, limit)
+                for begin in range(0, bits, 64)
+            ]
         whole = sum(int(half) << 64 * place for place, half in enumerate(found)) & ((1 << bits) - 1)
         assert whole == doubts(sums[:bits])
 
@@ -186,7 +205,11 @@ def test_it_is_of_sets_and_says_the_same_both_ways(one: set[int], other: set[int
     """Order and repetitions do not matter, and which of two sketches is the first."""
     first, second = sketch(one), sketch(other)
     assert sketch([*sorted(one), *one]) == first < 1 << BITS
-    assert sketch_similarity(first, second) == sketch_similarity(second, first) <= sketch_similarity(first, first)
+    assert (
+        sketch_similarity(first, second)
+        == sketch_similarity(second, first)
+        <= sketch_similarity(first, first)
+    )
     columns = (np.array([words_of(made)], np.uint64) for made in (first, second))
     assert sketch_similarities(*columns).tolist() == [sketch_similarity(first, second)]
     assert sketch_of(words_of(first)) == first
@@ -197,7 +220,9 @@ def test_any_two_sketches_can_be_compared(pair: list[int]) -> None:
     """A log's author may write any 64 bytes: the estimate stays within its bounds, in numbers as in columns."""
     found = sketch_similarity(*pair)
     assert 0 <= found <= 1_000
-    assert sketch_similarities(*(np.array([words_of(one)], np.uint64) for one in pair)).tolist() == [found]
+    assert sketch_similarities(
+        *(np.array([words_of(one)], np.uint64) for one in pair)
+    ).tolist() == [found]
 
 
 # ---- dead bits, languages without spaces, and what near and far must mean there
@@ -231,7 +256,9 @@ def test_text_without_spaces_is_not_constant(language: str, parameters: Paramete
     """Two hundred Chinese or Japanese articles have as many fingerprints, half of the bits apart; punctuation hardly
     counts."""
     texts = articles(language, 200)
-    batch = Fingerprinter(parameters).batch([*texts, *(text.replace("。", "").replace("，", "") for text in texts)])
+    batch = Fingerprinter(parameters).batch(
+        [*texts, *(text.replace("。", "").replace("，", "") for text in texts)]
+    )
     assert set(batch.kinds.tolist()) == {Kind.FULL}
     values = batch.fingerprints[:200]
     assert len(set(values.tolist())) == 200
@@ -241,7 +268,9 @@ def test_text_without_spaces_is_not_constant(language: str, parameters: Paramete
 
 @pytest.mark.parametrize("language", WITHOUT_SPACES)
 @pytest.mark.parametrize("parameters", [BY_WORD, BY_CHARACTER], ids=["words", "characters"])
-def test_a_copy_without_spaces_is_near_and_another_text_far(language: str, parameters: Parameters) -> None:
+def test_a_copy_without_spaces_is_near_and_another_text_far(
+    language: str, parameters: Parameters
+) -> None:
     """One letter of some 200 changed moves a few bits, other markup none; another text of the language many."""
     prose, menu = SAMPLES[language]["prose"], SAMPLES[language]["menu"]
     text = " ".join(prose)
@@ -262,13 +291,18 @@ def test_a_copy_without_spaces_is_near_and_another_text_far(language: str, param
 
 # ---- documents in fields, and weighted features of the caller's own
 
-BODY = "The old ferry crosses the river at noon, and nobody on board remembers who painted it green or why. " * 3
+BODY = (
+    "The old ferry crosses the river at noon, and nobody on board remembers who painted it green or why. "
+    * 3
+)
 
 
 def test_one_field_of_weight_one_is_the_text() -> None:
     """Fields add nothing of their own."""
     parameters = Parameters(fields=(("body", 1),))
-    assert Fingerprinter(parameters).of_fields([{"body": BODY}]).fingerprints[0] == Fingerprinter().one(BODY)
+    assert Fingerprinter(parameters).of_fields([{"body": BODY}]).fingerprints[
+        0
+    ] == Fingerprinter().one(BODY)
 
 
 def test_a_word_in_each_field_is_a_short_document_and_none_is_an_empty_one() -> None:
@@ -306,10 +340,17 @@ def test_a_field_without_weight_is_refused() -> None:
     st.dictionaries(st.integers(0, 2**64 - 1), st.integers(1, 2**40), min_size=1, max_size=80),
     st.sampled_from([32, 64, 128]),
 )
-def test_a_bit_is_set_where_its_features_outweigh_the_others(features: dict[int, int], bits: int) -> None:
+def test_a_bit_is_set_where_its_features_outweigh_the_others(
+    features: dict[int, int], bits: int
+) -> None:
     """Weights far above 255 count in full, at every width."""
-    total, wide = sum(features.values()), [(wide_hash(value, bits), weight) for value, weight in features.items()]
-    outweigh = [2 * sum(weight for value, weight in wide if value >> bit & 1) > total for bit in range(bits)]
+    total, wide = (
+        sum(features.values()),
+        [(wide_hash(value, bits), weight) for value, weight in features.items()],
+    )
+    outweigh = [
+        2 * sum(weight for value, weight in wide if value >> bit & 1) > total for bit in range(bits)
+    ]
     assert fold(features.items(), bits) == sum(1 << bit for bit in range(bits) if outweigh[bit])
 
 
@@ -321,7 +362,9 @@ def test_the_order_of_own_features_is_irrelevant_and_text_stands_for_its_hash() 
     random.Random(1).shuffle(shuffled)
     value = fingerprinter.of_features(features)
     assert value == fingerprinter.of_features(dict(shuffled))
-    assert value == fingerprinter.of_features({token_hash(name): weight for name, weight in features.items()})
+    assert value == fingerprinter.of_features(
+        {token_hash(name): weight for name, weight in features.items()}
+    )
 
 
 @pytest.mark.parametrize(
@@ -357,7 +400,11 @@ def test_many_documents_in_fields_are_the_same_in_portions(monkeypatch: pytest.M
     """Whatever the portion, with languages and without; and no documents are no fingerprints."""
     fingerprints = Fingerprinter(Parameters(fields=(("title", 4), ("body", 1)), anchors="named"))
     documents = [
-        {"title": f"The ferry {n}", "body": f"It was late again, {n} times, and nobody has said why."} for n in range(7)
+        {
+            "title": f"The ferry {n}",
+            "body": f"It was late again, {n} times, and nobody has said why.",
+        }
+        for n in range(7)
     ]
     languages = ["en", None, "de", "en", "en", None, "fr"]
     whole = fingerprints.of_fields(documents, languages)

@@ -31,19 +31,33 @@ RULES = st.builds(
     look_min=st.sampled_from([0, 800, 900]),
     similarity_min=st.sampled_from([0, 500, 750]),
 )
-SKETCHES = st.lists(st.integers(0, 511), max_size=120).map(lambda bits: sum({1 << bit for bit in bits}))
+SKETCHES = st.lists(st.integers(0, 511), max_size=120).map(
+    lambda bits: sum({1 << bit for bit in bits})
+)
 
 
 def _batch(fingerprints: list[int], doubts: list[int], sketches: list[int]) -> FingerprintBatch:
     count = len(fingerprints)
-    values = (np.array(fingerprints, np.uint64), np.ones(count, np.uint32), np.arange(count, dtype=np.uint64))
+    values = (
+        np.array(fingerprints, np.uint64),
+        np.ones(count, np.uint32),
+        np.arange(count, dtype=np.uint64),
+    )
     words = np.array([words_of(sketch) for sketch in sketches], np.uint64)
-    return FingerprintBatch(*values, np.full(count, Kind.FULL, np.uint8), np.array(doubts, np.uint64), words)
+    return FingerprintBatch(
+        *values, np.full(count, Kind.FULL, np.uint8), np.array(doubts, np.uint64), words
+    )
 
 
 @given(WORDS, FLIPS, WORDS, WORDS, WORDS, st.tuples(st.integers(0, 2**512 - 1), SKETCHES), RULES)
 def test_a_pair_is_found_as_the_search_finds_it(
-    value: int, flips: int, first_doubts: int, doubts: int, mask: int, sketches: tuple[int, int], rules: SearchRules
+    value: int,
+    flips: int,
+    first_doubts: int,
+    doubts: int,
+    mask: int,
+    sketches: tuple[int, int],
+    rules: SearchRules,
 ) -> None:
     """Alone in an index, the first document is found by the second exactly when the search's definition says so."""
     doubts &= mask  # about a quarter of the bits, as in texts
@@ -52,7 +66,10 @@ def test_a_pair_is_found_as_the_search_finds_it(
     pairs = Pairs(np.array([0]), np.array([1]), np.array([True]), ["made"])
     measured = measure(batch, pairs, rules)
     (reason,) = reasons(measured, rules)
-    document, original = Document(value ^ flips, doubts, facts[1]), Original(0, value, first_doubts, facts[0])
+    document, original = (
+        Document(value ^ flips, doubts, facts[1]),
+        Original(0, value, first_doubts, facts[0]),
+    )
     is_found = best(rules, document, [original]) is not None
     assert finds(measured, rules).tolist() == [is_found] == [not reason]
     prefix = "no prefix that is looked up is theirs"
@@ -74,7 +91,12 @@ def test_texts_too_short_match_their_equals_only() -> None:
 
 def test_groups_are_joined_by_pairs_that_are_the_same() -> None:
     """0, 1 and 2 are one document; a pair that is not the same joins nothing, and belongs to its first document."""
-    pairs = Pairs(np.array([0, 1, 2, 4]), np.array([1, 2, 3, 3]), np.array([True, True, False, False]), ["x"] * 4)
+    pairs = Pairs(
+        np.array([0, 1, 2, 4]),
+        np.array([1, 2, 3, 3]),
+        np.array([True, True, False, False]),
+        ["x"] * 4,
+    )
     found = groups(pairs, 5)
     assert found[0] == found[1] == found[2] != found[3]
 
@@ -101,7 +123,14 @@ def test_pairs_of_one_group_say_as_much_as_one() -> None:
 def test_leaders_are_what_a_log_would_say() -> None:
     """Each document's original is an earlier one that is new itself; equal short texts follow the first of them."""
     text = "the ferry on the river is late again and nobody on the bank knows why it has not come"
-    texts = [text, "too short", text.upper(), text.replace("late", "early"), "TOO SHORT", "something else that is long"]
+    texts = [
+        text,
+        "too short",
+        text.upper(),
+        text.replace("late", "early"),
+        "TOO SHORT",
+        "something else that is long",
+    ]
     of = evaluation.leaders(Fingerprinter().batch(texts), SearchRules(look_min=0))
     assert of.tolist()[:3] == [-1, -1, 0]
     assert of.tolist()[4:] == [1, -1]
@@ -123,9 +152,14 @@ def test_a_jaccard_index_is_that_of_the_shingles(one: str, other: str) -> None:
     for text in (one, other):
         words = tokens(text)
         width = min(len(words), evaluation.SHINGLE_WIDTH)
-        sets.append({tuple(words[at : at + width]) for at in range(len(words) - width + 1 if words else 0)})
+        sets.append(
+            {tuple(words[at : at + width]) for at in range(len(words) - width + 1 if words else 0)}
+        )
     expected = len(sets[0] & sets[1]) / max(1, len(sets[0] | sets[1]))
-    assert evaluation.exact_jaccard(evaluation.shingle_set(one), evaluation.shingle_set(other)) == expected
+    assert (
+        evaluation.exact_jaccard(evaluation.shingle_set(one), evaluation.shingle_set(other))
+        == expected
+    )
 
 
 VOCABULARY = [f"word{number}" for number in range(3_000)] + ["the", "of", "and", "that", "it"] * 300
@@ -151,7 +185,10 @@ def test_every_variant_differs_in_one_thing() -> None:
     """The settings given come first; each other variant is another fingerprint, or is left out as equal to it."""
     tried = list(evaluation.variants(Parameters()))
     assert tried[0] == ("", Parameters())
-    assert {name for name, one in tried[1:] if one == Parameters()} == {"term_frequency one", "shingle_widths 2"}
+    assert {name for name, one in tried[1:] if one == Parameters()} == {
+        "term_frequency one",
+        "shingle_widths 2",
+    }
 
 
 def test_sampled_pairs_are_judged_exactly() -> None:
@@ -160,7 +197,9 @@ def test_sampled_pairs_are_judged_exactly() -> None:
     pairs = evaluation.sample_pairs(texts, Fingerprinter().batch(texts), 2_000)
     found = set(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True))
     assert len(found) == len(pairs.first)
-    same = {pair for pair, is_same in zip(sorted(found), pairs.same.tolist(), strict=True) if is_same}
+    same = {
+        pair for pair, is_same in zip(sorted(found), pairs.same.tolist(), strict=True) if is_same
+    }
     assert same == {(number, number + 1) for number in range(0, 120, 2)}
     assert (~pairs.same).sum() > 500
 

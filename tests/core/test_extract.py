@@ -22,7 +22,9 @@ def html(body: str, characters_max: int = CHARACTERS_MAX) -> Extracted | Skipped
     return extract(Document("a", "https://example.org/", 0, BodyKind.HTML, body), characters_max)
 
 
-def raw(body: bytes, content_type: str | None = None, charset: str | None = None) -> Extracted | Skipped:
+def raw(
+    body: bytes, content_type: str | None = None, charset: str | None = None
+) -> Extracted | Skipped:
     document = Document("a", "https://example.org/", 0, BodyKind.BYTES, body, content_type, charset)
     return extract(document, CHARACTERS_MAX)
 
@@ -112,7 +114,10 @@ def test_nul_bytes_and_lone_surrogates() -> None:
     assert plain("a\udfffb") == Extracted("a\ufffdb", "plain")
 
 
-@given(st.text(alphabet=st.characters(categories=["L", "N", "P", "Z", "Cs", "Cc", "S"])), st.binary(max_size=200))
+@given(
+    st.text(alphabet=st.characters(categories=["L", "N", "P", "Z", "Cs", "Cc", "S"])),
+    st.binary(max_size=200),
+)
 def test_whatever_comes_in_well_formed_text_goes_out(characters: str, data: bytes) -> None:
     """Any characters and any bytes give encodable text or a skip, never an exception."""
     for outcome in (html(characters), plain(characters), raw(data), raw(data, "text/html")):
@@ -125,12 +130,18 @@ def test_beyond_the_room_for_levels_blocks_and_containers_no_text_is_lost(piece:
     """Of each there are more than are held: the last one takes all."""
     extracted = html(piece * 300_000 + "the end")
     assert isinstance(extracted, Extracted)
-    assert extracted.text.endswith("the end") and extracted.text.count("x") == 300_000 * piece.count("x")
+    assert extracted.text.endswith("the end") and extracted.text.count(
+        "x"
+    ) == 300_000 * piece.count("x")
 
 
 def test_a_capture_is_a_url_at_a_time() -> None:
     """The same page at two times is two documents, at one time it is one; hostile text in a URL does not raise."""
-    captures = [("https://example.org/", 1), ("https://example.org/", 2), ("https://example.org/1", 2)]
+    captures = [
+        ("https://example.org/", 1),
+        ("https://example.org/", 2),
+        ("https://example.org/1", 2),
+    ]
     captures += [("https://example.org/", 12), ("https://example.org/\ud800", 0)]
     assert len({derive_doc_id(*capture) for capture in captures * 2}) == len(captures)
 
@@ -147,7 +158,10 @@ def codec(body: bytes) -> str:
     [
         (b"<meta charset=koi8-r>", "koi8-r"),
         (b"<META HTTP-EQUIV=content-type CONTENT='text/html; charset=koi8-r'>", "koi8-r"),
-        (b"<!-- <meta charset=koi8-r> --><a title='<meta charset=koi8-r>'><meta charset=big5>", "big5hkscs"),
+        (
+            b"<!-- <meta charset=koi8-r> --><a title='<meta charset=koi8-r>'><meta charset=big5>",
+            "big5hkscs",
+        ),
         (b"<meta name=description content='charset=koi8-r'><meta charset=big5>", "big5hkscs"),
         (b"<meta charset=klingon><meta charset=koi8-r>", "koi8-r"),
         (b"<meta charset=utf-16>", "utf-8"),
@@ -173,17 +187,35 @@ TEXTS = {  # (charset of the page, charset in which it is read) -> its text
     ("gb18030", "gb18030"): "市议会表示，河上的大桥将于五月向所有人开放。",
     ("big5", "big5hkscs"): "市議會表示，河上的大橋將於五月向所有人開放。",
     ("koi8-r", "koi8-r"): _RUSSIAN,
-    ("koi8-u", "koi8-r"): "Міська рада повідомила, що міст через річку відкриється у травні для всіх. ",
+    (
+        "koi8-u",
+        "koi8-r",
+    ): "Міська рада повідомила, що міст через річку відкриється у травні для всіх. ",
     ("cp1251", "cp1251"): _RUSSIAN,
     ("iso8859-5", "iso8859-5"): _RUSSIAN,
     ("cp874", "cp874"): "สภาเมืองกล่าวว่าสะพานข้ามแม่น้ำจะเปิดให้ทุกคนในเดือนพฤษภาคม ",
-    ("cp1250", "cp1250"): "Městská rada oznámila, že most přes řeku bude v květnu otevřen všem občanům. ",
-    ("cp1252", "cp1252"): "Der Stadtrat erklärte, die Brücke über den Fluß werde im Mai für alle geöffnet. ",
-    ("cp1253", "iso8859-7"): "Το δημοτικό συμβούλιο ανακοίνωσε ότι η γέφυρα θα ανοίξει τον Μάιο για όλους. ",
-    ("cp1254", "cp1254"): "Belediye meclisi, nehrin üzerindeki köprünün mayısta herkese açılacağını söyledi. ",
+    (
+        "cp1250",
+        "cp1250",
+    ): "Městská rada oznámila, že most přes řeku bude v květnu otevřen všem občanům. ",
+    (
+        "cp1252",
+        "cp1252",
+    ): "Der Stadtrat erklärte, die Brücke über den Fluß werde im Mai für alle geöffnet. ",
+    (
+        "cp1253",
+        "iso8859-7",
+    ): "Το δημοτικό συμβούλιο ανακοίνωσε ότι η γέφυρα θα ανοίξει τον Μάιο για όλους. ",
+    (
+        "cp1254",
+        "cp1254",
+    ): "Belediye meclisi, nehrin üzerindeki köprünün mayısta herkese açılacağını söyledi. ",
     ("cp1255", "cp1255"): "מועצת העיר הודיעה כי הגשר מעל הנהר ייפתח לכולם בחודש מאי. ",
     ("cp1256", "cp1256"): "أعلن مجلس المدينة أن الجسر فوق النهر سيفتح للجميع في شهر مايو. ",
-    ("cp1257", "iso8859-13"): "Pilsētas dome paziņoja, ka tilts pār upi maijā tiks atvērts visiem. ",
+    (
+        "cp1257",
+        "iso8859-13",
+    ): "Pilsētas dome paziņoja, ka tilts pār upi maijā tiks atvērts visiem. ",
 }
 
 
@@ -210,7 +242,9 @@ def test_what_tells_the_charset_is_not_cut_within_a_character(line: str) -> None
 
 
 @given(
-    st.sampled_from(["cp1252", "cp1255", "cp874", "koi8-u", "mac-cyrillic", "iso8859-8", "gb18030", "utf-16-le"]),
+    st.sampled_from(
+        ["cp1252", "cp1255", "cp874", "koi8-u", "mac-cyrillic", "iso8859-8", "gb18030", "utf-16-le"]
+    ),
     st.binary(),
 )
 def test_bytes_become_what_python_makes_of_them(codec: str, body: bytes) -> None:

@@ -16,7 +16,9 @@ from tests.conftest import EXAMPLES
 from worker.core.hash_table import HashTable
 
 # A few hashes that come again, the ends of the range, and any other.
-hashes = st.one_of(st.integers(0, 12), st.sampled_from([2**64 - 1, 2**63, 1 << 40]), st.integers(0, 2**64 - 1))
+hashes = st.one_of(
+    st.integers(0, 12), st.sampled_from([2**64 - 1, 2**63, 1 << 40]), st.integers(0, 2**64 - 1)
+)
 
 
 def column(values: list[int]) -> NDArray[np.uint64]:
@@ -46,7 +48,11 @@ class HashMachine(RuleBasedStateMachine):
     @rule(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 9_000))
     def insert_crowd(self, seed: int, count: int) -> None:
         """Thousands that differ."""
-        self.insert(np.random.default_rng(seed).integers(0, 2**64, count, np.uint64, endpoint=False).tolist())
+        self.insert(
+            np.random.default_rng(seed)
+            .integers(0, 2**64, count, np.uint64, endpoint=False)
+            .tolist()
+        )
 
     @rule(share=st.floats(0, 1), seed=st.integers(0, 2**32 - 1))
     def delete(self, share: float, seed: int) -> None:
@@ -78,7 +84,11 @@ class HashMachine(RuleBasedStateMachine):
         """All rows of a hash are found, and what `find` gives is one of them."""
         for key, first in zip(asked, self.table.find(column(asked)).tolist(), strict=True):
             rows = self.table.find_all(key)
-            assert {row for row in np.flatnonzero(self.known == np.uint64(key)).tolist() if row in self.held} <= {*rows}
+            assert {
+                row
+                for row in np.flatnonzero(self.known == np.uint64(key)).tolist()
+                if row in self.held
+            } <= {*rows}
             assert first in rows if rows else first == -1
 
 
@@ -117,7 +127,9 @@ def test_a_look_up_ends_however_long_rows_come_and_go() -> None:
     fresh = HashTable(known.take, seed=5)
     fresh.insert(held, numbers[stop : stop + count])
     least = {table: math.inf, fresh: math.inf}
-    for number in range(20):  # another process can only add to a time: the least of many rounds is compared
+    for number in range(
+        20
+    ):  # another process can only add to a time: the least of many rounds is compared
         for each, before in least.items():
             started = time.process_time()
             found = each.find(others)
@@ -138,7 +150,9 @@ def test_hashes_in_a_pattern_meet_no_more_than_others(step: int) -> None:
     A bucket keeps 16 bits of a hash; what a caller compares in vain costs nothing that counts.
     """
     count = 200_000
-    pattern = np.arange(count, dtype=np.uint64) * np.uint64(step) + np.arange(count, dtype=np.uint64) // np.uint64(2)
+    pattern = np.arange(count, dtype=np.uint64) * np.uint64(step) + np.arange(
+        count, dtype=np.uint64
+    ) // np.uint64(2)
     pattern = np.unique(pattern)
     numbers = np.arange(len(pattern), dtype=np.uint32)
     table = HashTable(pattern.take)

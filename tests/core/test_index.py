@@ -59,7 +59,12 @@ RULES = (
     SearchRules(blocks=15, block_bits=22, prefix_max=2, look_min=500),
     SearchRules(patterns=1, max_distance=0, look_min=1_000),
 )
-LIVE = (2**64 - 1, 0xFFFF, 0xFFFF_0000_0000_00FF, 0xF00F_00F0_0F00_FFFF)  # skewed: few live bits, shared prefixes
+LIVE = (
+    2**64 - 1,
+    0xFFFF,
+    0xFFFF_0000_0000_00FF,
+    0xF00F_00F0_0F00_FFFF,
+)  # skewed: few live bits, shared prefixes
 COMPARED = 8  # documents of a batch that are compared with the definition
 Columns = tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]
 
@@ -82,11 +87,15 @@ def crawl(generator: random.Random, documents: int, live: int = 2**64 - 1) -> li
 
     Of a copy a part of the sketch is another one: none, some, or all, as of pages with other facts.
     """
-    made = [Document(generator.getrandbits(64) & live, doubts_of(generator), generator.getrandbits(512))]
+    made = [
+        Document(generator.getrandbits(64) & live, doubts_of(generator), generator.getrandbits(512))
+    ]
     while len(made) < documents:
         fingerprint, doubts, sketch = generator.choice(made)
         if generator.random() < 0.6:
-            sketch ^= generator.getrandbits(512) & generator.choice([0xFF << 128, (1 << 128) - 1, (1 << 512) - 1])
+            sketch ^= generator.getrandbits(512) & generator.choice(
+                [0xFF << 128, (1 << 128) - 1, (1 << 512) - 1]
+            )
         if generator.random() < 0.4:
             fingerprint = generator.getrandbits(64) & live
         for bit in generator.sample(range(64), generator.choice([0, 1, 2, 4, 8, 16])):
@@ -94,13 +103,19 @@ def crawl(generator: random.Random, documents: int, live: int = 2**64 - 1) -> li
                 fingerprint ^= 1 << bit
         for bit in generator.sample(range(64), generator.choice([0, 0, 3, 12])):
             doubts ^= 1 << bit
-        made.append(Document(fingerprint, doubts if generator.random() < 0.9 else doubts_of(generator), sketch))
+        made.append(
+            Document(
+                fingerprint, doubts if generator.random() < 0.9 else doubts_of(generator), sketch
+            )
+        )
     return made
 
 
 def columns(documents: Sequence[Document | Original]) -> Columns:
     sketches = np.array([words_of(one.sketch) for one in documents], np.uint64).reshape(-1, 8)
-    first, second = ([getattr(one, name) for one in documents] for name in ("fingerprint", "doubts"))
+    first, second = (
+        [getattr(one, name) for one in documents] for name in ("fingerprint", "doubts")
+    )
     return np.array(first, np.uint64), np.array(second, np.uint64), sketches
 
 
@@ -137,7 +152,9 @@ class IndexMachine(RuleBasedStateMachine):
         self.held: list[Original] = []
         self.next_row = 0
         self.sketches: Column[np.uint64] = Column(SKETCH, 4)
-        self.index = SearchIndex(self.search, documents if self.search.mode == "exact" else 0, self.sketches)
+        self.index = SearchIndex(
+            self.search, documents if self.search.mode == "exact" else 0, self.sketches
+        )
 
     def teardown(self) -> None:
         """Leave the module as it was."""
@@ -150,7 +167,9 @@ class IndexMachine(RuleBasedStateMachine):
         for _ in range(size // 2 if self.held else 0):
             _, fingerprint, doubts, sketch = self.generator.choice(self.held)
             sketch ^= self.generator.choice([0, 0, 0xF0F0, (1 << 200) - 1])
-            for bit in self.generator.sample(range(64), self.generator.choice([0, 1, 2, self.search.max_distance + 1])):
+            for bit in self.generator.sample(
+                range(64), self.generator.choice([0, 1, 2, self.search.max_distance + 1])
+            ):
                 fingerprint ^= 1 << bit
             mixed.append(Document(fingerprint, doubts, sketch))
         return self.generator.sample(mixed, min(size, len(mixed)))
@@ -198,7 +217,9 @@ class IndexMachine(RuleBasedStateMachine):
     @rule()
     def restore(self) -> None:
         """Go on with an index made from the arrays."""
-        self.index = SearchIndex.from_arrays(self.index.arrays(), self.search, sketches=self.sketches)
+        self.index = SearchIndex.from_arrays(
+            self.index.arrays(), self.search, sketches=self.sketches
+        )
 
     @rule(live=st.sampled_from(LIVE))
     def query(self, live: int) -> None:
@@ -210,8 +231,14 @@ class IndexMachine(RuleBasedStateMachine):
         if self.search.mode == "exact":
             permuted_ = PermutedIndex.from_arrays(self.index.arrays(), self.search.max_distance)
             for fingerprint, _, _ in batch[:2]:
-                ranked = sorted(((one.fingerprint ^ fingerprint).bit_count(), one.row) for one in self.held)
-                matches = [(row, distance) for distance, row in ranked if distance <= self.search.max_distance]
+                ranked = sorted(
+                    ((one.fingerprint ^ fingerprint).bit_count(), one.row) for one in self.held
+                )
+                matches = [
+                    (row, distance)
+                    for distance, row in ranked
+                    if distance <= self.search.max_distance
+                ]
                 assert permuted_.query_all(fingerprint) == matches
 
     @invariant()
@@ -234,7 +261,9 @@ def test_any_calls_in_any_order_follow_the_definition(rules: SearchRules) -> Non
 
 
 @pytest.mark.parametrize("rules", [RULES[10], RULES[14], RULES[16]], ids=lambda rules: rules.text)
-def test_what_is_found_does_not_depend_on_the_buckets(rules: SearchRules, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_found_does_not_depend_on_the_buckets(
+    rules: SearchRules, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Buckets of one prefix and buckets that many prefixes share give the same answers."""
     documents = columns(crawl(random.Random(3), 6_000, 0xFF0F_FF0F_FFFF_FFFF))
     answers = []
@@ -284,7 +313,9 @@ def test_growth_from_nothing_loses_nothing() -> None:
     for start in range(0, len(fingerprints), 777):
         row += index.judge(fingerprints[start : start + 777], row).new
     assert row == len(index) == len(fingerprints)
-    found = index.query(fingerprints ^ (np.uint64(1) << dice.integers(0, 64, len(fingerprints), dtype=np.uint64)))
+    found = index.query(
+        fingerprints ^ (np.uint64(1) << dice.integers(0, 64, len(fingerprints), dtype=np.uint64))
+    )
     assert (found.rows == np.arange(len(fingerprints))).all()
     assert (found.distances == 1).all()
     index.check()
@@ -326,7 +357,9 @@ def test_many_equal_fingerprints_are_one_entry() -> None:
     for row in (0, 1, 4_999, 2_500):
         assert index.delete(7, row)
     assert index.query(np.array([6], np.uint64)).rows.tolist() == [2]
-    assert index.delete_many(np.full(copies - 4, 7, np.uint64), index.arrays()["rows"].astype(np.uint32)).all()
+    assert index.delete_many(
+        np.full(copies - 4, 7, np.uint64), index.arrays()["rows"].astype(np.uint32)
+    ).all()
     index.check()
     assert len(index) == 0
 
@@ -360,7 +393,11 @@ def test_rows_may_be_given_later(rules: SearchRules) -> None:
 @pytest.mark.parametrize("rules", [SearchRules(), SearchRules("exact", 3)])
 def test_wrong_columns_are_refused(rules: SearchRules) -> None:
     """One column of doubts for the fingerprints, both of 64 bits; a sketch of each, and of each indexed row."""
-    index, nothing, sketches = SearchIndex(rules), np.zeros(2, np.uint64), np.zeros((2, 8), np.uint64)
+    index, nothing, sketches = (
+        SearchIndex(rules),
+        np.zeros(2, np.uint64),
+        np.zeros((2, 8), np.uint64),
+    )
     for fingerprints, doubts, made, first_row, message in (
         (nothing, nothing[:1], sketches, 0, "doubts"),
         (nothing.astype(np.int64), nothing, sketches, 0, "uint64"),
@@ -383,12 +420,21 @@ KEY = np.array([7], np.uint64)
         (lambda: PermutedIndex(17), "max_distance must be 0 to 16, got 17"),
         (lambda: PermutedIndex(3, permuted(2, 4)), "layout is for distance 2, got max_distance=3"),
         (lambda: PermutedIndex(3).query(np.array([1])), "one column of uint64, got int64"),
-        (lambda: PermutedIndex(3).judge(np.zeros((2, 2), np.uint64), 0), "one column of uint64, got uint64 of shape"),
+        (
+            lambda: PermutedIndex(3).judge(np.zeros((2, 2), np.uint64), 0),
+            "one column of uint64, got uint64 of shape",
+        ),
         (lambda: PermutedIndex(3).query_all(-1), "a fingerprint is 0 to"),
-        (lambda: PermutedIndex(3).insert(np.zeros(2, np.uint64), np.zeros(1, np.uint32)), "2 fingerprints and 1 rows"),
+        (
+            lambda: PermutedIndex(3).insert(np.zeros(2, np.uint64), np.zeros(1, np.uint32)),
+            "2 fingerprints and 1 rows",
+        ),
         (lambda: HashTable(KEY.take).insert(KEY, np.array([], np.uint32)), "got 1 keys and 0 rows"),
         (lambda: HashTable(KEY.take).find(np.array([7.0])), "float64"),
-        (lambda: HashTable(KEY.take).insert(KEY, np.array([2**32])), "got 4294967296 to 4294967296"),
+        (
+            lambda: HashTable(KEY.take).insert(KEY, np.array([2**32])),
+            "got 4294967296 to 4294967296",
+        ),
     ],
 )
 def test_mistakes_of_the_caller_are_named(call: Callable[[], object], message: str) -> None:
@@ -398,12 +444,18 @@ def test_mistakes_of_the_caller_are_named(call: Callable[[], object], message: s
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_caller_who_breaks_the_rules_breaks_no_memory(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_caller_who_breaks_the_rules_breaks_no_memory(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rows that repeat, rows out of bounds, deletions of what is not there, any size: refused, or the stores hold."""
     monkeypatch.setattr(exact, "HOT_MIN", 8)
     dice = np.random.default_rng(seed)
-    index = PermutedIndex(int(dice.integers(0, 9)), documents_expected=int(dice.choice([0, 10, 1_000_000])))
-    live = np.uint64(int(dice.choice(np.array([2**64 - 1, 0xFFFF, 0xFFF0_0000_0000_00FF], np.uint64))))
+    index = PermutedIndex(
+        int(dice.integers(0, 9)), documents_expected=int(dice.choice([0, 10, 1_000_000]))
+    )
+    live = np.uint64(
+        int(dice.choice(np.array([2**64 - 1, 0xFFFF, 0xFFF0_0000_0000_00FF], np.uint64)))
+    )
     for _ in range(25):
         size = int(dice.choice([0, 1, 7, 500, 3_000]))
         fingerprints = dice.integers(0, 2**64, size, dtype=np.uint64) & live
@@ -416,7 +468,9 @@ def test_a_caller_who_breaks_the_rules_breaks_no_memory(seed: int, monkeypatch: 
             partial(index.query_then_insert, fingerprints, int(dice.integers(0, 2**31))),
             partial(index.delete_many, fingerprints, rows),
             partial(
-                index.delete_many, held["fingerprints"][some].astype(np.uint64), held["rows"][some].astype(np.uint32)
+                index.delete_many,
+                held["fingerprints"][some].astype(np.uint64),
+                held["rows"][some].astype(np.uint32),
             ),
             partial(index.query, fingerprints),
             partial(index.query_all, 7),
@@ -475,7 +529,9 @@ def test_the_check_notices_one_wrong_bit() -> None:
         {"look_min": 1_001},
         {"prefix_max": 0},
         {"similarity_min": 1_001},
-        {"similarity_min": 0.75},  # the setting's way to say it; here it would let everything through
+        {
+            "similarity_min": 0.75
+        },  # the setting's way to say it; here it would let everything through
     ],
 )
 def test_a_rule_out_of_bounds_is_refused_by_name(wrong: dict[str, object]) -> None:
@@ -498,7 +554,9 @@ def test_different_rules_have_different_texts() -> None:
 def test_what_falls_short_by_a_thousandth_is_told_as_less_than_what_is_wanted() -> None:
     """Not "0.67, 0.67 wanted"."""
     one, other = Document(0, 0, 0b11), Original(0, 0, 0, 0b111)
-    assert condition(SearchRules(similarity_min=667), one, other).endswith("similarity 0.666, 0.667 wanted")
+    assert condition(SearchRules(similarity_min=667), one, other).endswith(
+        "similarity 0.666, 0.667 wanted"
+    )
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 4, *PAIRED])
@@ -534,15 +592,24 @@ def fingerprints(draw: st.DrawFn) -> NDArray[np.uint64]:
 
 def compared(numbers: NDArray[np.uint64], max_distance: int) -> set[tuple[int, int]]:
     ordered = sorted(set(numbers.tolist()))
-    return {(a, b) for i, a in enumerate(ordered) for b in ordered[i + 1 :] if (a ^ b).bit_count() <= max_distance}
+    return {
+        (a, b)
+        for i, a in enumerate(ordered)
+        for b in ordered[i + 1 :]
+        if (a ^ b).bit_count() <= max_distance
+    }
 
 
-def given_pairs(numbers: NDArray[np.uint64], max_distance: int, blocks: int | None = None) -> list[tuple[int, int]]:
+def given_pairs(
+    numbers: NDArray[np.uint64], max_distance: int, blocks: int | None = None
+) -> list[tuple[int, int]]:
     return [(a, b) for pairs in all_pairs(numbers, max_distance, blocks) for a, b in pairs.tolist()]
 
 
 @given(fingerprints(), st.integers(0, 7), st.integers(1, 8))
-def test_every_pair_is_given_once_and_no_other(numbers: NDArray[np.uint64], max_distance: int, more: int) -> None:
+def test_every_pair_is_given_once_and_no_other(
+    numbers: NDArray[np.uint64], max_distance: int, more: int
+) -> None:
     """Exact for every distance up to 7 and every number of blocks above it, up to 8."""
     blocks = min(max_distance + more, 8)
     found = given_pairs(numbers, max_distance, blocks)
@@ -551,7 +618,9 @@ def test_every_pair_is_given_once_and_no_other(numbers: NDArray[np.uint64], max_
 
 
 @given(fingerprints(), st.integers(0, 7))
-def test_clusters_are_the_components_of_the_pairs(numbers: NDArray[np.uint64], max_distance: int) -> None:
+def test_clusters_are_the_components_of_the_pairs(
+    numbers: NDArray[np.uint64], max_distance: int
+) -> None:
     """Joined pair by pair; ascending, by their smallest member, never alone."""
     groups = {number: {number} for number in numbers.tolist()}
     for a, b in compared(numbers, max_distance):
@@ -563,7 +632,9 @@ def test_clusters_are_the_components_of_the_pairs(numbers: NDArray[np.uint64], m
     assert [tuple(cluster.tolist()) for cluster in clusters(numbers, max_distance)] == expected
 
 
-@pytest.mark.parametrize("numbers", [[], [5], [7] * 1_000_000], ids=["none", "one", "a million equal"])
+@pytest.mark.parametrize(
+    "numbers", [[], [5], [7] * 1_000_000], ids=["none", "one", "a million equal"]
+)
 def test_one_fingerprint_alone_gives_no_pairs(numbers: list[int]) -> None:
     """However often it comes: repetitions cost their sort, not a comparison with each other."""
     assert given_pairs(np.array(numbers, np.uint64), 3) == []
@@ -572,7 +643,9 @@ def test_one_fingerprint_alone_gives_no_pairs(numbers: list[int]) -> None:
 
 def test_more_matches_than_there_was_room_for_are_all_given() -> None:
     """5,000 fingerprints in one cluster: the first guess of 1,024 pairs a table is far too small."""
-    numbers = (np.arange(5_000, dtype=np.uint64) % 128) | (np.arange(5_000, dtype=np.uint64) // 128 << np.uint64(57))
+    numbers = (np.arange(5_000, dtype=np.uint64) % 128) | (
+        np.arange(5_000, dtype=np.uint64) // 128 << np.uint64(57)
+    )
     assert set(given_pairs(numbers, 2)) == compared(numbers, 2)
 
 
@@ -664,7 +737,9 @@ def test_an_insertion_moves_few_buckets_however_skewed(
     index.check()
 
 
-def test_insertions_into_a_store_that_gathers_move_few_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_insertions_into_a_store_that_gathers_move_few_buckets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Most leave and come again. The sweep that gathers is not so slow that each insertion seeks its room anew."""
     monkeypatch.setattr(exact, "HOT_MIN", 64)
     fingerprints = sharing(3_000, 0xFFFF)
@@ -681,7 +756,10 @@ def test_insertions_into_a_store_that_gathers_move_few_buckets(monkeypatch: pyte
 def test_what_an_emptied_index_still_holds_is_told() -> None:
     """The heads of its buckets stay; of sub-tables that were never needed nothing is there."""
     index = PermutedIndex(3)
-    numbers, rows = np.random.default_rng(1).integers(0, 2**64, 50_000, dtype=np.uint64), np.arange(50_000)
+    numbers, rows = (
+        np.random.default_rng(1).integers(0, 2**64, 50_000, dtype=np.uint64),
+        np.arange(50_000),
+    )
     for begin in (0, 25_000):
         index.insert(numbers[begin:][:25_000], rows[begin:][:25_000].astype(np.uint32))
     before = index.nbytes
@@ -706,13 +784,17 @@ def test_a_load_may_have_to_grow_halfway(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(exact, "HOT_MIN", 4)
     fingerprints = sharing(3_000, 0xFFFF)
     rows = np.arange(len(fingerprints), dtype=np.uint32)
-    index = PermutedIndex.from_arrays({"fingerprints": fingerprints, "rows": rows}, 7, permuted(7, 8))
+    index = PermutedIndex.from_arrays(
+        {"fingerprints": fingerprints, "rows": rows}, 7, permuted(7, 8)
+    )
     index.check()
 
 
 def test_a_prefix_that_very_many_share_costs_no_more_than_its_first_ones() -> None:
     """30,000 originals that agree in one block: a query reads 4,096 of them, and 1,000 if the rules say so."""
-    drawn = np.unique(np.random.default_rng(1).integers(0, 2**48, 30_000, dtype=np.uint64)) << np.uint64(16)
+    drawn = np.unique(
+        np.random.default_rng(1).integers(0, 2**48, 30_000, dtype=np.uint64)
+    ) << np.uint64(16)
     nothing = np.zeros(len(drawn), np.uint64)
     sketches = np.zeros((len(drawn), 8), np.uint64)
     for rules in (SearchRules(look_min=900), replace(SearchRules(look_min=900), prefix_max=1_000)):
@@ -723,14 +805,19 @@ def test_a_prefix_that_very_many_share_costs_no_more_than_its_first_ones() -> No
         assert rules.prefix_max <= index.filters_read - before < rules.prefix_max + 200
 
 
-def test_wide_blocks_have_buckets_for_many_from_the_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wide_blocks_have_buckets_for_many_from_the_beginning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A query of ten wide blocks reads few entries, in an index that is new as in one that is restored."""
     monkeypatch.setattr(index_module, "WIDE_EXPECTED", WIDE_EXPECTED)
     drawn = np.random.default_rng(1).integers(0, 2**64, 100_000, dtype=np.uint64)
     nothing, read = np.zeros(len(drawn), np.uint64), []
     sketches = held(np.zeros((len(drawn), 8), np.uint64), 16)
     nobody = SearchIndex(LARGE).arrays()
-    for index in (SearchIndex(LARGE, sketches=sketches), SearchIndex.from_arrays(nobody, LARGE, sketches=sketches)):
+    for index in (
+        SearchIndex(LARGE, sketches=sketches),
+        SearchIndex.from_arrays(nobody, LARGE, sketches=sketches),
+    ):
         index.insert(drawn, nothing, np.arange(len(drawn), dtype=np.uint32))
         index.query(drawn[:100] ^ np.uint64(0x5555), nothing[:100], np.zeros((100, 8), np.uint64))
         read.append(index.filters_read / 100)
@@ -739,8 +826,12 @@ def test_wide_blocks_have_buckets_for_many_from_the_beginning(monkeypatch: pytes
 
 def test_a_query_reads_a_bucket_of_several_prefixes_once() -> None:
     """Of 30,000 originals 26 bits agree: any prefix of their bucket costs one scan."""
-    rules = SearchRules(max_distance=12, blocks=10, block_bits=26, patterns=1, look_min=800, prefix_max=1_000)
-    drawn = np.unique(np.random.default_rng(1).integers(0, 2**38, 30_000, dtype=np.uint64)) << np.uint64(26)
+    rules = SearchRules(
+        max_distance=12, blocks=10, block_bits=26, patterns=1, look_min=800, prefix_max=1_000
+    )
+    drawn = np.unique(
+        np.random.default_rng(1).integers(0, 2**38, 30_000, dtype=np.uint64)
+    ) << np.uint64(26)
     nothing = np.zeros(len(drawn), np.uint64)
     sketches = np.zeros((len(drawn), 8), np.uint64)
     index = SearchIndex(rules, sketches=held(sketches, 16))
@@ -752,4 +843,8 @@ def test_a_query_reads_a_bucket_of_several_prefixes_once() -> None:
         scans.append((index.filters_read - before) / len(drawn))
     assert all(1 <= one < 1.1 for one in scans)
     elsewhere = np.uint64(1 << 27 | 1 << 40 | 1 << 53)  # so that no other block finds them
-    assert index.query(drawn[998:1_001] ^ elsewhere, nothing[:3], sketches[:3]).rows.tolist() == [998, 999, -1]
+    assert index.query(drawn[998:1_001] ^ elsewhere, nothing[:3], sketches[:3]).rows.tolist() == [
+        998,
+        999,
+        -1,
+    ]

@@ -51,11 +51,15 @@ some_parameters = st.builds(
     mask_numbers=st.booleans(),
     mask_identifiers=st.booleans(),
     stopwords=st.sampled_from([None, frozenset({"the", "の", "и"})]),
-    fields=st.sampled_from([(), (("title", 4), ("headings", 2), ("body", 1)), (("body", 255), ("title", 9))]),
+    fields=st.sampled_from(
+        [(), (("title", 4), ("headings", 2), ("body", 1)), (("body", 255), ("title", 9))]
+    ),
 )
 
 
-def _assert_equal(texts: list[str], parameters: Parameters, languages: list[str | None] | None = None) -> None:
+def _assert_equal(
+    texts: list[str], parameters: Parameters, languages: list[str | None] | None = None
+) -> None:
     fingerprinter = Fingerprinter(parameters)
     batch = fingerprinter.batch(texts, languages)
     named = languages or [None] * len(texts)
@@ -68,7 +72,9 @@ def _assert_equal(texts: list[str], parameters: Parameters, languages: list[str 
         documents = [dict(zip(names, texts[at:], strict=False)) for at in range(len(texts))]
         batch = fingerprinter.of_fields(documents, languages)
         for document, language, found in zip(documents, named, batch.rows(), strict=True):
-            assert found == define(document, parameters, language), f"{document} {language} {parameters}"
+            assert found == define(document, parameters, language), (
+                f"{document} {language} {parameters}"
+            )
 
 
 @given(st.lists(some_text, min_size=1, max_size=4))
@@ -78,9 +84,15 @@ def test_any_text_by_default(texts: list[str]) -> None:
     _assert_equal(texts, Parameters())
 
 
-@given(st.lists(some_text, min_size=1, max_size=3), some_parameters, st.sampled_from([None, "en", "ru", "xx"]))
+@given(
+    st.lists(some_text, min_size=1, max_size=3),
+    some_parameters,
+    st.sampled_from([None, "en", "ru", "xx"]),
+)
 @settings(max_examples=2 * EXAMPLES)
-def test_any_text_under_any_parameters(texts: list[str], parameters: Parameters, language: str | None) -> None:
+def test_any_text_under_any_parameters(
+    texts: list[str], parameters: Parameters, language: str | None
+) -> None:
     """Arbitrary texts, and documents of them as fields, under arbitrary parameters, with a language and without."""
     _assert_equal(texts, parameters, [language] * len(texts))
 
@@ -235,7 +247,10 @@ SHORT_ONES = {"''": ("EMPTY", 0), "'bridge'": ("SHORT", 1), "'river ' * 8": ("FU
 LONG_ONES = {
     **{of_size(piece): ("FULL", 1) for piece in ("river ", "река ", "川")},
     **{of_size(piece): ("FULL", 2) for piece in ("a b ", "я б ")},
-    **{of_size(piece): ("SHORT", 1) for piece in ("river", "e\u0301", "\u0301\u0316\u0323", "\u0e48\u0e38", "\ufdfa")},
+    **{
+        of_size(piece): ("SHORT", 1)
+        for piece in ("river", "e\u0301", "\u0301\u0316\u0323", "\u0e48\u0e38", "\ufdfa")
+    },
     **{
         of_size(piece): ("EMPTY", 0)
         for piece in ("\U0001f600\U0001f44d\U0001f3fd\u200d", "\x00\x01\x1f\x7f", "\u200b\u00ad")
@@ -243,11 +258,16 @@ LONG_ONES = {
     # each shingle is another one, in ASCII, Cyrillic and Han: of two blocks each character with each of the other
     "' '.join(map(str, range(560_000)))": ("FULL", 559_999),
     "' '.join('\\u0430' + hex(n) for n in range(480_000))": ("FULL", 479_999),
-    "''.join(chr(0x6000 + n // 1900) + chr(0x4e00 + n % 1900) for n in range(700_000))": ("FULL", 1_399_999),
+    "''.join(chr(0x6000 + n // 1900) + chr(0x4e00 + n % 1900) for n in range(700_000))": (
+        "FULL",
+        1_399_999,
+    ),
 }
 
 
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the peak of a process can't be reset here")
+@pytest.mark.skipif(
+    not Path("/proc/self/clear_refs").exists(), reason="the peak of a process can't be reset here"
+)
 def test_megabytes_of_one_thing_and_of_many() -> None:
     """Each text has the kind and number of shingles that it must have, and needs memory for a multiple of its size."""
     expected = SHORT_ONES | LONG_ONES
@@ -255,5 +275,9 @@ def test_megabytes_of_one_thing_and_of_many() -> None:
     found = dict(zip(expected, map(str.split, said.splitlines()), strict=True))
     assert {text: (kind, int(features)) for text, (kind, features, *_) in found.items()} == expected
     assert all((kind == "EMPTY") == (value == "0") for kind, _, value, _ in found.values())
-    assert found[of_size("river ")][2] == found["'river ' * 8"][2]  # one shingle, whatever its weight
-    assert {text: found[text][3] for text in LONG_ONES if float(found[text][3]) > MEMORY_PER_BYTE_MAX} == {}
+    assert (
+        found[of_size("river ")][2] == found["'river ' * 8"][2]
+    )  # one shingle, whatever its weight
+    assert {
+        text: found[text][3] for text in LONG_ONES if float(found[text][3]) > MEMORY_PER_BYTE_MAX
+    } == {}

@@ -73,7 +73,9 @@ def test_an_index_takes_the_memory_that_was_planned(max_distance: int) -> None:
     assert 0.67 * planned < index.nbytes < 1.34 * planned
 
 
-@pytest.mark.parametrize("rules", [SearchRules(), SearchRules(blocks=10, block_bits=26, patterns=32)])
+@pytest.mark.parametrize(
+    "rules", [SearchRules(), SearchRules(blocks=10, block_bits=26, patterns=32)]
+)
 def test_a_directed_index_takes_the_memory_and_reads_the_entries_that_were_planned(
     rules: SearchRules, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,12 +117,16 @@ def test_the_drawing_in_the_head_comment_is_right() -> None:
     """The blocks and each table that the module's first lines draw are those of the layout that they name."""
     text = permutation.__doc__ or ""
     layout = permuted(3, 6)
-    everything = "".join(label * width for label, width in zip("ABCDEF", split_bits(6), strict=True))
+    everything = "".join(
+        label * width for label, width in zip("ABCDEF", split_bits(6), strict=True)
+    )
     assert f"\n    {everything}\n" in text
     drawn = re.findall(r"^    ([A-F]+\|[A-F]+)  ([A-F.]{64})$", text, re.MULTILINE)
     assert len(drawn) == 3
     label = dict(zip(sorted(layout.permutations[0].blocks, reverse=True), "ABCDEF", strict=True))
-    masks = {"".join(label[block] for block in table.blocks): table.mask for table in layout.permutations}
+    masks = {
+        "".join(label[block] for block in table.blocks): table.mask for table in layout.permutations
+    }
     for name, line in drawn:
         assert masks[name.replace("|", "")] == int("".join(str(int(bit != ".")) for bit in line), 2)
         assert name.index("|") == len({*line} - {"."})
@@ -128,10 +134,14 @@ def test_the_drawing_in_the_head_comment_is_right() -> None:
 
 def covers(layout: Layout, difference: int) -> bool:
     """Whether two fingerprints whose xor is `difference` meet in a probed prefix of some table."""
-    return any((difference & table.mask).bit_count() <= table.radius for table in layout.permutations)
+    return any(
+        (difference & table.mask).bit_count() <= table.radius for table in layout.permutations
+    )
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: f"{layout.name}, k={layout.max_distance}")
+@pytest.mark.parametrize(
+    "layout", LAYOUTS, ids=lambda layout: f"{layout.name}, k={layout.max_distance}"
+)
 def test_no_layout_misses_a_difference_within_its_distance(layout: Layout) -> None:
     """
     All differences of up to 2 bits, and many of up to k bits, spread and clustered, meet in some table.
@@ -159,14 +169,28 @@ def test_the_layouts_of_the_paper() -> None:
     assert probed(11, 4).probes == 4 * (1 + 16 + comb(16, 2))
     figures = {
         layout: (len(layout.permutations), {table.prefix_bits for table in layout.permutations})
-        for layout in (permuted(3, 4), permuted(3, 5), permuted(3, 6), nested(3, 4, 4), permuted(6, 8))
+        for layout in (
+            permuted(3, 4),
+            permuted(3, 5),
+            permuted(3, 6),
+            nested(3, 4, 4),
+            permuted(6, 8),
+        )
     }
-    assert list(figures.values()) == [(4, {16}), (10, {25, 26}), (20, {31, 32, 33}), (16, {28}), (28, {16})]
+    assert list(figures.values()) == [
+        (4, {16}),
+        (10, {25, 26}),
+        (20, {31, 32, 33}),
+        (16, {28}),
+        (28, {16}),
+    ]
 
 
 def test_layouts_that_cannot_be_are_refused() -> None:
     """The error names both values and the reason."""
-    with pytest.raises(ValueError, match="got blocks=3, max_distance=3: no block would be left to match on"):
+    with pytest.raises(
+        ValueError, match="got blocks=3, max_distance=3: no block would be left to match on"
+    ):
         permuted(3, 3)
     with pytest.raises(ValueError, match="need 3003 tables"):
         permuted(5, 15)

@@ -36,7 +36,9 @@ def test_a_list_is_short_lower_case_and_of_tokens(language: str) -> None:
     assert 35 <= len(words) <= 120
     for word in words:
         assert word == unicodedata.normalize("NFC", word).lower()
-        assert all(character.isalnum() or unicodedata.category(character)[0] == "M" for character in word)
+        assert all(
+            character.isalnum() or unicodedata.category(character)[0] == "M" for character in word
+        )
         assert len(tokens(word)) == 1  # else it would never match
 
 
@@ -71,8 +73,14 @@ def test_a_users_list_is_folded() -> None:
         ("one\nit's", r"line 2 is \"it's\".*cuts at \"'\""),
         ("two words", "line 1 is 'two words'"),
         ("の\nしかし", "line 2 is 'しかし': in this script each character is one"),
-        ("a" * (CHARACTERS_MAX + 1), f"at most {CHARACTERS_MAX} characters, line 1 has {CHARACTERS_MAX + 1}"),
-        ("\n".join(str(number) for number in range(WORDS_MAX + 1)), f"line {WORDS_MAX + 1} brings another"),
+        (
+            "a" * (CHARACTERS_MAX + 1),
+            f"at most {CHARACTERS_MAX} characters, line 1 has {CHARACTERS_MAX + 1}",
+        ),
+        (
+            "\n".join(str(number) for number in range(WORDS_MAX + 1)),
+            f"line {WORDS_MAX + 1} brings another",
+        ),
     ],
 )
 def test_a_bad_list_is_refused_by_line(text: str, message: str) -> None:
@@ -83,7 +91,9 @@ def test_a_bad_list_is_refused_by_line(text: str, message: str) -> None:
 
 def test_the_digest_stands_for_the_words() -> None:
     """Order does not change it, a word does; the built-in lists have one over all."""
-    assert digest(frozenset({"a", "b"})) == digest(frozenset({"b", "a"})) != digest(frozenset({"a"}))
+    assert (
+        digest(frozenset({"a", "b"})) == digest(frozenset({"b", "a"})) != digest(frozenset({"a"}))
+    )
     assert len(version()) == 16
     assert version() == version()
 
@@ -105,7 +115,9 @@ def test_prose_is_anchored_and_a_menu_is_not(language: str, chosen: str) -> None
     """At least 40 % of the shingles of prose hold a function word, at most 20 % of those of a menu (union: 25 %)."""
     words = stopwords(language if chosen == "own" else None)
     assert anchored_share(SAMPLES[language]["prose"], words) >= 0.40
-    assert anchored_share([" ".join(SAMPLES[language]["menu"])], words) <= (0.20 if chosen == "own" else 0.25)
+    assert anchored_share([" ".join(SAMPLES[language]["menu"])], words) <= (
+        0.20 if chosen == "own" else 0.25
+    )
 
 
 def test_no_list_holds_a_word_of_advertising() -> None:
@@ -113,7 +125,18 @@ def test_no_list_holds_a_word_of_advertising() -> None:
     for language in languages():
         assert stopwords(language) & advertising(language) == set()
     assert stopwords(None) & advertising() == set()
-    assert {"buy", "free", "click", "new", "home", "more", "shop", "now", "all", "gratis"} <= advertising()
+    assert {
+        "buy",
+        "free",
+        "click",
+        "new",
+        "home",
+        "more",
+        "shop",
+        "now",
+        "all",
+        "gratis",
+    } <= advertising()
 
 
 def test_the_union_keeps_nearly_every_function_word() -> None:
@@ -198,8 +221,14 @@ def test_real_documents_are_told(corpora: Path) -> None:
 
 def test_versions_of_a_document_have_one_language(corpora: Path) -> None:
     """Of the labelled copies at most one in two hundred pairs gets two languages."""
-    texts = {row["doc_id"]: row.get("text") or "" for row in map(orjson.loads, (corpora / "docs.jsonl").open("rb"))}
-    lines = (line.split("\t") for line in (corpora / "pairs.tsv").read_text(encoding="utf-8").splitlines())
+    texts = {
+        row["doc_id"]: row.get("text") or ""
+        for row in map(orjson.loads, (corpora / "docs.jsonl").open("rb"))
+    }
+    lines = (
+        line.split("\t")
+        for line in (corpora / "pairs.tsv").read_text(encoding="utf-8").splitlines()
+    )
     pairs = [(texts[line[0]], texts[line[1]]) for line in lines if line[2] == "1"]
     pairs = [pair for pair in pairs if all(pair)]
     assert len(pairs) > 200

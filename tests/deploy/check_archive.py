@@ -18,7 +18,17 @@ from platformdirs import user_cache_path
 
 from tests.benchmarks.archive.documents import write_documents
 from tests.conftest import eventually, free_ports
-from tests.shell.test_archive import MANY, archive, check_against_dedup, crawl, dedup, files, summary, told, verdicts
+from tests.shell.test_archive import (
+    MANY,
+    archive,
+    check_against_dedup,
+    crawl,
+    dedup,
+    files,
+    summary,
+    told,
+    verdicts,
+)
 from worker.devkit.broker.cluster import COLLECTOR
 from worker.devkit.broker.runtime import fetch, find_java, read_jars
 from worker.devkit.sample.crawl import write_sample_crawl
@@ -43,7 +53,9 @@ def jars() -> tuple[Path, ...]:
 
 
 @contextmanager
-def _spark(jars: tuple[Path, ...], folder: Path, python: str | Path, master: str = "local[2,4]") -> Iterator[str]:
+def _spark(
+    jars: tuple[Path, ...], folder: Path, python: str | Path, master: str = "local[2,4]"
+) -> Iterator[str]:
     """Run a Connect server whose tasks run on this Python; yield its URL."""
     [port] = free_ports()
     home, java = folder / "home", find_java().executable
@@ -105,7 +117,9 @@ def test_every_verdict_is_that_of_dedup_and_every_file_the_embedded_engines(
     write_sample_crawl(source / "h.warc.gz", DOCUMENTS, seed=9)
     (source / "h.truth.jsonl").unlink()
     monkeypatch.setattr(time, "time_ns", lambda: 1_790_000_000_000_000_000)
-    (source / "d.parquet").rename(source.parent / "rows.parquet")  # documents of Parquet cannot be kept
+    (source / "d.parquet").rename(
+        source.parent / "rows.parquet"
+    )  # documents of Parquet cannot be kept
     options = ("--format", "jsonl", "--keep", "new", "--duplicates", "--json", "--state")
     own, output = tmp_path / "own", tmp_path / "jvm"
     expected = summary(archive(own, *options, tmp_path / "own-state"))
@@ -113,7 +127,9 @@ def test_every_verdict_is_that_of_dedup_and_every_file_the_embedded_engines(
         said = summary(archive(output, *options, tmp_path / "jvm-state", "--spark", url))
         (source.parent / "rows.parquet").rename(source / "d.parquet")
         archive(tmp_path / "all", "--format", "jsonl", "--spark", url)
-    print(f"{said['documents']:,} documents: {said['seconds']} s, on the embedded engine {expected['seconds']} s")
+    print(
+        f"{said['documents']:,} documents: {said['seconds']} s, on the embedded engine {expected['seconds']} s"
+    )
     assert {**said, "seconds": 0} == {**expected, "seconds": 0} and said["documents"] > DOCUMENTS
     assert files(output) == files(own)
     [jvm], [embedded] = ((tmp_path / f"{name}-state").glob("snapshot-*") for name in ("jvm", "own"))
@@ -121,10 +137,17 @@ def test_every_verdict_is_that_of_dedup_and_every_file_the_embedded_engines(
     wanted = told(dedup(tmp_path))
     print(f"{len(wanted):,} verdicts compared with those of dedup")
     assert told(verdicts(tmp_path / "all")) == wanted
-    assert {answer["verdict"] for answer in wanted} == {"new", "duplicate", "skipped", "dead-letter"}
+    assert {answer["verdict"] for answer in wanted} == {
+        "new",
+        "duplicate",
+        "skipped",
+        "dead-letter",
+    }
 
 
-def test_executors_without_neardup_or_with_another_are_refused(jars: tuple[Path, ...], tmp_path: Path) -> None:
+def test_executors_without_neardup_or_with_another_are_refused(
+    jars: tuple[Path, ...], tmp_path: Path
+) -> None:
     """By a task that a Python of its own answers: one with all other packages."""
     source = tmp_path / "in"
     source.mkdir()
@@ -135,12 +158,16 @@ def test_executors_without_neardup_or_with_another_are_refused(jars: tuple[Path,
         if "neardup" not in path.name:
             (there / path.name).symlink_to(path)
     with _spark(jars, tmp_path, tmp_path / "bare" / "bin" / "python") as url:
-        assert "Spark's executors have no neardup, this is" in archive(tmp_path / "out", "--spark", url, code=1)
+        assert "Spark's executors have no neardup, this is" in archive(
+            tmp_path / "out", "--spark", url, code=1
+        )
         (there / "neardup-9.9.dist-info").mkdir()
         (there / "neardup-9.9.dist-info" / "METADATA").write_text(
             "Metadata-Version: 2.1\nName: neardup\nVersion: 9.9\n"
         )
-        assert "Spark's executors have neardup 9.9, this is" in archive(tmp_path / "out", "--spark", url, code=1)
+        assert "Spark's executors have neardup 9.9, this is" in archive(
+            tmp_path / "out", "--spark", url, code=1
+        )
     assert not [*(tmp_path / "out").glob("rows/*")]
 
 

@@ -21,7 +21,9 @@ from tests.conftest import REPOSITORY, Kafka, output_of
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment
 
-WORK = user_cache_path("neardup") / "image"  # not in the repository: it holds a whole system, /dev/full included
+WORK = (
+    user_cache_path("neardup") / "image"
+)  # not in the repository: it holds a whole system, /dev/full included
 SIZE_MB_MAX = 450
 TOOL = ["buildah", "--root", str(WORK / "storage"), "--runroot", str(WORK / "run")]
 ENVIRONMENT = {**os.environ, "BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": "vfs"}
@@ -72,8 +74,15 @@ def test_the_image_is_small(container: str) -> None:
 def test_the_image_is_what_its_file_says(container: str) -> None:
     """User, entry point, command, port and volume."""
     config = json.loads(_tool("inspect", container))["OCIv1"]["config"]
-    assert (config["User"], config["Entrypoint"], config["Cmd"]) == ("neardup", ["neardup"], ["worker"])
-    assert (list(config["ExposedPorts"]), list(config["Volumes"])) == (["9464/tcp"], ["/var/lib/neardup"])
+    assert (config["User"], config["Entrypoint"], config["Cmd"]) == (
+        "neardup",
+        ["neardup"],
+        ["worker"],
+    )
+    assert (list(config["ExposedPorts"]), list(config["Volumes"])) == (
+        ["9464/tcp"],
+        ["/var/lib/neardup"],
+    )
     assert _tool("run", container, "--", "id", "--user") == "10001"
 
 
@@ -100,7 +109,14 @@ def test_a_worker_of_the_image_judges_a_crawl(container: str, kafka: Kafka, tmp_
     """On Apache Kafka, with its metrics served; SIGTERM ends it in order."""
     with Deployment(kafka.bootstrap, tmp_path) as deployment:
         deployment.feed(crawl(1, 500))
-        names = ("bootstrap", "group", "topic_documents", "topic_fingerprints", "topic_verdicts", "topic_dead_letter")
+        names = (
+            "bootstrap",
+            "group",
+            "topic_documents",
+            "topic_fingerprints",
+            "topic_verdicts",
+            "topic_dead_letter",
+        )
         settings = {name: deployment.values[name] for name in names}
         with _running(container, "worker", worker_id="image", **settings) as process:
             deployment.finish()
@@ -117,6 +133,10 @@ def _processes(command: str) -> list[int]:
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             words = (path / "cmdline").read_bytes().decode().replace("\0", " ").strip()
-            if re.match(r"\S*python\S* ", words) and words.endswith(command) and path.stat().st_uid == 10001:
+            if (
+                re.match(r"\S*python\S* ", words)
+                and words.endswith(command)
+                and path.stat().st_uid == 10001
+            ):
                 found.append(int(path.name))
     return found

@@ -26,7 +26,9 @@ DEPLOY = REPOSITORY / "deploy"
 DASHBOARD = json.loads((DEPLOY / "grafana" / "neardup.json").read_text())
 RULES = DEPLOY / "prometheus" / "alerts.yml"
 FOLDER = user_cache_path("neardup") / "prometheus"
-QUERIES = [(panel["title"], target["expr"]) for panel in DASHBOARD["panels"] for target in panel["targets"]]
+QUERIES = [
+    (panel["title"], target["expr"]) for panel in DASHBOARD["panels"] for target in panel["targets"]
+]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +38,12 @@ def programs() -> Path:
         return Path(found).parent
     if not (FOLDER / "usr" / "bin" / "promtool").exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
-        subprocess.run("apt-get update -qq && apt-get download -qq prometheus", shell=True, cwd=FOLDER, check=True)
+        subprocess.run(
+            "apt-get update -qq && apt-get download -qq prometheus",
+            shell=True,
+            cwd=FOLDER,
+            check=True,
+        )
         (package,) = FOLDER.glob("prometheus_*.deb")
         subprocess.run(["dpkg", "--extract", package, FOLDER], check=True)
     return FOLDER / "usr" / "bin"
@@ -45,7 +52,9 @@ def programs() -> Path:
 class Group:
     """Two workers that have judged a crawl, one with other parameters on topics of its own, and who scrapes them."""
 
-    def __init__(self, deployment: Deployment, workers: list[WorkerProcess], ports: list[int], url: str) -> None:
+    def __init__(
+        self, deployment: Deployment, workers: list[WorkerProcess], ports: list[int], url: str
+    ) -> None:
         self.deployment = deployment
         self.ports = ports
         self.workers = workers
@@ -63,18 +72,32 @@ class Group:
 
     def query(self, expression: str) -> list[Any]:
         """Return what a panel would draw now; NaN is no data."""
-        filled = expression.replace("$__rate_interval", "1m").replace("$instance", ".*").replace("$group", ".*")
+        filled = (
+            expression.replace("$__rate_interval", "1m")
+            .replace("$instance", ".*")
+            .replace("$group", ".*")
+        )
         found = self.ask("/api/v1/query", query=filled)["result"]
         return [one for one in found if one["value"][1] != "NaN"]
 
     def firing(self) -> set[str]:
         """Return the names of the alerts that fire, and of those at one worker also with its port."""
-        fire = [one["labels"] for one in self.ask("/api/v1/alerts")["alerts"] if one["state"] == "firing"]
-        return {at + one["alertname"] for one in fire for at in ("", one.get("instance", "").rpartition(":")[2])}
+        fire = [
+            one["labels"]
+            for one in self.ask("/api/v1/alerts")["alerts"]
+            if one["state"] == "firing"
+        ]
+        return {
+            at + one["alertname"]
+            for one in fire
+            for at in ("", one.get("instance", "").rpartition(":")[2])
+        }
 
 
 @pytest.fixture(scope="module")
-def group(kafka: Kafka, programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
+def group(
+    kafka: Kafka, programs: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Group]:
     """A group under way; documents come all the time."""
     folder = tmp_path_factory.mktemp("scraped")
     *ports, port = free_ports(5)
@@ -102,7 +125,9 @@ def _prometheus(programs: Path, folder: Path, ports: list[int], port: int) -> It
     """Prometheus with the deployment's own files, scraping often; alerts need not last."""
     config = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
     config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
-    config["scrape_configs"][0]["static_configs"][0]["targets"] = [f"127.0.0.1:{one}" for one in ports]
+    config["scrape_configs"][0]["static_configs"][0]["targets"] = [
+        f"127.0.0.1:{one}" for one in ports
+    ]
     rules = yaml.safe_load(RULES.read_text())
     for rule in rules["groups"][0]["rules"]:
         rule.pop("for", None)
@@ -112,7 +137,10 @@ def _prometheus(programs: Path, folder: Path, ports: list[int], port: int) -> It
         programs / "prometheus", f"--config.file={folder / 'prometheus.yml'}",
         f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address=127.0.0.1:{port}",
     ]  # fmt: skip
-    with (folder / "prometheus.log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+    with (
+        (folder / "prometheus.log").open("wb") as log,
+        subprocess.Popen(command, stdout=log, stderr=log) as process,
+    ):
         try:
             yield
         finally:
@@ -140,9 +168,17 @@ def test_workers_tell_their_status(group: Group) -> None:
             told.append(json.load(answer))
     first, second, _ = told
     assert sorted([*first["partitions"], *second["partitions"]]) == ["0", "1", "2", "3"]
-    assert sum(first["answered"].values()) + sum(second["answered"].values()) >= group.deployment.fed
-    assert 0 < first["last_minute"]["latency_ms"] < 60_000  # by the documents' time stamps, which the broker gives
-    assert first["ready"] and first["log"]["lag"] == 0 and first["originals"] == second["originals"] > 0
+    assert (
+        sum(first["answered"].values()) + sum(second["answered"].values()) >= group.deployment.fed
+    )
+    assert (
+        0 < first["last_minute"]["latency_ms"] < 60_000
+    )  # by the documents' time stamps, which the broker gives
+    assert (
+        first["ready"]
+        and first["log"]["lag"] == 0
+        and first["originals"] == second["originals"] > 0
+    )
 
 
 def test_alerts_fire_on_a_group_that_is_provoked(group: Group) -> None:
@@ -153,13 +189,25 @@ def test_alerts_fire_on_a_group_that_is_provoked(group: Group) -> None:
         and "NeardupDefinitionsDiffer" not in group.firing()
     )
     deployment.start("d", metrics_port=group.ports[3], tokens_min=9)
-    cluster.append(deployment.settings.bootstrap, deployment.settings.topic_fingerprints, [b"a console's line"], 0)
+    cluster.append(
+        deployment.settings.bootstrap,
+        deployment.settings.topic_fingerprints,
+        [b"a console's line"],
+        0,
+    )
     deployment.feed((None, b"{") for _ in range(500))
     eventually(
-        lambda: {"NeardupForeignRecords", "NeardupDeadLetters", "NeardupDefinitionsDiffer"} <= group.firing(), "quiet"
+        lambda: (
+            {"NeardupForeignRecords", "NeardupDeadLetters", "NeardupDefinitionsDiffer"}
+            <= group.firing()
+        ),
+        "quiet",
     )
     group.workers[1].kill()
-    eventually(lambda: f"{group.ports[1]}NeardupWorkerDown" in group.firing(), "no word of the worker that was killed")
+    eventually(
+        lambda: f"{group.ports[1]}NeardupWorkerDown" in group.firing(),
+        "no word of the worker that was killed",
+    )
     assert "NeardupGroupGone" not in group.firing()
     group.workers[0].kill()
     eventually(lambda: "NeardupGroupGone" in group.firing(), "no word of a group that is gone")
@@ -168,10 +216,14 @@ def test_alerts_fire_on_a_group_that_is_provoked(group: Group) -> None:
 def test_every_alert_fires_and_not_before(programs: Path) -> None:
     """promtool plays the series of each, with its times; what takes minutes or hours is provoked by this alone."""
     subprocess.run([programs / "promtool", "check", "rules", RULES], check=True)
-    subprocess.run([programs / "promtool", "test", "rules", RULES.with_name("alerts.test.yml")], check=True)
+    subprocess.run(
+        [programs / "promtool", "test", "rules", RULES.with_name("alerts.test.yml")], check=True
+    )
 
 
 def test_the_configuration_is_one_that_prometheus_takes(programs: Path) -> None:
     """As it stands, with the rules that it names."""
-    said = output_of(programs / "promtool", "check", "config", DEPLOY / "prometheus" / "prometheus.yml")
+    said = output_of(
+        programs / "promtool", "check", "config", DEPLOY / "prometheus" / "prometheus.yml"
+    )
     assert f"{len(yaml.safe_load(RULES.read_text())['groups'][0]['rules'])} rules found" in said

@@ -23,7 +23,9 @@ def create_on(bootstrap: str, topic: str, broker: int) -> None:
     """Create a topic with one partition, on one broker alone."""
     client = AdminClient({"bootstrap.servers": bootstrap})
     config = {"min.insync.replicas": "1"}
-    client.create_topics([NewTopic(topic, 1, replica_assignment=[[broker]], config=config)])[topic].result(ANSWER_S)
+    client.create_topics([NewTopic(topic, 1, replica_assignment=[[broker]], config=config)])[
+        topic
+    ].result(ANSWER_S)
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:
@@ -34,7 +36,10 @@ def delete_topic(bootstrap: str, topic: str) -> None:
 
 def alter(bootstrap: str, topic: str, config: Mapping[str, str]) -> None:
     """Set some of a topic's settings, and leave the others."""
-    entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in config.items()]
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in config.items()
+    ]
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
     client = AdminClient({"bootstrap.servers": bootstrap})
     client.incremental_alter_configs([resource])[resource].result(ANSWER_S)
@@ -56,7 +61,11 @@ def until_in_sync(bootstrap: str) -> None:
             found = client.list_topics(timeout=10).topics.values()
         except KafkaException:  # of a node that has just died or come
             return False
-        return all(len(part.isrs) == len(part.replicas) for topic in found for part in topic.partitions.values())
+        return all(
+            len(part.isrs) == len(part.replicas)
+            for topic in found
+            for part in topic.partitions.values()
+        )
 
     client = AdminClient({"bootstrap.servers": bootstrap})
     eventually(is_in_sync, "all replicas are in sync")
@@ -64,13 +73,22 @@ def until_in_sync(bootstrap: str) -> None:
 
 def has_leader(bootstrap: str, topic: str) -> bool:
     """Return whether a topic's partition 0 has a leader, as the cluster knows it now."""
-    parts = AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic, 10).topics[topic].partitions
+    parts = (
+        AdminClient({"bootstrap.servers": bootstrap})
+        .list_topics(topic, 10)
+        .topics[topic]
+        .partitions
+    )
     return 0 in parts and parts[0].leader >= 0
 
 
-def append(bootstrap: str, topic: str, values: Sequence[bytes | None], at_ms: int = 0, partition: int = 0) -> None:
+def append(
+    bootstrap: str, topic: str, values: Sequence[bytes | None], at_ms: int = 0, partition: int = 0
+) -> None:
     """Append to one partition; with a time stamp (ms), or now."""
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
     for value in values:
-        producer.produce(topic, value=value, partition=partition, timestamp=at_ms or int(time.time() * 1_000))
+        producer.produce(
+            topic, value=value, partition=partition, timestamp=at_ms or int(time.time() * 1_000)
+        )
     assert producer.flush(ANSWER_S) == 0

@@ -20,7 +20,9 @@ Deploy = Callable[..., Deployment]
 def deploy(kafka: Kafka, tmp_path: Path) -> Iterator[Deploy]:
     """Make deployments on one broker; afterwards none of their workers runs."""
     with ExitStack() as stack:
-        yield lambda **settings: stack.enter_context(Deployment(kafka.bootstrap, tmp_path, **settings))
+        yield lambda **settings: stack.enter_context(
+            Deployment(kafka.bootstrap, tmp_path, **settings)
+        )
 
 
 @pytest.fixture
@@ -36,5 +38,7 @@ def deploy3(kafka3: EmbeddedKafka, tmp_path: Path) -> Iterator[Deploy]:
 @pytest.fixture(params=["one-broker", "three-brokers"])
 def deploy_both(request: pytest.FixtureRequest) -> Deploy:
     """Make deployments on one broker, then on three."""
-    deploy: Deploy = request.getfixturevalue("deploy" if request.param == "one-broker" else "deploy3")
+    deploy: Deploy = request.getfixturevalue(
+        "deploy" if request.param == "one-broker" else "deploy3"
+    )
     return deploy

@@ -24,7 +24,9 @@ _UNREADABLE = (b"{", b"[]", b'{"url": 1}', b"\xff\xfe", b'{"url": "http://x/"}')
 def random_words(rng: random.Random, count: int) -> list[str]:
     """Return text-like words: unrelated texts share the function words only."""
     return [
-        rng.choice(_FUNCTION_WORDS) if rng.random() < 0.4 else "".join(rng.choices(_SYLLABLES, k=rng.randint(2, 4)))
+        rng.choice(_FUNCTION_WORDS)
+        if rng.random() < 0.4
+        else "".join(rng.choices(_SYLLABLES, k=rng.randint(2, 4)))
         for _ in range(count)
     ]
 
@@ -54,12 +56,16 @@ def crawl(seed: int, count: int, *, pages: bool = False) -> Iterator[Message]:
         elif draw < 0.90:
             yield known.encode(), None
         elif draw < 0.96:
-            yield _message(f"d{number}", number, " ".join(random_words(rng, 1)) if draw < 0.93 else "")
+            yield _message(
+                f"d{number}", number, " ".join(random_words(rng, 1)) if draw < 0.93 else ""
+            )
         else:
             yield f"d{number}".encode(), rng.choice(_UNREADABLE)
 
 
-def _document(rng: random.Random, draw: float, known: str, text: list[str], doc_id: str) -> tuple[str, list[str]]:
+def _document(
+    rng: random.Random, draw: float, known: str, text: list[str], doc_id: str
+) -> tuple[str, list[str]]:
     """Return doc_id and words of one document: an original, or something like the known one."""
     if draw < 0.45:
         return doc_id, random_words(rng, rng.randint(60, 150))

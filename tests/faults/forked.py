@@ -23,13 +23,17 @@ from multiprocessing.context import ForkServerProcess
 
 PR_SET_PDEATHSIG = 1
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload([__name__, "worker.cli", "worker.shell.pipeline.service", "tests.faults.loaded"])
+_context.set_forkserver_preload(
+    [__name__, "worker.cli", "worker.shell.pipeline.service", "tests.faults.loaded"]
+)
 
 
 class Executed(subprocess.Popen[bytes]):
     """The command itself, executed, with the names of a forked process."""
 
-    def __init__(self, module: str, worker_id: str, environment: Mapping[str, str], output: Connection) -> None:
+    def __init__(
+        self, module: str, worker_id: str, environment: Mapping[str, str], output: Connection
+    ) -> None:
         with output:
             super().__init__(
                 [sys.executable, "-m", module, "worker", "--worker-id", worker_id],
@@ -47,7 +51,9 @@ class Executed(subprocess.Popen[bytes]):
             self.wait(timeout)
 
 
-def started(module: str, worker_id: str, environment: Mapping[str, str], output: Connection) -> ForkServerProcess:
+def started(
+    module: str, worker_id: str, environment: Mapping[str, str], output: Connection
+) -> ForkServerProcess:
     """Start `python -m MODULE worker --worker-id ID`; what it prints goes to `output`, which is closed here."""
     process = _context.Process(target=_run, args=(module, worker_id, dict(environment), output))
     process.start()
@@ -56,12 +62,16 @@ def started(module: str, worker_id: str, environment: Mapping[str, str], output:
 
 
 def _run(module: str, worker_id: str, environment: dict[str, str], output: Connection) -> None:
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # when the tests are killed no worker stays behind
+    ctypes.CDLL(None).prctl(
+        PR_SET_PDEATHSIG, signal.SIGKILL
+    )  # when the tests are killed no worker stays behind
     nothing = os.open(os.devnull, os.O_RDONLY)
     for own, number in ((nothing, 0), (output.fileno(), 1), (output.fileno(), 2)):
         os.dup2(own, number)
     output.close()
-    sys.stdout, sys.stderr = (os.fdopen(number, "w", 1, "utf-8", closefd=False) for number in (1, 2))
+    sys.stdout, sys.stderr = (
+        os.fdopen(number, "w", 1, "utf-8", closefd=False) for number in (1, 2)
+    )
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = [module, "worker", "--worker-id", worker_id]

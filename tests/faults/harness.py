@@ -36,7 +36,9 @@ from worker.shell.ports import LogEntry, SourceMessage
 LOG_S = 30.0  # for the end of a log, which a process that has ended leaves in the pipe
 SESSION_TIMEOUT_MS = 6_000  # the least that Kafka allows by default
 TRANSACTION_TIMEOUT_MS = 4_000
-SETTLE_S = 120.0  # what a fault may cost: some ten seconds of time-outs, and what a busy machine adds
+SETTLE_S = (
+    120.0  # what a fault may cost: some ten seconds of time-outs, and what a busy machine adds
+)
 
 # Short times: what a fault costs is mostly the wait for one of them.
 SETTINGS: Mapping[str, Any] = {
@@ -70,7 +72,9 @@ class WorkerProcess:
         }
         read, write = multiprocessing.Pipe(duplex=False)
         start = forked.started if is_forked else forked.Executed
-        self._process = start(module, worker_id, {**plain_environment(), **own, **(environment or {})}, write)
+        self._process = start(
+            module, worker_id, {**plain_environment(), **own, **(environment or {})}, write
+        )
         log_path.touch()
         # Not by the process itself: a test that forbids it to write files means its snapshots.
         self._log = threading.Thread(target=self._keep_log, args=(read,), daemon=True)
@@ -108,17 +112,23 @@ class WorkerProcess:
     def wait(self, timeout_s: float = EVENTUALLY_S) -> int:
         self._process.join(timeout_s)
         if self._process.exitcode is None:
-            raise AssertionError(f"{self.worker_id} has not ended after {timeout_s:g} s\n{self.log_tail()}")
+            raise AssertionError(
+                f"{self.worker_id} has not ended after {timeout_s:g} s\n{self.log_tail()}"
+            )
         self._log.join(LOG_S)
         return self._process.exitcode
 
     def is_stopped(self) -> bool:
-        return self.exit_code is None and bool(psutil.Process(self.pid).status() == psutil.STATUS_STOPPED)
+        return self.exit_code is None and bool(
+            psutil.Process(self.pid).status() == psutil.STATUS_STOPPED
+        )
 
     def events(self) -> list[dict[str, Any]]:
         """Return its log lines that are JSON and whole: the last one may be in the midst of being written."""
         lines = self.log_path.read_bytes().split(b"\n")[:-1]
-        return [orjson.loads(line) for line in lines if line.startswith(b"{") and line.endswith(b"}")]
+        return [
+            orjson.loads(line) for line in lines if line.startswith(b"{") and line.endswith(b"}")
+        ]
 
     def said(self, event: str) -> bool:
         return any(line.get("event") == event for line in self.events())
@@ -143,7 +153,10 @@ class WorkerProcess:
         except OSError:
             return {}
         pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
-        return {re.sub(r'group="[^"]*",?', "", name).replace("{}", ""): float(value) for name, value in pairs}
+        return {
+            re.sub(r'group="[^"]*",?', "", name).replace("{}", ""): float(value)
+            for name, value in pairs
+        }
 
     def log_tail(self) -> str:
         lines = self.log_path.read_text("utf-8", "replace").splitlines()[-30:]
@@ -154,16 +167,33 @@ class Deployment:
     """Topics, a group, and workers, whose logs go into the folder; `settings` is what differs from SETTINGS."""
 
     def __init__(
-        self, bootstrap: str, folder: Path, *, partitions: int = 4, replication_factor: int = 1, **settings: Any
+        self,
+        bootstrap: str,
+        folder: Path,
+        *,
+        partitions: int = 4,
+        replication_factor: int = 1,
+        **settings: Any,
     ) -> None:
         self.folder = folder
         sizes = {"partitions": partitions, "replication_factor": replication_factor}
-        self.values: dict[str, Any] = {**SETTINGS, "bootstrap": bootstrap, **own_names(), **sizes, **settings}
-        own = {"call_timeout_s": 60.0, "max_poll_interval_ms": 600_000}  # of the harness, whatever the workers have
+        self.values: dict[str, Any] = {
+            **SETTINGS,
+            "bootstrap": bootstrap,
+            **own_names(),
+            **sizes,
+            **settings,
+        }
+        own = {
+            "call_timeout_s": 60.0,
+            "max_poll_interval_ms": 600_000,
+        }  # of the harness, whatever the workers have
         self.settings = Settings(**self.values | own, worker_id="harness")
         self.admin = Admin(self.settings)
         self.processes: list[WorkerProcess] = []
-        self.endings: list[tuple[str, int]] = []  # of supervised workers: who ended by itself, and how
+        self.endings: list[
+            tuple[str, int]
+        ] = []  # of supervised workers: who ended by itself, and how
         self._supervised: dict[str, WorkerProcess] = {}
         self.fed = 0
 
@@ -184,7 +214,9 @@ class Deployment:
         for process in self.processes:
             process.kill()
 
-    def feed(self, messages: Iterable[tuple[bytes | None, bytes | None]], wait_s: float = EVENTUALLY_S) -> int:
+    def feed(
+        self, messages: Iterable[tuple[bytes | None, bytes | None]], wait_s: float = EVENTUALLY_S
+    ) -> int:
         """Write messages into the source topic and wait until all stand there. Return their number."""
         feeder = Feeder(self.settings)
         before = feeder.delivered
@@ -205,23 +237,33 @@ class Deployment:
     ) -> WorkerProcess:
         """Start a worker; `settings` are its own, `fault` among them. `module` stands in for the package's main."""
         log_path = self.folder / f"{self.settings.group}-{len(self.processes):02}-{worker_id}.log"
-        process = WorkerProcess(worker_id, {**self.values, **settings}, log_path, module, environment, is_forked)
+        process = WorkerProcess(
+            worker_id, {**self.values, **settings}, log_path, module, environment, is_forked
+        )
         self.processes.append(process)
         return process
 
     def start_all(self, *worker_ids: str, **settings: Any) -> list[WorkerProcess]:
         """Start workers and wait until each has partitions."""
         processes = [self.start(worker_id, **settings) for worker_id in worker_ids]
-        self.until(lambda: all(process.said("partitions assigned") for process in processes), "partitions assigned")
+        self.until(
+            lambda: all(process.said("partitions assigned") for process in processes),
+            "partitions assigned",
+        )
         return processes
 
     def until_shared(self) -> None:
         """Wait until the workers that run have all partitions, and even shares of them."""
 
         def is_shared() -> bool:
-            shares = [process.partitions() for process in self.processes if process.exit_code is None]
+            shares = [
+                process.partitions() for process in self.processes if process.exit_code is None
+            ]
             counts = sorted(map(len, shares))
-            return set().union(*shares) == set(range(self.settings.partitions)) and counts[-1] - counts[0] <= 1
+            return (
+                set().union(*shares) == set(range(self.settings.partitions))
+                and counts[-1] - counts[0] <= 1
+            )
 
         self.until(is_shared, "even shares of the partitions")
 
@@ -236,7 +278,9 @@ class Deployment:
                 self.endings.append((worker_id, process.exit_code))
                 self._supervised[worker_id] = self.start(worker_id)
 
-    def until(self, condition: Callable[[], object], what: str, timeout_s: float = EVENTUALLY_S) -> float:
+    def until(
+        self, condition: Callable[[], object], what: str, timeout_s: float = EVENTUALLY_S
+    ) -> float:
         """Wait for something to become true. Return the seconds that it took. No answer from the cluster: not yet."""
         started = time.monotonic()
         while True:
@@ -249,7 +293,9 @@ class Deployment:
             self.revive()
             if time.monotonic() - started > timeout_s:
                 tails = "\n".join(process.log_tail() for process in self.processes)
-                raise AssertionError(f"not so after {time.monotonic() - started:.0f} s: {what}{silence}\n{tails}")
+                raise AssertionError(
+                    f"not so after {time.monotonic() - started:.0f} s: {what}{silence}\n{tails}"
+                )
             time.sleep(0.05)
 
     def committed(self) -> int:
@@ -275,12 +321,21 @@ class Deployment:
             settings.definition,
             name,
             self.admin.describe([name])[name].topic_id,
-            [LogEntry(m.offset, m.timestamp_ms, m.value or b"") for m in self.read(settings.topic_fingerprints)],
-            [SourceMessage(m.partition, m.offset, m.key, m.value, headers=m.headers) for m in self.read(name)],
+            [
+                LogEntry(m.offset, m.timestamp_ms, m.value or b"")
+                for m in self.read(settings.topic_fingerprints)
+            ],
+            [
+                SourceMessage(m.partition, m.offset, m.key, m.value, headers=m.headers)
+                for m in self.read(name)
+            ],
             self.published(),
             {number: offset for number, (offset, _) in self.group_offsets().items()},
             self.fed,
-            [(m.key, m.value, m.headers) for m in (self.read(settings.topic_new) if settings.topic_new else [])],
+            [
+                (m.key, m.value, m.headers)
+                for m in (self.read(settings.topic_new) if settings.topic_new else [])
+            ],
         )
 
     def check(self) -> Report:
@@ -288,7 +343,9 @@ class Deployment:
         result = judge(self.written(), has_new=self.settings.topic_new is not None)
         report = result.report
         assert result.clean, result.findings
-        assert (report.documents, report.answered, report.unanswered) == (self.fed, self.fed, 0), report
+        assert (report.documents, report.answered, report.unanswered) == (self.fed, self.fed, 0), (
+            report
+        )
         return report
 
     def finish(self) -> Report:
@@ -296,11 +353,17 @@ class Deployment:
         self.until_all_committed()
         return self.check()
 
-    def recreate(self, topic: str, config: Mapping[str, str] | None = None, *, partitions: int | None = None) -> None:
+    def recreate(
+        self, topic: str, config: Mapping[str, str] | None = None, *, partitions: int | None = None
+    ) -> None:
         """Delete a topic and create it again, with these settings in place of the usual ones."""
         want = next(want for want in topic_specs(self.settings) if want.name == topic)
         cluster.delete_topic(self.settings.bootstrap, topic)
-        made = partitions or want.partitions, self.settings.replication_factor, {**want.config, **(config or {})}
+        made = (
+            partitions or want.partitions,
+            self.settings.replication_factor,
+            {**want.config, **(config or {})},
+        )
         eventually(lambda: self.admin.create(topic, *made), f"{topic} is gone")
         self.until(lambda: topic in self.admin.describe([topic]), f"{topic} is there again")
         if topic == self.settings.topic_documents:
@@ -308,13 +371,17 @@ class Deployment:
 
     def append_again(self, records: int = 3, at_ms: int = 0) -> None:
         """Append the log's first records once more, with this time stamp."""
-        cluster.append(self.settings.bootstrap, self.settings.topic_fingerprints, self.log()[:records], at_ms)
+        cluster.append(
+            self.settings.bootstrap, self.settings.topic_fingerprints, self.log()[:records], at_ms
+        )
 
     def read(self, name: str) -> list[Any]:
         count = self.admin.describe([name])[name].partitions
         ends = {place: stop for place, (_, stop) in self.admin.ends({name: count}).items()}
         starts, messages = dict.fromkeys(ends, 0), []
-        is_source = name == self.settings.topic_documents  # what cannot be read there has a dead letter
+        is_source = (
+            name == self.settings.topic_documents
+        )  # what cannot be read there has a dead letter
         with closing(TopicReader(self.settings, starts, ends=ends, step_over=is_source)) as reader:
             while not reader.at_end():
                 messages += reader.read(0.5)

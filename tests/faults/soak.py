@@ -32,7 +32,9 @@ WORKERS = ("w1", "w2", "w3")
 SENTENCES = 4_000
 RESTART_S = 2.0
 STALL_S_MAX = 300.0
-ORIGINAL_BYTES_MAX = 200  # with doc_id, URL and its share of the tables, which grow by half at a time
+ORIGINAL_BYTES_MAX = (
+    200  # with doc_id, URL and its share of the tables, which grow by half at a time
+)
 WORK_MB_MAX = 120  # queues, batches, a snapshot that is being written, and what the allocator has not given back
 LOOK_S = 5.0
 SETTINGS: dict[str, Any] = {
@@ -55,7 +57,9 @@ class Sample(NamedTuple):
 
     def unexplained_mb(self, empty_mb: int) -> float:
         """Return bytes beyond those of an empty worker, its work and its originals; negative: room left."""
-        return self.resident_mb - empty_mb - WORK_MB_MAX - self.originals * ORIGINAL_BYTES_MAX / 2**20
+        return (
+            self.resident_mb - empty_mb - WORK_MB_MAX - self.originals * ORIGINAL_BYTES_MAX / 2**20
+        )
 
 
 def documents(seed: int, count: int) -> Iterator[Message]:
@@ -106,7 +110,9 @@ def _samples(workers: Mapping[str, WorkerProcess], ports: Mapping[str, int]) -> 
     for name, process in workers.items():
         values = process.metrics(ports[name])
         if values and process.exit_code is None:
-            found.append(Sample(name, _resident_mb(process), int(values["neardup_documents_indexed"])))
+            found.append(
+                Sample(name, _resident_mb(process), int(values["neardup_documents_indexed"]))
+            )
     return found
 
 
@@ -114,9 +120,17 @@ def _size_mb(folder: Path, pattern: str) -> float:
     return sum(path.stat().st_size for path in folder.glob(pattern)) / 1e6
 
 
-def _tell(begun_s: float, deployment: Deployment, workers: dict[str, WorkerProcess], folder: Path, data: Path) -> None:
+def _tell(
+    begun_s: float,
+    deployment: Deployment,
+    workers: dict[str, WorkerProcess],
+    folder: Path,
+    data: Path,
+) -> None:
     memory = " ".join(
-        f"{name} {_resident_mb(process)} MB" for name, process in workers.items() if process.exit_code is None
+        f"{name} {_resident_mb(process)} MB"
+        for name, process in workers.items()
+        if process.exit_code is None
     )
     log_mb = _size_mb(data, f"node-1/data/{deployment.settings.topic_fingerprints}-0/*.log")
     snapshot_mb = max((_size_mb(folder, f"state-{name}/snapshot-*") for name in WORKERS), default=0)
@@ -127,7 +141,14 @@ def _tell(begun_s: float, deployment: Deployment, workers: dict[str, WorkerProce
     )
 
 
-def soak(deployment: Deployment, folder: Path, data: Path, count: int, minutes: float, kill_every_s: float) -> int:
+def soak(
+    deployment: Deployment,
+    folder: Path,
+    data: Path,
+    count: int,
+    minutes: float,
+    kill_every_s: float,
+) -> int:
     """Run. Return the exit code."""
 
     ports = dict(zip(WORKERS, lay_out(3, 0).client_ports, strict=True))
@@ -136,11 +157,15 @@ def soak(deployment: Deployment, folder: Path, data: Path, count: int, minutes: 
         return deployment.start(name, state_dir=folder / f"state-{name}", metrics_port=ports[name])
 
     workers = {name: start(name) for name in WORKERS}
-    deployment.until(lambda: all(p.said("partitions assigned") for p in workers.values()), "partitions assigned")
+    deployment.until(
+        lambda: all(p.said("partitions assigned") for p in workers.values()), "partitions assigned"
+    )
     deployment.until(lambda: len(_samples(workers, ports)) == len(WORKERS), "all are ready")
     empty_mb = max(sample.resident_mb for sample in _samples(workers, ports))
     samples: list[Sample] = []
-    feed = threading.Thread(target=_feed, args=(deployment, documents(1, count), count / minutes / 60), daemon=True)
+    feed = threading.Thread(
+        target=_feed, args=(deployment, documents(1, count), count / minutes / 60), daemon=True
+    )
     feed.start()
     begun, kills, victims = time.monotonic(), 0, itertools.cycle(WORKERS)
     told_s, looked_s, kill_s = begun, begun, begun + kill_every_s / 2
@@ -160,7 +185,9 @@ def soak(deployment: Deployment, folder: Path, data: Path, count: int, minutes: 
         if now > told_s + 6 * LOOK_S:
             _tell(begun, deployment, workers, folder, data)
             told_s = now
-        assert now - begun < minutes * 60 + STALL_S_MAX, "not all was answered long after the last was fed"
+        assert now - begun < minutes * 60 + STALL_S_MAX, (
+            "not all was answered long after the last was fed"
+        )
         time.sleep(LOOK_S / 5)
     took_s = time.monotonic() - begun
     samples += _samples(workers, ports)
@@ -185,7 +212,9 @@ def _judge(deployment: Deployment, samples: list[Sample], empty_mb: int) -> int:
           f"with {most.resident_mb} MB and {most.originals:,} originals: {left_mb:.0f} MB were left")  # fmt: skip
     lost = report.defects[Defect.LOST] + report.unanswered + deployment.fed - report.documents
     wrong = report.defects[Defect.WRONG] + report.defects[Defect.MUTUAL]
-    print(f"documents {report.documents} lost {lost} repeated {report.defects[Defect.REPEATED]} wrong {wrong}")
+    print(
+        f"documents {report.documents} lost {lost} repeated {report.defects[Defect.REPEATED]} wrong {wrong}"
+    )
     return 0 if report.clean and not lost and left_mb > 0 else 1
 
 
@@ -201,7 +230,14 @@ def main() -> int:
         tempfile.TemporaryDirectory() as name,
         Deployment(kafka.bootstrap, Path(name), **SETTINGS) as deployment,
     ):
-        return soak(deployment, Path(name), kafka.data, options.documents, options.minutes, options.kill_every_s)
+        return soak(
+            deployment,
+            Path(name),
+            kafka.data,
+            options.documents,
+            options.minutes,
+            options.kill_every_s,
+        )
 
 
 if __name__ == "__main__":

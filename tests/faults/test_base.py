@@ -48,22 +48,42 @@ def test_a_stream_begins_where_a_corpus_at_rest_ends(deploy: Deploy, tmp_path: P
     originals = _known(known, 1)
     _known(other, 2)
     deployment = deploy(base_snapshot=known)
-    first, _ = deployment.start_all("one", "two", fault="after-append:kill:4"), deployment.start_all("three")
+    first, _ = (
+        deployment.start_all("one", "two", fault="after-append:kill:4"),
+        deployment.start_all("three"),
+    )
     deployment.supervise(*first)
     deployment.feed(_copies(1))
     deployment.feed(crawl(3, MESSAGES))
     deployment.until_all_committed()
-    assert [code for _, code in deployment.endings] and {code for _, code in deployment.endings} == {-signal.SIGKILL}
+    assert [code for _, code in deployment.endings] and {
+        code for _, code in deployment.endings
+    } == {-signal.SIGKILL}
     report = verify(deployment.settings)
     assert report.clean and (report.answered, report.unanswered) == (deployment.fed, 0), report
-    verdicts = [decode_verdict(message.value) for message in deployment.read(deployment.settings.topic_verdicts)]
-    copies = [one for one in verdicts if one.doc_id.startswith("copy-") and one.outcome is not Outcome.SKIPPED]
-    of_base = [one for one in copies if one.duplicate_of and one.duplicate_of.original.doc_id in originals]
-    assert len(of_base) > 0.7 * len(copies) > 50  # the others' originals had left the base: deleted, or changed
-    assert any(one.outcome is Outcome.NEW and not one.doc_id.startswith("copy-") for one in verdicts)
+    verdicts = [
+        decode_verdict(message.value)
+        for message in deployment.read(deployment.settings.topic_verdicts)
+    ]
+    copies = [
+        one
+        for one in verdicts
+        if one.doc_id.startswith("copy-") and one.outcome is not Outcome.SKIPPED
+    ]
+    of_base = [
+        one for one in copies if one.duplicate_of and one.duplicate_of.original.doc_id in originals
+    ]
+    assert (
+        len(of_base) > 0.7 * len(copies) > 50
+    )  # the others' originals had left the base: deleted, or changed
+    assert any(
+        one.outcome is Outcome.NEW and not one.doc_id.startswith("copy-") for one in verdicts
+    )
 
     without = deployment.settings.model_copy(update={"base_snapshot": None})
-    with pytest.raises(DefinitionError, match="Name the snapshot with this digest as base_snapshot"):
+    with pytest.raises(
+        DefinitionError, match="Name the snapshot with this digest as base_snapshot"
+    ):
         verify(without)
     changed = without.model_copy(update={"max_distance": 6})
     with pytest.raises(StopError, match="begins with a snapshot"):

@@ -71,10 +71,18 @@ def test_the_check_can_fail(topics: Topics) -> None:
     assert _counts(topics) == (0, 0, 0)
     assert _counts(topics._replace(answers=[*answers, answers[7]])) == (0, 1, 0)
     assert _counts(topics._replace(answers=[*answers[:7], *answers[8:]])) == (1, 0, 0)
-    assert _counts(topics._replace(answers=[*answers, AnswerMessage(b"k", b"{}", (), False)])) == (0, 0, 1)
+    assert _counts(topics._replace(answers=[*answers, AnswerMessage(b"k", b"{}", (), False)])) == (
+        0,
+        0,
+        1,
+    )
     assert _counts(topics._replace(new=new[1:])) == (1, 0, 0)
     assert _counts(topics._replace(new=[*new, new[0]])) == (0, 0, 1)
-    assert _counts(topics._replace(new=[(new[0][0], new[0][1], (("other", b""),)), *new[1:]])) == (0, 0, 1)
+    assert _counts(topics._replace(new=[(new[0][0], new[0][1], (("other", b""),)), *new[1:]])) == (
+        0,
+        0,
+        1,
+    )
     first, second, *others = new
     swapped = [(first[0], *second[1:]), (second[0], *first[1:]), *others]
     assert _counts(topics._replace(new=swapped)) == (0, 0, 2)
@@ -82,10 +90,16 @@ def test_the_check_can_fail(topics: Topics) -> None:
 
 def test_what_was_fed_and_never_consumed_is_lost(topics: Topics) -> None:
     """Offsets that the group has not committed, and documents that the topic has not."""
-    kept = [a for a in topics.answers if a.is_dead_letter or orjson.loads(a.value or b"")["source"]["partition"] != 0]
+    kept = [
+        a
+        for a in topics.answers
+        if a.is_dead_letter or orjson.loads(a.value or b"")["source"]["partition"] != 0
+    ]
     gone = len(topics.answers) - len(kept)
     assert gone > 0
-    assert _counts(topics._replace(answers=kept, committed={**topics.committed, 0: None}))[0] >= gone
+    assert (
+        _counts(topics._replace(answers=kept, committed={**topics.committed, 0: None}))[0] >= gone
+    )
     assert _counts(topics._replace(fed=topics.fed + 3)) == (3, 0, 0)
 
 

@@ -36,18 +36,31 @@ PORTION = 30
 @pytest.fixture(scope="module")
 def messages() -> list[Message]:
     """The labelled documents when they are there, and a random crawl with every kind of bad input, shuffled in."""
-    corpora = Path(os.environ.get("NEARDUP_CORPORA", REPOSITORY.parent / "shared" / "corpora")) / "docs.jsonl"
+    corpora = (
+        Path(os.environ.get("NEARDUP_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
+        / "docs.jsonl"
+    )
     made = list(crawl(seed=1, count=DOCUMENTS, pages=True))
     if not corpora.is_file():
         return made
     with corpora.open() as lines:
         given = [json.loads(line) for line in itertools.islice(lines, DOCUMENTS)]
     kinds = ["html" if "html" in one else "text" for one in given]
-    real = [message(one["doc_id"], one["url"], **{kind: one[kind]}) for one, kind in zip(given, kinds, strict=True)]
-    return [message for pair in itertools.zip_longest(real, made[:400]) for message in pair if message is not None]
+    real = [
+        message(one["doc_id"], one["url"], **{kind: one[kind]})
+        for one, kind in zip(given, kinds, strict=True)
+    ]
+    return [
+        message
+        for pair in itertools.zip_longest(real, made[:400])
+        for message in pair
+        if message is not None
+    ]
 
 
-def test_three_workers_answer_everything_once_and_as_the_log_says(deploy: Deploy, messages: list[Message]) -> None:
+def test_three_workers_answer_everything_once_and_as_the_log_says(
+    deploy: Deploy, messages: list[Message]
+) -> None:
     """SIGKILL of one midway and a fourth that joins change nothing; the others end with exit code 0."""
     group = deploy(partitions=12, batch_documents_max=50)
     first, *others = group.start_all("w1", "w2", "w3")
@@ -69,16 +82,24 @@ def test_item_3_at_rest_no_replica_keeps_a_verdict(deploy: Deploy, messages: lis
     """What one worker has published the other learns from the group's offsets: both come down to nothing."""
     group, ports = deploy(partitions=4), lay_out(3, 0).client_ports[:2]
     workers = [
-        group.start(name, snapshot_interval_s=1, metrics_port=port) for name, port in zip("ab", ports, strict=True)
+        group.start(name, snapshot_interval_s=1, metrics_port=port)
+        for name, port in zip("ab", ports, strict=True)
     ]
-    group.until(lambda: all(worker.said("partitions assigned") for worker in workers), "partitions assigned")
+    group.until(
+        lambda: all(worker.said("partitions assigned") for worker in workers), "partitions assigned"
+    )
     group.feed(messages[:400])
     group.until_all_committed()
     pairs = list(zip(workers, ports, strict=True))
-    group.until(lambda: all(worker.metrics(port).get(PENDING) == 0 for worker, port in pairs), "nothing is pending")
+    group.until(
+        lambda: all(worker.metrics(port).get(PENDING) == 0 for worker, port in pairs),
+        "nothing is pending",
+    )
 
 
-def test_files_and_the_library_get_the_verdicts_of_the_group(deploy: Deploy, messages: list[Message]) -> None:
+def test_files_and_the_library_get_the_verdicts_of_the_group(
+    deploy: Deploy, messages: list[Message]
+) -> None:
     """The same documents in the log's order: `dedup` and `neardup.Deduplicator` say what a group of workers says."""
     group = deploy(partitions=4)
     group.start_all("w1", "w2")
@@ -88,12 +109,18 @@ def test_files_and_the_library_get_the_verdicts_of_the_group(deploy: Deploy, mes
     for record in group.log():
         oracle.apply(record)
     by_group = dict(group.answers())
-    documents = {(m.partition, m.offset): (m.key, m.value) for m in group.read(group.settings.topic_documents)}
+    documents = {
+        (m.partition, m.offset): (m.key, m.value)
+        for m in group.read(group.settings.topic_documents)
+    }
     order = [(source.partition, offset) for source, offset in oracle.answers]
     assert len(order) == 400 and len({place[0] for place in order}) == 4
     wanted = [by_group[place] for place in order]
     with file_engine(Settings(threads=1)) as engine:
-        assert [said(answered.answer) for answered in engine.answers(documents[place] for place in order)] == wanted
+        assert [
+            said(answered.answer)
+            for answered in engine.answers(documents[place] for place in order)
+        ] == wanted
     with neardup.Deduplicator(threads=1) as library:
         verdicts = library.add_many((_given(*documents[place]) for place in order), errors="return")
         for place, answer, verdict in zip(order, wanted, verdicts, strict=True):
@@ -105,19 +132,29 @@ def test_files_and_the_library_get_the_verdicts_of_the_group(deploy: Deploy, mes
 
 def _given(key: bytes | None, value: bytes | None) -> neardup.Deletion | neardup.Record:
     """Return what the library takes for a message."""
-    return neardup.Deletion((key or b"").decode()) if value is None else neardup.Record("documents", 0, key, value)
+    return (
+        neardup.Deletion((key or b"").decode())
+        if value is None
+        else neardup.Record("documents", 0, key, value)
+    )
 
 
 def _portions() -> Iterator[list[Message]]:
     """Return documents that get a verdict each (dead letters go elsewhere), some for every partition."""
     for seed in itertools.count():
-        yield [message for message in crawl(seed, PORTION) if message[1] is not None and b'"text"' in message[1]]
+        yield [
+            message
+            for message in crawl(seed, PORTION)
+            if message[1] is not None and b'"text"' in message[1]
+        ]
 
 
 def _coming(deployment: Deployment) -> Iterator[list[tuple[int, int]]]:
     """Feed a portion, and return the places of the verdicts that have come since, uncommitted ones, too, for ever."""
     settings = deployment.settings
-    uncommitted = settings.model_copy(update={"kafka_options": {"isolation.level": "read_uncommitted"}})
+    uncommitted = settings.model_copy(
+        update={"kafka_options": {"isolation.level": "read_uncommitted"}}
+    )
     now = {(settings.topic_verdicts, number): OFFSET_MAX for number in range(settings.partitions)}
     reader = TopicReader(uncommitted, now)
     try:
@@ -142,7 +179,9 @@ def test_while_a_dead_workers_partitions_are_silent_the_others_go_on(deploy: Dep
     dying.kill()
     name = deployment.settings.topic_documents
     fed = {place[1]: stop for place, (_, stop) in deployment.admin.ends({name: PARTITIONS}).items()}
-    since: set[int] = set()  # the partitions of which documents are answered that were fed after its death
+    since: set[int] = (
+        set()
+    )  # the partitions of which documents are answered that were fed after its death
     while not since & own:
         since |= {partition for partition, offset in next(coming) if offset >= fed[partition]}
     assert since >= set(range(PARTITIONS)) - own

@@ -26,7 +26,10 @@ def _rebuild(deployment: Deployment, **changed: Any) -> subprocess.CompletedProc
     values = {**deployment.values, "worker_id": "rebuilder", **changed}
     return subprocess.run(
         [sys.executable, "-m", "worker", "rebuild"],
-        env={**plain_environment(), **{f"NEARDUP_{name.upper()}": str(value) for name, value in values.items()}},
+        env={
+            **plain_environment(),
+            **{f"NEARDUP_{name.upper()}": str(value) for name, value in values.items()},
+        },
         check=False,
         capture_output=True,
         text=True,
@@ -62,7 +65,9 @@ def test_a_new_log_beside_the_old_one_and_the_switch(deploy: Deploy) -> None:
     deployment.feed(crawl(seed=2, count=MESSAGES))
     deployment.start("new", **{**switched, "shingle_widths": "3"})
     deployment.finish()
-    deployment.until(lambda: verify(new).answered == 2 * MESSAGES, "the new workers have answered, too")
+    deployment.until(
+        lambda: verify(new).answered == 2 * MESSAGES, "the new workers have answered, too"
+    )
     assert verify(new).clean
 
 

@@ -55,7 +55,9 @@ def _frozen(deployment: Deployment) -> Iterator[None]:
     """Freeze the workers while the block runs, and let the broker first write the ends of what they have committed."""
     for process in deployment.processes:
         process.signal(signal.SIGSTOP)
-    time.sleep(0.5)  # it takes 3 ms where nothing else runs; see "What one broker cannot promise" in deploy/README.md
+    time.sleep(
+        0.5
+    )  # it takes 3 ms where nothing else runs; see "What one broker cannot promise" in deploy/README.md
     yield
     for process in deployment.processes:
         process.signal(signal.SIGCONT)
@@ -102,7 +104,9 @@ def test_row_08_restart_of_the_only_broker(kafka_to_break: EmbeddedKafka, tmp_pa
 def test_row_08_each_of_three_brokers_dies_in_turn(deploy3: Deploy, kafka3: EmbeddedKafka) -> None:
     """Whatever that node led, another takes over, also of a worker that is killed meanwhile in a transaction."""
     deployment = deploy3()
-    dying, other = deployment.start_all("one", fault="after-offsets:kill:8") + deployment.start_all("two")
+    dying, other = deployment.start_all("one", fault="after-offsets:kill:8") + deployment.start_all(
+        "two"
+    )
     deployment.supervise(other)
     with _fed(deployment):
         dying.wait()
@@ -116,7 +120,9 @@ def test_row_08_each_of_three_brokers_dies_in_turn(deploy3: Deploy, kafka3: Embe
     _survived(deployment)
 
 
-def test_row_08_each_of_three_brokers_freezes_in_turn(deploy3: Deploy, kafka3: EmbeddedKafka) -> None:
+def test_row_08_each_of_three_brokers_freezes_in_turn(
+    deploy3: Deploy, kafka3: EmbeddedKafka
+) -> None:
     """Connections stay open and nothing answers: time-outs, new leaders, then two who think that they lead."""
     deployment = deploy3()
     deployment.supervise(*deployment.start_all("one", "two"))
@@ -140,9 +146,13 @@ def test_row_08_dead_letters_whose_broker_is_away(deploy3: Deploy, kafka3: Embed
     kafka3.kill(3)
     deployment.until(lambda: not cluster.has_leader(kafka3.bootstrap, name), "it is offline")
     deployment.supervise(deployment.start("one"))
-    deployment.feed(message(f"{n}", f"http://x/{n}", text=f"the text of number {n}") for n in range(50))
+    deployment.feed(
+        message(f"{n}", f"http://x/{n}", text=f"the text of number {n}") for n in range(50)
+    )
     deployment.until_all_committed()
-    assert deployment.processes[0].said("partitions without a leader: their topics get no answers until they have one")
+    assert deployment.processes[0].said(
+        "partitions without a leader: their topics get no answers until they have one"
+    )
     deployment.feed([(b"p", b"no JSON")])
     kafka3.up(3)
     assert deployment.finish().outcomes["dead-letter"] == 1
@@ -151,7 +161,9 @@ def test_row_08_dead_letters_whose_broker_is_away(deploy3: Deploy, kafka3: Embed
 def test_row_28_brokers_take_no_transaction_as_long_as_the_workers(kafka: Kafka) -> None:
     """Their maximum is below our setting: a worker that asked again would never begin, so it ends with the remedy."""
     settings = Settings(bootstrap=kafka.bootstrap, group="row-28", worker_id="one")
-    publisher = TransactionalPublisher(settings.model_copy(update={"transaction_timeout_ms": 900_001}))
+    publisher = TransactionalPublisher(
+        settings.model_copy(update={"transaction_timeout_ms": 900_001})
+    )
     try:
         with pytest.raises(StopError, match="lower transaction_timeout_ms"):
             publisher.open()

@@ -24,7 +24,9 @@ FAULTS = (
     "after-append:kill:3",  # row 2: it is in the log, without a verdict: the successor finds it, and appends nothing
     "in-transaction:kill:3",  # row 3: verdicts are sent, the offsets not: the transaction is aborted
     "after-offsets:kill:3",
-    *(f"after-offsets:kill-in-{milliseconds}-ms:3" for milliseconds in (0, 1, 3, 6)),  # row 4: committed or not
+    *(
+        f"after-offsets:kill-in-{milliseconds}-ms:3" for milliseconds in (0, 1, 3, 6)
+    ),  # row 4: committed or not
 )
 
 
@@ -120,7 +122,10 @@ def test_row_09_duplicate_delivery_and_second_append(deploy: Deploy) -> None:
 @pytest.mark.slow
 def test_row_12_longer_than_the_poll_interval(deploy: Deploy) -> None:
     """A member whose ordered part takes longer polls and stays; one that does not poll loses all, and rejoins."""
-    deployment, ports = deploy(max_poll_interval_ms=10_000, call_timeout_s=9.9), lay_out(3, 0).client_ports
+    deployment, ports = (
+        deploy(max_poll_interval_ms=10_000, call_timeout_s=9.9),
+        lay_out(3, 0).client_ports,
+    )
     slow = deployment.start("slow", fault="before-append:sleep-13000-ms:3", metrics_port=ports[1])
     silent = deployment.start("silent", fault="read:sleep-13000-ms:3", metrics_port=ports[0])
     deployment.start_all("other")
@@ -131,7 +136,9 @@ def test_row_12_longer_than_the_poll_interval(deploy: Deploy) -> None:
     deployment.until(lambda: silent.said("partitions lost"), "the group has gone on without it")
     deployment.until(lambda: silent.metrics(ports[0]), "ready again")
     deployment.feed(crawl(seed=13, count=MESSAGES))
-    deployment.until(lambda: slow.metrics(ports[1]).get(APPEND_S, 0) > 13, "the ordered part was slow")
+    deployment.until(
+        lambda: slow.metrics(ports[1]).get(APPEND_S, 0) > 13, "the ordered part was slow"
+    )
     deployment.finish()
     assert slow.exit_code is None and silent.exit_code is None
     assert not slow.said("partitions lost")
@@ -140,16 +147,25 @@ def test_row_12_longer_than_the_poll_interval(deploy: Deploy) -> None:
 @pytest.mark.parametrize("static", [True, False])
 def test_row_20_sigterm(deploy: Deploy, static: bool) -> None:
     """In the middle of work: what was begun ends or is aborted, the worker leaves, its exit code is 0."""
-    deployment = deploy(static_membership=static, **({} if static else {"session_timeout_ms": LONG_SESSION_MS}))
-    [leaving], [other] = deployment.start_all("one", is_forked=not static), deployment.start_all("two")
+    deployment = deploy(
+        static_membership=static, **({} if static else {"session_timeout_ms": LONG_SESSION_MS})
+    )
+    [leaving], [other] = (
+        deployment.start_all("one", is_forked=not static),
+        deployment.start_all("two"),
+    )
     deployment.until_shared()  # who leaves while the group shares anew may be missed until its session ends
     deployment.feed(crawl(seed=20, count=MESSAGES))
     deployment.until_committed(30)
     before = assignments(other)
     assert leaving.stop() == 0
     assert leaving.said("worker has left the group")
-    moved_s = deployment.until(lambda: assignments(other) > before, "its partitions are the other's")
-    assert moved_s < (SETTLE_S if static else LONG_SESSION_MS / 1_000)  # a static member keeps its place for a session
+    moved_s = deployment.until(
+        lambda: assignments(other) > before, "its partitions are the other's"
+    )
+    assert moved_s < (
+        SETTLE_S if static else LONG_SESSION_MS / 1_000
+    )  # a static member keeps its place for a session
     deployment.finish()
 
 

@@ -29,7 +29,11 @@ def _append(deployment: Deployment, records: list[bytes | None]) -> None:
 
 
 def _ignored(worker: WorkerProcess) -> set[str]:
-    return {line["reason"] for line in worker.events() if line["event"] == "a record of the log is ignored"}
+    return {
+        line["reason"]
+        for line in worker.events()
+        if line["event"] == "a record of the log is ignored"
+    }
 
 
 def test_row_24_records_that_are_not_of_the_log(deploy: Deploy) -> None:
@@ -54,17 +58,23 @@ def test_row_24_two_definitions_on_an_empty_log(deploy: Deploy) -> None:
     """The first to append rules; the other refuses, names the setting with both values and the command to run."""
     deployment = deploy(partitions=2)
     usual = deployment.settings.max_distance
-    workers = [deployment.start(str(distance), max_distance=distance) for distance in (usual, usual - 1)]
+    workers = [
+        deployment.start(str(distance), max_distance=distance) for distance in (usual, usual - 1)
+    ]
     for worker in workers:
         deployment.until(lambda worker=worker: worker.said("worker runs"), "both run")  # type: ignore[misc]
     deployment.feed(crawl(seed=24, count=MESSAGES))
-    deployment.until(lambda: any(worker.exit_code is not None for worker in workers), "one of them refuses")
+    deployment.until(
+        lambda: any(worker.exit_code is not None for worker in workers), "one of them refuses"
+    )
     refused = next(worker for worker in workers if worker.exit_code is not None)
     own = usual - workers.index(refused)
     assert refused.wait() == 1
     said = refused.log_path.read_text()
     assert f"max_distance is {2 * usual - 1 - own} there, {own} here" in said
-    assert "neardup rebuild" + (f" --max-distance {own}" if own != usual else "") in said  # the default is not said
+    assert (
+        "neardup rebuild" + (f" --max-distance {own}" if own != usual else "") in said
+    )  # the default is not said
     deployment.until_all_committed()
 
 
@@ -77,4 +87,7 @@ def test_row_24_a_log_that_goes_on_in_a_newer_format(deploy: Deploy) -> None:
     definition = deployment.settings.definition
     _append(deployment, [definition.declaration("newer", FORMAT_VERSION + 1, raises=True)])
     assert worker.wait() == 1
-    assert f"format {FORMAT_VERSION + 1}, this version reads up to {FORMAT_VERSION}" in worker.log_path.read_text()
+    assert (
+        f"format {FORMAT_VERSION + 1}, this version reads up to {FORMAT_VERSION}"
+        in worker.log_path.read_text()
+    )

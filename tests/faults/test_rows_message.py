@@ -29,14 +29,19 @@ from worker.shell.messages import DeadLetter, decode_dead_letter
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 
-POISON = (b"p", b'{"url": "http://poison.example/", "fetched_at": "2024-05-01T12:00:00Z", "text": 5}')
+POISON = (
+    b"p",
+    b'{"url": "http://poison.example/", "fetched_at": "2024-05-01T12:00:00Z", "text": 5}',
+)
 
 
 @pytest.fixture(scope="module")
 def lone(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """One worker with one partition and large batches, which publishes new documents, too, for harm of many kinds."""
     folder, new = tmp_path_factory.mktemp("lone"), f"new-{uuid.uuid4().hex}"
-    with Deployment(kafka.bootstrap, folder, partitions=1, batch_documents_max=500, topic_new=new) as deployment:
+    with Deployment(
+        kafka.bootstrap, folder, partitions=1, batch_documents_max=500, topic_new=new
+    ) as deployment:
         deployment.start_all("one")
         yield deployment
 
@@ -51,7 +56,10 @@ def _page(number: int, body: str, kind: str = "html") -> Message:
 
 
 def _good(count: int) -> Iterator[Message]:
-    return (_page(number, f"<p>a page about the thing with the number {number} of them</p>") for number in range(count))
+    return (
+        _page(number, f"<p>a page about the thing with the number {number} of them</p>")
+        for number in range(count)
+    )
 
 
 def test_row_10_poison_message(deploy: Deploy) -> None:
@@ -63,7 +71,9 @@ def test_row_10_poison_message(deploy: Deploy) -> None:
     deployment.start("one")
     deployment.finish()
     letters = [letter for letter in _dead_letters(deployment) if letter.value == POISON[1]]
-    assert [(letter.key, letter.code, letter.is_pointer) for letter in letters] == [(b"p", "invalid-field", False)]
+    assert [(letter.key, letter.code, letter.is_pointer) for letter in letters] == [
+        (b"p", "invalid-field", False)
+    ]
 
 
 def test_row_10_nothing_but_poison(deploy: Deploy) -> None:
@@ -73,7 +83,12 @@ def test_row_10_nothing_but_poison(deploy: Deploy) -> None:
     deployment.feed([*itertools.repeat(POISON, 60), *_good(1)])
     report = deployment.finish()
     assert report.outcomes == {"dead-letter": 60, "new": 1}
-    told = [line["code"] for worker in workers for line in worker.events() if line["event"] == "dead letter"]
+    told = [
+        line["code"]
+        for worker in workers
+        for line in worker.events()
+        if line["event"] == "dead letter"
+    ]
     assert told == ["invalid-field"]  # the first, not sixty: equal keys go to one worker
     _see_answers(deployment)
 
@@ -102,7 +117,9 @@ def _see_answers(deployment: Deployment) -> None:
 
 def test_row_11_oversize_message(deploy: Deploy) -> None:
     """Too large to be judged, or to be copied: the dead letter points to the message, with its size and digest."""
-    deployment = deploy(document_bytes_max=100_000, dead_letter_bytes_max=50_000, batch_bytes_max=200_000)
+    deployment = deploy(
+        document_bytes_max=100_000, dead_letter_bytes_max=50_000, batch_bytes_max=200_000
+    )
     deployment.start_all("one")
     large, unreadable = _page(1, "x" * 150_000, "text"), (b"u", b"{" * 60_000)
     deployment.feed([*crawl(seed=11, count=20), large, unreadable, *crawl(seed=12, count=20)])
@@ -118,12 +135,20 @@ def test_row_11_oversize_message(deploy: Deploy) -> None:
 def test_row_11_message_of_the_largest_size(lone: Deployment) -> None:
     """What the topic takes at most is judged like everything else, and published as it came where it is new."""
     room = 8 * 2**20 - 2_000
-    words = base64.b64encode(random.Random(11).randbytes(room // 4 * 3), b"  ").decode()  # lz4 makes it no smaller
+    words = base64.b64encode(
+        random.Random(11).randbytes(room // 4 * 3), b"  "
+    ).decode()  # lz4 makes it no smaller
     producer = Producer(feeder_config(lone.settings))
-    producer.produce(lone.settings.topic_documents, _page(1, words, "text")[1], headers=[("a", b"\0"), ("a", None)])
+    producer.produce(
+        lone.settings.topic_documents,
+        _page(1, words, "text")[1],
+        headers=[("a", b"\0"), ("a", None)],
+    )
     assert producer.flush(EVENTUALLY_S) == 0
     lone.fed += 1
-    lone.feed([_page(2, "the largest page of all " * (room // 24), "text"), *_good(10), (b"1", None)])
+    lone.feed(
+        [_page(2, "the largest page of all " * (room // 24), "text"), *_good(10), (b"1", None)]
+    )
     assert "dead-letter" not in lone.finish().outcomes
 
 
@@ -136,7 +161,9 @@ def test_row_21_hostile_pages(lone: Deployment) -> None:
     assert lone.processes[0].exit_code is None
 
 
-UNREADABLE = {"kafka_options": {"receive.message.max.bytes": "17000000"}}  # a smaller bomb than the client's 100 MB
+UNREADABLE = {
+    "kafka_options": {"receive.message.max.bytes": "17000000"}
+}  # a smaller bomb than the client's 100 MB
 
 
 def _bomb(deployment: Deployment, topic: str, messages: int) -> None:
@@ -164,7 +191,9 @@ def test_row_26_documents_that_cannot_be_decompressed(deploy: Deploy) -> None:
     for letter in letters:
         assert letter.is_pointer and letter.key is None and "_BAD_COMPRESSION" in letter.text
         DeadLetterPointer.model_validate_json(letter.value or b"")
-    assert any(event.get("offset") == 30 for event in worker.events() if event["event"] == "kafka client")
+    assert any(
+        event.get("offset") == 30 for event in worker.events() if event["event"] == "kafka client"
+    )
 
 
 def test_row_26_log_that_cannot_be_decompressed(deploy: Deploy) -> None:

@@ -26,7 +26,9 @@ CALL_TIMEOUT_S = 20.0
 TRANSACTION_TIMEOUT_MS = 4_000
 BATCH_MAX = 20
 RESTARTS = 1
-HALF_ENDED_MAX = 2 * RESTARTS  # slots whose commit the broker had begun to end, slowly, when it was killed
+HALF_ENDED_MAX = (
+    2 * RESTARTS
+)  # slots whose commit the broker had begun to end, slowly, when it was killed
 
 
 class Slot:
@@ -35,9 +37,13 @@ class Slot:
     def __init__(self, number: int, settings: Settings) -> None:
         self.number = number
         self.done = 0
-        self.in_doubt: set[str] = set()  # answers whose commit was begun, and was not known to have ended everywhere
+        self.in_doubt: set[str] = (
+            set()
+        )  # answers whose commit was begun, and was not known to have ended everywhere
         self._begun: set[str] = set()
-        self._acknowledged: set[str] = set()  # the broker ends a commit everywhere only after it has said yes to it
+        self._acknowledged: set[str] = (
+            set()
+        )  # the broker ends a commit everywhere only after it has said yes to it
         self._failure: BaseException | None = None
         self._random = random.Random(number)
         self._settings = settings
@@ -55,7 +61,11 @@ class Slot:
     def _run(self) -> None:
         while True:
             publisher = TransactionalPublisher(self._settings)
-            stable = {**offsets_config(self._settings), "isolation.level": "read_committed", "log_level": 0}
+            stable = {
+                **offsets_config(self._settings),
+                "isolation.level": "read_committed",
+                "log_level": 0,
+            }
             offsets = Consumer(stable)
             try:
                 self._live(publisher, offsets)
@@ -78,17 +88,23 @@ class Slot:
         while not self._stopping.is_set():
             stop = self.done + self._random.randint(1, BATCH_MAX)
             answers = [
-                Outgoing(self._settings.topic_verdicts, f"{self.number}-{offset}".encode(), b"answer")
+                Outgoing(
+                    self._settings.topic_verdicts, f"{self.number}-{offset}".encode(), b"answer"
+                )
                 for offset in range(self.done, stop)
             ]
-            self._begun = {f"{self.number}-{offset}" for offset in range(self.done, stop)} - self.in_doubt
+            self._begun = {
+                f"{self.number}-{offset}" for offset in range(self.done, stop)
+            } - self.in_doubt
             try:
                 with publisher.transaction({self._settings.topic_verdicts}) as transaction:
                     transaction.produce(answers)
                     transaction.send_offsets({self.number: stop}, group_metadata)
                     self.in_doubt |= self._begun  # the commit comes next
                 self.done = stop
-                self.in_doubt -= self._acknowledged  # no transaction begins before the one before it has ended
+                self.in_doubt -= (
+                    self._acknowledged
+                )  # no transaction begins before the one before it has ended
                 self._acknowledged = self._begun
             except RetryError as error:
                 if not error.settled:
@@ -140,12 +156,17 @@ def test_row_08_transactions_in_doubt_are_cleared_up(kafka_to_break: EmbeddedKaf
     that were running then may be wrong, and nothing else.
     """
     chance, kafka = random.Random(8), kafka_to_break
-    settings, admin = deployment(kafka, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS, call_timeout_s=CALL_TIMEOUT_S)
+    settings, admin = deployment(
+        kafka, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS, call_timeout_s=CALL_TIMEOUT_S
+    )
     admin.create(settings.topic_documents, SLOTS, 1, {})
     admin.create(settings.topic_verdicts, 4, 1, {})
     admin.create(settings.topic_fingerprints, 1, 1, {})
     admin.create(settings.topic_dead_letter, 1, 1, {})
-    slots = [Slot(number, settings.model_copy(update={"worker_id": f"slot{number}"})) for number in range(SLOTS)]
+    slots = [
+        Slot(number, settings.model_copy(update={"worker_id": f"slot{number}"}))
+        for number in range(SLOTS)
+    ]
     _until_all_progress(slots)
     for _ in range(RESTARTS):
         _slow(kafka, chance, 5)

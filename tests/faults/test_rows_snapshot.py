@@ -21,7 +21,11 @@ FAILURES = "neardup_snapshot_failures_total"
 
 def _restored(process: WorkerProcess) -> list[int]:
     """The offsets at which a worker's snapshots were restored."""
-    return [int(line["next_offset"]) for line in process.events() if line.get("event") == "snapshot restored"]
+    return [
+        int(line["next_offset"])
+        for line in process.events()
+        if line.get("event") == "snapshot restored"
+    ]
 
 
 def _snapshots(folder: Path) -> list[Path]:
@@ -31,15 +35,21 @@ def _snapshots(folder: Path) -> list[Path]:
 def test_row_13_the_disk_is_full(deploy: Deploy, tmp_path: Path) -> None:
     """The snapshot before stays, a metric says so, documents are answered, and a start from that snapshot is right."""
     deployment, state, port = deploy(), tmp_path / "state", lay_out(1, 0).client_ports[0]
-    (worker,) = deployment.start_all("one", state_dir=state, snapshot_interval_s=1, metrics_port=port)
+    (worker,) = deployment.start_all(
+        "one", state_dir=state, snapshot_interval_s=1, metrics_port=port
+    )
     deployment.feed(crawl(seed=1, count=MESSAGES))
     deployment.until(lambda: _snapshots(state), "a snapshot")
     deployment.until_all_committed()
     room = _snapshots(state)[0].stat().st_size
-    resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (max(room // 2, 16_384), resource.RLIM_INFINITY))
+    resource.prlimit(
+        worker.pid, resource.RLIMIT_FSIZE, (max(room // 2, 16_384), resource.RLIM_INFINITY)
+    )
     before, failures = _snapshots(state)[-1], worker.metrics(port).get(FAILURES, 0)
     deployment.feed(crawl(seed=2, count=MESSAGES))
-    deployment.until(lambda: worker.said("snapshot not written, the ones before it stay"), "a warning")
+    deployment.until(
+        lambda: worker.said("snapshot not written, the ones before it stay"), "a warning"
+    )
     deployment.until(lambda: worker.metrics(port).get(FAILURES, 0) > failures, "the metric has it")
     deployment.until_all_committed()
     assert before in _snapshots(state) and len(_snapshots(state)) <= 2
@@ -88,7 +98,10 @@ def test_row_15_snapshots_of_a_log_that_was_recreated(deploy: Deploy, tmp_path: 
 
 def test_row_23_restores_at_any_moment(deploy: Deploy, tmp_path: Path) -> None:
     """While originals leave and are seen again, who restores again and again and who never stops say the log's word."""
-    deployment, state = deploy(expire_after_s=2, expire_from="last", documents_max=60), tmp_path / "state"
+    deployment, state = (
+        deploy(expire_after_s=2, expire_from="last", documents_max=60),
+        tmp_path / "state",
+    )
     deployment.start_all("two")
     own = {"state_dir": state, "snapshot_interval_s": 1}
     for seed, fault in ((1, ""), (2, "after-append:kill:4"), (1, "")):

@@ -40,9 +40,13 @@ def test_row_15_log_of_another_group_cut_or_recreated(deploy: Deploy) -> None:
     _worked(deployment)
     other = f"{deployment.settings.group}.other"
     _refuses(
-        deployment.start("one", is_forked=False, group=other), f"begun by group {deployment.settings.group}", other
+        deployment.start("one", is_forked=False, group=other),
+        f"begun by group {deployment.settings.group}",
+        other,
     )
-    cluster.delete_records(deployment.settings.bootstrap, deployment.settings.topic_fingerprints, {0: 3})
+    cluster.delete_records(
+        deployment.settings.bootstrap, deployment.settings.topic_fingerprints, {0: 3}
+    )
     _refuses(deployment.start("one"), "the log starts at offset 3", "retention")
     deployment.recreate(deployment.settings.topic_fingerprints)
     _refuses(deployment.start("one"), "another log", "group")
@@ -68,18 +72,30 @@ def test_row_15_source_that_is_recreated_under_a_running_worker(deploy: Deploy) 
 
 
 @pytest.mark.slow
-def test_row_15_log_that_has_lost_its_end_and_grown_again(kafka_to_break: EmbeddedKafka, tmp_path: Path) -> None:
+def test_row_15_log_that_has_lost_its_end_and_grown_again(
+    kafka_to_break: EmbeddedKafka, tmp_path: Path
+) -> None:
     """A leader that lacks acknowledged records was elected: other records stand where verdicts were decided."""
     kafka = kafka_to_break
     with Deployment(kafka.bootstrap, tmp_path) as deployment:
         _worked(deployment)
         records = deployment.log()
         kafka.kill(1)
-        _cut(kafka.data / "node-1/data" / f"{deployment.settings.topic_fingerprints}-0", len(records) - 2)
+        _cut(
+            kafka.data / "node-1/data" / f"{deployment.settings.topic_fingerprints}-0",
+            len(records) - 2,
+        )
         kafka.up(1)
         assert len(deployment.log()) == len(records) - 2
-        cluster.append(deployment.settings.bootstrap, deployment.settings.topic_fingerprints, records[:4])
-        _refuses(deployment.start("one"), f"record {len(records) - 1} of the log", "has lost records", "--group")
+        cluster.append(
+            deployment.settings.bootstrap, deployment.settings.topic_fingerprints, records[:4]
+        )
+        _refuses(
+            deployment.start("one"),
+            f"record {len(records) - 1} of the log",
+            "has lost records",
+            "--group",
+        )
 
 
 def _cut(partition: Path, batches: int) -> None:
@@ -95,10 +111,16 @@ def test_row_16_documents_deleted_before_the_group_began(deploy: Deploy) -> None
     """A new group on an old topic: what retention has left is answered, and what it has deleted is told."""
     deployment = deploy(partitions=1)
     deployment.feed(crawl(seed=16, count=MESSAGES))
-    cluster.delete_records(deployment.settings.bootstrap, deployment.settings.topic_documents, {0: 50})
+    cluster.delete_records(
+        deployment.settings.bootstrap, deployment.settings.topic_documents, {0: 50}
+    )
     [worker] = deployment.start_all("one")
     deployment.until_committed(MESSAGES)
-    [told] = [line for line in worker.events() if "deleted before this group has read them" in line["event"]]
+    [told] = [
+        line
+        for line in worker.events()
+        if "deleted before this group has read them" in line["event"]
+    ]
     assert (told["partitions"], told["offsets"]) == ([0], 50)
 
 
@@ -107,7 +129,9 @@ def test_row_16_source_offset_deleted_by_retention(deploy: Deploy) -> None:
     deployment = deploy(partitions=1)
     _worked(deployment)
     deployment.feed(crawl(seed=16, count=MESSAGES))
-    cluster.delete_records(deployment.settings.bootstrap, deployment.settings.topic_documents, {0: MESSAGES + 50})
+    cluster.delete_records(
+        deployment.settings.bootstrap, deployment.settings.topic_documents, {0: MESSAGES + 50}
+    )
     _refuses(deployment.start("one"), "deleted by the topic's retention", "documents are lost")
     assert deployment.committed() == MESSAGES
 
@@ -115,8 +139,12 @@ def test_row_16_source_offset_deleted_by_retention(deploy: Deploy) -> None:
 def test_row_17_clocks_that_differ(deploy: Deploy) -> None:
     """Workers whose clocks are days apart, and documents of any date: the same verdicts as a replay gives."""
     deployment = deploy()
-    deployment.start_all("slow", module="tests.faults.wrong_clock", environment={"CLOCK_OFFSET_S": "-400000"})
-    deployment.start_all("fast", module="tests.faults.wrong_clock", environment={"CLOCK_OFFSET_S": "4000000"})
+    deployment.start_all(
+        "slow", module="tests.faults.wrong_clock", environment={"CLOCK_OFFSET_S": "-400000"}
+    )
+    deployment.start_all(
+        "fast", module="tests.faults.wrong_clock", environment={"CLOCK_OFFSET_S": "4000000"}
+    )
     deployment.feed(crawl(seed=17, count=MESSAGES))
     deployment.finish()
     for process in deployment.processes:
@@ -126,7 +154,9 @@ def test_row_17_clocks_that_differ(deploy: Deploy) -> None:
 def test_row_17_log_whose_times_jump(deploy: Deploy) -> None:
     """A log with its writers' times instead of the broker's, going back and forth: no effect on any verdict."""
     deployment = deploy()
-    deployment.recreate(deployment.settings.topic_fingerprints, {"message.timestamp.type": "CreateTime"})
+    deployment.recreate(
+        deployment.settings.topic_fingerprints, {"message.timestamp.type": "CreateTime"}
+    )
     deployment.start_all("one", "two")
     deployment.feed(crawl(seed=17, count=MESSAGES))
     deployment.until_all_committed()
@@ -140,10 +170,19 @@ def test_row_17_log_of_its_writers_times_with_retention(deploy: Deploy) -> None:
     deployment = deploy()
     log = deployment.settings.topic_fingerprints
     deployment.recreate(log, {"message.timestamp.type": "CreateTime"})
-    _refuses(deployment.start("one", expire_after_s=60), "message.timestamp.type is CreateTime", "neardup topics alter")
+    _refuses(
+        deployment.start("one", expire_after_s=60),
+        "message.timestamp.type is CreateTime",
+        "neardup topics alter",
+    )
     cluster.append(deployment.settings.bootstrap, log, [b"any"])
     cluster.alter(deployment.settings.bootstrap, log, {"message.timestamp.type": "LogAppendTime"})
-    _refuses(deployment.start("one", expire_after_s=60), "record 0 of the log", "its writer's time", "neardup rebuild")
+    _refuses(
+        deployment.start("one", expire_after_s=60),
+        "record 0 of the log",
+        "its writer's time",
+        "neardup rebuild",
+    )
 
 
 def test_row_18_topics_missing(deploy: Deploy) -> None:
@@ -151,7 +190,9 @@ def test_row_18_topics_missing(deploy: Deploy) -> None:
     deployment = deploy()
     names = ("topic_documents", "topic_fingerprints", "topic_verdicts", "topic_dead_letter")
     missing = {name: getattr(deployment.settings, name) + ".missing" for name in names}
-    for name, process in {name: deployment.start(name, **{name: topic}) for name, topic in missing.items()}.items():
+    for name, process in {
+        name: deployment.start(name, **{name: topic}) for name, topic in missing.items()
+    }.items():
         _refuses(process, missing[name], "neardup topics create")
 
 
@@ -170,9 +211,16 @@ def test_row_19_changed_parameters(deploy: Deploy) -> None:
     deployment = deploy()
     _worked(deployment)
     changed: dict[str, Any] = {"shingle_widths": "3", "max_distance": 4}
-    for process, name in [(deployment.start(name, **{name: value}), name) for name, value in changed.items()]:
+    for process, name in [
+        (deployment.start(name, **{name: value}), name) for name, value in changed.items()
+    ]:
         remedy = f'neardup rebuild --{name.replace("_", "-")} {changed[name]}"'  # no other flag
-        _refuses(process, f"has another definition: {name} is", "Start it with the log's settings", remedy)
+        _refuses(
+            process,
+            f"has another definition: {name} is",
+            "Start it with the log's settings",
+            remedy,
+        )
     deployment.feed(crawl(seed=19, count=20))
     deployment.start("one")
     deployment.finish()
@@ -183,4 +231,7 @@ def test_row_19_changed_parameters_beside_a_running_worker(deploy: Deploy) -> No
     deployment = deploy()
     strange, same = deployment.start("one", anchored_weight=2), deployment.start("two")
     deployment.feed(crawl(seed=19, count=MESSAGES))
-    deployment.until(lambda: strange.exit_code is not None or same.exit_code is not None, "one of them has refused")
+    deployment.until(
+        lambda: strange.exit_code is not None or same.exit_code is not None,
+        "one of them has refused",
+    )

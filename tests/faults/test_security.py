@@ -30,11 +30,18 @@ from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.kafka.admin import Admin
 
-pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow, pytest.mark.xdist_group("security")]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.faults,
+    pytest.mark.slow,
+    pytest.mark.xdist_group("security"),
+]
 
 PASSWORD = "a pass word"
 ANSWER_S = 90.0
-LINE = re.compile(r"    (worker|feed|verdicts|verify|topics) +(topic|group|transactional-id) +(\S+) +([A-Z][A-Za-z ]+)")
+LINE = re.compile(
+    r"    (worker|feed|verdicts|verify|topics) +(topic|group|transactional-id) +(\S+) +([A-Z][A-Za-z ]+)"
+)
 JAAS = "org.apache.kafka.common.security"
 
 
@@ -49,8 +56,16 @@ class Acl(NamedTuple):
 
 def acls() -> list[Acl]:
     """What the README lists."""
-    lines = [LINE.fullmatch(line) for line in (REPOSITORY / "deploy" / "README.md").read_text().splitlines()]
-    return [Acl(found[1], found[2], found[3], operation) for found in lines if found for operation in found[4].split()]
+    lines = [
+        LINE.fullmatch(line)
+        for line in (REPOSITORY / "deploy" / "README.md").read_text().splitlines()
+    ]
+    return [
+        Acl(found[1], found[2], found[3], operation)
+        for found in lines
+        if found
+        for operation in found[4].split()
+    ]
 
 
 WORKER = [acl for acl in acls() if acl.command == "worker"]
@@ -62,14 +77,35 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("certificates")
 
     def openssl(name: str, *options: str) -> None:
-        command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-        command += ["-days", "2", "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.pem", *options]
+        command = [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+        ]
+        command += [
+            "-days",
+            "2",
+            "-subj",
+            f"/CN={name}",
+            "-keyout",
+            f"{name}.key",
+            "-out",
+            f"{name}.pem",
+            *options,
+        ]
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
 
     openssl("ca")
     for name in ("broker", "certified"):
         openssl(name, "-CA", "ca.pem", "-CAkey", "ca.key", "-addext", "subjectAltName=IP:127.0.0.1")
-    (folder / "store.pem").write_text((folder / "broker.key").read_text() + (folder / "broker.pem").read_text())
+    (folder / "store.pem").write_text(
+        (folder / "broker.key").read_text() + (folder / "broker.pem").read_text()
+    )
     return folder
 
 
@@ -97,8 +133,13 @@ def secure(broker_runtime: Runtime, certificates: Path) -> Iterator[EmbeddedKafk
     )
     with EmbeddedKafka(runtime=broker_runtime, extras=extras) as kafka:
         client = AdminClient({"bootstrap.servers": kafka.bootstrap})
-        for user, kind in (("sha512", ScramMechanism.SCRAM_SHA_512), ("sha256", ScramMechanism.SCRAM_SHA_256)):
-            change = UserScramCredentialUpsertion(user, ScramCredentialInfo(kind, 4096), PASSWORD.encode())
+        for user, kind in (
+            ("sha512", ScramMechanism.SCRAM_SHA_512),
+            ("sha256", ScramMechanism.SCRAM_SHA_256),
+        ):
+            change = UserScramCredentialUpsertion(
+                user, ScramCredentialInfo(kind, 4096), PASSWORD.encode()
+            )
             client.alter_user_scram_credentials([change])[user].result(ANSWER_S)
         yield kafka
 
@@ -114,7 +155,12 @@ def _login(kafka: EmbeddedKafka, certificates: Path, user: str) -> dict[str, Any
     login = {"sasl_username": user, "sasl_password": PASSWORD}
     if user.startswith("sha"):
         tls = {"security_protocol": "SASL_SSL", "ssl_ca_location": certificates / "ca.pem"}
-        return {"bootstrap": kafka.extra_bootstrap("SCRAM"), "sasl_mechanism": f"SCRAM-SHA-{user[3:]}", **tls, **login}
+        return {
+            "bootstrap": kafka.extra_bootstrap("SCRAM"),
+            "sasl_mechanism": f"SCRAM-SHA-{user[3:]}",
+            **tls,
+            **login,
+        }
     plain = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
     return {"bootstrap": kafka.extra_bootstrap("PLAIN"), **plain, **login}
 
@@ -154,10 +200,14 @@ def _run(deployment: Deployment, login: dict[str, Any], *command: str) -> str:
     values = {**deployment.values, **login}
     environment = {f"NEARDUP_{name.upper()}": str(value) for name, value in values.items()}
     environment = {"PATH": "/usr/bin:/bin", **environment}
-    return output_of(sys.executable, "-m", "worker", *command, cwd=REPOSITORY, env=environment, timeout=300)
+    return output_of(
+        sys.executable, "-m", "worker", *command, cwd=REPOSITORY, env=environment, timeout=300
+    )
 
 
-def test_each_command_works_with_exactly_its_acls(secure: EmbeddedKafka, certificates: Path, tmp_path: Path) -> None:
+def test_each_command_works_with_exactly_its_acls(
+    secure: EmbeddedKafka, certificates: Path, tmp_path: Path
+) -> None:
     """Workers by SCRAM and by a certificate, and who feeds, reads and verifies by each of the others."""
     with Deployment(secure.bootstrap, tmp_path) as deployment:
         who = {"feed": "plain", "worker": "sha512", "verify": "sha256", "verdicts": "certified"}
@@ -165,19 +215,29 @@ def test_each_command_works_with_exactly_its_acls(secure: EmbeddedKafka, certifi
             _grant(deployment, user, [acl for acl in acls() if acl.command == command])
         logins = {command: _login(secure, certificates, user) for command, user in who.items()}
         documents = tmp_path / "documents.jsonl"
-        documents.write_bytes(b"\n".join(value for _, value in crawl(seed=1, count=60) if value and b'"text"' in value))
+        documents.write_bytes(
+            b"\n".join(
+                value for _, value in crawl(seed=1, count=60) if value and b'"text"' in value
+            )
+        )
         deployment.start("one", **logins["worker"])
         _run(deployment, logins["feed"], "feed", str(documents))
         deployment.until(lambda: deployment.committed() > 0, "documents are answered")
         _grant(deployment, "certified", WORKER)
         deployment.start("two", **logins["verdicts"])
-        deployment.until(lambda: deployment.processes[1].said("partitions assigned"), "the second one takes part")
+        deployment.until(
+            lambda: deployment.processes[1].said("partitions assigned"), "the second one takes part"
+        )
         deployment.until_all_committed()
         assert '"verdict"' in _run(deployment, logins["verdicts"], "verdicts", "--format", "jsonl")
-        assert '"clean":true' in _run(deployment, logins["verify"], "verify", "--format", "json").replace(" ", "")
+        assert '"clean":true' in _run(
+            deployment, logins["verify"], "verify", "--format", "json"
+        ).replace(" ", "")
 
 
-def test_topics_are_created_with_exactly_their_acls(secure: EmbeddedKafka, certificates: Path, tmp_path: Path) -> None:
+def test_topics_are_created_with_exactly_their_acls(
+    secure: EmbeddedKafka, certificates: Path, tmp_path: Path
+) -> None:
     """Without a right over the whole cluster."""
     deployment = Deployment(secure.bootstrap, tmp_path)
     _grant(deployment, "sha512", [acl for acl in acls() if acl.command == "topics"])
@@ -199,7 +259,12 @@ def test_without_any_one_of_its_acls_a_worker_names_it(
             worker = deployment.start("one", **_login(secure, certificates, user))
             code, said = worker.wait(), worker.log_path.read_text().splitlines()[-1]
             name = _names(deployment)[acl.name]
-            if code != 1 or name not in said or "denied" not in said or "deploy/README.md" not in said:
+            if (
+                code != 1
+                or name not in said
+                or "denied" not in said
+                or "deploy/README.md" not in said
+            ):
                 unnamed.append((acl, code, said))
         assert not unnamed, "\n".join(map(str, unnamed))
 
@@ -213,8 +278,12 @@ def test_a_wrong_password_is_named(secure: EmbeddedKafka, certificates: Path, us
     assert "authentication failed" in str(raised.value) and "wrong secret" not in str(raised.value)
 
 
-def test_a_broker_whose_certificate_is_not_ours_is_named(secure: EmbeddedKafka, certificates: Path) -> None:
+def test_a_broker_whose_certificate_is_not_ours_is_named(
+    secure: EmbeddedKafka, certificates: Path
+) -> None:
     """Its authority is not the one that was given."""
-    login = _login(secure, certificates, "certified") | {"ssl_ca_location": certificates / "certified.pem"}
+    login = _login(secure, certificates, "certified") | {
+        "ssl_ca_location": certificates / "certified.pem"
+    }
     with pytest.raises(StopError, match="certificate"):
         Admin(Settings(**login), 3).cluster_id()

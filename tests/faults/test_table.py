@@ -12,7 +12,10 @@ ROWS = range(1, 29)
 def _tests() -> dict[str, ast.FunctionDef]:
     files = sorted(Path(__file__).parent.glob("test_rows_*.py"))
     functions = [
-        node for path in files for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)
+        node
+        for path in files
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef)
     ]
     return {function.name: function for function in functions if function.name.startswith("test_")}
 

@@ -97,10 +97,15 @@ def test_stray_records_anywhere_change_nothing(
 def answers(replica: Replica) -> dict[int, list[Said]]:
     """What a replica says of each document that its log has."""
     known = {
-        partition: [at for at in range(40) if not replica.missing(Source(TOPIC, partition), at, at + 1)]
+        partition: [
+            at for at in range(40) if not replica.missing(Source(TOPIC, partition), at, at + 1)
+        ]
         for partition in (0, 1)
     }
-    return {partition: told(replica, offsets, Source(TOPIC, partition)) for partition, offsets in known.items()}
+    return {
+        partition: told(replica, offsets, Source(TOPIC, partition))
+        for partition, offsets in known.items()
+    }
 
 
 @pytest.mark.parametrize("old", [with_format(of(DEFINITION), 1), DEFINITION.declaration("w1", 2)])
@@ -111,7 +116,11 @@ def test_a_log_of_a_format_that_is_read_no_more_is_refused(old: bytes) -> None:
         replica.read(old, 4, 0)
     replica.read(DECLARED, 5, 0)
     replica.read(old, 6, 0)
-    assert (replica.next_offset, replica.documents, replica.acceptance.record_format) == (7, 0, FORMAT_VERSION)
+    assert (replica.next_offset, replica.documents, replica.acceptance.record_format) == (
+        7,
+        0,
+        FORMAT_VERSION,
+    )
 
 
 NEXT = FORMAT_VERSION + 1
@@ -130,14 +139,23 @@ def test_a_rolling_upgrade() -> None:
     replica, new = Replica(DEFINITION), of(DEFINITION, NEXT, offset=1)
     for offset, data in enumerate([DECLARED, of(DEFINITION)]):
         replica.read(data, offset, 0)
-    assert replica.read(new, 2, 0).ignored is Ignored.FORMAT  # although this version could read it: others could not
+    assert (
+        replica.read(new, 2, 0).ignored is Ignored.FORMAT
+    )  # although this version could read it: others could not
     assert restore(to_bytes(replica), DEFINITION, LOG).acceptance.record_format == FORMAT_VERSION
-    assert replica.read(DEFINITION.declaration("late", NEXT), 3, 0).ignored is None  # it had not read the log
+    assert (
+        replica.read(DEFINITION.declaration("late", NEXT), 3, 0).ignored is None
+    )  # it had not read the log
     assert replica.acceptance.record_format == FORMAT_VERSION
     assert replica.read(DEFINITION.declaration("new", NEXT, raises=True), 4, 0).ignored is None
     assert replica.read(new, 5, 0).judged == 1
-    assert replica.read(of(DEFINITION, offset=2), 6, 0).judged == 1  # of a worker that had not read so far
-    assert replica.read(DEFINITION.declaration("old", FORMAT_VERSION, raises=True), 7, 0).ignored is None
+    assert (
+        replica.read(of(DEFINITION, offset=2), 6, 0).judged == 1
+    )  # of a worker that had not read so far
+    assert (
+        replica.read(DEFINITION.declaration("old", FORMAT_VERSION, raises=True), 7, 0).ignored
+        is None
+    )
     assert replica.acceptance.record_format == NEXT
 
 
@@ -147,16 +165,25 @@ def test_an_older_version_ignores_what_newer_ones_ignore_and_ends_where_they_go_
     for offset, data in enumerate([DECLARED, of(DEFINITION), of(DEFINITION, NEXT, offset=1)]):
         replica.read(data, offset, 0)
     assert not replica.missing(Source(TOPIC, 0), 0, 1) and replica.missing(Source(TOPIC, 0), 1, 2)
-    with pytest.raises(StopError, match="goes on in records of format 4, this version reads up to 3: start the newer"):
+    with pytest.raises(
+        StopError,
+        match="goes on in records of format 4, this version reads up to 3: start the newer",
+    ):
         replica.read(DEFINITION.declaration("new", NEXT, raises=True), 3, 0)
 
 
 def worker(
-    log: MemoryLog, definition: Definition, name: str, record_format: int = 0, writes: Definition | None = None
+    log: MemoryLog,
+    definition: Definition,
+    name: str,
+    record_format: int = 0,
+    writes: Definition | None = None,
 ) -> ReplicatedLog:
     """A worker's way to the log. `writes` is the definition that its records have, if it is not its own."""
     author = (writes or definition).author(name)
-    return ReplicatedLog(Replica(definition), MemoryReader(log), log, author, 10_000, record_format=record_format)
+    return ReplicatedLog(
+        Replica(definition), MemoryReader(log), log, author, 10_000, record_format=record_format
+    )
 
 
 def part(offset: int) -> Section:
@@ -173,7 +200,9 @@ def test_of_two_workers_on_an_empty_log_the_first_rules_and_the_other_stops() ->
     log = MemoryLog(lambda: 0)
     first, second = worker(log, DEFINITION, "w1"), worker(log, OTHER, "w2")
     append(first, 0)
-    with pytest.raises(DefinitionError, match=r"record 0, written by 'w1'.*: max_distance is 3 there, 6 here"):
+    with pytest.raises(
+        DefinitionError, match=r"record 0, written by 'w1'.*: max_distance is 3 there, 6 here"
+    ):
         append(second, 1)
     append(first, 2)
     third = worker(log, DEFINITION, "w3")
@@ -187,7 +216,9 @@ def test_an_author_whose_records_are_ignored_stops() -> None:
     good, bad = worker(log, DEFINITION, "w1"), worker(log, DEFINITION, "w2", writes=OTHER)
     append(good, 0)
     bad.restore()
-    with pytest.raises(StopError, match=r"does not take this worker's records: those of offsets \[1, 2\)"):
+    with pytest.raises(
+        StopError, match=r"does not take this worker's records: those of offsets \[1, 2\)"
+    ):
         append(bad, 1)
     append(good, 2)
     assert good.replica.next_offset == 4
@@ -205,7 +236,11 @@ def test_the_format_of_a_log_is_raised_by_a_setting_alone() -> None:
     append(told, 2)
     new.follow(0)
     append(new, 3)
-    formats = [struct.unpack_from("<H", entry.value, 4)[0] for entry in log.entries if entry.value[:4] == b"NDLG"]
+    formats = [
+        struct.unpack_from("<H", entry.value, 4)[0]
+        for entry in log.entries
+        if entry.value[:4] == b"NDLG"
+    ]
     assert formats == [FORMAT_VERSION, FORMAT_VERSION, NEXT, NEXT]
 
 
@@ -222,7 +257,10 @@ def test_all_that_decides_a_verdict_is_in_the_hash() -> None:
     for other in others:
         with pytest.raises(DefinitionError):
             Replica(base).read(other.declaration("w", FORMAT_VERSION), 0, 0)
-    for same in (replace(base, settings={"token_unit": "word"}), replace(base, retention=Retention(0, "last"))):
+    for same in (
+        replace(base, settings={"token_unit": "word"}),
+        replace(base, retention=Retention(0, "last")),
+    ):
         assert same.hash == base.hash  # where nothing ever leaves, `expire_from` means nothing
 
 
@@ -231,7 +269,10 @@ def test_only_what_differs_is_named() -> None:
     Values come back from JSON as they went in, lists for tuples; without readable rules the hashes are named. What
     follows from another setting is not named: a hash of parameters, the search rules of a mode.
     """
-    one, two = (Definition("nd1", digit * 16, settings={"widths": (2, 3), "weight": int(digit)}) for digit in "12")
+    one, two = (
+        Definition("nd1", digit * 16, settings={"widths": (2, 3), "weight": int(digit)})
+        for digit in "12"
+    )
     with pytest.raises(DefinitionError) as refusal:
         Replica(one).read(two.declaration("w", FORMAT_VERSION), 0, 0)
     assert refusal.value.differences == {"parameters": ("2" * 16, "1" * 16), "weight": (2, 1)}
@@ -240,7 +281,11 @@ def test_only_what_differs_is_named() -> None:
         "text_characters_max": (5_000, 1_048_576), "search_patterns": (16, 32), "expire_after_s": (9, 0),
         "documents_max": (9, 0),
     }  # fmt: skip
-    for names in (*combinations(chosen, 1), ("search_mode", "max_distance"), ("shingle_widths", "text_characters_max")):
+    for names in (
+        *combinations(chosen, 1),
+        ("search_mode", "max_distance"),
+        ("shingle_widths", "text_characters_max"),
+    ):
         other = Settings(**{name: chosen[name][0] for name in names}).definition
         with pytest.raises(DefinitionError) as refusal:
             Replica(Settings().definition).read(other.declaration("w", FORMAT_VERSION), 0, 0)

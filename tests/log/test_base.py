@@ -33,7 +33,9 @@ def snapshot(replica: Replica, log: LogIdentity = FILES) -> bytes:
 def read(replica: Replica, records: list[bytes], author: str = "w") -> list[LogEntry]:
     """Have a replica read a log of these records behind its declaration; return the log."""
     declared = replica.definition.declaration(author, FORMAT_VERSION)
-    entries = [LogEntry(offset, 3 + offset, data) for offset, data in enumerate([declared, *records])]
+    entries = [
+        LogEntry(offset, 3 + offset, data) for offset, data in enumerate([declared, *records])
+    ]
     for entry in entries:
         replica.read(entry.value, entry.offset, entry.timestamp_ms)
         replica.check()
@@ -48,7 +50,14 @@ def base_of(*records: bytes, definition: Definition = DEFINITION) -> bytes:
 
 
 @settings(max_examples=one_in(2))
-@given(rows(), rows(), steps, steps, st.integers(0, 20), st.sampled_from([DEFINITION, DIRECTED, FORGETFUL]))
+@given(
+    rows(),
+    rows(),
+    steps,
+    steps,
+    st.integers(0, 20),
+    st.sampled_from([DEFINITION, DIRECTED, FORGETFUL]),
+)
 def test_a_group_goes_on_where_its_base_ends(
     one: list[Row], two: list[Row], before: list[Step], taken: list[Step], cut: int, of: Definition
 ) -> None:
@@ -57,7 +66,12 @@ def test_a_group_goes_on_where_its_base_ends(
     base_log = read(replica, [record({0: two, 1: one}, step, of) for step in before])
     data = snapshot(replica)
     begun = adopt(data, of)
-    assert (begun.next_offset, begun.documents, begun.coverage, begun.pending) == (0, replica.documents, {}, {})
+    assert (begun.next_offset, begun.documents, begun.coverage, begun.pending) == (
+        0,
+        replica.documents,
+        {},
+        {},
+    )
     records = [record({0: one, 1: two}, step, begun.definition) for step in taken]
     log = read(begun, records)
     oracle = Oracle.of(begun.definition, base_log)
@@ -100,14 +114,30 @@ ONE, OTHER = base_of(one_row(0)), base_of(one_row(0, doc_id="other"))
 @pytest.mark.parametrize(
     ("own", "logs", "said_of_it"),
     [
-        (None, ONE, r"base_snapshot is \{'digest': '[0-9a-f]{16}', 'documents': 1\} there, None here. Name the snap"),
-        (OTHER, ONE, r"is \{'digest'.* there, \{'digest'.* here. Name the snapshot with this digest as base_snapshot"),
-        (ONE, None, r"is None there, \{'digest'.* here. The log began without it: leave base_snapshot out, or"),
+        (
+            None,
+            ONE,
+            r"base_snapshot is \{'digest': '[0-9a-f]{16}', 'documents': 1\} there, None here. Name the snap",
+        ),
+        (
+            OTHER,
+            ONE,
+            r"is \{'digest'.* there, \{'digest'.* here. Name the snapshot with this digest as base_snapshot",
+        ),
+        (
+            ONE,
+            None,
+            r"is None there, \{'digest'.* here. The log began without it: leave base_snapshot out, or",
+        ),
     ],
 )
-def test_whoever_has_not_the_base_of_the_log_stops(own: bytes | None, logs: bytes | None, said_of_it: str) -> None:
+def test_whoever_has_not_the_base_of_the_log_stops(
+    own: bytes | None, logs: bytes | None, said_of_it: str
+) -> None:
     """Without it (as every version that knows no bases), with another one, or with one on a log that has none."""
-    mine, theirs = (DEFINITION if data is None else with_base(DEFINITION, data) for data in (own, logs))
+    mine, theirs = (
+        DEFINITION if data is None else with_base(DEFINITION, data) for data in (own, logs)
+    )
     first = theirs.declaration("first", FORMAT_VERSION)
     replica = Replica(mine) if own is None else adopt(own, DEFINITION)
     with pytest.raises(DefinitionError, match=f"record 0, written by 'first'.*{said_of_it}"):

@@ -10,7 +10,18 @@ from hypothesis import strategies as st
 
 from tests.oracle import plain, unpack
 from worker.errors import RecordError
-from worker.log.record import TIME_MS_MAX, TIME_MS_MIN, Author, Row, RowKind, Rows, Section, Source, decode, encode
+from worker.log.record import (
+    TIME_MS_MAX,
+    TIME_MS_MIN,
+    Author,
+    Row,
+    RowKind,
+    Rows,
+    Section,
+    Source,
+    decode,
+    encode,
+)
 
 AUTHOR = Author("worker-α", "nd1", 0xFEDCBA9876543210)
 TOPIC = bytes(range(16))
@@ -33,7 +44,11 @@ def sections(draw: st.DrawFn) -> list[Section]:
         rest = st.tuples(kinds, texts, texts, times, u64, u64, u32, texts, u64, u512)
         rows = [Row(first + offset, *draw(rest)) for offset in offsets]
         stop = first + (offsets[-1] + 1 if offsets else 0) + draw(st.integers(0, 3))
-        made.append(Section(Source(TOPIC, partition), first, stop, draw(st.integers(-1, 2**40)), Rows.of(rows)))
+        made.append(
+            Section(
+                Source(TOPIC, partition), first, stop, draw(st.integers(-1, 2**40)), Rows.of(rows)
+            )
+        )
     return made
 
 
@@ -50,7 +65,9 @@ def test_a_cut_section_covers_each_offset_once(made: list[Section], record_bytes
         assert {part.committed for part in mine} == {section.committed}
         assert all(a.stop == b.first for a, b in itertools.pairwise(mine))
         assert all(part.first <= row.offset < part.stop for part in mine for row in part.rows)
-    worst = max(len(r.doc_id + r.url + r.note) * 4 for s in made for r in [*s.rows, Row(0, 0, "", "", 0)])
+    worst = max(
+        len(r.doc_id + r.url + r.note) * 4 for s in made for r in [*s.rows, Row(0, 0, "", "", 0)]
+    )
     assert all(len(record) <= max(record_bytes_max, worst + 400) for record in records)
 
 
@@ -63,21 +80,27 @@ def test_sections_without_rows_fill_records_too() -> None:
 
 
 @given(sections(), st.data())
-def test_a_record_cut_or_lengthened_anywhere_is_refused(made: list[Section], data: st.DataObject) -> None:
+def test_a_record_cut_or_lengthened_anywhere_is_refused(
+    made: list[Section], data: st.DataObject
+) -> None:
     """No prefix of a record is taken for one, nor a record with bytes behind it."""
     record = b"".join(encode(AUTHOR, made, 1 << 20))
     with pytest.raises(RecordError):
         decode(record[: data.draw(st.integers(0, len(record) - 1))])
     with pytest.raises(RecordError):
         decode(record + b"\0")
-    with pytest.raises(RecordError, match="not a record of neardup's log: it starts with b'\\[NDL'"):
+    with pytest.raises(
+        RecordError, match="not a record of neardup's log: it starts with b'\\[NDL'"
+    ):
         decode(b"[" + record)
 
 
 @pytest.mark.parametrize("number", [1, 2, 9])
 def test_another_format_is_named(number: int) -> None:
     """A record of a later or a much earlier version is refused with both formats."""
-    record = bytearray(next(encode(AUTHOR, [Section(Source(TOPIC, 0), 0, 0, -1, Rows.of([]))], 1000)))
+    record = bytearray(
+        next(encode(AUTHOR, [Section(Source(TOPIC, 0), 0, 0, -1, Rows.of([]))], 1000))
+    )
     record[4] = number
     with pytest.raises(RecordError, match=rf"format {number}, this version reads 3$") as refusal:
         decode(bytes(record))

@@ -51,16 +51,26 @@ def _site(chance: random.Random) -> Callable[[int], Row]:
 
 _FLOODS: dict[str, Callable[[random.Random], Callable[[int], Row]]] = {
     "a site": _site,
-    "ids in turn": lambda chance: lambda at: _flooding(at, f"page-{at % 100}", f"u{at}", chance.getrandbits(64)),
+    "ids in turn": lambda chance: (
+        lambda at: _flooding(at, f"page-{at % 100}", f"u{at}", chance.getrandbits(64))
+    ),
     "one id, again": lambda _: lambda at: _flooding(at, "page", "u", STORY),
-    "one id, again and changed": lambda _: lambda at: _flooding(at, "page", "u", (STORY, OTHER)[at // 25 % 2]),
+    "one id, again and changed": lambda _: (
+        lambda at: _flooding(at, "page", "u", (STORY, OTHER)[at // 25 % 2])
+    ),
     "a copy, again": lambda _: lambda at: _flooding(at, ("first", "page")[at > 0], "u", STORY),
-    "two copies in turn": lambda _: lambda at: _flooding(at, f"page-{at % 2}", f"u{at % 3 == 0}", STORY),
+    "two copies in turn": lambda _: (
+        lambda at: _flooding(at, f"page-{at % 2}", f"u{at % 3 == 0}", STORY)
+    ),
     "one URL": lambda chance: lambda at: _flooding(at, f"page-{at}", "u", chance.getrandbits(64)),
     "URLs change hands": lambda chance: (
-        lambda at: _flooding(at, f"page-{at % 60 - at // 60}", f"u{at % 60}", chance.getrandbits(64))
+        lambda at: _flooding(
+            at, f"page-{at % 60 - at // 60}", f"u{at % 60}", chance.getrandbits(64)
+        )
     ),
-    "deletions": lambda _: lambda at: _row(at, f"page-{at // 2 % 50}", at if at % 100 < 50 else None),
+    "deletions": lambda _: (
+        lambda at: _row(at, f"page-{at // 2 % 50}", at if at % 100 < 50 else None)
+    ),
     "all again and changed": lambda chance: (
         lambda at: _flooding(at, f"page-{at % 900}", f"u{at % 900}", chance.getrandbits(64))
     ),
@@ -76,7 +86,9 @@ def _flooding(offset: int, doc_id: str, url: str, value: int) -> Row:
     return Row(offset, RowKind.FULL, doc_id, url, 0, value, value, 9)
 
 
-@pytest.mark.parametrize("of", [DEFINITION, DIRECTED, REPLACED], ids=["exact", "directed", "replaced"])
+@pytest.mark.parametrize(
+    "of", [DEFINITION, DIRECTED, REPLACED], ids=["exact", "directed", "replaced"]
+)
 @pytest.mark.parametrize("flood", [name for name in _FLOODS if name != "all again and changed"])
 def test_rows_of_one_record_are_judged_as_if_each_came_alone(of: Definition, flood: str) -> None:
     """Versions leave right before their successor is judged; doc_ids and URLs may be chosen."""
@@ -87,14 +99,23 @@ def test_rows_of_one_record_are_judged_as_if_each_came_alone(of: Definition, flo
 
 @pytest.mark.parametrize(
     ("flood", "batches_max"),
-    [("ids in turn", 9), ("one id, again", 2), ("one id, again and changed", 72), ("all again and changed", 4)],
+    [
+        ("ids in turn", 9),
+        ("one id, again", 2),
+        ("one id, again and changed", 72),
+        ("all again and changed", 4),
+    ],
 )
-def test_what_repeats_is_judged_in_batches(flood: str, batches_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_repeats_is_judged_in_batches(
+    flood: str, batches_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every row whose doc_id had come before, in its record or in one before, was judged by itself, at 100 times."""
     sizes = []
     find_many = OriginalStore.find_many
 
-    def counted(held: OriginalStore, hashes: NDArray[np.uint64], doc_ids: Texts) -> NDArray[np.int64]:
+    def counted(
+        held: OriginalStore, hashes: NDArray[np.uint64], doc_ids: Texts
+    ) -> NDArray[np.int64]:
         sizes.append(len(doc_ids))
         return find_many(held, hashes, doc_ids)
 

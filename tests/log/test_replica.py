@@ -28,7 +28,10 @@ EXACT, CONFIRMED = SearchRules("exact", 3), SearchRules("exact", 3, similarity_m
 DEFINITION = Definition("nd1", "0" * 16, EXACT)
 DIRECTED = Definition("nd1", "0" * 16, SearchRules(look_min=700))
 REPLACED = replace(DIRECTED, recrawls="replace")
-FACTS = [(_dice := random.Random(1)).getrandbits(512), _dice.getrandbits(512)]  # of two pages of one template
+FACTS = [
+    (_dice := random.Random(1)).getrandbits(512),
+    _dice.getrandbits(512),
+]  # of two pages of one template
 FACTS.append(FACTS[0] ^ (1 << 15) - 1)  # a copy of the first
 TOPIC = b"t" * 16
 SOURCE = Source(TOPIC, 0)
@@ -47,16 +50,22 @@ class Step(NamedTuple):
 
 def rows() -> st.SearchStrategy[list[Row]]:
     """Forty source messages whose fingerprints and doc_ids collide often; drawn at once: single draws take longer."""
-    return st.binary(min_size=40 * 7, max_size=40 * 7).map(lambda drawn: [_row(at, drawn[at::40]) for at in range(40)])
+    return st.binary(min_size=40 * 7, max_size=40 * 7).map(
+        lambda drawn: [_row(at, drawn[at::40]) for at in range(40)]
+    )
 
 
 def _row(offset: int, drawn: bytes) -> Row:
-    story, bit, digest, doc_id, doubts = (part % size for part, size in zip(drawn, (16, 64, 4, 31, 8), strict=False))
+    story, bit, digest, doc_id, doubts = (
+        part % size for part, size in zip(drawn, (16, 64, 4, 31, 8), strict=False)
+    )
     kind, facts = KINDS[drawn[5] % len(KINDS)], FACTS[drawn[6] % len(FACTS)]
     note = "why: because" if kind in (RowKind.SKIPPED, RowKind.DEAD) else ""
     fingerprint = story * 0x1111_0000_0001 ^ (1 << bit)
     url, doubtful = f"https://example.org/{digest}" * (digest > 0), 0x0101_0000_8000_0001 << doubts
-    return Row(offset, kind, f"d{doc_id}", url, offset, fingerprint, digest, 9, note, doubtful, facts)
+    return Row(
+        offset, kind, f"d{doc_id}", url, offset, fingerprint, digest, 9, note, doubtful, facts
+    )
 
 
 steps = st.lists(
@@ -69,13 +78,20 @@ steps = st.lists(
 )  # fmt: skip
 searches = st.sampled_from([EXACT, SearchRules(look_min=700)])
 retentions = st.builds(
-    Retention, st.sampled_from([0, 1, 5, 20, 60]), st.sampled_from(["first", "last"]), st.sampled_from([0, 1, 2, 5, 40])
+    Retention,
+    st.sampled_from([0, 1, 5, 20, 60]),
+    st.sampled_from(["first", "last"]),
+    st.sampled_from([0, 1, 2, 5, 40]),
 )
-recrawled: st.SearchStrategy[Literal["compare", "replace"]] = st.sampled_from(["compare", "replace"])
+recrawled: st.SearchStrategy[Literal["compare", "replace"]] = st.sampled_from(
+    ["compare", "replace"]
+)
 
 
 def definition(
-    retention: Retention, search: SearchRules = EXACT, recrawls: Literal["compare", "replace"] = "compare"
+    retention: Retention,
+    search: SearchRules = EXACT,
+    recrawls: Literal["compare", "replace"] = "compare",
 ) -> Definition:
     return Definition("nd1", "0" * 16, search, retention, recrawls=recrawls)
 
@@ -99,20 +115,31 @@ def packed(
 ) -> bytes:
     """One record of rows; it covers their offsets, or a span that is given."""
     first, stop = span or (chosen[0].offset, chosen[-1].offset + 1)
-    return next(encode(of.author("w"), [Section(source, first, stop, committed, Rows.of(chosen))], 1 << 26))
+    return next(
+        encode(of.author("w"), [Section(source, first, stop, committed, Rows.of(chosen))], 1 << 26)
+    )
 
 
-def record(rows_of: dict[int, list[Row]], step: Step, of: Definition = DEFINITION, committed: int = -1) -> bytes:
+def record(
+    rows_of: dict[int, list[Row]], step: Step, of: Definition = DEFINITION, committed: int = -1
+) -> bytes:
     """One record, as a worker that read [first, first + length) would write it."""
     span = step.first, min(step.first + step.length, 40)
-    return packed(of, rows_of[step.partition][slice(*span)], span, committed, Source(TOPIC, step.partition))
+    return packed(
+        of, rows_of[step.partition][slice(*span)], span, committed, Source(TOPIC, step.partition)
+    )
 
 
-def log_of(of: Definition, rows_of: dict[int, list[Row]], taken: list[Step]) -> list[tuple[bytes, int]]:
+def log_of(
+    of: Definition, rows_of: dict[int, list[Row]], taken: list[Step]
+) -> list[tuple[bytes, int]]:
     """Records, each with its author's commit, with their time stamps, which may go back a little."""
     times_ms = accumulate((step.passed_ms for step in taken), initial=1_000)
     next(times_ms)
-    return [(record(rows_of, step, of, step.committed), now_ms) for step, now_ms in zip(taken, times_ms, strict=True)]
+    return [
+        (record(rows_of, step, of, step.committed), now_ms)
+        for step, now_ms in zip(taken, times_ms, strict=True)
+    ]
 
 
 def replay(records: list[bytes], definition: Definition = DEFINITION) -> Replica:
@@ -163,18 +190,24 @@ def test_every_answer_is_the_oracles(
 def agree(oracle: Oracle, replica: Replica, source: Source, committed: int) -> None:
     """All answers that are not known to be committed, old and new, though what they name may have left."""
     offsets = sorted(at for of, at in oracle.answers if of == source and at >= committed)
-    for at, answer in zip(offsets, replica.answers(source, offsets, "documents", read_answers), strict=True):
+    for at, answer in zip(
+        offsets, replica.answers(source, offsets, "documents", read_answers), strict=True
+    ):
         assert said(answer) == oracle.answers[source, at]
         assert isinstance(answer, DocumentError) or answer.horizon_ms == oracle.horizons[source, at]
 
 
 def told(replica: Replica, offsets: Iterable[int], source: Source = SOURCE) -> list[Said]:
     """What a replica says of each offset, as the oracle says it."""
-    return [said(answer) for answer in replica.answers(source, list(offsets), "documents", read_answers)]
+    return [
+        said(answer) for answer in replica.answers(source, list(offsets), "documents", read_answers)
+    ]
 
 
 def one_row(offset: int, **fields: object) -> bytes:
-    row = Row(offset, RowKind.FULL, f"d{offset}", "https://example.org/", 5, 7, 7, 9)._replace(**fields)  # type: ignore[arg-type]
+    row = Row(offset, RowKind.FULL, f"d{offset}", "https://example.org/", 5, 7, 7, 9)._replace(
+        **fields
+    )  # type: ignore[arg-type]
     return packed(DEFINITION, [row], (offset, offset + 1))
 
 
@@ -198,7 +231,10 @@ def test_committed_verdicts_are_dropped_and_asking_again_names_the_remedy() -> N
 
 def test_a_record_tells_what_its_author_has_committed() -> None:
     """Every replica drops what the record's author knows as committed, and keeps the rest."""
-    rows = [Row(offset, RowKind.SHORT, f"d{offset}", "https://example.org/", 5, 7, offset, 9) for offset in range(3)]
+    rows = [
+        Row(offset, RowKind.SHORT, f"d{offset}", "https://example.org/", 5, 7, offset, 9)
+        for offset in range(3)
+    ]
     replica = replay([one_row(0), one_row(1), packed(DEFINITION, rows[2:], committed=1)])
     with pytest.raises(RetryError):
         read_answer(replica, SOURCE, 0)
@@ -209,7 +245,10 @@ def test_item_3_what_nobody_will_ask_for_is_not_kept() -> None:
     """Verdicts of a partition that fell silent, and of a topic that was recreated; what arrives later included."""
     replica = replay([one_row(0), one_row(1)])
     successor = b"u" * 16
-    rows = [Row(offset, RowKind.SHORT, f"d{offset}", f"d{offset}", 5, 7, offset, 9) for offset in range(4)]
+    rows = [
+        Row(offset, RowKind.SHORT, f"d{offset}", f"d{offset}", 5, 7, offset, 9)
+        for offset in range(4)
+    ]
     replica.serve(successor, {0: 3, 1: 9})
     for source, log_offset in ((SOURCE, 2), (Source(successor, 0), 3)):
         replica.apply(decode(packed(DEFINITION, rows[2:3], source=source)), log_offset, 1_002)
@@ -231,4 +270,9 @@ def test_warming_up_leaves_a_replica_as_it_is() -> None:
     replica = replay([])
     replica.warm_up()
     replica.check()
-    assert (replica.next_offset, replica.documents, replica.coverage, replica.pending) == (0, 0, {}, {})
+    assert (replica.next_offset, replica.documents, replica.coverage, replica.pending) == (
+        0,
+        0,
+        {},
+        {},
+    )

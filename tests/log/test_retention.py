@@ -45,7 +45,10 @@ def test_a_replica_restored_at_any_point_goes_on_equal(
     """Clock, horizon and queue are in the snapshot: what would have left after it leaves after a restart, too."""
     of = logs.definition(retention)
     with logs.small_chunks():
-        log, original = logs.log_of(of, {0: messages, 1: messages}, taken), Replica(of, memory=on_disk())
+        log, original = (
+            logs.log_of(of, {0: messages, 1: messages}, taken),
+            Replica(of, memory=on_disk()),
+        )
         for offset, (data, time_ms) in enumerate(log[:cut]):
             original.apply(decode(data), offset, time_ms)
         restored = restore(to_bytes(original), of, LOG)
@@ -57,7 +60,8 @@ def test_a_replica_restored_at_any_point_goes_on_equal(
         rebuilt = restore(to_bytes(original), of, LOG).judge.held
     held = original.judge.held  # what a table is left with is what one built of the live rows holds
     index, fresh = (
-        {name: sorted(values.tolist()) for name, values in each.index.arrays().items()} for each in (held, rebuilt)
+        {name: sorted(values.tolist()) for name, values in each.index.arrays().items()}
+        for each in (held, rebuilt)
     )
     assert index == fresh
     for table in ("short", "names", "urls"):
@@ -75,7 +79,9 @@ def crawled(chance: random.Random, offset: int) -> Row:
     """A message of a small site whose front page changes all the time; now and then a page is a copy, or goes."""
     kind = chance.choice([RowKind.FULL] * 6 + [RowKind.SHORT] * 2 + [RowKind.DELETED])
     if chance.random() < 0.4:
-        return Row(offset, kind, "front", "front", 0, chance.getrandbits(64), chance.getrandbits(64), 9)
+        return Row(
+            offset, kind, "front", "front", 0, chance.getrandbits(64), chance.getrandbits(64), 9
+        )
     story = chance.randrange(14)
     names = f"page-{chance.randrange(60)}", f"page-{chance.randrange(20)}"
     return Row(offset, kind, *names, 0, story * 0x1111_0000_0001, story, 9, "", 1 << story)
@@ -86,7 +92,10 @@ def crawled(chance: random.Random, offset: int) -> Row:
 @example(Retention(0, "last", 9), 8, logs.EXACT, "compare")
 @given(
     st.builds(
-        Retention, st.sampled_from([0, 40]), st.sampled_from(["last", "last", "first"]), st.sampled_from([0, 4, 6, 9])
+        Retention,
+        st.sampled_from([0, 40]),
+        st.sampled_from(["last", "last", "first"]),
+        st.sampled_from([0, 4, 6, 9]),
     ),
     st.integers(0, 2**32),
     logs.searches,
@@ -101,7 +110,9 @@ def test_row_23_restores_and_compactions_at_any_moment_change_nothing(
         patch.setattr(snapshot, "_LEFT_MIN", 1)
         if seed % 2:  # doc_ids and URLs that a table cannot tell apart
             patch.setattr(OriginalStore, "hashes", lambda _, texts: texts.hashes(7) % np.uint64(5))
-        patch.setattr("worker.log.judge._RENEWALS", 2)  # a queue of few has places between its ends, too
+        patch.setattr(
+            "worker.log.judge._RENEWALS", 2
+        )  # a queue of few has places between its ends, too
         memory = on_disk()
         plain, other = Replica(of), Replica(of, memory=memory)
         for offset in range(80):
@@ -119,7 +130,10 @@ def test_row_23_restores_and_compactions_at_any_moment_change_nothing(
         assert content(other) == content(plain)
 
 
-CHUNK, STEP = (1 << 12, 1_250)  # rows: sixteen times fewer than a replica's chunks have, and the steps of these tests
+CHUNK, STEP = (
+    1 << 12,
+    1_250,
+)  # rows: sixteen times fewer than a replica's chunks have, and the steps of these tests
 
 
 @pytest.fixture
@@ -152,17 +166,24 @@ def test_memory_is_given_back(expire_from: str) -> None:
     for number in range(14):
         first = number * STEP
         replica.apply(
-            decode(_many(of, first, STEP, max(first - STEP, 0) if number < 12 else 11 * STEP)), number, number
+            decode(_many(of, first, STEP, max(first - STEP, 0) if number < 12 else 11 * STEP)),
+            number,
+            number,
         )
         held = replica.judge.held
         columns = [*held.columns().values(), held.texts.begins, held.texts.data]
         tables = held.index.nbytes + held.short.nbytes + held.names.nbytes + held.urls.nbytes
-        sizes.append(tables + sum(len(one._chunks) * one.size * one.dtype.itemsize for one in columns))
+        sizes.append(
+            tables + sum(len(one._chunks) * one.size * one.dtype.itemsize for one in columns)
+        )
     replica.check()
     assert replica.documents == 4 * STEP
     assert held.first >= 2 * CHUNK
     for row in (-1, held.first - 1, len(held)):
-        with pytest.raises(IndexError, match=f"row {row} of {len(held)} originals, of which the first {held.first} "):
+        with pytest.raises(
+            IndexError,
+            match=f"row {row} of {len(held)} originals, of which the first {held.first} ",
+        ):
             held.get(row)
     assert max(sizes[8:]) < 1.02 * max(sizes[:8])
 
@@ -175,7 +196,10 @@ def test_memory_is_given_back_without_retention(monkeypatch: pytest.MonkeyPatch)
     for number in range(60):
         prints = _prints(number, 500)
         offsets = range(number * 500, number * 500 + 500)
-        rows = [Row(o, RowKind.FULL, f"doc-{o % 500}", f"u-{o % 500}", 0, prints[o % 500], o, 9) for o in offsets]
+        rows = [
+            Row(o, RowKind.FULL, f"doc-{o % 500}", f"u-{o % 500}", 0, prints[o % 500], o, 9)
+            for o in offsets
+        ]
         replica.apply(decode(logs.packed(of, rows, committed=offsets[0])), number, 0)
         sizes.append(len(replica.judge.held) - replica.judge.held.first)
     replica.check()

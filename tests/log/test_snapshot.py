@@ -52,7 +52,9 @@ def test_cut_anywhere_or_with_any_byte_changed_it_is_refused() -> None:
             restore(bytes(damaged), DEFINITION, LOG)
 
 
-@pytest.mark.parametrize(("more", "error", "says"), [(1, StopError, "worker reads up to"), (-1, RestoreError, "reads")])
+@pytest.mark.parametrize(
+    ("more", "error", "says"), [(1, StopError, "worker reads up to"), (-1, RestoreError, "reads")]
+)
 def test_of_a_newer_format_it_stops_the_worker_and_an_older_one_is_passed_over(
     more: int, error: type[Exception], says: str
 ) -> None:
@@ -68,7 +70,10 @@ def test_a_start_leaves_out_what_has_been_deleted(monkeypatch: pytest.MonkeyPatc
     """Most of 6,000 documents are deleted: the restored replica is small; `test_retention` shows what it says."""
     monkeypatch.setattr(snapshot, "_LEFT_MIN", 1_000)
     count, step = 6_000, 500
-    rows = [Row(n, RowKind.SHORT, f"doc-{n}", f"https://example.org/{n}", n, 0, n, 1) for n in range(count)]
+    rows = [
+        Row(n, RowKind.SHORT, f"doc-{n}", f"https://example.org/{n}", n, 0, n, 1)
+        for n in range(count)
+    ]
     rows += [Row(count + n, RowKind.DELETED, f"doc-{n}", "", 0) for n in range(count) if n % 50]
     rows = [row._replace(offset=at) for at, row in enumerate(rows)]
     with small_chunks(rows_bits=8):
@@ -79,7 +84,9 @@ def test_a_start_leaves_out_what_has_been_deleted(monkeypatch: pytest.MonkeyPatc
         small = restore(to_bytes(whole), DEFINITION, LOG)
         small.check()
         assert len(small.judge.held) == small.documents == whole.documents == 120
-        assert len(small.judge.held.texts.data._chunks) < len(whole.judge.held.texts.data._chunks) / 2
+        assert (
+            len(small.judge.held.texts.data._chunks) < len(whole.judge.held.texts.data._chunks) / 2
+        )
         assert to_bytes(restore(to_bytes(small), DEFINITION, LOG)) == to_bytes(small)
 
 

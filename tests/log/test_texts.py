@@ -59,7 +59,9 @@ def siphash(text: bytes, key: int, while_reading: int = 1, at_the_end: int = 3) 
 
 def test_the_reference_is_siphash() -> None:
     """With 2 and 4 rounds it gives the number that the paper gives."""
-    assert siphash(bytes(range(15)), int.from_bytes(range(16), "little"), 2, 4) == 0xA129CA6149BE45E5
+    assert (
+        siphash(bytes(range(15)), int.from_bytes(range(16), "little"), 2, 4) == 0xA129CA6149BE45E5
+    )
 
 
 @given(st.lists(st.binary(max_size=40)), st.integers(0, 2**128 - 1))

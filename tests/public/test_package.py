@@ -30,7 +30,12 @@ UNSHIPPED = {".md", ".png"}
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run Python in a folder, as a notebook there would."""
     return subprocess.run(
-        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
 
 
@@ -39,7 +44,12 @@ def test_every_public_name_is_there_and_the_stub_names_it() -> None:
     assert all(getattr(neardup, name) is not None for name in neardup.__all__)
     assert sorted(neardup.__all__) == dir(neardup)
     stub = ast.parse((PUBLIC / "neardup" / "__init__.pyi").read_text())
-    named = {alias.asname for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    named = {
+        alias.asname
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
     assert named | {"__version__"} == set(neardup.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         neardup.nothing  # type: ignore[attr-defined]  # noqa: B018
@@ -50,9 +60,13 @@ def test_everything_public_has_a_doctest() -> None:
     parser = doctest.DocTestParser()
     for name in neardup.__all__:
         value = getattr(neardup, name)
-        is_value = isinstance(value, type) and (issubclass(value, Enum | Exception | BaseModel | tuple))
+        is_value = isinstance(value, type) and (
+            issubclass(value, Enum | Exception | BaseModel | tuple)
+        )
         described = inspect.getdoc(value) or ""
-        assert described and (is_value or name == "__version__" or parser.get_examples(described)), name
+        assert described and (
+            is_value or name == "__version__" or parser.get_examples(described)
+        ), name
 
 
 def test_importing_the_library_is_cheap() -> None:
@@ -67,15 +81,21 @@ def test_importing_the_library_is_cheap() -> None:
 def test_the_version_is_the_distributions() -> None:
     """In the library, and on the command line with either word."""
     assert neardup.__version__ == version("neardup")
-    assert run(REPOSITORY, "-m", "neardup", "--version").stdout == f"neardup {neardup.__version__}\n"
-    assert "Usage: neardup" in run(REPOSITORY, "-m", "neardup", "-h").stdout.replace("python -m neardup", "neardup")
+    assert (
+        run(REPOSITORY, "-m", "neardup", "--version").stdout == f"neardup {neardup.__version__}\n"
+    )
+    assert "Usage: neardup" in run(REPOSITORY, "-m", "neardup", "-h").stdout.replace(
+        "python -m neardup", "neardup"
+    )
 
 
 def test_a_workers_module_beside_a_notebook_shadows_nothing(tmp_path: Path) -> None:
     """`worker.py` and `schemas.py` of the user's own lie in front of ours on the path."""
     for name in ("worker", "schemas"):
         (tmp_path / f"{name}.py").write_text("print('the wrong one')\n")
-    script = "import neardup; print(neardup.hamming_distance(0, 7), neardup.DocumentMessage.__name__)"
+    script = (
+        "import neardup; print(neardup.hamming_distance(0, 7), neardup.DocumentMessage.__name__)"
+    )
     found = run(tmp_path, "-c", script)
     assert (found.stdout, found.stderr) == ("3 DocumentMessage\n", "")
     assert run(tmp_path, "-m", "neardup", "--version").stdout == f"neardup {neardup.__version__}\n"
@@ -92,9 +112,13 @@ def test_a_wheel_holds_the_library_with_its_types(tmp_path: Path) -> None:
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(REPOSITORY / name, source)
     for name in ("worker", "schemas"):
-        shutil.copytree(REPOSITORY / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            REPOSITORY / name, source / name, ignore=shutil.ignore_patterns("__pycache__")
+        )
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(tmp_path), str(source)], check=True)
+    subprocess.run(
+        [*pip, "wheel", "--no-deps", "--wheel-dir", str(tmp_path), str(source)], check=True
+    )
     [wheel] = tmp_path.glob("neardup-*.whl")
     venv.create(tmp_path / "venv", symlinks=True)
     python = str(tmp_path / "venv" / "bin" / "python")
@@ -103,8 +127,14 @@ def test_a_wheel_holds_the_library_with_its_types(tmp_path: Path) -> None:
     subprocess.run([*pip, "install", "--no-deps", "--target", str(site), str(wheel)], check=True)
     assert not (site / "worker" / "public").exists()
     for name in ("worker", "schemas"):
-        whole = (path.relative_to(source) for path in (source / name).rglob("*.*") if path.suffix not in UNSHIPPED)
-        assert not [path for path in whole if "public" not in path.parts and not (site / path).is_file()]
+        whole = (
+            path.relative_to(source)
+            for path in (source / name).rglob("*.*")
+            if path.suffix not in UNSHIPPED
+        )
+        assert not [
+            path for path in whole if "public" not in path.parts and not (site / path).is_file()
+        ]
     user.mkdir()
     (user / "worker.py").write_text("print('the wrong one')\n")
     (user / "mine.py").write_text(
@@ -116,7 +146,10 @@ def test_a_wheel_holds_the_library_with_its_types(tmp_path: Path) -> None:
     ran = subprocess.run([python, "mine.py"], cwd=user, capture_output=True, text=True, check=False)
     assert (ran.stdout, ran.returncode) == (f"{site / 'neardup' / '__init__.py'}\n", 0), ran.stderr
     checked = run(user, "-m", "mypy", "--strict", "--python-executable", python, "mine.py")
-    assert 'mine.py:4: error: Incompatible types in assignment (expression has type "str"' in checked.stdout
+    assert (
+        'mine.py:4: error: Incompatible types in assignment (expression has type "str"'
+        in checked.stdout
+    )
     assert "Found 1 error" in checked.stdout
 
 
@@ -125,7 +158,10 @@ def test_a_wheel_holds_the_library_with_its_types(tmp_path: Path) -> None:
 library: Any = neardup  # mypy would name these
 FINGERPRINTS = library.Fingerprinter()
 WRONG: list[tuple[Callable[..., Any], str]] = [
-    (lambda: FINGERPRINTS.one(None), "a text is a str, got NoneType None: decode it, or leave it out"),
+    (
+        lambda: FINGERPRINTS.one(None),
+        "a text is a str, got NoneType None: decode it, or leave it out",
+    ),
     (lambda: FINGERPRINTS.one(b"x"), "a text is a str, got bytes b'x'"),
     (lambda: FINGERPRINTS.many("abc"), "wanted a list of texts, got 'abc': `one` takes one"),
     (lambda: FINGERPRINTS.many(None), "wanted a list of texts, got None"),
@@ -133,16 +169,34 @@ WRONG: list[tuple[Callable[..., Any], str]] = [
     (lambda: library.hamming_distance(-1, 0), "a fingerprint is 0 or more, got -1 and 0"),
     (lambda: library.CrawlFiles("crawl.warc"), "wanted a list of files, got 'crawl.warc'"),
     (lambda: library.PermutedIndex(3).query(7), "fingerprints are one column of uint64, got 7"),
-    (lambda: list(library.all_pairs(np.array([1.5]), 3)), "fingerprints are one column of uint64, got float64"),
-    (lambda: library.Deduplicator({"bits": 64}), r"wanted neardup.Parameters\(…\), got {'bits': 64}"),
+    (
+        lambda: list(library.all_pairs(np.array([1.5]), 3)),
+        "fingerprints are one column of uint64, got float64",
+    ),
+    (
+        lambda: library.Deduplicator({"bits": 64}),
+        r"wanted neardup.Parameters\(…\), got {'bits': 64}",
+    ),
     (lambda: library.Deduplicator(search="exact"), r"wanted neardup.SearchRules\(…\), got 'exact'"),
     (lambda: library.Deduplicator(retention=9), r"wanted neardup.Retention\(…\), got 9"),
-    (lambda: library.Deduplicator(recrawls="x"), "recrawls must be one of compare, replace, got 'x'"),
-    (lambda: library.Deduplicator(text_characters_max=0), "text_characters_max must be .* 1 or more, got 0"),
+    (
+        lambda: library.Deduplicator(recrawls="x"),
+        "recrawls must be one of compare, replace, got 'x'",
+    ),
+    (
+        lambda: library.Deduplicator(text_characters_max=0),
+        "text_characters_max must be .* 1 or more, got 0",
+    ),
     (lambda: library.Retention(expire_after_ms=-1), "expire_after_ms must be 0 .* or more, got -1"),
     (lambda: library.Retention(documents_max=-1), "documents_max must be 0 .* or more, got -1"),
-    (lambda: library.Retention(expire_from="middle"), "expire_from must be 'first' or 'last', got 'middle'"),
-    (lambda: library.Deduplicator(threads="2"), "threads must be a whole number, 1 or more, got '2'"),
+    (
+        lambda: library.Retention(expire_from="middle"),
+        "expire_from must be 'first' or 'last', got 'middle'",
+    ),
+    (
+        lambda: library.Deduplicator(threads="2"),
+        "threads must be a whole number, 1 or more, got '2'",
+    ),
 ]
 
 

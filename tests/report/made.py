@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from worker.core.document import Changed, DuplicateOf, FormerVersion, FoundBy, MatchKind, Original, Outcome, Verdict
+from worker.core.document import (
+    Changed,
+    DuplicateOf,
+    FormerVersion,
+    FoundBy,
+    MatchKind,
+    Original,
+    Outcome,
+    Verdict,
+)
 from worker.report.tally import Tally
 from worker.shell.messages import DeadLetter
 
@@ -28,12 +37,16 @@ def original(number: int) -> Original:
     return Original(made.doc_id, made.url or "", made.fetched_at_ms or 0)
 
 
-def copy(number: int, of: int, distance: int = 2, similarity: float = 0.97, **fields: Any) -> Verdict:
+def copy(
+    number: int, of: int, distance: int = 2, similarity: float = 0.97, **fields: Any
+) -> Verdict:
     """A duplicate; token for token at a distance of 0."""
     kind = MatchKind.NEAR if distance else MatchKind.EXACT
     there = original(of)
     there = there._replace(doc_id=fields.pop("original_id", there.doc_id))
-    match = DuplicateOf(there, kind, distance, similarity, fields.pop("same_url", False), FoundBy.DIRECTED)
+    match = DuplicateOf(
+        there, kind, distance, similarity, fields.pop("same_url", False), FoundBy.DIRECTED
+    )
     return verdict(number, outcome=Outcome.DUPLICATE, duplicate_of=match, **fields)
 
 

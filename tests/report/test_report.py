@@ -24,7 +24,18 @@ from worker.core.document import Changed, DuplicateOf, Outcome, Verdict
 from worker.errors import StopError
 from worker.report import tally as tallies
 from worker.report.answers import Texts, of_lines
-from worker.report.page import BINS_MAX, CONTEXT, HEIGHT, ROWS_MAX, bins, difference, page, stacked, ticks, times
+from worker.report.page import (
+    BINS_MAX,
+    CONTEXT,
+    HEIGHT,
+    ROWS_MAX,
+    bins,
+    difference,
+    page,
+    stacked,
+    ticks,
+    times,
+)
 from worker.report.tally import NO_TIME, OTHER, Class, Clusters, Tally, class_of, host_of
 from worker.shell.messages import DeadLetter, encode_verdict
 
@@ -64,7 +75,13 @@ class Outline(HTMLParser):
 
 def drawn(tally: Tally, read: Texts | None = None, title: str = "a crawl") -> tuple[str, Outline]:
     with tally:
-        text = page(tally, title, tally.clusters.largest(8), read, {"0" * 16: {"anchors": "elected", "own": None}})
+        text = page(
+            tally,
+            title,
+            tally.clusters.largest(8),
+            read,
+            {"0" * 16: {"anchors": "elected", "own": None}},
+        )
     return text.decode(), Outline(text.decode())
 
 
@@ -76,14 +93,23 @@ def a_crawl() -> Tally:
         *(copy(60 + number, number, 1, same_url=True) for number in range(5)),
         verdict(70, former_version=former(1, Changed.MUCH)),
         verdict(71, outcome=Outcome.SKIPPED, reason="empty-text", fingerprint=None),
-        verdict(72, outcome=Outcome.DELETED, url=None, fetched_at_ms=None, reason="removed", fingerprint=None),
+        verdict(
+            72,
+            outcome=Outcome.DELETED,
+            url=None,
+            fetched_at_ms=None,
+            reason="removed",
+            fingerprint=None,
+        ),
         dead("no-body"),
     )
 
 
 def texts() -> Texts:
     found: dict[str, tuple[str, str | None]]
-    found = {f"d{number}": (f"the ferry on the river is late {number}", None) for number in range(70)}
+    found = {
+        f"d{number}": (f"the ferry on the river is late {number}", None) for number in range(70)
+    }
     return Texts(found, Counter({"en": 60, "de": 3, "": 2}))
 
 
@@ -103,36 +129,57 @@ def test_the_page_is_whole() -> None:
 def test_the_page_loads_and_runs_nothing() -> None:
     """No script, no address but links to documents, and a policy that forbids the rest."""
     _, outline = drawn(a_crawl(), texts())
-    assert {"script", "iframe", "object", "link", "img", "form", "base"}.isdisjoint(tag for tag, _ in outline.elements)
-    assert all(not name.startswith("on") for _, attributes in outline.elements for name in attributes)
-    assert all("src" not in attributes and "xlink:href" not in attributes for _, attributes in outline.elements)
+    assert {"script", "iframe", "object", "link", "img", "form", "base"}.isdisjoint(
+        tag for tag, _ in outline.elements
+    )
+    assert all(
+        not name.startswith("on") for _, attributes in outline.elements for name in attributes
+    )
+    assert all(
+        "src" not in attributes and "xlink:href" not in attributes
+        for _, attributes in outline.elements
+    )
     assert all(re.match(r"#|https?://host\d\.example/", one["href"]) for one in outline.all("a"))
     policy = next(one["content"] for one in outline.all("meta") if "http-equiv" in one)
     assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'")
     style = (files("worker.report") / "page.css").read_text()
-    assert "@import" not in style and set(re.findall(r"url\((.+?)\)", style)) == {"#copy", "#recrawl"}
+    assert "@import" not in style and set(re.findall(r"url\((.+?)\)", style)) == {
+        "#copy",
+        "#recrawl",
+    }
 
 
 def hostile(number: int, url: str) -> Verdict:
     """A copy whose every text is hostile."""
-    made = copy(number, 1, 3, doc_id=f"{number}{EVIL}", url=url, reason=EVIL, scheme=EVIL, source_topic=EVIL)
+    made = copy(
+        number, 1, 3, doc_id=f"{number}{EVIL}", url=url, reason=EVIL, scheme=EVIL, source_topic=EVIL
+    )
     assert isinstance(made.duplicate_of, DuplicateOf)
-    there = made.duplicate_of.original._replace(doc_id=f"o{EVIL}", url=f"javascript:alert(3)//{EVIL}")
+    there = made.duplicate_of.original._replace(
+        doc_id=f"o{EVIL}", url=f"javascript:alert(3)//{EVIL}"
+    )
     return made._replace(duplicate_of=made.duplicate_of._replace(original=there))
 
 
 @pytest.mark.parametrize(
-    "scheme", ["javascript:alert(1)//", "data:text/html,", "vbscript:", " https://", "https:evil", "x"]
+    "scheme",
+    ["javascript:alert(1)//", "data:text/html,", "vbscript:", " https://", "https:evil", "x"],
 )
 def test_hostile_texts_stay_texts(scheme: str) -> None:
     """No element, no link and no control character comes from a document."""
-    skipped = verdict(3, outcome=Outcome.SKIPPED, reason=EVIL, url=f"http://{EVIL}/", fingerprint=None)
-    tally = taken(hostile(1, scheme + EVIL), hostile(2, scheme), dead(EVIL, EVIL, EVIL.encode()), skipped)
+    skipped = verdict(
+        3, outcome=Outcome.SKIPPED, reason=EVIL, url=f"http://{EVIL}/", fingerprint=None
+    )
+    tally = taken(
+        hostile(1, scheme + EVIL), hostile(2, scheme), dead(EVIL, EVIL, EVIL.encode()), skipped
+    )
     read = Texts({f"o{EVIL}": (EVIL * 3, None), f"1{EVIL}": (EVIL, None)}, Counter({EVIL: 1}))
     text, outline = drawn(tally, read, EVIL)
     assert not {"script", "img"} & {tag for tag, _ in outline.elements}
     assert all(one["href"].startswith("#") for one in outline.all("a"))
-    assert all(not name.startswith("on") for _, attributes in outline.elements for name in attributes)
+    assert all(
+        not name.startswith("on") for _, attributes in outline.elements for name in attributes
+    )
     assert not re.search("[\x00\x1b\u202e]", text)
     assert "{{ 7 * 7 }}" in text  # a template's own signs mean nothing in a document
 
@@ -146,18 +193,28 @@ def test_every_drawing_has_a_name_and_its_numbers_in_a_table() -> None:
         assert set(attributes.get("aria-labelledby", "").split()) <= set(ids)
     assert {one["href"][1:] for one in outline.all("a") if one["href"].startswith("#")} <= set(ids)
     for drawing in outline.all("svg"):
-        assert (drawing.get("role") == "img" and "aria-labelledby" in drawing) or drawing.get("aria-hidden") == "true"
+        assert (drawing.get("role") == "img" and "aria-labelledby" in drawing) or drawing.get(
+            "aria-hidden"
+        ) == "true"
     assert len(outline.all("table")) == len(outline.all("caption")) >= 7
-    for one in (attributes for _, attributes in outline.elements if attributes.get("class") == "scroll"):
+    for one in (
+        attributes for _, attributes in outline.elements if attributes.get("class") == "scroll"
+    ):
         assert (one["tabindex"], one["role"]) == ("0", "region") and one["aria-label"]
     levels = [int(tag[1]) for tag, _ in outline.elements if re.fullmatch(r"h\d", tag)]
-    assert levels[0] == 1 and levels.count(1) == 1 and all(later <= level + 1 for level, later in pairwise(levels))
+    assert (
+        levels[0] == 1
+        and levels.count(1) == 1
+        and all(later <= level + 1 for level, later in pairwise(levels))
+    )
     assert outline.all("html")[0]["lang"] == "en"
 
 
 def luminance(colour: str) -> float:
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
@@ -175,8 +232,17 @@ def test_words_stand_out_in_light_and_dark() -> None:
     for block in blocks:
         colours = dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", block))
         for ink in ("ink", "soft", "link"):
-            assert min(contrast(colours[ink], colours[ground]) for ground in ("paper", "card", "track")) >= 4.5, ink
-        assert contrast(colours["del-ink"], colours["del"]) >= 4.5 <= contrast(colours["ins-ink"], colours["ins"])
+            assert (
+                min(
+                    contrast(colours[ink], colours[ground]) for ground in ("paper", "card", "track")
+                )
+                >= 4.5
+            ), ink
+        assert (
+            contrast(colours["del-ink"], colours["del"])
+            >= 4.5
+            <= contrast(colours["ins-ink"], colours["ins"])
+        )
         for here, there in pairwise(("card", "new", "copy", "recrawl", "other")):
             assert contrast(colours[here], colours[there]) >= 1.03
 
@@ -192,7 +258,9 @@ def test_a_report_of_little_is_whole() -> None:
 
 def test_bars_begin_at_zero_and_end_below_the_top() -> None:
     """Each bar's parts stand on each other, the first one on the ground."""
-    chart = stacked(["a", "b"], ["x", "y"], list("01234"), np.array([[0, 0], [1, 2], [7, 0], [0, 9], [3, 3]]))
+    chart = stacked(
+        ["a", "b"], ["x", "y"], list("01234"), np.array([[0, 0], [1, 2], [7, 0], [0, 9], [3, 3]])
+    )
     assert chart.levels[0] == (HEIGHT, 0)
     for bar in chart.bars:
         bottom = float(HEIGHT)
@@ -215,12 +283,16 @@ def test_scales_are_round_and_high_enough(most: int) -> None:
 def test_times_are_cut_into_round_bins(span_ms: int) -> None:
     """Few enough to be drawn, and all of them in it."""
     start, step = bins(START_MS, START_MS + span_ms)
-    assert start <= START_MS and start % step == 0 and (START_MS + span_ms - start) // step < BINS_MAX
+    assert (
+        start <= START_MS and start % step == 0 and (START_MS + span_ms - start) // step < BINS_MAX
+    )
 
 
 def test_a_time_far_outside_does_not_press_the_rest_together() -> None:
     """It is told of, not drawn; what has no time is told of, too."""
-    moments = np.array([START_MS + number * 1_000 for number in range(1_000)] + [0, NO_TIME], np.int64)
+    moments = np.array(
+        [START_MS + number * 1_000 for number in range(1_000)] + [0, NO_TIME], np.int64
+    )
     found = times(np.full(1_002, Class.NEW, np.uint8), moments)
     assert found is not None
     chart, step, outside, unknown = found
@@ -235,7 +307,9 @@ def test_years_before_and_after_our_time_are_drawn() -> None:
     assert found is not None and sum(bar.total for bar in found[0].bars) == 2
 
 
-WORDS = st.lists(st.sampled_from(["the", "ferry", "is", "late", "橋", "は", "ที่", ",", ".", "Über"]), max_size=120)
+WORDS = st.lists(
+    st.sampled_from(["the", "ferry", "is", "late", "橋", "は", "ที่", ",", ".", "Über"]), max_size=120
+)
 
 
 TEXT = " ".join(f"w{number}" for number in range(100))
@@ -257,7 +331,8 @@ def test_what_is_shown_is_what_the_texts_have(first: list[str], second: list[str
             shown = "".join(part.text for part in side)
             assert shown in " ".join(words)
         shared = [
-            "".join("".join(part.text for part in side if part.is_shared).split()) for side in (row.left, row.right)
+            "".join("".join(part.text for part in side if part.is_shared).split())
+            for side in (row.left, row.right)
         ]
         assert shared[0] == shared[1]
 
@@ -276,7 +351,9 @@ def test_equal_texts_show_their_beginning() -> None:
     """And how much follows."""
     found = difference(TEXT, TEXT.replace(" ", "\n"))
     assert found.is_equal and found.left_out == 100 - 2 * CONTEXT
-    assert found.rows[0].left[0].text.startswith("w0 w1") and found.rows[0].right[0].text.startswith("w0\nw1")
+    assert found.rows[0].left[0].text.startswith("w0 w1") and found.rows[0].right[
+        0
+    ].text.startswith("w0\nw1")
 
 
 def test_what_one_text_has_behind_all_of_the_other_is_shown() -> None:
@@ -310,7 +387,9 @@ def test_many_places_are_counted() -> None:
 
 # ---- in headless Chromium, light and dark, narrow and wide; skipped where there is none
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 in_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH: make chromium")
 
 # Chromium's window has a least width, a frame has none.
@@ -371,7 +450,14 @@ def test_a_recrawl_is_no_copy() -> None:
         copy(5, 1, same_url=True),
         copy(6, 1, former_version=former(2, Changed.LITTLE)),
         verdict(7, outcome=Outcome.SKIPPED, reason="empty-text", fingerprint=None),
-        verdict(8, outcome=Outcome.DELETED, url=None, fetched_at_ms=None, reason="removed", fingerprint=None),
+        verdict(
+            8,
+            outcome=Outcome.DELETED,
+            url=None,
+            fetched_at_ms=None,
+            reason="removed",
+            fingerprint=None,
+        ),
         dead("no-body"),
     ]
     expected = [
@@ -393,10 +479,21 @@ def test_a_recrawl_is_no_copy() -> None:
 
 def test_the_largest_clusters_come_with_their_members() -> None:
     """Largest first, of equals the earlier; a member that is answered twice stands once."""
-    with taken(copy(9, 5), copy(1, 0, 3, 0.9), copy(2, 0, 9, 0.8), copy(2, 0, 9, 0.8), copy(8, 4), verdict(3)) as tally:
+    with taken(
+        copy(9, 5),
+        copy(1, 0, 3, 0.9),
+        copy(2, 0, 9, 0.8),
+        copy(2, 0, 9, 0.8),
+        copy(8, 4),
+        verdict(3),
+    ) as tally:
         assert tally.clusters.sizes() == {2: 2, 4: 1}
         first, second, third = tally.clusters.largest(5)
-        assert (first.size, [one.doc_id for one in first.members], first.farthest.doc_id) == (4, ["d1", "d2"], "d2")
+        assert (first.size, [one.doc_id for one in first.members], first.farthest.doc_id) == (
+            4,
+            ["d1", "d2"],
+            "d2",
+        )
         assert [second.original.doc_id, third.original.doc_id] == ["d5", "d4"]
         assert len(tally.clusters.largest(1)) == 1
     with taken(verdict(1)) as tally:
@@ -407,7 +504,9 @@ def test_what_has_no_bound_in_the_input_has_one_here(monkeypatch: pytest.MonkeyP
     """Hosts, reasons and classes of errors beyond their maximum are counted together; no answer is lost."""
     monkeypatch.setattr(tallies, "HOSTS_MAX", 2)
     monkeypatch.setattr(tallies, "REASONS_MAX", 2)
-    skipped = [verdict(n, outcome=Outcome.SKIPPED, reason=f"r{n}", fingerprint=None) for n in range(5)]
+    skipped = [
+        verdict(n, outcome=Outcome.SKIPPED, reason=f"r{n}", fingerprint=None) for n in range(5)
+    ]
     with taken(*skipped, *(dead(f"code{n}") for n in range(5))) as tally:
         assert len(tally.hosts) == 3 and sum(map(sum, tally.hosts.values())) == 5
         assert sum(tally.reasons.values()) == 5 and (Class.SKIPPED, OTHER) in tally.reasons
@@ -441,7 +540,9 @@ def test_answers_are_read_from_every_kind_of_line() -> None:
     assert [one.code for one in found[1:] if isinstance(one, DeadLetter)] == ["no-body", "c"]
 
 
-@pytest.mark.parametrize("line", [b"{", b"[]", b'{"verdict":"new"}', b"\xff", b'{"code":1}', b'"verdict"'])
+@pytest.mark.parametrize(
+    "line", [b"{", b"[]", b'{"verdict":"new"}', b"\xff", b'{"code":1}', b'"verdict"']
+)
 def test_what_is_no_answer_is_named_by_its_line(line: bytes) -> None:
     """With what to name instead."""
     with pytest.raises(StopError, match=r"v\.jsonl, line 2: .*neardup dedup"):

@@ -23,7 +23,13 @@ from hypothesis import strategies as st
 
 from schemas import fields
 from schemas.__main__ import FOLDER, MODELS, render
-from schemas.fields import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN, TimestampError, format_timestamp, parse_timestamp
+from schemas.fields import (
+    TIMESTAMP_MS_MAX,
+    TIMESTAMP_MS_MIN,
+    TimestampError,
+    format_timestamp,
+    parse_timestamp,
+)
 from worker.core import document as core
 from worker.settings import Settings
 
@@ -41,7 +47,9 @@ def _validator(name: str) -> Any:
 @pytest.mark.parametrize("name", MODELS)
 def test_schema_files_are_current(name: str) -> None:
     """Each *.schema.json is what `python -m schemas` writes today."""
-    assert (FOLDER / f"{name}.schema.json").read_text(encoding="utf-8") == render(name), "run `python -m schemas`"
+    assert (FOLDER / f"{name}.schema.json").read_text(encoding="utf-8") == render(name), (
+        "run `python -m schemas`"
+    )
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -53,7 +61,9 @@ def test_every_field_is_described_and_has_valid_examples(name: str) -> None:
         assert part["description"]
         for path, field in part["properties"].items():
             is_message = "$ref" in json.dumps(field)
-            assert ("description" in field or "$ref" in field) and ("examples" in field or is_message), path
+            assert ("description" in field or "$ref" in field) and (
+                "examples" in field or is_message
+            ), path
             for shown in field.get("examples", ()):
                 jsonschema.Draft202012Validator({**field, "$defs": definitions}).validate(shown)
 
@@ -105,7 +115,9 @@ def test_an_unknown_field_is_ignored_and_a_null_body_is_no_body() -> None:
     assert "depth" not in MODELS["document"].model_validate(message).model_dump()
 
 
-@pytest.mark.parametrize("bodies", [(), ("text", "html"), ("text", "body_base64"), ("text", "html", "body_base64")])
+@pytest.mark.parametrize(
+    "bodies", [(), ("text", "html"), ("text", "body_base64"), ("text", "html", "body_base64")]
+)
 def test_exactly_one_body(bodies: tuple[str, ...]) -> None:
     """Neither the schema nor the model takes a document with no body or with two."""
     message = PAGE | dict.fromkeys(bodies, "YQ==")
@@ -122,10 +134,14 @@ def _references(part: Any) -> Iterator[str]:
 
 def test_the_topics_of_asyncapi_are_the_defaults_of_the_settings() -> None:
     """A channel for each topic, which somebody reads or writes, and the address of the broker that we start."""
-    topics = {field.default for name, field in Settings.model_fields.items() if name.startswith("topic_")}
+    topics = {
+        field.default for name, field in Settings.model_fields.items() if name.startswith("topic_")
+    }
     assert {channel["address"] for channel in API["channels"].values()} == topics
     assert API["servers"]["local"]["host"] == Settings.model_fields["bootstrap"].default
-    used = {operation["channel"]["$ref"].rsplit("/", 1)[1] for operation in API["operations"].values()}
+    used = {
+        operation["channel"]["$ref"].rsplit("/", 1)[1] for operation in API["operations"].values()
+    }
     assert used == set(API["channels"])
 
 
@@ -157,7 +173,9 @@ def test_a_time_survives_writing_and_reading(timestamp_ms: int) -> None:
 def test_an_offset_is_taken_off(timestamp_ms: int, offset_minutes: int) -> None:
     """The same moment written in any time zone is the same time."""
     zone = timezone(timedelta(minutes=offset_minutes))
-    moment = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=timestamp_ms)).astimezone(zone)
+    moment = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=timestamp_ms)).astimezone(
+        zone
+    )
     assert parse_timestamp(moment.isoformat(timespec="milliseconds")) == timestamp_ms
 
 
@@ -177,7 +195,11 @@ def test_any_text_is_a_time_or_a_timestamp_error(text: str) -> None:
     [
         ("2024-05-01", False, "a date without a time of day"),
         ("2024-05-01T12:00:00", False, "a time without an offset: add Z"),
-        ("0000-01-01T00:00:00Z", True, "between 1970-01-01T00:00:00.000Z and 9999-12-31T23:59:59.999Z"),
+        (
+            "0000-01-01T00:00:00Z",
+            True,
+            "between 1970-01-01T00:00:00.000Z and 9999-12-31T23:59:59.999Z",
+        ),
         ("0001-01-01T00:00:00Z", True, "between 1970"),
         ("1969-12-31T23:59:59.999Z", True, "between 1970"),
         ("1970-01-01T00:00:00+00:01", True, "between 1970"),

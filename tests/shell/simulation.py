@@ -69,7 +69,9 @@ class GroupMetadata(NamedTuple):
 class World:
     """What outlives every worker."""
 
-    def __init__(self, seed: int, partitions: int = 3, documents: int = 12, gaps: float = 0.1) -> None:
+    def __init__(
+        self, seed: int, partitions: int = 3, documents: int = 12, gaps: float = 0.1
+    ) -> None:
         self.random = random.Random(seed)
         self.definition = replace(
             DEFINITION,
@@ -83,7 +85,11 @@ class World:
         if self.base:
             self.definition = with_base(self.definition, self.base)
         self.sources = [
-            [self._row(part, at) for at in range(documents) if at == documents - 1 or self.random.random() >= gaps]
+            [
+                self._row(part, at)
+                for at in range(documents)
+                if at == documents - 1 or self.random.random() >= gaps
+            ]
             for part in range(partitions)
         ]  # offsets without a message are markers of transactions, or what compaction has left out
         self.committed: dict[int, int] = {}
@@ -96,20 +102,45 @@ class World:
         self.rebalance_now: Callable[[], None] = lambda: None
 
     def _row(self, partition: int, offset: int) -> Row:
-        kind = self.random.choice([RowKind.FULL] * 7 + [RowKind.SHORT, RowKind.SKIPPED, RowKind.DEAD, RowKind.DELETED])
-        fingerprint = self.random.randrange(6) * 0x0101_1001_0110_1001 ^ 1 << self.random.randrange(64)
+        kind = self.random.choice(
+            [RowKind.FULL] * 7 + [RowKind.SHORT, RowKind.SKIPPED, RowKind.DEAD, RowKind.DELETED]
+        )
+        fingerprint = self.random.randrange(6) * 0x0101_1001_0110_1001 ^ 1 << self.random.randrange(
+            64
+        )
         note = "some-code: some text" if kind in (RowKind.DEAD, RowKind.SKIPPED) else ""
-        doc_id = f"{partition}-{offset}" if self.random.random() < 0.8 else f"again-{self.random.randrange(4)}"
-        digest, doubts = self.random.randrange(4), self.random.getrandbits(64) & self.random.getrandbits(64)
+        doc_id = (
+            f"{partition}-{offset}"
+            if self.random.random() < 0.8
+            else f"again-{self.random.randrange(4)}"
+        )
+        digest, doubts = (
+            self.random.randrange(4),
+            self.random.getrandbits(64) & self.random.getrandbits(64),
+        )
         facts = FACTS[(partition + offset) % len(FACTS)]
-        return Row(offset, kind, doc_id, "https://example.org/", offset, fingerprint, digest, 3, note, doubts, facts)
+        return Row(
+            offset,
+            kind,
+            doc_id,
+            "https://example.org/",
+            offset,
+            fingerprint,
+            digest,
+            3,
+            note,
+            doubts,
+            facts,
+        )
 
     def _judge_base(self) -> bytes:
         """Judge a few rows of the kind that the topic has, and return the snapshot."""
         rows, replica = [self._row(9, offset) for offset in range(8)], Replica(self.definition)
         self.base_log.append([self.definition.declaration("files", FORMAT_VERSION)])
         for half in (rows[:4], rows[4:]):
-            section = Section(Source(b"files".ljust(16), 0), half[0].offset, half[-1].offset + 1, 0, Rows.of(half))
+            section = Section(
+                Source(b"files".ljust(16), 0), half[0].offset, half[-1].offset + 1, 0, Rows.of(half)
+            )
             self.base_log.append(list(encode(self.definition.author("files"), [section], 10_000)))
         for entry in self.base_log.entries:
             replica.read(entry.value, entry.offset, entry.timestamp_ms)
@@ -124,7 +155,10 @@ class World:
         """Return the messages of the source by partition and offset."""
         return {
             (part, row.offset): SourceMessage(
-                part, row.offset, b"k", None if row.kind is RowKind.DELETED else b"%d-%d" % (part, row.offset)
+                part,
+                row.offset,
+                b"k",
+                None if row.kind is RowKind.DELETED else b"%d-%d" % (part, row.offset),
             )
             for part, rows in enumerate(self.sources)
             for row in rows
@@ -140,12 +174,19 @@ class World:
     def stray(self) -> None:
         """Let somebody else append a record that is none of the log's."""
         if self.chance(0.05):
-            others = [replace(self.definition, parameters="f" * 16), replace(self.definition, base=Base("f" * 16, 3))]
-            other = self.random.choice([*others, replace(self.definition, base=None)] if self.base else others)
+            others = [
+                replace(self.definition, parameters="f" * 16),
+                replace(self.definition, base=Base("f" * 16, 3)),
+            ]
+            other = self.random.choice(
+                [*others, replace(self.definition, base=None)] if self.base else others
+            )
             row = [Section(Source(TOPIC_ID, 0), 0, 12, 12, Rows.of([self.sources[0][0]]))]
             rows = next(encode(other.author("stray"), row, 10_000))
             kinds = [b"", b"{}", rows, rows[:-1], rows[:4] + b"\xff" + rows[5:]]
-            if any(is_declaration(entry.value) for entry in self.log.entries):  # the first one rules
+            if any(
+                is_declaration(entry.value) for entry in self.log.entries
+            ):  # the first one rules
                 kinds.append(other.declaration("stray", FORMAT_VERSION))
             self.log.append([self.random.choice(kinds)])
 
@@ -160,7 +201,10 @@ class World:
 
     def topics(self) -> Topics:
         """Return all that was written."""
-        documents, new = list(self.documents().values()), [(one.key, one.value, one.headers) for one in self.new]
+        documents, new = (
+            list(self.documents().values()),
+            [(one.key, one.value, one.headers) for one in self.new],
+        )
         return Topics(
             self.definition, "documents", TOPIC_ID, self.log.entries, documents, self.messages, self.committed,
             len(documents), new,
@@ -169,7 +213,9 @@ class World:
     def rebalance(self, owners: Mapping[int, int], members: Iterable[GroupMember]) -> None:
         """Give partitions to these members' numbers; the live members of a cooperative group give theirs up first."""
         for member in members:
-            leaving = [partition for partition in member.owned if owners[partition] != member.member]
+            leaving = [
+                partition for partition in member.owned if owners[partition] != member.member
+            ]
             if leaving:
                 member.revoke(leaving)
         self.owners, self.generation = dict(owners), self.generation + 1
@@ -198,7 +244,9 @@ class RowLookup(Stage):
         return super().poll()
 
     def _finish(self, batch: Batch, wait_s: float) -> bool:
-        rows = {(part, row.offset): row for part, rows in enumerate(self._world.sources) for row in rows}
+        rows = {
+            (part, row.offset): row for part, rows in enumerate(self._world.sources) for row in rows
+        }
         batch.rows = Rows.of(rows[message.partition, message.offset] for message in batch.messages)
         return not self.is_slow
 
@@ -215,7 +263,9 @@ class Collected:
     def produce(self, messages: Iterable[Outgoing]) -> None:
         self.messages += messages
 
-    def send_offsets(self, offsets: Mapping[int, int], group_metadata: Any, metadata: str = "") -> None:
+    def send_offsets(
+        self, offsets: Mapping[int, int], group_metadata: Any, metadata: str = ""
+    ) -> None:
         self.offsets, self.group_metadata, self.metadata = offsets, group_metadata, metadata
 
 
@@ -229,7 +279,9 @@ class WithoutKafka:
         assert topics == {message.topic for message in written.messages}
         self.publish(written.messages, written.offsets, written.group_metadata)
 
-    def publish(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any) -> None:
+    def publish(
+        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any
+    ) -> None:
         raise NotImplementedError
 
     def close(self) -> None:
@@ -254,7 +306,9 @@ class Scripted(WithoutKafka):
     def open(self) -> None:
         self.diary.append("open")
 
-    def publish(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any) -> None:
+    def publish(
+        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any
+    ) -> None:
         self.diary.append(set(offsets))
         outcome = self.outcomes.pop(0) if self.outcomes else self.always
         if outcome is not None:
@@ -299,7 +353,9 @@ class DyingWriter:
 class GroupMember:
     """A member of the group."""
 
-    def __init__(self, world: World, member: int, callbacks: tuple[Callable[..., None], ...]) -> None:
+    def __init__(
+        self, world: World, member: int, callbacks: tuple[Callable[..., None], ...]
+    ) -> None:
         self._world = world
         self.member = member
         self._messages = world.documents()
@@ -318,7 +374,9 @@ class GroupMember:
         open_ = sorted(self.owned.keys() - self._paused)
         for partition in self._world.random.sample(open_, len(open_)):
             rows = self._world.sources[partition]
-            few = [row for row in rows if row.offset >= self.owned[partition]][: self._world.random.randint(0, 4)]
+            few = [row for row in rows if row.offset >= self.owned[partition]][
+                : self._world.random.randint(0, 4)
+            ]
             few = few[: messages_max - len(messages)]
             messages += [self._messages[partition, row.offset] for row in few]
             if few:
@@ -326,11 +384,15 @@ class GroupMember:
         return messages
 
     def _rebalance(self) -> None:
-        if self.kicked:  # out of the group for a while: whatever was owned may have been another's since
+        if (
+            self.kicked
+        ):  # out of the group for a while: whatever was owned may have been another's since
             self._on_lost(sorted(self.owned))
             self.owned.clear()
             self.kicked = False
-        mine = {partition for partition, owner in self._world.owners.items() if owner == self.member}
+        mine = {
+            partition for partition, owner in self._world.owners.items() if owner == self.member
+        }
         gone, came = sorted(set(self.owned) - mine), sorted(mine - set(self.owned))
         if gone:
             self._on_lost(gone)
@@ -352,7 +414,13 @@ class GroupMember:
         return {partition: self._world.committed.get(partition) for partition in partitions}
 
     def seek(self, offsets: Mapping[int, int | None]) -> None:
-        self.owned.update({partition: offset or 0 for partition, offset in offsets.items() if partition in self.owned})
+        self.owned.update(
+            {
+                partition: offset or 0
+                for partition, offset in offsets.items()
+                if partition in self.owned
+            }
+        )
 
     def pause(self) -> None:
         self._paused = set(self.owned)
@@ -371,7 +439,9 @@ class GroupMember:
 class Transactions(WithoutKafka):
     """A transactional producer; the world says how a transaction ends."""
 
-    def __init__(self, world: World, worker_id: str, meanwhile: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, world: World, worker_id: str, meanwhile: Callable[[], None] = lambda: None
+    ) -> None:
         self._world = world
         self._id = worker_id
         self._meanwhile = meanwhile
@@ -384,13 +454,17 @@ class Transactions(WithoutKafka):
         if self._world.chance(0.1):
             raise RetryError("timed out")
 
-    def publish(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any) -> None:
+    def publish(
+        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any
+    ) -> None:
         """Commit, or fail in any way that a cluster knows."""
         self._world.crash(0.02)
         if self._epoch != self._world.epochs[self._id]:
             raise FencedError("fenced")
         members = set(self._world.owners.values())
-        if (group_metadata.member not in members) or group_metadata.generation != self._world.generation:
+        if (
+            group_metadata.member not in members
+        ) or group_metadata.generation != self._world.generation:
             raise RetryError("illegal generation", settled=True)
         if self._world.chance(0.05):
             raise RetryError("coordinator moved", settled=True)
@@ -437,7 +511,11 @@ class SimulatedWorker:
         memory = on_disk() if world.random.random() < 0.5 else anonymous
         self.replica = world.first_replica(memory)
         self.log = ReplicatedLog(
-            self.replica, SlowReader(world), DyingWriter(world), world.definition.author(worker_id), 1_000
+            self.replica,
+            SlowReader(world),
+            DyingWriter(world),
+            world.definition.author(worker_id),
+            1_000,
         )
         self.log.restore()
         self.partitions = Partitions()
@@ -447,7 +525,9 @@ class SimulatedWorker:
         self._batches_max = world.random.choice((1, QUEUED_MAX)) if world.faults else QUEUED_MAX
         self.preparer = RowLookup(world, self._batches_max, self._sequence)
         self._is_reading = False
-        self.intake = Intake(settings, lambda: self.source, self.preparer, self.partitions, WATCHDOG, self.stop)
+        self.intake = Intake(
+            settings, lambda: self.source, self.preparer, self.partitions, WATCHDOG, self.stop
+        )
         self.publishing = SteppedPublishing(
             settings, publisher or Transactions(world, worker_id, self._meanwhile), self.partitions, self._reach,
             self._sleep, batches_max=2,
@@ -525,7 +605,9 @@ class History:
         self.workers: dict[str, SimulatedWorker] = {}
         self.stopped: dict[str, SimulatedWorker] = {}  # as by SIGSTOP: alive, and knowing nothing
         self.world.rebalance_now = self._rebalance
-        self.goal = {partition: rows[-1].offset + 1 for partition, rows in enumerate(self.world.sources)}
+        self.goal = {
+            partition: rows[-1].offset + 1 for partition, rows in enumerate(self.world.sources)
+        }
         for number in range(workers):
             self._start(f"w{number}")
         self._rebalance()
@@ -548,7 +630,9 @@ class History:
         members = [worker.member for worker in self.workers.values()]
         if not members:
             return
-        owners = {partition: world.random.choice(members) for partition in range(len(world.sources))}
+        owners = {
+            partition: world.random.choice(members) for partition in range(len(world.sources))
+        }
         for worker in self.stopped.values():
             worker.source.kicked = True
         world.rebalance(owners, [worker.source for worker in self.workers.values()])
@@ -580,12 +664,16 @@ class History:
                 name = world.random.choice(sorted(self.stopped))
                 worker = self.stopped.pop(name)
                 if world.random.random() < 0.5:
-                    self._act(name, worker)  # a last step of somebody who does not know that he is out
+                    self._act(
+                        name, worker
+                    )  # a last step of somebody who does not know that he is out
                 if name not in self.workers:
                     self.workers[name] = worker
                 self._rebalance()
             elif draw < 0.10:
-                self._start(f"w{world.random.randrange(4)}")  # perhaps a second process with the same id
+                self._start(
+                    f"w{world.random.randrange(4)}"
+                )  # perhaps a second process with the same id
                 self._rebalance()
             everybody = {**self.stopped, **self.workers} if draw > 0.9 else self.workers
             if everybody:

@@ -56,9 +56,16 @@ class Here(steps.Engine):
     def __init__(self) -> None:
         super().__init__(None, 2)
 
-    def _map(self, parts: int, function: Any, schema: str, tell: Callable[[], None]) -> list[dict[str, Any]]:
+    def _map(
+        self, parts: int, function: Any, schema: str, tell: Callable[[], None]
+    ) -> list[dict[str, Any]]:
         numbers = [pyarrow.RecordBatch.from_pydict({"id": [part]}) for part in range(parts)]
-        found = [row for number in numbers for batch in function(iter([number])) for row in batch.to_pylist()]
+        found = [
+            row
+            for number in numbers
+            for batch in function(iter([number]))
+            for row in batch.to_pylist()
+        ]
         tell()
         return found
 
@@ -90,7 +97,11 @@ def archive(output: Path, *arguments: object, code: int = 0) -> str:
 
 
 def command(output: Path, *arguments: object) -> list[str]:
-    return [*map(str, ["archive", "--input", output.parent / "in", "--output", output, *arguments]), "--threads", "1"]
+    return [
+        *map(str, ["archive", "--input", output.parent / "in", "--output", output, *arguments]),
+        "--threads",
+        "1",
+    ]
 
 
 def summary(said: str) -> dict[str, Any]:
@@ -108,19 +119,29 @@ def dedup(folder: Path, *arguments: object) -> list[bytes]:
 
 def told(lines_: list[bytes]) -> list[dict[str, Any]]:
     """Return verdicts without the time at which they were decided."""
-    return [{name: value for name, value in orjson.loads(line).items() if name != "decided_at"} for line in lines_]
+    return [
+        {name: value for name, value in orjson.loads(line).items() if name != "decided_at"}
+        for line in lines_
+    ]
 
 
 def verdicts(output: Path) -> list[bytes]:
     """Return the lines of all files of verdicts."""
-    return [line for path in sorted((output / "verdicts").iterdir()) for line in path.read_bytes().splitlines()]
+    return [
+        line
+        for path in sorted((output / "verdicts").iterdir())
+        for line in path.read_bytes().splitlines()
+    ]
 
 
 def files(output: Path) -> dict[str, bytes]:
     """Return what users read: verdicts, documents, damage, each whole."""
     names = ("verdicts", "kept", "duplicates")
     found = [path for name in names for path in (output / name).glob("*")]
-    return {str(path.relative_to(output)): path.read_bytes() for path in (*found, output / "damage.jsonl")}
+    return {
+        str(path.relative_to(output)): path.read_bytes()
+        for path in (*found, output / "damage.jsonl")
+    }
 
 
 def crawl(folder: Path, seed: int = 1) -> Path:
@@ -140,14 +161,18 @@ def crawl(folder: Path, seed: int = 1) -> Path:
     named += [page(9, text=""), page(8), named[5], named[5]]
     draw.shuffle(named)
     (source / "b.jsonl").write_text(lines(*named, "[]", "{"))
-    unnamed = [{"content": edited(draw.choice(pool)), "text": edited(draw.choice(pool))} for _ in range(90)]
+    unnamed = [
+        {"content": edited(draw.choice(pool)), "text": edited(draw.choice(pool))} for _ in range(90)
+    ]
     for row in unnamed[::7]:
         row["url"] = f"https://example.org/{draw.randrange(5)}"
     (source / "c.jsonl").write_text(lines(*unnamed))
     columns: dict[str, list[str | None]] = {"text": [edited(draw.choice(pool)) for _ in range(70)]}
     columns["doc_id"] = [str(draw.randrange(9)) if draw.random() < 0.2 else None for _ in range(70)]
     parquet.write_table(pyarrow.table(columns), source / "d.parquet")
-    (source / "e.csv").write_text("id,text\n" + "".join(f'{n},"{draw.choice(pool)}"\n' for n in range(20)))
+    (source / "e.csv").write_text(
+        "id,text\n" + "".join(f'{n},"{draw.choice(pool)}"\n' for n in range(20))
+    )
     (source / "f.jsonl").write_bytes(b"")
     (source / "g.warc.gz").write_bytes((source / "a.warc.gz").read_bytes()[:30_000])  # half written
     return source
@@ -157,7 +182,14 @@ def crawl(folder: Path, seed: int = 1) -> Path:
 def test_every_verdict_is_that_of_dedup(tmp_path: Path) -> None:
     """Field by field, names that are made of numbers and errors with their places included; the same summary."""
     crawl(tmp_path)
-    small = ("--batch-documents-max", "37", "--batch-bytes-max", "65536", "--document-bytes-max", "65536")
+    small = (
+        "--batch-documents-max",
+        "37",
+        "--batch-bytes-max",
+        "65536",
+        "--document-bytes-max",
+        "65536",
+    )
     expected = dedup(tmp_path, *small)
     output = tmp_path / "out"
     said = summary(archive(output, "--format", "jsonl", *small, "--json"))
@@ -183,19 +215,34 @@ def test_documents_that_stay_are_those_of_dedup(tmp_path: Path, prefer: str) -> 
         (source / f"{number}.truth.jsonl").unlink()
     expected, others = tmp_path / "kept.warc.gz", tmp_path / "others.warc.gz"
     inputs = sorted(source.iterdir())
-    run("dedup", *inputs, "--output", expected, "--keep", "new", "--prefer", prefer, "--duplicates", others)
+    run(
+        "dedup",
+        *inputs,
+        "--output",
+        expected,
+        "--keep",
+        "new",
+        "--prefer",
+        prefer,
+        "--duplicates",
+        others,
+    )
     output = tmp_path / "out"
     said = summary(archive(output, "--keep", "new", "--duplicates", "--prefer", prefer, "--json"))
 
     def whole(folder: str) -> bytes:
-        return b"".join(gzip.decompress(path.read_bytes()) for path in sorted((output / folder).iterdir()))
+        return b"".join(
+            gzip.decompress(path.read_bytes()) for path in sorted((output / folder).iterdir())
+        )
 
     assert whole("kept") == gzip.decompress(expected.read_bytes())
     told_of = run("report", output / "verdicts", "--output", tmp_path / "report.html")
     assert f" {said['documents']} answers" in told_of
     assert whole("duplicates") == gzip.decompress(others.read_bytes())
     wanted = told(dedup(tmp_path))
-    assert said["kept"] == sum(found["verdict"] == "new" and "reason" not in found for found in wanted)
+    assert said["kept"] == sum(
+        found["verdict"] == "new" and "reason" not in found for found in wanted
+    )
     if prefer == "first":
         run("dedup", *inputs, "--output", expected, "--keep", "revisits")
         output = tmp_path / "again"
@@ -212,7 +259,14 @@ def test_runs_and_dedup_go_on_from_one_another(tmp_path: Path) -> None:
         crawl(folder, seed=day // 2 + 1)
         expected = dedup(folder, "--state", expected_state)
         if day == 2:
-            run("dedup", *sorted((folder / "in").resolve().iterdir()), "--state", state, "--output", folder / "v")
+            run(
+                "dedup",
+                *sorted((folder / "in").resolve().iterdir()),
+                "--state",
+                state,
+                "--output",
+                folder / "v",
+            )
             found = (folder / "v").read_bytes().splitlines()
         else:
             archive(folder / "out", "--state", state, "--format", "jsonl")
@@ -231,7 +285,9 @@ class Killed(BaseException):
 
 
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize("error", [Killed(), OSError(errno.ENOSPC, "No space left on device")], ids=["kill", "disk"])
+@pytest.mark.parametrize(
+    "error", [Killed(), OSError(errno.ENOSPC, "No space left on device")], ids=["kill", "disk"]
+)
 def test_a_run_that_ends_anywhere_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
@@ -256,17 +312,23 @@ def test_a_run_that_ends_anywhere_goes_on(
     while True:
         left[0] = draw.randrange(1, 9)
         try:
-            result = CliRunner().invoke(app, command(output, *options, "--state", tmp_path / "state"))
+            result = CliRunner().invoke(
+                app, command(output, *options, "--state", tmp_path / "state")
+            )
         except Killed:
             ends += 1
             continue
         if result.exit_code == 0:
             break
-        assert "No space left on device" in str(result.exception) or "free some space" in str(result.exception)
+        assert "No space left on device" in str(result.exception) or "free some space" in str(
+            result.exception
+        )
         ends += 1
     assert ends > 6
     assert files(output) == files(whole)
-    [state], [whole_state] = ((tmp_path / name).glob("snapshot-*") for name in ("state", "whole_state"))
+    [state], [whole_state] = (
+        (tmp_path / name).glob("snapshot-*") for name in ("state", "whole_state")
+    )
     assert state.read_bytes() == whole_state.read_bytes()
     assert not [*output.rglob("*.part")]
 
@@ -302,7 +364,9 @@ def test_what_is_no_run_of_these_files_is_refused(tmp_path: Path) -> None:
     ):
         text = run("archive", "--input", wrong, "--output", output, code=1)
         assert reason in text, text
-    assert "--duplicates and --prefer want --keep" in archive(tmp_path / "new", "--duplicates", code=2)
+    assert "--duplicates and --prefer want --keep" in archive(
+        tmp_path / "new", "--duplicates", code=2
+    )
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "x.jsonl").write_text("{}\n")
     said = run("archive", "--input", tmp_path / "bad", "--output", tmp_path / "none", code=1)
@@ -310,7 +374,9 @@ def test_what_is_no_run_of_these_files_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_an_input_that_changes_meanwhile_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_input_that_changes_meanwhile_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its rows would be of two files, or its documents of another than its verdicts; the others stay."""
     source, output = crawl(tmp_path), tmp_path / "out"
     make = tasks.make_rows
@@ -331,7 +397,16 @@ def test_a_state_that_cannot_be_gone_on_from_is_refused(tmp_path: Path) -> None:
     """Of other rules, of a group, damaged: before anything is read."""
     crawl(tmp_path)
     state, output = tmp_path / "state", tmp_path / "out"
-    run("dedup", tmp_path / "in" / "a.warc.gz", "--state", state, "--output", tmp_path / "v", "--max-distance", "9")
+    run(
+        "dedup",
+        tmp_path / "in" / "a.warc.gz",
+        "--state",
+        state,
+        "--output",
+        tmp_path / "v",
+        "--max-distance",
+        "9",
+    )
     assert "max_distance is 9 there, 15 here" in archive(output, "--state", state, code=1)
     [snapshot] = state.glob("snapshot-*")
     snapshot.write_bytes(snapshot.read_bytes()[:-9])
@@ -339,9 +414,13 @@ def test_a_state_that_cannot_be_gone_on_from_is_refused(tmp_path: Path) -> None:
     assert not (output / "run.json").exists()
 
 
-def test_executors_must_run_this_version_and_see_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_executors_must_run_this_version_and_see_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A task is asked first."""
-    given = Run(tmp_path, {"inputs": [], "options": Options()._asdict(), "first": 0, "started_at_ms": 0})
+    given = Run(
+        tmp_path, {"inputs": [], "options": Options()._asdict(), "first": 0, "started_at_ms": 0}
+    )
     engine = Here()
     with pytest.raises(neardup.StopError, match="do not see"):
         engine.check(given)
@@ -356,7 +435,9 @@ def test_executors_must_run_this_version_and_see_the_folder(tmp_path: Path, monk
 
 def test_what_the_engine_says_ends_the_run_in_a_line(tmp_path: Path) -> None:
     """Of its own errors the first line and the last; what a task has raised as it is, once; each with what it takes."""
-    given = Run(tmp_path, {"inputs": [], "options": Options()._asdict(), "first": 0, "started_at_ms": 0})
+    given = Run(
+        tmp_path, {"inputs": [], "options": Options()._asdict(), "first": 0, "started_at_ms": 0}
+    )
     told_of = list[bool]()
 
     def collect() -> Any:
@@ -365,7 +446,9 @@ def test_what_the_engine_says_ends_the_run_in_a_line(tmp_path: Path) -> None:
 
     frame = SimpleNamespace(mapInArrow=lambda *_: SimpleNamespace(collect=collect))
     engine = steps.Engine(SimpleNamespace(range=lambda *_: frame), None)
-    with pytest.raises(neardup.StopError, match=r"^Spark: Job aborted … Worker lost\. Run this again"):
+    with pytest.raises(
+        neardup.StopError, match=r"^Spark: Job aborted … Worker lost\. Run this again"
+    ):
         engine.run("rows", tasks.make_rows, given, [0], lambda: told_of.append(True))
     assert len(told_of) >= 2
     engine = Here()
@@ -378,7 +461,9 @@ def test_what_the_engine_says_ends_the_run_in_a_line(tmp_path: Path) -> None:
 def test_each_step_shows_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows by bytes, the others by documents."""
     screen = io.StringIO()
-    monkeypatch.setattr(shared, "Console", lambda **_: Console(file=screen, force_terminal=True, width=120))
+    monkeypatch.setattr(
+        shared, "Console", lambda **_: Console(file=screen, force_terminal=True, width=120)
+    )
     crawl(tmp_path)
     archive(tmp_path / "out")
     for step, unit in (("rows", "bytes"), ("judge", "documents"), ("verdicts", "documents")):
@@ -397,20 +482,35 @@ def made_rows(count: int, seed: int = 3) -> Rows:
     hot = rng.random(count) < 0.1
     signs[hot] = signs[hot] & ~np.uint64(0xFFFF) | np.uint64(0x1234)
     parents = np.where(
-        rng.random(count) < 0.4, (rng.random(count) * np.arange(count)).astype(np.int64), np.arange(count)
+        rng.random(count) < 0.4,
+        (rng.random(count) * np.arange(count)).astype(np.int64),
+        np.arange(count),
     )
     parents[rng.random(count) < 0.05] = 5
     parents = parents[parents]  # of the first of a family
     flips = np.uint64(1) << rng.integers(0, 64, count, dtype=np.uint64)
-    signs, doubts, sketches = signs[parents] ^ flips * (rng.random(count) < 0.5), doubts[parents], sketches[parents]
+    signs, doubts, sketches = (
+        signs[parents] ^ flips * (rng.random(count) < 0.5),
+        doubts[parents],
+        sketches[parents],
+    )
     sketches[:, 0] ^= rng.integers(0, 2, count, dtype=np.uint64) * np.uint64(0x11)
     kinds = np.full(count, RowKind.FULL, np.uint8)
-    for kind, share in ((RowKind.SHORT, 0.05), (RowKind.SKIPPED, 0.02), (RowKind.DEAD, 0.01), (RowKind.DELETED, 0.02)):
+    for kind, share in (
+        (RowKind.SHORT, 0.05),
+        (RowKind.SKIPPED, 0.02),
+        (RowKind.DEAD, 0.01),
+        (RowKind.DELETED, 0.02),
+    ):
         kinds[rng.random(count) < share] = kind
     short = kinds == RowKind.SHORT
     digests = rng.integers(0, 2**63, count, dtype=np.uint64)
     digests[short] %= np.uint64(count // 100 + 1)
-    ids = np.where(rng.random(count) < 0.1, (rng.random(count) * np.arange(count)).astype(np.int64), np.arange(count))
+    ids = np.where(
+        rng.random(count) < 0.1,
+        (rng.random(count) * np.arange(count)).astype(np.int64),
+        np.arange(count),
+    )
     again = np.flatnonzero(rng.random(count) < 0.05)
     of = np.maximum(again - 1 - rng.integers(0, 90, len(again)), 0)
     for column in (signs, doubts, sketches, kinds, digests, ids):
@@ -430,8 +530,12 @@ def judged_in_order(found: Rows, run_: Run) -> Iterator[VerdictBytes | DocumentE
     """Yield the answers of one replica."""
     settings = run_.settings
     with Preparer(settings) as preparer:
-        engine = FileEngine(Replica(settings.definition), preparer, settings, lambda: run_.started_at_ms)
-        for batch in tasks.cut_rows([(found, np.ones(len(found), np.int64))], settings.batch_documents_max, 1 << 20):
+        engine = FileEngine(
+            Replica(settings.definition), preparer, settings, lambda: run_.started_at_ms
+        )
+        for batch in tasks.cut_rows(
+            [(found, np.ones(len(found), np.int64))], settings.batch_documents_max, 1 << 20
+        ):
             yield from engine.judge_rows(batch, encode_answers)
 
 
@@ -445,7 +549,9 @@ def begin_rows(folder: Path, found: Rows, inputs: int, settings: Settings) -> Ru
     for number, (first, stop) in enumerate(pairwise(edges)):
         part = found.between(first, stop)
         sources = [tasks._Source(1, at, at, None, False) for at in range(stop - first)]
-        with parquet.ParquetWriter(run_.path("rows", f"{number:06}.parquet"), tasks.SCHEMA) as writer:
+        with parquet.ParquetWriter(
+            run_.path("rows", f"{number:06}.parquet"), tasks.SCHEMA
+        ) as writer:
             for at in range(0, stop - first, tasks.GROUP_ROWS):
                 piece = part.between(at, min(at + tasks.GROUP_ROWS, stop - first))
                 writer.write_batch(tasks._batch(piece, sources[at : at + len(piece)]))
@@ -461,9 +567,15 @@ def check_answers(run_: Run, found: Rows) -> None:
         for _, answered in tasks.answers_of(run_, number):
             assert answered.written == next(expected)
             answer = answered.answer
-            seen[answer.code if isinstance(answer, DocumentError) else answer.reason or answer.outcome] += 1
+            seen[
+                answer.code
+                if isinstance(answer, DocumentError)
+                else answer.reason or answer.outcome
+            ] += 1
     assert next(expected, None) is None
-    assert {"new", "duplicate", "redelivered", "removed", "not-an-original", "unreadable"} <= set(seen)
+    assert {"new", "duplicate", "redelivered", "removed", "not-an-original", "unreadable"} <= set(
+        seen
+    )
 
 
 def test_rows_in_parts_are_judged_as_rows_in_order(tmp_path: Path, here: None) -> None:
@@ -492,12 +604,16 @@ def test_the_command_on_its_own_engine_survives_kill_9(tmp_path: Path) -> None:
     arguments = command(output, "--format", "jsonl", "--state", tmp_path / "state")
     draw = random.Random()
     for step in ("run.json", "rows/*", "judge/answers*", "done/verdicts*"):
-        with subprocess.Popen([sys.executable, "-m", "worker", *arguments], stderr=subprocess.DEVNULL) as process:
+        with subprocess.Popen(
+            [sys.executable, "-m", "worker", *arguments], stderr=subprocess.DEVNULL
+        ) as process:
             while process.poll() is None and not [*output.glob(step)]:
                 time.sleep(0.02)
             time.sleep(draw.random() * 0.2)
             process.send_signal(signal.SIGKILL)
-    done = subprocess.run([sys.executable, "-m", "worker", *arguments, "--json"], capture_output=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "worker", *arguments, "--json"], capture_output=True, check=True
+    )
     assert json.loads(done.stdout)["documents"] == len(expected)
     assert told(verdicts(output)) == told(expected)
     assert neardup.Deduplicator.load(tmp_path / "state").add(OTHER).outcome == "new"

@@ -42,13 +42,19 @@ from worker.shell.messages.documents import decode_document
 PAGE = b"<html><body><p>The harbour master counted the boats twice.</p></body></html>"
 
 
-def warc_record(number: int, body: bytes = PAGE, http: str = "HTTP/1.1 200 OK\r\nContent-Type: text/html") -> bytes:
+def warc_record(
+    number: int, body: bytes = PAGE, http: str = "HTTP/1.1 200 OK\r\nContent-Type: text/html"
+) -> bytes:
     """A response record with its own URL."""
     block = http.encode() + b"\r\n\r\n" + body
-    return record("response", f"http://example.org/{number}", "application/http; msgtype=response", block)
+    return record(
+        "response", f"http://example.org/{number}", "application/http; msgtype=response", block
+    )
 
 
-def record(kind: str, url: str, content_type: str, block: bytes, date: str = "2024-05-01T12:00:00Z") -> bytes:
+def record(
+    kind: str, url: str, content_type: str, block: bytes, date: str = "2024-05-01T12:00:00Z"
+) -> bytes:
     head = (
         f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: {url}\r\nWARC-Date: {date}\r\n"
         f"WARC-Payload-Digest: sha1:AAAA\r\nContent-Type: {content_type}\r\nContent-Length: {len(block)}\r\n\r\n"
@@ -56,7 +62,9 @@ def record(kind: str, url: str, content_type: str, block: bytes, date: str = "20
     return head.encode() + block + b"\r\n\r\n"
 
 
-zipped = partial(gzip.compress, mtime=0)  # the names of tests hold it: each process must collect the same ones
+zipped = partial(
+    gzip.compress, mtime=0
+)  # the names of tests hold it: each process must collect the same ones
 
 
 zstd = zstandard.ZstdCompressor().compress
@@ -75,8 +83,10 @@ PACKINGS: dict[str, Packing] = {
     "plain": b"".join,
     "gzip a record": lambda records: b"".join(gzip.compress(record) for record in records),
     "gzip as a whole": lambda records: gzip.compress(b"".join(records)),
-    "gzip in two members a record": lambda records: b"".join(  # as some writers end one behind the headers
-        gzip.compress(record[:150]) + gzip.compress(record[150:]) for record in records
+    "gzip in two members a record": lambda records: (
+        b"".join(  # as some writers end one behind the headers
+            gzip.compress(record[:150]) + gzip.compress(record[150:]) for record in records
+        )
     ),
     "zstd a record": lambda records: b"".join(zstd(record) for record in records),
     "zstd as a whole": lambda records: zstd(b"".join(records)),
@@ -88,7 +98,9 @@ def entries(path: Path | str, **options: Any) -> list[Entry]:
     return list(CrawlFiles([str(path)], **options).entries())
 
 
-def read(tmp_path: Path, data: bytes, name: str = "crawl.warc", body_max: int = 1 << 20) -> list[Entry]:
+def read(
+    tmp_path: Path, data: bytes, name: str = "crawl.warc", body_max: int = 1 << 20
+) -> list[Entry]:
     """Read bytes as a file of that name."""
     path = tmp_path / name
     path.write_bytes(data)
@@ -123,8 +135,12 @@ def test_a_page_is_read_the_same_from_every_packing(tmp_path: Path, packing: str
     assert isinstance(found[0], Record)
     assert found[0].key == page.doc_id.encode()
     assert orjson.loads(found[0].value)["payload_digest"] == "sha1:AAAA"
-    broken = warc_record(0, http="HTTP/1.1 200 OK\r\nContent-Type: text/html; x=\xff").replace(b"/0", b"/\xff\xfe")
-    assert document(read(tmp_path, broken)[0]).url.startswith("http://example.org/")  # no UTF-8 is JSON all the same
+    broken = warc_record(0, http="HTTP/1.1 200 OK\r\nContent-Type: text/html; x=\xff").replace(
+        b"/0", b"/\xff\xfe"
+    )
+    assert document(read(tmp_path, broken)[0]).url.startswith(
+        "http://example.org/"
+    )  # no UTF-8 is JSON all the same
 
 
 def test_what_is_no_page_is_left_out_with_its_reason(tmp_path: Path) -> None:
@@ -134,14 +150,28 @@ def test_what_is_no_page_is_left_out_with_its_reason(tmp_path: Path) -> None:
         b"".join(
             [
                 record("warcinfo", "", "application/warc-fields", b"software: x"),
-                record("request", "http://example.org/", "application/http", b"GET / HTTP/1.1\r\n\r\n"),
+                record(
+                    "request", "http://example.org/", "application/http", b"GET / HTTP/1.1\r\n\r\n"
+                ),
                 warc_record(1, http="HTTP/1.1 301 Moved\r\nLocation: /"),
                 warc_record(2, http="HTTP/1.1 404 Not Entry\r\nContent-Type: text/html"),
                 warc_record(3, http="HTTP/1.1 200 OK\r\nContent-Type: image/png"),
-                record("revisit", "http://example.org/4", "application/http", b"HTTP/1.1 200 OK\r\n\r\n"),
-                record("response", "dns:example.org", "text/dns", b"20240501120000\nexample.org. 60 IN A 1.2.3.4"),
+                record(
+                    "revisit",
+                    "http://example.org/4",
+                    "application/http",
+                    b"HTTP/1.1 200 OK\r\n\r\n",
+                ),
+                record(
+                    "response",
+                    "dns:example.org",
+                    "text/dns",
+                    b"20240501120000\nexample.org. 60 IN A 1.2.3.4",
+                ),
                 record("resource", "metadata://example.org/log", "text/plain", b"log"),
-                warc_record(5, gzip.compress(bytes(30_000_000)), "HTTP/1.1 200 OK\r\nContent-Encoding: gzip"),
+                warc_record(
+                    5, gzip.compress(bytes(30_000_000)), "HTTP/1.1 200 OK\r\nContent-Encoding: gzip"
+                ),
                 warc_record(6),
             ]
         ),
@@ -181,7 +211,10 @@ def test_conversion_records_are_texts_and_resources_are_pages(tmp_path: Path) ->
         ("Content-Encoding: deflate", b"<p>abcdef"),
         ("Content-Encoding: zstd", zstd(b"<p>ab") + zstd(b"cdef")),
         ("Content-Encoding: deflate", zlib.compress(b"<p>abcdef")),
-        ("Content-Encoding: deflate", zlib.compress(b"<p>abcdef")[2:-4]),  # raw, as some servers send it
+        (
+            "Content-Encoding: deflate",
+            zlib.compress(b"<p>abcdef")[2:-4],
+        ),  # raw, as some servers send it
         ("Content-Encoding: zstd", zstd(b"<p>abcdef")),
         ("Content-Encoding: br", base64.b64decode("CwSAPHA+YWJjZGVmAw==")),
         ("Content-Encoding: gzip, gzip", zipped(zipped(b"<p>abcdef"))),
@@ -189,9 +222,13 @@ def test_conversion_records_are_texts_and_resources_are_pages(tmp_path: Path) ->
         ("Content-Encoding: never-heard-of", b"<p>abcdef"),
     ],
 )
-def test_transfer_and_content_encodings_are_undone(tmp_path: Path, headers: str, body: bytes) -> None:
+def test_transfer_and_content_encodings_are_undone(
+    tmp_path: Path, headers: str, body: bytes
+) -> None:
     """And where the headers lie, the body is taken as it is."""
-    found = read(tmp_path, warc_record(0, body, f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n{headers}"))
+    found = read(
+        tmp_path, warc_record(0, body, f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n{headers}")
+    )
     assert document(found[0]).body == b"<p>abcdef"
 
 
@@ -209,7 +246,9 @@ ENCODED = {
 
 @pytest.mark.parametrize("harm", ["a flipped bit", "cut in the midst", "cut before its last byte"])
 @pytest.mark.parametrize("encoding", ENCODED)
-def test_a_body_that_breaks_off_in_its_encoding_is_damaged(tmp_path: Path, encoding: str, harm: str) -> None:
+def test_a_body_that_breaks_off_in_its_encoding_is_damaged(
+    tmp_path: Path, encoding: str, harm: str
+) -> None:
     """Half a body is no page, and never taken for the whole; the next record is one."""
     body = bytearray(ENCODED[encoding])
     if harm == "a flipped bit":
@@ -233,17 +272,29 @@ def response(headers: str, body: bytes = b"") -> bytes:
 
 ROUNDS_MAX = 10
 HOSTILE: dict[str, Callable[[int], bytes]] = {
-    "gzip members": lambda size: response("Content-Encoding: gzip", gzip.compress(b"") * (size // 20)),
-    "codings br": lambda size: response("Content-Encoding: " + ",br" * (size // 8), b"<p>" + b"x" * size),
-    "codings deflate": lambda size: response("Content-Encoding: " + ",deflate" * (size // 8), b"<p>" + b"x" * size),
+    "gzip members": lambda size: response(
+        "Content-Encoding: gzip", gzip.compress(b"") * (size // 20)
+    ),
+    "codings br": lambda size: response(
+        "Content-Encoding: " + ",br" * (size // 8), b"<p>" + b"x" * size
+    ),
+    "codings deflate": lambda size: response(
+        "Content-Encoding: " + ",deflate" * (size // 8), b"<p>" + b"x" * size
+    ),
     "chunks": lambda size: response("Transfer-Encoding: chunked", b"1\r\nx\r\n" * (size // 6)),
     "headers": lambda size: response("A: b\r\n" * (size // 6)),
     "line ends": lambda size: response("A: " + "\n\r" * (size // 2)),
-    "a date": lambda size: response("Date: " + "1 " * (size // 2)).replace(b"WARC-Date: 2024", b"WARC-Date: x"),
+    "a date": lambda size: response("Date: " + "1 " * (size // 2)).replace(
+        b"WARC-Date: 2024", b"WARC-Date: x"
+    ),
     "a status": lambda size: response("").replace(b" 200", b" " * size),
     "beginnings of WARC": lambda size: b"WARC/1.0\r\nx\r\n\r\n" * (size // 16),
-    "beginnings of ARC": lambda size: b"filedesc://x 0 0 0 0\n" + b"http://a 1 20200101000000 x y\n" * (size // 28),
-    "fields of ARC": lambda size: b"filedesc://x 0 0 0 0\n" + b"http://a" + b" 20200101000000" * (size // 15),
+    "beginnings of ARC": lambda size: (
+        b"filedesc://x 0 0 0 0\n" + b"http://a 1 20200101000000 x y\n" * (size // 28)
+    ),
+    "fields of ARC": lambda size: (
+        b"filedesc://x 0 0 0 0\n" + b"http://a" + b" 20200101000000" * (size // 15)
+    ),
 }
 
 
@@ -251,7 +302,9 @@ HOSTILE: dict[str, Callable[[int], bytes]] = {
 def test_an_archive_is_read_in_linear_time(tmp_path: Path, name: str) -> None:
     """Whatever was chosen for it: twice the bytes, and twice again, take at most 2.5 times the time."""
     least = {HOSTILE[name](size): math.inf for size in (1 << 16, 1 << 18)}
-    for _ in range(ROUNDS_MAX):  # another process can only add to a time: the least of many rounds is compared
+    for _ in range(
+        ROUNDS_MAX
+    ):  # another process can only add to a time: the least of many rounds is compared
         for archive, before in least.items():
             begun = time.process_time()
             read(tmp_path, archive)
@@ -259,7 +312,9 @@ def test_an_archive_is_read_in_linear_time(tmp_path: Path, name: str) -> None:
         small, large = least.values()
         if large < 2.5**2 * small + 0.01:
             return
-    pytest.fail(f"four times the bytes take {large / small:.1f} times the time, {name} in seconds: {least.values()}")
+    pytest.fail(
+        f"four times the bytes take {large / small:.1f} times the time, {name} in seconds: {least.values()}"
+    )
 
 
 RECORDS = [warc_record(number, PAGE + b" more words" * number) for number in range(6)]
@@ -267,7 +322,9 @@ BROKEN = {
     "a record of another format": RECORDS[2].replace(b"WARC/1.0", b"JUNK/9.9"),
     "no length": RECORDS[2].replace(b"Content-Length: ", b"Content-Length: x"),
     "no date": RECORDS[2].replace(b"2024-05-01T", b"yesterday "),
-    "a date behind the year 9999": RECORDS[2].replace(b"2024-05-01T12:00:00Z", b"9999-12-31T23:59:59-05:00"),
+    "a date behind the year 9999": RECORDS[2].replace(
+        b"2024-05-01T12:00:00Z", b"9999-12-31T23:59:59-05:00"
+    ),
     "no URL": RECORDS[2].replace(b"WARC-Target-URI", b"WARC-Target-URL"),
     "no type": RECORDS[2].replace(b"WARC-Type", b"WARC-Tipe"),
     "garbage": b"garbage \xff\x00\n" * 50,
@@ -286,7 +343,9 @@ def test_a_damaged_record_costs_itself(tmp_path: Path, packing: str, broken: str
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstd])
 @pytest.mark.parametrize("where", ["head", "middle", "end"])
-def test_a_damaged_member_costs_itself(tmp_path: Path, compress: Callable[[bytes], bytes], where: str) -> None:
+def test_a_damaged_member_costs_itself(
+    tmp_path: Path, compress: Callable[[bytes], bytes], where: str
+) -> None:
     """Flipped bits in one member of a compressed file: its offset is named, the others are read."""
     members = [bytearray(compress(record)) for record in RECORDS]
     at = {"head": 0, "middle": len(members[2]) // 2, "end": len(members[2]) - 5}[where]
@@ -299,7 +358,12 @@ def test_a_damaged_member_costs_itself(tmp_path: Path, compress: Callable[[bytes
 
 
 def with_dictionary(stored: bytes, compress: Callable[[bytes], bytes] = zstd) -> bytes:
-    return b"\x5d\x2a\x4d\x18" + len(stored).to_bytes(4, "little") + stored + b"".join(map(compress, RECORDS))
+    return (
+        b"\x5d\x2a\x4d\x18"
+        + len(stored).to_bytes(4, "little")
+        + stored
+        + b"".join(map(compress, RECORDS))
+    )
 
 
 def test_a_zstd_file_with_a_dictionary(tmp_path: Path) -> None:
@@ -314,18 +378,26 @@ def test_a_zstd_file_with_a_dictionary(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "stored",
-    [zstd(b"")[:4] + b"\xff" * 36, zstd(bytes(100))[:-3], b"\x28\xb5\x2f\xfd\xe0" + b"\xff" * 8 + b"\1\0\0"],
+    [
+        zstd(b"")[:4] + b"\xff" * 36,
+        zstd(bytes(100))[:-3],
+        b"\x28\xb5\x2f\xfd\xe0" + b"\xff" * 8 + b"\1\0\0",
+    ],
     ids=["garbage", "cut", "asks for 2^64 bytes"],
 )
 def test_a_damaged_dictionary_is_named(tmp_path: Path, stored: bytes) -> None:
     """Its offset and what is wrong. What needs no dictionary is read."""
     found = read(tmp_path, with_dictionary(stored), "crawl.warc.zst")
-    assert [(item.offset, item.reason.partition(":")[0]) for item in damage(found)] == [(0, "damaged dictionary")]
+    assert [(item.offset, item.reason.partition(":")[0]) for item in damage(found)] == [
+        (0, "damaged dictionary")
+    ]
     assert urls(found) == list("012345")
 
 
 @given(st.data())
-def test_any_damage_is_survived(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_any_damage_is_survived(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
     """A file cut and overwritten anywhere gives records, left-outs and damage, never an exception."""
     packing = data.draw(st.sampled_from(sorted(PACKINGS)))
     content = bytearray(PACKINGS[packing](RECORDS))
@@ -340,9 +412,7 @@ def test_any_damage_is_survived(tmp_path_factory: pytest.TempPathFactory, data: 
 
 ARC_VERSION = b"filedesc://test.arc 0.0.0.0 20240501120000 text/plain %d\n%s\n"
 ARC_FIELDS = b"1 0 Test\nURL IP-address Archive-date Content-type Archive-length\n"
-ARC2_FIELDS = (
-    b"2 0 Test\nURL IP-address Archive-date Content-type Result-code Checksum Location Offset Filename Archive-length\n"
-)
+ARC2_FIELDS = b"2 0 Test\nURL IP-address Archive-date Content-type Result-code Checksum Location Offset Filename Archive-length\n"
 
 
 def arc_record(url: str, fields: str = "1.2.3.4 20240501120000 text/html") -> bytes:
@@ -356,7 +426,12 @@ def test_arc_files(tmp_path: Path, packing: str) -> None:
     """Version 1 with a space in a URL, a record that is damaged, and one behind it."""
     version = ARC_VERSION % (len(ARC_FIELDS), ARC_FIELDS)
     damaged = b"http://example.org/2 1.2.3.4 20240501120000 text/html many\n" + PAGE + b"\n"
-    records = [version, arc_record("http://example.org/a b"), damaged, arc_record("http://example.org/3")]
+    records = [
+        version,
+        arc_record("http://example.org/a b"),
+        damaged,
+        arc_record("http://example.org/3"),
+    ]
     found = read(tmp_path, PACKINGS[packing](records), "crawl.arc")
     assert urls(found) == ["a b", "3"]
     assert document(found[1]).fetched_at_ms == 1714564800000
@@ -364,7 +439,9 @@ def test_arc_files(tmp_path: Path, packing: str) -> None:
     assert ["not a number" in item.reason for item in damage(found)] == [True]
 
 
-@pytest.mark.parametrize("called", [None, ARC2_FIELDS, ARC_FIELDS, b"1 0 Test\nURL Archive-length\n", b""])
+@pytest.mark.parametrize(
+    "called", [None, ARC2_FIELDS, ARC_FIELDS, b"1 0 Test\nURL Archive-length\n", b""]
+)
 @pytest.mark.parametrize(
     ("url", "fields"),
     [
@@ -376,10 +453,16 @@ def test_arc_files(tmp_path: Path, packing: str) -> None:
         ("http://example.org/a", "- 20240501120000123 no-type"),
     ],
 )
-def test_lines_of_arc_are_read_by_what_is_in_them(tmp_path: Path, url: str, fields: str, called: bytes | None) -> None:
+def test_lines_of_arc_are_read_by_what_is_in_them(
+    tmp_path: Path, url: str, fields: str, called: bytes | None
+) -> None:
     """Before the address is the URL; the type may have a parameter, or be missing; version 2 has ten fields."""
     version = b"" if called is None else ARC_VERSION % (len(called), called)
-    found = read(tmp_path, version + arc_record(url, fields) + arc_record("http://example.org/b"), "crawl.arc")
+    found = read(
+        tmp_path,
+        version + arc_record(url, fields) + arc_record("http://example.org/b"),
+        "crawl.arc",
+    )
     assert urls(found) == [url.rpartition("/")[2], "b"] and not damage(found)
 
 
@@ -410,7 +493,10 @@ def test_json_lines_pass_as_they_are(tmp_path: Path, packing: str) -> None:
     assert [item.raw for item in records] == [*LINES[:2], LINES[5]]
     assert [item.key for item in records[:2]] == [document(found[0]).doc_id.encode(), b"mine"]
     assert document(records[2]).url == f"urn:neardup:{document(records[2]).doc_id}"
-    assert [item.offset for item in damage(found)] == [len(b"\n".join(LINES[:3])) + 1, len(b"\n".join(LINES[:4])) + 1]
+    assert [item.offset for item in damage(found)] == [
+        len(b"\n".join(LINES[:3])) + 1,
+        len(b"\n".join(LINES[:4])) + 1,
+    ]
 
 
 DEEP = "[" * 990 + "]" * 990
@@ -435,7 +521,9 @@ DEEP = "[" * 990 + "]" * 990
     ],
     ids=["time", "text", "id and text"],
 )
-def test_a_line_costs_itself(tmp_path: Path, line: str, reason: str, options: dict[str, Any]) -> None:
+def test_a_line_costs_itself(
+    tmp_path: Path, line: str, reason: str, options: dict[str, Any]
+) -> None:
     """Whatever is in it and however lines are read: it is a document or damage, and the others are read."""
     path = tmp_path / "a.jsonl"
     good = '{{"id": "{0}", "url": "http://example.org/{0}", "text": "{0}", "content": "{0}"}}'
@@ -443,7 +531,9 @@ def test_a_line_costs_itself(tmp_path: Path, line: str, reason: str, options: di
     found = entries(path, **options)
     assert [item.line for item in found if not isinstance(item, Omission)] == [1, 2, 3]
     assert [document(found[at]).body for at in (0, 2)] == ["a", "b"]
-    assert isinstance(found[1], Record) or found[1].reason.startswith((reason, "no field 'content', there are "))
+    assert isinstance(found[1], Record) or found[1].reason.startswith(
+        (reason, "no field 'content', there are ")
+    )
 
 
 MEMBERS = {
@@ -451,14 +541,17 @@ MEMBERS = {
     "arc": ARC_VERSION % (len(ARC_FIELDS), ARC_FIELDS)
     + b"".join(arc_record(f"http://example.org/{number}") for number in range(3)),
     "jsonl": b"".join(
-        b'{"url": "http://example.org/%d", "fetched_at": "2024-05-01T12:00:00Z", "text": "x"}\n' % at for at in range(3)
+        b'{"url": "http://example.org/%d", "fetched_at": "2024-05-01T12:00:00Z", "text": "x"}\n'
+        % at
+        for at in range(3)
     ),
 }
 
 
 @pytest.mark.parametrize("kind", MEMBERS)
 @pytest.mark.parametrize(
-    "error", [RecursionError("deep"), IndexError("place"), LookupError(), MemoryError(), KeyError(1)]
+    "error",
+    [RecursionError("deep"), IndexError("place"), LookupError(), MemoryError(), KeyError(1)],
 )
 def test_any_error_of_a_record_costs_that_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, error: Exception
@@ -487,7 +580,9 @@ def test_a_row_of_parquet_costs_itself(tmp_path: Path) -> None:
     """Text that is no UTF-8, or a time beyond all calendars: a record that the worker answers, one for each row."""
     path = tmp_path / "rows.parquet"
     ends = pyarrow.py_buffer(struct.pack("<4i", 0, 1, 4, 5))
-    texts = pyarrow.Array.from_buffers(pyarrow.string(), 3, [None, ends, pyarrow.py_buffer(b"a\xff\xfe\xfdb")])
+    texts = pyarrow.Array.from_buffers(
+        pyarrow.string(), 3, [None, ends, pyarrow.py_buffer(b"a\xff\xfe\xfdb")]
+    )
     times = pyarrow.array([0, 0, 1 << 62], pyarrow.timestamp("ms", "UTC"))
     parquet.write_table(pyarrow.table({"text": texts, "fetched_at": times}), path)
     first, *others = entries(path)
@@ -496,7 +591,9 @@ def test_a_row_of_parquet_costs_itself(tmp_path: Path) -> None:
         assert isinstance(found, Record)
         with pytest.raises(DocumentError, match=reason):
             decode_document(found.key, found.value)
-    twice = pyarrow.Table.from_arrays([pyarrow.array(["a"]), pyarrow.array(["b"])], names=["text", "text"])
+    twice = pyarrow.Table.from_arrays(
+        [pyarrow.array(["a"]), pyarrow.array(["b"])], names=["text", "text"]
+    )
     parquet.write_table(twice, path)
     [found] = entries(path)
     assert isinstance(found, Record) and b"exists 2 times" in found.value
@@ -505,19 +602,32 @@ def test_a_row_of_parquet_costs_itself(tmp_path: Path) -> None:
 def test_a_damaged_file_of_parquet_ends_no_run(tmp_path: Path) -> None:
     """It is named; of one that breaks off in its midst the rows before that are read."""
     path = tmp_path / "rows.parquet"
-    parquet.write_table(pyarrow.table({"text": ["a"] * 2_000}), path, row_group_size=1_000, compression="NONE")
+    parquet.write_table(
+        pyarrow.table({"text": ["a"] * 2_000}), path, row_group_size=1_000, compression="NONE"
+    )
     whole = path.read_bytes()
     place = parquet.read_metadata(path).row_group(1).column(0).data_page_offset
-    for data, rows in ((whole[:-20], 0), (b"PAR1", 0), (whole[:place] + b"\xff" * 9 + whole[place + 9 :], 1_000)):
+    for data, rows in (
+        (whole[:-20], 0),
+        (b"PAR1", 0),
+        (whole[:place] + b"\xff" * 9 + whole[place + 9 :], 1_000),
+    ):
         found = read(tmp_path, data, "rows.parquet")
         assert [type(item) for item in found] == [Record] * rows + [Damage]
 
 
 def test_an_endless_line_is_damage_and_not_memory(tmp_path: Path) -> None:
     """The lines around it are read, and it is told of once."""
-    found = read(tmp_path, LINES[0] + b"\n" + b"x" * 5_000_000 + b"\n" + LINES[1], "a.jsonl", body_max=1_000)
+    found = read(
+        tmp_path, LINES[0] + b"\n" + b"x" * 5_000_000 + b"\n" + LINES[1], "a.jsonl", body_max=1_000
+    )
     assert [type(item).__name__ for item in found] == ["Record", "Damage", "Record"]
-    found = read(tmp_path, b"text\na\n" + b"x" * 5_000_000 + b"\nb\n" + b"y" * 2_000_000, "a.csv", body_max=1_000)
+    found = read(
+        tmp_path,
+        b"text\na\n" + b"x" * 5_000_000 + b"\nb\n" + b"y" * 2_000_000,
+        "a.csv",
+        body_max=1_000,
+    )
     assert [document(item).body for item in found if isinstance(item, Record)] == ["a", "b"]
     assert [item.reason for item in damage(found)] == ["a line of more than 1,000 bytes"] * 2
 
@@ -629,17 +739,29 @@ def test_a_row_of_csv_is_a_document(tmp_path: Path, packing: str, end: str) -> N
     given = [orjson.loads(item.value) for item in records]
     text = f'He said: "It is late."{end}And he went.'
     assert [fields.get("text") for fields in given] == [text, None, "The river, it rose."]
-    assert [fields["url"] for fields in given] == ["https://example.org/a", "urn:neardup:b", "urn:neardup:d"]
-    assert [(item.line, item.reason) for item in damage(found)] == [(6, "4 fields, and the first line has 3")]
+    assert [fields["url"] for fields in given] == [
+        "https://example.org/a",
+        "urn:neardup:b",
+        "urn:neardup:d",
+    ]
+    assert [(item.line, item.reason) for item in damage(found)] == [
+        (6, "4 fields, and the first line has 3")
+    ]
     again = b"\n".join([records[0].head, *(record.raw for record in records)])
     (tmp_path / "again.csv").write_bytes(again)
     second = entries(tmp_path / "again.csv", columns=ColumnNames("id", "content, whole"))
-    assert [(item.key, item.value) for item in second if isinstance(item, Record)] == [r[2:4] for r in records]
+    assert [(item.key, item.value) for item in second if isinstance(item, Record)] == [
+        r[2:4] for r in records
+    ]
 
 
 def test_a_row_has_the_doc_id_of_the_worker_for_its_key(tmp_path: Path) -> None:
     """Also where it names none, whatever the format: what is delivered again goes into the same partition."""
-    fields = {"url": "https://example.org/a", "fetched_at": "2026-01-31T12:00:00Z", "text": "The river rose."}
+    fields = {
+        "url": "https://example.org/a",
+        "fetched_at": "2026-01-31T12:00:00Z",
+        "text": "The river rose.",
+    }
     parquet.write_table(pyarrow.Table.from_pylist([fields]), tmp_path / "rows.parquet")
     (tmp_path / "rows.csv").write_text(",".join(fields) + "\n" + ",".join(fields.values()) + "\n")
     (tmp_path / "rows.jsonl").write_bytes(orjson.dumps(fields))
@@ -681,7 +803,12 @@ def test_any_bytes_are_csv_or_damage(data: bytes, size: int) -> None:
 def test_a_page_that_fits_into_no_message_is_left_out_and_counted(tmp_path: Path) -> None:
     """The largest body that is taken fits, base64 and all; one byte more is counted as too large, and the rest goes."""
     path = tmp_path / "crawl.warc"
-    bodies = b"<p>one</p>", b"x" * FED_BODY_BYTES_MAX, b"y" * (FED_BODY_BYTES_MAX + 1), b"<p>two</p>"
+    bodies = (
+        b"<p>one</p>",
+        b"x" * FED_BODY_BYTES_MAX,
+        b"y" * (FED_BODY_BYTES_MAX + 1),
+        b"<p>two</p>",
+    )
     path.write_bytes(b"".join(warc_record(number, body) for number, body in enumerate(bodies)))
     crawl = CrawlFiles([str(path)], body_max=FED_BODY_BYTES_MAX)
     sizes = [len(record.key or b"") + len(record.value or b"") for record in crawl]

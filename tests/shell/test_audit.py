@@ -33,21 +33,31 @@ def world() -> World:
 _check = partial(check, topic="documents", topic_id=TOPIC_ID)
 
 
-def _report(world: World, answers: list[AnswerMessage], definition: Definition = DEFINITION, **more: Any) -> Report:
+def _report(
+    world: World, answers: list[AnswerMessage], definition: Definition = DEFINITION, **more: Any
+) -> Report:
     """What is found with these answers in place of the world's."""
     facts = {"documents": list(world.documents().values()), "committed": world.committed, **more}
     return _check(Replica(definition), log=world.log.entries, answers=answers, **facts)
 
 
 def _only(report: Report, defect: Defect, count: int = 1) -> bool:
-    return report.defects == {each.value: count if each is defect else 0 for each in Defect} and not report.clean
+    return (
+        report.defects == {each.value: count if each is defect else 0 for each in Defect}
+        and not report.clean
+    )
 
 
 def test_a_right_history_is_clean(world: World) -> None:
     """Every document answered once: nothing to report; above the group's offset one waits, which is no defect."""
     report, count = _report(world, world.messages), len(world.documents())
     assert report.clean and report.findings == () and count > 25
-    assert (report.documents, report.answered, report.unanswered, report.expired) == (count, count, 0, 0)
+    assert (report.documents, report.answered, report.unanswered, report.expired) == (
+        count,
+        count,
+        0,
+        0,
+    )
     assert sum(report.outcomes.values()) == count
     assert report.log_rows == count + report.log_rows_repeated
     report = _report(world, [], committed={})
@@ -69,7 +79,9 @@ def _verdict(message: AnswerMessage, **changed: object) -> AnswerMessage:
 
 
 def _with_code(message: AnswerMessage) -> AnswerMessage:
-    headers = tuple((name, b"other" if name.endswith("code") else value) for name, value in message.headers)
+    headers = tuple(
+        (name, b"other" if name.endswith("code") else value) for name, value in message.headers
+    )
     return message._replace(headers=headers)
 
 
@@ -92,7 +104,8 @@ def test_an_answer_that_differs_from_the_replay_is_wrong(
     at, message = next(
         (at, one)
         for at, one in enumerate(world.messages)
-        if one.is_dead_letter == is_dead_letter and (is_dead_letter or b'"verdict":"new"' in (one.value or b""))
+        if one.is_dead_letter == is_dead_letter
+        and (is_dead_letter or b'"verdict":"new"' in (one.value or b""))
     )
     report = _report(world, [*world.messages[:at], change(message), *world.messages[at + 1 :]])
     assert _only(report, Defect.WRONG)
@@ -107,7 +120,9 @@ def test_an_answer_that_differs_from_the_replay_is_wrong(
 @pytest.mark.parametrize("value", [b"", b"{}", b"[]", b"\xff", None])
 def test_what_is_no_verdict_at_all_is_wrong(world: World, value: bytes | None) -> None:
     """Whatever stands in the topic of the verdicts must be one."""
-    assert _only(_report(world, [*world.messages, AnswerMessage(b"k", value, (), False)]), Defect.WRONG)
+    assert _only(
+        _report(world, [*world.messages, AnswerMessage(b"k", value, (), False)]), Defect.WRONG
+    )
 
 
 def test_two_documents_that_duplicate_each_other_are_found() -> None:
@@ -141,15 +156,26 @@ def test_a_log_may_have_later_offsets_first_and_rows_that_come_too_late() -> Non
     """As where the group's offset was set back, and where one worker has read what another could read no more."""
 
     def record(at: int, first: int, *offsets: int) -> LogEntry:
-        rows = Rows.of([Row(offset, RowKind.FULL, f"{offset}", "", 0, 1 << offset, offset, 9) for offset in offsets])
+        rows = Rows.of(
+            [
+                Row(offset, RowKind.FULL, f"{offset}", "", 0, 1 << offset, offset, 9)
+                for offset in offsets
+            ]
+        )
         section = Section(Source(TOPIC_ID, 0), first, offsets[-1] + 1, -1, rows)
         return LogEntry(at, 5, next(encode(DEFINITION.author("w"), [section], 10_000)))
 
-    log = [LogEntry(0, 5, DEFINITION.declaration("w", FORMAT_VERSION)), record(1, 3, 3, 4), record(2, 0, 1, 2)]
+    log = [
+        LogEntry(0, 5, DEFINITION.declaration("w", FORMAT_VERSION)),
+        record(1, 3, 3, 4),
+        record(2, 0, 1, 2),
+    ]
     replica = Replica(DEFINITION)
     for entry in log:
         replica.read(entry.value, entry.offset, entry.timestamp_ms)
-    published = [encode_verdict(read_answer(replica, Source(TOPIC_ID, 0), at)) for at in range(1, 5)]  # type: ignore[arg-type]
+    published = [
+        encode_verdict(read_answer(replica, Source(TOPIC_ID, 0), at)) for at in range(1, 5)
+    ]  # type: ignore[arg-type]
     report = _check(
         Replica(DEFINITION),
         log=[*log, record(3, 0, 0)],
@@ -160,7 +186,9 @@ def test_a_log_may_have_later_offsets_first_and_rows_that_come_too_late() -> Non
     assert report.clean and (report.answered, report.log_rows_repeated) == (4, 1)
 
 
-def _new(world: World, messages: list[Outgoing], *, is_whole: bool = True, is_compacted: bool = False) -> Report:
+def _new(
+    world: World, messages: list[Outgoing], *, is_whole: bool = True, is_compacted: bool = False
+) -> Report:
     """What is found of the topic of new documents with these messages."""
     topic = NewDocuments(is_whole=is_whole, is_compacted=is_compacted)
     for message in messages:
@@ -170,7 +198,9 @@ def _new(world: World, messages: list[Outgoing], *, is_whole: bool = True, is_co
 
 def test_the_topic_of_new_documents_has_each_once(world: World) -> None:
     """Whichever message is taken away is lost, whichever stands there twice is wrong; a null value counts, too."""
-    assert _new(world, world.new).clean and _new(world, world.new).new_documents == len(world.new) > 5
+    assert (
+        _new(world, world.new).clean and _new(world, world.new).new_documents == len(world.new) > 5
+    )
     for at, message in enumerate(world.new):
         without = [*world.new[:at], *world.new[at + 1 :]]
         assert _only(_new(world, without), Defect.LOST)

@@ -63,9 +63,13 @@ def test_a_java_that_is_new_enough_is_taken_wherever_it_is(tmp_path: Path) -> No
     """An old JAVA_HOME does not hide a good Java on the path; a broken one neither."""
     java_of(tmp_path / "11", "11.0.2")
     good = java_of(tmp_path / "21", "21.0.1")
-    assert find_java({"JAVA_HOME": str(tmp_path / "11"), "PATH": str(good.parent)}, packaged=False) == Java(good, 21)
+    assert find_java(
+        {"JAVA_HOME": str(tmp_path / "11"), "PATH": str(good.parent)}, packaged=False
+    ) == Java(good, 21)
     program(tmp_path / "11" / "bin" / "java", "exit 1")
-    assert find_java({"JAVA_HOME": str(tmp_path / "11"), "PATH": str(good.parent)}, packaged=False) == Java(good, 21)
+    assert find_java(
+        {"JAVA_HOME": str(tmp_path / "11"), "PATH": str(good.parent)}, packaged=False
+    ) == Java(good, 21)
 
 
 def test_the_default_port_is_where_the_worker_looks() -> None:
@@ -76,11 +80,15 @@ def test_the_default_port_is_where_the_worker_looks() -> None:
 @pytest.mark.parametrize("offset", [0, 2, 101, 103])
 def test_a_port_in_use_is_named(offset: int) -> None:
     """Any of the six ports of three nodes; the text names it and --port."""
-    port = next(port for port in range(21_000, 31_000, 200) if all(map(is_free, range(port, port + 104))))
+    port = next(
+        port for port in range(21_000, 31_000, 200) if all(map(is_free, range(port, port + 104)))
+    )
     in_use = rf"port {port + offset} on 127\.0\.0\.1 is in use: .*--port"
     with socket.create_server(("127.0.0.1", port + offset)), pytest.raises(StopError, match=in_use):
         lay_out(3, port)
-    assert lay_out(3, port).bootstrap == f"127.0.0.1:{port},127.0.0.1:{port + 1},127.0.0.1:{port + 2}"
+    assert (
+        lay_out(3, port).bootstrap == f"127.0.0.1:{port},127.0.0.1:{port + 1},127.0.0.1:{port + 2}"
+    )
 
 
 @pytest.mark.parametrize(("nodes", "port"), [(2, 0), (0, 0), (1, -1), (1, 65_500), (3, 65_433)])
@@ -99,10 +107,22 @@ def test_a_comma_in_the_path_is_refused() -> None:
 @pytest.mark.parametrize(
     ("last_words", "error", "text"),
     [
-        ("java.io.IOException: No space left on device", StopError, "no space left for the broker's data in .*--data"),
-        ("java.net.BindException: Address already in use", PortTakenError, "in use: choose another with --port"),
+        (
+            "java.io.IOException: No space left on device",
+            StopError,
+            "no space left for the broker's data in .*--data",
+        ),
+        (
+            "java.net.BindException: Address already in use",
+            PortTakenError,
+            "in use: choose another with --port",
+        ),
         ("There is insufficient memory for the Java Runtime", StopError, "not enough memory"),
-        ("Exception in thread main: something else", StopError, "ended by itself; the end of its log (?s:.*)something"),
+        (
+            "Exception in thread main: something else",
+            StopError,
+            "ended by itself; the end of its log (?s:.*)something",
+        ),
     ],
 )
 def test_a_node_that_ends_by_itself_says_why(
@@ -125,7 +145,9 @@ def test_data_in_use_and_data_of_another_size_are_refused(tmp_path: Path) -> Non
     try:
         while not any(state.pid for state in _states(tmp_path / "data")):
             assert starting.is_alive()
-        with pytest.raises(StopError, match=r"already \(node 1, process \d+, .*neardup broker stop --data"):
+        with pytest.raises(
+            StopError, match=r"already \(node 1, process \d+, .*neardup broker stop --data"
+        ):
             EmbeddedKafka(data=tmp_path / "data", runtime=Runtime(Java(java, 17), ())).start()
     finally:
         EmbeddedKafka.attach(tmp_path / "data").kill(1)
@@ -183,7 +205,9 @@ CONTENT = {"alpha": b"a" * 100_000, "beta": b"b" * 200_000, "gamma": b"c" * 50}
 
 def jar_of(artifact: str) -> Jar:
     content = CONTENT[artifact]
-    return Jar("org.example.jars", artifact, "1.0", hashlib.sha256(content).hexdigest(), len(content))
+    return Jar(
+        "org.example.jars", artifact, "1.0", hashlib.sha256(content).hexdigest(), len(content)
+    )
 
 
 JARS = [jar_of(artifact) for artifact in CONTENT]
@@ -232,8 +256,26 @@ def test_fetch_trusts_the_systems_authorities(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A proxy that signs its own certificates is among them; one that is not is named with the remedy."""
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    command += ["-subj", "/CN=proxy", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "ca.pem"]
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+    ]
+    command += [
+        "-subj",
+        "/CN=proxy",
+        "-addext",
+        "subjectAltName=IP:127.0.0.1",
+        "-keyout",
+        "key.pem",
+        "-out",
+        "ca.pem",
+    ]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"):
         monkeypatch.delenv(name, raising=False)
@@ -267,7 +309,9 @@ def test_an_altered_download_is_refused(tmp_path: Path, content: bytes) -> None:
     """The error names the jar and both digests; nothing of the wrong file stays; the next fetch mends it."""
     wrong = jar_of("gamma")
     told: list[int] = []
-    with pytest.raises(StopError, match=f"{wrong} gave another file: SHA-256 .* instead of {wrong.sha256}") as raised:
+    with pytest.raises(
+        StopError, match=f"{wrong} gave another file: SHA-256 .* instead of {wrong.sha256}"
+    ) as raised:
         fetch(tmp_path, jars=[wrong], open_remote=lambda _: iter([content]), advance=told.append)
     assert "neardup broker fetch" in str(raised.value)
     assert names_in(tmp_path) == set()
@@ -324,7 +368,9 @@ def test_fetchers_at_the_same_time_do_the_work_once(tmp_path: Path) -> None:
     asked = Counter[str]()
     with ThreadPoolExecutor(4) as pool:
         for each in told:
-            pool.submit(fetch, tmp_path, jars=JARS, open_remote=partial(counted, asked), advance=each.append)
+            pool.submit(
+                fetch, tmp_path, jars=JARS, open_remote=partial(counted, asked), advance=each.append
+            )
     assert [sum(each) for each in told] == [TOTAL_BYTES] * 4
     assert set(asked.values()) == {1}
 
@@ -354,25 +400,38 @@ time.sleep(600)
 @pytest.mark.slow
 def test_nothing_outlives_a_killed_owner(broker_runtime: Runtime) -> None:
     """SIGKILL of the process that started a node ends it, frees its port and removes its data."""
-    with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as owner:
+    with subprocess.Popen(
+        [sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True, cwd=REPOSITORY
+    ) as owner:
         assert owner.stdout is not None
         folder, bootstrap = owner.stdout.readline().split()
-        data, ports = Path(folder), [int(address.rpartition(":")[2]) for address in bootstrap.split(",")]
+        data, ports = (
+            Path(folder),
+            [int(address.rpartition(":")[2]) for address in bootstrap.split(",")],
+        )
         assert len(processes_in(data)) == 2
         owner.kill()
     eventually(lambda: not processes_in(data) and all(map(is_free, ports)) and not data.exists())
 
 
 @pytest.mark.slow
-def test_a_start_that_is_interrupted_leaves_nothing(broker_runtime: Runtime, tmp_path: Path) -> None:
+def test_a_start_that_is_interrupted_leaves_nothing(
+    broker_runtime: Runtime, tmp_path: Path
+) -> None:
     """Ctrl-C while the node starts: no process and no data stay, though the owner goes on."""
     # Whoever starts the tests in the background may have them ignore Ctrl-C; the owner must not inherit that.
     script = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n" + OWNER
-    script = script.replace("kafka.start()", "try:\n    kafka.start()\nexcept KeyboardInterrupt:\n    pass")
-    script = script.replace("print(kafka.data, kafka.bootstrap, flush=True)", "print('ended', flush=True)")
+    script = script.replace(
+        "kafka.start()", "try:\n    kafka.start()\nexcept KeyboardInterrupt:\n    pass"
+    )
+    script = script.replace(
+        "print(kafka.data, kafka.bootstrap, flush=True)", "print('ended', flush=True)"
+    )
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-c", script]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY, env=environment) as owner:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY, env=environment
+    ) as owner:
         eventually(lambda: len(psutil.Process(owner.pid).children(recursive=True)) >= 2)
         owner.send_signal(signal.SIGINT)
         assert owner.stdout is not None
@@ -385,13 +444,17 @@ def test_a_start_that_is_interrupted_leaves_nothing(broker_runtime: Runtime, tmp
 
 
 @pytest.mark.slow
-def test_the_commands_start_break_mend_and_end_a_broker(broker_runtime: Runtime, tmp_path: Path) -> None:
+def test_the_commands_start_break_mend_and_end_a_broker(
+    broker_runtime: Runtime, tmp_path: Path
+) -> None:
     """start, status, kill, up, stop: the broker outlives each command, keeps its data, and stop ends it."""
     data = tmp_path / "données du courtier"  # a path that Java must be told how to read
 
     def apart(*arguments: str) -> tuple[int, str]:
         command = [sys.executable, "-m", "worker", "broker", *arguments, "--data", str(data)]
-        answer = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+        answer = subprocess.run(
+            command, cwd=REPOSITORY, capture_output=True, text=True, check=False
+        )
         return answer.returncode, answer.stdout + answer.stderr
 
     def neardup(*arguments: str) -> tuple[int, str]:
@@ -426,6 +489,8 @@ def processes_in(data: Path) -> list[int]:
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if process.status() != psutil.STATUS_ZOMBIE and str(data) in " ".join([process.cwd(), *process.cmdline()]):
+            if process.status() != psutil.STATUS_ZOMBIE and str(data) in " ".join(
+                [process.cwd(), *process.cmdline()]
+            ):
                 found.append(process.pid)
     return found

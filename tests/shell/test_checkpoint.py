@@ -31,7 +31,9 @@ from worker.shell.runtime.fault_hooks import Point
 LOG = LogIdentity("cluster", b"l" * 16)
 
 
-def checkpoint(folder: Path, definition: Definition = DEFINITION, log: LogIdentity = LOG) -> Checkpoint:
+def checkpoint(
+    folder: Path, definition: Definition = DEFINITION, log: LogIdentity = LOG
+) -> Checkpoint:
     """A checkpoint as the next start of a worker would make it."""
     return Checkpoint(folder, definition, log, "one", 60)
 
@@ -39,7 +41,9 @@ def checkpoint(folder: Path, definition: Definition = DEFINITION, log: LogIdenti
 def applied(replica: Replica, count: int) -> Replica:
     """Apply so many records more: the log's definition, then documents unlike each other."""
     for offset in range(replica.next_offset, replica.next_offset + count):
-        replica.read(entry(offset, fingerprint=offset * 0x9E37_79B9_7F4A_7C15 % 2**64), offset, offset)
+        replica.read(
+            entry(offset, fingerprint=offset * 0x9E37_79B9_7F4A_7C15 % 2**64), offset, offset
+        )
     return replica
 
 
@@ -76,7 +80,10 @@ def test_metrics_say_of_when_and_where_the_last_snapshot_is(tmp_path: Path) -> N
     [path] = tmp_path.iterdir()
     os.utime(path, (5_000, 5_000))
     assert checkpoint(tmp_path).restore().next_offset == 3
-    assert (counted("neardup_snapshot_timestamp_seconds"), counted("neardup_snapshot_offset")) == (5_000, 3)
+    assert (counted("neardup_snapshot_timestamp_seconds"), counted("neardup_snapshot_offset")) == (
+        5_000,
+        3,
+    )
     assert checkpoint(tmp_path).save(applied(replica, 2))
     assert time.time() - counted("neardup_snapshot_timestamp_seconds") < 600
     assert counted("neardup_snapshot_offset") == 5
@@ -122,7 +129,10 @@ def test_a_slow_disk_holds_the_snapshot_and_nothing_else(tmp_path: Path) -> None
 
     replica, times_s = applied(Replica(DEFINITION), 3), [0.0]
     assert checkpoint(tmp_path).save(replica)
-    ticking, taken = Checkpoint(tmp_path, DEFINITION, LOG, "one", 60, lambda: times_s[-1], reach=wait), list[bytes]()
+    ticking, taken = (
+        Checkpoint(tmp_path, DEFINITION, LOG, "one", 60, lambda: times_s[-1], reach=wait),
+        list[bytes](),
+    )
     for now_s in (61.0, 130.0, 200.0):
         times_s.append(now_s)
         taken = [*taken, b"".join(capture(applied(replica, 2), LOG).parts())]
@@ -131,7 +141,9 @@ def test_a_slow_disk_holds_the_snapshot_and_nothing_else(tmp_path: Path) -> None
     disk.set()
     assert ticking.save(replica)
     assert names(tmp_path) == [5, 9]
-    assert (tmp_path / f"snapshot-{5:020}.ndsnap").read_bytes() == taken[0]  # as it was when it was begun
+    assert (tmp_path / f"snapshot-{5:020}.ndsnap").read_bytes() == taken[
+        0
+    ]  # as it was when it was begun
     assert set(parts) == {Point.SNAPSHOT} and len(parts) > 40
     checkpoint(tmp_path).restore().check()
 
@@ -140,7 +152,10 @@ def test_row_13_a_full_disk_costs_the_new_snapshot_only(tmp_path: Path) -> None:
     """The old ones stay, nothing half-written is left, the metric counts it, and with room again it is written."""
     replica, saving = applied(Replica(DEFINITION), 3), checkpoint(tmp_path)
     assert saving.save(replica)
-    before, failed = (tmp_path / f"snapshot-{3:020}.ndsnap").read_bytes(), counted("neardup_snapshot_failures_total")
+    before, failed = (
+        (tmp_path / f"snapshot-{3:020}.ndsnap").read_bytes(),
+        counted("neardup_snapshot_failures_total"),
+    )
     applied(replica, 200)
     with files_of_at_most(4096):
         assert not saving.save(replica)
@@ -152,7 +167,9 @@ def test_row_13_a_full_disk_costs_the_new_snapshot_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "byte", "empty", "foreign", "unforeseen"])
-def test_row_14_a_damaged_snapshot_falls_back_to_the_older_then_to_the_log(tmp_path: Path, damage: str) -> None:
+def test_row_14_a_damaged_snapshot_falls_back_to_the_older_then_to_the_log(
+    tmp_path: Path, damage: str
+) -> None:
     """Whatever became of the newest, the one before it is used; with both damaged, the log from its first record."""
     log = MemoryLog(lambda: 7)
     log.append([entry(offset) for offset in range(9)])
@@ -170,16 +187,25 @@ def test_row_14_a_damaged_snapshot_falls_back_to_the_older_then_to_the_log(tmp_p
     ordering = ReplicatedLog(restored, MemoryReader(log), log, DEFINITION.author("w"), 1 << 20)
     assert ordering.restore() == 9
     for offset in range(1, 9):
-        assert read_answer(restored, Source(TOPIC, 0), offset) == read_answer(whole, Source(TOPIC, 0), offset)
+        assert read_answer(restored, Source(TOPIC, 0), offset) == read_answer(
+            whole, Source(TOPIC, 0), offset
+        )
 
 
 def _damage(path: Path, how: str) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
-    odd = bytearray(path.read_bytes().replace(b'"clock_ms"', b'"clock_xx"'))  # whole by its checksum: a KeyError
+    odd = bytearray(
+        path.read_bytes().replace(b'"clock_ms"', b'"clock_xx"')
+    )  # whole by its checksum: a KeyError
     struct.pack_into("<Q", odd, 24, xxhash.xxh3_64_intdigest(odd[:24] + odd[32:]))
     path.unlink()
-    became: dict[str, bytes] = {"cut": bytes(data[:-1]), "byte": bytes(data), "empty": b"", "foreign": b"PK" * 100}
+    became: dict[str, bytes] = {
+        "cut": bytes(data[:-1]),
+        "byte": bytes(data),
+        "empty": b"",
+        "foreign": b"PK" * 100,
+    }
     path.write_bytes(became.get(how, bytes(odd)))
 
 
@@ -202,18 +228,25 @@ def test_row_15_another_log_or_definition_is_refused_and_the_file_named(tmp_path
         (LOG._replace(cluster_id="c2"), "this worker follows .* in cluster c2"),
         (LOG._replace(topic_id=b"x" * 16), f"this worker follows {(b'x' * 16).hex()}"),
     ):
-        with pytest.raises(StopError, match=rf"snapshot-0+3\.ndsnap.*{named}.*recreated.*Remove the snapshots"):
+        with pytest.raises(
+            StopError, match=rf"snapshot-0+3\.ndsnap.*{named}.*recreated.*Remove the snapshots"
+        ):
             checkpoint(tmp_path, log=other).restore()
     for definition, named in (
         (Definition("nd1", "0" * 16, SearchRules("exact", 6)), "max_distance is 3 there, 6 here$"),
-        (Definition("nd1", "f" * 16, SearchRules("exact", 3)), "parameters is '0{16}' there, 'f{16}' here$"),
+        (
+            Definition("nd1", "f" * 16, SearchRules("exact", 3)),
+            "parameters is '0{16}' there, 'f{16}' here$",
+        ),
     ):
         with pytest.raises(StopError, match=rf"snapshot-0+3\.ndsnap has another def.*: {named}"):
             checkpoint(tmp_path, definition).restore()
     assert names(tmp_path) == [3]
 
 
-@pytest.mark.parametrize(("first", "records", "said"), [(5, 2, "starts at offset 5"), (0, 2, "past the log's end")])
+@pytest.mark.parametrize(
+    ("first", "records", "said"), [(5, 2, "starts at offset 5"), (0, 2, "past the log's end")]
+)
 def test_row_15_a_log_that_begins_after_the_snapshot_or_ends_before_it_is_refused(
     tmp_path: Path, first: int, records: int, said: str
 ) -> None:
@@ -245,31 +278,44 @@ def test_a_log_begins_with_its_base_until_a_snapshot_has_it(tmp_path: Path) -> N
     replica.read(replica.definition.declaration("w", FORMAT_VERSION), 0, 0)
     assert checkpoint(own).save(replica)
     with pytest.raises(
-        StopError, match=r"own/snapshot-0+1.ndsnap has another.*base_snapshot is .* there, .* here. Name"
+        StopError,
+        match=r"own/snapshot-0+1.ndsnap has another.*base_snapshot is .* there, .* here. Name",
     ):
         started(own, other)
-    with pytest.raises(StopError, match=r"plain/snapshot-0+3.*base_snapshot is None there, .* leave base_snapshot out"):
+    with pytest.raises(
+        StopError,
+        match=r"plain/snapshot-0+3.*base_snapshot is None there, .* leave base_snapshot out",
+    ):
         started(plain, known)
     (tmp_path / "link").symlink_to(known)
     for base in (known, file, tmp_path / "link"):
-        with pytest.raises(StopError, match=r"can begin with .* stands in state_dir .*move it to a folder of its own"):
+        with pytest.raises(
+            StopError,
+            match=r"can begin with .* stands in state_dir .*move it to a folder of its own",
+        ):
             started(known, base)
     file.unlink()
     with pytest.raises(
-        StopError, match=r"no log can begin with .*known/\*.ndsnap: .*No such file.*Name a whole snapshot"
+        StopError,
+        match=r"no log can begin with .*known/\*.ndsnap: .*No such file.*Name a whole snapshot",
     ):
         started(tmp_path / "new", known)
     known.rmdir()
     assert checkpoint(own).definition() == replica.definition != checkpoint(plain).definition()
     assert started(own, known).definition == started(own, None).definition == replica.definition
-    with pytest.raises(StopError, match=r"plain/snapshot-0+3.ndsnap began without a base, and there is no .*known"):
+    with pytest.raises(
+        StopError, match=r"plain/snapshot-0+3.ndsnap began without a base, and there is no .*known"
+    ):
         started(plain, known)
     with pytest.raises(
-        StopError, match=r"max_distance is 3 there, 6 here\. Make the snapshot with the group's settings"
+        StopError,
+        match=r"max_distance is 3 there, 6 here\. Make the snapshot with the group's settings",
     ):
         first_replica(Definition("nd1", "0" * 16, SearchRules("exact", 6)), other)
     _damage(next(other.iterdir()), "byte")
-    with pytest.raises(StopError, match=r"no log can begin with .*other/snapshot-.*: the snapshot is damaged"):
+    with pytest.raises(
+        StopError, match=r"no log can begin with .*other/snapshot-.*: the snapshot is damaged"
+    ):
         started(tmp_path / "new", other)
 
 

@@ -28,7 +28,9 @@ from worker.shell.files.engine import LOG, file_engine
 def short(verdict: Verdict | Exception) -> tuple[str, str | None]:
     """Outcome, and the original's doc_id."""
     assert isinstance(verdict, Verdict), verdict
-    return verdict.outcome.value, verdict.duplicate_of and number(verdict.duplicate_of.original.doc_id)
+    return verdict.outcome.value, verdict.duplicate_of and number(
+        verdict.duplicate_of.original.doc_id
+    )
 
 
 def number(doc_id: str) -> str:
@@ -61,7 +63,9 @@ def test_verdicts_are_those_of_the_files_engine(crawl: Path) -> None:
     records = list(neardup.CrawlFiles([str(crawl)]))
     with file_engine(Settings(threads=1)) as engine:
         wanted = [
-            told(a.answer) for a in engine.answers((r.key, r.value) for r in records) if isinstance(a.answer, Verdict)
+            told(a.answer)
+            for a in engine.answers((r.key, r.value) for r in records)
+            if isinstance(a.answer, Verdict)
         ]
     assert {verdict["verdict"] for verdict in wanted} >= {"new", "duplicate"}
     assert [told(verdict) for verdict in Deduplicator(threads=2).add_many(records)] == wanted
@@ -102,26 +106,37 @@ ROWS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("make", [pandas.DataFrame, polars.DataFrame, polars.LazyFrame, pyarrow.table])
+@pytest.mark.parametrize(
+    "make", [pandas.DataFrame, polars.DataFrame, polars.LazyFrame, pyarrow.table]
+)
 def test_a_frame_gives_a_document_a_row(make: Any) -> None:
     """Columns with the names of fields are read, with their types; others are left alone."""
     verdicts = list(Deduplicator(threads=1).add_many(make(ROWS)))
     assert [(verdict.doc_id, *short(verdict)) for verdict in verdicts] == [
         ("11", "new", None), ("12", "new", None), ("13", "duplicate", "11"),
     ]  # fmt: skip
-    assert [verdict.fetched_at_ms for verdict in verdicts] == [int(at.timestamp() * 1_000) for at in TIMES]
-    with pytest.raises(TypeError, match=r"a frame needs a column text, html or body_base64, got number: rename one"):
+    assert [verdict.fetched_at_ms for verdict in verdicts] == [
+        int(at.timestamp() * 1_000) for at in TIMES
+    ]
+    with pytest.raises(
+        TypeError, match=r"a frame needs a column text, html or body_base64, got number: rename one"
+    ):
         Deduplicator(threads=1).add_many(make({"number": [1]}))
 
 
 @pytest.mark.parametrize(
-    "frame", [pandas.DataFrame, lambda rows, _, columns: pyarrow.table([*zip(*rows, strict=True)], columns)]
+    "frame",
+    [pandas.DataFrame, lambda rows, _, columns: pyarrow.table([*zip(*rows, strict=True)], columns)],
 )
 def test_a_frame_with_two_columns_of_a_name_is_refused(frame: Any) -> None:
     """In pandas one of them is a frame, whose columns' names would be judged for texts. So is what is no frame."""
-    with pytest.raises(TypeError, match=r"wanted a frame or a column .*, got list \['x'\]: use `add_many`"):
+    with pytest.raises(
+        TypeError, match=r"wanted a frame or a column .*, got list \['x'\]: use `add_many`"
+    ):
         Deduplicator(threads=1).verdicts_frame(["x"])
-    with pytest.raises(TypeError, match="a frame has one column of a name, got text, text: rename one"):
+    with pytest.raises(
+        TypeError, match="a frame has one column of a name, got text, text: rename one"
+    ):
         Deduplicator(threads=1).add_many(frame([[ARTICLE, OTHER]] * 2, None, ["text", "text"]))
 
 
@@ -133,7 +148,9 @@ FRAMES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "polars, lazy": polars.LazyFrame,
     "polars column": lambda columns: polars.Series(columns["text"]),
     "Arrow column": lambda columns: pyarrow.array(columns["text"]),
-    "Arrow column in chunks": lambda columns: pyarrow.chunked_array([columns["text"][:1], columns["text"][1:]]),
+    "Arrow column in chunks": lambda columns: pyarrow.chunked_array(
+        [columns["text"][:1], columns["text"][1:]]
+    ),
     "Arrow": pyarrow.table,
     "Arrow in batches": lambda columns: pyarrow.RecordBatchReader.from_batches(
         pyarrow.table(columns).schema, pyarrow.table(columns).to_batches(2)
@@ -148,21 +165,29 @@ def test_verdicts_come_as_a_frame_of_the_kind_that_was_given(kind: str) -> None:
     found = Deduplicator(threads=1)
     verdicts = found.verdicts_frame(given)
     frames = {"pandas": pandas.DataFrame, "polars": polars.DataFrame, "Arrow": pyarrow.Table}
-    assert type(verdicts) is (type(given) if kind == "Arrow in batches" else frames[kind.replace(",", " ").split()[0]])
+    assert type(verdicts) is (
+        type(given) if kind == "Arrow in batches" else frames[kind.replace(",", " ").split()[0]]
+    )
     if kind.startswith("pandas"):
         assert list(verdicts.index) == ([0, 1, 2, 3] if kind == "pandas index" else [7, 7, 1, 0])
         assert verdicts.distance.isna().tolist() == [True, True, True, False]
-    columns = (polars.from_pandas if kind.startswith("pandas") else polars.DataFrame)(verdicts).to_dict(as_series=False)
+    columns = (polars.from_pandas if kind.startswith("pandas") else polars.DataFrame)(
+        verdicts
+    ).to_dict(as_series=False)
     reason = columns.pop("reason")
     for name in ("doc_id", "duplicate_of", "original_url"):
-        columns[name] = [value and number(value.removeprefix("urn:neardup:")) for value in columns[name]]
+        columns[name] = [
+            value and number(value.removeprefix("urn:neardup:")) for value in columns[name]
+        ]
     assert columns == {
         "doc_id": ["0", None, "2", "3"], "verdict": ["new", "not-judged", "new", "duplicate"],
         "stays": [True, False, True, False],
         "duplicate_of": [None] * 3 + ["0"], "original_url": [None] * 3 + ["0"],
         "kind": [None] * 3 + ["exact"], "distance": [None] * 3 + [0], "similarity": [None] * 3 + [1.0],
     }  # fmt: skip
-    assert reason[1].startswith("document 1 is" if "column" in kind or "index" in kind else "no-body")
+    assert reason[1].startswith(
+        "document 1 is" if "column" in kind or "index" in kind else "no-body"
+    )
     assert (len(found), numbers(found)) == (2, [["0", "3"]])
     assert repr(found).startswith("<Deduplicator: 2 originals, 1 duplicates, SearchRules(")
 
@@ -179,7 +204,12 @@ def test_an_error_that_nobody_has_foreseen_costs_one_document() -> None:
         ARTICLE,
     ]
     found = list(Deduplicator(threads=1).add_many(given, errors="return"))
-    assert [type(one).__name__ for one in found] == ["Verdict", "RecursionError", "OverflowError", "Verdict"]
+    assert [type(one).__name__ for one in found] == [
+        "Verdict",
+        "RecursionError",
+        "OverflowError",
+        "Verdict",
+    ]
     verdicts = Deduplicator(threads=1).add_many(given)
     assert short(next(verdicts)) == ("new", None)
     with pytest.raises(RecursionError):
@@ -188,7 +218,9 @@ def test_an_error_that_nobody_has_foreseen_costs_one_document() -> None:
 
 def test_a_lazy_frame_is_never_whole_in_memory() -> None:
     """Batches are read as their verdicts are taken, one after the other."""
-    batches = pyarrow.table({"text": [f"{ARTICLE} {number}" for number in range(20_000)]}).to_batches(1_000)
+    batches = pyarrow.table(
+        {"text": [f"{ARTICLE} {number}" for number in range(20_000)]}
+    ).to_batches(1_000)
     read = []
 
     def reading() -> Iterator[Any]:
@@ -199,7 +231,10 @@ def test_a_lazy_frame_is_never_whole_in_memory() -> None:
     reader = pyarrow.RecordBatchReader.from_batches(batches[0].schema, reading())
     verdicts = Deduplicator(threads=1).add_many(reader)
     assert re.fullmatch("<Verdict '0-.{16}': new>", repr(next(verdicts)))
-    assert re.match("<Verdict '1-.{16}': duplicate \\(of '0-.{16}', near, ", repr(next(verdicts))) and len(read) < 10
+    assert (
+        re.match("<Verdict '1-.{16}': duplicate \\(of '0-.{16}', near, ", repr(next(verdicts)))
+        and len(read) < 10
+    )
 
 
 def test_every_kind_of_document_is_taken() -> None:
@@ -210,16 +245,37 @@ def test_every_kind_of_document_is_taken() -> None:
         page(1, text=ARTICLE),
         {"url": "https://example.org/2", "html": html},
         {"doc_id": "b", "text": ARTICLE},
-        neardup.Document("c", "https://example.org/3", 5, neardup.BodyKind.BYTES, html.encode("utf-16"), "text/html"),
-        neardup.Document("d", "https://example.org/4", 5, neardup.BodyKind.TEXT, OTHER, language="en"),
-        neardup.DocumentMessage(url="https://example.org/5", fetched_at="2026-01-02T03:04:05Z", text=OTHER),
+        neardup.Document(
+            "c",
+            "https://example.org/3",
+            5,
+            neardup.BodyKind.BYTES,
+            html.encode("utf-16"),
+            "text/html",
+        ),
+        neardup.Document(
+            "d", "https://example.org/4", 5, neardup.BodyKind.TEXT, OTHER, language="en"
+        ),
+        neardup.DocumentMessage(
+            url="https://example.org/5", fetched_at="2026-01-02T03:04:05Z", text=OTHER
+        ),
         pyarrow.scalar({"doc_id": "e", "text": "lone \ufffd surrogate"}),
         {"doc_id": "f", "text": "lone \ud800 surrogate"},
         neardup.Deletion("d"),
     ]
     verdicts = list(found.add_many(given))
     first, fifth = verdicts[0].doc_id, verdicts[5].doc_id
-    assert [number(verdict.doc_id) for verdict in verdicts] == [first, "1", "b", "c", "d", fifth, "e", "f", "d"]
+    assert [number(verdict.doc_id) for verdict in verdicts] == [
+        first,
+        "1",
+        "b",
+        "c",
+        "d",
+        fifth,
+        "e",
+        "f",
+        "d",
+    ]
     assert (len(first), len(fifth)) == (32, 32)
     assert [short(verdict) for verdict in verdicts[:6]] == [
         ("new", None), *[("duplicate", first)] * 3, ("new", None), ("duplicate", "d"),
@@ -234,7 +290,16 @@ def test_what_is_no_document_is_named_and_costs_itself_alone() -> None:
     found = Deduplicator(threads=1)
 
     def documents() -> Iterator[Any]:
-        yield from [ARTICLE, None, b"caf\xe9", float("nan"), pandas.NA, {"text": b"x"}, {"url": "a"}, 7]
+        yield from [
+            ARTICLE,
+            None,
+            b"caf\xe9",
+            float("nan"),
+            pandas.NA,
+            {"text": b"x"},
+            {"url": "a"},
+            7,
+        ]
         yield from [{"text": OTHER, "fetched_at": datetime(2026, 1, 2)}, ARTICLE]  # noqa: DTZ001
         raise OSError("the disk is gone")
 
@@ -248,7 +313,10 @@ def test_what_is_no_document_is_named_and_costs_itself_alone() -> None:
         (TypeError, r"text of document 5 is bytes b'x': decode it"),
         (DocumentError, r"no-body: document 6: needs exactly one of text, html"),
         (TypeError, r"document 7 is int 7: give a str, a dict"),
-        (TypeError, r"fetched_at of document 8 is 2026-01-02 00:00:00, without a time zone: .*dt\.tz_localize"),
+        (
+            TypeError,
+            r"fetched_at of document 8 is 2026-01-02 00:00:00, without a time zone: .*dt\.tz_localize",
+        ),
     ):
         error = next(verdicts)
         assert isinstance(error, kind) and re.search(text, str(error)), error
@@ -256,9 +324,13 @@ def test_what_is_no_document_is_named_and_costs_itself_alone() -> None:
     with pytest.raises(OSError, match="the disk is gone"):
         next(verdicts)
     assert list(verdicts) == []
-    assert [short(verdict) for verdict in found.add_many([None, OTHER, 7], errors="skip")] == [("new", None)]
+    assert [short(verdict) for verdict in found.add_many([None, OTHER, 7], errors="skip")] == [
+        ("new", None)
+    ]
     for wrong in (None, "one text", b"bytes", {"text": "x"}):
-        with pytest.raises(TypeError, match=r"an iterable of documents, got .*: give a list of it, or"):
+        with pytest.raises(
+            TypeError, match=r"an iterable of documents, got .*: give a list of it, or"
+        ):
             found.add_many(wrong)
 
 
@@ -270,7 +342,10 @@ def test_an_error_ends_the_reading_and_nothing_behind_it_is_judged(wrong: Any) -
     with pytest.raises((TypeError, DocumentError), match="document 2"):
         list(verdicts)
     assert list(verdicts) == [] and numbers(found) == [["0", "1"]]
-    assert [short(verdict) for verdict in found.add_many([OTHER, ARTICLE])] == [("new", None), ("duplicate", "0")]
+    assert [short(verdict) for verdict in found.add_many([OTHER, ARTICLE])] == [
+        ("new", None),
+        ("duplicate", "0"),
+    ]
 
 
 def test_a_closed_one_judges_no_more_and_can_be_asked(tmp_path: Path) -> None:
@@ -292,7 +367,11 @@ def test_verdicts_may_be_left_and_then_not_mixed() -> None:
     found = Deduplicator(threads=1)
     endless = (f"{ARTICLE} {number}" for number in iter(int, 1))
     verdicts = found.add_many(endless)
-    assert [short(verdict)[0] for verdict in islice(verdicts, 3)] == ["new", "duplicate", "duplicate"]
+    assert [short(verdict)[0] for verdict in islice(verdicts, 3)] == [
+        "new",
+        "duplicate",
+        "duplicate",
+    ]
     assert found.add(OTHER).outcome is neardup.Outcome.NEW
     with pytest.raises(RuntimeError, match="another call has ended this `add_many`"):
         next(verdicts)
@@ -304,14 +383,21 @@ def test_the_nearest_are_ranked_and_nothing_is_remembered() -> None:
     """By distance; what a verdict would say of the similarity; a document is not near itself."""
     found = Deduplicator(threads=1)
     changed = ARTICLE.replace("hall 0", "room 0")
-    list(found.add_many([{"doc_id": "a", "text": ARTICLE}, {"doc_id": "b", "text": OTHER}, "Short.", ""]))
+    list(
+        found.add_many(
+            [{"doc_id": "a", "text": ARTICLE}, {"doc_id": "b", "text": OTHER}, "Short.", ""]
+        )
+    )
     near = found.nearest(changed)
     assert [neighbour.original.doc_id for neighbour in near] == ["a", "b"]
     assert near[0].distance < near[1].distance
     match = found.add({"doc_id": "c", "text": changed}).duplicate_of
     assert match is not None
     assert (match.distance, match.similarity) == near[0][1:]
-    assert [neighbour.original.doc_id for neighbour in found.nearest({"doc_id": "a", "text": ARTICLE}, 1)] == ["b"]
+    assert [
+        neighbour.original.doc_id
+        for neighbour in found.nearest({"doc_id": "a", "text": ARTICLE}, 1)
+    ] == ["b"]
     [(original, _, alike)] = found.nearest("short!")
     assert (number(original.doc_id), alike) == ("2", 1.0)
     assert found.nearest("") == []
@@ -335,7 +421,9 @@ def test_a_saved_one_goes_on_as_if_it_had_never_stopped(tmp_path: Path) -> None:
     for found in (whole, first):
         list(found.add_many(texts[:4]))
     first.save(tmp_path / "here.ndsnap")
-    with pytest.raises(StopError, match=r"function words of its own: give the same list, as `stopwords`"):
+    with pytest.raises(
+        StopError, match=r"function words of its own: give the same list, as `stopwords`"
+    ):
         Deduplicator.load(tmp_path / "here.ndsnap")
     second = Deduplicator.load(tmp_path / "here.ndsnap", stopwords=words)
     assert second.definition == whole.definition
@@ -349,7 +437,13 @@ def test_a_saved_one_goes_on_as_if_it_had_never_stopped(tmp_path: Path) -> None:
 def test_no_name_that_is_made_is_one_that_others_have() -> None:
     """Not a number beside numbers, in whatever order they come: each original stays, and the nearest are all shown."""
     found = Deduplicator(threads=1)
-    given = [{"doc_id": "1", "text": ARTICLE}, OTHER, {"text": ARTICLE}, {"doc_id": "4", "text": OTHER}, ARTICLE]
+    given = [
+        {"doc_id": "1", "text": ARTICLE},
+        OTHER,
+        {"text": ARTICLE},
+        {"doc_id": "4", "text": OTHER},
+        ARTICLE,
+    ]
     assert [short(verdict) for verdict in found.add_many(given)] == [
         ("new", None), ("new", None), ("duplicate", "1"), ("duplicate", "1"), ("duplicate", "1"),
     ]  # fmt: skip
@@ -367,12 +461,20 @@ def test_the_state_of_a_run_over_files_can_be_gone_on_from(tmp_path: Path) -> No
     assert len(found) == 2
     verdict = found.add(ARTICLE)
     assert verdict.duplicate_of
-    assert (number(verdict.doc_id), verdict.duplicate_of.original.url) == ("2", "https://example.org/1")
+    assert (number(verdict.doc_id), verdict.duplicate_of.original.url) == (
+        "2",
+        "https://example.org/1",
+    )
     found.save(tmp_path / "more.ndsnap")
     folder = tmp_path / "other"
     folder.mkdir()
     (tmp_path / "more.ndsnap").rename(folder / f"snapshot-{9:020}.ndsnap")
-    assert Checkpoint(folder, Settings().definition, LOG, "files", 1e9).restore(has_log=False).documents == 2
+    assert (
+        Checkpoint(folder, Settings().definition, LOG, "files", 1e9)
+        .restore(has_log=False)
+        .documents
+        == 2
+    )
 
 
 def test_a_snapshot_that_cannot_be_used_says_why(tmp_path: Path) -> None:

@@ -38,7 +38,16 @@ PAGES = 16 * 4_096
 def records() -> list[bytes]:
     """A log of 150,000 short documents, each unlike the others, with long URLs."""
     fields = [
-        Row(n, RowKind.SHORT, f"doc-{n}", f"https://example.org/{n:060}", n, 0, n * 0x9E37_79B9 % 2**64, 1)
+        Row(
+            n,
+            RowKind.SHORT,
+            f"doc-{n}",
+            f"https://example.org/{n:060}",
+            n,
+            0,
+            n * 0x9E37_79B9 % 2**64,
+            1,
+        )
         for n in range(ROWS)
     ]
     return [record_of(fields[first : first + STEP], first) for first in range(0, ROWS, STEP)]
@@ -60,21 +69,32 @@ def blocks(memory: DiskMemory) -> int:
     return os.fstat(memory._file.fileno()).st_blocks * 512 // PAGES
 
 
-def test_what_finding_does_not_need_takes_no_memory_and_reads_the_same(tmp_path: Path, records: list[bytes]) -> None:
+def test_what_finding_does_not_need_takes_no_memory_and_reads_the_same(
+    tmp_path: Path, records: list[bytes]
+) -> None:
     """A byte a row stays; all else is as in memory, also for who goes on from a snapshot that is dropped meanwhile."""
-    replica, whole = applied(records, started(tmp_path).restore()), applied(records, Replica(DEFINITION))
+    replica, whole = (
+        applied(records, started(tmp_path).restore()),
+        applied(records, Replica(DEFINITION)),
+    )
     held = replica.judge.held
     assert replica.documents == ROWS  # also where the table of digests finds another's row
     columns = held.columns() | {"texts": held.texts.data, "begins": held.texts.begins}
     assert [name for name, column in columns.items() if column._memory is anonymous] == ["live"]
-    assert not list(tmp_path.iterdir())  # its files have no names: nothing stays behind, however it ends
+    assert not list(
+        tmp_path.iterdir()
+    )  # its files have no names: nothing stays behind, however it ends
     assert started(tmp_path).save(whole)
     restored = started(tmp_path).restore()
     for path in tmp_path.glob("snapshot-*"):
         path.unlink()
     for each in (replica, restored, whole):
         for offset in range(len(records), len(records) + 5):
-            each.apply(decode(one_row(ROWS + offset, doc_id=f"doc-{offset}", fingerprint=1 << offset)), offset, 0)
+            each.apply(
+                decode(one_row(ROWS + offset, doc_id=f"doc-{offset}", fingerprint=1 << offset)),
+                offset,
+                0,
+            )
         each.check()
     assert to_bytes(replica) == to_bytes(restored) == to_bytes(whole)
 
@@ -112,7 +132,9 @@ def evict(memory: DiskMemory) -> None:
     os.posix_fadvise(memory._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def test_what_candidates_and_verdicts_need_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_candidates_and_verdicts_need_is_read_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Told beforehand a cold disk has been read before a record needs it, and the answers are equal."""
     write_log(tmp_path / "log", 40_000)
     *first, last = [decode(data) for data in read_log(tmp_path / "log")]
@@ -129,7 +151,9 @@ def test_what_candidates_and_verdicts_need_is_read_at_once(tmp_path: Path, monke
         before = resource.getrusage(resource.RUSAGE_SELF).ru_majflt
         replica.apply(last, len(first), 0)
         span = last.sections[0]
-        answers.append(replica.answers(span.source, range(span.first, span.stop), "t", read_answers))
+        answers.append(
+            replica.answers(span.source, range(span.first, span.stop), "t", read_answers)
+        )
         faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_majflt - before)
         monkeypatch.undo()
         was_cold = memory.is_cold()
@@ -183,7 +207,8 @@ def test_a_full_disk_stops_a_run_that_says_so_and_can_be_repeated(
     fields = {"url": "https://example.org/", "fetched_at": "2026-01-01T00:00:00Z"}
     texts = [f"The river rose for the {n}. time." for n in range(9)]
     documents = [
-        (b"%d" % n, json.dumps({"doc_id": f"{n}", "text": text, **fields}).encode()) for n, text in enumerate(texts)
+        (b"%d" % n, json.dumps({"doc_id": f"{n}", "text": text, **fields}).encode())
+        for n, text in enumerate(texts)
     ]
     with file_engine(settings, tmp_path) as engine:
         first = [answered.answer for answered in engine.answers(documents[:3])]
@@ -193,7 +218,8 @@ def test_a_full_disk_stops_a_run_that_says_so_and_can_be_repeated(
         patch.setattr(os, "posix_fallocate", FullAfter(0))
         with (
             pytest.raises(
-                StopError, match=r"state directory .* no room for \d+ bytes .*No space left.*free some space"
+                StopError,
+                match=r"state directory .* no room for \d+ bytes .*No space left.*free some space",
             ),
             file_engine(settings, tmp_path) as engine,
         ):

@@ -41,7 +41,13 @@ SAFE = {"min_insync_replicas": "2", "unclean_leader_election_enable": "false"}
         (3, SAFE, 0, set(), ""),
         (1, {"min_insync_replicas": "1", "unclean_leader_election_enable": "true"}, 0, set(), ""),
         (3, {"min_insync_replicas": "1"}, 4, set(), "min.insync.replicas=2"),
-        (3, SAFE | {"unclean_leader_election_enable": "true"}, 4, {LOG}, "unclean.leader.election.enable=false"),
+        (
+            3,
+            SAFE | {"unclean_leader_election_enable": "true"},
+            4,
+            {LOG},
+            "unclean.leader.election.enable=false",
+        ),
         (1, {"min_insync_replicas": "2"}, 4, ALL, "nothing can be written"),
         (1, {"partitions": "2"}, 1, {LOG}, "has 2 partitions, but only one"),
         (1, {"cleanup_policy": "compact"}, 1, {LOG}, "cleanup.policy is compact, should be delete"),
@@ -60,12 +66,18 @@ def test_what_may_lose_records_is_told_with_its_remedy(
 def test_a_log_of_its_writers_time_is_refused_only_where_originals_expire() -> None:
     """Without an expiry no verdict depends on time."""
     for expire_after_s, is_fatal in ((0, False), (60, True)):
-        said = problems(1, Settings(expire_after_s=expire_after_s), message_timestamp_type="CreateTime")
+        said = problems(
+            1, Settings(expire_after_s=expire_after_s), message_timestamp_type="CreateTime"
+        )
         assert [problem.fatal for problem in said if problem.topic == LOG] == [is_fatal]
 
 
-@pytest.mark.parametrize(("expires", "ahead_s", "lines"), [(True, 3_600, 2), (True, 200, 0), (False, 3_600, 0)])
-def test_a_brokers_clock_that_jumps_forward_is_told(expires: bool, ahead_s: int, lines: int) -> None:
+@pytest.mark.parametrize(
+    ("expires", "ahead_s", "lines"), [(True, 3_600, 2), (True, 200, 0), (False, 3_600, 0)]
+)
+def test_a_brokers_clock_that_jumps_forward_is_told(
+    expires: bool, ahead_s: int, lines: int
+) -> None:
     """Once a minute, with the remedy, where originals expire by it."""
     now_s = 1_000_000.0
     log = LogConsumer(Settings(bootstrap="127.0.0.1:1"), 0, expires=expires, clock=lambda: now_s)
@@ -81,14 +93,18 @@ def test_a_brokers_clock_that_jumps_forward_is_told(expires: bool, ahead_s: int,
 def commit_metadata(log: list[str | None], *committed: CommitMetadata) -> None:
     """Check against a log that has these digests."""
     settings = Settings(topic_fingerprints="f")
-    check_log(settings, committed, "a", lambda: len(log), lambda offset: log[offset], sleep=lambda _: None)
+    check_log(
+        settings, committed, "a", lambda: len(log), lambda offset: log[offset], sleep=lambda _: None
+    )
 
 
 def test_a_log_that_lost_records_and_has_grown_since_is_noticed() -> None:
     """It is longer than what was committed, and another record stands where verdicts were decided."""
     committed = CommitMetadata("a", 3, "r2"), CommitMetadata("a", 2, "r1"), CommitMetadata("a", 1)
     commit_metadata(["r0", "r1", "r2", "r3"], *committed)
-    with pytest.raises(StopError, match=r"record 2 of the log f is not the one.*lost records.*grown again"):
+    with pytest.raises(
+        StopError, match=r"record 2 of the log f is not the one.*lost records.*grown again"
+    ):
         commit_metadata(["r0", "r1", "x2", "x3", "x4"], *committed)
 
 
@@ -102,7 +118,9 @@ def test_what_cannot_be_compared_is_taken() -> None:
 
 def test_a_lineage_survives_being_written() -> None:
     """As the metadata of an offset; one without a digest, too."""
-    assert CommitMetadata.parse(str(CommitMetadata("0d9f", 7, "5c"))) == CommitMetadata("0d9f", 7, "5c")
+    assert CommitMetadata.parse(str(CommitMetadata("0d9f", 7, "5c"))) == CommitMetadata(
+        "0d9f", 7, "5c"
+    )
     assert CommitMetadata.parse("log=0d9f next=7") == CommitMetadata("0d9f", 7)
     assert CommitMetadata.parse("set by hand") is None
 
@@ -130,7 +148,9 @@ def test_a_topic_that_was_created_anew_is_noticed_while_the_worker_runs() -> Non
     ids = Ids({"d": b"1"}, {}, RetryError("no answer"), {"d": b"2"})
     incarnation = Incarnation(cast(Admin, ids), {"d": b"1"}, every_s=0.001)
     assert ids.is_last.wait(60)
-    with pytest.raises(StopError, match=r"topic d was deleted and created again.*start the worker again"):
+    with pytest.raises(
+        StopError, match=r"topic d was deleted and created again.*start the worker again"
+    ):
         incarnation.look()
     with pytest.raises(StopError, match="topic d was deleted"):
         while True:  # the thread's own look may end a moment later
@@ -155,5 +175,9 @@ def test_an_answer_is_taken_once_and_a_failure_is_asked_again() -> None:
         periodic = Periodic("asking", ask, 0.001, "nothing is known")
         assert asked.acquire(timeout=60)
     assert periodic.take() == 5 and periodic.take() is None
-    assert said[0] == {"event": "nothing is known", "log_level": "warning", "cause": "the coordinator moves"}
+    assert said[0] == {
+        "event": "nothing is known",
+        "log_level": "warning",
+        "cause": "the coordinator moves",
+    }
     periodic.close()

@@ -79,7 +79,9 @@ class KafkaGroup:
 
     def committed(self) -> dict[int, int]:
         with closing(GroupOffsets(self._settings, PARTITIONS)) as offsets:
-            return {part: offset for part, (offset, _) in offsets.get().items() if offset is not None}
+            return {
+                part: offset for part, (offset, _) in offsets.get().items() if offset is not None
+            }
 
     def published(self) -> list[bytes | None]:
         starts = {(self.topic, number): 0 for number in range(self._settings.partitions)}
@@ -101,7 +103,9 @@ Group = SimulatedGroup | KafkaGroup
 def group(request: pytest.FixtureRequest) -> Iterator[Group]:
     """Each kind of group in turn."""
     kafka = request.param == "kafka"
-    with closing(KafkaGroup(request.getfixturevalue("kafka")) if kafka else SimulatedGroup()) as group:
+    with closing(
+        KafkaGroup(request.getfixturevalue("kafka")) if kafka else SimulatedGroup()
+    ) as group:
         yield group
 
 
@@ -156,7 +160,9 @@ def answer(group: Group, key: bytes) -> Outgoing:
     return Outgoing(group.topic, key, b"{}")
 
 
-def publish(publisher: Publisher, messages: list[Outgoing], offsets: dict[int, int], group_metadata: Any) -> None:
+def publish(
+    publisher: Publisher, messages: list[Outgoing], offsets: dict[int, int], group_metadata: Any
+) -> None:
     """One transaction."""
     with publisher.transaction({message.topic for message in messages}) as transaction:
         transaction.produce(messages)
@@ -166,11 +172,19 @@ def publish(publisher: Publisher, messages: list[Outgoing], offsets: dict[int, i
 def test_a_member_reads_every_message_once_and_in_order(group: Group) -> None:
     """From the beginning, where the group has committed nothing."""
     member = alone(group)
-    assert member.starts == dict.fromkeys(range(PARTITIONS)) and member.source.group_metadata() is not None
-    by_partition = [[offset for part, offset in places(member.read) if part == number] for number in range(PARTITIONS)]
+    assert (
+        member.starts == dict.fromkeys(range(PARTITIONS))
+        and member.source.group_metadata() is not None
+    )
+    by_partition = [
+        [offset for part, offset in places(member.read) if part == number]
+        for number in range(PARTITIONS)
+    ]
     assert [sorted(offsets) for offsets in by_partition] == by_partition
     assert sorted(places(member.read)) == [
-        (number, offset) for number, offsets in enumerate(by_partition) for offset in range(len(offsets))
+        (number, offset)
+        for number, offsets in enumerate(by_partition)
+        for offset in range(len(offsets))
     ]
 
 
@@ -213,8 +227,15 @@ def test_messages_and_offsets_are_committed_together(group: Group) -> None:
     member, publisher = alone(group), group.publisher("a")
     publisher.open()
     assert group.committed() == {} and group.published() == []
-    publish(publisher, [answer(group, b"x"), answer(group, b"y")], {0: 2}, member.source.group_metadata())
-    eventually(lambda: group.committed() == {0: 2})  # which is known a moment after the transaction's end
+    publish(
+        publisher,
+        [answer(group, b"x"), answer(group, b"y")],
+        {0: 2},
+        member.source.group_metadata(),
+    )
+    eventually(
+        lambda: group.committed() == {0: 2}
+    )  # which is known a moment after the transaction's end
     assert sorted(map(bytes, filter(None, group.published()))) == [b"x", b"y"]
     assert member.source.committed(range(PARTITIONS)) == {0: 2, 1: None}
     publisher.open()
@@ -237,7 +258,9 @@ def test_a_successor_fences_its_predecessor(group: Group) -> None:
     assert set(group.published()) == {b"x", b"y"}
 
 
-def test_a_partition_moves_when_it_has_been_given_up_and_an_old_proof_is_refused(group: Group) -> None:
+def test_a_partition_moves_when_it_has_been_given_up_and_an_old_proof_is_refused(
+    group: Group,
+) -> None:
     """The new owner starts at the committed offset; a commit with the proof of before leaves nothing behind."""
     diary: Diary = []
     one = Member(group, "one", diary)
@@ -256,7 +279,12 @@ def test_a_partition_moves_when_it_has_been_given_up_and_an_old_proof_is_refused
     assert refusal.value.settled
     for _ in range(POLLS_MAX):
         try:
-            publish(publisher, [answer(group, b"x")], {next(iter(one.owned)): 2}, one.source.group_metadata())
+            publish(
+                publisher,
+                [answer(group, b"x")],
+                {next(iter(one.owned)): 2},
+                one.source.group_metadata(),
+            )
             break
         except RetryError as error:
             assert error.settled

@@ -53,11 +53,15 @@ def messages(partition: int, first: int, stop: int) -> list[SourceMessage]:
     return [SourceMessage(partition, offset, b"k", b"v") for offset in range(first, stop)]
 
 
-def intake(source: GroupMember, batches: Stage, settings: Settings | None = None) -> tuple[Intake, Partitions]:
+def intake(
+    source: GroupMember, batches: Stage, settings: Settings | None = None
+) -> tuple[Intake, Partitions]:
     """One with four partitions, read from offset 0."""
     partitions = Partitions()
     partitions.assign(dict.fromkeys(range(4), 0))
-    return Intake(settings or Settings(), lambda: source, batches, partitions, WATCHDOG, threading.Event()), partitions
+    return Intake(
+        settings or Settings(), lambda: source, batches, partitions, WATCHDOG, threading.Event()
+    ), partitions
 
 
 def spans(batch: Batch | None) -> list[tuple[int, int, int]]:
@@ -70,7 +74,12 @@ def publish(partitions: Partitions, batch: Batch | None) -> None:
     partitions.publish({share.claim: share.stop for share in batch.shares})
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([1, 40_000]), st.integers(0, 100_000)), min_size=1))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.sampled_from([1, 40_000]), st.integers(0, 100_000)),
+        min_size=1,
+    )
+)
 def test_batches_are_as_large_as_their_limit_allows(sizes: list[tuple[int, int, int]]) -> None:
     """Each is within the limit, keys included, or one message; none that could grow goes while one is in flight."""
     counts = [0, 0, 0, 0]
@@ -106,7 +115,9 @@ def test_a_backlog_goes_in_full_batches() -> None:
     """Of pages that do not fill a batch exactly the last one does not go alone, and none waits for long."""
     given = [SourceMessage(offset % 4, offset // 4, b"", bytes(14_000)) for offset in range(400)]
     source, batches = Polls(*[given[first : first + 5] for first in range(0, 400, 5)]), Stage(1_000)
-    reading, partitions = intake(source, batches, Settings(batch_bytes_max=BYTES_MAX, document_bytes_max=BYTES_MAX))
+    reading, partitions = intake(
+        source, batches, Settings(batch_bytes_max=BYTES_MAX, document_bytes_max=BYTES_MAX)
+    )
     partitions.read(partitions.claims()[3], 0, 0)  # something is in flight all the time
     for _ in range(80):
         reading.step()
@@ -187,7 +198,9 @@ def test_what_comes_while_the_source_is_paused_is_read_again() -> None:
         batches.poll()  # room for the batch that waits
         return messages(1, 7, 8)
 
-    source = Polls(messages(0, 0, 1), messages(0, 1, 1 + FULL), messages(2, 0, FULL), late, messages(1, 4, 5))
+    source = Polls(
+        messages(0, 0, 1), messages(0, 1, 1 + FULL), messages(2, 0, FULL), late, messages(1, 4, 5)
+    )
     reading, partitions = intake(source, batches)
     reading.step()
     reading.step()
@@ -195,7 +208,10 @@ def test_what_comes_while_the_source_is_paused_is_read_again() -> None:
     assert source.sought == [{1: 4}] and source.calls == ["pause"]
     assert all(partitions.holds(claim) for claim in partitions.claims().values())
     reading.step()
-    assert spans(batches.poll()) == [(2, 0, FULL), (1, 4, 5)] and source.calls == ["pause", "resume"]
+    assert spans(batches.poll()) == [(2, 0, FULL), (1, 4, 5)] and source.calls == [
+        "pause",
+        "resume",
+    ]
 
 
 def test_while_there_is_no_room_the_source_is_read_slowly_before_it_is_paused() -> None:
@@ -206,7 +222,9 @@ def test_while_there_is_no_room_the_source_is_read_slowly_before_it_is_paused() 
         publish(partitions, batches.poll())
         return messages(1, 2, 3)
 
-    source = Polls(messages(0, 0, 1), messages(2, 0, FULL), messages(1, 0, 1), messages(1, 1, 2), third)
+    source = Polls(
+        messages(0, 0, 1), messages(2, 0, FULL), messages(1, 0, 1), messages(1, 1, 2), third
+    )
     reading, partitions = intake(source, batches)
     reading.step()
     reading.step()
@@ -222,7 +240,13 @@ def test_while_a_batch_is_in_flight_the_next_one_grows() -> None:
     """The first goes at once; what comes before it has ended goes together, with nothing left out; a full one goes."""
     batches = Stage(9)
     source = Polls(
-        messages(0, 0, 2), messages(1, 0, 3), messages(0, 2, 4), [], [], messages(0, 4, 4 + FULL), messages(1, 3, 5)
+        messages(0, 0, 2),
+        messages(1, 0, 3),
+        messages(0, 2, 4),
+        [],
+        [],
+        messages(0, 4, 4 + FULL),
+        messages(1, 3, 5),
     )
     reading, partitions = intake(source, batches)
     reading.step()
@@ -241,7 +265,9 @@ def test_while_a_batch_is_in_flight_the_next_one_grows() -> None:
     assert not len(batches)
 
 
-def test_offsets_without_a_message_are_covered_and_messages_from_before_a_seek_are_not_taken() -> None:
+def test_offsets_without_a_message_are_covered_and_messages_from_before_a_seek_are_not_taken() -> (
+    None
+):
     """A batch covers from the position on, whatever gap the topic has there; what lies below was read before."""
     batches = Stage(9)
     source = Polls(messages(0, 0, 5), [*messages(0, 7, 8), *messages(0, 3, 4)])
@@ -264,7 +290,11 @@ def test_what_was_gathered_of_a_partition_that_moves_is_void() -> None:
         return messages(0, 0, 9)  # fetched before it went
 
     source = Polls(
-        messages(3, 0, 1), messages(0, 0, 4), [*messages(1, 0, 4), *messages(2, 0, 2)], back, messages(0, 1, 3)
+        messages(3, 0, 1),
+        messages(0, 0, 4),
+        [*messages(1, 0, 4), *messages(2, 0, 2)],
+        back,
+        messages(0, 1, 3),
     )
     reading, partitions = intake(source, batches)
     reading.step()

@@ -77,20 +77,34 @@ class Refused:
     ],
 )
 def test_a_failed_commit_is_settled_or_in_doubt_or_the_end(
-    monkeypatch: pytest.MonkeyPatch, code: int, kind: type[NeardupError], is_settled: bool | None, ends: list[str]
+    monkeypatch: pytest.MonkeyPatch,
+    code: int,
+    kind: type[NeardupError],
+    is_settled: bool | None,
+    ends: list[str],
 ) -> None:
     """Aborted where that is possible; else the producer goes, with all that it holds."""
     producer = Refused(code)
     monkeypatch.setattr(publisher, "Producer", lambda _config: producer)
-    monkeypatch.setattr(publisher.Clearing, "run", lambda clearing, *_: setattr(clearing, "_is_new", False))
+    monkeypatch.setattr(
+        publisher.Clearing, "run", lambda clearing, *_: setattr(clearing, "_is_new", False)
+    )
     one = TransactionalPublisher(nobody())
     with pytest.raises(NeardupError) as raised, one.transaction({"v"}) as transaction:
         transaction.produce([Outgoing("v", b"k", b"v")])
         transaction.send_offsets({0: 1}, None, "log=a next=1")
     assert type(raised.value) is kind and getattr(raised.value, "settled", None) is is_settled
-    sent = ["init_transactions", "begin_transaction", "produce", "poll", "send_offsets_to_transaction"]
+    sent = [
+        "init_transactions",
+        "begin_transaction",
+        "produce",
+        "poll",
+        "send_offsets_to_transaction",
+    ]
     assert producer.calls == [*sent, *ends]
-    assert one._clearing.is_needed({"v"}) is (is_settled is True)  # a producer made anew clears everything
+    assert one._clearing.is_needed({"v"}) is (
+        is_settled is True
+    )  # a producer made anew clears everything
 
 
 def test_a_cluster_that_is_away_does_not_fill_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,9 +137,13 @@ def test_a_client_that_never_closes_is_left_behind(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("size", [50_000, 9 << 20])
-def test_a_message_too_large_for_its_topic_stops_the_worker_with_the_remedy(kafka: Kafka, size: int) -> None:
+def test_a_message_too_large_for_its_topic_stops_the_worker_with_the_remedy(
+    kafka: Kafka, size: int
+) -> None:
     """Refused by the broker (the topic's limit) or by the client (its own): trying again would never end."""
-    settings = deployed(kafka, worker_id="w", partitions=1, kafka_options={"compression.type": "none"})
+    settings = deployed(
+        kafka, worker_id="w", partitions=1, kafka_options={"compression.type": "none"}
+    )
     small = f"{settings.topic_verdicts}.small"
     Admin(settings, 30).create(small, 1, 1, {"max.message.bytes": "10000"})
     source = GroupConsumer(settings, *[print] * 3)
@@ -135,7 +153,10 @@ def test_a_message_too_large_for_its_topic_stops_the_worker_with_the_remedy(kafk
             source.poll(1, 0.1)
         writer.open()
         with (
-            pytest.raises(StopError, match=r"larger than its topic takes: raise the topic's max\.message\.bytes"),
+            pytest.raises(
+                StopError,
+                match=r"larger than its topic takes: raise the topic's max\.message\.bytes",
+            ),
             writer.transaction({small}) as transaction,
         ):
             transaction.produce([Outgoing(small, b"k", b"x" * size)])
@@ -160,7 +181,9 @@ class _Frozen:
 
     is_stale = True
 
-    def list_offsets(self, asked: dict[TopicPartition, object], **_: object) -> dict[TopicPartition, object]:
+    def list_offsets(
+        self, asked: dict[TopicPartition, object], **_: object
+    ) -> dict[TopicPartition, object]:
         futures = {part: Future[SimpleNamespace]() for part in asked}
         for future in futures.values():
             if self.is_stale:
@@ -184,19 +207,25 @@ def test_a_name_that_is_no_utf8_costs_the_headers_not_the_document() -> None:
     """Other clients write such names, which the client decodes when it is asked: the message is read all the same."""
     found = [[b"ok"], [b"ok", b"caf\xe9"], []]
     messages: list[Any] = [
-        SimpleNamespace(headers=lambda names=names: [(name.decode(), b"x") for name in names] or None)
+        SimpleNamespace(
+            headers=lambda names=names: [(name.decode(), b"x") for name in names] or None
+        )
         for names in found
     ]
     assert [client.headers_of(message) for message in messages] == [(("ok", b"x"),), (), ()]
 
 
 Configure = Callable[[Settings], dict[str, Any]]
-CLIENTS: list[Configure] = [one for name, one in vars(client).items() if name.endswith("_config") and name[0] != "_"]
+CLIENTS: list[Configure] = [
+    one for name, one in vars(client).items() if name.endswith("_config") and name[0] != "_"
+]
 
 
 @pytest.mark.parametrize("configure", CLIENTS)
 @pytest.mark.parametrize("group_protocol", ["classic", "consumer"])
-def test_an_option_of_the_users_wins_or_is_refused(configure: Configure, group_protocol: str) -> None:
+def test_an_option_of_the_users_wins_or_is_refused(
+    configure: Configure, group_protocol: str
+) -> None:
     """Whatever neardup sets for a client of its own accord."""
     own = configure(Settings(group_protocol=group_protocol))
     open_to_users = own.keys() - KAFKA_OPTIONS_REFUSED.keys()
@@ -212,7 +241,10 @@ def test_an_option_of_the_users_wins_or_is_refused(configure: Configure, group_p
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
-        ({"security_protocol": "SSL", "ssl_ca_location": Path("missing.pem")}, "ssl.ca.location failed"),
+        (
+            {"security_protocol": "SSL", "ssl_ca_location": Path("missing.pem")},
+            "ssl.ca.location failed",
+        ),
         ({"kafka_options": {"nope": "1"}}, 'No such configuration property: "nope"'),
     ],
 )
@@ -225,7 +257,10 @@ def test_settings_that_the_client_refuses_are_named(wrong: dict[str, Any], named
 def test_no_two_slots_share_a_transactional_id() -> None:
     """Wherever the names of a group and of a worker have their dots: each would fence the other for ever."""
     slots = [("neardup", "eu.w1"), ("neardup.eu", "w1"), ("neardup", "w1")]
-    ids = {client.publisher_config(Settings(group=group, worker_id=name))["transactional.id"] for group, name in slots}
+    ids = {
+        client.publisher_config(Settings(group=group, worker_id=name))["transactional.id"]
+        for group, name in slots
+    }
     assert len(ids) == len(slots)
 
 
@@ -302,7 +337,13 @@ def test_no_call_takes_all_the_time() -> None:
 
 
 PARTITIONS = {"v": 3, "l": 2}
-ALL = [("l", b"void", 0), ("l", b"void", 1), ("v", b"void", 0), ("v", b"void", 1), ("v", b"void", 2)]
+ALL = [
+    ("l", b"void", 0),
+    ("l", b"void", 1),
+    ("v", b"void", 0),
+    ("v", b"void", 1),
+    ("v", b"void", 2),
+]
 
 
 class Recorded:
@@ -326,7 +367,12 @@ class Recorded:
         self._open, self._has_offsets = [], False
 
     def produce(
-        self, topic: str, value: bytes, key: bytes, partition: int, on_delivery: Callable[[None, None], None]
+        self,
+        topic: str,
+        value: bytes,
+        key: bytes,
+        partition: int,
+        on_delivery: Callable[[None, None], None],
     ) -> None:
         assert value == VOID and self._open is not None
         self._open.append((topic, key, partition))
@@ -374,7 +420,10 @@ def test_after_an_abort_only_what_it_wrote_is_cleared(offsets_sent: bool) -> Non
     run(it, producer, "v")
     it.aborted([Outgoing("l", None, b"1")], offsets_sent=False)
     run(it, producer, "l")
-    assert producer.transactions[1:] == [([("v", b"a", -1), ("v", b"b", -1)], offsets_sent), (ALL[:2], False)]
+    assert producer.transactions[1:] == [
+        ([("v", b"a", -1), ("v", b"b", -1)], offsets_sent),
+        (ALL[:2], False),
+    ]
     assert not it.is_needed(("v", "l"))
 
 
@@ -418,14 +467,18 @@ def test_a_missing_topic_stops_a_worker_with_the_remedy(kafka: Kafka) -> None:
     """Its name, and the command that creates it, with the options that name it."""
     settings, admin = deployment(kafka, topic_documents="documents", topic_new="new")
     creates = f"neardup topics create --topic-fingerprints {settings.topic_fingerprints} .* --topic-new new$"
-    with pytest.raises(StopError, match=rf"(?m)^new: the topic does not exist\. Create it: {creates}"):
+    with pytest.raises(
+        StopError, match=rf"(?m)^new: the topic does not exist\. Create it: {creates}"
+    ):
         require_topics(admin, settings)
 
 
 def test_a_problem_is_mended_by_the_command_that_it_names(kafka: Kafka) -> None:
     """As it stands; what the cluster refuses is told."""
     settings, admin = deployment(kafka)
-    admin.create(settings.topic_fingerprints, 1, 1, {"cleanup.policy": "compact", "retention.ms": "60000"})
+    admin.create(
+        settings.topic_fingerprints, 1, 1, {"cleanup.policy": "compact", "retention.ms": "60000"}
+    )
     create_topics(admin, settings)
     remedies = [problem.remedy.split() for problem in check_topics(admin, settings)]
     assert len(remedies) == 3
@@ -443,6 +496,7 @@ def test_a_topic_of_new_documents_takes_the_largest_one(kafka: Kafka) -> None:
     assert check_topics(admin, settings) == []
     larger = settings.model_copy(update={"document_bytes_max": 9 << 20})
     with pytest.raises(
-        StopError, match=r"a new document of document_bytes_max would stop.*max\.message\.bytes=9502720"
+        StopError,
+        match=r"a new document of document_bytes_max would stop.*max\.message\.bytes=9502720",
     ):
         require_topics(admin, larger)

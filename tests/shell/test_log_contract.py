@@ -64,7 +64,9 @@ def test_every_reader_sees_the_records_of_all_writers_in_one_order(log: Log) -> 
         last = writers[turn % 2].append([f"{turn}a".encode(), f"{turn}b".encode()])
     readers = [log.reader(0), log.reader(0)]
     seen = [read_to(reader, last + 1) for reader in readers]
-    assert [entry.value for entry in seen[0]] == [f"{turn}{half}".encode() for turn in range(6) for half in "ab"]
+    assert [entry.value for entry in seen[0]] == [
+        f"{turn}{half}".encode() for turn in range(6) for half in "ab"
+    ]
     assert seen[0] == seen[1]
     assert [entry.offset for entry in seen[0]] == list(range(last + 1))
     stamps = [entry.timestamp_ms for entry in seen[0]]

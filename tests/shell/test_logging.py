@@ -29,7 +29,9 @@ pytestmark = pytest.mark.usefixtures("logging_as_before")
 
 
 def _fail(config: dict[str, Any], page: str) -> None:
-    raise RuntimeError(f"unforeseen with {len(config)} options and a page of {len(page)} characters")
+    raise RuntimeError(
+        f"unforeseen with {len(config)} options and a page of {len(page)} characters"
+    )
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
@@ -86,9 +88,18 @@ def test_what_the_core_says_is_a_line_as_all_others(capsys: pytest.CaptureFixtur
 
 def test_a_worker_whose_brokers_are_not_there_says_so_soon_and_every_line_is_json() -> None:
     """After three seconds whom it asks in vain; the last line is why it ends, with the remedy; so a wrong setting."""
-    given = ("--bootstrap", "127.0.0.1:1", "--call-timeout-s", "5.5", "--transaction-timeout-ms", "1000")
+    given = (
+        "--bootstrap",
+        "127.0.0.1:1",
+        "--call-timeout-s",
+        "5.5",
+        "--transaction-timeout-ms",
+        "1000",
+    )
     lines, code = _lines_of_a_worker(*given)
-    first, last = (next(line for line in lines if said in line["event"]) for said in (" yet", "Start a broker"))
+    first, last = (
+        next(line for line in lines if said in line["event"]) for said in (" yet", "Start a broker")
+    )
     assert (code, last["level"], lines.index(last)) == (1, "critical", len(lines) - 1)
     assert first["event"].startswith("no answer from 127.0.0.1:1 yet (")
     apart_s = datetime.fromisoformat(last["timestamp"]) - datetime.fromisoformat(first["timestamp"])

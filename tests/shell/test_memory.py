@@ -18,13 +18,18 @@ PAGES = 640  # 300 MB: far more than the queues may hold
 BOUNDS = {"batch_bytes_max": 2**20, "document_bytes_max": 2**20, "queue_batches_max": 1}
 ANSWERED = 40_000  # what the worker is watched for, at the least
 WATCHED_S = 3.0  # and for so long after that
-GROWN_MB_MAX = 200  # 44 to 122 measured: seven batches, what the client fetched, what was not given back
+GROWN_MB_MAX = (
+    200  # 44 to 122 measured: seven batches, what the client fetched, what was not given back
+)
 ORIGINAL_BYTES_MAX = 250  # each of these texts is new, and stays in the index
 
 
 def _large_pages() -> Iterator[tuple[bytes, bytes]]:
     rng = random.Random(1)
-    words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(2, 9))) for _ in range(20_000)]
+    words = [
+        "".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(2, 9)))
+        for _ in range(20_000)
+    ]
     text = " ".join(rng.choices(words, k=PAGE_BYTES[-1] // 5))
     page = "<p>".join(text[at : at + 500] for at in range(0, len(text), 500)).encode()
     for number in range(PAGES):
@@ -32,7 +37,8 @@ def _large_pages() -> Iterator[tuple[bytes, bytes]]:
         body = page[at : at + size - 300]  # each begins elsewhere in the same text
         yield (
             b"%d" % number,
-            b'{"url":"http://a.example/%d","fetched_at":"2024-05-01T12:00:00Z","html":"%b"}' % (number, body),
+            b'{"url":"http://a.example/%d","fetched_at":"2024-05-01T12:00:00Z","html":"%b"}'
+            % (number, body),
         )
 
 
@@ -51,7 +57,10 @@ def _backlog() -> Iterator[tuple[bytes, bytes]]:
 def _peak_mb(worker: WorkerProcess) -> int:
     """Return the most that a process has had in memory so far."""
     status = Path(f"/proc/{worker.pid}/status").read_text()
-    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))) // 1_024
+    return (
+        int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")))
+        // 1_024
+    )
 
 
 @pytest.mark.kafka
@@ -68,6 +77,8 @@ def test_a_worker_far_behind_keeps_its_memory(kafka: Kafka, tmp_path: Path) -> N
         deployment.until_committed(ANSWERED)
         time.sleep(WATCHED_S)
         grown_mb, answered = _peak_mb(worker) - ready_mb, deployment.committed()
-        print(f"resident: {ready_mb} MB when ready, at most {grown_mb} MB more at work on {answered:,} documents")
+        print(
+            f"resident: {ready_mb} MB when ready, at most {grown_mb} MB more at work on {answered:,} documents"
+        )
         assert worker.exit_code is None
         assert grown_mb < GROWN_MB_MAX + answered * ORIGINAL_BYTES_MAX / 2**20

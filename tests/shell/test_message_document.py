@@ -58,47 +58,144 @@ BAD: list[tuple[str, str, bytes, str]] = [
     ("deep arrays", "too-deep", b"[" * DEEP, "more than 1,024 deep"),
     ("deep objects", "too-deep", b'{"a":' * DEEP, "more than 1,024 deep"),
     ("deep after a surrogate", "too-deep", b'["\\ud800",' + b"[" * DEEP, "more than 1,024 deep"),
-    ("deep and closed", "too-deep", b'{"attrs":' + b"[" * DEEP + b"]" * DEEP + b"}", "more than 1,024 deep"),
+    (
+        "deep and closed",
+        "too-deep",
+        b'{"attrs":' + b"[" * DEEP + b"]" * DEEP + b"}",
+        "more than 1,024 deep",
+    ),
     ("array", "not-an-object", b"[1, 2]", "got an array of 2 items"),
     ("string", "not-an-object", b'"text"', "got 'text'"),
     ("number", "not-an-object", b"17", "got 17"),
     ("JSON null", "not-an-object", b"null", "got null"),
-    ("no url", "missing-field", b'{"fetched_at": "2024-05-01T12:00:00Z", "text": "a"}', "url is missing or null"),
+    (
+        "no url",
+        "missing-field",
+        b'{"fetched_at": "2024-05-01T12:00:00Z", "text": "a"}',
+        "url is missing or null",
+    ),
     ("null url", "missing-field", _with_text(url=None), "url is missing or null"),
     ("empty url", "invalid-field", _with_text(url=""), "url must be a string of 1 to 8,192 bytes"),
     ("number for url", "invalid-field", _with_text(url=17), "got 17"),
-    ("long url", "url-too-long", _with_text(url="u" * 8_193), "url has 8,193 bytes in UTF-8, at most 8,192"),
-    ("long url in Thai", "url-too-long", _with_text(url="ก" * 2_731), "url has 8,193 bytes in UTF-8, at most 8,192"),
-    ("long doc_id", "doc-id-too-long", _with_text(doc_id="d" * 1_025), "doc_id has 1,025 bytes in UTF-8, at most"),
-    ("empty doc_id", "invalid-field", _with_text(doc_id=""), "doc_id must be a string of 1 to 1,024 bytes"),
-    ("object for doc_id", "invalid-field", _with_text(doc_id={"a": 1}), "got an object of 1 fields"),
+    (
+        "long url",
+        "url-too-long",
+        _with_text(url="u" * 8_193),
+        "url has 8,193 bytes in UTF-8, at most 8,192",
+    ),
+    (
+        "long url in Thai",
+        "url-too-long",
+        _with_text(url="ก" * 2_731),
+        "url has 8,193 bytes in UTF-8, at most 8,192",
+    ),
+    (
+        "long doc_id",
+        "doc-id-too-long",
+        _with_text(doc_id="d" * 1_025),
+        "doc_id has 1,025 bytes in UTF-8, at most",
+    ),
+    (
+        "empty doc_id",
+        "invalid-field",
+        _with_text(doc_id=""),
+        "doc_id must be a string of 1 to 1,024 bytes",
+    ),
+    (
+        "object for doc_id",
+        "invalid-field",
+        _with_text(doc_id={"a": 1}),
+        "got an object of 1 fields",
+    ),
     ("no time", "missing-field", b'{"url": "u", "text": "a"}', "fetched_at is missing or null"),
-    ("number for time", "invalid-field", _with_text(fetched_at=1714564800), "fetched_at must be an ISO 8601"),
-    ("date only", "invalid-date", _with_text(fetched_at="2024-05-01"), "fetched_at is '2024-05-01': a date without"),
-    ("no offset", "invalid-date", _with_text(fetched_at="2024-05-01T12:00:00"), "add Z if it is UTC"),
-    ("year 0", "date-out-of-range", _with_text(fetched_at="0000-01-01T00:00:00Z"), "'0000-01-01T00:00:00Z': it must"),
-    ("year 99999", "date-out-of-range", _with_text(fetched_at="99999-01-01T00:00:00Z"), "and 9999-12-31T23:59:59.999Z"),
+    (
+        "number for time",
+        "invalid-field",
+        _with_text(fetched_at=1714564800),
+        "fetched_at must be an ISO 8601",
+    ),
+    (
+        "date only",
+        "invalid-date",
+        _with_text(fetched_at="2024-05-01"),
+        "fetched_at is '2024-05-01': a date without",
+    ),
+    (
+        "no offset",
+        "invalid-date",
+        _with_text(fetched_at="2024-05-01T12:00:00"),
+        "add Z if it is UTC",
+    ),
+    (
+        "year 0",
+        "date-out-of-range",
+        _with_text(fetched_at="0000-01-01T00:00:00Z"),
+        "'0000-01-01T00:00:00Z': it must",
+    ),
+    (
+        "year 99999",
+        "date-out-of-range",
+        _with_text(fetched_at="99999-01-01T00:00:00Z"),
+        "and 9999-12-31T23:59:59.999Z",
+    ),
     ("no body", "no-body", _message(), "needs exactly one of text, html, body_base64, got none"),
     ("null body", "no-body", _message(text=None), "got none"),
-    ("two bodies", "two-bodies", _message(text="a", html="b"), "got text and html: leave the others out"),
+    (
+        "two bodies",
+        "two-bodies",
+        _message(text="a", html="b"),
+        "got text and html: leave the others out",
+    ),
     ("two empty bodies", "two-bodies", _message(text="", html=""), "got text and html"),
     ("number for text", "invalid-field", _message(text=1), "text must be a string, got 1"),
     ("true for html", "invalid-field", _message(html=True), "html must be a string, got true"),
-    ("array for base64", "invalid-field", _message(body_base64=[1]), "body_base64 must be a string, got an array"),
+    (
+        "array for base64",
+        "invalid-field",
+        _message(body_base64=[1]),
+        "body_base64 must be a string, got an array",
+    ),
     ("bad base64", "invalid-base64", _message(body_base64="YQ=*"), "body_base64 is 'YQ=*'"),
     ("base64 unpadded", "invalid-base64", _message(body_base64="YQ"), "padding"),
-    ("base64 in lines", "invalid-base64", _message(body_base64="YWFh\nYWFh"), "without line breaks"),
+    (
+        "base64 in lines",
+        "invalid-base64",
+        _message(body_base64="YWFh\nYWFh"),
+        "without line breaks",
+    ),
     ("base64 of URLs", "invalid-base64", _message(body_base64="_-8="), "section 4"),
     ("base64 not ASCII", "invalid-base64", _message(body_base64="ÿ"), "body_base64 is 'ÿ'"),
-    ("long charset", "invalid-field", _with_text(charset="c" * 129), "charset has 129 characters, at most 128"),
-    ("number for charset", "invalid-field", _with_text(charset=1252), "charset must be a string, got 1252"),
+    (
+        "long charset",
+        "invalid-field",
+        _with_text(charset="c" * 129),
+        "charset has 129 characters, at most 128",
+    ),
+    (
+        "number for charset",
+        "invalid-field",
+        _with_text(charset=1252),
+        "charset must be a string, got 1252",
+    ),
     ("number for title", "invalid-field", _with_text(title=1.5), "title must be a string, got 1.5"),
-    ("string for attrs", "invalid-field", _with_text(attrs="a"), "attrs must be an object, got 'a'"),
-    ("over the limit", "oversize", b" " * (8 * 2**20 + 1), "has 8,388,609 bytes, at most 8,388,608"),
+    (
+        "string for attrs",
+        "invalid-field",
+        _with_text(attrs="a"),
+        "attrs must be an object, got 'a'",
+    ),
+    (
+        "over the limit",
+        "oversize",
+        b" " * (8 * 2**20 + 1),
+        "has 8,388,609 bytes, at most 8,388,608",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("code", "value", "says"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+@pytest.mark.parametrize(
+    ("code", "value", "says"), [case[1:] for case in BAD], ids=[case[0] for case in BAD]
+)
 def test_a_bad_message_is_a_document_error(code: str, value: bytes, says: str) -> None:
     """Each kind of bad input has its code; the text names field, value and bound, and stays short."""
     with pytest.raises(DocumentError) as caught:
@@ -112,7 +209,12 @@ def test_a_bad_message_is_a_document_error(code: str, value: bytes, says: str) -
 
 @pytest.mark.parametrize(
     ("key", "code"),
-    [(None, "null-key"), (b"", "null-key"), (b"\xff", "invalid-key"), (b"k" * 1_025, "doc-id-too-long")],
+    [
+        (None, "null-key"),
+        (b"", "null-key"),
+        (b"\xff", "invalid-key"),
+        (b"k" * 1_025, "doc-id-too-long"),
+    ],
 )
 def test_a_deletion_needs_a_doc_id(key: bytes | None, code: str) -> None:
     """A null value with a key that is no doc_id deletes nothing, and says so."""
@@ -143,7 +245,9 @@ def test_bodies_of_each_kind() -> None:
 def test_a_doc_id_is_derived_from_url_and_time() -> None:
     """The same moment in another time zone is the same capture."""
     assert _document(_with_text()).doc_id == derive_doc_id(URL, TIME_MS)
-    assert _document(_with_text(fetched_at="2024-05-01T14:00:00.000+02:00")).doc_id == derive_doc_id(URL, TIME_MS)
+    assert _document(
+        _with_text(fetched_at="2024-05-01T14:00:00.000+02:00")
+    ).doc_id == derive_doc_id(URL, TIME_MS)
 
 
 @pytest.mark.parametrize(
@@ -160,14 +264,20 @@ def test_a_doc_id_is_derived_from_url_and_time() -> None:
 )
 def test_a_lone_surrogate_is_read_as_the_replacement_character(escaped: bytes, read: str) -> None:
     """Pairs and escaped backslashes beside it stay what they are."""
-    value = b'{"url": "https://example.org/", "fetched_at": "2024-05-01T12:00:00Z", "text": "' + escaped + b'"}'
+    value = (
+        b'{"url": "https://example.org/", "fetched_at": "2024-05-01T12:00:00Z", "text": "'
+        + escaped
+        + b'"}'
+    )
     assert _document(value).body == read
 
 
 def test_odd_json_is_read_up_to_the_limit() -> None:
     """Windows tools write a byte order mark before it; of a repeated field the last value counts, as everywhere."""
     value = _with_text()
-    assert _document(b"\xef\xbb\xbf" + value) == decode_document(None, value, value_bytes_max=len(value))
+    assert _document(b"\xef\xbb\xbf" + value) == decode_document(
+        None, value, value_bytes_max=len(value)
+    )
     assert _document(value[:-1] + b', "text": "b"}').body == "b"
     with pytest.raises(DocumentError, match="oversize"):
         decode_document(None, value, value_bytes_max=len(value) - 1)
@@ -184,15 +294,36 @@ def answered(key: bytes | None, value: bytes | None) -> Document | Deletion | No
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 WRONG = st.sampled_from([None, True, 17, -1.5, 10**30, [], [1, "a"], {}, {"a": {"b": None}}])
 BASE64 = st.binary(max_size=20).map(lambda raw: base64.b64encode(raw).decode())
 LONG = st.sampled_from(["x" * 128, "ж" * 129, "字" * 513, "é" * 4_097, "y" * 1_025])
-LETTERS = st.text(st.sampled_from('ab"\\/\b\f\n\r\t\x00\x1f\x7fé한😀\u2028'), max_size=60) | st.text(max_size=20)
-PIECES = ("a", "YWFh", "é", "\n", "中", "😀", '"', "\\", "x" * 31, "x" * 32, "x" * 33, "中" * 11)  # copied by 32 bytes
+LETTERS = st.text(
+    st.sampled_from('ab"\\/\b\f\n\r\t\x00\x1f\x7fé한😀\u2028'), max_size=60
+) | st.text(max_size=20)
+PIECES = (
+    "a",
+    "YWFh",
+    "é",
+    "\n",
+    "中",
+    "😀",
+    '"',
+    "\\",
+    "x" * 31,
+    "x" * 32,
+    "x" * 33,
+    "中" * 11,
+)  # copied by 32 bytes
 BODIES = LETTERS | st.lists(st.sampled_from(PIECES), max_size=7).map("".join)
 DATES = st.datetimes().map(lambda time: time.isoformat() + "Z") | st.sampled_from(
     [TIME, "1970-01-01T00:00:00+00:01", "9999-12-31T23:59:59.999Z", "2024-02-30T00:00:00Z", f"{TIME}\n", "2024-05-01",
@@ -229,21 +360,46 @@ def check(values: Sequence[bytes]) -> list[bool]:
             continue
         assert isinstance(document, Document)
         body = document.body if isinstance(document.body, bytes) else document.body.encode()
-        optional: Any = {name: getattr(document, name) or None for name in ("content_type", "charset", "language")}
-        assert found.document(place) == document._replace(kind=BodyKind.BYTES, body=body, **optional)
+        optional: Any = {
+            name: getattr(document, name) or None
+            for name in ("content_type", "charset", "language")
+        }
+        assert found.document(place) == document._replace(
+            kind=BodyKind.BYTES, body=body, **optional
+        )
         is_plain = found.spans[place, 2]
-        assert found.kinds[place] == document.kind and is_plain == (document.kind is not BodyKind.HTML)
+        assert found.kinds[place] == document.kind and is_plain == (
+            document.kind is not BodyKind.HTML
+        )
     return [bool(kind != UNREAD) for kind in found.kinds]
 
 
-DAMAGE = [b"", b"\\", b'"', b",", b"\x80", b"\xed\xa0\x80", b"\\ud83d", b"{", b"]", b"0", b"\0", b"1e999", b"9" * 400]
+DAMAGE = [
+    b"",
+    b"\\",
+    b'"',
+    b",",
+    b"\x80",
+    b"\xed\xa0\x80",
+    b"\\ud83d",
+    b"{",
+    b"]",
+    b"0",
+    b"\0",
+    b"1e999",
+    b"9" * 400,
+]
 
 
 @st.composite
 def messages(draw: st.DrawFn) -> bytes:
     """Messages that are documents, and such as nearly are."""
     body = draw(st.sampled_from(["text", "html", "body_base64"]))
-    fields: list[tuple[str, Any]] = [("url", draw(BODIES)), ("fetched_at", draw(DATES)), (body, draw(MEMBERS[body]))]
+    fields: list[tuple[str, Any]] = [
+        ("url", draw(BODIES)),
+        ("fetched_at", draw(DATES)),
+        (body, draw(MEMBERS[body])),
+    ]
     for name in draw(st.lists(st.sampled_from(sorted(MEMBERS)), max_size=3)):
         fields.append((name, draw(MEMBERS[name] | WRONG)))
     if draw(st.booleans()):
@@ -257,7 +413,11 @@ def messages(draw: st.DrawFn) -> bytes:
     if draw(st.booleans()):
         return value
     at = draw(st.integers(0, len(value)))
-    return value[:at] + draw(st.binary(max_size=3) | st.sampled_from(DAMAGE)) + value[at + draw(st.integers(0, 1)) :]
+    return (
+        value[:at]
+        + draw(st.binary(max_size=3) | st.sampled_from(DAMAGE))
+        + value[at + draw(st.integers(0, 1)) :]
+    )
 
 
 @settings(max_examples=10 * EXAMPLES)
@@ -275,7 +435,11 @@ def test_any_bytes_are_answered(key: bytes | None, values: list[bytes]) -> None:
         answered(key, value)
 
 
-@given(st.dictionaries(st.sampled_from(["doc_id", "title", "language", "other"]), LETTERS), BODIES, BODIES)
+@given(
+    st.dictionaries(st.sampled_from(["doc_id", "title", "language", "other"]), LETTERS),
+    BODIES,
+    BODIES,
+)
 def test_a_plain_document_is_read(more: dict[str, str], url: str, body: str) -> None:
     """The way of nearly every message is the fast one."""
     plain = {name: text for name, text in more.items() if text} | {"attrs": None}
@@ -288,7 +452,8 @@ def test_a_plain_document_is_read(more: dict[str, str], url: str, body: str) -> 
 def test_bodies_are_ready_for_the_pages_kernel() -> None:
     """Zeros stand behind each body, whatever the message has behind it."""
     pages = [
-        f'{{"html":"<p>{"x" * n} é</p>","url":"u","fetched_at":"{TIME}","title":"<b>"}}'.encode() for n in range(100)
+        f'{{"html":"<p>{"x" * n} é</p>","url":"u","fetched_at":"{TIME}","title":"<b>"}}'.encode()
+        for n in range(100)
     ]
     found = decode_documents(pages)
     texts = extract_packed(found.bodies, found.spans)

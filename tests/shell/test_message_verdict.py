@@ -17,7 +17,16 @@ from schemas.dead_letter import DeadLetterHeaders, DeadLetterPointer
 from schemas.fields import TIMESTAMP_MS_MAX
 from schemas.verdict import VerdictMessage
 from tests.report import made
-from worker.core.document import Changed, DuplicateOf, FormerVersion, FoundBy, MatchKind, Original, Outcome, Verdict
+from worker.core.document import (
+    Changed,
+    DuplicateOf,
+    FormerVersion,
+    FoundBy,
+    MatchKind,
+    Original,
+    Outcome,
+    Verdict,
+)
 from worker.errors import DocumentError
 from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
@@ -41,7 +50,9 @@ HEX = st.integers(0, 2**64 - 1).map("{:016x}".format)
 ORIGINALS = st.builds(Original, doc_id=TEXT, url=TEXT, fetched_at_ms=TIMES_MS)
 SIMILARITIES = st.integers(0, 1_000).map(lambda part: part / 1_000)
 KINDS, WAYS = st.sampled_from(MatchKind), st.sampled_from(FoundBy)
-DUPLICATES = st.builds(DuplicateOf, ORIGINALS, KINDS, st.integers(0, 64), SIMILARITIES, st.booleans(), WAYS)
+DUPLICATES = st.builds(
+    DuplicateOf, ORIGINALS, KINDS, st.integers(0, 64), SIMILARITIES, st.booleans(), WAYS
+)
 FORMERS = st.builds(FormerVersion, ORIGINALS, st.sampled_from(Changed), st.none() | SIMILARITIES)
 
 
@@ -72,7 +83,9 @@ def _verdicts(outcome: Outcome) -> st.SearchStrategy[Verdict]:
 
 
 VERDICTS = st.one_of([_verdicts(outcome) for outcome in Outcome])
-NEW = made.verdict(0, fingerprint=0, log_offset=0, source_offset=0)  # 0 is a fingerprint, not "none"
+NEW = made.verdict(
+    0, fingerprint=0, log_offset=0, source_offset=0
+)  # 0 is a fingerprint, not "none"
 
 
 @given(VERDICTS)
@@ -103,7 +116,10 @@ def test_a_lone_surrogate_does_not_stop_a_verdict() -> None:
         (b"[]", "the value: "),
         (b"{}", "doc_id: Field required"),
         (encode_verdict(NEW)[1].replace(b'"new"', b'"maybe"'), "verdict: "),
-        (encode_verdict(NEW)[1].replace(b'"new"', b'"duplicate"'), "duplicate_of belongs to the verdict duplicate"),
+        (
+            encode_verdict(NEW)[1].replace(b'"new"', b'"duplicate"'),
+            "duplicate_of belongs to the verdict duplicate",
+        ),
         (encode_verdict(NEW)[1].replace(b"0" * 16, b"0" * 15), "fingerprint.value: "),
         (encode_verdict(NEW)[1].replace(b'"offset":0', b'"offset":-1'), "source.offset: "),
     ],
@@ -124,7 +140,9 @@ def test_any_bytes_are_a_verdict_or_refused(value: bytes) -> None:
 
 SOURCE = Source(bytes(range(16)), 3)
 ROW_TIMES_MS = st.integers(0, 2**40) | st.sampled_from([0, 253_402_300_799_999])
-NAMES = st.sampled_from(["a", "b", "c\ud800", 'd"\\', "e\n\x01", "é한국"]) | st.text(min_size=1, max_size=3)
+NAMES = st.sampled_from(["a", "b", "c\ud800", 'd"\\', "e\n\x01", "é한국"]) | st.text(
+    min_size=1, max_size=3
+)
 URLS = st.sampled_from(["https://example.org/", "u\udfff", 'u"', "https://한국.example/%d%%"])
 VALUES = st.sampled_from([0, 1, 3, 0xFFFF, 2**64 - 1, 2**64 - 2, 0x5555_5555_5555_5555])
 DEFINITIONS = [
@@ -150,11 +168,15 @@ def rows(draw: st.DrawFn) -> list[Row]:
                 found.append(Row(offset, kind, "", "", 0, note='no-body: needs "one": of text'))
             case _:
                 value = draw(VALUES)
-                found.append(Row(offset, kind, doc_id, url, time, value, value % 7, 9, doubts=draw(VALUES)))
+                found.append(
+                    Row(offset, kind, doc_id, url, time, value, value % 7, 9, doubts=draw(VALUES))
+                )
     return found
 
 
-@given(rows(), rows(), st.sampled_from(DEFINITIONS), st.sampled_from(["documents", '100%d "files"/é']))
+@given(
+    rows(), rows(), st.sampled_from(DEFINITIONS), st.sampled_from(["documents", '100%d "files"/é'])
+)
 def test_a_batch_of_verdicts_is_what_each_of_them_is(
     one: list[Row], two: list[Row], definition: object, topic: str
 ) -> None:
@@ -169,7 +191,9 @@ def test_a_batch_of_verdicts_is_what_each_of_them_is(
             offset += 1
     both = [*one, *two]
     messages = replica.answers(SOURCE, range(len(both)), topic, encode_answers)
-    assert replica.answers(SOURCE, range(0, len(both), 2), topic, encode_answers) == messages[::2]  # those asked for
+    assert (
+        replica.answers(SOURCE, range(0, len(both), 2), topic, encode_answers) == messages[::2]
+    )  # those asked for
     for row, message in zip(both, messages, strict=True):
         if row.kind is RowKind.DEAD:
             assert message == DocumentError.parse(row.note)
@@ -179,7 +203,10 @@ def test_a_batch_of_verdicts_is_what_each_of_them_is(
             assert message == VerdictBytes(*encode_verdict(verdict), verdict.outcome)
             model = VerdictMessage.model_validate_json(message.value)
             assert model.model_dump_json(exclude_none=True).encode() == message.value
-            seen = [text and text.encode("utf-8", "replace").decode() for text in (row.doc_id, row.url or None)]
+            seen = [
+                text and text.encode("utf-8", "replace").decode()
+                for text in (row.doc_id, row.url or None)
+            ]
             assert [verdict.doc_id, verdict.url] == seen
             assert (verdict.source_offset, verdict.source_topic) == (row.offset, topic)
 
@@ -209,18 +236,29 @@ def test_a_dead_letter_survives_the_wire(
 def test_an_oversize_message_becomes_a_pointer() -> None:
     """Size and digest stand for the body, the key stays; at the limit the message is still copied."""
     value = b"x" * 999
-    whole = encode_dead_letter("documents", SourceMessage(3, 7, b"k", value), ERROR, bytes_max=1_000)
+    whole = encode_dead_letter(
+        "documents", SourceMessage(3, 7, b"k", value), ERROR, bytes_max=1_000
+    )
     assert whole[:2] == (b"k", value)
-    key, pointer, headers = encode_dead_letter("documents", SourceMessage(3, 7, b"kk", value), ERROR, bytes_max=1_000)
+    key, pointer, headers = encode_dead_letter(
+        "documents", SourceMessage(3, 7, b"kk", value), ERROR, bytes_max=1_000
+    )
     assert pointer is not None
     model = DeadLetterPointer.model_validate_json(pointer)
-    assert (model.topic, model.partition, model.offset, model.value_bytes) == ("documents", 3, 7, 999)
+    assert (model.topic, model.partition, model.offset, model.value_bytes) == (
+        "documents",
+        3,
+        7,
+        999,
+    )
     assert model.value_sha256 == hashlib.sha256(value).hexdigest()
     assert (key, model.key_bytes) == (b"kk", None)
     assert decode_dead_letter(key, pointer, headers).is_pointer
     large = b"k" * 10_000
     for beside in (b"{}", None):  # a key of megabytes is not copied either
-        key, pointer, _ = encode_dead_letter("documents", SourceMessage(3, 7, large, beside), ERROR, bytes_max=1_000)
+        key, pointer, _ = encode_dead_letter(
+            "documents", SourceMessage(3, 7, large, beside), ERROR, bytes_max=1_000
+        )
         assert pointer is not None
         model = DeadLetterPointer.model_validate_json(pointer)
         assert (key, model.key_bytes, model.value_bytes) == (None, 10_000, len(beside or b""))

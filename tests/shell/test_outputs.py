@@ -23,12 +23,18 @@ def test_an_output_takes_its_place_at_the_end(tmp_path: Path) -> None:
         stream.write(b"latter")
         stream.flush()
         assert place.read_bytes() == b"former"
-    assert place.read_bytes() == b"latter" and link.is_symlink() and place.stat().st_mode & 0o777 == 0o640
+    assert (
+        place.read_bytes() == b"latter"
+        and link.is_symlink()
+        and place.stat().st_mode & 0o777 == 0o640
+    )
     assert sorted(tmp_path.iterdir()) == [link, place]
 
 
 @pytest.mark.parametrize("ending", [KeyboardInterrupt, RuntimeError, StopError])
-def test_what_is_broken_off_leaves_the_former_output(tmp_path: Path, ending: type[BaseException]) -> None:
+def test_what_is_broken_off_leaves_the_former_output(
+    tmp_path: Path, ending: type[BaseException]
+) -> None:
     """Whatever ends it; and where there was none there is none."""
     for place in (tmp_path / "out", tmp_path / "none"):
         (tmp_path / "out").write_bytes(b"former")
@@ -73,7 +79,9 @@ def test_a_place_is_one_by_all_its_names(tmp_path: Path, exists: bool) -> None:
         with pytest.raises(StopError, match="are one place, and two outputs"):
             check_places([beside], [a, b])
     folders = [tmp_path / "folder", tmp_path / "links" / "folder"]
-    for name, state in product([name for kind, name in names.items() if kind != "hard link"], folders):
+    for name, state in product(
+        [name for kind, name in names.items() if kind != "hard link"], folders
+    ):
         with pytest.raises(StopError, match="where the state is"):
             check_places([], [name], state)
     for name in names.values():

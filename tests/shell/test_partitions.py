@@ -45,7 +45,9 @@ def test_what_waits_is_known_by_its_time_until_it_is_published() -> None:
     assert mine.known()[0].waits_since_ms == 0
 
 
-@pytest.mark.parametrize("happens", [Partitions.rewind, lambda mine: mine.assign({0: 5}), lambda mine: mine.lose([0])])
+@pytest.mark.parametrize(
+    "happens", [Partitions.rewind, lambda mine: mine.assign({0: 5}), lambda mine: mine.lose([0])]
+)
 def test_under_a_void_claim_nothing_moves(happens: Callable[[Partitions], None]) -> None:
     """Nothing is read, published or restarted: who reads next, perhaps this worker, begins at the committed offset."""
     mine, void = owned()

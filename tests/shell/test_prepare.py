@@ -21,7 +21,12 @@ WORDS = "the harbour master counted the boats twice for the fog had come in earl
 
 
 def message(offset: int, **body: Any) -> SourceMessage:
-    fields = {"doc_id": f"d{offset}", "url": "https://example.org/", "fetched_at": "2024-05-01T12:00:00Z", **body}
+    fields = {
+        "doc_id": f"d{offset}",
+        "url": "https://example.org/",
+        "fetched_at": "2024-05-01T12:00:00Z",
+        **body,
+    }
     return SourceMessage(0, offset, b"k", orjson.dumps(fields))
 
 
@@ -47,7 +52,9 @@ def prepared(preparer: Preparer, messages: list[SourceMessage]) -> Sequence[Row]
     return list(batch.rows)
 
 
-def test_every_kind_of_message_gets_its_row_in_order(preparer: Preparer, fingerprinter: Fingerprinter) -> None:
+def test_every_kind_of_message_gets_its_row_in_order(
+    preparer: Preparer, fingerprinter: Fingerprinter
+) -> None:
     """Texts, pages, deletions and errors mixed: a row each, at its place, with its own identity."""
     batch = [
         message(0, text=WORDS),
@@ -59,7 +66,9 @@ def test_every_kind_of_message_gets_its_row_in_order(preparer: Preparer, fingerp
         message(6, text="x" * 10_000),
         message(7, text=f'the "html" field and {WORDS}'),
         message(8, content_type="html", text=WORDS),  # looks like a page and is none
-        SourceMessage(0, 9, b"k", b'{"url":"u","fetched_at":"2024-05-01T12:00:00Z","ht\\u006dl":"<p>x</p>"}'),
+        SourceMessage(
+            0, 9, b"k", b'{"url":"u","fetched_at":"2024-05-01T12:00:00Z","ht\\u006dl":"<p>x</p>"}'
+        ),
     ]
     rows = prepared(preparer, batch)
     value = fingerprinter.one(WORDS)
@@ -70,7 +79,9 @@ def test_every_kind_of_message_gets_its_row_in_order(preparer: Preparer, fingerp
     ]  # fmt: skip
     assert [row.doc_id for row in rows[:5]] == ["d0", "d1", "gone", "", "d4"]
     assert [rows[i].fingerprint for i in (0, 1, 8)] == [value] * 3
-    assert all((row.url, row.fetched_at_ms) == ("https://example.org/", FETCHED_MS) for row in rows[:2])
+    assert all(
+        (row.url, row.fetched_at_ms) == ("https://example.org/", FETCHED_MS) for row in rows[:2]
+    )
     assert [row.note.split(":")[0] for row in rows if row.kind == RowKind.DEAD] == [
         "invalid-json", "two-bodies", "oversize",
     ]  # fmt: skip
@@ -87,7 +98,10 @@ class Allergic:
 
     def packed(self, texts: Texts, languages: Sequence[str | None] | None = None) -> Any:
         self.calls += 1
-        if any(b"nuts" in texts.narrow[start:end].tobytes() for start, end in texts.spans[:, :2].tolist()):
+        if any(
+            b"nuts" in texts.narrow[start:end].tobytes()
+            for start, end in texts.spans[:, :2].tolist()
+        ):
             raise RuntimeError("no nuts please")
         return self._real.packed(texts, languages)
 
@@ -98,12 +112,19 @@ def test_a_text_that_the_fingerprinter_fails_on_costs_itself_only(
 ) -> None:
     """The culprit is a dead letter, found by halving; its neighbours have the fingerprints that they always have."""
     allergic: Any = Allergic(fingerprinter)
-    batch = [message(i, text=f"{'nuts' if i in culprits else 'bread'} number {i}: {WORDS}") for i in range(100)]
+    batch = [
+        message(i, text=f"{'nuts' if i in culprits else 'bread'} number {i}: {WORDS}")
+        for i in range(100)
+    ]
     with Preparer(SETTINGS, allergic) as preparer:
         rows = prepared(preparer, batch)
     assert {row.offset for row in rows if row.kind == RowKind.DEAD} == culprits
     assert allergic.calls <= 1 + 14 * len(culprits)
-    assert all(row.note == "fingerprint-failed: RuntimeError: no nuts please" for row in rows if row.offset in culprits)
+    assert all(
+        row.note == "fingerprint-failed: RuntimeError: no nuts please"
+        for row in rows
+        if row.offset in culprits
+    )
     good = [row for row in rows if row.offset not in culprits]
     assert [row.fingerprint for row in good] == [
         fingerprinter.one(f"bread number {row.offset}: {WORDS}") for row in good
@@ -118,14 +139,18 @@ def test_a_batch_is_shared_by_the_threads_and_keeps_its_order(fingerprinter: Fin
     with Preparer(Settings(threads=2), fingerprinter) as preparer:
         rows = prepared(preparer, batch)
     assert [row.offset for row in rows] == list(range(16))
-    assert [row.fingerprint for row in rows] == [fingerprinter.one(f"number {i}: {large}") for i in range(16)]
+    assert [row.fingerprint for row in rows] == [
+        fingerprinter.one(f"number {i}: {large}") for i in range(16)
+    ]
 
 
 def test_a_text_is_judged_by_its_beginning(fingerprinter: Fingerprinter) -> None:
     """Of texts and pages text_characters_max characters count, whatever follows."""
     settings = Settings(threads=1, text_characters_max=1_000)
     beginning = (WORDS * 20)[:1_000]
-    bodies = [{"text": beginning + end} for end in ("", "x", WORDS * 300)] + [{"html": f"<p>{beginning}{WORDS}</p>"}]
+    bodies = [{"text": beginning + end} for end in ("", "x", WORDS * 300)] + [
+        {"html": f"<p>{beginning}{WORDS}</p>"}
+    ]
     with Preparer(settings, fingerprinter) as preparer:
         rows = prepared(preparer, [message(i, **body) for i, body in enumerate(bodies)])
     assert {row.fingerprint for row in rows} == {fingerprinter.one(beginning)}
@@ -140,6 +165,8 @@ def test_pieces_are_bounded_in_messages_and_in_bytes() -> None:
     ]
     pieces = list(cut(messages, 16, 1_000))
     assert [message for piece in pieces for message in piece] == messages
-    assert all(len(piece) == 1 or sum(message.size_bytes for message in piece) <= 1_000 for piece in pieces)
+    assert all(
+        len(piece) == 1 or sum(message.size_bytes for message in piece) <= 1_000 for piece in pieces
+    )
     assert max(map(len, pieces)) == 10  # by bytes
     assert [len(piece) for piece in pieces] == [10] * 4 + [1, 1] + [2] * 7 + [1]

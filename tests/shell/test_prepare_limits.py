@@ -24,7 +24,9 @@ from worker.shell.ports import SourceMessage
 SIZE = 1 << 20
 SECONDS_A_MIB = 0.6  # processor time; 0.16 was the most that was measured
 ROUNDS_MAX = 100  # of a comparison of times: some seconds, longer than what a neighbour starts
-ORDINARY_PAGES_MAX = 15  # that chosen bytes may cost as much as; 11 was measured, of half pairs in UTF-16
+ORDINARY_PAGES_MAX = (
+    15  # that chosen bytes may cost as much as; 11 was measured, of half pairs in UTF-16
+)
 HEAD = b'{"url":"http://a.example/","fetched_at":"2024-05-01T12:00:00Z",'
 MULTIBYTE = ("big5", "euc-jp", "euc-kr", "gb18030", "hz-gb-2312", "iso-2022-jp", "shift_jis")
 Worst: TypeAlias = Callable[[int], bytes]  # a message of about so many bytes
@@ -35,7 +37,12 @@ def _filled(piece: bytes, size: int) -> bytes:
 
 
 def _text(piece: str) -> Worst:
-    return lambda size: HEAD + b'"text":' + orjson.dumps(_filled(piece.encode(), size).decode("utf-8", "ignore")) + b"}"
+    return lambda size: (
+        HEAD
+        + b'"text":'
+        + orjson.dumps(_filled(piece.encode(), size).decode("utf-8", "ignore"))
+        + b"}"
+    )
 
 
 def _escapes(piece: bytes, before: bytes = b"") -> Worst:
@@ -43,7 +50,9 @@ def _escapes(piece: bytes, before: bytes = b"") -> Worst:
 
 
 def _page(piece: str, before: str = "") -> Worst:
-    return lambda size: HEAD + b'"html":' + orjson.dumps(before + _filled(piece.encode(), size).decode()) + b"}"
+    return lambda size: (
+        HEAD + b'"html":' + orjson.dumps(before + _filled(piece.encode(), size).decode()) + b"}"
+    )
 
 
 def _bytes(piece: bytes, before: bytes = b"", content_type: str = "text/html") -> Worst:
@@ -56,7 +65,9 @@ def _bytes(piece: bytes, before: bytes = b"", content_type: str = "text/html") -
     return message
 
 
-ORDINARY = _bytes(b"<p>The council of the town has said that the bridge over the river will be open. ")
+ORDINARY = _bytes(
+    b"<p>The council of the town has said that the bridge over the river will be open. "
+)
 WORST: dict[str, Worst] = {
     "one-letter tokens": _text("a b c d "),
     "one token": _text("x"),
@@ -66,10 +77,14 @@ WORST: dict[str, Worst] = {
     "lone surrogates": _escapes(rb"\ud800"),
     "escapes behind a lone surrogate": _escapes(rb"\n", rb"\ud800"),
     "backslashes behind a lone surrogate": _escapes(rb"\\", rb"\ud800"),
-    "a million values": lambda size: HEAD + b'"text":"x","attrs":{"a":[' + b",".join([b"{}"] * (size // 3)) + b"]}}",
+    "a million values": lambda size: (
+        HEAD + b'"text":"x","attrs":{"a":[' + b",".join([b"{}"] * (size // 3)) + b"]}}"
+    ),
     "nested elements": _page("<div><p>x"),
     "formatting elements": _page("<b><i><u><s><p>x"),
-    "formatting elements and their ends": lambda size: _page("</b>", "<b a=1><div>" * (size // 20))(size),
+    "formatting elements and their ends": lambda size: _page("</b>", "<b a=1><div>" * (size // 20))(
+        size
+    ),
     "end tags of nothing": _page("<ol></blockquote>x "),
     "attributes": _page(" a", "<p"),
     "open brackets": _page("<"),
@@ -86,7 +101,10 @@ WORST: dict[str, Worst] = {
     "undefined in windows-874": _bytes(b"\xff", content_type="text/html; charset=windows-874"),
     "half pairs in UTF-16": _bytes(b"\x00\xd8", content_type="text/html; charset=utf-16"),
     "too large for UTF-32": _bytes(b"\xff", content_type="text/html; charset=utf-32"),
-    **{f"not in {name}": _bytes(b"\xff", content_type=f"text/html; charset={name}") for name in MULTIBYTE},
+    **{
+        f"not in {name}": _bytes(b"\xff", content_type=f"text/html; charset={name}")
+        for name in MULTIBYTE
+    },
     "Cyrillic without a charset": _bytes("Мост через реку будет открыт. ".encode("koi8-r")),
     "any bytes without a charset": _bytes(random.Random(1).randbytes(SIZE)),
     "escape sequences without a charset": _bytes(b"\x1b$B"),
@@ -95,9 +113,13 @@ WORST: dict[str, Worst] = {
     "quotes without an end": _bytes(b"<a '\"", b"charset"),
     "meta elements": _bytes(b"<meta a ", b"charset"),
     "meta elements with unknown charsets": _bytes(b"<meta charset=x>"),
-    "meta elements that say charset in vain": _bytes(b"<meta http-equiv=content-type content='charset charset'>"),
+    "meta elements that say charset in vain": _bytes(
+        b"<meta http-equiv=content-type content='charset charset'>"
+    ),
     "a declaration without an end": _bytes(b"encoding ", b"<?xml "),
-    "a header that says charset in vain": _bytes(b"<p>x", content_type="text/html; " + "charset " * 40),
+    "a header that says charset in vain": _bytes(
+        b"<p>x", content_type="text/html; " + "charset " * 40
+    ),
 }
 
 
@@ -113,7 +135,9 @@ def preparer() -> Iterator[Preparer]:
 
 
 @pytest.mark.parametrize("name", WORST)
-def test_row_27_a_document_that_is_slow_to_judge_has_its_limit(preparer: Preparer, name: str) -> None:
+def test_row_27_a_document_that_is_slow_to_judge_has_its_limit(
+    preparer: Preparer, name: str
+) -> None:
     """A batch of the worst documents takes a second or two; nothing in it is tried twice, nothing waits for a limit."""
     message = SourceMessage(0, 0, None, WORST[name](SIZE))
     began = time.process_time()
@@ -127,10 +151,19 @@ def test_row_27_a_document_that_is_slow_to_judge_has_its_limit(preparer: Prepare
 def test_chosen_bytes_cost_what_ordinary_ones_do(preparer: Preparer, name: str) -> None:
     """Half a MiB of a few documents costs no more than of many small ones, and never more than the bound."""
     batches = {
-        (worst, size): [SourceMessage(0, number, None, worst(size)) for number in range(SIZE // 2 // size)]
-        for worst, size in ((WORST[name], 1 << 14), (WORST[name], 1 << 16), (WORST[name], 1 << 18), (ORDINARY, 1 << 18))
+        (worst, size): [
+            SourceMessage(0, number, None, worst(size)) for number in range(SIZE // 2 // size)
+        ]
+        for worst, size in (
+            (WORST[name], 1 << 14),
+            (WORST[name], 1 << 16),
+            (WORST[name], 1 << 18),
+            (ORDINARY, 1 << 18),
+        )
     }
-    least = dict.fromkeys(batches, float("inf"))  # another process can only add to a time: more rounds are nearer
+    least = dict.fromkeys(
+        batches, float("inf")
+    )  # another process can only add to a time: more rounds are nearer
     for number in range(ROUNDS_MAX):
         for batch, messages in batches.items():
             began = time.process_time()
@@ -138,9 +171,16 @@ def test_chosen_bytes_cost_what_ordinary_ones_do(preparer: Preparer, name: str) 
             least[batch] = min(least[batch], time.process_time() - began)
         small, middle, large, ordinary = least.values()
         is_bounded = large < ORDINARY_PAGES_MAX * ordinary
-        if number >= 2 and is_bounded and middle < 1.6 * small + 0.002 and large < 1.6 * middle + 0.002:
+        if (
+            number >= 2
+            and is_bounded
+            and middle < 1.6 * small + 0.002
+            and large < 1.6 * middle + 0.002
+        ):
             return
-    pytest.fail(f"four times the bytes cost at most 2.5 times 2.5 the time, {name} in seconds: {least.values()}")
+    pytest.fail(
+        f"four times the bytes cost at most 2.5 times 2.5 the time, {name} in seconds: {least.values()}"
+    )
 
 
 GROWTH = """
@@ -180,9 +220,12 @@ with Preparer(Settings(threads=int(sys.argv[2]))) as preparer:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(
-    ("kind", "threads", "mib_max"), [("letters", 1, 100), ("tags", 1, 160), ("escapes", 1, 100), ("values", 3, 320)]
+    ("kind", "threads", "mib_max"),
+    [("letters", 1, 100), ("tags", 1, 160), ("escapes", 1, 100), ("values", 3, 320)],
 )
-def test_a_document_needs_no_more_memory_than_the_readme_says(kind: str, threads: int, mib_max: int) -> None:
+def test_a_document_needs_no_more_memory_than_the_readme_says(
+    kind: str, threads: int, mib_max: int
+) -> None:
     """Of 8 MiB, one a thread: thirty times one message while it is decoded, then 100 to 160 MiB per thread."""
     said = output_of(sys.executable, "-c", GROWTH, kind, str(threads), cwd=REPOSITORY)
     print(kind, threads, said)

@@ -29,7 +29,9 @@ class Held(Scripted):
         super().__init__()
         self.running, self.may_end = threading.Event(), threading.Event()
 
-    def publish(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any) -> None:
+    def publish(
+        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any
+    ) -> None:
         self.running.set()
         assert self.may_end.wait(60)
         super().publish(messages, offsets, group_metadata)
@@ -59,9 +61,13 @@ def test_the_next_batch_is_in_the_log_while_the_one_before_is_being_committed() 
     assert publishing.join(60)
     first, second, nothing = (publishing.poll() for _ in range(3))
     assert first is not None and second is not None and nothing is None
-    stops = {share.claim.partition: share.stop for batch in (first, second) for share in batch.shares}
+    stops = {
+        share.claim.partition: share.stop for batch in (first, second) for share in batch.shares
+    }
     assert published(worker.partitions) == {**dict.fromkeys(range(3), -1), **stops}
-    assert all(share.first >= 0 and share.stop <= stops[share.claim.partition] for share in first.shares)
+    assert all(
+        share.first >= 0 and share.stop <= stops[share.claim.partition] for share in first.shares
+    )
 
 
 def test_a_revocation_waits_for_the_transaction_that_runs_and_stops_the_one_that_waits() -> None:
@@ -93,7 +99,9 @@ def test_what_is_in_doubt_is_settled_before_anything_is_read_again() -> None:
     worker.sequencer.step()
     worker.publishing.step()
     assert opened == [True]
-    assert worker.partitions.rewinding() or worker.partitions.claims()  # `_sleep` lets the intake go on
+    assert (
+        worker.partitions.rewinding() or worker.partitions.claims()
+    )  # `_sleep` lets the intake go on
 
 
 class Interrupted(Partitions):
@@ -146,7 +154,9 @@ class Group(Scripted):
         super().__init__()
         self.mine, self.claims = mine, list(mine.claims().values())
 
-    def publish(self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any) -> None:
+    def publish(
+        self, messages: Sequence[Outgoing], offsets: Mapping[int, int], group_metadata: Any
+    ) -> None:
         held = {claim.partition for claim in self.claims if Partitions.holds(self.mine, claim)}
         assert group_metadata is self.FIRST or set(offsets) <= held
         super().publish(messages, offsets, group_metadata)
@@ -181,7 +191,9 @@ def test_latency_is_each_documents_own_from_its_time_in_the_topic() -> None:
     (mine, claim), before = owned(0), _latency()
     now_ms = int(time.time() * 1_000)
     stamps = [now_ms - 20_000, now_ms - 20_000, now_ms + 60_000, 0]
-    messages = [SourceMessage(0, at, b"k", b"v", timestamp_ms=stamp) for at, stamp in enumerate(stamps)]
+    messages = [
+        SourceMessage(0, at, b"k", b"v", timestamp_ms=stamp) for at, stamp in enumerate(stamps)
+    ]
     mine.read(claim, 0, 4, stamps[0])
     publishing = Publishing(Settings(), Scripted(None), mine)
     publishing.submit(Batch(messages, [Share(claim, 0, 4, 0, 4)], answers=[None] * 4))
@@ -231,4 +243,6 @@ def test_the_first_of_each_class_and_then_a_count_a_minute() -> None:
         for minute in range(1, 5):
             now_s = minute * DEAD_LETTERS_TOLD_S
             letters.tick()
-    assert said == [{"event": "more dead letters", "log_level": "warning", "no_body": 49_999, "invalid_json": 1}]
+    assert said == [
+        {"event": "more dead letters", "log_level": "warning", "no_body": 49_999, "invalid_json": 1}
+    ]

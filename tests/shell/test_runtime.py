@@ -25,7 +25,15 @@ from worker.core.document import Outcome
 from worker.errors import StopError
 from worker.shell.runtime import health, logging, metrics
 from worker.shell.runtime.fault_hooks import Point, from_setting
-from worker.shell.runtime.health import EXIT_CODE, SAMPLE_S, SAMPLES, Conditions, HealthServer, Status, Watchdog
+from worker.shell.runtime.health import (
+    EXIT_CODE,
+    SAMPLE_S,
+    SAMPLES,
+    Conditions,
+    HealthServer,
+    Status,
+    Watchdog,
+)
 from worker.shell.runtime.metrics import Lag
 
 
@@ -51,7 +59,9 @@ def _get(port: int, path: str) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
-def test_ready_when_every_condition_holds(port: int, conditions: dict[str, Callable[[], bool]]) -> None:
+def test_ready_when_every_condition_holds(
+    port: int, conditions: dict[str, Callable[[], bool]]
+) -> None:
     """/healthz says so from the first moment; /readyz names what is missing, and asks again each time."""
     assert (_get(port, "/healthz"), _get(port, "/")[0]) == ((200, "alive\n"), 404)
     member = False
@@ -71,7 +81,9 @@ def test_metrics_are_in_prometheus_own_format(port: int, monkeypatch: pytest.Mon
     found = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     assert "neardup_log_offset" in {sample.name for sample in found}
     assert {sample.labels["group"] for sample in found} == {"night"}
-    lags = {(one.name, one.labels["partition"]): one.value for one in found if "_source_lag" in one.name}
+    lags = {
+        (one.name, one.labels["partition"]): one.value for one in found if "_source_lag" in one.name
+    }
     assert lags == {
         ("neardup_source_lag", "2"): 0, ("neardup_source_lag", "4"): 7,
         ("neardup_source_lag_seconds", "2"): 0, ("neardup_source_lag_seconds", "4"): 1.5,
@@ -81,13 +93,19 @@ def test_metrics_are_in_prometheus_own_format(port: int, monkeypatch: pytest.Mon
 def test_counters_with_labels_stand_at_0_before_their_first_event() -> None:
     """Every outcome, and every class of dead letter that the code can make: a rate would miss the first event."""
     sources = [path.read_text(encoding="utf-8") for path in (REPOSITORY / "worker").rglob("*.py")]
-    decoding = (REPOSITORY / "worker" / "shell" / "messages" / "documents.py").read_text(encoding="utf-8")
-    made = {code for text in sources for code in re.findall(r'DocumentError\(\s*"([a-z0-9-]+)"', text)}
+    decoding = (REPOSITORY / "worker" / "shell" / "messages" / "documents.py").read_text(
+        encoding="utf-8"
+    )
+    made = {
+        code for text in sources for code in re.findall(r'DocumentError\(\s*"([a-z0-9-]+)"', text)
+    }
     made |= set(re.findall(r'"([a-z0-9]+(?:-[a-z0-9]+)+)"', decoding)) - {"utf-8"}
     made -= {"invalid-dead-letter", "invalid-verdict"}  # what readers of answers raise
     shown = {sample.labels["code"] for sample in next(iter(metrics.DEAD_LETTERS.collect())).samples}
     assert len(made) > 15 and made <= shown
-    outcomes = {sample.labels["outcome"] for sample in next(iter(metrics.ANSWERS.collect())).samples}
+    outcomes = {
+        sample.labels["outcome"] for sample in next(iter(metrics.ANSWERS.collect())).samples
+    }
     assert outcomes >= {*(outcome.value for outcome in Outcome), "dead-letter"}
 
 
@@ -107,12 +125,17 @@ def test_port_0_serves_nothing() -> None:
 def _listening() -> list[Any]:
     """What this process listens on."""
     connections = psutil.Process().net_connections("tcp")
-    return [connection.laddr for connection in connections if connection.status == psutil.CONN_LISTEN]
+    return [
+        connection.laddr for connection in connections if connection.status == psutil.CONN_LISTEN
+    ]
 
 
 def test_silent_connections_hold_up_no_probe(port: int) -> None:
     """Of more than the server keeps the oldest end at once, and a probe among them is answered."""
-    silent = [socket.create_connection(("127.0.0.1", port), 60) for _ in range(health.CONNECTIONS_MAX + 10)]
+    silent = [
+        socket.create_connection(("127.0.0.1", port), 60)
+        for _ in range(health.CONNECTIONS_MAX + 10)
+    ]
     assert _get(port, "/healthz") == (200, "alive\n")
     assert [connection.recv(1) for connection in silent[:10]] == [b""] * 10
     for connection in silent:
@@ -171,10 +194,14 @@ def test_stage_times_are_means_of_the_last_minute() -> None:
 def test_status_is_served_as_json() -> None:
     """With what is missing until the worker is ready, and the last error of its log, but no traceback."""
     logging.configure("info", "json")
-    structlog.get_logger("test").error("topic is not as it should be", remedy="create it", exc_info=RuntimeError("x"))
+    structlog.get_logger("test").error(
+        "topic is not as it should be", remedy="create it", exc_info=RuntimeError("x")
+    )
     conditions = {"log replayed": lambda: False}
     with (
-        HealthServer("127.0.0.1", port := free_ports()[0], conditions, Status(time.monotonic).to_dict),
+        HealthServer(
+            "127.0.0.1", port := free_ports()[0], conditions, Status(time.monotonic).to_dict
+        ),
         urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=60) as answer,
     ):
         assert answer.headers["Content-Type"] == "application/json; charset=utf-8"
@@ -209,7 +236,9 @@ def test_the_process_ends_while_the_call_hangs() -> None:
     """Nothing in Python can interrupt a call into the client library: the whole process goes."""
     hangs = "with Watchdog().limit('x', 0.2): time.sleep(60)"
     script = f"import time\nfrom worker.shell.runtime.health import Watchdog\n{hangs}\n"
-    done = subprocess.run([sys.executable, "-c", script], timeout=120, capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], timeout=120, capture_output=True, check=False
+    )
     assert done.returncode == EXIT_CODE
 
 
@@ -227,7 +256,9 @@ def test_a_slow_point_is_slow_from_its_hit_on(
     assert slept == expected
 
 
-@pytest.mark.parametrize("setting", ["nowhere:kill:1", "after-append:explode:1", "after-append:kill", "a:b:c:d"])
+@pytest.mark.parametrize(
+    "setting", ["nowhere:kill:1", "after-append:explode:1", "after-append:kill", "a:b:c:d"]
+)
 def test_a_fault_that_does_not_exist_is_refused(setting: str) -> None:
     """A test that injects nothing would pass for the wrong reason."""
     with pytest.raises(ValueError, match="point:action:hit"):

@@ -78,7 +78,9 @@ def test_a_seed_gives_the_same_bytes_on_every_machine(tmp_path: Path) -> None:
     """Archive and truth are pinned by their digests; another seed gives another crawl."""
     path = tmp_path / "crawl.warc.gz"
     write_sample_crawl(path, 300, seed=1)
-    digests = [hashlib.sha256(file.read_bytes()).hexdigest()[:16] for file in (path, truth_path(path))]
+    digests = [
+        hashlib.sha256(file.read_bytes()).hexdigest()[:16] for file in (path, truth_path(path))
+    ]
     assert digests == ["24531f15cc2c22a3", "8ba0a3eee77dc4ab"]
     bodies = [{capture.body for capture in crawl(100, seed)} for seed in (1, 2)]
     assert not bodies[0] & bodies[1]
@@ -106,7 +108,9 @@ def test_relations_have_their_shares(truth: dict[str, dict[str, Any]]) -> None:
     assert {entry["language"] for entry in truth.values()} == set(LANGUAGES)
 
 
-def test_copies_are_what_their_relation_says(truth: dict[str, dict[str, Any]], texts: dict[str, str]) -> None:
+def test_copies_are_what_their_relation_says(
+    truth: dict[str, dict[str, Any]], texts: dict[str, str]
+) -> None:
     """Mirrors and equal short pages have the same text; syndicated copies and re-crawls most of it."""
     first: dict[str, str] = {}
     shared: dict[str, list[float]] = {}
@@ -116,9 +120,14 @@ def test_copies_are_what_their_relation_says(truth: dict[str, dict[str, Any]], t
         original = first.setdefault(entry["group"], doc_id)
         if original != doc_id:
             words, others = (set(texts[one].split()) for one in (doc_id, original))
-            shared.setdefault(entry["relation"], []).append(len(words & others) / len(words | others))
+            shared.setdefault(entry["relation"], []).append(
+                len(words & others) / len(words | others)
+            )
     assert set(shared["short"]) == {1.0}
-    assert min(np.mean(shared[relation]) for relation in ("mirror", "syndicated", "recrawl", "edited")) > 0.85
+    assert (
+        min(np.mean(shared[relation]) for relation in ("mirror", "syndicated", "recrawl", "edited"))
+        > 0.85
+    )
 
 
 def test_an_edit_is_small() -> None:
@@ -163,14 +172,18 @@ def test_pages_of_a_template_share_its_text_and_have_other_facts(kind: str) -> N
         assert (0.75 < alike < 0.85) if kind == "legal" else (0.45 < alike < 0.68)
 
 
-def test_pages_of_a_template_are_told_apart(truth: dict[str, dict[str, Any]], texts: dict[str, str]) -> None:
+def test_pages_of_a_template_are_told_apart(
+    truth: dict[str, dict[str, Any]], texts: dict[str, str]
+) -> None:
     """Each is a group of its own, and new at the defaults but for legal notices; copies in the stream are found."""
     groups = Counter(entry["group"] for entry in truth.values())
     pages = [entry for entry in truth.values() if entry["relation"] in TEMPLATES]
     assert {(groups[entry["group"]], entry["expected"]) for entry in pages} == {(1, "new")}
     of = leaders(Fingerprinter().batch(list(texts.values())), SearchRules())
     rows = [truth[doc_id] for doc_id in texts]
-    merged = {row["relation"] for row, original in zip(rows, of.tolist(), strict=True) if original >= 0}
+    merged = {
+        row["relation"] for row, original in zip(rows, of.tolist(), strict=True) if original >= 0
+    }
     assert merged & set(TEMPLATES) <= {"legal"}
     assert {"syndicated", "recrawl", "mirror", "edited"} <= merged
 
@@ -211,4 +224,6 @@ def test_the_command_writes_both_files(tmp_path: Path) -> None:
     assert "original" in run("sample-crawl", "--documents", "50", "--seed", "9", path).stderr
     assert len(truth_path(path).read_bytes().splitlines()) == 50
     assert "No such file" in refused("sample-crawl", tmp_path / "missing" / "small.warc.gz")
-    assert "let it end in .warc" in refused("sample-crawl", tmp_path / "small.jsonl", "--documents", "9")
+    assert "let it end in .warc" in refused(
+        "sample-crawl", tmp_path / "small.jsonl", "--documents", "9"
+    )

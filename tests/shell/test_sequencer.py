@@ -101,13 +101,18 @@ def test_what_has_been_committed_is_forgotten_and_told() -> None:
     worker.sequencer.follow()
     committed = dict(worker.world.committed)
     assert committed and sum(map(len, worker.replica.pending.values())) < kept
-    assert all(worker.replica.pending[Source(TOPIC_ID, part)].pruned == stop for part, stop in committed.items())
+    assert all(
+        worker.replica.pending[Source(TOPIC_ID, part)].pruned == stop
+        for part, stop in committed.items()
+    )
     while len(worker.preparer):
         worker.sequencer.step()
         worker.publishing.step()
     worker.intake.step()
     worker.sequencer.step()
-    sections = [one for entry in worker.world.log.entries[1:] for one in decode(entry.value).sections]
+    sections = [
+        one for entry in worker.world.log.entries[1:] for one in decode(entry.value).sections
+    ]
     assert any(one.committed == committed.get(one.source.partition) for one in sections)
 
 
@@ -143,7 +148,9 @@ def test_records_are_counted_as_ignored_when_they_come_not_at_each_start() -> No
     counted = metrics.LOG_RECORDS_IGNORED.labels(Ignored.FOREIGN)._value
     log = MemoryLog(lambda: 0)
     log.append([b"a console's line"])
-    follower = ReplicatedLog(Replica(DEFINITION), MemoryReader(log), log, DEFINITION.author("w"), 900_000)
+    follower = ReplicatedLog(
+        Replica(DEFINITION), MemoryReader(log), log, DEFINITION.author("w"), 900_000
+    )
     before = counted.get()
     follower.restore()
     assert counted.get() == before

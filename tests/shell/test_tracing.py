@@ -42,7 +42,11 @@ class Traced:
         self.partitions = Partitions()
         self.partitions.assign({0: 0})
         self.publishing = Publishing(
-            Settings(retries_max=1), publisher, self.partitions, sleep=lambda _s: None, traced=Tracing(provider).spans
+            Settings(retries_max=1),
+            publisher,
+            self.partitions,
+            sleep=lambda _s: None,
+            traced=Tracing(provider).spans,
         )
 
     def publish(self, *answers: VerdictBytes | DocumentError) -> None:
@@ -67,10 +71,18 @@ def test_a_verdict_carries_on_the_trace_of_its_document() -> None:
     [verdict, letter] = publisher.written[0].messages
     assert span.context and span.parent and span.attributes and span.start_time and span.end_time
     assert (f"{span.context.trace_id:032x}", f"{span.parent.span_id:016x}") == (TRACE, PARENT)
-    assert dict(verdict.headers)["traceparent"] == f"00-{TRACE}-{span.context.span_id:016x}-01".encode()
-    assert (span.attributes["neardup.outcome"], span.attributes["messaging.kafka.offset"]) == ("new", 0)
+    assert (
+        dict(verdict.headers)["traceparent"]
+        == f"00-{TRACE}-{span.context.span_id:016x}-01".encode()
+    )
+    assert (span.attributes["neardup.outcome"], span.attributes["messaging.kafka.offset"]) == (
+        "new",
+        0,
+    )
     assert span.end_time - span.start_time >= 1_000_000_000
-    assert dead.attributes and dead.attributes["neardup.outcome"] == "invalid-json"  # the class of its error
+    assert (
+        dead.attributes and dead.attributes["neardup.outcome"] == "invalid-json"
+    )  # the class of its error
     assert "traceparent" in dict(letter.headers) and len(letter.headers) > 1  # its own, too
 
 

@@ -22,7 +22,13 @@ PANELS = {
         "settings", "plan", "tune", "evaluate", "demo", "broker", "sample-crawl", "warm-up",
     ),
 }  # fmt: skip
-METAVARS: dict[Any, str] = {int: "INTEGER", float: "NUMBER", Path: "PATH", dict: "NAME=VALUE", tuple: "INTEGER,…"}
+METAVARS: dict[Any, str] = {
+    int: "INTEGER",
+    float: "NUMBER",
+    Path: "PATH",
+    dict: "NAME=VALUE",
+    tuple: "INTEGER,…",
+}
 _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
 
 
@@ -32,12 +38,16 @@ class Commands(TyperGroup):
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         found = self.commands
-        self.commands = {name: found[name] for name in sorted(found, key=[*_PANEL_OF, *found].index)}
+        self.commands = {
+            name: found[name] for name in sorted(found, key=[*_PANEL_OF, *found].index)
+        }
         command: Any
         for name, command in self.commands.items():
             command.rich_help_panel = _PANEL_OF.get(name)
             paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
-            command.help = "\n\n".join(_plain(" ".join(paragraph.split())) for paragraph in paragraphs)
+            command.help = "\n\n".join(
+                _plain(" ".join(paragraph.split())) for paragraph in paragraphs
+            )
             for parameter in command.params:
                 parameter.help = _plain(parameter.help or "")
                 _name_type(parameter)
@@ -46,7 +56,11 @@ class Commands(TyperGroup):
         """Return the options. Those that install completion work, but the help has no room for them, nor for itself."""
         found: list[Any] = super().get_params(ctx)
         for option in found:
-            option.hidden = option.hidden or option.name in ("install_completion", "show_completion", "help")
+            option.hidden = option.hidden or option.name in (
+                "install_completion",
+                "show_completion",
+                "help",
+            )
             _name_type(option)
         return found
 
@@ -64,7 +78,9 @@ def _name_type(parameter: Any) -> None:
         parameter.display_type_rich = lambda **_: None
     elif parameter.metavar is None:
         kind, choices = parameter.type_descriptor.annotation, parameter.type_descriptor.choices
-        parameter.metavar = "" if kind is bool else "|".join(choices or ()) or METAVARS.get(kind, "TEXT")
+        parameter.metavar = (
+            "" if kind is bool else "|".join(choices or ()) or METAVARS.get(kind, "TEXT")
+        )
 
 
 def _plain(text: str) -> str:
@@ -92,7 +108,10 @@ def _tell_version(wanted: bool) -> None:
 def _root(
     *,
     _version: Annotated[
-        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Show the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_tell_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Near-duplicate detection on a live crawl: exactly one verdict for every document."""

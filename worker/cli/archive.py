@@ -22,26 +22,45 @@ FORMATS = Literal["jsonl.zst", "jsonl.gz", "jsonl", "csv", "parquet"]
 @with_settings(*ENGINE, *DOCUMENTS, "record_bytes_max")
 def archive(  # noqa: PLR0913, PLR0917  # each is an option
     settings: Settings,
-    inputs: Annotated[list[str], typer.Option("--input", metavar="PATH", help="A file, a folder, a URL; with * many.")],
+    inputs: Annotated[
+        list[str],
+        typer.Option("--input", metavar="PATH", help="A file, a folder, a URL; with * many."),
+    ],
     output: Annotated[Path, option("A folder that all tasks see.", "DIR")],
-    spark: Annotated[str | None, option("Spark 4; by default one in this process.", "sc://HOST:PORT")] = None,
+    spark: Annotated[
+        str | None, option("Spark 4; by default one in this process.", "sc://HOST:PORT")
+    ] = None,
     state: Annotated[Path | None, option("Go on where the last run with it ended.", "DIR")] = None,
     format_: Annotated[
         FORMATS,
-        typer.Option("--format", metavar="FORMAT", help="Of verdicts: jsonl, jsonl.gz, jsonl.zst, csv, parquet."),
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="Of verdicts: jsonl, jsonl.gz, jsonl.zst, csv, parquet.",
+        ),
     ] = "jsonl.zst",
     keep: Annotated[
-        Literal["new", "revisits"] | None, option("Copy the documents that stay, too.", "new|revisits")
+        Literal["new", "revisits"] | None,
+        option("Copy the documents that stay, too.", "new|revisits"),
     ] = None,
-    duplicates: Annotated[bool, typer.Option("--duplicates", help="With --keep: all others, too.")] = False,
+    duplicates: Annotated[
+        bool, typer.Option("--duplicates", help="With --keep: all others, too.")
+    ] = False,
     prefer: Annotated[
-        Literal["first", "longest", "newest"], option("With --keep: of each cluster.", "first|longest|newest")
+        Literal["first", "longest", "newest"],
+        option("With --keep: of each cluster.", "first|longest|newest"),
     ] = "first",
     fetched_at: FetchedAtOption = None,
-    id_column: Annotated[str | None, option("Of Parquet, JSON Lines, CSV: the doc_id.", "NAME")] = None,
-    text_column: Annotated[str | None, option("Of Parquet, JSON Lines, CSV: the text.", "NAME")] = None,
+    id_column: Annotated[
+        str | None, option("Of Parquet, JSON Lines, CSV: the doc_id.", "NAME")
+    ] = None,
+    text_column: Annotated[
+        str | None, option("Of Parquet, JSON Lines, CSV: the text.", "NAME")
+    ] = None,
     quiet: QuietOption = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON, on stdout.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The summary as JSON, on stdout.")
+    ] = False,
 ) -> None:
     """
     Judge a corpus at rest on Spark, with the verdicts of `dedup` in order.
@@ -55,7 +74,9 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     if keep is None and (duplicates or prefer != "first"):
         raise typer.BadParameter("--duplicates and --prefer want --keep new")
     if keep == "revisits" and prefer != "first":
-        raise typer.BadParameter("--keep revisits names originals, the first of their clusters: leave --prefer out")
+        raise typer.BadParameter(
+            "--keep revisits names originals, the first of their clusters: leave --prefer out"
+        )
     options = Options(format_, keep, prefer, duplicates, fetched_at, id_column, text_column)
     started = time.monotonic()
     with ExitStack() as stack:
@@ -79,7 +100,10 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
 
 
 def _said(summary: dict[str, Any]) -> str:
-    left_out = ", ".join(f"{count:,} {reason}" for reason, count in sorted(summary["left_out"].items())) or "none"
+    left_out = (
+        ", ".join(f"{count:,} {reason}" for reason, count in sorted(summary["left_out"].items()))
+        or "none"
+    )
     outcomes = ", ".join(f"{count:,} {name}" for name, count in sorted(summary["outcomes"].items()))
     kept = "" if summary["kept"] is None else f"; {summary['kept']:,} kept"
     damaged = f"{summary['damaged']:,} damaged records (damage.jsonl)"

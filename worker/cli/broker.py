@@ -19,20 +19,31 @@ PORT_DEFAULT = 19_092  # the port of the setting `bootstrap`
 PORT_MAX = 65_000  # leaves room for the other ports of three nodes
 
 broker = typer.Typer(
-    cls=Commands, no_args_is_help=True, help="A real Apache Kafka on this machine: nothing but Python is needed."
+    cls=Commands,
+    no_args_is_help=True,
+    help="A real Apache Kafka on this machine: nothing but Python is needed.",
 )
 app.add_typer(broker, name="broker")
 
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", metavar="DIR", help="Folder of data and logs. [default: in the user's data directory]"),
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="Folder of data and logs. [default: in the user's data directory]",
+    ),
 ]
 RepositoryOption = Annotated[
     str | None,
-    typer.Option("--repository", metavar="URL", help="A Maven repository of your own. [default: the public one]"),
+    typer.Option(
+        "--repository",
+        metavar="URL",
+        help="A Maven repository of your own. [default: the public one]",
+    ),
 ]
 NodeArgument = Annotated[
-    int | None, typer.Argument(metavar="NODE", help="1, 2 or 3; needed where there are three.", min=1, max=3)
+    int | None,
+    typer.Argument(metavar="NODE", help="1, 2 or 3; needed where there are three.", min=1, max=3),
 ]
 
 
@@ -45,9 +56,14 @@ def fetch(repository: RepositoryOption = None) -> None:
 
 @broker.command()
 def start(
-    nodes: Annotated[int, typer.Option(help="1, or 3 for topics that survive the loss of a node.")] = 1,
+    nodes: Annotated[
+        int, typer.Option(help="1, or 3 for topics that survive the loss of a node.")
+    ] = 1,
     port: Annotated[
-        int, typer.Option(min=0, max=PORT_MAX, help="Of the first node, the others follow; 0 takes free ones.")
+        int,
+        typer.Option(
+            min=0, max=PORT_MAX, help="Of the first node, the others follow; 0 takes free ones."
+        ),
     ] = PORT_DEFAULT,
     data: DataOption = None,
     repository: RepositoryOption = None,
@@ -70,7 +86,9 @@ def status(data: DataOption = None) -> None:
     """Show each node; exit code 0 when all serve, else 1."""
     states = _attach(data).states()
     for state in states:
-        doing = "serves" if state.serves else "runs, does not serve" if state.pid else "does not run"
+        doing = (
+            "serves" if state.serves else "runs, does not serve" if state.pid else "does not run"
+        )
         typer.echo(
             f"node {state.node}  127.0.0.1:{state.port}  {f'process {state.pid}' if state.pid else '-'}  {doing}"
         )
@@ -83,7 +101,9 @@ def stop(data: DataOption = None) -> None:
     cluster = _attach(data)
     running = sum(state.pid is not None for state in cluster.states())
     cluster.stop()
-    typer.echo(f"{running or 'no'} {'node' if running == 1 else 'nodes'} ended, the data stays in {cluster.data}")
+    typer.echo(
+        f"{running or 'no'} {'node' if running == 1 else 'nodes'} ended, the data stays in {cluster.data}"
+    )
 
 
 @broker.command()
@@ -106,9 +126,13 @@ def _node_of(data: Path | None, node: int | None) -> tuple[EmbeddedKafka, int]:
     """Return the cluster in this folder and its node of this number, or its only one."""
     cluster = _attach(data)
     if node is None and cluster.nodes > 1:
-        raise typer.BadParameter(f"the cluster was started with --nodes {cluster.nodes}: say which", param_hint="NODE")
+        raise typer.BadParameter(
+            f"the cluster was started with --nodes {cluster.nodes}: say which", param_hint="NODE"
+        )
     if node is not None and node > cluster.nodes:
-        raise typer.BadParameter(f"the cluster was started with --nodes {cluster.nodes}, got {node}", param_hint="NODE")
+        raise typer.BadParameter(
+            f"the cluster was started with --nodes {cluster.nodes}, got {node}", param_hint="NODE"
+        )
     return cluster, node or 1
 
 
@@ -123,7 +147,12 @@ def prepare_with_progress(repository: str | None) -> Runtime:
     from worker.devkit.broker import prepare  # noqa: PLC0415
     from worker.devkit.broker.runtime import listed  # noqa: PLC0415
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+    )
     console = Console(file=sys.stderr)
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("the broker's jars", total=sum(jar.size_bytes for jar in listed()))

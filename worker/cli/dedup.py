@@ -38,16 +38,24 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     output: Annotated[str, option("Verdicts, with --keep documents; - is stdout.")] = STDIO,
     state: Annotated[Path | None, option("Go on where the last run with it ended.", "DIR")] = None,
     keep: Annotated[
-        Literal["new", "revisits"] | None, option("Write the documents that stay, unchanged.", "new|revisits")
+        Literal["new", "revisits"] | None,
+        option("Write the documents that stay, unchanged.", "new|revisits"),
     ] = None,
     duplicates: Annotated[str | None, option("With --keep: all other documents.")] = None,
     prefer: Annotated[
-        Literal["first", "longest", "newest"], option("With --keep: of each cluster.", "first|longest|newest")
+        Literal["first", "longest", "newest"],
+        option("With --keep: of each cluster.", "first|longest|newest"),
     ] = "first",
-    id_column: Annotated[str | None, option("Of Parquet, JSON Lines, CSV: the doc_id.", "NAME")] = None,
-    text_column: Annotated[str | None, option("Of Parquet, JSON Lines, CSV: the text.", "NAME")] = None,
+    id_column: Annotated[
+        str | None, option("Of Parquet, JSON Lines, CSV: the doc_id.", "NAME")
+    ] = None,
+    text_column: Annotated[
+        str | None, option("Of Parquet, JSON Lines, CSV: the text.", "NAME")
+    ] = None,
     quiet: QuietOption = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON, on stdout.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The summary as JSON, on stdout.")
+    ] = False,
 ) -> None:
     """
     Judge the documents of files, as a group of workers would: one verdict per line.
@@ -79,12 +87,18 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
         crawl.number_from = engine.next_offset
         write = None
         if choice is None:
-            write = stack.enter_context(verdict_writer(stack.enter_context(shared.opened_output(output, ())), output))
-        for record, answered in with_answers(shared.tracked(crawl, "judging", quiet=quiet), engine.answers):
+            write = stack.enter_context(
+                verdict_writer(stack.enter_context(shared.opened_output(output, ())), output)
+            )
+        for record, answered in with_answers(
+            shared.tracked(crawl, "judging", quiet=quiet), engine.answers
+        ):
             outcome, line = line_of(record, answered)
             answer = answered.answer
             if isinstance(answer, Verdict):
-                named.extend((xxhash.xxh3_64_intdigest(answer.doc_id.encode()), answer.fingerprint or 0))
+                named.extend(
+                    (xxhash.xxh3_64_intdigest(answer.doc_id.encode()), answer.fingerprint or 0)
+                )
             else:
                 dead = dead or f"; {record.place}: {answer.code}: {answer.text}"
             outcomes[outcome] += 1
@@ -99,21 +113,33 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     seconds = time.monotonic() - started
     if as_json:
         typer.echo(
-            json.dumps(shared.tally_of(crawl) | {"outcomes": outcomes, "kept": kept, "seconds": round(seconds, 3)})
+            json.dumps(
+                shared.tally_of(crawl)
+                | {"outcomes": outcomes, "kept": kept, "seconds": round(seconds, 3)}
+            )
         )
     elif not quiet:
         counts = ", ".join(f"{count:,} {name}" for name, count in sorted(outcomes.items()))
         copied = "" if kept is None else f"; {kept:,} kept in {output}"
-        typer.echo(shared.printable(f"{shared.summary(crawl)}; {counts}{copied}; {seconds:.1f} s"), err=True)
+        typer.echo(
+            shared.printable(f"{shared.summary(crawl)}; {counts}{copied}; {seconds:.1f} s"),
+            err=True,
+        )
 
 
-def _check_options(files: list[str], outputs: list[str], keep: str | None, prefer: str, as_json: bool) -> None:
+def _check_options(
+    files: list[str], outputs: list[str], keep: str | None, prefer: str, as_json: bool
+) -> None:
     if keep is None and (len(outputs) > 1 or prefer != "first"):
         raise typer.BadParameter("--duplicates and --prefer want --keep new")
     if keep == "revisits" and prefer != "first":
-        raise typer.BadParameter("--keep revisits names originals, the first of their clusters: leave --prefer out")
+        raise typer.BadParameter(
+            "--keep revisits names originals, the first of their clusters: leave --prefer out"
+        )
     if keep is not None and STDIO in files:
-        raise typer.BadParameter("--keep reads its files twice, and stdin can be read once: name a file")
+        raise typer.BadParameter(
+            "--keep reads its files twice, and stdin can be read once: name a file"
+        )
     if as_json and STDIO in outputs:
         raise typer.BadParameter("--json writes its summary to stdout: name an --output")
 
@@ -124,11 +150,19 @@ def _tell_of_replaced(named: array[int], quiet: bool) -> None:
     count = len(np.unique(ids * np.uint64(3) ^ texts)) - len(np.unique(ids))
     if count and not quiet:
         again = f"{count:,} documents have the doc_id of an earlier one, and another text"
-        typer.echo(f"{again}: each took its place. Where ids are not unique, name another --id-column", err=True)
+        typer.echo(
+            f"{again}: each took its place. Where ids are not unique, name another --id-column",
+            err=True,
+        )
 
 
 def _copy(
-    files: list[str], kind: str, choice: Choice, outputs: list[str], reading: Callable[..., CrawlFiles], quiet: bool
+    files: list[str],
+    kind: str,
+    choice: Choice,
+    outputs: list[str],
+    reading: Callable[..., CrawlFiles],
+    quiet: bool,
 ) -> int:
     """Write the documents that stay, and the others; return how many stay."""
     from worker.shell.files.keeping import copy_documents  # noqa: PLC0415
@@ -137,5 +171,10 @@ def _copy(
         tell = stack.enter_context(shared.counted("documents", quiet=quiet))
         streams = [(stack.enter_context(shared.opened_output(name, ())), name) for name in outputs]
         return copy_documents(
-            files, kind, choice, streams, reading, lambda done: tell("writing", done, len(choice.kept))
+            files,
+            kind,
+            choice,
+            streams,
+            reading,
+            lambda done: tell("writing", done, len(choice.kept)),
         )

@@ -41,14 +41,21 @@ COLOURS = {"new": "green", "duplicate": "yellow", "skipped": "dim", "deleted": "
 @app.command()
 def demo(
     input_file: Annotated[
-        Path | None, typer.Option("--input", help="Crawler output to take in place of a sample crawl.")
+        Path | None,
+        typer.Option("--input", help="Crawler output to take in place of a sample crawl."),
     ] = None,
-    documents: Annotated[int, typer.Option(help="Documents of the sample crawl.", min=10, max=1_000_000)] = 3_000,
+    documents: Annotated[
+        int, typer.Option(help="Documents of the sample crawl.", min=10, max=1_000_000)
+    ] = 3_000,
     seed: Annotated[int, typer.Option(help="Seed of the sample crawl.", min=0)] = 1,
     workers: Annotated[int, typer.Option(help="Workers in the group.", min=1, max=16)] = 3,
     nodes: Annotated[int, typer.Option(help="Nodes of the broker: 1 or 3.", min=1, max=3)] = 1,
-    rate: Annotated[float, typer.Option(help="Documents fed a second at the most; 0 is no limit.", min=0)] = 200,
-    keep: Annotated[Path | None, typer.Option(help="Keep crawl, truth, logs and broker data in this folder.")] = None,
+    rate: Annotated[
+        float, typer.Option(help="Documents fed a second at the most; 0 is no limit.", min=0)
+    ] = 200,
+    keep: Annotated[
+        Path | None, typer.Option(help="Keep crawl, truth, logs and broker data in this folder.")
+    ] = None,
 ) -> None:
     """
     Run everything: a sample crawl, a broker, workers, verdicts, a summary.
@@ -73,9 +80,13 @@ def demo(
         create_topics(Admin(settings), settings)  # before any worker asks for them
         ids = [f"worker-{number}" for number in range(1, workers + 1)]
         running = stack.enter_context(workers_running(settings, ids, folder))
-        with console.status(f"waiting for {workers} workers to share the partitions (a first start compiles)"):
+        with console.status(
+            f"waiting for {workers} workers to share the partitions (a first start compiles)"
+        ):
             run.wait_for(running)
-        console.print(f"{workers} workers run, feeding at {f'{rate:g}/s' if rate else 'full speed'}")
+        console.print(
+            f"{workers} workers run, feeding at {f'{rate:g}/s' if rate else 'full speed'}"
+        )
         with Live(console=console, refresh_per_second=8) as live:
             for _ in run.run():
                 live.update(table(run))
@@ -83,7 +94,12 @@ def demo(
         is_whole = show_summary(console, run)
         show_examples(console, run.examples())
         made = None if input_file else f"neardup sample-crawl --documents {documents} --seed {seed}"
-        show_next(console, crawl_file if input_file or keep else Path("crawl.warc.gz"), None if keep else made, run)
+        show_next(
+            console,
+            crawl_file if input_file or keep else Path("crawl.warc.gz"),
+            None if keep else made,
+            run,
+        )
         if not is_whole:
             raise typer.Exit(1)
 
@@ -121,7 +137,9 @@ def _crawl(
     crawl_file = folder / "crawl.warc.gz"
     with console.status(f"writing a sample crawl of {documents:,} documents (seed {seed})"):
         write_sample_crawl(crawl_file, documents, seed)
-    console.print(f"sample crawl: {documents:,} documents, {crawl_file.stat().st_size / 1e6:.1f} MB")
+    console.print(
+        f"sample crawl: {documents:,} documents, {crawl_file.stat().st_size / 1e6:.1f} MB"
+    )
     return crawl_file, truth_path(crawl_file)
 
 
@@ -147,19 +165,26 @@ def _settings(stack: ExitStack, console: Console, folder: Path, nodes: int) -> S
     with console.status(f"starting Apache Kafka, {nodes} node{'s' if nodes > 1 else ''}"):
         kafka = stack.enter_context(EmbeddedKafka(nodes, data=folder / "kafka", runtime=runtime))
     console.print(f"Apache Kafka serves at {kafka.bootstrap}")
-    return Settings(bootstrap=kafka.bootstrap, partitions=PARTITIONS_MIN, replication_factor=nodes, threads=1)
+    return Settings(
+        bootstrap=kafka.bootstrap, partitions=PARTITIONS_MIN, replication_factor=nodes, threads=1
+    )
 
 
 def table(run: Demo) -> Group:
     rows = Table(expand=True, box=None, pad_edge=False)
     for name, width in (("verdict", 10), ("bits", 5), ("url", None), ("duplicate of", None)):
-        rows.add_column(name, width=width, no_wrap=True, overflow="ellipsis", ratio=None if width else 1)
+        rows.add_column(
+            name, width=width, no_wrap=True, overflow="ellipsis", ratio=None if width else 1
+        )
     for verdict in run.latest:
         outcome, *rest = cells(verdict)
         rows.add_row(Text(outcome, style=COLOURS[outcome]), *map(Text, rest))
     counts = ", ".join(f"{count:,} {name}" for name, count in sorted(run.outcomes.items()))
     rate = len(run.answers) / run.seconds
-    return Group(rows, Text(f"{len(run.sent_ms):,} fed, {len(run.answers):,} answered, {rate:,.0f}/s: {counts}"))
+    return Group(
+        rows,
+        Text(f"{len(run.sent_ms):,} fed, {len(run.answers):,} answered, {rate:,.0f}/s: {counts}"),
+    )
 
 
 def show_summary(console: Console, run: Demo) -> bool:
@@ -176,10 +201,20 @@ def show_summary(console: Console, run: Demo) -> bool:
     if run.truth:
         found, missed, false = run.found_missed_false()
         share = found / max(found + missed, 1)
-        rows.append(("against the truth", f"{found:,} found, {missed:,} missed ({share:.1%}), {false:,} false"))
-        kinds = (f"{kind} {merged:,} of {pages:,}" for kind, (merged, pages) in run.templates_merged().items())
+        rows.append(
+            (
+                "against the truth",
+                f"{found:,} found, {missed:,} missed ({share:.1%}), {false:,} false",
+            )
+        )
+        kinds = (
+            f"{kind} {merged:,} of {pages:,}"
+            for kind, (merged, pages) in run.templates_merged().items()
+        )
         rows.append(("pages of a template merged", ", ".join(kinds)))
-    rows.append(("latency p50, p99", f"{run.percentile_ms(0.5):,} ms, {run.percentile_ms(0.99):,} ms"))
+    rows.append(
+        ("latency p50, p99", f"{run.percentile_ms(0.5):,} ms, {run.percentile_ms(0.99):,} ms")
+    )
     rows.append(("documents/s", f"{len(run.answers) / run.seconds:,.0f}"))
     facts = Table(box=None, show_header=False, pad_edge=False)
     facts.add_column(style="bold")
@@ -194,7 +229,9 @@ def show_examples(console: Console, examples: Mapping[str, Verdict]) -> None:
     for name, verdict in examples.items():
         match = verdict.duplicate_of
         assert match is not None
-        bits = "1 bit of 64 differs" if match.distance == 1 else f"{match.distance} bits of 64 differ"
+        bits = (
+            "1 bit of 64 differs" if match.distance == 1 else f"{match.distance} bits of 64 differ"
+        )
         console.print(Text(f"\n{name}: {bits}, similarity {match.similarity:.3f}", style="bold"))
         console.print(Text(f"  {printable(match.original.url)}\n  {printable(verdict.url or '')}"))
 
@@ -203,7 +240,11 @@ def show_next(console: Console, crawl: Path, made: str | None, run: Demo) -> Non
     """Print commands that work as they stand, in this order; `made` makes the crawl, if it is not kept."""
     file = shlex.quote(str(crawl))
     near = next((one.doc_id for one in run.examples().values()), "DOC_ID")
-    commands = [] if shutil.which("neardup") else [f". {shlex.quote(os.path.relpath(f'{sys.prefix}/bin/activate'))}"]
+    commands = (
+        []
+        if shutil.which("neardup")
+        else [f". {shlex.quote(os.path.relpath(f'{sys.prefix}/bin/activate'))}"]
+    )
     commands += [f"{made} {file}"] if made else []
     commands += [
         f"neardup dedup {file} --output verdicts.jsonl",
@@ -217,9 +258,16 @@ def show_next(console: Console, crawl: Path, made: str | None, run: Demo) -> Non
 
 @app.command()
 def sample_crawl(
-    out: Annotated[Path, typer.Argument(help="The archive to write, like crawl.warc.gz; the truth goes beside it.")],
-    documents: Annotated[int, typer.Option(help="How many documents.", min=1, max=100_000_000)] = 10_000,
-    seed: Annotated[int, typer.Option(help="Equal seeds give equal bytes, on every machine.", min=0)] = 1,
+    out: Annotated[
+        Path,
+        typer.Argument(help="The archive to write, like crawl.warc.gz; the truth goes beside it."),
+    ],
+    documents: Annotated[
+        int, typer.Option(help="How many documents.", min=1, max=100_000_000)
+    ] = 10_000,
+    seed: Annotated[
+        int, typer.Option(help="Equal seeds give equal bytes, on every machine.", min=0)
+    ] = 1,
     quiet: QuietOption = False,
 ) -> None:
     """
@@ -231,10 +279,14 @@ def sample_crawl(
     from worker.devkit.sample.crawl import truth_path, write_sample_crawl  # noqa: PLC0415
 
     check_format(out, "WARC")
-    passing = partial(passed, doing="writing", unit="documents", total=lambda _: documents, quiet=quiet)
+    passing = partial(
+        passed, doing="writing", unit="documents", total=lambda _: documents, quiet=quiet
+    )
     relations = write_sample_crawl(out, documents, seed, passing)
     if quiet:
         return
     counts = ", ".join(f"{count:,} {relation}" for relation, count in relations.most_common())
-    readable = "; of what is damaged, three in five are read all the same" if relations["damaged"] else ""
+    readable = (
+        "; of what is damaged, three in five are read all the same" if relations["damaged"] else ""
+    )
     typer.echo(f"{out} and {truth_path(out)}: {counts}{readable}", err=True)

@@ -23,7 +23,16 @@ from rich.text import Text
 
 from worker.cli import app
 from worker.cli.options import CLUSTER, FINGERPRINTS, SEARCH, await_cluster, with_settings
-from worker.cli.shared import STDIN, QuietOption, opened, opened_output, passed, printable, terminal_width, tracked
+from worker.cli.shared import (
+    STDIN,
+    QuietOption,
+    opened,
+    opened_output,
+    passed,
+    printable,
+    terminal_width,
+    tracked,
+)
 from worker.core.definition import Kind
 from worker.core.document import BodyKind, Document, Verdict
 from worker.core.search import Document as SearchedDocument
@@ -50,7 +59,9 @@ def compare_command(
     first: Annotated[str, typer.Argument(metavar="A", help="A text or an HTML page; - for stdin.")],
     second: Annotated[str, typer.Argument(metavar="B", help="Another; - for stdin.")],
     as_json: Annotated[bool, typer.Option("--json", help="Everything as one JSON object.")] = False,
-    shingles: Annotated[int, typer.Option(help="Shingles shown of each kind, the heaviest first.", min=0)] = 8,
+    shingles: Annotated[
+        int, typer.Option(help="Shingles shown of each kind, the heaviest first.", min=0)
+    ] = 8,
     language: Annotated[str | None, typer.Option(help="Of both, for --anchors named.")] = None,
 ) -> None:
     """
@@ -63,7 +74,9 @@ def compare_command(
 
     if first == second == str(STDIN):
         raise typer.BadParameter("stdin can be read once: one of A and B must be a file")
-    found = compare(_text(first, settings), _text(second, settings), settings.parameters, (language, language))
+    found = compare(
+        _text(first, settings), _text(second, settings), settings.parameters, (language, language)
+    )
     if as_json:
         typer.echo(orjson.dumps(_comparison_fields(found)))
     else:
@@ -78,7 +91,9 @@ def _text(name: str, settings: Settings) -> str:
         body = stream.read()
     found = extract(Document(name, name, 0, BodyKind.BYTES, body), settings.text_characters_max)
     if isinstance(found, Skipped):
-        raise StopError(f"{name} has no text to compare ({found.reason}): texts and HTML pages have")
+        raise StopError(
+            f"{name} has no text to compare ({found.reason}): texts and HTML pages have"
+        )
     return found.text
 
 
@@ -91,17 +106,31 @@ def _comparison_fields(found: Comparison) -> dict[str, Any]:
             "features": made.features,
             "tokens": tokens,
             "only": [
-                {name: getattr(one, name) for name in ("shingle", "weight", "anchored", "occurrences")} for one in only
+                {
+                    name: getattr(one, name)
+                    for name in ("shingle", "weight", "anchored", "occurrences")
+                }
+                for one in only
             ],
         }
         for made, tokens, only in zip(found.fingerprints, found.tokens, found.only, strict=True)
     ]
-    measures = ("distance", "similarity", "jaccard_words", "jaccard_shingles", "subsequence", "subsequence_tokens")
+    measures = (
+        "distance",
+        "similarity",
+        "jaccard_words",
+        "jaccard_shingles",
+        "subsequence",
+        "subsequence_tokens",
+    )
     return {
         "documents": documents,
         "differing_bits": [bit for bit in range(found.bits) if found.differing >> bit & 1],
         **{name: getattr(found, name) for name in measures},
-        "shared": [{"shingle": one.shingle, "weights": [one.weight, other.weight]} for one, other in found.shared],
+        "shared": [
+            {"shingle": one.shingle, "weights": [one.weight, other.weight]}
+            for one, other in found.shared
+        ],
         "steps": [{"kind": step.kind, "tokens": step.tokens} for step in found.steps],
     }
 
@@ -111,7 +140,9 @@ def _console() -> Console:
     return Console(highlight=False, soft_wrap=False, width=terminal_width())
 
 
-def _show_comparison(found: Comparison, names: tuple[str, str], shingles: int, search: SearchRules) -> None:
+def _show_comparison(
+    found: Comparison, names: tuple[str, str], shingles: int, search: SearchRules
+) -> None:
     console = _console()
     for label, name, made, count in zip("AB", names, found.fingerprints, found.tokens, strict=True):
         told = f"{count:,} tokens, {made.features:,} shingles, {made.kind.name}"
@@ -120,7 +151,9 @@ def _show_comparison(found: Comparison, names: tuple[str, str], shingles: int, s
     values = found.fingerprints[0].value, found.fingerprints[1].value
     for line in _drawn_bits(values, found.bits, console.width):
         console.print(line)
-    console.print(Text(f"\n{found.distance} of {found.bits} bits differ: {_condition_of(found, search)}"))
+    console.print(
+        Text(f"\n{found.distance} of {found.bits} bits differ: {_condition_of(found, search)}")
+    )
     console.print(Text(f"{search.text}\n"))
     _show_texts(console, found, shingles)
 
@@ -139,7 +172,11 @@ def _show_texts(console: Console, found: Comparison, shingles: int) -> None:
         console.print(_shingles(found, shingles))
     console.print(Text(" ").join(_diff(found)))
     if seen != tokens:
-        console.print(Text(f"the diff saw {seen[0]:,} of {tokens[0]:,} and {seen[1]:,} of {tokens[1]:,} tokens"))
+        console.print(
+            Text(
+                f"the diff saw {seen[0]:,} of {tokens[0]:,} and {seen[1]:,} of {tokens[1]:,} tokens"
+            )
+        )
 
 
 def _condition_of(found: Comparison, search: SearchRules) -> str:
@@ -156,20 +193,25 @@ def _condition_of(found: Comparison, search: SearchRules) -> str:
     return f"{told}, {condition(search, one, other)}"
 
 
-def _drawn_bits(values: tuple[int, int], bits: int, width: int, doubts: tuple[int, int] | None = None) -> list[Text]:
+def _drawn_bits(
+    values: tuple[int, int], bits: int, width: int, doubts: tuple[int, int] | None = None
+) -> list[Text]:
     """Draw two fingerprints in blocks, the highest bit first, mark what differs, and doubts below each by "?"."""
     rows = [f"{value:0{bits}b}" for value in values]
     lines = [("A", rows[0]), ("B", rows[1])]
     if doubts is not None:
         marks = [f"{value:0{bits}b}".translate({48: ".", 49: "?"}) for value in doubts]
         lines = [lines[0], ("doubts", marks[0]), lines[1], ("doubts", marks[1])]
-    lines.append(("differ", "".join(".x"[left != right] for left, right in zip(*rows, strict=True))))
+    lines.append(
+        ("differ", "".join(".x"[left != right] for left, right in zip(*rows, strict=True)))
+    )
     blocks = max(1, (width - 7) // (BLOCK_BITS + 1))  # in a line
     starts = range(0, bits, BLOCK_BITS)
     styles = {"differ": "bold red", "doubts": "dim"}
     return [
         Text(
-            f"{label:8}" + " ".join(row[at : at + BLOCK_BITS] for at in starts[begin : begin + blocks]),
+            f"{label:8}"
+            + " ".join(row[at : at + BLOCK_BITS] for at in starts[begin : begin + blocks]),
             style=styles.get(label, ""),
         )
         for begin in range(0, len(starts), blocks)
@@ -178,8 +220,12 @@ def _drawn_bits(values: tuple[int, int], bits: int, width: int, doubts: tuple[in
 
 
 def _shingles(found: Comparison, count: int) -> Table:
-    table = Table("shared", "only A", "only B", title="shingles (weights)", title_justify="left", box=None)
-    columns = [[f"{one.shingle} ({one.weight}, {other.weight})" for one, other in found.shared[:count]]]
+    table = Table(
+        "shared", "only A", "only B", title="shingles (weights)", title_justify="left", box=None
+    )
+    columns = [
+        [f"{one.shingle} ({one.weight}, {other.weight})" for one, other in found.shared[:count]]
+    ]
     columns += [[f"{one.shingle} ({one.weight})" for one in only[:count]] for only in found.only]
     for column, total in zip(columns, (len(found.shared), *map(len, found.only)), strict=True):
         if total > count:
@@ -213,16 +259,26 @@ def _diff(found: Comparison) -> Iterator[Text]:
 
 @app.command("explain")
 @with_settings(
-    *FINGERPRINTS, *SEARCH, *CLUSTER, "topic_verdicts", "topic_dead_letter", "document_bytes_max", "text_characters_max"
+    *FINGERPRINTS,
+    *SEARCH,
+    *CLUSTER,
+    "topic_verdicts",
+    "topic_dead_letter",
+    "document_bytes_max",
+    "text_characters_max",
 )
 def explain_command(
     settings: Settings,
     doc_id: Annotated[str, typer.Argument(help="doc_id or URL of the document.")],
     verdicts: Annotated[
-        Path | None, typer.Argument(help="Lines of `neardup dedup` or `neardup verdicts`; left out: the topics.")
+        Path | None,
+        typer.Argument(
+            help="Lines of `neardup dedup` or `neardup verdicts`; left out: the topics."
+        ),
     ] = None,
     documents: Annotated[
-        list[str] | None, typer.Option(help="What was judged, for shingles and diff; of topics, their documents.")
+        list[str] | None,
+        typer.Option(help="What was judged, for shingles and diff; of topics, their documents."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Everything as one JSON object.")] = False,
     quiet: QuietOption = False,
@@ -240,7 +296,9 @@ def explain_command(
     if verdicts is None:
         await_cluster(settings)
     explanation = explain(lambda: _answers(verdicts, settings, quiet=quiet), doc_id)
-    compared = _compared(explanation, documents, settings, from_topics=verdicts is None, quiet=quiet)
+    compared = _compared(
+        explanation, documents, settings, from_topics=verdicts is None, quiet=quiet
+    )
     if as_json:
         fields = {
             "why": _why(explanation, settings.search),
@@ -265,11 +323,15 @@ def _answers(verdicts: Path | None, settings: Settings, *, quiet: bool) -> Itera
         names = [settings.topic_verdicts, settings.topic_dead_letter]
         seen = watch(settings, names, follow=False, on_start=totals.append)
         published = (one.answer for one in seen if one is not None)
-        yield from passed(published, "reading answers", "answers", lambda _: sum(totals), quiet=quiet)
+        yield from passed(
+            published, "reading answers", "answers", lambda _: sum(totals), quiet=quiet
+        )
         return
     if verdicts.is_dir():
         parts = (of_lines(_unpacked(path), str(path)) for path in sorted(verdicts.iterdir()))
-        yield from passed(chain.from_iterable(parts), "reading answers", "answers", lambda _: None, quiet=quiet)
+        yield from passed(
+            chain.from_iterable(parts), "reading answers", "answers", lambda _: None, quiet=quiet
+        )
         return
     with opened(verdicts) as stream:
         size = verdicts.stat().st_size if verdicts.is_file() else 0
@@ -293,16 +355,27 @@ def _unpacked(path: Path) -> Iterator[bytes]:
 
 
 def _texts_of_files(
-    documents: list[str], wanted: set[str], settings: Settings, quiet: bool, sample_of: int | None = None
+    documents: list[str],
+    wanted: set[str],
+    settings: Settings,
+    quiet: bool,
+    sample_of: int | None = None,
 ) -> Texts:
     from worker.report.answers import read_texts  # noqa: PLC0415
     from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
 
-    return read_texts(tracked(CrawlFiles(documents), "reading texts", quiet=quiet), wanted, settings, sample_of)
+    return read_texts(
+        tracked(CrawlFiles(documents), "reading texts", quiet=quiet), wanted, settings, sample_of
+    )
 
 
 def _compared(
-    explanation: Explanation, documents: list[str] | None, settings: Settings, *, from_topics: bool, quiet: bool
+    explanation: Explanation,
+    documents: list[str] | None,
+    settings: Settings,
+    *,
+    from_topics: bool,
+    quiet: bool,
 ) -> Comparison | None:
     """Compare the other document, A, with the one explained, B, by texts of the files, or of the verdicts' messages."""
     from worker.core.compare import compare  # noqa: PLC0415
@@ -329,11 +402,15 @@ def _message(answer: Answer) -> dict[str, Any]:
     """Return the fields of an answer as its message has them."""
     from worker.shell.messages import encode_verdict  # noqa: PLC0415
 
-    fields: dict[str, Any] = orjson.loads(encode_verdict(answer)[1] if isinstance(answer, Verdict) else answer.line())
+    fields: dict[str, Any] = orjson.loads(
+        encode_verdict(answer)[1] if isinstance(answer, Verdict) else answer.line()
+    )
     return fields
 
 
-def _show_explanation(explanation: Explanation, compared: Comparison | None, search: SearchRules) -> None:
+def _show_explanation(
+    explanation: Explanation, compared: Comparison | None, search: SearchRules
+) -> None:
     console = _console()
     last = explanation.last
     table = Table(box=None, show_header=False, pad_edge=False)
@@ -344,19 +421,40 @@ def _show_explanation(explanation: Explanation, compared: Comparison | None, sea
     console.print(table)
     console.print(Text(f"\n{printable(_why(explanation, search))}\n"))
     other = explanation.other
-    if not isinstance(last, Verdict) or last.fingerprint is None or other is None or other.fingerprint is None:
+    if (
+        not isinstance(last, Verdict)
+        or last.fingerprint is None
+        or other is None
+        or other.fingerprint is None
+    ):
         return
-    console.print(Text(f"A  {printable(other.url or other.doc_id)}\nB  {printable(last.url or last.doc_id)}\n"))
+    console.print(
+        Text(
+            f"A  {printable(other.url or other.doc_id)}\nB  {printable(last.url or last.doc_id)}\n"
+        )
+    )
     values = other.fingerprint, last.fingerprint
-    doubts = None if compared is None else (compared.fingerprints[0].doubts, compared.fingerprints[1].doubts)
+    doubts = (
+        None
+        if compared is None
+        else (compared.fingerprints[0].doubts, compared.fingerprints[1].doubts)
+    )
     for line in _drawn_bits(values, 64, console.width, doubts):
         console.print(line)
     console.print()
     if compared is None:
-        console.print(Text("--documents shows doubts, shingles and the diff: the texts of both were not found."))
+        console.print(
+            Text(
+                "--documents shows doubts, shingles and the diff: the texts of both were not found."
+            )
+        )
         return
     if tuple(made.value for made in compared.fingerprints) != values:
-        console.print(Text("The texts at hand have other fingerprints: other parameters, or another version.\n"))
+        console.print(
+            Text(
+                "The texts at hand have other fingerprints: other parameters, or another version.\n"
+            )
+        )
     else:
         console.print(Text(f"{_search_text(compared, search)}\n"))
     _show_texts(console, compared, SHINGLES)
@@ -365,7 +463,11 @@ def _show_explanation(explanation: Explanation, compared: Comparison | None, sea
 def _facts(explanation: Explanation) -> list[tuple[str, str]]:
     last = explanation.last
     if not isinstance(last, Verdict):
-        return [("doc_id", last.doc_id or ""), ("dead letter", last.code), ("source", _source(last))]
+        return [
+            ("doc_id", last.doc_id or ""),
+            ("dead letter", last.code),
+            ("source", _source(last)),
+        ]
     fields = _message(last)
     facts = [("doc_id", last.doc_id)]
     facts += [("url", last.url)] if last.url is not None else []
@@ -374,11 +476,17 @@ def _facts(explanation: Explanation) -> list[tuple[str, str]]:
     facts.append(("verdict", f"{told}, decided at {fields['decided_at']}"))
     if last.duplicate_of is not None:
         original = last.duplicate_of.original
-        facts.append(("original", f"{original.doc_id}, captured {fields['duplicate_of']['fetched_at']}"))
-        facts.append(("its url", f"{original.url}{' (the same)' if last.duplicate_of.same_url else ''}"))
+        facts.append(
+            ("original", f"{original.doc_id}, captured {fields['duplicate_of']['fetched_at']}")
+        )
+        facts.append(
+            ("its url", f"{original.url}{' (the same)' if last.duplicate_of.same_url else ''}")
+        )
     if last.former_version is not None:
         former = last.former_version
-        facts.append(("former version", f"{former.original.doc_id}, changed: {former.changed.value}"))
+        facts.append(
+            ("former version", f"{former.original.doc_id}, changed: {former.changed.value}")
+        )
     record = f"record {last.log_offset:,}, with {last.index_documents:,} originals in the index"
     if explanation.other is not None:
         record += f"; {'the original' if last.duplicate_of else 'the nearest'} is in {explanation.other.log_offset:,}"
@@ -399,7 +507,9 @@ def _why(explanation: Explanation, search: SearchRules) -> str:
         return f"It could not be judged: {last.text}"
     if (match := last.duplicate_of) is not None:
         bits = f"{match.distance} of 64 bits differ"
-        similarity = f"Similarity {match.similarity:.3f}, {search.similarity_min / 1_000:.3f} wanted."
+        similarity = (
+            f"Similarity {match.similarity:.3f}, {search.similarity_min / 1_000:.3f} wanted."
+        )
         return {
             "text": "Both have so few tokens that only equal texts match, and these are equal.",
             "exact": f"Both have the same tokens in the same order; {bits}. {similarity}",
@@ -432,9 +542,13 @@ def _search_text(compared: Comparison, search: SearchRules) -> str:
     ways = []
     for number, runs in enumerate(search.runs, start=1):
         turned = block_of(own.value, runs) ^ block_of(original.value, runs)
-        if turned in patterns(block_of(own.doubts, runs), sum(width for _, width in runs), search.patterns):
+        if turned in patterns(
+            block_of(own.doubts, runs), sum(width for _, width in runs), search.patterns
+        ):
             bits = turned.bit_count()
-            ways.append(f"block {number}" + (f", {bits} of its bits turned" if bits else " as it is"))
+            ways.append(
+                f"block {number}" + (f", {bits} of its bits turned" if bits else " as it is")
+            )
     return (
         f"{told}\nOf {len(search.runs)} blocks (the first is the lowest) {len(ways)} lead from B to A"
         f"{': ' if ways else ''}{'; '.join(ways)}. {(original.doubts | own.doubts).bit_count()} bits are doubtful in "
@@ -443,7 +557,9 @@ def _search_text(compared: Comparison, search: SearchRules) -> str:
 
 
 @app.command()
-@with_settings(*CLUSTER, "topic_verdicts", "topic_dead_letter", "document_bytes_max", "text_characters_max")
+@with_settings(
+    *CLUSTER, "topic_verdicts", "topic_dead_letter", "document_bytes_max", "text_characters_max"
+)
 def report(
     settings: Settings,
     verdicts: Annotated[
@@ -454,10 +570,15 @@ def report(
     ] = None,
     output: Annotated[Path, typer.Option(help="The page; - is stdout.")] = Path("report.html"),
     documents: Annotated[
-        list[str] | None, typer.Option(help="What was judged (WARC, ARC, WET, JSON Lines), for texts and languages.")
+        list[str] | None,
+        typer.Option(help="What was judged (WARC, ARC, WET, JSON Lines), for texts and languages."),
     ] = None,
-    title: Annotated[str | None, typer.Option(help="Of the page; the name of the file, or of the topic.")] = None,
-    clusters: Annotated[int, typer.Option(help="Largest clusters that are shown.", min=0, max=100)] = 8,
+    title: Annotated[
+        str | None, typer.Option(help="Of the page; the name of the file, or of the topic.")
+    ] = None,
+    clusters: Annotated[
+        int, typer.Option(help="Largest clusters that are shown.", min=0, max=100)
+    ] = 8,
     quiet: QuietOption = False,
 ) -> None:
     """
@@ -477,10 +598,16 @@ def report(
         for answer in _answers(verdicts, settings, quiet=quiet):
             tally.take(answer)
         if not len(tally):
-            raise StopError(f"{verdicts or settings.topic_verdicts} has no verdict yet: nothing to report")
+            raise StopError(
+                f"{verdicts or settings.topic_verdicts} has no verdict yet: nothing to report"
+            )
         largest = tally.clusters.largest(clusters)
-        wanted = {doc_id for one in largest for doc_id in (one.original.doc_id, one.farthest.doc_id)}
-        read = _texts_of_files(documents, wanted, settings, quiet, len(tally)) if documents else None
+        wanted = {
+            doc_id for one in largest for doc_id in (one.original.doc_id, one.farthest.doc_id)
+        }
+        read = (
+            _texts_of_files(documents, wanted, settings, quiet, len(tally)) if documents else None
+        )
         known = {settings.parameters.hash: settings.definition.settings}
         name = title or (settings.topic_verdicts if verdicts is None else verdicts.name)
         stream.write(page(tally, name, largest, read, known))

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from worker.shell.admin.rebuild import Plan
 
 topics_app = typer.Typer(
-    cls=Commands, no_args_is_help=True, help="The topics: create them, or say what is wrong with them."
+    cls=Commands,
+    no_args_is_help=True,
+    help="The topics: create them, or say what is wrong with them.",
 )
 app.add_typer(topics_app, name="topics")
 
@@ -33,7 +35,11 @@ app.add_typer(topics_app, name="topics")
 def worker(
     settings: Settings,
     until_stdin_ends: Annotated[
-        bool, typer.Option("--until-stdin-ends", help="End when stdin is closed: nothing outlives a parent that dies.")
+        bool,
+        typer.Option(
+            "--until-stdin-ends",
+            help="End when stdin is closed: nothing outlives a parent that dies.",
+        ),
     ] = False,
 ) -> None:
     """
@@ -91,7 +97,9 @@ def check(settings: Settings) -> None:
 def alter(
     settings: Settings,
     topic: Annotated[str, typer.Argument(help="Its name.")],
-    pairs: Annotated[list[str], typer.Argument(metavar="NAME=VALUE…", help="Settings, as Kafka names them.")],
+    pairs: Annotated[
+        list[str], typer.Argument(metavar="NAME=VALUE…", help="Settings, as Kafka names them.")
+    ],
 ) -> None:
     """Set some of a topic's settings, as `topics check` says; the others stay."""
     from worker.shell.kafka.admin import Admin  # noqa: PLC0415
@@ -121,9 +129,13 @@ def feed(
     settings: Settings,
     files: shared.FilesArgument,
     fetched_at: shared.FetchedAtOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON, on stdout.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The summary as JSON, on stdout.")
+    ] = False,
     quiet: shared.QuietOption = False,
-    rate: Annotated[float, typer.Option(help="At most so many documents a second; 0 is no limit.", min=0)] = 0,
+    rate: Annotated[
+        float, typer.Option(help="At most so many documents a second; 0 is no limit.", min=0)
+    ] = 0,
 ) -> None:
     """
     Send crawler output to the topic of documents.
@@ -146,7 +158,9 @@ def feed(
         told = shared.tally_of(crawl) | {"delivered": outcome.delivered, "failed": outcome.failures}
         typer.echo(json.dumps(told | {"seconds": round(seconds, 3)}))
     elif not quiet:
-        typer.echo(f"{shared.summary(crawl)}; {outcome.delivered:,} delivered in {seconds:.1f} s", err=True)
+        typer.echo(
+            f"{shared.summary(crawl)}; {outcome.delivered:,} delivered in {seconds:.1f} s", err=True
+        )
     for reason in outcome.failed:
         typer.echo(shared.printable(f"not delivered: {reason}"), err=True)
     if outcome.failures or not outcome.delivered:
@@ -168,7 +182,9 @@ def rebuild(settings: Settings, quiet: shared.QuietOption = False) -> None:
 
     plan = shell.plan(settings, Admin(settings))
     _say_what(plan, settings)
-    begun: list[tuple[float, int]] = []  # when the first was told, and how much of it had been answered before
+    begun: list[
+        tuple[float, int]
+    ] = []  # when the first was told, and how much of it had been answered before
 
     def tell(answered: int, total: int) -> None:
         now_s = time.monotonic()
@@ -180,8 +196,12 @@ def rebuild(settings: Settings, quiet: shared.QuietOption = False) -> None:
         typer.echo(f"{answered:,} of {total:,} offsets answered{left}", err=True)
 
     stop = threading.Event()
-    if not shell.rebuild(plan, stop, (lambda *_: None) if quiet else tell, on_serving=partial(_stop_on_signals, stop)):
-        typer.echo("ended before all documents were answered: the same command goes on from here", err=True)
+    if not shell.rebuild(
+        plan, stop, (lambda *_: None) if quiet else tell, on_serving=partial(_stop_on_signals, stop)
+    ):
+        typer.echo(
+            "ended before all documents were answered: the same command goes on from here", err=True
+        )
         raise typer.Exit(1)
     typer.echo(_SWITCH, err=True)
     for line in plan.switch():
@@ -212,7 +232,8 @@ def _say_what(plan: Plan, settings: Settings) -> None:
 def verify(
     settings: Settings,
     output: Annotated[
-        Literal["table", "json"], typer.Option("--format", help="A table for people, or one JSON object.")
+        Literal["table", "json"],
+        typer.Option("--format", help="A table for people, or one JSON object."),
     ] = "table",
     documents: Annotated[
         bool, typer.Option(help="Read the documents too; without, the log says which there are.")
@@ -244,7 +265,11 @@ def _print(report: Report) -> None:
         **{f"  {name}": count for name, count in report.outcomes.items()},
         "unanswered, not committed yet": report.unanswered,
         "answers deleted by retention": report.expired,
-        **({} if report.new_documents is None else {"topic of new documents: messages": report.new_documents}),
+        **(
+            {}
+            if report.new_documents is None
+            else {"topic of new documents: messages": report.new_documents}
+        ),
         "log: records": report.log_records,
         "log: rows": report.log_rows,
         "log: rows repeated, ignored": report.log_rows_repeated,

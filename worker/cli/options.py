@@ -39,8 +39,16 @@ CLUSTER = (
 ALL = tuple(Settings.model_fields)
 ENGINE = tuple(EngineSettings.model_fields)
 SEARCH = tuple(name for name in ENGINE if name == "max_distance" or name.startswith("search_"))
-FINGERPRINTS = tuple(name for name in ENGINE if name == "stopwords_file" or name in Parameters.__dataclass_fields__)
-DOCUMENTS = ("document_bytes_max", "text_characters_max", "batch_documents_max", "batch_bytes_max", "threads")
+FINGERPRINTS = tuple(
+    name for name in ENGINE if name == "stopwords_file" or name in Parameters.__dataclass_fields__
+)
+DOCUMENTS = (
+    "document_bytes_max",
+    "text_characters_max",
+    "batch_documents_max",
+    "batch_bytes_max",
+    "threads",
+)
 
 # The settings that the help shows, in panels. `neardup settings --describe` shows all.
 PANELS = {
@@ -52,9 +60,16 @@ PANELS = {
 }  # fmt: skip
 _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
 
-_COMMENT: dict[str, Any] = {"initial_indent": "# ", "subsequent_indent": "# ", "break_on_hyphens": False}
+_COMMENT: dict[str, Any] = {
+    "initial_indent": "# ",
+    "subsequent_indent": "# ",
+    "break_on_hyphens": False,
+}
 _CONFIG_OPTION = typer.Option(
-    "--config", metavar="FILE", help="A TOML file of settings: see `neardup settings`.", show_default=False
+    "--config",
+    metavar="FILE",
+    help="A TOML file of settings: see `neardup settings`.",
+    show_default=False,
 )
 
 Command = Callable[..., Any]
@@ -84,10 +99,14 @@ def with_cluster(*names: str) -> Callable[[Command], Command]:
     return partial(_with_options, names=(*CLUSTER, *names), needs_cluster=True)
 
 
-def _with_options(command: Command, *, names: tuple[str, ...], needs_cluster: bool = False) -> Command:
+def _with_options(
+    command: Command, *, names: tuple[str, ...], needs_cluster: bool = False
+) -> Command:
     order = [*_PANEL_OF, *names]
     fields = {name: Settings.model_fields[name] for name in sorted(names, key=order.index)}
-    fields = {name: field for name, field in fields.items() if unit_of(field) != "secret"}  # others can read a flag
+    fields = {
+        name: field for name, field in fields.items() if unit_of(field) != "secret"
+    }  # others can read a flag
     signature = inspect.signature(command, eval_str=True)
     taken = "loaded" if "loaded" in signature.parameters else "settings"
 
@@ -100,12 +119,22 @@ def _with_options(command: Command, *, names: tuple[str, ...], needs_cluster: bo
             await_cluster(loaded.settings)
         return command(**{taken: loaded if taken == "loaded" else loaded.settings}, **arguments)
 
-    offered = {"config": (Path | None, _CONFIG_OPTION)} | {name: _option(name, one) for name, one in fields.items()}
-    parameters = [parameter for name, parameter in signature.parameters.items() if name != taken] + [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
+    offered = {"config": (Path | None, _CONFIG_OPTION)} | {
+        name: _option(name, one) for name, one in fields.items()
+    }
+    parameters = [
+        parameter for name, parameter in signature.parameters.items() if name != taken
+    ] + [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option]
+        )
         for name, (kind, option) in offered.items()
     ]
-    wrapper.__name__, wrapper.__doc__, wrapper.__module__ = command.__name__, command.__doc__, command.__module__
+    wrapper.__name__, wrapper.__doc__, wrapper.__module__ = (
+        command.__name__,
+        command.__doc__,
+        command.__module__,
+    )
     wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return wrapper
@@ -148,7 +177,9 @@ def _option(name: str, field: FieldInfo) -> tuple[Any, Any]:
     if kind is bool:
         return bool | None, typer.Option(f"{flag}/--no-{flag[2:]}", **shown)
     metavar = (
-        "|".join(get_args(kind)) if get_origin(kind) is Literal else METAVARS.get(get_origin(kind) or kind, "TEXT")
+        "|".join(get_args(kind))
+        if get_origin(kind) is Literal
+        else METAVARS.get(get_origin(kind) or kind, "TEXT")
     )
     annotation: Any = list[str] | None if get_origin(kind) is dict else str | None
     return annotation, typer.Option(flag, metavar=metavar, **shown)
@@ -158,8 +189,12 @@ def _option(name: str, field: FieldInfo) -> tuple[Any, Any]:
 @with_settings(*ALL)
 def settings_command(
     loaded: LoadedSettings,
-    changed: Annotated[bool, typer.Option("--changed", help="Only what differs from the defaults.")] = False,
-    describe: Annotated[bool, typer.Option("--describe", help="What each does, its default and bounds.")] = False,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="Only what differs from the defaults.")
+    ] = False,
+    describe: Annotated[
+        bool, typer.Option("--describe", help="What each does, its default and bounds.")
+    ] = False,
 ) -> None:
     """
     Show every setting in effect, with unit and source: a TOML file for --config.

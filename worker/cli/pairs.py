@@ -39,10 +39,19 @@ NUMBERS = 2**64
 PART_BYTES = 1 << 24  # read at once: 16 MB of text are some 800,000 numbers
 _FINGERPRINT = re.compile(rb'"fingerprint"\s*:')
 _BODY = re.compile(rb'"(?:text|html|body_base64)"\s*:')
-_STARTS = (b"{", b"WARC/", b"filedesc:", b"PAR1", b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # of all formats
+_STARTS = (
+    b"{",
+    b"WARC/",
+    b"filedesc:",
+    b"PAR1",
+    b"\x1f\x8b",
+    b"\x28\xb5\x2f\xfd",
+)  # of all formats
 _LOOK_BYTES = 4_096
 
-OutputOption = Annotated[Path, typer.Option("--output", help="JSON arrays, one per line; - is stdout.")]
+OutputOption = Annotated[
+    Path, typer.Option("--output", help="JSON arrays, one per line; - is stdout.")
+]
 
 
 @app.command()
@@ -52,7 +61,10 @@ def fingerprint(
     files: FilesArgument,
     output: Annotated[Path, typer.Option(help="Where to write; - is stdout.")] = STDIN,
     written: Annotated[
-        Format, typer.Option("--format", help="JSON Lines; or one number per line, as find-all reads them, or hex.")
+        Format,
+        typer.Option(
+            "--format", help="JSON Lines; or one number per line, as find-all reads them, or hex."
+        ),
     ] = "jsonl",
     fetched_at: FetchedAtOption = None,
     quiet: QuietOption = False,
@@ -73,7 +85,10 @@ def fingerprint(
                 stream.write(_line(row, written))
             else:
                 without[RowKind(row.kind).name.lower()] += 1
-                typer.echo(shared.printable(f"no fingerprint: {record.place}: {row.doc_id}: {row.note}"), err=True)
+                typer.echo(
+                    shared.printable(f"no fingerprint: {record.place}: {row.doc_id}: {row.note}"),
+                    err=True,
+                )
         counts = "".join(f", {count:,} {name}" for name, count in sorted(without.items()))
         if crawl.tally.documents == without.total():
             raise StopError(f"nothing could be fingerprinted: {shared.summary(crawl)}{counts}")
@@ -86,7 +101,10 @@ def _rows(crawl: CrawlFiles, settings: Settings, quiet: bool) -> Iterator[tuple[
     from worker.shell.files.crawl import with_answers  # noqa: PLC0415
     from worker.shell.files.engine import prepared_rows  # noqa: PLC0415
 
-    return with_answers(shared.tracked(crawl, "fingerprinting", quiet=quiet), partial(prepared_rows, settings=settings))
+    return with_answers(
+        shared.tracked(crawl, "fingerprinting", quiet=quiet),
+        partial(prepared_rows, settings=settings),
+    )
 
 
 def _line(row: Row, written: Format) -> bytes:
@@ -94,11 +112,17 @@ def _line(row: Row, written: Format) -> bytes:
         return b"%d\n" % row.fingerprint
     if written == "hex":
         return b"%016x\n" % row.fingerprint
-    fields = {"doc_id": row.doc_id, "fingerprint": f"{row.fingerprint:016x}", "features": row.features}
+    fields = {
+        "doc_id": row.doc_id,
+        "fingerprint": f"{row.fingerprint:016x}",
+        "features": row.features,
+    }
     return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _read(source: Path, documents: Path | None, settings: Settings, quiet: bool) -> tuple[NDArray[np.uint64], Ids]:
+def _read(
+    source: Path, documents: Path | None, settings: Settings, quiet: bool
+) -> tuple[NDArray[np.uint64], Ids]:
     """
     Return different fingerprints with their doc_ids; those of `source`, without any, when no documents are named.
 
@@ -142,9 +166,13 @@ def _numbers(stream: BinaryIO, name: str) -> NDArray[np.uint64]:
     while text := stream.read(PART_BYTES):
         lines = (text + stream.readline()).split()
         if not all(map(bytes.isdigit, lines)) or any(int(line) >= NUMBERS for line in lines):
-            bad = next(i for i, line in enumerate(lines) if not line.isdigit() or int(line) >= NUMBERS)
+            bad = next(
+                i for i, line in enumerate(lines) if not line.isdigit() or int(line) >= NUMBERS
+            )
             place = sum(map(len, parts)) + bad + 1
-            raise StopError(f"{name}: number {place} must be a decimal from 0 to 2^64 - 1, got {lines[bad][:100]!r}")
+            raise StopError(
+                f"{name}: number {place} must be a decimal from 0 to 2^64 - 1, got {lines[bad][:100]!r}"
+            )
         parts.append(np.array(list(map(int, lines)), np.uint64))
     return np.concatenate(parts)
 
@@ -219,11 +247,16 @@ def _add_command(name: str, find: Callable[..., Iterable[list[Any]]]) -> None:
     @with_settings(*FINGERPRINTS, *DOCUMENTS)
     def run(
         settings: Settings,
-        source: Annotated[Path, typer.Option("--input", help="Decimal numbers, one per line; - is stdin.")] = STDIN,
+        source: Annotated[
+            Path, typer.Option("--input", help="Decimal numbers, one per line; - is stdin.")
+        ] = STDIN,
         target: OutputOption = STDIN,
         blocks: Annotated[
             int | None,
-            typer.Option(help="Blocks of the permutations, more than the distance. [default: distance + 2]", min=1),
+            typer.Option(
+                help="Blocks of the permutations, more than the distance. [default: distance + 2]",
+                min=1,
+            ),
         ] = None,
         distance: Annotated[int, typer.Option(help="Bits that may differ.", min=0, max=15)] = 3,
         documents: Annotated[
@@ -248,7 +281,9 @@ def _add_command(name: str, find: Callable[..., Iterable[list[Any]]]) -> None:
             shared.opened_lines(target, [documents or source]) as stream,
             shared.counted("tables", quiet=quiet) as tell,
         ):
-            _write_arrays(stream, find(fingerprints, ids, distance, blocks, partial(tell, "finding")))
+            _write_arrays(
+                stream, find(fingerprints, ids, distance, blocks, partial(tell, "finding"))
+            )
 
 
 _add_command("find-all", _pairs)
@@ -264,7 +299,10 @@ def _write_arrays(stream: BinaryIO, arrays: Iterable[Any]) -> None:
 @with_settings(*FINGERPRINTS, *DOCUMENTS)
 def nearest(
     settings: Settings,
-    to: Annotated[str, typer.Option(help="The document: its doc_id, or a fingerprint (decimal, or 0x and hex).")],
+    to: Annotated[
+        str,
+        typer.Option(help="The document: its doc_id, or a fingerprint (decimal, or 0x and hex)."),
+    ],
     source: Annotated[
         Path,
         typer.Argument(
@@ -275,7 +313,9 @@ def nearest(
     ] = STDIN,
     count: Annotated[int, typer.Option(help="How many, at most.", min=1)] = 10,
     target: OutputOption = STDIN,
-    documents: Annotated[Path | None, typer.Option(help="The same as FILE, when it has doc_ids.")] = None,
+    documents: Annotated[
+        Path | None, typer.Option(help="The same as FILE, when it has doc_ids.")
+    ] = None,
     quiet: QuietOption = False,
 ) -> None:
     """
@@ -293,8 +333,13 @@ def nearest(
     fingerprints, ids = _read(source, documents, settings, quiet)
     own = _wanted(to, ids)
     rows = np.arange(len(fingerprints), dtype=np.uint32)
-    ranked = ((int(fingerprints[row]), bits) for row, bits in rank(fingerprints, rows, own, count + bool(ids)))
-    named = ((name, bits) for number, bits in ranked for name in ids.get(number, [number]) if name != to)
+    ranked = (
+        (int(fingerprints[row]), bits)
+        for row, bits in rank(fingerprints, rows, own, count + bool(ids))
+    )
+    named = (
+        (name, bits) for number, bits in ranked for name in ids.get(number, [number]) if name != to
+    )
     with shared.opened_lines(target, [documents or source]) as stream:
         _write_arrays(stream, itertools.islice(named, count))
 
@@ -309,6 +354,8 @@ def _wanted(to: str, ids: Ids) -> int:
     except ValueError:
         number = -1
     if not 0 <= number < NUMBERS:
-        kind = "a doc_id of the file or a fingerprint" if ids else "a fingerprint from 0 to 2^64 - 1"
+        kind = (
+            "a doc_id of the file or a fingerprint" if ids else "a fingerprint from 0 to 2^64 - 1"
+        )
         raise StopError(f"--to must be {kind}, got {to!r}")
     return number

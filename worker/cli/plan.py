@@ -16,7 +16,14 @@ from worker.core import planner
 from worker.core.permutation import Layout
 from worker.core.search import SearchRules
 
-COSTS = ("documents", "bytes_per_document", "memory_bytes", "machines", "scanned", "query_insert_ns")
+COSTS = (
+    "documents",
+    "bytes_per_document",
+    "memory_bytes",
+    "machines",
+    "scanned",
+    "query_insert_ns",
+)
 POWERS: dict[str, int] = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 # Of a plan by columns: what each shows.
 SIZES: dict[Column, Callable[[Any], str]] = {
@@ -31,7 +38,9 @@ LAYOUTS: dict[Column, Callable[[Any], str]] = {
     Column("probes", 6, True, rank=3): lambda one: f"{one.search.probes:,}",
     **SIZES,
     Column("filters read", 12, True, rank=6): lambda one: f"{one.scanned:,.0f}",
-    Column("candidates", 11, True, rank=5): lambda one: _rounded(planner.candidates(one.search, one.documents)),
+    Column("candidates", 11, True, rank=5): lambda one: _rounded(
+        planner.candidates(one.search, one.documents)
+    ),
     Column("µs", 6, True): lambda one: f"{one.query_insert_ns / 1e3:,.2f}",
 }
 RULES: dict[Column, Callable[[Any], str]] = {
@@ -68,16 +77,27 @@ class ArchiveStep(NamedTuple):
 @app.command()
 def plan(
     documents: Annotated[
-        str, typer.Option(help="Originals that will be indexed, like 10M or 2^34; with --archive all documents.")
+        str,
+        typer.Option(
+            help="Originals that will be indexed, like 10M or 2^34; with --archive all documents."
+        ),
     ],
     distance: Annotated[
-        int | None, typer.Option(help="Exact search: bits that may differ. [default: directed search]", min=0, max=16)
+        int | None,
+        typer.Option(
+            help="Exact search: bits that may differ. [default: directed search]", min=0, max=16
+        ),
     ] = None,
     memory: Annotated[
-        str | None, typer.Option(help="What one machine may give to the index, like 8G. [default: no limit]")
+        str | None,
+        typer.Option(help="What one machine may give to the index, like 8G. [default: no limit]"),
     ] = None,
-    archive: Annotated[bool, typer.Option("--archive", help="What `neardup archive` takes, step by step.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON Lines, the chosen one first.")] = False,
+    archive: Annotated[
+        bool, typer.Option("--archive", help="What `neardup archive` takes, step by step.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="JSON Lines, the chosen one first.")
+    ] = False,
 ) -> None:
     """
     Print how so many documents can be searched, and what each way costs.
@@ -112,13 +132,23 @@ def _search(count: int, distance: int | None, limit: int | None, as_json: bool) 
         share = "a range of prefixes"
     if as_json:
         for one in plans:
-            typer.echo(json.dumps(_fields(one.search) | {name: getattr(one, name) for name in COSTS}))
+            typer.echo(
+                json.dumps(_fields(one.search) | {name: getattr(one, name) for name in COSTS})
+            )
         return
     columns = Columns(Column("", 1), *shown)
-    typer.echo(f"{count:,} documents, {searched}; a query and its insertion, on one core:\n\n{columns.head()}")
+    typer.echo(
+        f"{count:,} documents, {searched}; a query and its insertion, on one core:\n\n{columns.head()}"
+    )
     for one in plans:
-        typer.echo(columns.line(["*" if one is plans[0] else "", *(cell(one) for cell in shown.values())]))
-    machines = "one machine" if plans[0].machines == 1 else f"{plans[0].machines:,} machines, each with {share}"
+        typer.echo(
+            columns.line(["*" if one is plans[0] else "", *(cell(one) for cell in shown.values())])
+        )
+    machines = (
+        "one machine"
+        if plans[0].machines == 1
+        else f"{plans[0].machines:,} machines, each with {share}"
+    )
     typer.echo(f"\n* chosen: {chosen} {in_bytes(plans[0].memory_bytes)} on {machines}")
 
 
@@ -157,25 +187,46 @@ def _archive(count: int, limit: int | None, as_json: bool) -> None:
     else:
         typer.echo(f"{count:,} documents at rest, half of them copies:\n\n{columns.head()}")
         for name, tasks, hours, held, disk in steps:
-            cells = [name, "one" if tasks else "a file's", f"{hours:,.1f}", in_bytes(held), in_bytes(disk)]
+            cells = [
+                name,
+                "one" if tasks else "a file's",
+                f"{hours:,.1f}",
+                in_bytes(held),
+                in_bytes(disk),
+            ]
             typer.echo(columns.line(cells))
         typer.echo("\nOf pages; texts take less. Beyond 10 M originals nobody has run it.")
     judge = steps[1]
     if limit is not None and judge.memory_bytes > limit:
         needed = f"{in_bytes(judge.memory_bytes)} of memory, one machine gives {in_bytes(limit)}"
-        typer.echo(f"the judge is one task and takes {needed}: use a larger one, or archive fewer", err=True)
+        typer.echo(
+            f"the judge is one task and takes {needed}: use a larger one, or archive fewer",
+            err=True,
+        )
     if judge.core_hours > JUDGE_HOURS_MAX:
         needed = f"{judge.core_hours:,.0f} hours, a day has {JUDGE_HOURS_MAX}"
-        typer.echo(f"the judge is one task and takes {needed}: archive fewer, or wait for it", err=True)
+        typer.echo(
+            f"the judge is one task and takes {needed}: archive fewer, or wait for it", err=True
+        )
 
 
 def number(text: str, option: str, bits: int = 40) -> int:
     """Read a count from 1 to 2^bits: 250000, 10M, 8G, 1e9, 2^34."""
     power = re.fullmatch(r"(\d{1,4})\^(\d{1,2})", text)
-    scaled = re.fullmatch(r"(\d{1,19}(?:\.\d+)?(?:e\d{1,2})?)([kmgt]?)b?", text.replace(",", "").lower())
-    count = int(power[1]) ** int(power[2]) if power else float(scaled[1]) * 1e3 ** POWERS[scaled[2]] if scaled else inf
+    scaled = re.fullmatch(
+        r"(\d{1,19}(?:\.\d+)?(?:e\d{1,2})?)([kmgt]?)b?", text.replace(",", "").lower()
+    )
+    count = (
+        int(power[1]) ** int(power[2])
+        if power
+        else float(scaled[1]) * 1e3 ** POWERS[scaled[2]]
+        if scaled
+        else inf
+    )
     if not 1 <= count <= 2**bits:
-        raise typer.BadParameter(f"{option} must be a count like 250000, 10M or 2^34, 1 to 2^{bits}, got {text[:40]!r}")
+        raise typer.BadParameter(
+            f"{option} must be a count like 250000, 10M or 2^34, 1 to 2^{bits}, got {text[:40]!r}"
+        )
     return int(count)
 
 

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple, TypeVar
 import typer
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from worker.errors import StopError
 from worker.shell.files.places import check_format, check_places, packed, written
@@ -24,10 +31,16 @@ if TYPE_CHECKING:
 
 
 STDIN = Path("-")
-FilesArgument = Annotated[list[str], typer.Argument(help="WARC, ARC, WET, JSON Lines, CSV, Parquet; URLs; - is stdin.")]
-FetchedAtOption = Annotated[str | None, typer.Option(help="Time of documents without one (ISO 8601).")]
+FilesArgument = Annotated[
+    list[str], typer.Argument(help="WARC, ARC, WET, JSON Lines, CSV, Parquet; URLs; - is stdin.")
+]
+FetchedAtOption = Annotated[
+    str | None, typer.Option(help="Time of documents without one (ISO 8601).")
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")]
-NO_TIME = "1970-01-01T00:00:00Z"  # of documents that bring none, where their fetch time changes nothing
+NO_TIME = (
+    "1970-01-01T00:00:00Z"  # of documents that bring none, where their fetch time changes nothing
+)
 DAMAGED_TOLD_MAX = 3
 Item = TypeVar("Item")
 Tell = Callable[[str, int, int | None], None]
@@ -59,12 +72,18 @@ class Columns:
         shown = dict(enumerate(columns))
 
         def needed() -> int:
-            return sum((column.width or _SHARE_MIN) + len(_GAP) for column in shown.values()) - len(_GAP)
+            return sum((column.width or _SHARE_MIN) + len(_GAP) for column in shown.values()) - len(
+                _GAP
+            )
 
-        while room is not None and needed() > room and any(column.rank for column in shown.values()):
+        while (
+            room is not None and needed() > room and any(column.rank for column in shown.values())
+        ):
             del shown[max(shown, key=lambda number: shown[number].rank)]
         shares = sum(column.width is None for column in shown.values())
-        share = _SHARE_PIPE if room is None else _SHARE_MIN + max(room - needed(), 0) // max(shares, 1)
+        share = (
+            _SHARE_PIPE if room is None else _SHARE_MIN + max(room - needed(), 0) // max(shares, 1)
+        )
         self._is_cut = room is not None
         self._shown = [(number, column, column.width or share) for number, column in shown.items()]
         self._names = [column.name for column in columns]
@@ -75,7 +94,9 @@ class Columns:
 
     def line(self, cells: Sequence[str]) -> str:
         """Return one row: a cell for each column, those left out included."""
-        return _GAP.join(self._cell(cells[number], column, width) for number, column, width in self._shown).rstrip()
+        return _GAP.join(
+            self._cell(cells[number], column, width) for number, column, width in self._shown
+        ).rstrip()
 
     def _cell(self, text: str, column: Column, width: int) -> str:
         text = printable(text)
@@ -92,7 +113,11 @@ def printable(text: str) -> str:
     >>> printable("a\\x1b[31mb")
     'a�[31mb'
     """
-    return text if text.isprintable() else "".join(char if char.isprintable() else "�" for char in text)
+    return (
+        text
+        if text.isprintable()
+        else "".join(char if char.isprintable() else "�" for char in text)
+    )
 
 
 def terminal_width() -> int | None:
@@ -160,7 +185,13 @@ def counted(unit: str, *, quiet: bool = False, transient: bool = True) -> Iterat
     tasks: dict[str, tuple[TaskID, float]] = {}
     console = Console(stderr=True)
     words = TextColumn(f"{{task.completed:,.0f}} {unit}, {{task.fields[rate]:,.0f}}/s")
-    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), words, TimeRemainingColumn()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        words,
+        TimeRemainingColumn(),
+    )
     is_hidden = quiet or not console.is_terminal
     with Progress(*columns, console=console, disable=is_hidden, transient=transient) as progress:
 
@@ -169,7 +200,9 @@ def counted(unit: str, *, quiet: bool = False, transient: bool = True) -> Iterat
             if step not in tasks:
                 tasks[step] = progress.add_task(step, total=total, rate=0.0), now_s
             task, started_s = tasks[step]
-            progress.update(task, completed=done, total=total, rate=done / max(now_s - started_s, 1e-9))
+            progress.update(
+                task, completed=done, total=total, rate=done / max(now_s - started_s, 1e-9)
+            )
 
         yield tell
 
@@ -207,4 +240,6 @@ def summary(files: CrawlFiles) -> str:
         f"{count:,} {noun}{'' if count == 1 else 's'}"
         for count, noun in ((tally.documents, "document"), (tally.damaged, "damaged record"))
     )
-    return f"{documents}, {damaged}, {sum(tally.left_out.values())} left out" + (f" ({left_out})" if left_out else "")
+    return f"{documents}, {damaged}, {sum(tally.left_out.values())} left out" + (
+        f" ({left_out})" if left_out else ""
+    )

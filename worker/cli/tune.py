@@ -41,7 +41,17 @@ if TYPE_CHECKING:
 PAIRS_MAX = 20_000  # sampled where no labels are given
 GROUPS_MIN, OTHER_MIN = 100, 1_000  # below them a share is known to some percent only
 _LABELS = {"1": True, "0": False, "-1": None}  # None: not scored
-WRONG = "first", "second", "same", "kind", "distance", "look", "similarity", "jaccard", "reason"  # of a wrong pair
+WRONG = (
+    "first",
+    "second",
+    "same",
+    "kind",
+    "distance",
+    "look",
+    "similarity",
+    "jaccard",
+    "reason",
+)  # of a wrong pair
 _BAR = 24  # characters of the longest bar
 
 
@@ -93,7 +103,9 @@ def read_pairs(path: Path, corpus: Corpus) -> Pairs:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise StopError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+        raise StopError(
+            f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
+        ) from error
     for line_number, line in enumerate(lines, start=1):
         cells = line.split("\t")
         if len(cells) < 3 or cells[2] not in _LABELS:
@@ -106,13 +118,25 @@ def read_pairs(path: Path, corpus: Corpus) -> Pairs:
         if cells[0] not in number or cells[1] not in number:
             unknown += 1
             continue
-        rows.append((number[cells[0]], number[cells[1]], _LABELS[cells[2]], cells[-1] if len(cells) > 3 else "pairs"))
+        rows.append(
+            (
+                number[cells[0]],
+                number[cells[1]],
+                _LABELS[cells[2]],
+                cells[-1] if len(cells) > 3 else "pairs",
+            )
+        )
     if unknown:
-        typer.echo(f"{unknown:,} pairs left out: the documents have no such doc_id, or no text under it", err=True)
+        typer.echo(
+            f"{unknown:,} pairs left out: the documents have no such doc_id, or no text under it",
+            err=True,
+        )
     if not rows:
         raise StopError(f"no pair of {path} can be scored with these documents")
     first, second, same, kinds = zip(*rows, strict=True)
-    return Pairs(np.array(first, np.int64), np.array(second, np.int64), np.array(same, np.bool_), kinds)
+    return Pairs(
+        np.array(first, np.int64), np.array(second, np.int64), np.array(same, np.bool_), kinds
+    )
 
 
 @dataclass(frozen=True)
@@ -133,13 +157,19 @@ class Evaluation:
 def evaluate(
     settings: Settings,
     documents: Annotated[
-        Path, typer.Argument(help="Documents: WARC, ARC, WET or JSON Lines; in their stream's order.")
+        Path,
+        typer.Argument(help="Documents: WARC, ARC, WET or JSON Lines; in their stream's order."),
     ],
     pairs: Annotated[
-        Path, typer.Argument(help="Lines of doc_id, doc_id, label (1, 0, -1: not scored), kind; by tabs.")
+        Path,
+        typer.Argument(
+            help="Lines of doc_id, doc_id, label (1, 0, -1: not scored), kind; by tabs."
+        ),
     ],
     wrong: Annotated[int, typer.Option(help="Wrong pairs to explain, of each sort.", min=0)] = 5,
-    plot: Annotated[Path | None, typer.Option(help="Write the distances as a plot: .png or .svg.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Write the distances as a plot: .png or .svg.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Everything as one JSON object.")] = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -164,7 +194,9 @@ def _evaluation(corpus: Corpus, pairs: Pairs, settings: Settings) -> Evaluation:
     from worker.core import evaluation  # noqa: PLC0415
     from worker.core.fingerprint import Fingerprinter  # noqa: PLC0415
 
-    shingles = cache(lambda row: evaluation.shingle_set(corpus.texts[row]))  # made once, 8 bytes each
+    shingles = cache(
+        lambda row: evaluation.shingle_set(corpus.texts[row])
+    )  # made once, 8 bytes each
 
     def jaccard(one: int, other: int) -> float:
         return evaluation.exact_jaccard(shingles(one), shingles(other))
@@ -182,16 +214,35 @@ def _evaluation(corpus: Corpus, pairs: Pairs, settings: Settings) -> Evaluation:
     wrong: list[dict[str, Any]] = []
     for row in np.flatnonzero(found != pairs.same).tolist():
         first, second = int(pairs.first[row]), int(pairs.second[row])
-        pair = corpus.doc_ids[first], corpus.doc_ids[second], bool(pairs.same[row]), pairs.kinds[row]
-        seen = *(int(column[row]) for column in measures[:3]), jaccard(first, second), why[row] or "found"
+        pair = (
+            corpus.doc_ids[first],
+            corpus.doc_ids[second],
+            bool(pairs.same[row]),
+            pairs.kinds[row],
+        )
+        seen = (
+            *(int(column[row]) for column in measures[:3]),
+            jaccard(first, second),
+            why[row] or "found",
+        )
         wrong.append(dict(zip(WRONG, (*pair, *seen), strict=True)))
     # missed ones first, the most similar of them first; of those found wrongly the least similar first
-    wrong.sort(key=lambda one: (not one["same"], -one["jaccard"] if one["same"] else one["jaccard"], one["first"]))
+    wrong.sort(
+        key=lambda one: (
+            not one["same"],
+            -one["jaccard"] if one["same"] else one["jaccard"],
+            one["first"],
+        )
+    )
     stream = _stream(originals, pairs, jaccard)
-    return Evaluation(pairs, measures, found, table, stream, _hard_negatives(originals, found, pairs), wrong)
+    return Evaluation(
+        pairs, measures, found, table, stream, _hard_negatives(originals, found, pairs), wrong
+    )
 
 
-def _stream(originals: NDArray[np.int64], pairs: Pairs, jaccard: Callable[[int, int], float]) -> dict[str, int]:
+def _stream(
+    originals: NDArray[np.int64], pairs: Pairs, jaccard: Callable[[int, int], float]
+) -> dict[str, int]:
     """
     Count what a stream of all documents, in their order, would report: the documents, and duplicates by their original.
 
@@ -203,12 +254,22 @@ def _stream(originals: NDArray[np.int64], pairs: Pairs, jaccard: Callable[[int, 
     label = {frozenset(pair): same for *pair, same in zip(*columns, strict=True)}
     found = [(row, original) for row, original in enumerate(originals.tolist()) if original >= 0]
     labelled = (label.get(frozenset(pair)) for pair in found)
-    alike = [jaccard(*pair) if same is None else float(same) for pair, same in zip(found, labelled, strict=True)]
+    alike = [
+        jaccard(*pair) if same is None else float(same)
+        for pair, same in zip(found, labelled, strict=True)
+    ]
     true, wrong = sum(one >= SAME_FROM for one in alike), sum(one < OTHER_BELOW for one in alike)
-    return {"documents": len(originals), "true": true, "grey": len(alike) - true - wrong, "false": wrong}
+    return {
+        "documents": len(originals),
+        "true": true,
+        "grey": len(alike) - true - wrong,
+        "false": wrong,
+    }
 
 
-def _hard_negatives(originals: NDArray[np.int64], found: NDArray[np.bool_], pairs: Pairs) -> dict[str, dict[str, int]]:
+def _hard_negatives(
+    originals: NDArray[np.int64], found: NDArray[np.bool_], pairs: Pairs
+) -> dict[str, dict[str, int]]:
     """
     Count the pairs that are not the same by kind: all, those found, those that a stream makes one.
 
@@ -217,7 +278,9 @@ def _hard_negatives(originals: NDArray[np.int64], found: NDArray[np.bool_], pair
     leader = np.where(originals < 0, np.arange(len(originals)), originals)
     merged = leader[pairs.first] == leader[pairs.second]
     counts = {}
-    for kind in sorted({kind for kind, same in zip(pairs.kinds, pairs.same.tolist(), strict=True) if not same}):
+    for kind in sorted(
+        {kind for kind, same in zip(pairs.kinds, pairs.same.tolist(), strict=True) if not same}
+    ):
         other = pairs.of_kind(kind) & ~pairs.same
         marked = {"pairs": other, "found": other & found, "merged": other & merged}
         counts[kind] = {name: int(rows.sum()) for name, rows in marked.items()}
@@ -228,11 +291,16 @@ def _write_json(result: Evaluation) -> None:
     fields: dict[str, Any] = {
         "scores": {
             kind: {"same": one.same, "other": one.other}
-            | {name: getattr(one, name)._asdict() for name in ("recall", "false_positives", "precision", "f1")}
+            | {
+                name: getattr(one, name)._asdict()
+                for name in ("recall", "false_positives", "precision", "f1")
+            }
             for kind, one in result.scores.items()
         },
         "distances": {
-            name: np.bincount(np.minimum(result.measures.distances[chosen], 65), minlength=66).tolist()  # last: none
+            name: np.bincount(
+                np.minimum(result.measures.distances[chosen], 65), minlength=66
+            ).tolist()  # last: none
             for name, chosen in (("same", result.pairs.same), ("other", ~result.pairs.same))
         },
         "stream": result.stream,
@@ -307,7 +375,15 @@ def _distances(result: Evaluation) -> Table:
     for distance in sorted(set(result.measures.distances.tolist())):
         here = result.measures.distances == distance
         same, other = here & result.pairs.same, here & ~result.pairs.same
-        rows.append((distance, *(int(one.sum()) for one in (same, same & ~result.found, other, other & result.found))))
+        rows.append(
+            (
+                distance,
+                *(
+                    int(one.sum())
+                    for one in (same, same & ~result.found, other, other & result.found)
+                ),
+            )
+        )
     longest = max(max(row[1], row[3]) for row in rows)
     for distance, *counts in rows:
         bars = f"{'#' * -(-_BAR * counts[0] // longest)}{'.' * -(-_BAR * counts[2] // longest)}"
@@ -340,9 +416,19 @@ def _plot_pairs(result: Evaluation, max_distance: int, path: Path) -> None:
     measures, same = result.measures, result.pairs.same
     with _drawn(path, (10, 4)) as figure:
         left, right = figure.subplots(1, 2)
-        for mine, color, name in ((same, "#0969da", "the same"), (~same, "#cf222e", "not the same")):
+        for mine, color, name in (
+            (same, "#0969da", "the same"),
+            (~same, "#cf222e", "not the same"),
+        ):
             left.hist(measures.distances[mine], bins=range(66), color=color, alpha=0.55, label=name)
-            right.hist(measures.similarities[mine] / 1_000, bins=50, range=(0, 1), color=color, alpha=0.55, label=name)
+            right.hist(
+                measures.similarities[mine] / 1_000,
+                bins=50,
+                range=(0, 1),
+                color=color,
+                alpha=0.55,
+                label=name,
+            )
         label = f"max_distance {max_distance}"
         left.axvline(max_distance + 1, color="#57606a", linewidth=1, linestyle="--", label=label)
         left.set(xlabel="bits that differ", ylabel="pairs")
@@ -354,16 +440,30 @@ def _plot_pairs(result: Evaluation, max_distance: int, path: Path) -> None:
 @with_settings(*FINGERPRINTS, *SEARCH, "document_bytes_max", "text_characters_max")
 def tune(
     settings: Settings,
-    documents: Annotated[Path, typer.Argument(help="Documents like those to come: WARC, ARC, WET or JSON Lines.")],
+    documents: Annotated[
+        Path, typer.Argument(help="Documents like those to come: WARC, ARC, WET or JSON Lines.")
+    ],
     pairs: Annotated[
-        Path | None, typer.Argument(help="Labelled pairs, as for evaluate. [default: pairs sampled and judged exactly]")
+        Path | None,
+        typer.Argument(
+            help="Labelled pairs, as for evaluate. [default: pairs sampled and judged exactly]"
+        ),
     ] = None,
-    expected: Annotated[str, typer.Option(help="Originals that the index will hold, like 20M.")] = "20M",
+    expected: Annotated[
+        str, typer.Option(help="Originals that the index will hold, like 20M.")
+    ] = "20M",
     false_positives: Annotated[
-        float, typer.Option(help="Share of the pairs that are not the same that may be found.", min=0, max=1)
+        float,
+        typer.Option(
+            help="Share of the pairs that are not the same that may be found.", min=0, max=1
+        ),
     ] = 0.001,
-    plot: Annotated[Path | None, typer.Option(help="Write recall by false positives as a plot: .png or .svg.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The best settings as JSON Lines, the best first.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Write recall by false positives as a plot: .png or .svg.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The best settings as JSON Lines, the best first.")
+    ] = False,
     quiet: QuietOption = False,
 ) -> None:
     """
@@ -401,7 +501,9 @@ def tune(
     else:
         console = Console(highlight=False)
         same = int(labelled.same.sum())
-        console.print(Text(f"{same:,} pairs the same, {len(labelled.same) - same:,} not; best first"))
+        console.print(
+            Text(f"{same:,} pairs the same, {len(labelled.same) - same:,} not; best first")
+        )
         console.print(_best(best))
         if around := choices(tried, best[0]):
             console.print(_choices(around, best[0]))
@@ -421,7 +523,10 @@ def _warn(labelled: Pairs, corpus: Corpus) -> None:
     other = int((~labelled.same).sum())
     if same < GROUPS_MIN or other < OTHER_MIN:
         told = f"{same:,} groups of copies (better {GROUPS_MIN} or more) and {other:,} pairs that are not the same"
-        typer.echo(f"too little data: {told} (better {OTHER_MIN:,}): what comes out may be chance", err=True)
+        typer.echo(
+            f"too little data: {told} (better {OTHER_MIN:,}): what comes out may be chance",
+            err=True,
+        )
     if not same:
         typer.echo("no pair is the same: nothing can be tuned", err=True)
         raise typer.Exit(1)
@@ -432,18 +537,27 @@ def _best(best: list[Trial]) -> Table:
     shown.add_column("search", overflow="fold")
     shown.add_column("fingerprint", overflow="fold")
     for one in best:
-        shown.add_row(f"{one.recall:.4f}", f"{one.false_positives:.5f}", one.rules.text, one.name or "as given")
+        shown.add_row(
+            f"{one.recall:.4f}",
+            f"{one.false_positives:.5f}",
+            one.rules.text,
+            one.name or "as given",
+        )
     return shown
 
 
 def _choices(around: dict[str, list[Trial]], best: Trial) -> Table:
     """Return what each rule does to both kinds of error, the others as the best has them."""
-    shown = _table("rule", ("value", "recall", "false positives"), "the best, with one rule changed")
+    shown = _table(
+        "rule", ("value", "recall", "false positives"), "the best, with one rule changed"
+    )
     for name, alike in around.items():
         for at, one in enumerate(alike):
             mark = " *" if one.rules == best.rules else ""
             value = f"{getattr(one.rules, name):,}{mark}"
-            shown.add_row("" if at else name, value, f"{one.recall:.4f}", f"{one.false_positives:.5f}")
+            shown.add_row(
+                "" if at else name, value, f"{one.recall:.4f}", f"{one.false_positives:.5f}"
+            )
     return shown
 
 
@@ -464,12 +578,24 @@ def _changed(best: Trial, settings: Settings) -> dict[str, object]:
     """Return the settings that differ from those given; none when they are the best."""
     rules, parameters = best.rules, best.parameters
     values: dict[str, object] = rules.settings
-    for name in ("anchored_weight", "unanchored_weight", "term_frequency", "mask_numbers", "mask_identifiers"):
+    for name in (
+        "anchored_weight",
+        "unanchored_weight",
+        "term_frequency",
+        "mask_numbers",
+        "mask_identifiers",
+    ):
         values[name] = getattr(parameters, name)
     values["shingle_widths"] = parameters.shingle_widths
-    alike = settings.model_copy(update={"search_mode": rules.mode}).search.settings  # what is left out depends on it
+    alike = settings.model_copy(
+        update={"search_mode": rules.mode}
+    ).search.settings  # what is left out depends on it
     given = alike | {"search_mode": settings.search_mode}
-    return {name: value for name, value in values.items() if value != given.get(name, getattr(settings, name))}
+    return {
+        name: value
+        for name, value in values.items()
+        if value != given.get(name, getattr(settings, name))
+    }
 
 
 def _plot_trials(tried: list[Trial], best: list[Trial], path: Path) -> None:
@@ -478,8 +604,21 @@ def _plot_trials(tried: list[Trial], best: list[Trial], path: Path) -> None:
         axis = figure.subplots()
         for mode, color in (("exact", "#8c959f"), ("directed", "#0969da")):
             mine = [one for one in tried if one.rules.mode == mode]
-            axis.plot([one.false_positives for one in mine], [one.recall for one in mine], ".", color=color, label=mode)
-        axis.plot(best[0].false_positives, best[0].recall, "o", color="#cf222e", fillstyle="none", label="chosen")
+            axis.plot(
+                [one.false_positives for one in mine],
+                [one.recall for one in mine],
+                ".",
+                color=color,
+                label=mode,
+            )
+        axis.plot(
+            best[0].false_positives,
+            best[0].recall,
+            "o",
+            color="#cf222e",
+            fillstyle="none",
+            label="chosen",
+        )
         axis.set_xscale("symlog", linthresh=1e-4)
         axis.set(xlabel="share of false positives", ylabel="recall", ylim=(0, 1.02))
         axis.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3)

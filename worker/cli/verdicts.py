@@ -24,12 +24,19 @@ if TYPE_CHECKING:
 
 Format = Literal["table", "jsonl"]
 Only = Literal["new", "duplicate", "skipped", "deleted"]
-FollowOption = Annotated[bool, typer.Option("--follow", help="Go on after the present end, until Ctrl-C.")]
+FollowOption = Annotated[
+    bool, typer.Option("--follow", help="Go on after the present end, until Ctrl-C.")
+]
 SinceOption = Annotated[
-    str | None, typer.Option(help="Only what was published since: 2026-01-31T12:00:00Z, or 90s, 15m, 2h, 7d ago.")
+    str | None,
+    typer.Option(
+        help="Only what was published since: 2026-01-31T12:00:00Z, or 90s, 15m, 2h, 7d ago."
+    ),
 ]
 LimitOption = Annotated[int | None, typer.Option(help="At most so many.", min=1)]
-FormatOption = Annotated[Format, typer.Option("--format", help="A table for people, or JSON Lines.")]
+FormatOption = Annotated[
+    Format, typer.Option("--format", help="A table for people, or JSON Lines.")
+]
 
 
 @app.command()
@@ -53,7 +60,12 @@ def verdicts(
             return published.value, cells(answer)
         return None
 
-    columns = Columns(Column("verdict", 9), Column("bits", 4, is_right=True), Column("url"), Column("duplicate of"))
+    columns = Columns(
+        Column("verdict", 9),
+        Column("bits", 4, is_right=True),
+        Column("url"),
+        Column("duplicate of"),
+    )
     _print(settings, settings.topic_verdicts, columns, row, output, follow, since, limit)
 
 
@@ -76,7 +88,9 @@ def dead_letters(
         source = f"[{letter.source_partition}] {letter.source_offset}"
         return letter.line(), [letter.code, source, letter.doc_id or "", letter.text]
 
-    columns = Columns(Column("class", 19), Column("source", 15, is_right=True), Column("doc_id"), Column("reason"))
+    columns = Columns(
+        Column("class", 19), Column("source", 15, is_right=True), Column("doc_id"), Column("reason")
+    )
     _print(settings, settings.topic_dead_letter, columns, row, output, follow, since, limit)
 
 
@@ -114,7 +128,9 @@ def cells(verdict: Verdict) -> list[str]:
     match, url = verdict.duplicate_of, verdict.url or verdict.doc_id
     if match is None:
         former = verdict.former_version
-        told = f"new version of {former.original.doc_id}, {_CHANGED[former.changed]}" if former else ""
+        told = (
+            f"new version of {former.original.doc_id}, {_CHANGED[former.changed]}" if former else ""
+        )
         return [verdict.outcome.value, "", url, verdict.reason or told]
     bits = "same" if match.kind.value == "exact" else str(match.distance)
     return [verdict.outcome.value, bits, url, match.original.url]
@@ -131,10 +147,17 @@ HINT = "latency, times by stage, originals: --worker HOST:PORT, of each worker's
 def top(
     settings: Settings,
     worker: Annotated[
-        list[str] | None, typer.Option(help="host:port of a worker's metrics, for its rates and times; one per option.")
+        list[str] | None,
+        typer.Option(
+            help="host:port of a worker's metrics, for its rates and times; one per option."
+        ),
     ] = None,
-    interval: Annotated[float, typer.Option(help="Seconds from a frame to the next.", min=0.1, max=60)] = 2,
-    once: Annotated[bool, typer.Option("--once", help="One frame as text, with the rates of one interval.")] = False,
+    interval: Annotated[
+        float, typer.Option(help="Seconds from a frame to the next.", min=0.1, max=60)
+    ] = 2,
+    once: Annotated[
+        bool, typer.Option("--once", help="One frame as text, with the rates of one interval.")
+    ] = False,
 ) -> None:
     """
     Show a running group live: members, lag, rates, duplicates.
@@ -162,7 +185,10 @@ def top(
 
 def frame(before: Sample, now: Sample, group: str, bootstrap: str) -> Group:
     """Return what is shown, of 80 columns or more; rates are those between two samples."""
-    own: list[RenderableType] = [Text("what they say of their last minute, times in ms", style="dim"), _own(now)]
+    own: list[RenderableType] = [
+        Text("what they say of their last minute, times in ms", style="dim"),
+        _own(now),
+    ]
     if all(one.error for one in now.statuses):
         own = [] if now.statuses else [Text(HINT, style="dim")]
     return Group(
@@ -180,26 +206,41 @@ def _head(before: Sample, now: Sample, group: str, bootstrap: str) -> Text:
         for per_s in (fed_per_s, rate(before, now, lambda one: one.answered))
     )
     line = f"waiting {now.lag:,}   fed {fed}   answered {answered}   log {now.log_end:,} records"
-    text = Text(printable(f"group {group} at {bootstrap}: {now.state or 'its coordinator does not answer'}"), "bold")
+    text = Text(
+        printable(
+            f"group {group} at {bootstrap}: {now.state or 'its coordinator does not answer'}"
+        ),
+        "bold",
+    )
     return text.append(f"\n{line}", style="not bold")
 
 
 def _table(*columns: tuple[str, bool]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name, is_right in columns:
-        table.add_column(name, justify="right" if is_right else "left", no_wrap=is_right, overflow="fold")
+        table.add_column(
+            name, justify="right" if is_right else "left", no_wrap=is_right, overflow="fold"
+        )
     return table
 
 
 def _workers(before: Sample, now: Sample) -> Table:
     """Return what Kafka knows of the members."""
-    table = _table(("worker", False), ("host", False), ("partitions", True), ("waiting", True), ("docs/s", True))
+    table = _table(
+        ("worker", False),
+        ("host", False),
+        ("partitions", True),
+        ("waiting", True),
+        ("docs/s", True),
+    )
     seconds = now.at_s - before.at_s
     for member in now.members:
         own = [number for number in member.partitions if number in now.partitions]
         lag = sum(now.partitions[number].lag for number in own)
         answered = sum(  # of partitions that it owned before, too
-            now.partitions[at].answered - before.partitions[at].answered for at in own if at in before.partitions
+            now.partitions[at].answered - before.partitions[at].answered
+            for at in own
+            if at in before.partitions
         )
         per_s = _number(answered / seconds if seconds > 0 else None, 0)
         names = (Text(printable(name)) for name in (member.worker_id, member.host))
@@ -217,7 +258,11 @@ def _own(now: Sample) -> Table:
     table = _table(("worker", False), *columns)
     members = {member.worker_id for member in now.members}
     for fields in (one.fields for one in now.statuses if not one.error):
-        name, minute, log = printable(fields["worker_id"]), _part(fields, "last_minute"), _part(fields, "log")
+        name, minute, log = (
+            printable(fields["worker_id"]),
+            _part(fields, "last_minute"),
+            _part(fields, "log"),
+        )
         stages = _part(fields, "stages_ms")
         times = [minute.get("latency_ms"), *(stages.get(stage) for stage in STAGES)]
         table.add_row(
@@ -241,7 +286,13 @@ def _number(value: object, digits: int) -> str:
 
 def _partitions(now: Sample) -> Table:
     owners = {number: member.worker_id for member in now.members for number in member.partitions}
-    table = _table(("partition", True), ("worker", False), ("ends at", True), ("answered to", True), ("waiting", True))
+    table = _table(
+        ("partition", True),
+        ("worker", False),
+        ("ends at", True),
+        ("answered to", True),
+        ("waiting", True),
+    )
     ordered = sorted(now.partitions.items(), key=lambda one: (-one[1].lag, one[0]))
     for number, part in sorted(ordered[:PARTITIONS_SHOWN]):
         owner = Text(printable(owners.get(number, "nobody")))
@@ -255,7 +306,9 @@ def _partitions(now: Sample) -> Table:
 def _problems(now: Sample) -> list[Text]:
     found = [f"{one.address}: {one.error}" for one in now.statuses if one.error]
     found += [
-        f"{one.fields['worker_id']}: {one.fields['last_error']}" for one in now.statuses if one.fields.get("last_error")
+        f"{one.fields['worker_id']}: {one.fields['last_error']}"
+        for one in now.statuses
+        if one.fields.get("last_error")
     ]
     return [Text(printable(line), style="red") for line in found]
 

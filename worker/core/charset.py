@@ -26,7 +26,12 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 # Text codecs of Python that the WHATWG list lacks and crawls still meet.
-_MORE_CODECS = {"hz-gb-2312": "hz", "x-mac-cyrillic": "mac-cyrillic", "utf-32": "utf-32-le", "cesu-8": "utf-8"}
+_MORE_CODECS = {
+    "hz-gb-2312": "hz",
+    "x-mac-cyrillic": "mac-cyrillic",
+    "utf-32": "utf-32-le",
+    "cesu-8": "utf-8",
+}
 # What the web means by these names is the wider set that Windows gave them.
 _WIDER_CODECS = {
     "shift_jis": "cp932",
@@ -53,10 +58,13 @@ _ATTRIBUTE = re.compile(
     re.VERBOSE,
 )
 _CONTENT = re.compile(
-    rb"""charset[\t\n\f\r ]*=[\t\n\f\r ]*(?:"([^"]*)"|'([^']*)'|([^\t\n\f\r ;"'][^\t\n\f\r ;]*))""", re.IGNORECASE
+    rb"""charset[\t\n\f\r ]*=[\t\n\f\r ]*(?:"([^"]*)"|'([^']*)'|([^\t\n\f\r ;"'][^\t\n\f\r ;]*))""",
+    re.IGNORECASE,
 )
 _XML = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([^"'>]+)["']""")
-_FOREIGN = re.compile(rb"[\x80-\xff\x1b][^<\n]{0,4095}")  # what tells charsets apart; ISO 2022 begins with ESC
+_FOREIGN = re.compile(
+    rb"[\x80-\xff\x1b][^<\n]{0,4095}"
+)  # what tells charsets apart; ISO 2022 begins with ESC
 _SAMPLE_BYTES = 4_096  # random ones cost 0.5 us each
 
 
@@ -70,7 +78,9 @@ def find_codec(label: str) -> str | None:
     return None if codec is None else _known_codec(codec)
 
 
-def codec_of(body: bytes, charset: str | None, content_type: str | None, *, is_html: bool) -> tuple[str, int]:
+def codec_of(
+    body: bytes, charset: str | None, content_type: str | None, *, is_html: bool
+) -> tuple[str, int]:
     """
     Return Python's name of the codec that reads the bytes of a page, and how many of them are a byte order mark.
 
@@ -92,25 +102,35 @@ def codec_of(body: bytes, charset: str | None, content_type: str | None, *, is_h
     if charset:
         codec = find_codec(charset)
         if codec is None:
-            raise DocumentError("unknown-charset", f"charset {charset!r} is unknown: name a WHATWG encoding or none")
+            raise DocumentError(
+                "unknown-charset", f"charset {charset!r} is unknown: name a WHATWG encoding or none"
+            )
     for mark, marked_codec in _BYTE_ORDER_MARKS:
         if body.startswith(mark):
             return marked_codec, len(mark)
     claimed = _CHARSET_PARAMETER.search(content_type or "")
-    codec = codec or (find_codec(claimed[1]) if claimed else None) or (_named_codec(body) if is_html else None)
+    codec = (
+        codec
+        or (find_codec(claimed[1]) if claimed else None)
+        or (_named_codec(body) if is_html else None)
+    )
     return codec or _detected_codec(body), 0
 
 
 def decoded(body: bytes, codec: str) -> str:
     """Return the text in bytes, U+FFFD for those that the codec does not know. Cost: O(body), whatever the bytes."""
     table = _table(codec)
-    return codecs.charmap_decode(body, "strict", table)[0] if table else body.decode(codec, "replace")
+    return (
+        codecs.charmap_decode(body, "strict", table)[0] if table else body.decode(codec, "replace")
+    )
 
 
 @lru_cache
 def _table(codec: str) -> str | None:
     """Return the character of each byte in a codec of single bytes; None for any other codec."""
-    table: str | None = getattr(import_module(f"encodings.{codec.replace('-', '_')}"), "decoding_table", None)
+    table: str | None = getattr(
+        import_module(f"encodings.{codec.replace('-', '_')}"), "decoding_table", None
+    )
     return table and table.replace("\ufffe", "\ufffd")
 
 
@@ -148,13 +168,17 @@ def _meta_labels(head: bytes) -> Iterator[bytes]:
         if found["meta"]:
             attributes: dict[bytes, bytes] = {}
             while one := _ATTRIBUTE.match(head, at):
-                attributes.setdefault(one["name"].lower(), one["double"] or one["single"] or one["bare"] or b"")
+                attributes.setdefault(
+                    one["name"].lower(), one["double"] or one["single"] or one["bare"] or b""
+                )
                 at = one.end()
             if b"charset" in attributes:
                 yield attributes[b"charset"]
             elif attributes.get(b"http-equiv", b"").lower() == b"content-type":
                 content = _CONTENT.search(attributes.get(b"content", b""))
-                yield from [group for group in content.groups() if group is not None] if content else ()
+                yield from (
+                    [group for group in content.groups() if group is not None] if content else ()
+                )
 
 
 def _detected_codec(body: bytes) -> str:
@@ -169,8 +193,12 @@ def _detected_codec(body: bytes) -> str:
             return "utf-8"
     # Most of a page is markup in ASCII, its beginning and end above all.
     # A run is cut where the sample ends, and nowhere else: half a character is none of its charset.
-    sample = b"\n".join(found[0] for found in islice(_FOREIGN.finditer(body), _SAMPLE_BYTES))[:_SAMPLE_BYTES]
-    label = detect_encoding(sample, from_html_meta=False, html5_compatible=False)  # else Korean is not known
+    sample = b"\n".join(found[0] for found in islice(_FOREIGN.finditer(body), _SAMPLE_BYTES))[
+        :_SAMPLE_BYTES
+    ]
+    label = detect_encoding(
+        sample, from_html_meta=False, html5_compatible=False
+    )  # else Korean is not known
     return (_known_codec(label) if label else None) or "utf-8"
 
 

@@ -45,7 +45,9 @@ class Comparison:
     jaccard_words: float  # distinct tokens: shared / all
     jaccard_shingles: float  # distinct shingles that count: shared / all
     subsequence: float  # tokens of the longest common subsequence / of the longer text; at least, if not all were seen
-    subsequence_tokens: tuple[int, int]  # how many tokens of each text it saw: all, or their equal ends and TOKENS_MAX
+    subsequence_tokens: tuple[
+        int, int
+    ]  # how many tokens of each text it saw: all, or their equal ends and TOKENS_MAX
     steps: list[Step]  # from the first text to the second, over these tokens
 
     @property
@@ -67,7 +69,9 @@ class Comparison:
         return float(one.digest == other.digest)
 
 
-def compare(first: str, second: str, parameters: Parameters, languages: tuple[str | None, str | None]) -> Comparison:
+def compare(
+    first: str, second: str, parameters: Parameters, languages: tuple[str | None, str | None]
+) -> Comparison:
     """
     Compare two texts under the same parameters.
 
@@ -126,10 +130,15 @@ def steps(first: Sequence[str], second: Sequence[str]) -> list[Step]:
     [('removed', 'a'), ('equal', 'b c'), ('added', 'd')]
     """
     numbers: dict[str, int] = {}
-    numbered = ([numbers.setdefault(token.rstrip(), len(numbers)) for token in tokens] for tokens in (first, second))
+    numbered = (
+        [numbers.setdefault(token.rstrip(), len(numbers)) for token in tokens]
+        for tokens in (first, second)
+    )
     found: list[Step] = []
     at = other_at = 0
-    for block in LCSseq.editops(*numbered).as_matching_blocks():  # the last one, behind both lists, is empty
+    for block in LCSseq.editops(
+        *numbered
+    ).as_matching_blocks():  # the last one, behind both lists, is empty
         end = block.a + block.size
         found += [
             Step("removed", list(first[at : block.a]), []),

@@ -128,7 +128,10 @@ _njit: Any = numba.njit  # its stubs do not know the options that begin with an 
 
 
 def inner(
-    function: Callable[..., Any], *, counted: bool = False, library: type[_LinkedLibrary] = _LinkedLibrary
+    function: Callable[..., Any],
+    *,
+    counted: bool = False,
+    library: type[_LinkedLibrary] = _LinkedLibrary,
 ) -> Any:
     """
     Decorates a function that only kernels call: compiled into each of them, cached with them.
@@ -149,9 +152,9 @@ apart = partial(inner, library=_ApartLibrary)  # the same, never copied into its
 
 def kernel(function: Callable[..., Any], *, counted: bool = True) -> Any:
     """Decorates a function that Python calls: compiled at the first call, cached for the next process."""
-    dispatcher: Any = _njit(nogil=True, _nrt=counted, no_cfunc_wrapper=True, pipeline_class=_compiler(_KernelLibrary))(
-        function
-    )
+    dispatcher: Any = _njit(
+        nogil=True, _nrt=counted, no_cfunc_wrapper=True, pipeline_class=_compiler(_KernelLibrary)
+    )(function)
     if cache_directory(function) is not None:
         dispatcher._cache = _KernelCache(function)  # what cache=True sets, with our locator
     return dispatcher
@@ -166,7 +169,10 @@ def cache_directory(function: Callable[..., Any]) -> Path | None:
         if _is_place(chosen, source.stem):
             return chosen
         if chosen.is_dir() and not _owners_only(chosen):
-            warnings.warn(f"others may write to {chosen}: no code is loaded from there. chmod go-w it", stacklevel=2)
+            warnings.warn(
+                f"others may write to {chosen}: no code is loaded from there. chmod go-w it",
+                stacklevel=2,
+            )
         return None
     places = source.parent / "__pycache__", platformdirs.user_cache_path("neardup") / "kernels"
     return next((place for place in places if _is_place(place, source.stem)), None)
@@ -278,7 +284,9 @@ class _KernelCache(FunctionCache):
 @cache
 def _tell() -> None:
     """Say once what is waited for: on stderr, unless the program has its own mind about logging."""
-    _log.warning("neardup compiles on its first start, for half a minute; `neardup warm-up` does it beforehand")
+    _log.warning(
+        "neardup compiles on its first start, for half a minute; `neardup warm-up` does it beforehand"
+    )
 
 
 class _Turn:

@@ -81,16 +81,22 @@ class Parameters:
     stopwords: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shingle_widths", tuple(self.shingle_widths))  # hashable, whatever they were given as
+        object.__setattr__(
+            self, "shingle_widths", tuple(self.shingle_widths)
+        )  # hashable, whatever they were given as
         if self.stopwords is not None:
             object.__setattr__(self, "stopwords", frozenset(self.stopwords))
         for name, hint in get_type_hints(Parameters).items():
             value, allowed = getattr(self, name), get_args(hint)
             if get_origin(hint) is Literal and value not in allowed:
-                raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+                raise ValueError(
+                    f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}"
+                )
         widths = self.shingle_widths
         if not 1 <= len(widths) <= WIDTHS_MAX or sorted(set(widths)) != list(widths):
-            raise ValueError(f"shingle_widths must be 1 to {WIDTHS_MAX} different numbers, ascending, got {widths}")
+            raise ValueError(
+                f"shingle_widths must be 1 to {WIDTHS_MAX} different numbers, ascending, got {widths}"
+            )
         for width in widths:
             _between("a width", width, 1, WIDTH_MAX)
         _between("anchored_weight", self.anchored_weight, 1, WEIGHT_MAX)
@@ -181,17 +187,23 @@ def occurrences_weight(occurrences: int, term_frequency: str) -> int:
     return occurrences if term_frequency == "tf" else occurrences.bit_length()
 
 
-def features(tokens: Sequence[str], parameters: Parameters, stopwords: Collection[str]) -> list[Feature]:
+def features(
+    tokens: Sequence[str], parameters: Parameters, stopwords: Collection[str]
+) -> list[Feature]:
     """
     Return the features of a text of `tokens_min` tokens or more, those of weight 0 left out, by first occurrence.
 
     With unanchored weight 0 and fewer anchored shingles than `shingles_min`, every shingle counts as anchored: a
     fingerprint of three phrases would say nothing of the rest.
     """
-    shown = [masked(token, parameters.mask_numbers, parameters.mask_identifiers) for token in tokens]
+    shown = [
+        masked(token, parameters.mask_numbers, parameters.mask_identifiers) for token in tokens
+    ]
     anchor = [token in stopwords for token in shown]
     hashes = [token_hash(token) for token in shown]
-    counts: dict[tuple[int, bool], list[int]] = {}  # (hash, anchored) -> occurrences, first position, width
+    counts: dict[
+        tuple[int, bool], list[int]
+    ] = {}  # (hash, anchored) -> occurrences, first position, width
     anchored_count = 0
     for width in parameters.shingle_widths:
         for position in range(len(tokens) - width + 1):
@@ -218,9 +230,13 @@ def features(tokens: Sequence[str], parameters: Parameters, stopwords: Collectio
 
 # The definition, step 4: weighted features to a SimHash fingerprint; and how two fingerprints compare.
 
-SECOND_HALF = 0x9E3779B97F4A7C15  # added before the mix that makes bits 64 to 127 of a feature's hash
+SECOND_HALF = (
+    0x9E3779B97F4A7C15  # added before the mix that makes bits 64 to 127 of a feature's hash
+)
 WEIGHT_SUM_MAX = 1 << 62  # the kernels' tally is a signed 64-bit number
-DOUBT_BITS = 24  # of a sum that enters the rule of doubt: its square times 400 * 128 still fits 64 bits
+DOUBT_BITS = (
+    24  # of a sum that enters the rule of doubt: its square times 400 * 128 still fits 64 bits
+)
 DOUBT_LEFT, DOUBT_RIGHT = 400, 49  # (7 / 20)^2: doubtful below 0.35 of the root mean square
 
 
@@ -256,7 +272,9 @@ def tally(features: Iterable[tuple[int, int]], bits: int = 64) -> list[int]:
         if not 0 <= value < 1 << 64:
             raise ValueError(f"a feature's hash has 64 bits, got {value:#x}")
         if weight < 1:
-            raise ValueError(f"a weight must be at least 1, got {weight}: leave the feature out instead")
+            raise ValueError(
+                f"a weight must be at least 1, got {weight}: leave the feature out instead"
+            )
     weights = [weight for _, weight in found]
     if not 0 < sum(weights) < WEIGHT_SUM_MAX:
         raise ValueError(f"the weights of a fingerprint must sum to 1 to 2**62, got {sum(weights)}")
@@ -284,7 +302,9 @@ def doubts(sums: Sequence[int]) -> int:
     shift = max(0, max(abs(one) for one in sums).bit_length() - DOUBT_BITS)
     squares = [(abs(one) >> shift) ** 2 for one in sums]
     limit = DOUBT_RIGHT * sum(squares)
-    return sum(1 << bit for bit, square in enumerate(squares) if DOUBT_LEFT * len(sums) * square < limit)
+    return sum(
+        1 << bit for bit, square in enumerate(squares) if DOUBT_LEFT * len(sums) * square < limit
+    )
 
 
 def hamming_distance(a: int, b: int) -> int:
@@ -300,7 +320,9 @@ def hamming_distance(a: int, b: int) -> int:
     2
     """
     if a < 0 or b < 0:
-        raise ValueError(f"a fingerprint is 0 or more, got {a} and {b}: an int64 column is .view(np.uint64)")
+        raise ValueError(
+            f"a fingerprint is 0 or more, got {a} and {b}: an int64 column is .view(np.uint64)"
+        )
     return (a ^ b).bit_count()
 
 
@@ -313,12 +335,18 @@ def hamming_distance(a: int, b: int) -> int:
 # model, no floating point takes part, and `stopwords.version()`, which is in the parameter hash, changes whenever a
 # result could.
 
-TOKENS_MAX = 4_096  # voters; with 200 of them a third more results are wrong, with more hardly fewer
-CHARACTERS_MAX = 32_768  # of a text that `detect` reads: room for 4,096 tokens of nearly every language
+TOKENS_MAX = (
+    4_096  # voters; with 200 of them a third more results are wrong, with more hardly fewer
+)
+CHARACTERS_MAX = (
+    32_768  # of a text that `detect` reads: room for 4,096 tokens of nearly every language
+)
 POINTS_MIN = 6  # three words of one language alone; below it nine of ten menus are of no language, prose hardly ever
 LANGUAGES_MAX = 60  # bits of a vote; a kernel has room for the points above them
 POINTS_ALONE, POINTS_SHARED = 2, 1  # of a word of one list; of several
-VOTELESS = frozenset({"com", "net", "us"})  # function words that web addresses and English pages are full of
+VOTELESS = frozenset(
+    {"com", "net", "us"}
+)  # function words that web addresses and English pages are full of
 
 Vote = tuple[int, int]  # bits over `languages()`, points for each
 
@@ -355,13 +383,18 @@ def elect(words: Iterable[str]) -> str | None:
 def votes() -> Mapping[str, Vote]:
     """Each function word, folded like a token: bit i for each `languages()[i]` that has it, and points. 50 ms, once."""
     if len(languages()) > LANGUAGES_MAX:
-        raise ValueError(f"a vote has {LANGUAGES_MAX} bits, got {len(languages())} languages: widen it in kernels too")
+        raise ValueError(
+            f"a vote has {LANGUAGES_MAX} bits, got {len(languages())} languages: widen it in kernels too"
+        )
     masks: dict[str, int] = {}
     for number, code in enumerate(languages()):
         for word in stopwords(code):
             for token in tokens(word):
                 masks[token] = masks.get(token, 0) | 1 << number
-    points = {word: POINTS_ALONE if bits.bit_count() == 1 else POINTS_SHARED for word, bits in masks.items()}
+    points = {
+        word: POINTS_ALONE if bits.bit_count() == 1 else POINTS_SHARED
+        for word, bits in masks.items()
+    }
     return {word: (bits, 0 if word in VOTELESS else points[word]) for word, bits in masks.items()}
 
 
@@ -381,15 +414,21 @@ class Fingerprint(NamedTuple):
     digest: int  # of the tokens: equal texts up to case, spaces and punctuation
     kind: Kind
     doubts: int = 0  # bits whose sign a small edit may change; 0 unless FULL
-    sketch: int = 0  # 512 bits of the shingles' least hashes, which confirm a candidate; 0 unless FULL
+    sketch: int = (
+        0  # 512 bits of the shingles' least hashes, which confirm a candidate; 0 unless FULL
+    )
 
 
 def digest(words: list[str]) -> int:
     """XXH64, seed 0, of the hashes of all tokens in order, eight little-endian bytes each."""
-    return xxhash.xxh64_intdigest(b"".join(token_hash(word).to_bytes(8, "little") for word in words))
+    return xxhash.xxh64_intdigest(
+        b"".join(token_hash(word).to_bytes(8, "little") for word in words)
+    )
 
 
-def anchor_words(words: Sequence[str], parameters: Parameters, language: str | None) -> frozenset[str]:
+def anchor_words(
+    words: Sequence[str], parameters: Parameters, language: str | None
+) -> frozenset[str]:
     """
     Return the function words that anchor a text of these tokens.
 
@@ -410,10 +449,14 @@ def folded_words(words: frozenset[str], unit: Literal["word", "character"]) -> f
     if unit == "word":
         return frozenset(token for found in folded for token in found)
     kinds = token_kinds("word")
-    return frozenset(found[0] for found in folded if len(found) == 1 and kinds[ord(found[0][0])] == CHARACTER)
+    return frozenset(
+        found[0] for found in folded if len(found) == 1 and kinds[ord(found[0][0])] == CHARACTER
+    )
 
 
-def explain(document: str | Mapping[str, str], parameters: Parameters, language: str | None = None) -> list[Feature]:
+def explain(
+    document: str | Mapping[str, str], parameters: Parameters, language: str | None = None
+) -> list[Feature]:
     """
     Return the features of a text, or of a document in fields, by first occurrence; a shingle in two fields is two.
 
@@ -422,7 +465,9 @@ def explain(document: str | Mapping[str, str], parameters: Parameters, language:
     return _explained(document, parameters, language)[2]
 
 
-def define(document: str | Mapping[str, str], parameters: Parameters, language: str | None = None) -> Fingerprint:
+def define(
+    document: str | Mapping[str, str], parameters: Parameters, language: str | None = None
+) -> Fingerprint:
     """
     Return the fingerprint of a text, or of a document in fields as `parameters.fields` weighs them; some 2 ms for 4 KB.
 
@@ -431,7 +476,9 @@ def define(document: str | Mapping[str, str], parameters: Parameters, language: 
     """
     kind, whole, found = _explained(document, parameters, language)
     if kind != Kind.FULL:
-        return Fingerprint(wide_hash(whole, parameters.bits) if found else 0, len(found), whole, kind)
+        return Fingerprint(
+            wide_hash(whole, parameters.bits) if found else 0, len(found), whole, kind
+        )
     sums = tally(((feature.hash, feature.weight) for feature in found), parameters.bits)
     made = sketch(feature.hash for feature in found)
     return Fingerprint(signs(sums), len(found), whole, kind, doubts(sums), made)
@@ -445,7 +492,9 @@ def _explained(
         words, weights = [tokens(document, parameters.token_unit)], [1]
         whole = digest(words[0])
     else:
-        words = [tokens(document.get(name, ""), parameters.token_unit) for name, _ in parameters.fields]
+        words = [
+            tokens(document.get(name, ""), parameters.token_unit) for name, _ in parameters.fields
+        ]
         weights = [weight for _, weight in parameters.fields]
         whole = xxhash.xxh64_intdigest(b"".join(digest(one).to_bytes(8, "little") for one in words))
     if not any(words):

@@ -16,7 +16,9 @@ from typing import NamedTuple
 import xxhash
 
 BODY_BYTES_MAX = 32 << 20  # of an archive's record; a message has the settings' limit
-DOC_ID_BYTES_MAX = 1_024  # a row of the log carries it; a longer one would let one document fill a record
+DOC_ID_BYTES_MAX = (
+    1_024  # a row of the log carries it; a longer one would let one document fill a record
+)
 URL_BYTES_MAX = 8_192  # browsers and CDX servers stop at about this length
 TEXT_CHARACTERS_MAX = 2**20  # a longer one is judged by its beginning
 
@@ -146,7 +148,9 @@ class Verdict(NamedTuple):
     parameters: str  # … and the 16 hex digits of the parameters' hash
     index_documents: int  # originals in the index when this was decided
     log_offset: int  # the record of the log that holds this document
-    horizon_ms: int | None  # originals last seen before this time have left the index; None: none has
+    horizon_ms: (
+        int | None
+    )  # originals last seen before this time have left the index; None: none has
     source_topic: str
     source_partition: int
     source_offset: int

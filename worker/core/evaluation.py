@@ -22,14 +22,25 @@ from numpy.typing import NDArray
 from worker.core.definition import MULTIPLIER, Kind, Parameters, token_hash
 from worker.core.fingerprint import FingerprintBatch, Fingerprinter
 from worker.core.index import SearchIndex
-from worker.core.search import DISTANCE_MAX, NO_MATCH, PATTERNS_MAX, SearchRules, block_of, looks, patterns
+from worker.core.search import (
+    DISTANCE_MAX,
+    NO_MATCH,
+    PATTERNS_MAX,
+    SearchRules,
+    block_of,
+    looks,
+    patterns,
+)
 from worker.core.sketch import sketch_similarities
 from worker.core.tokens import tokens_quickly
 
 DRAWS = 1_000  # samples of the groups behind a confidence interval
 NO_RANK = 1 << 30
 SHINGLE_WIDTH = 3  # of the exact Jaccard similarity that decides where no label does
-SAME_FROM, OTHER_BELOW = 0.8, 0.5  # exact Jaccard similarity; between them lies what people argue about
+SAME_FROM, OTHER_BELOW = (
+    0.8,
+    0.5,
+)  # exact Jaccard similarity; between them lies what people argue about
 NEAR_BITS = 22  # of two texts with a Jaccard similarity of .8 some 9 ± 3 bits differ: hardly any pair is passed over
 BLOCK = 512  # rows compared with all others at once
 
@@ -53,7 +64,9 @@ class Measures(NamedTuple):
     distances: NDArray[np.uint8]  # NO_MATCH where one of the two cannot be compared by distance
     looks: NDArray[np.uint16]
     similarities: NDArray[np.uint16]
-    ranks: NDArray[np.int64]  # the first pattern, by its place, whose prefix finds the pair; NO_RANK: none, or too far
+    ranks: NDArray[
+        np.int64
+    ]  # the first pattern, by its place, whose prefix finds the pair; NO_RANK: none, or too far
     equal: NDArray[np.bool_]  # both are too short to compare but as equals, and are equal
 
 
@@ -95,7 +108,9 @@ def measure(batch: FingerprintBatch, pairs: Pairs, rules: SearchRules) -> Measur
         for row in np.flatnonzero(distances <= DISTANCE_MAX).tolist():
             ranks[row] = _rank(int(differ[row]), int(batch.doubts[second[row]]), rules)
     alike = sketch_similarities(batch.sketches[first], batch.sketches[second])
-    return Measures(distances, looks(differ, batch.doubts[first], batch.doubts[second]), alike, ranks, equal)
+    return Measures(
+        distances, looks(differ, batch.doubts[first], batch.doubts[second]), alike, ranks, equal
+    )
 
 
 def _rank(differ: int, doubts: int, rules: SearchRules) -> int:
@@ -129,7 +144,8 @@ def _failed(measured: Measures, rules: SearchRules) -> dict[str, NDArray[np.bool
         "too short to be compared but as equals": distances == NO_MATCH,
         "too many bits differ": distances > rules.max_distance,
         "the second look is too low": seen < rules.look_min,
-        "no prefix that is looked up is theirs": (ranks >= rules.patterns) & (rules.mode == "directed"),
+        "no prefix that is looked up is theirs": (ranks >= rules.patterns)
+        & (rules.mode == "directed"),
         "too few shingles are the same": similarities < rules.similarity_min,
     }
 
@@ -148,12 +164,16 @@ def groups(pairs: Pairs, documents: int) -> NDArray[np.int64]:
             one = parent[one]
         return one
 
-    for one, other in zip(pairs.first[pairs.same].tolist(), pairs.second[pairs.same].tolist(), strict=True):
+    for one, other in zip(
+        pairs.first[pairs.same].tolist(), pairs.second[pairs.same].tolist(), strict=True
+    ):
         parent[root(other)] = root(one)
     return np.array([root(one) for one in pairs.first.tolist()], np.int64)
 
 
-def score(found: NDArray[np.bool_], same: NDArray[np.bool_], of_group: NDArray[np.int64], seed: int = 0) -> Scores:
+def score(
+    found: NDArray[np.bool_], same: NDArray[np.bool_], of_group: NDArray[np.int64], seed: int = 0
+) -> Scores:
     """
     Recall, share of false positives, precision and F1 of pairs.
 
@@ -161,12 +181,16 @@ def score(found: NDArray[np.bool_], same: NDArray[np.bool_], of_group: NDArray[n
     are wide, however many pairs there are.
     """
     _, group = np.unique(of_group, return_inverse=True)
-    cells = np.zeros((int(group.max(initial=-1)) + 1, 4))  # a group: same and found, same, other and found, other
+    cells = np.zeros(
+        (int(group.max(initial=-1)) + 1, 4)
+    )  # a group: same and found, same, other and found, other
     for column, chosen in enumerate((same & found, same, ~same & found, ~same)):
         np.add.at(cells[:, column], group[chosen], 1)
     generator = np.random.default_rng(seed)
     draws = [
-        cells[generator.integers(0, len(cells), len(cells))].sum(axis=0) if len(cells) else np.zeros(4)
+        cells[generator.integers(0, len(cells), len(cells))].sum(axis=0)
+        if len(cells)
+        else np.zeros(4)
         for _ in range(DRAWS)
     ]
     measured, sampled = _measures(cells.sum(axis=0)[np.newaxis])[0], _measures(np.array(draws))
@@ -182,7 +206,10 @@ def _measures(cells: NDArray[np.float64]) -> NDArray[np.float64]:
     """Recall, false positives, precision and F1 of each row of four counts."""
     hits, same, wrong, other = cells.T
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.stack([hits / same, wrong / other, hits / (hits + wrong), 2 * hits / (same + hits + wrong)], axis=1)
+        return np.stack(
+            [hits / same, wrong / other, hits / (hits + wrong), 2 * hits / (same + hits + wrong)],
+            axis=1,
+        )
 
 
 def shingle_set(text: str) -> NDArray[np.uint64]:
@@ -210,7 +237,9 @@ def leaders(batch: FingerprintBatch, rules: SearchRules) -> NDArray[np.int64]:
     of = np.full(len(batch.kinds), -1, np.int64)
     full = np.flatnonzero(batch.kinds == Kind.FULL)
     index = SearchIndex(rules, len(full))
-    found = index.match_or_insert(batch.fingerprints[full], batch.doubts[full], batch.sketches[full], first_row=0).rows
+    found = index.match_or_insert(
+        batch.fingerprints[full], batch.doubts[full], batch.sketches[full], first_row=0
+    ).rows
     originals = full[found < 0]
     of[full[found >= 0]] = originals[found[found >= 0]]
     seen: dict[int, int] = {}
@@ -269,7 +298,9 @@ def trials(
 ) -> Iterator[Trial]:
     """Try every variant of the fingerprint with every search; `base`: the settings given."""
     rules = list(searches(base[1]))
-    ranked = base[1] if base[1].mode == "directed" else SearchRules()  # an exact search ranks no pair by its doubts
+    ranked = (
+        base[1] if base[1].mode == "directed" else SearchRules()
+    )  # an exact search ranks no pair by its doubts
     tried: set[str] = set()
     for name, parameters in variants(base[0]):
         if parameters.hash in tried:
@@ -296,7 +327,9 @@ def frontier(tried: Sequence[Trial], false_positives_max: float) -> list[Trial]:
     """
     within = [one for one in tried if one.false_positives <= false_positives_max]
     best: list[Trial] = []
-    for one in sorted(within, key=lambda one: (-one.recall, one.false_positives, one.cost, len(one.name))):
+    for one in sorted(
+        within, key=lambda one: (-one.recall, one.false_positives, one.cost, len(one.name))
+    ):
         if not best or one.false_positives < best[-1].false_positives:
             best.append(one)
     return best
@@ -314,7 +347,9 @@ def choices(tried: Sequence[Trial], best: Trial) -> dict[str, list[Trial]]:
     return found
 
 
-def sample_pairs(texts: Sequence[str], batch: FingerprintBatch, pairs_max: int, seed: int = 0) -> Pairs:
+def sample_pairs(
+    texts: Sequence[str], batch: FingerprintBatch, pairs_max: int, seed: int = 0
+) -> Pairs:
     """
     Pairs judged by the exact Jaccard similarity of their shingles: the same from .8, not the same below .5.
 
@@ -328,18 +363,24 @@ def sample_pairs(texts: Sequence[str], batch: FingerprintBatch, pairs_max: int, 
     chosen = np.unique(np.sort(np.concatenate([near, drawn]), axis=1), axis=0)
     chosen = full[chosen[chosen[:, 0] != chosen[:, 1]]]
     shingles = {row: shingle_set(texts[row]) for row in np.unique(chosen).tolist()}
-    likeness = np.array([exact_jaccard(shingles[one], shingles[other]) for one, other in chosen.tolist()])
+    likeness = np.array(
+        [exact_jaccard(shingles[one], shingles[other]) for one, other in chosen.tolist()]
+    )
     kept = (likeness >= SAME_FROM) | (likeness < OTHER_BELOW)
     first, second = chosen[kept].T
     return Pairs(first, second, likeness[kept] >= SAME_FROM, ["sampled"] * len(first))
 
 
-def _near(fingerprints: NDArray[np.uint64], pairs_max: int, generator: np.random.Generator) -> NDArray[np.int64]:
+def _near(
+    fingerprints: NDArray[np.uint64], pairs_max: int, generator: np.random.Generator
+) -> NDArray[np.int64]:
     """Pairs within NEAR_BITS, by comparing every two; of more than `pairs_max` a sample, each pair equally likely."""
     pairs, lots = np.empty((0, 2), np.int64), np.empty(0)
     for begin in range(0, len(fingerprints), BLOCK):
         rows = fingerprints[begin : begin + BLOCK]
-        one, other = np.nonzero(np.bitwise_count(rows[:, np.newaxis] ^ fingerprints[begin:]) <= NEAR_BITS)
+        one, other = np.nonzero(
+            np.bitwise_count(rows[:, np.newaxis] ^ fingerprints[begin:]) <= NEAR_BITS
+        )
         is_first = one < other
         pairs = np.concatenate([pairs, np.stack([one[is_first], other[is_first]], axis=1) + begin])
         lots = np.concatenate([lots, generator.random(len(pairs) - len(lots))])

@@ -39,15 +39,23 @@ class Extracted(NamedTuple):
 
 
 _HTML_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/xml", "text/xml"})
-_NOT_PROSE = frozenset({"text/css", "text/javascript", "text/ecmascript", "text/csv", "text/calendar", "text/vcard"})
-_UNDECLARED = frozenset({"", "application/octet-stream", "binary/octet-stream", "application/unknown", "*/*"})
+_NOT_PROSE = frozenset(
+    {"text/css", "text/javascript", "text/ecmascript", "text/csv", "text/calendar", "text/vcard"}
+)
+_UNDECLARED = frozenset(
+    {"", "application/octet-stream", "binary/octet-stream", "application/unknown", "*/*"}
+)
 _BINARY_MAIN_TYPES = ("image", "audio", "video", "font")
-_BINARY_TYPES = frozenset({"application/pdf", "application/zip", "application/gzip", "application/x-gzip"})
+_BINARY_TYPES = frozenset(
+    {"application/pdf", "application/zip", "application/gzip", "application/x-gzip"}
+)
 
 _MAGIC_BYTES = 512  # in which an image, a font, an archive shows what it is
 _SNIFFED_BYTES = 4_096
 _SNIFFED_CHARACTERS = 1_024
-_HTML_START = re.compile(r"<(?:!doctype\s+html|html|head|body|title|meta|div|p|h[1-6]|table|article)\b", re.IGNORECASE)
+_HTML_START = re.compile(
+    r"<(?:!doctype\s+html|html|head|body|title|meta|div|p|h[1-6]|table|article)\b", re.IGNORECASE
+)
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _CONTROLS_SHARE_MAX = 0.05
 
@@ -72,7 +80,9 @@ def content_of(document: Document) -> Content | Skipped:
     return _content_of_bytes(body, document)
 
 
-def extract(document: Document, text_characters_max: int = TEXT_CHARACTERS_MAX) -> Extracted | Skipped:
+def extract(
+    document: Document, text_characters_max: int = TEXT_CHARACTERS_MAX
+) -> Extracted | Skipped:
     """
     Return the text that is fingerprinted of one document: for people and tests, the pipeline takes batches.
 
@@ -104,8 +114,12 @@ def _content_of_bytes(body: bytes, document: Document) -> Content | Skipped:
     is_html, is_undeclared = declared in _HTML_TYPES, declared in _UNDECLARED
     sniffed = detect_mime(body[:_MAGIC_BYTES])
     if sniffed in _BINARY_TYPES or sniffed.partition("/")[0] in _BINARY_MAIN_TYPES:
-        return Skipped("unsupported-content-type")  # an image is one even when the server calls it text/html
-    codec, mark_bytes = codec_of(body, document.charset, document.content_type, is_html=is_html or is_undeclared)
+        return Skipped(
+            "unsupported-content-type"
+        )  # an image is one even when the server calls it text/html
+    codec, mark_bytes = codec_of(
+        body, document.charset, document.content_type, is_html=is_html or is_undeclared
+    )
     body = body[mark_bytes:]
     if is_undeclared:
         start = decoded(body[:_SNIFFED_BYTES], codec)[:_SNIFFED_CHARACTERS]

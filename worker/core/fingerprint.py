@@ -36,19 +36,31 @@ MOVES_MAX = 500  # words moved for one to find its place, before other bits are 
 
 def _list_number(parameters: Parameters, language: str | None) -> int:
     """Whose words anchor a text: the bit of a language, UNION, or ELECT for the kernel to find out."""
-    code = lists.language_code(language) if parameters.anchors == "named" and parameters.stopwords is None else None
+    code = (
+        lists.language_code(language)
+        if parameters.anchors == "named" and parameters.stopwords is None
+        else None
+    )
     if code is not None:
         return lists.languages().index(code)
-    by_union = parameters.anchors == "union" or parameters.stopwords is not None or parameters.token_unit == "character"
+    by_union = (
+        parameters.anchors == "union"
+        or parameters.stopwords is not None
+        or parameters.token_unit == "character"
+    )
     return kernels.UNION if by_union else kernels.ELECT
 
 
 @lru_cache(maxsize=16)
-def _anchor_table(own: frozenset[str] | None, unit: Literal["word", "character"]) -> kernels.Anchors:
+def _anchor_table(
+    own: frozenset[str] | None, unit: Literal["word", "character"]
+) -> kernels.Anchors:
     """The function words of these parameters, and which lists each is in. 0.1 s for all, once a process."""
     words: dict[str, int] = {}
     if own is None and unit == "word":
-        words = {word: bits | points << kernels.POINTS_BIT for word, (bits, points) in votes().items()}
+        words = {
+            word: bits | points << kernels.POINTS_BIT for word, (bits, points) in votes().items()
+        }
     elif own is None:
         for number, code in enumerate(lists.languages()):
             for word in folded_words(lists.stopwords(code), unit):
@@ -94,16 +106,23 @@ class FingerprintBatch(NamedTuple):
 
     fingerprints: NDArray[np.uint64]  # [n]; for 128 bits [n, 2]: bits 0 to 63, bits 64 to 127
     features: NDArray[np.uint32]  # [n]: distinct shingles that count
-    digests: NDArray[np.uint64]  # [n]: of the tokens; equal digest, equal text up to case, spaces and punctuation
+    digests: NDArray[
+        np.uint64
+    ]  # [n]: of the tokens; equal digest, equal text up to case, spaces and punctuation
     kinds: NDArray[np.uint8]  # [n]: Kind.EMPTY, SHORT or FULL
-    doubts: NDArray[np.uint64]  # like fingerprints: bits whose sign a small edit may change; 0 unless FULL
+    doubts: NDArray[
+        np.uint64
+    ]  # like fingerprints: bits whose sign a small edit may change; 0 unless FULL
     sketches: NDArray[np.uint64]  # [n, 8]: what confirms a candidate; 0 unless FULL
 
     def rows(self) -> Iterator[Fingerprint]:
         """Yield each row as the definition gives it, for people and tests; columns are what is fast."""
         count = len(self.kinds)
         values, doubts = (
-            [sum(half << 64 * place for place, half in enumerate(row)) for row in column.reshape(count, -1).tolist()]
+            [
+                sum(half << 64 * place for place, half in enumerate(row))
+                for row in column.reshape(count, -1).tolist()
+            ]
             for column in (self.fingerprints, self.doubts)
         )
         columns = (self.features.tolist(), self.digests.tolist(), map(Kind, self.kinds.tolist()))
@@ -126,12 +145,19 @@ class Fingerprinter:
     0
     """
 
-    def __init__(self, parameters: Parameters | None = None, stopwords: frozenset[str] | None = None) -> None:
+    def __init__(
+        self, parameters: Parameters | None = None, stopwords: frozenset[str] | None = None
+    ) -> None:
         parameters = parameters or Parameters()
-        self.parameters = parameters if stopwords is None else replace(parameters, stopwords=stopwords)
+        self.parameters = (
+            parameters if stopwords is None else replace(parameters, stopwords=stopwords)
+        )
         self._unnamed = _list_number(self.parameters, None)
         unit = self.parameters.token_unit
-        self._points, self._anchors = code_points(unit), _anchor_table(self.parameters.stopwords, unit)
+        self._points, self._anchors = (
+            code_points(unit),
+            _anchor_table(self.parameters.stopwords, unit),
+        )
         self._weights = np.array([weight for _, weight in self.parameters.fields], np.int64)
         self._rules = _rules(self.parameters, self._weights[:0])
 
@@ -152,7 +178,9 @@ class Fingerprinter:
         low = columns.fingerprints.item(0)
         return low if self.parameters.bits != 128 else low | columns.fingerprints.item(1) << 64
 
-    def many(self, texts: Sequence[str], languages: Sequence[str | None] | None = None) -> NDArray[np.uint64]:
+    def many(
+        self, texts: Sequence[str], languages: Sequence[str | None] | None = None
+    ) -> NDArray[np.uint64]:
         """
         Return the fingerprints of many texts.
 
@@ -167,7 +195,9 @@ class Fingerprinter:
         """
         return self.batch(texts, languages).fingerprints
 
-    def batch(self, texts: Sequence[str], languages: Sequence[str | None] | None = None) -> FingerprintBatch:
+    def batch(
+        self, texts: Sequence[str], languages: Sequence[str | None] | None = None
+    ) -> FingerprintBatch:
         """
         Return the fingerprints of many texts, with features, digests and kinds.
 
@@ -208,7 +238,9 @@ class Fingerprinter:
         texts = [document.get(name, "") for document in documents for name in names]
         return self._run(texts, each, self._rules._replace(fields=self._weights))
 
-    def packed(self, texts: kernels.Texts, languages: Sequence[str | None] | None = None) -> FingerprintBatch:
+    def packed(
+        self, texts: kernels.Texts, languages: Sequence[str | None] | None = None
+    ) -> FingerprintBatch:
         """
         Return the fingerprints of texts that are packed already, as `pages.extract_pages` packs them.
 
@@ -227,7 +259,9 @@ class Fingerprinter:
         texts.spans[:, kernels.LIST] = self._list_numbers(each, 0, len(texts.spans))
         columns = _empty_columns(documents, self.parameters.bits)
         texts = texts if self.parameters.token_unit == "word" else _widened(texts)
-        return _as_batch(self._run_packed(texts, columns, self._rules._replace(fields=self._weights)))
+        return _as_batch(
+            self._run_packed(texts, columns, self._rules._replace(fields=self._weights))
+        )
 
     def of_features(self, features: Mapping[str, int] | Mapping[int, int]) -> int:
         """
@@ -245,7 +279,9 @@ class Fingerprinter:
         >>> Fingerprinter().of_features({0b01: 255, 0b10: 256})
         2
         """
-        hashes = [token_hash(feature) if isinstance(feature, str) else feature for feature in features]
+        hashes = [
+            token_hash(feature) if isinstance(feature, str) else feature for feature in features
+        ]
         return fold(zip(hashes, features.values(), strict=True), self.parameters.bits)
 
     def features(self, text: str, language: str | None = None) -> list[Feature]:
@@ -282,12 +318,16 @@ class Fingerprinter:
             begin = end
         return _as_batch(columns)
 
-    def _list_numbers(self, languages: Sequence[str | None] | None, begin: int, end: int) -> int | list[int]:
+    def _list_numbers(
+        self, languages: Sequence[str | None] | None, begin: int, end: int
+    ) -> int | list[int]:
         if languages is None or self.parameters.anchors != "named":
             return self._unnamed
         return [_list_number(self.parameters, language) for language in languages[begin:end]]
 
-    def _run_packed(self, batch: kernels.Texts, columns: kernels.Columns, rules: kernels.Rules) -> kernels.Columns:
+    def _run_packed(
+        self, batch: kernels.Texts, columns: kernels.Columns, rules: kernels.Rules
+    ) -> kernels.Columns:
         """Fill the columns; documents that are to be composed come again, composed."""
         if kernels.fingerprint_batch(batch, False, self._points, rules, self._anchors, columns):
             again = np.flatnonzero(columns.about[:, kernels.KIND] == kernels.NOT_COMPOSED)
@@ -300,20 +340,29 @@ class Fingerprinter:
         return columns
 
 
-def _each(languages: Sequence[str | None] | None, count: int, what: str, fields: int) -> Sequence[str | None] | None:
+def _each(
+    languages: Sequence[str | None] | None, count: int, what: str, fields: int
+) -> Sequence[str | None] | None:
     """The language of each of the fields of so many texts. Raises ValueError: not as many languages."""
     if languages is None:
         return None
     if len(languages) != count:
-        raise ValueError(f"each {what} has a language or None, got {count} {what}s, {len(languages)} languages")
+        raise ValueError(
+            f"each {what} has a language or None, got {count} {what}s, {len(languages)} languages"
+        )
     return [language for language in languages for _ in range(fields)]
 
 
 def _as_batch(columns: kernels.Columns) -> FingerprintBatch:
     about = columns.about
     values, doubts = (halves[:, 0] if halves.shape[1] == 1 else halves for halves in columns[:2])
-    features, kinds = about[:, kernels.FEATURES].astype(np.uint32), about[:, kernels.KIND].astype(np.uint8)
-    return FingerprintBatch(values, features, about[:, kernels.DIGEST].copy(), kinds, doubts, columns.sketches)
+    features, kinds = (
+        about[:, kernels.FEATURES].astype(np.uint32),
+        about[:, kernels.KIND].astype(np.uint8),
+    )
+    return FingerprintBatch(
+        values, features, about[:, kernels.DIGEST].copy(), kinds, doubts, columns.sketches
+    )
 
 
 def _rules(parameters: Parameters, fields: NDArray[np.int64]) -> kernels.Rules:
@@ -325,7 +374,9 @@ def _rules(parameters: Parameters, fields: NDArray[np.int64]) -> kernels.Rules:
         anchored_weight=parameters.anchored_weight,
         unanchored_weight=parameters.unanchored_weight,
         fields=fields,
-        term_frequency={"one": kernels.ONE, "log": kernels.LOG, "tf": kernels.TF}[parameters.term_frequency],
+        term_frequency={"one": kernels.ONE, "log": kernels.LOG, "tf": kernels.TF}[
+            parameters.term_frequency
+        ],
         tokens_min=np.uint64(parameters.tokens_min),
         shingles_min=np.uint64(parameters.shingles_min),
         mask_numbers=parameters.mask_numbers,
@@ -335,15 +386,21 @@ def _rules(parameters: Parameters, fields: NDArray[np.int64]) -> kernels.Rules:
 
 
 def _no_text(given: object) -> TypeError:
-    return TypeError(f"a text is a str, got {type(given).__name__} {given!r:.50}: decode it, or leave it out")
+    return TypeError(
+        f"a text is a str, got {type(given).__name__} {given!r:.50}: decode it, or leave it out"
+    )
 
 
 # Python's strings as the kernels read them, and the columns that they fill.
 
-CHUNK_CHARACTERS = 1 << 20  # copied at once: a call costs 30 µs, and then a wait for the interpreter's lock
+CHUNK_CHARACTERS = (
+    1 << 20
+)  # copied at once: a call costs 30 µs, and then a wait for the interpreter's lock
 _SLACK = bytes(SLACK)
 _SLACK_TEXT = _SLACK.decode()
-_NO_BYTES = np.frombuffer(_SLACK, np.uint8)  # for reading, like the bytes of a text: else it would be another kernel
+_NO_BYTES = np.frombuffer(
+    _SLACK, np.uint8
+)  # for reading, like the bytes of a text: else it would be another kernel
 _NO_CODES = np.zeros(1, np.uint32)
 
 
@@ -370,7 +427,9 @@ def _pack(texts: Sequence[str], by_byte: bool) -> kernels.Texts:
     lengths = np.array([len(text) for text in texts], np.uint64)
     spans[:, kernels.IS_WIDE] = is_wide
     spans[:, kernels.END] = np.where(
-        is_wide, np.cumsum(lengths * spans[:, kernels.IS_WIDE]), np.cumsum(lengths * (1 - spans[:, kernels.IS_WIDE]))
+        is_wide,
+        np.cumsum(lengths * spans[:, kernels.IS_WIDE]),
+        np.cumsum(lengths * (1 - spans[:, kernels.IS_WIDE])),
     )
     spans[:, kernels.START] = spans[:, kernels.END] - lengths
     joined = np.frombuffer("".join([*narrow, _SLACK_TEXT]).encode("ascii"), np.uint8)
@@ -382,7 +441,9 @@ def _pack_one(text: str, by_byte: bool, number: int) -> kernels.Texts:
     if by_byte and text.isascii():
         narrow = np.frombuffer(text.encode("ascii") + _SLACK, np.uint8)
         return kernels.Texts(narrow, _NO_CODES, np.array([[0, len(text), 0, number]], np.uint64))
-    return kernels.Texts(_NO_BYTES, _code_points(text), np.array([[0, len(text), 1, number]], np.uint64))
+    return kernels.Texts(
+        _NO_BYTES, _code_points(text), np.array([[0, len(text), 1, number]], np.uint64)
+    )
 
 
 def _compose(batch: kernels.Texts, rows: NDArray[np.intp]) -> kernels.Texts:
@@ -390,7 +451,10 @@ def _compose(batch: kernels.Texts, rows: NDArray[np.intp]) -> kernels.Texts:
     spans = batch.spans[rows]
     wide = np.flatnonzero(spans[:, kernels.IS_WIDE])
     ranges = spans[wide, kernels.START : kernels.END + 1].tolist()
-    texts = [nfc(batch.wide[begin:end].tobytes().decode("utf-32-le", "surrogatepass")) for begin, end in ranges]
+    texts = [
+        nfc(batch.wide[begin:end].tobytes().decode("utf-32-le", "surrogatepass"))
+        for begin, end in ranges
+    ]
     ends = np.cumsum([0, *map(len, texts)], dtype=np.uint64)
     spans[wide, kernels.START], spans[wide, kernels.END] = ends[:-1], ends[1:]
     return kernels.Texts(batch.narrow, _code_points("".join(texts)), spans)
@@ -402,13 +466,17 @@ def _widened(texts: kernels.Texts) -> kernels.Texts:
     narrow = spans[:, kernels.IS_WIDE] == 0
     spans[narrow, kernels.START : kernels.END + 1] += np.uint64(texts.wide.size)
     spans[:, kernels.IS_WIDE] = 1
-    return kernels.Texts(texts.narrow, np.concatenate([texts.wide, texts.narrow], dtype=np.uint32), spans)
+    return kernels.Texts(
+        texts.narrow, np.concatenate([texts.wide, texts.narrow], dtype=np.uint32), spans
+    )
 
 
 def _empty_columns(rows: int, bits: int) -> kernels.Columns:
     """Columns for a kernel to fill."""
     fingerprints, doubts = np.empty((2, rows, 2 if bits == 128 else 1), np.uint64)
-    return kernels.Columns(fingerprints, doubts, np.empty((rows, 3), np.uint64), np.empty(rows, SKETCH))
+    return kernels.Columns(
+        fingerprints, doubts, np.empty((rows, 3), np.uint64), np.empty(rows, SKETCH)
+    )
 
 
 def _code_points(text: str) -> NDArray[np.uint32]:

@@ -41,7 +41,9 @@ AHEAD = 12  # hashes between a prefetch and its use
 BUCKET_MASK = U(BUCKETS - 1)
 BEND = 2.0**-32
 _DEPTH_MAX = 28
-_LOADED = LIMIT * 5 // 8  # rows a segment when a whole table is loaded: some cover a third more, and chance adds to it
+_LOADED = (
+    LIMIT * 5 // 8
+)  # rows a segment when a whole table is loaded: some cover a third more, and chance adds to it
 _POOR = LIMIT // 4  # below it a segment looks for a neighbour to join
 _JOINED = LIMIT * 5 // 8
 _LEFT_MAX = 2 * BUCKETS  # rows that leave a segment before it is put anew
@@ -260,7 +262,9 @@ class HashTable:
             self._split(full)
             at, full = _insert(self._memory(), self._way(), self._counts, hashes, rows, at)
 
-    def delete_many(self, hashes: NDArray[np.uint64], rows: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    def delete_many(
+        self, hashes: NDArray[np.uint64], rows: NDArray[np.uint32]
+    ) -> NDArray[np.bool_]:
         """Take rows out; return for each whether it was there under its hash. Memory is given back."""
         hashes, rows = column_of(hashes, "key"), rows_of(rows, len(hashes), "key")
         segments = np.empty(len(hashes), np.int64)
@@ -279,14 +283,20 @@ class HashTable:
         depth, prefix = int(self._depths[segment]), int(self._prefixes[segment])
         if depth == self._depth:
             if depth == _DEPTH_MAX:
-                raise MemoryError(f"a hash table ends at 2**{_DEPTH_MAX} segments of {BUCKETS * PLACES} places")
+                raise MemoryError(
+                    f"a hash table ends at 2**{_DEPTH_MAX} segments of {BUCKETS * PLACES} places"
+                )
             self._directory = np.repeat(self._directory, 2)
             self._depth += 1
         added = self._segments
         if added == len(self._counts):
             for name in ("_counts", "_left", "_depths", "_prefixes"):
                 column = getattr(self, name)
-                setattr(self, name, np.concatenate([column, np.zeros(len(column) // 2 + 4, column.dtype)]))
+                setattr(
+                    self,
+                    name,
+                    np.concatenate([column, np.zeros(len(column) // 2 + 4, column.dtype)]),
+                )
         if (added + 1) * SEGMENT_WORDS > len(self._words):
             self._words.resize((added + 1 + added // 8) * SEGMENT_WORDS)
         self._segments += 1
@@ -328,17 +338,24 @@ class HashTable:
     def _join_poor(self, touched: NDArray[np.int64]) -> None:
         """Join segments that have become poor with their neighbours, and give memory back."""
         poor = np.unique(touched[self._counts[touched] < _POOR])
-        for prefix, depth_first in [(int(self._prefixes[s]), int(self._depths[s])) for s in poor.tolist()]:
+        for prefix, depth_first in [
+            (int(self._prefixes[s]), int(self._depths[s])) for s in poor.tolist()
+        ]:
             for depth in range(depth_first, 0, -1):
                 at = prefix >> (depth_first - depth)
-                pair = [int(self._directory[side << (self._depth - depth)]) for side in (at & ~1, at | 1)]
+                pair = [
+                    int(self._directory[side << (self._depth - depth)])
+                    for side in (at & ~1, at | 1)
+                ]
                 rows = int(self._counts[pair].sum())
                 if any(self._depths[side] != depth for side in pair) or rows > _JOINED:
                     break
                 self._join(*pair)
         if len(self._words) > SEGMENT_WORDS * (self._segments + self._segments // 4 + 1):
             self._words.resize(SEGMENT_WORDS * self._segments)
-        while len(self._directory) > 1 and np.array_equal(self._directory[::2], self._directory[1::2]):
+        while len(self._directory) > 1 and np.array_equal(
+            self._directory[::2], self._directory[1::2]
+        ):
             self._directory = self._directory[::2].copy()
             self._depth -= 1
 
@@ -374,4 +391,7 @@ class HashTable:
         rows = self.rows
         assert len(rows) == len(self)
         hashes = self._hashes_of(rows)
-        assert all(row in self.find_all(key) for row, key in zip(rows.tolist(), hashes.tolist(), strict=True))
+        assert all(
+            row in self.find_all(key)
+            for row, key in zip(rows.tolist(), hashes.tolist(), strict=True)
+        )

@@ -92,14 +92,18 @@ class _RowIndex:
         """
         mine = self.tables.rows[len(self) - len(rows) :]
         if len(rows) > len(self) or not ((rows[1:] > rows[:-1]).all() and (rows >= mine).all()):
-            raise ValueError(f"rows must ascend from {mine[:1]} on, at most {len(self)} of them, got {rows[:3]} …")
+            raise ValueError(
+                f"rows must ascend from {mine[:1]} on, at most {len(self)} of them, got {rows[:3]} …"
+            )
         mine[:] = rows
         memory = self.tables.memory
         memory[store.LAST_ROW] = max(int(memory[store.LAST_ROW]), *rows[-1:].tolist(), -1)
 
     def delete(self, fingerprint: int, row: int) -> bool:
         """Take one row out. False: it was not indexed under this fingerprint."""
-        return bool(self.delete_many(np.array([fingerprint], np.uint64), np.array([row], np.uint32))[0])
+        return bool(
+            self.delete_many(np.array([fingerprint], np.uint64), np.array([row], np.uint32))[0]
+        )
 
     def delete_many(self, fingerprints: Column, rows: NDArray[np.uint32]) -> NDArray[np.bool_]:
         """Take rows out; return for each whether it was indexed under its fingerprint. Memory is given back."""
@@ -116,7 +120,10 @@ class _RowIndex:
         """Return the content as columns in row order: all that a snapshot needs. Copies."""
         names = [*COLUMNS[: self.tables.brought], "rows"]
         order = np.argsort(self.tables.rows, kind="stable")
-        return {name: self.tables.column(place)[order] for name, place in zip(names, self.tables.columns, strict=False)}
+        return {
+            name: self.tables.column(place)[order]
+            for name, place in zip(names, self.tables.columns, strict=False)
+        }
 
     def check(self) -> None:
         """Assert the invariants: each fingerprint stands where each table looks for it, and nothing else does."""
@@ -126,18 +133,24 @@ class _RowIndex:
         """The columns that the tables keep: fingerprints, of a directed search doubts too."""
         held = [store.column_of(column) for column in columns]
         if len({len(column) for column in held}) > 1:
-            raise ValueError(f"each fingerprint has doubts, got {' and '.join(str(len(column)) for column in held)}")
+            raise ValueError(
+                f"each fingerprint has doubts, got {' and '.join(str(len(column)) for column in held)}"
+            )
         return held[: self.tables.brought]
 
     def _insert(self, columns: Sequence[Column], rows: NDArray[np.uint32]) -> None:
         held = self._held(*columns)
         self.tables.insert(held, store.rows_of(rows, len(held[0])))
 
-    def _match(self, columns: Sequence[Column], sketches: Column | None, first_row: int, mode: int) -> Judgement:
+    def _match(
+        self, columns: Sequence[Column], sketches: Column | None, first_row: int, mode: int
+    ) -> Judgement:
         held = self._held(*columns)
         count = len(held[0])
         if mode != store.QUERY and not 0 <= first_row <= store.ROWS_MAX - count:
-            raise ValueError(f"rows must be 0 to {store.ROWS_MAX - 1}, got first_row={first_row} and {count} more")
+            raise ValueError(
+                f"rows must be 0 to {store.ROWS_MAX - 1}, got first_row={first_row} and {count} more"
+            )
         alive = self._point_to(sketches, count, first_row)
         ranks = np.empty(count, np.int64)
         before, done = len(self), 0
@@ -152,9 +165,13 @@ class _RowIndex:
         similarities = SIMILARITY_MAX - (ranks >> confirm.SIMILARITY_SHIFT)
         new = int(np.count_nonzero(is_new))
         distances = (ranks >> confirm.DISTANCE_SHIFT).astype(np.uint8)
-        return Judgement(rows, distances, looks.astype(np.uint16), similarities.astype(np.uint16), new)
+        return Judgement(
+            rows, distances, looks.astype(np.uint16), similarities.astype(np.uint16), new
+        )
 
-    def _point_to(self, sketches: Column | None, count: int, first_row: int) -> tuple[NDArray[Any], ...]:
+    def _point_to(
+        self, sketches: Column | None, count: int, first_row: int
+    ) -> tuple[NDArray[Any], ...]:
         """Tell the kernels where sketches lie; what is returned must live as long as they run."""
         memory, held = self.tables.memory, self.sketches
         memory[confirm.FRESH] = 0
@@ -165,7 +182,9 @@ class _RowIndex:
                              f"shape {sketches.shape}")  # fmt: skip
         known = 0 if held is None else len(held)
         if len(self) and memory[store.LAST_ROW] >= known:
-            raise ValueError(f"each indexed row has a sketch, got row {memory[store.LAST_ROW]} and {known} sketches")
+            raise ValueError(
+                f"each indexed row has a sketch, got row {memory[store.LAST_ROW]} and {known} sketches"
+            )
         fresh, places = np.ascontiguousarray(sketches), np.empty(count, np.int64)
         addresses = np.empty(0, np.int64)
         if held is not None:
@@ -199,9 +218,13 @@ class PermutedIndex(_RowIndex):
 
     tables: ExactTables
 
-    def __init__(self, max_distance: int = 3, layout: Layout | None = None, documents_expected: int = 0) -> None:
+    def __init__(
+        self, max_distance: int = 3, layout: Layout | None = None, documents_expected: int = 0
+    ) -> None:
         if not 0 <= max_distance <= DISTANCE_MAX:
-            raise ValueError(f"max_distance must be 0 to {DISTANCE_MAX}, got {max_distance}: too many would match")
+            raise ValueError(
+                f"max_distance must be 0 to {DISTANCE_MAX}, got {max_distance}: too many would match"
+            )
         choice = choose(max_distance, documents_expected, layout)
         if choice.search.max_distance != max_distance:
             raise ValueError(
@@ -281,7 +304,9 @@ class SearchIndex(_RowIndex):
     [-1, 0]
     """
 
-    def __init__(self, rules: SearchRules, documents_expected: int = 0, sketches: SketchColumn | None = None) -> None:
+    def __init__(
+        self, rules: SearchRules, documents_expected: int = 0, sketches: SketchColumn | None = None
+    ) -> None:
         self.rules = rules
         tables: store.Slots
         if rules.mode == "directed":
@@ -292,7 +317,9 @@ class SearchIndex(_RowIndex):
             tables = ExactTables(choice.search, choice.bits, rules.similarity_min)
         super().__init__(tables, sketches)
 
-    def match_or_insert(self, fingerprints: Column, doubts: Column, sketches: Column, first_row: int) -> Judgement:
+    def match_or_insert(
+        self, fingerprints: Column, doubts: Column, sketches: Column, first_row: int
+    ) -> Judgement:
         """As `PermutedIndex.judge`: `fingerprints`, `doubts` uint64[n], `sketches` uint64[n, 8]."""
         return self._match([fingerprints, doubts], sketches, first_row, store.INSERT_NEW)
 
@@ -300,7 +327,9 @@ class SearchIndex(_RowIndex):
         """Return the best match of each fingerprint among what is indexed. Changes nothing."""
         return self._match([fingerprints, doubts], sketches, store.ROWS_MAX, store.QUERY)
 
-    def query_then_insert(self, fingerprints: Column, doubts: Column, sketches: Column, first_row: int) -> Judgement:
+    def query_then_insert(
+        self, fingerprints: Column, doubts: Column, sketches: Column, first_row: int
+    ) -> Judgement:
         """As `match_or_insert`, but every fingerprint is indexed: rows `first_row`, `first_row` + 1, …"""
         return self._match([fingerprints, doubts], sketches, first_row, store.INSERT_ALL)
 

@@ -39,7 +39,10 @@ def _move_bits(
 
 @kernel
 def _scatter(
-    source: NDArray[np.uint64], target: NDArray[np.uint64], shift: np.uint64, starts: NDArray[np.int64]
+    source: NDArray[np.uint64],
+    target: NDArray[np.uint64],
+    shift: np.uint64,
+    starts: NDArray[np.int64],
 ) -> None:
     """One pass of a radix sort, stable, by the bits from `shift` up; `starts` has a zero for each value of a digit."""
     digits = np.uint64(len(starts) - 1)
@@ -58,7 +61,11 @@ def _scatter(
 
 @kernel
 def _meet(
-    keys: NDArray[np.uint64], shift: np.uint64, limit: np.uint64, earlier: NDArray[np.uint64], found: NDArray[np.uint64]
+    keys: NDArray[np.uint64],
+    shift: np.uint64,
+    limit: np.uint64,
+    earlier: NDArray[np.uint64],
+    found: NDArray[np.uint64],
 ) -> int:
     """
     Compare all grouped keys that share their bits from `shift` up; return the number of matches.
@@ -140,7 +147,10 @@ def all_pairs(
 
 
 def _pairs_of_table(
-    unique: NDArray[np.uint64], table: Permutation, earlier: tuple[Permutation, ...], max_distance: int
+    unique: NDArray[np.uint64],
+    table: Permutation,
+    earlier: tuple[Permutation, ...],
+    max_distance: int,
 ) -> NDArray[np.uint64]:
     keys = _grouped(_moved(table, unique), table.prefix_bits)
     masks = _moved(table, np.array([other.mask for other in earlier], np.uint64))
@@ -175,14 +185,20 @@ def clusters(
     parent = np.arange(len(unique), dtype=np.int64)
     for pairs in all_pairs(unique, max_distance, blocks, on_table):
         if len(pairs):
-            _join(np.searchsorted(unique, pairs[:, 0]), np.searchsorted(unique, pairs[:, 1]), parent)
-    members = np.flatnonzero(np.bincount(parent)[parent] > 1)  # mostly few: the others are not so much as named
+            _join(
+                np.searchsorted(unique, pairs[:, 0]), np.searchsorted(unique, pairs[:, 1]), parent
+            )
+    members = np.flatnonzero(
+        np.bincount(parent)[parent] > 1
+    )  # mostly few: the others are not so much as named
     order = members[np.argsort(parent[members], kind="stable")]
     starts = np.flatnonzero(np.diff(parent[order], prepend=-1))
     return np.split(unique[order], starts[1:]) if len(order) else []
 
 
-def nearest(fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], to: int, count: int) -> list[tuple[int, int]]:
+def nearest(
+    fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], to: int, count: int
+) -> list[tuple[int, int]]:
     """
     Return the `count` fingerprints most similar to one as (row, distance), by distance, then row.
 
@@ -225,7 +241,9 @@ def _grouped(keys: NDArray[np.uint64], prefix_bits: int) -> NDArray[np.uint64]:
     return keys
 
 
-def _moved(table: Permutation, numbers: NDArray[np.uint64], *, is_back: bool = False) -> NDArray[np.uint64]:
+def _moved(
+    table: Permutation, numbers: NDArray[np.uint64], *, is_back: bool = False
+) -> NDArray[np.uint64]:
     """Put the table's leading blocks on top, or all blocks back in their places."""
     places = np.array([block.shift for block in table.blocks], np.uint64)
     ordered = (64 - np.cumsum([block.width for block in table.blocks])).astype(np.uint64)

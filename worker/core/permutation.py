@@ -71,7 +71,9 @@ class Permutation:
     def flips(self) -> list[int]:
         """Return what to xor a fingerprint with for each prefix to probe: fewest bits first, 0 is the first."""
         bits = [1 << bit for bit in range(BITS) if self.mask >> bit & 1]
-        return [sum(chosen) for count in range(self.radius + 1) for chosen in combinations(bits, count)]
+        return [
+            sum(chosen) for count in range(self.radius + 1) for chosen in combinations(bits, count)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +117,18 @@ def permuted(max_distance: int, blocks: int) -> Layout:
         )
     cut = _cut(blocks)
     if (tables := comb(blocks, max_distance)) > TABLES_MAX:
-        raise ValueError(f"{blocks} blocks for distance {max_distance} need {tables} tables, more than {TABLES_MAX}")
+        raise ValueError(
+            f"{blocks} blocks for distance {max_distance} need {tables} tables, more than {TABLES_MAX}"
+        )
     leading = blocks - max_distance
-    orders = [(*first, *(block for block in cut if block not in first)) for first in combinations(cut, leading)]
+    orders = [
+        (*first, *(block for block in cut if block not in first))
+        for first in combinations(cut, leading)
+    ]
     return Layout(
-        f"{blocks} blocks / {tables} tables", max_distance, tuple(Permutation(order, leading) for order in orders)
+        f"{blocks} blocks / {tables} tables",
+        max_distance,
+        tuple(Permutation(order, leading) for order in orders),
     )
 
 
@@ -137,11 +146,15 @@ def probed(max_distance: int, blocks: int) -> Layout:
     cut = _cut(blocks)
     radius, rest = divmod(max_distance, blocks)
     tables = [
-        Permutation((block, *(other for other in cut if other != block)), 1, radius - (number > rest))
+        Permutation(
+            (block, *(other for other in cut if other != block)), 1, radius - (number > rest)
+        )
         for number, block in enumerate(cut)
         if radius - (number > rest) >= 0
     ]
-    return Layout(f"{blocks} blocks / {len(tables)} tables, radius {radius}", max_distance, tuple(tables))
+    return Layout(
+        f"{blocks} blocks / {len(tables)} tables, radius {radius}", max_distance, tuple(tables)
+    )
 
 
 def nested(max_distance: int, outer: int, inner: int) -> Layout:
@@ -149,12 +162,24 @@ def nested(max_distance: int, outer: int, inner: int) -> Layout:
     tables: list[Permutation] = []
     for first in permuted(max_distance, outer).permutations:
         chosen, rest = first.blocks[: first.leading], first.blocks[first.leading :]
-        free = [bit for block in rest for bit in range(block.shift + block.width - 1, block.shift - 1, -1)]
+        free = [
+            bit
+            for block in rest
+            for bit in range(block.shift + block.width - 1, block.shift - 1, -1)
+        ]
         ends = accumulate((0, *split_bits(inner, len(free))))
         parts = [free[start:end] for start, end in pairwise(ends)]
         for picked in combinations(range(inner), inner - max_distance):
-            leading = (*chosen, *(piece for number in picked for piece in _pieces(parts[number], rest)))
-            left = [piece for number in range(inner) if number not in picked for piece in _pieces(parts[number], rest)]
+            leading = (
+                *chosen,
+                *(piece for number in picked for piece in _pieces(parts[number], rest)),
+            )
+            left = [
+                piece
+                for number in range(inner)
+                if number not in picked
+                for piece in _pieces(parts[number], rest)
+            ]
             tables.append(Permutation((*leading, *left), len(leading)))
     return Layout(f"{outer} x {inner} blocks / {len(tables)} tables", max_distance, tuple(tables))
 

@@ -76,7 +76,9 @@ def layouts(max_distance: int) -> list[Layout]:
     found += [probed(max_distance, blocks) for blocks in range(2, max_distance + 1)]
     if 1 <= max_distance <= 3:
         found.append(nested(max_distance, max_distance + 1, max_distance + 1))
-    return [layout for layout in found if layout.probes <= 4_096 and len(layout.permutations) <= 128]
+    return [
+        layout for layout in found if layout.probes <= 4_096 and len(layout.permutations) <= 128
+    ]
 
 
 def estimate(layout: Layout, documents: int, machine_bytes: float | None = None) -> Plan[Layout]:
@@ -85,7 +87,9 @@ def estimate(layout: Layout, documents: int, machine_bytes: float | None = None)
     if machine_bytes is None or one.memory_bytes <= machine_bytes:
         return one
     machines = 2
-    while (shared := _estimate(layout, documents, machines)).memory_bytes > machines * machine_bytes:
+    while (
+        shared := _estimate(layout, documents, machines)
+    ).memory_bytes > machines * machine_bytes:
         machines = max(machines + 1, ceil(shared.memory_bytes / machine_bytes))
     return shared
 
@@ -101,9 +105,14 @@ def _estimate(layout: Layout, documents: int, machines: int) -> Plan[Layout]:
         scanned += table.probes * length
         lines += table.probes * max(0.0, length / 16)
     slots = tables if machines > 1 else 1
-    memory = documents * (tables * ENTRY_BYTES * FREE + slots * SLOT_BYTES) + tables * 2.0**bits * HEAD_BYTES
+    memory = (
+        documents * (tables * ENTRY_BYTES * FREE + slots * SLOT_BYTES)
+        + tables * 2.0**bits * HEAD_BYTES
+    )
     time = QUERY_NS + layout.probes * PROBE_NS + lines * LINE_NS + tables * TABLE_NS
-    passing = sum(comb(32, bits) for bits in range(layout.max_distance + 1)) / 2**32  # of filters, by chance
+    passing = (
+        sum(comb(32, bits) for bits in range(layout.max_distance + 1)) / 2**32
+    )  # of filters, by chance
     time += scanned * passing * CANDIDATE_NS
     return Plan(layout, documents, bits, scanned, memory, time, machines)
 
@@ -113,7 +122,9 @@ def candidates(layout: Layout, documents: int) -> float:
     return sum(table.probes * documents / 2.0**table.prefix_bits for table in layout.permutations)
 
 
-def plan(documents: int, max_distance: int, memory_bytes: float | None = None) -> list[Plan[Layout]]:
+def plan(
+    documents: int, max_distance: int, memory_bytes: float | None = None
+) -> list[Plan[Layout]]:
     """
     Return every layout worth considering with its cost, the fastest one of those on the fewest machines first.
 
@@ -127,12 +138,16 @@ def plan(documents: int, max_distance: int, memory_bytes: float | None = None) -
     """
     _check(documents, memory_bytes)
     if not 0 <= max_distance <= DISTANCE_MAX:
-        raise ValueError(f"max_distance must be 0 to {DISTANCE_MAX}, got {max_distance}: too many would match")
+        raise ValueError(
+            f"max_distance must be 0 to {DISTANCE_MAX}, got {max_distance}: too many would match"
+        )
     plans = [estimate(layout, documents, memory_bytes) for layout in layouts(max_distance)]
     return sorted(plans, key=lambda one: (one.machines, one.query_insert_ns))
 
 
-def choose(max_distance: int, documents_expected: int = 0, layout: Layout | None = None) -> Plan[Layout]:
+def choose(
+    max_distance: int, documents_expected: int = 0, layout: Layout | None = None
+) -> Plan[Layout]:
     """Return the plan for an index that is told no more than this."""
     documents = documents_expected or EXPECTED_DEFAULT
     return estimate(layout or _fastest(documents, max_distance), documents)
@@ -168,7 +183,9 @@ def plan_directed(documents: int, memory_bytes: float | None = None) -> list[Pla
     return [estimate_directed(each, documents, memory_bytes) for each in dict.fromkeys(rules)]
 
 
-def estimate_directed(rules: SearchRules, documents: int, machine_bytes: float | None = None) -> Plan[SearchRules]:
+def estimate_directed(
+    rules: SearchRules, documents: int, machine_bytes: float | None = None
+) -> Plan[SearchRules]:
     """Return what directed search costs for so many documents; a machine may hold a share of them."""
     bits = bucket_bits(rules, documents)
     buckets = 2.0**bits
@@ -177,7 +194,12 @@ def estimate_directed(rules: SearchRules, documents: int, machine_bytes: float |
     each = rules.blocks * DIRECTED_ENTRY_BYTES * DIRECTED_FREE + DIRECTED_SLOT_BYTES
     memory = documents * each + rules.blocks * buckets * (8 + FREE_PLACES * DIRECTED_ENTRY_BYTES)
     machines = 1 if machine_bytes is None else ceil(memory / machine_bytes)
-    time = QUERY_NS + probes * DIRECTED_PROBE_NS + scanned * DIRECTED_ENTRY_NS + rules.blocks * TABLE_NS
+    time = (
+        QUERY_NS
+        + probes * DIRECTED_PROBE_NS
+        + scanned * DIRECTED_ENTRY_NS
+        + rules.blocks * TABLE_NS
+    )
     return Plan(rules, documents, bits, scanned, memory, time, machines)
 
 
@@ -185,4 +207,6 @@ def _check(documents: int, memory_bytes: float | None) -> None:
     if not 1 <= documents <= DOCUMENTS_MAX:
         raise ValueError(f"documents must be 1 to 2^40, got {documents}")
     if memory_bytes is not None and memory_bytes < MEMORY_MIN:
-        raise ValueError(f"memory must be at least {MEMORY_MIN} bytes, got {memory_bytes}: heads alone take more")
+        raise ValueError(
+            f"memory must be at least {MEMORY_MIN} bytes, got {memory_bytes}: heads alone take more"
+        )

@@ -59,7 +59,15 @@ DISTANCE_MAX = 16  # beyond it unrelated documents match
 LOOK_MAX = 1_000  # the look is in thousandths
 NO_MATCH = 255  # the distance beside row -1
 PATTERNS_MAX = 128
-KINDS = ((0, 0), (1, 0), (2, 0), (3, 0), (0, 1), (4, 0), (1, 1))  # doubtful and sure bits flipped, the likeliest first
+KINDS = (
+    (0, 0),
+    (1, 0),
+    (2, 0),
+    (3, 0),
+    (0, 1),
+    (4, 0),
+    (1, 1),
+)  # doubtful and sure bits flipped, the likeliest first
 SURE = 6  # weight of a sure position in the second look, that of a doubtful one is 1: their mean tallies' ratio
 PREFIX_MAX_MAX = 1 << 20
 CONFIRMED_MAX = 16  # candidates whose sketches are read: families of thousands cost no more
@@ -109,7 +117,9 @@ class SearchRules:
             raise ValueError(f"mode must be 'directed' or 'exact', got {self.mode!r}")
         _between("max_distance", self.max_distance, 0, DISTANCE_MAX)
         if self.similarity_min == -1:
-            object.__setattr__(self, "similarity_min", SIMILARITY_MIN if self.mode == "directed" else 0)
+            object.__setattr__(
+                self, "similarity_min", SIMILARITY_MIN if self.mode == "directed" else 0
+            )
         _between("similarity_min", self.similarity_min, 0, SIMILARITY_MAX)
         if self.mode == "exact":
             for name in ("blocks", "block_bits", "patterns", "look_min", "prefix_max"):
@@ -138,14 +148,22 @@ class SearchRules:
     def settings(self) -> dict[str, Any]:
         """The rules by the names of the settings."""
         values = asdict(self)
-        plain = {"max_distance": values.pop("max_distance"), "similarity_min": values.pop("similarity_min") / 1_000}
+        plain = {
+            "max_distance": values.pop("max_distance"),
+            "similarity_min": values.pop("similarity_min") / 1_000,
+        }
         return {**plain, **{f"search_{name}": value for name, value in values.items()}}
 
     @classmethod
     def of_settings(cls, settings: Mapping[str, Any]) -> SearchRules:
         """Return the rules that these settings are; the inverse of `settings`. Raises KeyError: one is missing."""
-        values: dict[str, Any] = {field.name: settings.get(f"search_{field.name}") for field in fields(cls)}
-        plain = {"max_distance": settings["max_distance"], "similarity_min": round(settings["similarity_min"] * 1_000)}
+        values: dict[str, Any] = {
+            field.name: settings.get(f"search_{field.name}") for field in fields(cls)
+        }
+        plain = {
+            "max_distance": settings["max_distance"],
+            "similarity_min": round(settings["similarity_min"] * 1_000),
+        }
         return cls(**values | plain)
 
     @property
@@ -159,7 +177,9 @@ class SearchRules:
         ((39, 13), (52, 12))
         """
         if self._fits_side_by_side:
-            return tuple(((BITS * block // self.blocks, self.block_bits),) for block in range(self.blocks))
+            return tuple(
+                ((BITS * block // self.blocks, self.block_bits),) for block in range(self.blocks)
+            )
         width = self.block_bits // 2
         runs = [(run * width, min(width, BITS - run * width)) for run in range(PAIRED[self.blocks])]
         return tuple(combinations(runs, 2))
@@ -203,7 +223,10 @@ def patterns(doubts: int, width: int, count: int) -> list[int]:
     found: list[int] = []
     for doubtful_count, sure_count in KINDS:
         for sure_part in sorted(map(sum, combinations(sure, sure_count))):
-            found += [sure_part + part for part in sorted(map(sum, combinations(doubtful, doubtful_count)))]
+            found += [
+                sure_part + part
+                for part in sorted(map(sum, combinations(doubtful, doubtful_count)))
+            ]
     return found[:count]
 
 
@@ -223,14 +246,23 @@ def look(fingerprint: int, doubts: int, other: int, other_doubts: int) -> int:
     return isqrt(LOOK_MAX**2 * product**2 // (norm * other_norm)) if product > 0 else 0
 
 
-def looks(differ: NDArray[np.uint64], one: NDArray[np.uint64], other: NDArray[np.uint64]) -> NDArray[np.uint16]:
+def looks(
+    differ: NDArray[np.uint64], one: NDArray[np.uint64], other: NDArray[np.uint64]
+) -> NDArray[np.uint16]:
     """`look` of many pairs: of the bits that differ, and the doubts of both."""
     product = np.zeros(len(differ), np.int64)
     for weight, where in ((1, one & other), (SURE, one ^ other), (SURE**2, ~(one | other))):
-        signs = np.bitwise_count(where).astype(np.int64) - 2 * np.bitwise_count(where & differ).astype(np.int64)
+        signs = np.bitwise_count(where).astype(np.int64) - 2 * np.bitwise_count(
+            where & differ
+        ).astype(np.int64)
         product += weight * signs
-    norms = [SURE**2 * BITS - (SURE**2 - 1) * np.bitwise_count(doubts).astype(np.int64) for doubts in (one, other)]
-    squares = LOOK_MAX**2 * product**2 // (norms[0] * norms[1])  # at most 10**6: its root as a float is exact below
+    norms = [
+        SURE**2 * BITS - (SURE**2 - 1) * np.bitwise_count(doubts).astype(np.int64)
+        for doubts in (one, other)
+    ]
+    squares = (
+        LOOK_MAX**2 * product**2 // (norms[0] * norms[1])
+    )  # at most 10**6: its root as a float is exact below
     return np.where(product > 0, np.sqrt(squares).astype(np.int64), 0).astype(np.uint16)
 
 
@@ -240,13 +272,19 @@ def best(rules: SearchRules, document: Document, originals: Sequence[Original]) 
     is_exact = rules.mode == "exact"
     for one in originals if is_exact else _found(rules, document, originals):
         distance = (document.fingerprint ^ one.fingerprint).bit_count()
-        seen = 0 if is_exact else look(document.fingerprint, document.doubts, one.fingerprint, one.doubts)
+        seen = (
+            0
+            if is_exact
+            else look(document.fingerprint, document.doubts, one.fingerprint, one.doubts)
+        )
         if distance <= rules.max_distance and seen >= rules.look_min:
             candidates.append((-seen, distance, one.row, one.sketch))
     candidates.sort()
     confirmed = [
         (-similarity, seen, distance, row)
-        for seen, distance, row, sketch in candidates[: CONFIRMED_MAX if rules.similarity_min else 1]
+        for seen, distance, row, sketch in candidates[
+            : CONFIRMED_MAX if rules.similarity_min else 1
+        ]
         if (similarity := sketch_similarity(document.sketch, sketch)) >= rules.similarity_min
     ]
     if not confirmed:

@@ -25,7 +25,10 @@ SKETCH = np.dtype((np.uint64, WORDS))  # of a column: [n, 8], the planes' words 
 SIMILARITY_MAX = 1_000  # similarities are in thousandths
 
 _BIN_SHIFT = 56  # the top byte of a hash is its bin; the least of the other bits wins
-_VALUE_SHIFT, _VALUE_BITS = 20, 16  # bits of the least hash, in the middle, of which nothing is known: its value
+_VALUE_SHIFT, _VALUE_BITS = (
+    20,
+    16,
+)  # bits of the least hash, in the middle, of which nothing is known: its value
 
 
 def sketch(hashes: Iterable[int]) -> int:
@@ -81,7 +84,10 @@ def sketch_similarities(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> N
     ones, others = one[:, :half] | one[:, half:], other[:, :half] | other[:, half:]
     differ = one ^ other
     differ = differ[:, :half] | differ[:, half:]
-    counts = (np.bitwise_count(part).sum(axis=1, dtype=np.int64) for part in (ones | others, ones & others))
+    counts = (
+        np.bitwise_count(part).sum(axis=1, dtype=np.int64)
+        for part in (ones | others, ones & others)
+    )
     either, both = counts
     equal = np.bitwise_count(ones & others & ~differ).sum(axis=1, dtype=np.int64)
     found = np.maximum(SIMILARITY_MAX * (3 * equal - both) // np.maximum(2 * either, 1), 0)

@@ -28,7 +28,9 @@ from worker.errors import StopError
 # `tests/core/generate_unicode_table.py` writes it. A code point younger than the table is a separator.
 
 UNICODE_VERSION = "18.0.0"
-TABLE_DIGEST = "bd8cc4d2d99a8e80"  # XXH64 of the file: fingerprints are only comparable under one table
+TABLE_DIGEST = (
+    "bd8cc4d2d99a8e80"  # XXH64 of the file: fingerprints are only comparable under one table
+)
 CODE_POINTS = 0x110000
 
 # What a code point is to a token.
@@ -37,7 +39,9 @@ WORD = 1  # a letter or digit of a script with spaces: tokens are runs of these
 CHARACTER = 2  # a token of its own: Han, kana, Hangul, Thai, Lao, Khmer, Burmese
 WORD_MARK = 3  # combining mark of a script with spaces: part of a word
 CHARACTER_MARK = 4  # combining mark of a script without: joins the character it follows
-IGNORED = 5  # invisible (soft hyphen, zero-width joiner, variation selector): as if it were not there
+IGNORED = (
+    5  # invisible (soft hyphen, zero-width joiner, variation selector): as if it were not there
+)
 _KINDS = {"w": WORD, "c": CHARACTER, "m": WORD_MARK, "n": CHARACTER_MARK, "i": IGNORED}
 
 
@@ -46,9 +50,13 @@ class UnicodeTable:
     """The columns of the table, indexed by code point, and the canonical pairs."""
 
     kind: NDArray[np.uint8]  # SEPARATOR … IGNORED
-    folded: NDArray[np.uint32]  # lower case, compatibility form where that is one code point, ASCII digit
+    folded: NDArray[
+        np.uint32
+    ]  # lower case, compatibility form where that is one code point, ASCII digit
     combining: NDArray[np.uint8]  # canonical combining class
-    canonical: dict[int, tuple[int, ...]]  # one step of canonical decomposition: one or two code points
+    canonical: dict[
+        int, tuple[int, ...]
+    ]  # one step of canonical decomposition: one or two code points
     composed: dict[tuple[int, int], int]  # the pairs that NFC composes
 
 
@@ -89,7 +97,10 @@ def unicode_table() -> UnicodeTable:
         elif row == "combining":
             combining[int(cells[0], 16) : int(cells[1], 16) + 1] = int(cells[2])
         elif row == "canonical":
-            code, parts = int(cells[0], 16), tuple(int(cell, 16) for cell in cells[1:3] if cell != "-")
+            code, parts = (
+                int(cells[0], 16),
+                tuple(int(cell, 16) for cell in cells[1:3] if cell != "-"),
+            )
             canonical[code] = parts
             if cells[3] == "1":
                 composed[parts[0], parts[1]] = code
@@ -141,7 +152,11 @@ def tokens(text: str, unit: Literal["word", "character"] = "word") -> list[str]:
         kind = int(kinds[code])
         if kind == IGNORED:
             continue
-        joins = before == WORD if kind == WORD else kind == CHARACTER_MARK and before in (CHARACTER, CHARACTER_MARK)
+        joins = (
+            before == WORD
+            if kind == WORD
+            else kind == CHARACTER_MARK and before in (CHARACTER, CHARACTER_MARK)
+        )
         if joins:
             out[-1] += chr(folded[code])
         elif kind != SEPARATOR:
@@ -157,7 +172,9 @@ def tokens_quickly(text: str) -> list[str]:
     Cost: some 30 ns a character.
     """
     kinds, folded = _columns("word")
-    points = np.frombuffer(unicodedata.normalize("NFC", text).encode("utf-32-le", "surrogatepass"), np.uint32)
+    points = np.frombuffer(
+        unicodedata.normalize("NFC", text).encode("utf-32-le", "surrogatepass"), np.uint32
+    )
     points = points[kinds[points] != IGNORED]
     kind = kinds[points]
     before = np.concatenate([[SEPARATOR], kind])[:-1]
@@ -185,6 +202,8 @@ def masked(token: str, numbers: bool, identifiers: bool) -> str:
         return MASK
     if identifiers and digits >= 1:
         hexadecimal = all(character in "0123456789abcdef" for character in token)
-        if (hexadecimal and len(token) >= HEXADECIMAL_MIN) or (digits >= 2 and len(token) >= IDENTIFIER_MIN):
+        if (hexadecimal and len(token) >= HEXADECIMAL_MIN) or (
+            digits >= 2 and len(token) >= IDENTIFIER_MIN
+        ):
             return MASK
     return token

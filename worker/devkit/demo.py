@@ -42,7 +42,9 @@ class Truth:
             for line in path.read_bytes().splitlines():
                 entry = orjson.loads(line)
                 if entry.get("group") is not None:
-                    self.groups[entry["url"], parse_timestamp(entry["fetched_at"])] = str(entry["group"])
+                    self.groups[entry["url"], parse_timestamp(entry["fetched_at"])] = str(
+                        entry["group"]
+                    )
                 if entry["relation"] in TEMPLATES:
                     self.templates[entry["group"]] = entry["relation"]
 
@@ -51,7 +53,9 @@ class Truth:
 
 
 @contextmanager
-def workers_running(settings: Settings, ids: Sequence[str], logs: Path) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+def workers_running(
+    settings: Settings, ids: Sequence[str], logs: Path
+) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
     """
     Run workers of one group as processes of their own, until the block ends; yield them by their ids.
 
@@ -62,13 +66,15 @@ def workers_running(settings: Settings, ids: Sequence[str], logs: Path) -> Itera
         stack.callback(_end, running)
         for worker_id in ids:
             log = stack.enter_context((logs / f"{worker_id}.log").open("ab"))
-            running[worker_id] = subprocess.Popen(  # our own command; -P: not a worker.py of the current folder
-                [sys.executable, "-P", "-m", "worker", "worker", "--until-stdin-ends"],
-                env={**os.environ, **_environment(settings, worker_id)},
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # Ctrl-C is the parent's to handle
+            running[worker_id] = (
+                subprocess.Popen(  # our own command; -P: not a worker.py of the current folder
+                    [sys.executable, "-P", "-m", "worker", "worker", "--until-stdin-ends"],
+                    env={**os.environ, **_environment(settings, worker_id)},
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,  # Ctrl-C is the parent's to handle
+                )
             )
         yield running
 
@@ -126,7 +132,9 @@ class Demo:
                 return
             for worker_id, process in workers.items():
                 if process.poll() is not None:
-                    raise StopError(f"{worker_id} ended with exit code {process.returncode}: its log says why")
+                    raise StopError(
+                        f"{worker_id} ended with exit code {process.returncode}: its log says why"
+                    )
             time.sleep(0.2)
 
     def run(self) -> Iterator[None]:
@@ -182,7 +190,9 @@ class Demo:
             return
         self._verdicts[key] = answer
         match = answer.duplicate_of
-        self.outcomes[answer.outcome.value if match is None else f"{match.kind.value} duplicates"] += 1
+        self.outcomes[
+            answer.outcome.value if match is None else f"{match.kind.value} duplicates"
+        ] += 1
         self.latest = [*self.latest[-self.LATEST + 1 :], answer]
 
     @property
@@ -205,7 +215,10 @@ class Demo:
         found: dict[str, Verdict] = {}
         for verdict in self._verdicts.values():
             match = verdict.duplicate_of
-            if match is None or self._group(verdict.url, verdict.fetched_at_ms) in self.truth.templates:
+            if (
+                match is None
+                or self._group(verdict.url, verdict.fetched_at_ms) in self.truth.templates
+            ):
                 continue
             if match.same_url:
                 found.setdefault("the same page later", verdict)
@@ -213,7 +226,11 @@ class Demo:
                 found.setdefault("the same text on another page", verdict)
             else:
                 before = found.get("nearly the same text on another page")
-                if before is None or before.duplicate_of is None or before.duplicate_of.distance < match.distance:
+                if (
+                    before is None
+                    or before.duplicate_of is None
+                    or before.duplicate_of.distance < match.distance
+                ):
                     found["nearly the same text on another page"] = verdict
         return dict(sorted(found.items()))
 
@@ -232,7 +249,10 @@ class Demo:
             if verdict.duplicate_of is not None and group is not None:
                 original = verdict.duplicate_of.original
                 same = self._group(original.url, original.fetched_at_ms) == group
-                found, false = found + same, false + (not same and group not in self.truth.templates)
+                found, false = (
+                    found + same,
+                    false + (not same and group not in self.truth.templates),
+                )
         return found, sum(size - 1 for size in sizes.values()) - found, false
 
     def templates_merged(self) -> dict[str, tuple[int, int]]:
@@ -257,7 +277,11 @@ class Demo:
                 for section in record.sections:
                     for offset in section.rows.offsets.tolist():
                         authors.setdefault((section.source.partition, offset), record.author.name)
-        by_doc_id = {verdict.doc_id: key for key, verdict in self._verdicts.items() if verdict.duplicate_of is None}
+        by_doc_id = {
+            verdict.doc_id: key
+            for key, verdict in self._verdicts.items()
+            if verdict.duplicate_of is None
+        }
         across = total = 0
         for key, verdict in self._verdicts.items():
             if verdict.duplicate_of is not None:

@@ -60,7 +60,9 @@ class Judgements(NamedTuple):
 
     def between(self, first: int, stop: int) -> Judgements:
         """Return what was found for the rows [first, stop)."""
-        return self._replace(**{name: getattr(self, name)[first:stop] for name in JUDGEMENT_COLUMNS})
+        return self._replace(
+            **{name: getattr(self, name)[first:stop] for name in JUDGEMENT_COLUMNS}
+        )
 
 
 JUDGEMENT_COLUMNS = Judgements._fields[:-1]
@@ -95,8 +97,12 @@ class Judge:
 
     def __init__(self, definition: Definition, memory: Memory) -> None:
         self._retention = definition.retention
-        self.held = OriginalStore(definition.search, has_times=not self._retention.is_endless, memory=memory)
-        self.replaces = definition.recrawls == "replace"  # the former version of a URL leaves, as one of a doc_id does
+        self.held = OriginalStore(
+            definition.search, has_times=not self._retention.is_endless, memory=memory
+        )
+        self.replaces = (
+            definition.recrawls == "replace"
+        )  # the former version of a URL leaves, as one of a doc_id does
         self.clock_ms = 0  # the log's: the largest time stamp so far
         self.horizon_ms: int | None = None  # originals seen before it have left; None: none has
 
@@ -114,7 +120,12 @@ class Judge:
         judged = one.judge(fresh)
         if is_cold:  # what answers say of originals and former versions
             originals, formers = (rows[rows >= 0] for rows in (judged.originals, judged.formers))
-            for column in (self.held.kinds, self.held.fingerprints, self.held.doubts, self.held.sketches):
+            for column in (
+                self.held.kinds,
+                self.held.fingerprints,
+                self.held.doubts,
+                self.held.sketches,
+            ):
                 column.will_need(formers)
             is_equal = (judged.originals >= 0) & (judged.distances == 0)
             self.held.digests.will_need(np.concatenate([formers, judged.originals[is_equal]]))
@@ -140,7 +151,11 @@ class Judge:
         if self.held.seen is None:
             return
         if self._retention.expire_from == "last":
-            self._renew(np.unique(np.concatenate([originals[originals >= 0], np.array(seen_again, np.int64)])))
+            self._renew(
+                np.unique(
+                    np.concatenate([originals[originals >= 0], np.array(seen_again, np.int64)])
+                )
+            )
         excess = self.held.documents - self._retention.documents_max
         if self._retention.documents_max and excess > 0:
             rows = self._first_live(excess)
@@ -154,7 +169,9 @@ class Judge:
         rows = rows[held.live.take(rows) == 1]
         is_due = np.zeros(len(rows), np.bool_)
         if retention.expire_after_ms:
-            is_due |= self.clock_ms - held.seen.take(rows) >= max(retention.expire_after_ms // _RENEWALS, 1)
+            is_due |= self.clock_ms - held.seen.take(rows) >= max(
+                retention.expire_after_ms // _RENEWALS, 1
+            )
         if retention.documents_max:
             is_due |= rows <= self._live_from_end(max(retention.documents_max // _RENEWALS, 1) + 1)
         if is_due.any():
@@ -210,7 +227,9 @@ class _RecordJudge:
 
     def judge(self, fresh: NDArray[np.bool_]) -> Judgements:
         record, judged = self._record, self._judged
-        rows = np.flatnonzero(fresh & np.isin(record.kinds, (RowKind.FULL, RowKind.SHORT, RowKind.DELETED)))
+        rows = np.flatnonzero(
+            fresh & np.isin(record.kinds, (RowKind.FULL, RowKind.SHORT, RowKind.DELETED))
+        )
         names, addresses = self.hashes[rows], self._held.hashes(record.urls)[rows]
         is_copy = copies(record, rows, (names, addresses))
         taken = np.flatnonzero(~is_copy)
@@ -228,7 +247,13 @@ class _RecordJudge:
                 begin, size = begin + count, min(2 * count, _COMPARED_MAX)
         if is_copy.any():
             models = np.maximum.accumulate(np.where(is_copy, 0, np.arange(len(rows))))[is_copy]
-            for column in (judged.originals, judged.formers, judged.distances, judged.similarities, judged.remarks):
+            for column in (
+                judged.originals,
+                judged.formers,
+                judged.distances,
+                judged.similarities,
+                judged.remarks,
+            ):
                 column[rows[is_copy]] = column[rows[models]]
         judged.documents[:] += np.cumsum(self._changes) - self._changes
         return judged
@@ -240,7 +265,12 @@ class _RecordJudge:
         is_again = self._is_same(formers, rows)
         others = self._replaced(rows, formers)  # those of the same URL
         if self._replaces and (count := claimed_once(formers, others)) < len(rows):
-            rows, formers, others, is_again = rows[:count], formers[:count], others[:count], is_again[:count]
+            rows, formers, others, is_again = (
+                rows[:count],
+                formers[:count],
+                others[:count],
+                is_again[:count],
+            )
         count = len(rows)
         judged.remarks[rows[is_again]] = ReasonCode.REDELIVERED
         self.seen_again += formers[is_again].tolist()
@@ -250,7 +280,9 @@ class _RecordJudge:
             leaving = np.concatenate([formers[begin:end], others[begin:end]])
             if (leaving >= 0).any():
                 held.remove(np.sort(leaving[leaving >= 0]))
-                self._changes[rows[begin:end]] -= (formers[begin:end] >= 0).astype(np.int64) + (others[begin:end] >= 0)
+                self._changes[rows[begin:end]] -= (formers[begin:end] >= 0).astype(np.int64) + (
+                    others[begin:end] >= 0
+                )
             if begin < end:
                 self._judge_new(rows[begin:end])
             begin = end
@@ -277,7 +309,9 @@ class _RecordJudge:
         urls = self._record.urls.take(rows)
         return self._held.latest_of(urls, self._held.hashes(urls))
 
-    def _cuts(self, rows: NDArray[np.int64], formers: NDArray[np.int64], others: NDArray[np.int64]) -> Iterator[int]:
+    def _cuts(
+        self, rows: NDArray[np.int64], formers: NDArray[np.int64], others: NDArray[np.int64]
+    ) -> Iterator[int]:
         """
         Yield where to cut rows, so that those between two cuts may be judged when all that leaves for them has left.
 
@@ -317,7 +351,9 @@ class _RecordJudge:
         matches = held.index.match_or_insert(record.fingerprints[full], doubts, sketches, first)
         equals = held.find_short(record.digests[short])
         unknown = short[equals < 0]
-        _, firsts, groups = np.unique(record.digests[unknown], return_index=True, return_inverse=True)
+        _, firsts, groups = np.unique(
+            record.digests[unknown], return_index=True, return_inverse=True
+        )
         models = unknown[firsts[groups]]  # the first of each digest is new, the others follow it
         new_full, new_short = full[matches.rows < 0], unknown[models == unknown]
         new = np.sort(np.concatenate([new_full, new_short]))
@@ -352,14 +388,20 @@ class _RecordJudge:
         """Take the originals of these rows' doc_ids, which differ, out of the index."""
         originals = self._held.find_many(self.hashes[rows], self._record.doc_ids.take(rows))
         is_there = originals >= 0
-        self._judged.remarks[rows] = np.where(is_there, ReasonCode.REMOVED, ReasonCode.NOT_AN_ORIGINAL)
+        self._judged.remarks[rows] = np.where(
+            is_there, ReasonCode.REMOVED, ReasonCode.NOT_AN_ORIGINAL
+        )
         if is_there.any():
             self._held.remove(np.sort(originals[is_there]))
             self._changes[rows[is_there]] -= 1
 
 
 def _formers(
-    urls: Texts, again: NDArray[np.int64], before: NDArray[np.int64], is_new: NDArray[np.bool_], first: int
+    urls: Texts,
+    again: NDArray[np.int64],
+    before: NDArray[np.int64],
+    is_new: NDArray[np.bool_],
+    first: int,
 ) -> NDArray[np.int64]:
     """Return each URL's latest original at its turn: of `before`, or one of these; `again`: places of repeated URLs."""
     if not len(again):
@@ -397,7 +439,9 @@ def batches(
         yield rows[begin:]
 
 
-def copies(record: Record, rows: NDArray[np.int64], hashes: Sequence[NDArray[np.uint64]]) -> NDArray[np.bool_]:
+def copies(
+    record: Record, rows: NDArray[np.int64], hashes: Sequence[NDArray[np.uint64]]
+) -> NDArray[np.bool_]:
     """
     Mark the rows that are the same as the two right before them, fetch time aside; `hashes`: of doc_ids and URLs.
 
@@ -410,7 +454,9 @@ def copies(record: Record, rows: NDArray[np.int64], hashes: Sequence[NDArray[np.
     same[1:] = np.all([values[1:] == values[:-1] for values in columns], axis=0)
     same[1:] &= same[:-1]
     for at in np.flatnonzero(same).tolist():
-        one, *others = ((record.doc_ids[row], record.urls[row]) for row in rows[at - 2 : at + 1].tolist())
+        one, *others = (
+            (record.doc_ids[row], record.urls[row]) for row in rows[at - 2 : at + 1].tolist()
+        )
         same[at] = others == [one, one]
     return same
 

@@ -45,9 +45,14 @@ ROWS_BITS = 16  # of a chunk of a column by row
 BYTES_BITS = 20  # of a chunk of texts
 CONTENT = ("kinds", "fingerprints", "doubts", "digests", "sketches")  # as the log has it
 BY_ROW = ("times", *CONTENT, "live", "latest", "seen")
-_HASHES = ("name_hashes", "url_hashes")  # of doc_ids and URLs, under this replica's key: in no snapshot
+_HASHES = (
+    "name_hashes",
+    "url_hashes",
+)  # of doc_ids and URLs, under this replica's key: in no snapshot
 _HASHED_AT_ONCE = 100_000  # hashing copies what it reads
-_REBUILT_MIN = 50_000  # rows that leave at once, from which on building the tables anew can be faster
+_REBUILT_MIN = (
+    50_000  # rows that leave at once, from which on building the tables anew can be faster
+)
 _FLAGS = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
 
 
@@ -84,7 +89,10 @@ class Column(Generic[Scalar]):
     )  # fmt: skip
 
     def __init__(
-        self, dtype: type[Scalar] | np.dtype[Any], bits: int | None = None, memory: Memory = anonymous
+        self,
+        dtype: type[Scalar] | np.dtype[Any],
+        bits: int | None = None,
+        memory: Memory = anonymous,
     ) -> None:
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.bits = ROWS_BITS if bits is None else bits
@@ -127,14 +135,20 @@ class Column(Generic[Scalar]):
             if used == 0:
                 self._chunks.append(self._new())
             part = values[at : at + self.size - used]
-            self._chunks[-1][used : used + len(part)] = part  # behind what a snapshot has been given
+            self._chunks[-1][used : used + len(part)] = (
+                part  # behind what a snapshot has been given
+            )
             at += len(part)
             self._length += len(part)
 
     def _check(self, rows: NDArray[np.int64]) -> None:
-        low, high = (int(rows.min()), int(rows.max())) if len(rows) else (self.first, self.first - 1)
+        low, high = (
+            (int(rows.min()), int(rows.max())) if len(rows) else (self.first, self.first - 1)
+        )
         if low < self.first or high >= self._length:
-            raise IndexError(f"rows must lie in [{self.first}, {self._length}), got {low} to {high}")
+            raise IndexError(
+                f"rows must lie in [{self.first}, {self._length}), got {low} to {high}"
+            )
 
     def take(self, rows: NDArray[np.int64]) -> NDArray[Scalar]:
         """Return the values at `rows`, each in [first, len)."""
@@ -175,21 +189,27 @@ class Column(Generic[Scalar]):
     def slice(self, first: int, stop: int) -> NDArray[Scalar]:
         """Return the values of [first, stop), a view where one chunk holds them. Cost: O(asked)."""
         if not self.first <= first <= stop <= self._length:
-            raise IndexError(f"[first, stop) must lie in [{self.first}, {self._length}), got [{first}, {stop})")
+            raise IndexError(
+                f"[first, stop) must lie in [{self.first}, {self._length}), got [{first}, {stop})"
+            )
         if first == stop:
             return np.empty(0, self.dtype)
         low, high = (first >> self.bits) - self._base, ((stop - 1) >> self.bits) - self._base
         begin, end = first & (self.size - 1), ((stop - 1) & (self.size - 1)) + 1
         if low == high:
             return self._chunks[low][begin:end]
-        return np.concatenate([self._chunks[low][begin:], *self._chunks[low + 1 : high], self._chunks[high][:end]])
+        return np.concatenate(
+            [self._chunks[low][begin:], *self._chunks[low + 1 : high], self._chunks[high][:end]]
+        )
 
     def cut(self, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> list[bytes]:
         """Return the bytes of the slices [begin, end). Cost: 0.2 µs each, more for one across two chunks."""
         views = [chunk.data.cast("B") for chunk in self._chunks]
         bits, mask, scale = self.bits, self.size - 1, self.dtype.itemsize
         return [
-            views[(begin >> bits) - self._base][(begin & mask) * scale : ((end - 1 & mask) + 1) * scale].tobytes()
+            views[(begin >> bits) - self._base][
+                (begin & mask) * scale : ((end - 1 & mask) + 1) * scale
+            ].tobytes()
             if begin < end and begin >> bits == (end - 1) >> bits
             else self.slice(begin, end).tobytes()
             for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
@@ -215,7 +235,9 @@ class Column(Generic[Scalar]):
         column: Column[Scalar] = Column(self.dtype, self.bits, self._memory)
         size = column.size
         if first & (size - 1):
-            raise ValueError(f"first must be a multiple of {size}, got {first}: whole chunks are forgotten")
+            raise ValueError(
+                f"first must be a multiple of {size}, got {first}: whole chunks are forgotten"
+            )
         whole = len(values) & ~(size - 1)
         column._chunks = [values[at : at + size] for at in range(0, whole, size)]
         column._shared = set(range(len(column._chunks)))
@@ -288,7 +310,9 @@ class OriginalStore:
         memory: where the columns lie that finding does not need: all but `live`.
     """
 
-    def __init__(self, search: SearchRules, *, has_times: bool = False, memory: Memory = anonymous) -> None:
+    def __init__(
+        self, search: SearchRules, *, has_times: bool = False, memory: Memory = anonymous
+    ) -> None:
         self.search = search
         self.memory = memory
         self.texts = TextPairs(memory)
@@ -299,8 +323,12 @@ class OriginalStore:
         self.sketches: Column[np.uint64] = Column(SKETCH, memory=memory)
         self.kinds: Column[np.uint8] = Column(np.uint8, memory=memory)
         self.live: Column[np.uint8] = Column(np.uint8)  # 1: in the index
-        self.latest: Column[np.uint8] = Column(np.uint8, memory=memory)  # 1: no later original had its URL
-        self.seen: Column[np.int64] | None = Column(np.int64, memory=memory) if has_times else None  # ascending
+        self.latest: Column[np.uint8] = Column(
+            np.uint8, memory=memory
+        )  # 1: no later original had its URL
+        self.seen: Column[np.int64] | None = (
+            Column(np.int64, memory=memory) if has_times else None
+        )  # ascending
         self.name_hashes: Column[np.uint64] = Column(np.uint64, memory=memory)
         self.url_hashes: Column[np.uint64] = Column(np.uint64, memory=memory)
         self._key = secrets.randbits(128)
@@ -318,8 +346,12 @@ class OriginalStore:
     def get(self, row: int) -> Original:
         """Return what a verdict says of this row. Raises IndexError where there is none, or none any more."""
         if not self.first <= row < len(self):
-            raise IndexError(f"row {row} of {len(self)} originals, of which the first {self.first} are forgotten")
-        doc_id, url = (self.texts.text(2 * row + at).decode("utf-8", "surrogatepass") for at in (0, 1))
+            raise IndexError(
+                f"row {row} of {len(self)} originals, of which the first {self.first} are forgotten"
+            )
+        doc_id, url = (
+            self.texts.text(2 * row + at).decode("utf-8", "surrogatepass") for at in (0, 1)
+        )
         return Original(doc_id, url, self.times[row])
 
     def add(
@@ -374,7 +406,9 @@ class OriginalStore:
         """Return the row of the original with each doc_id, -1 where there is none; see `_rows`."""
         return self._rows(self.names, 0, doc_ids, hashes)
 
-    def _rows(self, table: HashTable, place: int, texts: Texts, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def _rows(
+        self, table: HashTable, place: int, texts: Texts, hashes: NDArray[np.uint64]
+    ) -> NDArray[np.int64]:
         """Return the row of each text (`place` 0: doc_ids, 1: URLs), -1 for none. Cost: 50 ns, 2 µs of a known one."""
         found = table.find(hashes)
         known = np.flatnonzero(found >= 0)
@@ -383,12 +417,18 @@ class OriginalStore:
         for at, row, text in zip(known.tolist(), rows, asked, strict=True):
             if held[row] != text:
                 others = table.find_all(int(hashes[at]))
-                found[at] = next((other for other in others if self.texts.text(2 * other + place) == text), -1)
+                found[at] = next(
+                    (other for other in others if self.texts.text(2 * other + place) == text), -1
+                )
         return found
 
-    def will_need(self, record: Record, rows: NDArray[np.int64], hashes: NDArray[np.uint64]) -> None:
+    def will_need(
+        self, record: Record, rows: NDArray[np.int64], hashes: NDArray[np.uint64]
+    ) -> None:
         """Ask the system for what judging these rows of a record will read; `hashes`: of the record's doc_ids."""
-        known = np.concatenate([self.names.find(hashes[rows]), self.urls.find(self.hashes(record.urls)[rows])])
+        known = np.concatenate(
+            [self.names.find(hashes[rows]), self.urls.find(self.hashes(record.urls)[rows])]
+        )
         self.will_need_texts(known[known >= 0])
         full = rows[record.kinds[rows] == RowKind.FULL]
         self.index.will_need(record.fingerprints[full], record.doubts[full])
@@ -402,12 +442,16 @@ class OriginalStore:
         """Return the row of the SHORT original with each digest, -1 where there is none."""
         found = self.short.find(digests)
         known = np.flatnonzero(found >= 0)
-        for at in known[self.digests.take(found[known]) != digests[known]].tolist():  # equal tags only
+        for at in known[
+            self.digests.take(found[known]) != digests[known]
+        ].tolist():  # equal tags only
             others = self.short.find_all(int(digests[at]))
             found[at] = next((row for row in others if self.digests[row] == int(digests[at])), -1)
         return found
 
-    def is_content(self, formers: NDArray[np.int64], record: Record, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def is_content(
+        self, formers: NDArray[np.int64], record: Record, rows: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
         """Return which of these originals have the content of the record's rows beside them."""
         is_same: NDArray[np.bool_] = self.kinds.take(formers) == record.kinds[rows]
         is_same &= self.fingerprints.take(formers) == record.fingerprints[rows]
@@ -438,7 +482,9 @@ class OriginalStore:
         self.add(self.times.take(rows), self.texts.take(rows), hashes, content, clock_ms, latest)
         full = content["kinds"] == RowKind.FULL
         rows = first + np.flatnonzero(full)
-        self.index.insert(content["fingerprints"][full], content["doubts"][full], rows.astype(np.uint32))
+        self.index.insert(
+            content["fingerprints"][full], content["doubts"][full], rows.astype(np.uint32)
+        )
 
     def hashes(self, texts: Texts) -> NDArray[np.uint64]:
         """Return the hashes by which doc_ids and URLs are known, under a key of its own, which decides nothing."""
@@ -448,7 +494,9 @@ class OriginalStore:
         """Return the table of these rows by one of the columns."""
         table = HashTable(lambda asked: getattr(self, column).take(asked), len(rows))
         first = self.first
-        table.insert(getattr(self, column).slice(first, len(self))[rows - first], rows.astype(np.uint32))
+        table.insert(
+            getattr(self, column).slice(first, len(self))[rows - first], rows.astype(np.uint32)
+        )
         return table
 
     def build(self) -> None:
@@ -460,13 +508,18 @@ class OriginalStore:
         is_full = self.kinds.slice(first, length)[live - first] == RowKind.FULL
         full, short = live[is_full], live[~is_full]
         held = self.columns()
-        content = {name: held[name].slice(first, length)[full - first] for name in ("fingerprints", "doubts")}
+        content = {
+            name: held[name].slice(first, length)[full - first]
+            for name in ("fingerprints", "doubts")
+        }
         content["rows"] = full.astype(np.uint32)
         self.index = SearchIndex.from_arrays(content, self.search, sketches=self.sketches)
         self.short = self._table("digests", short)  # rows of SHORT originals
         self.names = self._table("name_hashes", live)  # rows of the originals that are in the index
         latest = live[self.latest.slice(first, length)[live - first] == 1]
-        self.urls = self._table("url_hashes", latest)  # row of each URL's latest original, while that is in the index
+        self.urls = self._table(
+            "url_hashes", latest
+        )  # row of each URL's latest original, while that is in the index
 
     def live_between(self, first: int, stop: int) -> NDArray[np.int64]:
         """Return the live rows of [first, stop)."""
@@ -484,7 +537,9 @@ class OriginalStore:
         stays = self.live.slice(first, length) == 1
         stays[named - first] = True
         texts, old = TextPairs(self.memory), self.columns()
-        new: dict[str, Column[Any]] = {name: column.like(np.empty(0, column.dtype)) for name, column in old.items()}
+        new: dict[str, Column[Any]] = {
+            name: column.like(np.empty(0, column.dtype)) for name, column in old.items()
+        }
         for at in range(first, length, self.live.size):
             stop = min(at + self.live.size, length)
             mine = np.flatnonzero(stays[at - first : stop - first])
@@ -510,12 +565,19 @@ class OriginalStore:
 
     def pieces(self) -> dict[str, Sequence[NDArray[np.generic]]]:
         """Return what is kept as named columns, each in pieces that later rows do not change. Copies nothing."""
-        texts: dict[str, Column[Any]] = {"text_begins": self.texts.begins, "text_bytes": self.texts.data}
+        texts: dict[str, Column[Any]] = {
+            "text_begins": self.texts.begins,
+            "text_bytes": self.texts.data,
+        }
         return {name: column.pieces() for name, column in (self.columns() | texts).items()}
 
     def columns(self) -> dict[str, Column[Any]]:
         """Return the numbers kept by row, by name, beside the texts."""
-        return {name: column for name in (*BY_ROW, *_HASHES) if (column := getattr(self, name)) is not None}
+        return {
+            name: column
+            for name in (*BY_ROW, *_HASHES)
+            if (column := getattr(self, name)) is not None
+        }
 
     def check(self) -> None:
         """Assert that the three tables agree on the number of originals."""

@@ -39,7 +39,10 @@ _SECTION = struct.Struct("<16siIqqq")
 _COLUMNS: tuple[tuple[str, DTypeLike], ...] = (
     ("fingerprints", "<u8"),
     ("doubts", "<u8"),
-    ("sketches", ("<u8", 8)),  # not "(8,)<u8": numpy parses that as Python each time, which no two threads may do
+    (
+        "sketches",
+        ("<u8", 8),
+    ),  # not "(8,)<u8": numpy parses that as Python each time, which no two threads may do
     ("digests", "<u8"),
     ("fetched_at_ms", "<i8"),
     ("features", "<u4"),
@@ -137,18 +140,28 @@ class Rows:
     def joined(cls, parts: Sequence[Rows]) -> Rows:
         """Return the rows of all parts, in order."""
         columns = zip(*(part._columns() for part in parts), strict=True)
-        each: Any = (Texts.joined(c) if isinstance(c[0], Texts) else np.concatenate(c) for c in columns)
+        each: Any = (
+            Texts.joined(c) if isinstance(c[0], Texts) else np.concatenate(c) for c in columns
+        )
         return cls(*each)
 
     @classmethod
     def of(cls, rows: Iterable[Row]) -> Rows:
         """Return rows as columns."""
-        *columns, sketches = zip(*rows, strict=True) if (rows := list(rows)) else [()] * len(Row._fields)
+        *columns, sketches = (
+            zip(*rows, strict=True) if (rows := list(rows)) else [()] * len(Row._fields)
+        )
         each: list[Any] = [
-            np.array(values, kind) if kind else Texts.of([text.encode("utf-8", "surrogatepass") for text in values])
-            for values, kind in zip(columns, ("i8", "u1", "", "", "i8", "u8", "u8", "u4", "", "u8"), strict=True)
+            np.array(values, kind)
+            if kind
+            else Texts.of([text.encode("utf-8", "surrogatepass") for text in values])
+            for values, kind in zip(
+                columns, ("i8", "u1", "", "", "i8", "u8", "u8", "u4", "", "u8"), strict=True
+            )
         ]
-        each.append(np.array([words_of(sketch) for sketch in sketches], np.uint64).reshape(-1, WORDS))
+        each.append(
+            np.array([words_of(sketch) for sketch in sketches], np.uint64).reshape(-1, WORDS)
+        )
         return cls(*each)
 
 
@@ -188,7 +201,10 @@ class Record(Rows):
 
 
 def encode(
-    author: Author, sections: Sequence[Section], record_bytes_max: int, record_format: int = FORMAT_VERSION
+    author: Author,
+    sections: Sequence[Section],
+    record_bytes_max: int,
+    record_format: int = FORMAT_VERSION,
 ) -> Iterator[bytes]:
     """
     Pack sections into as few records as `record_bytes_max` allows, in their order. Equal sections give equal bytes.
@@ -203,12 +219,20 @@ def encode(
     pending: list[Section] = []
     size = fixed
     for source, start, stop, committed, rows in sections:
-        if pending and size + _SECTION.size > record_bytes_max:  # sections without rows fill a record, too
+        if (
+            pending and size + _SECTION.size > record_bytes_max
+        ):  # sections without rows fill a record, too
             yield _pack(author, pending, record_format)
             pending, size = [], fixed
         size += _SECTION.size
         sums = np.concatenate(
-            [[0], np.cumsum(ROW_BYTES + sum(_lengths(texts) for texts in (rows.doc_ids, rows.urls, rows.notes)))]
+            [
+                [0],
+                np.cumsum(
+                    ROW_BYTES
+                    + sum(_lengths(texts) for texts in (rows.doc_ids, rows.urls, rows.notes))
+                ),
+            ]
         )
         first, at = start, 0
         while size + sums[-1] - sums[at] > record_bytes_max:
@@ -231,7 +255,9 @@ def encode(
 def _lengths(texts: Texts) -> NDArray[np.int64]:
     lengths = np.diff(texts.ends, prepend=0)
     if len(lengths) and lengths.max() > TEXT_BYTES_MAX:
-        raise ValueError(f"a text in the log has at most {TEXT_BYTES_MAX} bytes of UTF-8, got {lengths.max()}")
+        raise ValueError(
+            f"a text in the log has at most {TEXT_BYTES_MAX} bytes of UTF-8, got {lengths.max()}"
+        )
     return lengths
 
 
@@ -242,24 +268,37 @@ def _pack(author: Author, sections: Sequence[Section], record_format: int) -> by
             f"an author has at most {TEXT_BYTES_MAX} bytes of name and {SCHEME_BYTES_MAX} of scheme, got {author}"
         )
     count = sum(len(section.rows) for section in sections)
-    header = _HEADER.pack(_MAGIC, record_format, len(sections), count, author.parameters_hash, scheme, len(name))
+    header = _HEADER.pack(
+        _MAGIC, record_format, len(sections), count, author.parameters_hash, scheme, len(name)
+    )
     parts = [section.rows for section in sections]
     texts = [[getattr(rows, f"{kind}s") for rows in parts] for kind in _TEXTS]
     columns: dict[str, list[NDArray[Any]]] = {
         "deltas": [section.rows.offsets - section.first for section in sections],
-        **{f"{kind}_lengths": list(map(_lengths, column)) for kind, column in zip(_TEXTS, texts, strict=True)},
+        **{
+            f"{kind}_lengths": list(map(_lengths, column))
+            for kind, column in zip(_TEXTS, texts, strict=True)
+        },
     }
     return b"".join(
         [
             header,
-            *(_SECTION.pack(*s.source, len(s.rows), s.first, s.stop, s.committed) for s in sections),
+            *(
+                _SECTION.pack(*s.source, len(s.rows), s.first, s.stop, s.committed)
+                for s in sections
+            ),
             *(
                 part.astype(np.dtype(kind).base).tobytes()
                 for column, kind in _COLUMNS
                 for part in columns.get(column) or [getattr(rows, column) for rows in parts]
             ),
             name,
-            *(part.data[: part.ends[-1]].tobytes() for column in texts for part in column if len(part)),
+            *(
+                part.data[: part.ends[-1]].tobytes()
+                for column in texts
+                for part in column
+                if len(part)
+            ),
         ]
     )
 
@@ -273,17 +312,27 @@ def decode(data: bytes) -> Record:
     Cost: some 50 µs, and 1 ns a byte of text: columns and texts are views of the record.
     """
     try:
-        magic, version, section_count, row_count, parameters_hash, scheme, name_length = _HEADER.unpack_from(data)
+        magic, version, section_count, row_count, parameters_hash, scheme, name_length = (
+            _HEADER.unpack_from(data)
+        )
     except struct.error as error:
-        raise RecordError(f"a record of {len(data)} bytes is too short for its header ({_HEADER.size})") from error
+        raise RecordError(
+            f"a record of {len(data)} bytes is too short for its header ({_HEADER.size})"
+        ) from error
     if magic != _MAGIC:
-        raise RecordError(f"not a record of neardup's log: it starts with {data[:4]!r}, not {_MAGIC!r}")
+        raise RecordError(
+            f"not a record of neardup's log: it starts with {data[:4]!r}, not {_MAGIC!r}"
+        )
     if not FORMAT_OLDEST <= version <= FORMAT_VERSION:
         read = " to ".join(dict.fromkeys((str(FORMAT_OLDEST), str(FORMAT_VERSION))))
-        raise RecordError(f"the record has format {version}, this version reads {read}", record_format=version)
+        raise RecordError(
+            f"the record has format {version}, this version reads {read}", record_format=version
+        )
     at = _HEADER.size + section_count * _SECTION.size
     if row_count > ROWS_MAX or len(data) < at + row_count * ROW_BYTES + name_length:
-        raise RecordError(f"a record of {len(data)} bytes cannot hold {section_count} sections and {row_count} rows")
+        raise RecordError(
+            f"a record of {len(data)} bytes cannot hold {section_count} sections and {row_count} rows"
+        )
     columns: dict[str, Any] = {}
     for name, kind in _COLUMNS:
         columns[name] = np.frombuffer(data, dtype=kind, count=row_count, offset=at)
@@ -296,7 +345,9 @@ def decode(data: bytes) -> Record:
     )
     texts = _texts(data, at + name_length, [columns.pop(f"{kind}_lengths") for kind in _TEXTS])
     columns |= zip((f"{kind}s" for kind in _TEXTS), texts, strict=True)
-    heads = list(_SECTION.iter_unpack(data[_HEADER.size : _HEADER.size + section_count * _SECTION.size]))
+    heads = list(
+        _SECTION.iter_unpack(data[_HEADER.size : _HEADER.size + section_count * _SECTION.size])
+    )
     columns["offsets"] = columns.pop("deltas").astype(np.int64)
     sections = tuple(_sections(heads, Rows(**columns)))
     return Record(author=author, format=version, sections=sections, data=data, **columns)
@@ -307,11 +358,17 @@ def _sections(heads: Sequence[tuple[Any, ...]], rows: Rows) -> Iterator[Section]
     at = 0
     for index, (topic_id, partition, count, first, stop, committed) in enumerate(heads):
         if not 0 <= first <= stop or at + count > len(rows):
-            raise RecordError(f"section {index} is damaged: offsets [{first}, {stop}), {count} rows of {len(rows)}")
+            raise RecordError(
+                f"section {index} is damaged: offsets [{first}, {stop}), {count} rows of {len(rows)}"
+            )
         offsets = rows.offsets[at : at + count]
         offsets += first
-        if count and not (offsets[0] >= first and offsets[-1] < stop and (offsets[1:] > offsets[:-1]).all()):
-            raise RecordError(f"the offsets of a section do not ascend from {first} to below {stop}")
+        if count and not (
+            offsets[0] >= first and offsets[-1] < stop and (offsets[1:] > offsets[:-1]).all()
+        ):
+            raise RecordError(
+                f"the offsets of a section do not ascend from {first} to below {stop}"
+            )
         mine = rows.between(at, at + count) if count < len(rows) else rows
         yield Section(Source(topic_id, partition), first, stop, committed, mine)
         at += count
@@ -322,7 +379,9 @@ def _sections(heads: Sequence[tuple[Any, ...]], rows: Rows) -> Iterator[Section]
             raise RecordError(f"a row is of kind {rows.kinds.max()}, there are {len(RowKind)}")
         times = rows.fetched_at_ms
         if times.min() < TIME_MS_MIN or times.max() > TIME_MS_MAX:
-            raise RecordError(f"a time lies outside [{TIME_MS_MIN}, {TIME_MS_MAX}]: {times.min()} to {times.max()}")
+            raise RecordError(
+                f"a time lies outside [{TIME_MS_MIN}, {TIME_MS_MAX}]: {times.min()} to {times.max()}"
+            )
 
 
 def _texts(data: bytes, at: int, lengths: Iterable[NDArray[np.generic]]) -> list[Texts]:

@@ -30,7 +30,9 @@ from worker.log.originals import Memory, OriginalStore, anonymous
 from worker.log.record import Record, Row, RowKind, Rows, Section, Source, Span, decode, encode
 from worker.log.rules import Acceptance, Definition, Ignored, LogDefinition
 
-LEFT_MIN = 1 << 20  # rows of originals that have left: fewer are not worth the pause of a compaction
+LEFT_MIN = (
+    1 << 20
+)  # rows of originals that have left: fewer are not worth the pause of a compaction
 RENUMBERED_FROM = 3 << 30  # rows are 32 bits in the tables; a record adds a million at most
 _WARM_ROWS = 2_200  # more than an index without tables has
 _SPREAD = 0x9E37_79B9_7F4A_7C15  # multiples of it differ in many bits
@@ -61,7 +63,10 @@ class Coverage:
     __slots__ = ("_firsts", "_stops")
 
     def __init__(self) -> None:
-        self._firsts, self._stops = SortedList(), SortedList()  # where the intervals begin, and where they end
+        self._firsts, self._stops = (
+            SortedList(),
+            SortedList(),
+        )  # where the intervals begin, and where they end
 
     def __iter__(self) -> Iterator[Span]:
         return map(Span, self._firsts, self._stops)
@@ -71,7 +76,9 @@ class Coverage:
         if stop < first:
             raise ValueError(f"stop must not lie before first, got first={first}, stop={stop}")
         low, high = self._stops.bisect_right(first), self._firsts.bisect_left(stop)
-        covered = chain.from_iterable(zip(self._firsts[low:high], self._stops[low:high], strict=True))
+        covered = chain.from_iterable(
+            zip(self._firsts[low:high], self._stops[low:high], strict=True)
+        )
         edges = [first, *covered, stop]
         return [Span(*gap) for gap in zip(edges[::2], edges[1::2], strict=True) if gap[0] < gap[1]]
 
@@ -79,7 +86,10 @@ class Coverage:
         """Cover [first, stop) and return the parts that were not covered before."""
         gaps = self.missing(first, stop)
         if gaps:
-            low, high = self._stops.bisect_left(first), self._firsts.bisect_right(stop)  # those that touch it, too
+            low, high = (
+                self._stops.bisect_left(first),
+                self._firsts.bisect_right(stop),
+            )  # those that touch it, too
             if low < high:
                 first, stop = min(first, self._firsts[low]), max(stop, self._stops[high - 1])
             del self._firsts[low:high], self._stops[low:high]
@@ -179,16 +189,23 @@ class Replica:
     """
 
     def __init__(
-        self, definition: Definition, declared: LogDefinition | None = None, memory: Memory = anonymous
+        self,
+        definition: Definition,
+        declared: LogDefinition | None = None,
+        memory: Memory = anonymous,
     ) -> None:
         self.definition = definition
         self.acceptance = Acceptance(definition, declared)
-        self.next_offset = 0  # of the log: the record to apply next, or any later one (a log has gaps)
+        self.next_offset = (
+            0  # of the log: the record to apply next, or any later one (a log has gaps)
+        )
         self.judge = Judge(definition, memory)
         self.coverage: dict[Source, Coverage] = {}
         self.pending: dict[Source, Pending] = {}
         self._left_kept = 0  # rows of originals that have left, after the last compaction: a kept verdict names each
-        self._topic_id: bytes | None = None  # of the source topic whose verdicts are asked for; None: of any
+        self._topic_id: bytes | None = (
+            None  # of the source topic whose verdicts are asked for; None: of any
+        )
 
     @property
     def documents(self) -> int:
@@ -209,7 +226,9 @@ class Replica:
         self.next_offset = log_offset + 1
         return ApplyResult(0, 0, accepted)
 
-    def apply(self, record: Record, log_offset: int, timestamp_ms: int, *, keep: bool = False) -> ApplyResult:
+    def apply(
+        self, record: Record, log_offset: int, timestamp_ms: int, *, keep: bool = False
+    ) -> ApplyResult:
         """
         Take the log's next record, which has been accepted: judge its rows in their order; ValueError: a former offset.
 
@@ -217,7 +236,9 @@ class Replica:
             keep: keep all verdicts, also of offsets that the record says are committed.
         """
         if log_offset < self.next_offset:
-            raise ValueError(f"records come in the log's order: next is {self.next_offset}, got {log_offset}")
+            raise ValueError(
+                f"records come in the log's order: next is {self.next_offset}, got {log_offset}"
+            )
         spans, fresh = list(self._cover(record)), np.zeros(len(record), np.bool_)
         for _, _, row_first, row_stop in spans:
             fresh[row_first:row_stop] = True
@@ -239,7 +260,9 @@ class Replica:
     def _forget(self) -> None:
         """Free the memory of originals that have left, up to the first that a kept verdict names."""
         held = self.judge.held
-        if held.oldest >= held.first + held.live.size:  # a chunk of rows lies wholly before the oldest that is live
+        if (
+            held.oldest >= held.first + held.live.size
+        ):  # a chunk of rows lies wholly before the oldest that is live
             named = (pending.named() for pending in self.pending.values())
             held.forget(min([held.oldest, *(int(rows.min()) for rows in named if len(rows))]))
         if len(held) >= RENUMBERED_FROM:
@@ -277,7 +300,9 @@ class Replica:
         """Cover a record's offsets; yield the ranges that the log did not hold before, each with its rows."""
         at = 0
         for section in record.sections:
-            for gap in self.coverage.setdefault(section.source, Coverage()).add(section.first, section.stop):
+            for gap in self.coverage.setdefault(section.source, Coverage()).add(
+                section.first, section.stop
+            ):
                 first, stop = np.searchsorted(section.rows.offsets, gap).tolist()
                 yield section.source, gap, at + first, at + stop
             at += len(section.rows)
@@ -299,11 +324,17 @@ class Replica:
             committed: the group's offset of each partition, those included that have long been silent.
         """
         self._topic_id = topic_id
-        self.pending = {source: pending for source, pending in self.pending.items() if source.topic_id == topic_id}
+        self.pending = {
+            source: pending
+            for source, pending in self.pending.items()
+            if source.topic_id == topic_id
+        }
         for partition, offset in committed.items():
             self.committed(Source(topic_id, partition), offset)
 
-    def answers(self, source: Source, offsets: Sequence[int], topic: str, encode: Encoder[Encoded]) -> list[Encoded]:
+    def answers(
+        self, source: Source, offsets: Sequence[int], topic: str, encode: Encoder[Encoded]
+    ) -> list[Encoded]:
         """
         Return what the log says of some messages of one partition.
 
@@ -319,7 +350,11 @@ class Replica:
         """
         if not offsets:
             return []
-        found = self.pending[source].between(offsets[0], offsets[-1] + 1) if source in self.pending else []
+        found = (
+            self.pending[source].between(offsets[0], offsets[-1] + 1)
+            if source in self.pending
+            else []
+        )
         answers = [
             answer
             for rows in found
@@ -328,12 +363,16 @@ class Replica:
         answered = [offset for rows in found for offset in rows.offsets()]
         if answered == list(offsets):
             return answers
-        by_offset = dict(zip(answered, answers, strict=True))  # the log may hold messages that were not asked for
+        by_offset = dict(
+            zip(answered, answers, strict=True)
+        )  # the log may hold messages that were not asked for
         for offset in offsets:
             if offset in by_offset:
                 continue
             if self.missing(source, offset, offset + 1):
-                raise KeyError(f"no record of the log covers offset {offset} of {topic}[{source.partition}]")
+                raise KeyError(
+                    f"no record of the log covers offset {offset} of {topic}[{source.partition}]"
+                )
             raise RetryError(
                 f"the verdict of offset {offset} of {topic}[{source.partition}] was committed and is no longer kept. "
                 f"Either this worker is behind and another one has the partition, or the consumer group's offset was "
@@ -347,15 +386,26 @@ class Replica:
         rows = [
             Row(0, RowKind.FULL, "a", "", 0, 1, 1, 9),
             Row(1, RowKind.SHORT, "b", "", 0, 2, 2, 1),
-            *(Row(n, RowKind.FULL, str(n), "", 0, n * _SPREAD % 2**64, n, 9) for n in range(2, _WARM_ROWS)),
-            Row(_WARM_ROWS, RowKind.FULL, "copy", "", 0, 1, 1, 9),  # so that not all rows before it and behind it stay
+            *(
+                Row(n, RowKind.FULL, str(n), "", 0, n * _SPREAD % 2**64, n, 9)
+                for n in range(2, _WARM_ROWS)
+            ),
+            Row(
+                _WARM_ROWS, RowKind.FULL, "copy", "", 0, 1, 1, 9
+            ),  # so that not all rows before it and behind it stay
             Row(_WARM_ROWS + 1, RowKind.FULL, "last", "", 0, 2**64 - 1, 4, 9),
-            Row(_WARM_ROWS + 2, RowKind.FULL, "a", "", 0, 2**63, 3, 9),  # another version of the first
+            Row(
+                _WARM_ROWS + 2, RowKind.FULL, "a", "", 0, 2**63, 3, 9
+            ),  # another version of the first
             Row(_WARM_ROWS + 3, RowKind.DELETED, "b", "", 0),
         ]
         idle = Replica(self.definition)
         for log_offset, data in enumerate(
-            encode(self.definition.author(""), [Section(source, 0, len(rows), -1, Rows.of(rows))], 1 << 20)
+            encode(
+                self.definition.author(""),
+                [Section(source, 0, len(rows), -1, Rows.of(rows))],
+                1 << 20,
+            )
         ):
             idle.apply(decode(data), log_offset, 0)
 

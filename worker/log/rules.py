@@ -245,7 +245,9 @@ class LogDefinition(NamedTuple):
     @classmethod
     def of(cls, definition: Definition, record_format: int) -> LogDefinition:
         """Return a definition as it is declared, by nobody yet."""
-        return cls(record_format, definition.scheme, f"{definition.hash:016x}", "", definition.rules)
+        return cls(
+            record_format, definition.scheme, f"{definition.hash:016x}", "", definition.rules
+        )
 
     @property
     def base(self) -> Base | None:
@@ -265,19 +267,27 @@ class LogDefinition(NamedTuple):
         """
         rules = self.rules
         if rules.get("stopwords_file") and words is None:
-            raise StopError("the definition has function words of its own: give the same list, as `stopwords`")
+            raise StopError(
+                "the definition has function words of its own: give the same list, as `stopwords`"
+            )
         try:
             return {
-                "parameters": Parameters(**{name: rules[name] for name in _PARAMETERS}, stopwords=words),
+                "parameters": Parameters(
+                    **{name: rules[name] for name in _PARAMETERS}, stopwords=words
+                ),
                 "search": SearchRules.of_settings(rules),
                 "retention": Retention(
-                    round(rules["expire_after_s"] * 1_000), rules["expire_from"], rules["documents_max"]
+                    round(rules["expire_after_s"] * 1_000),
+                    rules["expire_from"],
+                    rules["documents_max"],
                 ),
                 "recrawls": rules["recrawls"],
                 "text_characters_max": int(rules["pages"].split()[-2]),  # "…, 1048576 characters"
             }
         except (LookupError, TypeError, ValueError) as error:
-            raise StopError(f"the definition is of another version of neardup: {error!r}") from error
+            raise StopError(
+                f"the definition is of another version of neardup: {error!r}"
+            ) from error
 
     @classmethod
     def decode(cls, data: bytes) -> LogDefinition:
@@ -288,10 +298,16 @@ class LogDefinition(NamedTuple):
             raise RecordError(f"a declaration of a definition that is no JSON: {error}") from error
         number, scheme, digest = (fields.get(name) for name in ("format", "scheme", "hash"))
         rules, author, raises = (fields.get(name) for name in ("rules", "author", "raises"))
-        if not (type(number) is int and number >= 1 and all(type(text) is str for text in (scheme, digest, author))):
+        if not (
+            type(number) is int
+            and number >= 1
+            and all(type(text) is str for text in (scheme, digest, author))
+        ):
             raise RecordError("a declaration of a definition needs format, scheme, hash and author")
         if type(rules) is not dict or type(raises) is not bool:
-            raise RecordError("a declaration of a definition needs its rules, and whether it raises the format")
+            raise RecordError(
+                "a declaration of a definition needs its rules, and whether it raises the format"
+            )
         return cls(number, scheme, digest, author, rules, raises)
 
 
@@ -303,9 +319,13 @@ def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str,
     found = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
     if found.keys() & {*_PARAMETERS, "stopwords_file"}:
         found.pop("parameters", None)
-    modes = [rules.get("search_mode") for rules in both]  # a mode that this version has not has no rules that follow
+    modes = [
+        rules.get("search_mode") for rules in both
+    ]  # a mode that this version has not has no rules that follow
     usual = [SearchRules(mode).settings if mode in ("directed", "exact") else {} for mode in modes]
-    follows = {name: (usual[0][name], usual[1].get(name)) for name in usual[0] if name != "search_mode"}
+    follows = {
+        name: (usual[0][name], usual[1].get(name)) for name in usual[0] if name != "search_mode"
+    }
     return {name: pair for name, pair in found.items() if follows.get(name) != pair}
 
 
@@ -325,7 +345,11 @@ def _remedy(differences: Mapping[str, tuple[Any, Any]]) -> str:
 def _with_characters(rules: Mapping[str, Any]) -> dict[str, Any]:
     """Return rules with the setting that `pages` ends in by its name."""
     pages, comma, characters = str(rules.get("pages", "")).rpartition(", ")
-    return {**rules, "pages": pages, "text_characters_max": characters.partition(" ")[0]} if comma else dict(rules)
+    return (
+        {**rules, "pages": pages, "text_characters_max": characters.partition(" ")[0]}
+        if comma
+        else dict(rules)
+    )
 
 
 class Ignored(StrEnum):
@@ -376,7 +400,10 @@ class Acceptance:
                 _check_format(error.record_format, f"the log (record {log_offset})")
             return Ignored.FORMAT if error.record_format else Ignored.FOREIGN
         author = record.author
-        if not self.record_format or (author.scheme, author.parameters_hash) != (self.definition.scheme, self._hash):
+        if not self.record_format or (author.scheme, author.parameters_hash) != (
+            self.definition.scheme,
+            self._hash,
+        ):
             return Ignored.DEFINITION
         return record if record.format <= self.record_format else Ignored.FORMAT
 

@@ -40,7 +40,9 @@ _CHECKED_AT_ONCE = 1 << 20
 _ALIGNMENT = 64
 _TOPIC_ID_BYTES = 16
 _NEVER = -(2**63)  # stands for a horizon that is not there
-_LEFT_MIN = 1 << 16  # rows of originals that have left: fewer are not worth a compaction, where nobody waits yet
+_LEFT_MIN = (
+    1 << 16
+)  # rows of originals that have left: fewer are not worth a compaction, where nobody waits yet
 
 ARRAYS: dict[str, DTypeLike] = {
     "originals.times": "<i8",
@@ -93,11 +95,15 @@ class Snapshot:
         self._header = text + b" " * (-(_PREAMBLE.size + len(text)) % _ALIGNMENT)
         self._pieces = [(kind, arrays[name]) for name, kind in ARRAYS.items()]
         sizes = [counts[name] * np.dtype(kind).itemsize for name, kind in ARRAYS.items()]
-        self.nbytes = _PREAMBLE.size + len(self._header) + sum(size + -size % _ALIGNMENT for size in sizes)
+        self.nbytes = (
+            _PREAMBLE.size + len(self._header) + sum(size + -size % _ALIGNMENT for size in sizes)
+        )
 
     def parts(self) -> Iterator[bytes | memoryview]:
         """Yield the bytes in parts, read twice: the checksum stands in front. Equal replicas give equal bytes."""
-        preamble = _PREAMBLE.pack(_MAGIC, FORMAT_VERSION, len(self._header), self.nbytes, 0)[:_CHECKED]
+        preamble = _PREAMBLE.pack(_MAGIC, FORMAT_VERSION, len(self._header), self.nbytes, 0)[
+            :_CHECKED
+        ]
         checksum = xxhash.xxh3_64(preamble)
         for part in self._body():
             checksum.update(part)
@@ -114,7 +120,9 @@ class Snapshot:
                 column = np.ascontiguousarray(piece, np.dtype(kind).base)
                 size += column.nbytes
                 if column.nbytes:
-                    ask_for(column.ctypes.data, column.nbytes)  # on a disk it would be read page by page
+                    ask_for(
+                        column.ctypes.data, column.nbytes
+                    )  # on a disk it would be read page by page
                     yield column.data.cast("B")
             yield b"\0" * (-size % _ALIGNMENT)
 
@@ -127,10 +135,14 @@ def unpack(data: bytes | memoryview) -> tuple[dict[str, Any], dict[str, NDArray[
     """
     version, header_bytes, checksum = _preamble(data)
     actual = xxhash.xxh3_64(memoryview(data)[:_CHECKED])
-    for begin in range(_PREAMBLE.size, len(data), _CHECKED_AT_ONCE):  # other threads go on between them
+    for begin in range(
+        _PREAMBLE.size, len(data), _CHECKED_AT_ONCE
+    ):  # other threads go on between them
         actual.update(memoryview(data)[begin : begin + _CHECKED_AT_ONCE])
     if actual.intdigest() != checksum:
-        raise RestoreError(f"the snapshot is damaged: its checksum is {actual.intdigest():016x}, not {checksum:016x}")
+        raise RestoreError(
+            f"the snapshot is damaged: its checksum is {actual.intdigest():016x}, not {checksum:016x}"
+        )
     if version > FORMAT_VERSION:
         raise StopError(
             f"the snapshot has format {version}, this worker reads up to {FORMAT_VERSION}: a newer one wrote it. Start "
@@ -152,12 +164,18 @@ def unpack(data: bytes | memoryview) -> tuple[dict[str, Any], dict[str, NDArray[
 def _preamble(data: bytes | memoryview) -> tuple[int, int, int]:
     """Return the version, the bytes of the header and the checksum of what looks like a whole snapshot."""
     if len(data) < _PREAMBLE.size:
-        raise RestoreError(f"the snapshot has {len(data)} bytes, its preamble alone {_PREAMBLE.size}: it was cut")
+        raise RestoreError(
+            f"the snapshot has {len(data)} bytes, its preamble alone {_PREAMBLE.size}: it was cut"
+        )
     magic, version, header_bytes, total_bytes, checksum = _PREAMBLE.unpack_from(data)
     if magic != _MAGIC:
-        raise RestoreError(f"not a snapshot of neardup: it starts with {magic!r}, expected {_MAGIC!r}")
+        raise RestoreError(
+            f"not a snapshot of neardup: it starts with {magic!r}, expected {_MAGIC!r}"
+        )
     if total_bytes != len(data):
-        raise RestoreError(f"the snapshot has {len(data)} bytes and should have {total_bytes}: it was cut or damaged")
+        raise RestoreError(
+            f"the snapshot has {len(data)} bytes and should have {total_bytes}: it was cut or damaged"
+        )
     return version, header_bytes, checksum
 
 
@@ -178,35 +196,62 @@ class LogIdentity(NamedTuple):
         return cls(header["cluster_id"], bytes.fromhex(header["topic_id"]))
 
 
-def capture(replica: Replica, log: LogIdentity, beside: Mapping[str, Any] = MappingProxyType({})) -> Snapshot:
+def capture(
+    replica: Replica, log: LogIdentity, beside: Mapping[str, Any] = MappingProxyType({})
+) -> Snapshot:
     """
     Take a replica as it stands now; `beside` goes into the header, under names of its own.
 
     Cost: O(chunks) for the originals, some 50 ns each, and O(rows) for what is pending. No column is copied.
     """
     judge, held = replica.judge, replica.judge.held
-    sources = sorted({*replica.coverage, *replica.pending})  # also those of which only a commit is known
-    batches = [(at, batch) for at, source in enumerate(sources) for batch in replica.pending.get(source, ())]
+    sources = sorted(
+        {*replica.coverage, *replica.pending}
+    )  # also those of which only a commit is known
+    batches = [
+        (at, batch)
+        for at, source in enumerate(sources)
+        for batch in replica.pending.get(source, ())
+    ]
     kept = {batch.log_offset: batch for _, batch in batches}  # several batches can share a record
     records = [kept[offset] for offset in sorted(kept)]
     place = {batch.log_offset: at for at, batch in enumerate(records)}
     ends = np.cumsum([len(batch.record.data) for batch in records], dtype=np.int64).tolist()
     horizons = [_NEVER if (at := batch.judged.horizon_ms) is None else at for batch in records]
-    pruned = [replica.pending[source].pruned if source in replica.pending else 0 for source in sources]
-    spans = [(at, *span) for at, source in enumerate(sources) for span in replica.coverage.get(source, ())]
+    pruned = [
+        replica.pending[source].pruned if source in replica.pending else 0 for source in sources
+    ]
+    spans = [
+        (at, *span)
+        for at, source in enumerate(sources)
+        for span in replica.coverage.get(source, ())
+    ]
     arrays: dict[str, Pieces] = {
         **{f"originals.{name}": [] for name in BY_ROW},  # retention alone has all of them
         **{f"originals.{name}": pieces for name, pieces in held.pieces().items()},
-        "sources.topic_ids": [np.array([byte for source in sources for byte in source.topic_id], np.uint8)],
-        **_columns("sources", list(zip((source.partition for source in sources), pruned, strict=True))),
+        "sources.topic_ids": [
+            np.array([byte for source in sources for byte in source.topic_id], np.uint8)
+        ],
+        **_columns(
+            "sources", list(zip((source.partition for source in sources), pruned, strict=True))
+        ),
         **_columns("coverage", spans),
         "records.bytes": [np.frombuffer(batch.record.data, np.uint8) for batch in records],
         **_columns(
             "records",
-            [(end, one.log_offset, one.timestamp_ms, at) for end, one, at in zip(ends, records, horizons, strict=True)],
+            [
+                (end, one.log_offset, one.timestamp_ms, at)
+                for end, one, at in zip(ends, records, horizons, strict=True)
+            ],
         ),
-        **{f"judged.{name}": [getattr(batch.judged, name) for _, batch in batches] for name in JUDGEMENT_COLUMNS},
-        **_columns("batches", [(at, place[one.log_offset], *one.span, one.first, one.stop) for at, one in batches]),
+        **{
+            f"judged.{name}": [getattr(batch.judged, name) for _, batch in batches]
+            for name in JUDGEMENT_COLUMNS
+        },
+        **_columns(
+            "batches",
+            [(at, place[one.log_offset], *one.span, one.first, one.stop) for at, one in batches],
+        ),
     }
     header = {
         "cluster_id": log.cluster_id,
@@ -230,14 +275,18 @@ def _names(group: str) -> list[str]:
 def _columns(group: str, rows: Sequence[tuple[int, ...]]) -> dict[str, Pieces]:
     names = _names(group)
     columns = zip(*rows, strict=True) if rows else [()] * len(names)
-    return {name: [np.array(values, ARRAYS[name])] for name, values in zip(names, columns, strict=True)}
+    return {
+        name: [np.array(values, ARRAYS[name])] for name, values in zip(names, columns, strict=True)
+    }
 
 
 def _rows(arrays: Arrays, group: str) -> Iterator[tuple[int, ...]]:
     return zip(*(arrays[name].tolist() for name in _names(group)), strict=True)
 
 
-def restore(data: bytes | memoryview, definition: Definition, log: LogIdentity, memory: Memory = anonymous) -> Replica:
+def restore(
+    data: bytes | memoryview, definition: Definition, log: LogIdentity, memory: Memory = anonymous
+) -> Replica:
     """
     Return the replica of a snapshot. It refers to `data` (a mapped file, say), which must stay as it is.
 
@@ -294,7 +343,9 @@ def adopt(data: bytes | memoryview, definition: Definition, memory: Memory = ano
     return replica
 
 
-def _restored(header: Mapping[str, Any], arrays: Arrays, definition: Definition, memory: Memory) -> Replica:
+def _restored(
+    header: Mapping[str, Any], arrays: Arrays, definition: Definition, memory: Memory
+) -> Replica:
     declared = LogDefinition(*header["definition"])
     definition = definition.with_base_of(declared)
     definition.check(declared, "the snapshot")
@@ -305,7 +356,12 @@ def _restored(header: Mapping[str, Any], arrays: Arrays, definition: Definition,
     _restore_sources(replica, arrays)
     originals = "originals."
     held.load(
-        {name.removeprefix(originals): arrays[name] for name in ARRAYS if name.startswith(originals)}, header["firsts"]
+        {
+            name.removeprefix(originals): arrays[name]
+            for name in ARRAYS
+            if name.startswith(originals)
+        },
+        header["firsts"],
     )
     if not replica.compact_if_due(_LEFT_MIN):
         held.build()
@@ -330,7 +386,9 @@ def _restore_sources(replica: Replica, arrays: Arrays) -> None:
     start = row = 0
     for end, log_offset, timestamp_ms, horizon_ms in _rows(arrays, "records"):
         record = decode(arrays["records.bytes"][start:end].tobytes())
-        records.append((record, None if horizon_ms == _NEVER else horizon_ms, log_offset, timestamp_ms))
+        records.append(
+            (record, None if horizon_ms == _NEVER else horizon_ms, log_offset, timestamp_ms)
+        )
         start = end
     for source_at, record_at, first, stop, row_first, row_stop in _rows(arrays, "batches"):
         record, horizon, log_offset, timestamp_ms = records[record_at]
@@ -338,5 +396,7 @@ def _restore_sources(replica: Replica, arrays: Arrays) -> None:
         columns = {field: arrays[f"judged.{field}"][begin:row] for field in JUDGEMENT_COLUMNS}
         judged = Judgements(**columns, horizon_ms=horizon)
         replica.pending[sources[source_at]].add(
-            JudgedRows(Span(first, stop), record, row_first, row_stop, judged, log_offset, timestamp_ms)
+            JudgedRows(
+                Span(first, stop), record, row_first, row_stop, judged, log_offset, timestamp_ms
+            )
         )

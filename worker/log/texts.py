@@ -29,8 +29,12 @@ class Texts:
     __slots__ = ("data", "ends")
 
     def __init__(self, data: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
-        if len(ends) and not (int(ends[0]) >= 0 and int(ends[-1]) <= len(data) and bool((ends[1:] >= ends[:-1]).all())):
-            raise ValueError(f"texts must end within their {len(data)} bytes and in order, got {ends[:3]} … {ends[-1]}")
+        if len(ends) and not (
+            int(ends[0]) >= 0 and int(ends[-1]) <= len(data) and bool((ends[1:] >= ends[:-1]).all())
+        ):
+            raise ValueError(
+                f"texts must end within their {len(data)} bytes and in order, got {ends[:3]} … {ends[-1]}"
+            )
         self.data, self.ends = data, ends
 
     @classmethod
@@ -88,7 +92,9 @@ class Texts:
 
         taken = np.empty(int(ends[-1]), np.uint8)
         data = self.data.view()
-        data.flags.writeable = False  # the kernel is compiled for this alone, whoever made the texts
+        data.flags.writeable = (
+            False  # the kernel is compiled for this alone, whoever made the texts
+        )
         take_texts(data, self.ends, rows, taken)
         return Texts(taken, ends)
 

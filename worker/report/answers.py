@@ -38,7 +38,9 @@ def of_lines(lines: Iterable[bytes], name: str) -> Iterator[Answer]:
             continue
         where = f"{name}, line {number:,}"
         if len(line) > LINE_BYTES_MAX:
-            raise StopError(f"{where}: a verdict has at most {LINE_BYTES_MAX:,} bytes, got more: {_REMEDY}")
+            raise StopError(
+                f"{where}: a verdict has at most {LINE_BYTES_MAX:,} bytes, got more: {_REMEDY}"
+            )
         try:
             yield decode_verdict(line)
         except DocumentError as error:
@@ -67,7 +69,9 @@ class Explanation(NamedTuple):
     """One document's answers and what they refer to."""
 
     answers: list[Answer]  # in the order in which they were read; the last one is explained
-    other: Verdict | None  # the original's own verdict; of a new document the nearest original before it
+    other: (
+        Verdict | None
+    )  # the original's own verdict; of a new document the nearest original before it
     originals: int  # those before a new document that were looked at
 
     @property
@@ -90,7 +94,9 @@ def explain(read: Callable[[], Iterable[Answer]], name: str) -> Explanation:
     """
     answers = [one for one in read() if name in (one.doc_id, getattr(one, "url", None))]
     if not answers:
-        raise StopError(f"there is no verdict on {name!r}: it takes a doc_id or a URL, as a verdict has them")
+        raise StopError(
+            f"there is no verdict on {name!r}: it takes a doc_id or a URL, as a verdict has them"
+        )
     last = answers[-1]
     if isinstance(last, DeadLetter) or last.fingerprint is None:
         return Explanation(answers, None, 0)
@@ -113,9 +119,15 @@ def _nearest(answers: Iterable[Answer], last: Verdict) -> tuple[Verdict | None, 
     found: Verdict | None = None
     seen = set[str]()
     for one in answers:
-        if isinstance(one, DeadLetter) or one.outcome is not Outcome.NEW or not _is_before(one, last):
+        if (
+            isinstance(one, DeadLetter)
+            or one.outcome is not Outcome.NEW
+            or not _is_before(one, last)
+        ):
             continue
-        assert one.fingerprint is not None and last.fingerprint is not None  # a new document has one
+        assert (
+            one.fingerprint is not None and last.fingerprint is not None
+        )  # a new document has one
         seen.add(one.doc_id)
         rank = ((one.fingerprint ^ last.fingerprint).bit_count(), one.log_offset, one.source_offset)
         if nearest is None or rank < nearest:
@@ -126,15 +138,22 @@ def _nearest(answers: Iterable[Answer], last: Verdict) -> tuple[Verdict | None, 
 def _is_before(one: Verdict, last: Verdict) -> bool:
     if one.doc_id == last.doc_id or one.parameters != last.parameters:
         return False
-    place, other = (one.source_topic, one.source_partition), (last.source_topic, last.source_partition)
+    place, other = (
+        (one.source_topic, one.source_partition),
+        (last.source_topic, last.source_partition),
+    )
     if one.log_offset == last.log_offset:  # of one batch: in the order of its partition
         return place == other and one.source_offset < last.source_offset
     return one.log_offset < last.log_offset
 
 
-LANGUAGES_SAMPLE = 2_000  # documents whose language is looked for: shares within 2.2 %, some 3 ms each
+LANGUAGES_SAMPLE = (
+    2_000  # documents whose language is looked for: shares within 2.2 %, some 3 ms each
+)
 _CHARACTERS_READ = 3_000  # of a text, for its language
-_PRIMARY = re.compile(r"\s*([a-z]{2,3})\s*(?:[-_]|$)")  # the first part of a language tag: "de" of "de-AT"
+_PRIMARY = re.compile(
+    r"\s*([a-z]{2,3})\s*(?:[-_]|$)"
+)  # the first part of a language tag: "de" of "de-AT"
 
 
 @dataclass
@@ -143,10 +162,14 @@ class Texts:
 
     # by doc_id, of those that were wanted: the text, and its language as the message names it
     texts: dict[str, tuple[str, str | None]] = field(default_factory=dict)
-    languages: Counter[str] = field(default_factory=Counter)  # of the sample; "" where too few words tell
+    languages: Counter[str] = field(
+        default_factory=Counter
+    )  # of the sample; "" where too few words tell
 
 
-def read_texts(records: Iterable[Record], wanted: Set[str], settings: Settings, sample_of: int | None = None) -> Texts:
+def read_texts(
+    records: Iterable[Record], wanted: Set[str], settings: Settings, sample_of: int | None = None
+) -> Texts:
     """
     Read documents once: the texts of those that are wanted, and the languages of a sample if one is asked for.
 
@@ -175,7 +198,9 @@ def read_texts(records: Iterable[Record], wanted: Set[str], settings: Settings, 
     return found
 
 
-def text_of(key: bytes | None, value: bytes | None, settings: Settings) -> tuple[Document | Deletion, str | None]:
+def text_of(
+    key: bytes | None, value: bytes | None, settings: Settings
+) -> tuple[Document | Deletion, str | None]:
     """Return a message's document and its text as a worker sees it, None where there is none; raise whatever it is."""
     document = decode_document(key, value, value_bytes_max=settings.document_bytes_max)
     if isinstance(document, Deletion):
@@ -184,7 +209,9 @@ def text_of(key: bytes | None, value: bytes | None, settings: Settings) -> tuple
     return document, None if isinstance(found, Skipped) else found.text
 
 
-def readable_text(key: bytes | None, value: bytes | None, settings: Settings) -> tuple[str, str | None] | None:
+def readable_text(
+    key: bytes | None, value: bytes | None, settings: Settings
+) -> tuple[str, str | None] | None:
     """Return a message's text and the language that it names; None where there is none, or it cannot be read."""
     try:
         document, text = text_of(key, value, settings)

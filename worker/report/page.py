@@ -83,7 +83,9 @@ def ticks(most: int) -> list[int]:
     return list(range(0, step * max(math.ceil(most / step), 1) + 1, step))
 
 
-def stacked(names: Sequence[str], patterns: Sequence[str], labels: Sequence[str], counts: NDArray[np.int64]) -> Chart:
+def stacked(
+    names: Sequence[str], patterns: Sequence[str], labels: Sequence[str], counts: NDArray[np.int64]
+) -> Chart:
     """Stack counts, of which each bar has a row and each name a column."""
     scale = ticks(int(counts.sum(axis=1).max(initial=0)))
     slot = 100 / max(len(labels), 1)
@@ -96,7 +98,9 @@ def stacked(names: Sequence[str], patterns: Sequence[str], labels: Sequence[str]
             top -= height
             if count:
                 pieces.append(Piece(pattern, round(top, 2), round(height, 2)))
-        bars.append(Bar(label, round(number * slot + gap / 2, 3), round(slot - gap, 3), pieces, row))
+        bars.append(
+            Bar(label, round(number * slot + gap / 2, 3), round(slot - gap, 3), pieces, row)
+        )
     levels = [(round(HEIGHT * (1 - level / scale[-1]), 2), level) for level in scale]
     return Chart(list(names), bars, levels, math.ceil(len(labels) / LABELS_MAX))
 
@@ -170,8 +174,12 @@ ROWS_MAX = 12
 CONTEXT = 14  # pieces on either side of what differs
 
 # A word, one character of a script without spaces, or one sign; each with its marks and the white space behind it.
-_WIDE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
-_MARKS = "\u200c\u200d" + "".join(one for one in map(chr, range(0x300, 0x1_0000)) if category(one)[0] == "M")
+_WIDE = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
+)
+_MARKS = "\u200c\u200d" + "".join(
+    one for one in map(chr, range(0x300, 0x1_0000)) if category(one)[0] == "M"
+)
 _PIECE = re.compile(rf"(?:[{_WIDE}][{_MARKS}]*|(?:[^\W{_WIDE}]|[{_MARKS}])+|[^\w\s])\s*")
 
 
@@ -245,12 +253,18 @@ MEMBERS_SHOWN = 8
 _DISTANCE_BARS_MIN = 13
 
 # Control characters, lone surrogates and marks that turn the direction of what follows: none is for a reader.
-_UNSHOWN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
+_UNSHOWN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]"
+)
 _WEB = re.compile(r"https?://[^\s/?#]", re.IGNORECASE)
 
 
 def page(
-    tally: Tally, title: str, clusters: list[Cluster], read: Texts | None, settings: Mapping[str, Mapping[str, Any]]
+    tally: Tally,
+    title: str,
+    clusters: list[Cluster],
+    read: Texts | None,
+    settings: Mapping[str, Mapping[str, Any]],
 ) -> bytes:
     """
     Return the report as one page of HTML, which loads nothing and runs nothing.
@@ -271,9 +285,17 @@ def page(
         lstrip_blocks=True,
         finalize=_shown,
     )
-    environment.filters.update(count="{:,}".format, percent=_percent, time=format_timestamp, day=_day, is_web=_is_web)
+    environment.filters.update(
+        count="{:,}".format, percent=_percent, time=format_timestamp, day=_day, is_web=_is_web
+    )
     counts = tally.counts()
-    reasons = Counter({reason: count for (found, reason), count in tally.reasons.items() if found is Class.SKIPPED})
+    reasons = Counter(
+        {
+            reason: count
+            for (found, reason), count in tally.reasons.items()
+            if found is Class.SKIPPED
+        }
+    )
     text = environment.get_template("page.html").render(
         title=title,
         tally=tally,
@@ -301,7 +323,11 @@ def page(
 
 
 def _shown(value: Any) -> Any:
-    return _UNSHOWN.sub("\ufffd", value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return (
+        _UNSHOWN.sub("\ufffd", value)
+        if isinstance(value, str) and not isinstance(value, Markup)
+        else value
+    )
 
 
 def _day(timestamp_ms: int) -> str:
@@ -334,7 +360,12 @@ def _distances(tally: Tally) -> Chart | None:
     bars = max(int(np.flatnonzero(found.any(axis=0)).max()) + 1, _DISTANCE_BARS_MIN)
     columns = (Class.EXACT, Class.NEAR, Class.RECRAWL)
     names = ("copies, token for token", "copies that differ", "re-crawls")
-    return stacked(names, ("exact", "copy", "recrawl"), [str(bit) for bit in range(bars)], found[columns, :bars].T)
+    return stacked(
+        names,
+        ("exact", "copy", "recrawl"),
+        [str(bit) for bit in range(bars)],
+        found[columns, :bars].T,
+    )
 
 
 def _hosts(tally: Tally) -> list[tuple[str, int, int, int, float]]:
@@ -356,7 +387,10 @@ def _sizes(tally: Tally) -> list[tuple[str, int, float]]:
         name = f"{low}" if low == high else f"{low:,} to {high:,}"
         counts[name] = sum(count for size, count in sizes.items() if low <= size <= high)
         low, high = high + 1, high + 1 if high < 4 else 2 * high
-    return [(name, count, round(100 * count / max(counts.values()), 2)) for name, count in counts.items()]
+    return [
+        (name, count, round(100 * count / max(counts.values()), 2))
+        for name, count in counts.items()
+    ]
 
 
 def _difference(cluster: Cluster, read: Texts | None) -> Difference | None:

@@ -73,7 +73,9 @@ class Clusters:
         for number in np.lexsort((first, -copies))[:count].tolist():
             rows = np.flatnonzero(hashes == different[number])[:MEMBERS_READ_MAX]
             members = {one.doc_id: one for one in map(self._read, places[rows].tolist())}
-            original = next(one.duplicate_of.original for one in members.values() if one.duplicate_of)
+            original = next(
+                one.duplicate_of.original for one in members.values() if one.duplicate_of
+            )
             found.append(Cluster(original, int(copies[number]) + 1, list(members.values())))
         return found
 
@@ -136,13 +138,17 @@ class Tally:
 
     def __init__(self) -> None:
         self.classes = array("B")  # of each answer
-        self.times_ms = array("q")  # of capture, of each answer's document; NO_TIME where there is none
+        self.times_ms = array(
+            "q"
+        )  # of capture, of each answer's document; NO_TIME where there is none
         self.hosts: dict[str, list[int]] = {}  # host -> answers by class
         self.distances = np.zeros((len(Class), 65), np.int64)  # of duplicates, by class
         self.reasons: Counter[tuple[Class, str]] = Counter()
         self.changed: Counter[str] = Counter()  # of pages seen before
         self.found_by: Counter[str] = Counter()
-        self.errors: dict[str, tuple[int, str, str]] = {}  # code -> count, text and source of the first
+        self.errors: dict[
+            str, tuple[int, str, str]
+        ] = {}  # code -> count, text and source of the first
         self.schemes: Counter[tuple[str, str]] = Counter()  # scheme and hash of the parameters
         self.sources: Counter[str] = Counter()
         self.decided_ms: tuple[int, int] | None = None  # the first and the last
@@ -186,7 +192,9 @@ class Tally:
             self.index_documents, self.horizon_ms = verdict.index_documents, verdict.horizon_ms
 
     def _take_error(self, letter: DeadLetter) -> None:
-        code = letter.code if letter.code in self.errors or len(self.errors) < REASONS_MAX else OTHER
+        code = (
+            letter.code if letter.code in self.errors or len(self.errors) < REASONS_MAX else OTHER
+        )
         place = f"{letter.source_topic}[{letter.source_partition}] at {letter.source_offset:,}"
         named = place if letter.doc_id is None else f"{place}, {letter.doc_id}"
         count, text, first = self.errors.get(code, (0, letter.text, named))

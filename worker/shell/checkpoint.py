@@ -40,14 +40,24 @@ from worker.errors import DefinitionError, RestoreError, StopError
 from worker.log.originals import Memory, anonymous
 from worker.log.replica import Replica
 from worker.log.rules import Definition
-from worker.log.snapshot import LogIdentity, Snapshot, adopt, capture, definition_of, restore, with_base
+from worker.log.snapshot import (
+    LogIdentity,
+    Snapshot,
+    adopt,
+    capture,
+    definition_of,
+    restore,
+    with_base,
+)
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 
 KEPT = 2
 SUFFIX = ".ndsnap"
 REGION_BYTES = 1 << 30  # a map of a file holds a descriptor
-COLD_PAGES = 16  # one by one they take a millisecond, what looking twice for a record's candidates does
+COLD_PAGES = (
+    16  # one by one they take a millisecond, what looking twice for a record's candidates does
+)
 _JOIN_S = 20.0  # at a clean end; supervisors kill after 30 s
 _THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 
@@ -114,10 +124,14 @@ class Checkpoint:
                 replica = restore(data, definition, self._log, self._memory)
                 _release(data)
             except DefinitionError as error:
-                raise DefinitionError(f"the snapshot {path}", error.differences, error.remedy) from error
+                raise DefinitionError(
+                    f"the snapshot {path}", error.differences, error.remedy
+                ) from error
             except StopError as error:
                 raise StopError(f"{path}: {error}") from error
-            except Exception as error:  # whatever a snapshot makes the code do, the log has everything
+            except (
+                Exception
+            ) as error:  # whatever a snapshot makes the code do, the log has everything
                 if not has_log:
                     raise StopError(
                         f"{path}: {error!r}. Remove this file to go on from the one before it, or from nothing if it "
@@ -131,10 +145,17 @@ class Checkpoint:
                 self._damaged.append(path)
                 continue
             if self._base is not None and replica.definition.base is None:
-                raise StopError(f"{path} began without a base, and there is no {self._base}: leave base_snapshot out")
+                raise StopError(
+                    f"{path} began without a base, and there is no {self._base}: leave base_snapshot out"
+                )
             self._saved(replica.next_offset, path.stat().st_mtime)
             found = {"next_offset": replica.next_offset, "documents": replica.documents}
-            _log.info("snapshot restored", path=str(path), **found, seconds=round(time.monotonic() - started, 2))
+            _log.info(
+                "snapshot restored",
+                path=str(path),
+                **found,
+                seconds=round(time.monotonic() - started, 2),
+            )
             return replica
         return first_replica(self._definition, self._base, self._memory)
 
@@ -159,7 +180,9 @@ class Checkpoint:
         self._due_s = self._clock() + self._interval_s
         if replica.next_offset > self._saved_offset:
             snapshot = capture(replica, self._log)
-            self._writer = threading.Thread(target=self.write, args=(snapshot,), name="snapshot", daemon=True)
+            self._writer = threading.Thread(
+                target=self.write, args=(snapshot,), name="snapshot", daemon=True
+            )
             self._writer.start()
 
     @property
@@ -189,12 +212,16 @@ class Checkpoint:
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._temporary.unlink(missing_ok=True)
-            _log.warning("snapshot not written, the ones before it stay", path=str(path), cause=str(error))
+            _log.warning(
+                "snapshot not written, the ones before it stay", path=str(path), cause=str(error)
+            )
             metrics.SNAPSHOT_FAILURES.inc()
             return False
         self._saved(snapshot.next_offset, time.time())
         seconds = time.monotonic() - started
-        _log.info("snapshot written", path=str(path), bytes=snapshot.nbytes, seconds=round(seconds, 2))
+        _log.info(
+            "snapshot written", path=str(path), bytes=snapshot.nbytes, seconds=round(seconds, 2)
+        )
         metrics.SNAPSHOT_BYTES.set(snapshot.nbytes)
         metrics.SNAPSHOT_S.observe(seconds)
         return True
@@ -205,7 +232,9 @@ class Checkpoint:
         metrics.SNAPSHOT_TIME.set(at_s)
 
     def _write(self, snapshot: Snapshot, path: Path) -> None:
-        self._temporary.unlink(missing_ok=True)  # a predecessor that still writes keeps its own file
+        self._temporary.unlink(
+            missing_ok=True
+        )  # a predecessor that still writes keeps its own file
         with self._temporary.open("xb") as file:
             for part in snapshot.parts():
                 self._reach(Point.SNAPSHOT)
@@ -255,12 +284,16 @@ def _opened(base: Path) -> Iterator[bytes | memoryview]:
     try:
         yield map_file(path)
     except DefinitionError as error:
-        remedy = "Make the snapshot with the group's settings, or start the group with the snapshot's"
+        remedy = (
+            "Make the snapshot with the group's settings, or start the group with the snapshot's"
+        )
         raise DefinitionError(f"the snapshot {path}", error.differences, remedy) from error
     except StopError as error:  # such as a full disk
         raise StopError(f"{path}: {error}") from error
     except Exception as error:
-        raise StopError(f"no log can begin with {path}: {error}. Name a whole snapshot as base_snapshot") from error
+        raise StopError(
+            f"no log can begin with {path}: {error}. Name a whole snapshot as base_snapshot"
+        ) from error
 
 
 def _snapshot_at(base: Path) -> Path:
@@ -294,7 +327,11 @@ def map_file(path: Path) -> bytes | memoryview:
 
 def _release(data: bytes | memoryview) -> None:
     """Take a mapped file's pages out of the process: they come back one by one, as they are asked for."""
-    if isinstance(data, memoryview) and isinstance(data.obj, mmap.mmap) and hasattr(mmap, "MADV_RANDOM"):
+    if (
+        isinstance(data, memoryview)
+        and isinstance(data.obj, mmap.mmap)
+        and hasattr(mmap, "MADV_RANDOM")
+    ):
         data.obj.madvise(mmap.MADV_RANDOM)
         data.obj.madvise(mmap.MADV_DONTNEED)
 
@@ -303,7 +340,9 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StopError(f"state directory {folder} cannot be made ({error}): name another one") from error
+        raise StopError(
+            f"state directory {folder} cannot be made ({error}): name another one"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -314,7 +353,9 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise StopError(f"state directory {folder} is in use by another process: wait for its end") from error
+            raise StopError(
+                f"state directory {folder} is in use by another process: wait for its end"
+            ) from error
         yield
 
 
@@ -360,5 +401,7 @@ class DiskMemory(Memory):
 def _punch(region: mmap.mmap, begin: int, size: int) -> None:
     """Give the disk back what a chunk took that nobody can read any more."""
     if hasattr(mmap, "MADV_REMOVE"):
-        with contextlib.suppress(OSError):  # a file system without holes: the space is free with the region
+        with contextlib.suppress(
+            OSError
+        ):  # a file system without holes: the space is free with the region
             region.madvise(mmap.MADV_REMOVE, begin, size)

@@ -32,7 +32,11 @@ class SourceMessage(NamedTuple):
     def size_bytes(self) -> int:
         """What it counts for in a batch: its key, its value and the headers that were read."""
         size = len(self.key or b"") + len(self.value or b"") + self.document_bytes
-        return size + sum(len(name) + len(value or b"") for name, value in self.headers) if self.headers else size
+        return (
+            size + sum(len(name) + len(value or b"") for name, value in self.headers)
+            if self.headers
+            else size
+        )
 
 
 class LogEntry(NamedTuple):
@@ -112,7 +116,9 @@ class Transaction(Protocol):
     def produce(self, messages: Iterable[Outgoing]) -> None:
         """Write these messages."""
 
-    def send_offsets(self, offsets: Mapping[int, int], group_metadata: Any, metadata: str = "") -> None:
+    def send_offsets(
+        self, offsets: Mapping[int, int], group_metadata: Any, metadata: str = ""
+    ) -> None:
         """Write the source offsets that they answer; `metadata` is kept beside the offsets."""
 
 

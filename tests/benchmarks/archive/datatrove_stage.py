@@ -13,7 +13,12 @@ from pathlib import Path
 from datatrove.executor import LocalPipelineExecutor
 from datatrove.pipeline.base import PipelineStep
 from datatrove.pipeline.dedup import MinhashDedupSignature
-from datatrove.pipeline.dedup.minhash import MinhashConfig, MinhashDedupBuckets, MinhashDedupCluster, MinhashDedupFilter
+from datatrove.pipeline.dedup.minhash import (
+    MinhashConfig,
+    MinhashDedupBuckets,
+    MinhashDedupCluster,
+    MinhashDedupFilter,
+)
 from datatrove.pipeline.readers import JsonlReader
 from datatrove.pipeline.writers import JsonlWriter
 
@@ -21,7 +26,9 @@ from datatrove.pipeline.writers import JsonlWriter
 def main(stage: str, folder: Path, tasks: int, workers: int) -> None:
     """Run a stage."""
     config = MinhashConfig()
-    signatures, buckets, clusters = (str(folder / name) for name in ("signatures", "buckets", "clusters"))
+    signatures, buckets, clusters = (
+        str(folder / name) for name in ("signatures", "buckets", "clusters")
+    )
     reader = JsonlReader(str(folder / "in"), id_key="doc_id")
     stages: dict[str, tuple[list[PipelineStep], int]] = {
         "signatures": ([reader, MinhashDedupSignature(signatures, config)], tasks),
@@ -30,14 +37,18 @@ def main(stage: str, folder: Path, tasks: int, workers: int) -> None:
         "filter": (
             [
                 reader,
-                MinhashDedupFilter(clusters, JsonlWriter(str(folder / "removed"), compression=None)),
+                MinhashDedupFilter(
+                    clusters, JsonlWriter(str(folder / "removed"), compression=None)
+                ),
                 JsonlWriter(str(folder / "kept"), compression=None),
             ],
             tasks,
         ),
     }
     steps, count = stages[stage]
-    LocalPipelineExecutor(steps, tasks=count, workers=workers, logging_dir=str(folder / "logs" / stage)).run()
+    LocalPipelineExecutor(
+        steps, tasks=count, workers=workers, logging_dir=str(folder / "logs" / stage)
+    ).run()
 
 
 if __name__ == "__main__":

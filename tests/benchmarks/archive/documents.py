@@ -46,7 +46,12 @@ class Made(NamedTuple):
     def line(self, number: int) -> bytes:
         """Return it as it is read."""
         fetched_at = format_timestamp((crawl.FIRST_FETCH_S + number) * 1_000)
-        fields = {"doc_id": self.doc_id, "url": self.url, "fetched_at": fetched_at, "text": self.text}
+        fields = {
+            "doc_id": self.doc_id,
+            "url": self.url,
+            "fetched_at": fetched_at,
+            "text": self.text,
+        }
         return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -62,7 +67,9 @@ def made_documents(count: int, seed: int = 5) -> Iterator[Made]:
         if relation == "article":
             article = crawl.write_article(name, english, dice)
         elif relation == "template":
-            article = crawl.fill_template(crawl.TEMPLATES[number % len(crawl.TEMPLATES)], name, "en", dice)
+            article = crawl.fill_template(
+                crawl.TEMPLATES[number % len(crawl.TEMPLATES)], name, "en", dice
+            )
         elif relation == "family":
             article = crawl.edited(common, dice)
         elif relation == "short":
@@ -97,4 +104,8 @@ def write_documents(folder: Path, count: int, files: int, seed: int = 5) -> None
                 for _ in range(count * file // files, count * (file + 1) // files):
                     number, one = next(made)
                     lines.write(one.line(number))
-                    truth.write(orjson.dumps([one.doc_id, one.group, one.relation], option=orjson.OPT_APPEND_NEWLINE))
+                    truth.write(
+                        orjson.dumps(
+                            [one.doc_id, one.group, one.relation], option=orjson.OPT_APPEND_NEWLINE
+                        )
+                    )

@@ -22,7 +22,9 @@ _RECORD = bytes(110)  # of the log, for one document
 
 def main() -> None:
     bootstrap, group, documents, log, verdicts = sys.argv[1:6]
-    settings = Settings(bootstrap=bootstrap, group=group, worker_id="bare", topic_documents=documents)
+    settings = Settings(
+        bootstrap=bootstrap, group=group, worker_id="bare", topic_documents=documents
+    )
     config = group_config(settings)
     consumer = Consumer({**config, "auto.offset.reset": "earliest"})
     consumer.subscribe([documents])
@@ -38,7 +40,12 @@ def main() -> None:
             publisher.begin_transaction()
             for message, fields in zip(messages, decoded, strict=True):
                 key = message.key() or b""
-                answer = {"doc_id": key.decode(), "url": fields["url"], "verdict": "new", "padding": "x" * 350}
+                answer = {
+                    "doc_id": key.decode(),
+                    "url": fields["url"],
+                    "verdict": "new",
+                    "padding": "x" * 350,
+                }
                 publisher.produce(verdicts, value=orjson.dumps(answer), key=key)
             publisher.poll(0)
             publisher.send_offsets_to_transaction(

@@ -35,8 +35,14 @@ def main() -> None:
         partition = message_context().partition
         index = indexes.setdefault(partition, SimHashStringIndex(64, 6, 3, "word", True, (2, 2)))
         originals = names.setdefault(partition, [])
-        found = index.query(fields["text"])  # with the distances it would fail: gaoya 0.2.2 calls a method it lacks
-        answer = {"doc_id": fields["doc_id"], "url": fields["url"], "verdict": "duplicate" if found else "new"}
+        found = index.query(
+            fields["text"]
+        )  # with the distances it would fail: gaoya 0.2.2 calls a method it lacks
+        answer = {
+            "doc_id": fields["doc_id"],
+            "url": fields["url"],
+            "verdict": "duplicate" if found else "new",
+        }
         if found:
             answer["duplicate_of"] = {"doc_id": originals[found[0]]}
         else:

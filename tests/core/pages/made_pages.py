@@ -40,27 +40,39 @@ class Writer:
     def __init__(self, language: str, seed: str) -> None:
         self.dice = random.Random(f"{seed}-{language}")
         lines = (files("worker.core.stopwords") / f"{language}.txt").read_text("utf-8").splitlines()
-        self._function_words = [word for line in lines if not line.startswith("#") for word in line.split()]
-        letters = sorted({letter for word in self._function_words for letter in word if letter.isalpha()})
+        self._function_words = [
+            word for line in lines if not line.startswith("#") for word in line.split()
+        ]
+        letters = sorted(
+            {letter for word in self._function_words for letter in word if letter.isalpha()}
+        )
         shortest, longest = (1, 2) if language in {"zh", "ja"} else (3, 9)
         self._content_words = [
-            "".join(self.dice.choices(letters, k=self.dice.randint(shortest, longest))) for _ in range(300)
+            "".join(self.dice.choices(letters, k=self.dice.randint(shortest, longest)))
+            for _ in range(300)
         ]
         self._comma, self._stop = _MARKS.get(language, (",", "."))
         self._joiner = "" if language in _WITHOUT_SPACES else " "
         self.text: list[str] = []
 
     def phrase(self, shortest: int, longest: int) -> str:
-        words = (self._function_words if self.dice.random() < 0.45 else self._content_words for _ in range(longest))
+        words = (
+            self._function_words if self.dice.random() < 0.45 else self._content_words
+            for _ in range(longest)
+        )
         count = self.dice.randint(shortest, longest)
-        return self._joiner.join(self.dice.choice(choice) for choice, _ in zip(words, range(count), strict=False))
+        return self._joiner.join(
+            self.dice.choice(choice) for choice, _ in zip(words, range(count), strict=False)
+        )
 
     def sentence(self) -> str:
         first, second = self.phrase(7, 14), self.phrase(3, 7)
         return f"{first}{self._comma}{self._joiner}{second}{self._stop}"
 
     def paragraph(self, most: int = 5) -> str:
-        return (self._joiner or self._stop).join(self.sentence() for _ in range(self.dice.randint(2, most)))
+        return (self._joiner or self._stop).join(
+            self.sentence() for _ in range(self.dice.randint(2, most))
+        )
 
     def kept(self, text: str) -> str:
         """Markup of a text that is the page's."""
@@ -68,7 +80,9 @@ class Writer:
         return escape(text)
 
     def paragraphs(self, count: int, *, element: str = "p", most: int = 5) -> str:
-        return "".join(f"<{element}>{self.kept(self.paragraph(most))}</{element}>\n" for _ in range(count))
+        return "".join(
+            f"<{element}>{self.kept(self.paragraph(most))}</{element}>\n" for _ in range(count)
+        )
 
     def linked(self, sentences: int) -> str:
         """A paragraph of which nearly half is links."""
@@ -76,28 +90,40 @@ class Writer:
         for _ in range(sentences):
             parts = [self.phrase(4, 8), self.phrase(3, 6), self.phrase(3, 6) + self._stop]
             self.text.append(" ".join(parts))
-            marked.append(f"{escape(parts[0])} <a href=/w>{escape(parts[1])}</a> {escape(parts[2])}")
+            marked.append(
+                f"{escape(parts[0])} <a href=/w>{escape(parts[1])}</a> {escape(parts[2])}"
+            )
         return f"<p>{' '.join(marked)}</p>"
 
     def many(self, count: int, pattern: str, shortest: int = 1, longest: int = 3) -> str:
         """The pattern so many times, each with phrases of the page's text for its {}."""
         holes = pattern.count("{}")
         return "".join(
-            pattern.format(*(self.kept(self.phrase(shortest, longest)) for _ in range(holes))) for _ in range(count)
+            pattern.format(*(self.kept(self.phrase(shortest, longest)) for _ in range(holes)))
+            for _ in range(count)
         )
 
     def links(self, count: int) -> str:
         return (
-            "<ul>" + "".join(f"<li><a href=/{k}>{escape(self.phrase(1, 3))}</a></li>" for k in range(count)) + "</ul>"
+            "<ul>"
+            + "".join(
+                f"<li><a href=/{k}>{escape(self.phrase(1, 3))}</a></li>" for k in range(count)
+            )
+            + "</ul>"
         )
 
     def teasers(self, count: int) -> str:
         one = "<div><h3><a href=/t>{}</a></h3><p>{}</p></div>"
-        return "".join(one.format(escape(self.phrase(4, 8)), escape(self.sentence()[:120])) for _ in range(count))
+        return "".join(
+            one.format(escape(self.phrase(4, 8)), escape(self.sentence()[:120]))
+            for _ in range(count)
+        )
 
     def comments(self, count: int) -> str:
         one = "<div><b>{}</b><p>{}</p></div>"
-        return "".join(one.format(escape(self.phrase(1, 2)), escape(self.paragraph(3))) for _ in range(count))
+        return "".join(
+            one.format(escape(self.phrase(1, 2)), escape(self.paragraph(3))) for _ in range(count)
+        )
 
     def around(self, surroundings: int, body: str) -> str:
         """The page: sections, telling names, or no telling name at all."""
@@ -131,10 +157,10 @@ def layout(page: Writer, number: int) -> str:
         inside = f"<article>{page.paragraphs(count)}</article><aside>{page.teasers(4)}</aside>"
         return f"<nav>{page.links(12)}</nav><main>{inside}</main><footer>{foot}</footer>"
     if number == 3:
-        text = "".join(f"<div class=c3><div>{page.kept(page.paragraph())}</div></div>" for _ in range(count))
-        return (
-            f"<div class=c1>{page.links(8)}</div><div class=c2>{text}</div><div class=c4>{page.teasers(4)}</div>{foot}"
+        text = "".join(
+            f"<div class=c3><div>{page.kept(page.paragraph())}</div></div>" for _ in range(count)
         )
+        return f"<div class=c1>{page.links(8)}</div><div class=c2>{text}</div><div class=c4>{page.teasers(4)}</div>{foot}"
     text = f"<div class='post-body'>{page.paragraphs(count)}</div><div class=comments>{page.comments(4)}</div>"
     inside = f"<div class=menu>{page.links(9)}</div><div id=content>{text}</div>"
     return f"{inside}<div class=sidebar>{page.teasers(4)}</div>{foot}"
@@ -149,10 +175,14 @@ def encyclopedia(page: Writer) -> str:
     for _ in range(3):
         out += page.many(1, "<h2>{}</h2>") + page.linked(4) + page.linked(3)
         out += "<ul>" + page.many(5, "<li><a href=/x>{}</a> {}</li>", 2, 6) + "</ul>"
-    out += "<table>" + page.many(6, "<tr class='row left even'><td><a href=/y>{}</a></td><td>{}</td><td>{}</td></tr>")
+    out += "<table>" + page.many(
+        6, "<tr class='row left even'><td><a href=/y>{}</a></td><td>{}</td><td>{}</td></tr>"
+    )
     out += "</table>" + page.many(1, "<h2>{}</h2>") + "<ol class=references>"
     return (
-        out + page.many(8, "<li>{} <a href=/z>{}</a> {}</li>", 2, 5) + f"</ol><div class=navbox>{page.links(14)}</div>"
+        out
+        + page.many(8, "<li>{} <a href=/z>{}</a> {}</li>", 2, 5)
+        + f"</ol><div class=navbox>{page.links(14)}</div>"
     )
 
 
@@ -163,7 +193,9 @@ def documentation(page: Writer) -> str:
         out += f"<section>{page.many(1, '<h2>{}</h2>')}{page.paragraphs(page.dice.randint(1, 3))}"
         out += f"<pre><code>{page.many(6, '{}();' + chr(10), 2, 4)}</code></pre>"
         out += f"<dl>{page.many(4, '<dt><code>{}</code></dt><dd>{}</dd>', 2, 8)}</dl>"
-        out += f"<table>{page.many(4, '<tr><td><code>{}</code></td><td>{}</td></tr>', 2, 7)}</table>"
+        out += (
+            f"<table>{page.many(4, '<tr><td><code>{}</code></td><td>{}</td></tr>', 2, 7)}</table>"
+        )
         out += f"<div class=note><p>{page.kept(page.sentence())}</p></div></section>"
     return out
 
@@ -171,7 +203,12 @@ def documentation(page: Writer) -> str:
 def steps(page: Writer) -> str:
     """A list of what is needed in one box, the steps in a list in another."""
     out = page.paragraphs(1) + "<div class=c8>" + page.many(1, "<h2>{}</h2>") + "<ul>"
-    out += page.many(8, "<li>{}</li>") + "</ul></div><div class=c9>" + page.many(1, "<h2>{}</h2>") + "<ol>"
+    out += (
+        page.many(8, "<li>{}</li>")
+        + "</ul></div><div class=c9>"
+        + page.many(1, "<h2>{}</h2>")
+        + "<ol>"
+    )
     return out + page.paragraphs(7, element="li", most=2) + "</ol></div>"
 
 
@@ -195,7 +232,9 @@ def product(page: Writer) -> str:
     """A description, a list of features, a table; other products in cards."""
     out = f"<div><div>{page.paragraphs(1)}<ul>{page.many(5, '<li>{}</li>', 3, 7)}</ul></div>"
     out += f"<table>{page.many(8, '<tr><th>{}</th><td>{}</td></tr>')}</table></div>"
-    cards = (f"<div><a href=/c>{escape(page.phrase(4, 8))}</a> <span>9 €</span></div>" for _ in range(6))
+    cards = (
+        f"<div><a href=/c>{escape(page.phrase(4, 8))}</a> <span>9 €</span></div>" for _ in range(6)
+    )
     return out + f"<div>{''.join(cards)}</div>"
 
 
@@ -210,7 +249,9 @@ def several(page: Writer) -> str:
 
 def line_breaks(page: Writer) -> str:
     """Line breaks in place of paragraphs."""
-    return "".join("<br>\n".join(page.kept(page.sentence()) for _ in range(5)) + "<br><br>" for _ in range(6))
+    return "".join(
+        "<br>\n".join(page.kept(page.sentence()) for _ in range(5)) + "<br><br>" for _ in range(6)
+    )
 
 
 def one_sentence(page: Writer) -> str:
@@ -266,7 +307,9 @@ def questions(page: Writer) -> str:
     """Questions on buttons that open their answers."""
     question = "<div class=item>{}{}</div>"
     head = "<h3><button>{}</button></h3>"
-    return "".join(question.format(page.many(1, head, 4, 8), page.paragraphs(1, most=2)) for _ in range(9))
+    return "".join(
+        question.format(page.many(1, head, 4, 8), page.paragraphs(1, most=2)) for _ in range(9)
+    )
 
 
 def boxed_paragraphs(page: Writer) -> str:
@@ -289,7 +332,9 @@ def table_of_works(page: Writer) -> str:
     """A table of which each row has some prose, its references; a table of facts that its class calls a margin."""
     out = f"<table class=infobox>{page.many(9, '<tr><th>{}</th><td>{}</td></tr>')}</table>{page.paragraphs(2)}"
     row = "<tr><th><a href=/w>{}</a></th><td>{}</td></tr>"
-    rows = (row.format(page.kept(page.phrase(2, 4)), page.kept(page.paragraph())) for _ in range(12))
+    rows = (
+        row.format(page.kept(page.phrase(2, 4)), page.kept(page.paragraph())) for _ in range(12)
+    )
     references = page.many(9, "<li><a href=/r>{}</a>, {}</li>", 4, 9)
     return f"{out}<table><tbody>{''.join(rows)}</tbody></table><h2>x</h2><div><ol>{references}</ol></div>"
 
@@ -300,7 +345,11 @@ def features(page: Writer) -> str:
     def section(count: int) -> str:
         out = "<section><ul>"
         for _ in range(count):
-            out += page.many(1, "<li><h2>{}</h2>") + page.paragraphs(1) + page.many(1, "<a href=/m>{}</a>", 4, 4)
+            out += (
+                page.many(1, "<li><h2>{}</h2>")
+                + page.paragraphs(1)
+                + page.many(1, "<a href=/m>{}</a>", 4, 4)
+            )
         return out + "</ul></section>"
 
     return f"<main>{section(3)}{section(9)}</main>"
@@ -314,7 +363,10 @@ def chapters(page: Writer) -> str:
 def long_teasers(page: Writer) -> str:
     """A short article and a long list of others, each with a linked heading and a paragraph."""
     one = "<li><div><h3><a href=/t>{}</a></h3><p>{}</p></div></li>"
-    many = (one.format(escape(page.phrase(4, 8)), escape(page.sentence() + page.sentence())) for _ in range(20))
+    many = (
+        one.format(escape(page.phrase(4, 8)), escape(page.sentence() + page.sentence()))
+        for _ in range(20)
+    )
     return f"<div><h1>x</h1>{page.paragraphs(5)}</div><div class=q2><ul>{''.join(many)}</ul></div>"
 
 
@@ -327,7 +379,9 @@ KINDS: tuple[Callable[[Writer], str], ...] = (
 
 def f1(expected: str, found: str) -> float:
     """Of 4-grams of tokens with their counts."""
-    true, predicted = (_grams([word for word in _TOKEN.findall(text) if word != "x"]) for text in (expected, found))
+    true, predicted = (
+        _grams([word for word in _TOKEN.findall(text) if word != "x"]) for text in (expected, found)
+    )
     return 2 * (true & predicted).total() / max(1, true.total() + predicted.total())
 
 
@@ -346,17 +400,25 @@ def _quality(precision: float, recall: float) -> Quality:
 
 def reviewed_pages(corpora: Path, name: str) -> list[dict[str, Any]]:
     """The pages of a set: "benchmark", "readability" (`body`) or "strings" (`with`, `without`); none where absent."""
-    path = corpora / "pages" / ("readability.jsonl.gz" if name == "readability" else "articles.jsonl.gz")
+    path = (
+        corpora
+        / "pages"
+        / ("readability.jsonl.gz" if name == "readability" else "articles.jsonl.gz")
+    )
     if not path.exists():
         return []
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         return [page for page in map(json.loads, lines) if page["set"] == name]
 
 
-def labelled_pages(corpora: Path, name: str) -> tuple[dict[str, str], dict[int, list[tuple[str, str]]]]:
+def labelled_pages(
+    corpora: Path, name: str
+) -> tuple[dict[str, str], dict[int, list[tuple[str, str]]]]:
     """The HTML of a set's documents, and its pairs: 1 near-duplicates, 0 others."""
     documents = map(json.loads, (corpora / "docs.jsonl").open(encoding="utf-8"))
-    pages = {row["doc_id"]: row["html"] for row in documents if row["set"] == name and "html" in row}
+    pages = {
+        row["doc_id"]: row["html"] for row in documents if row["set"] == name and "html" in row
+    }
     pairs: dict[int, list[tuple[str, str]]] = {0: [], 1: []}
     for line in (corpora / "pairs.tsv").open(encoding="utf-8"):
         one, other, label, *_ = line.split("\t")
@@ -379,7 +441,9 @@ def bodies_quality(pages: Iterable[dict[str, Any]], extract: Callable[[str], str
     """Mean precision and recall of word 4-grams over pages, as article-extraction-benchmark counts them."""
     precisions, recalls = [], []
     for page in pages:
-        true, found = (_grams(re.findall(r"\w+", text)) for text in (page["body"], extract(page["html"])))
+        true, found = (
+            _grams(re.findall(r"\w+", text)) for text in (page["body"], extract(page["html"]))
+        )
         common = (true & found).total()
         if found:
             precisions.append(common / found.total())

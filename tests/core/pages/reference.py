@@ -111,7 +111,9 @@ class Tokenizer:
         if foreign and page.startswith(b"<![CDATA[", at):
             self.at = self._find(b"]]>", at + 9) + 3
             return NOTHING
-        if page[at : at + 2] in (b"<!", b"<?") or (page.startswith(b"</", at) and at + 2 < len(page)):
+        if page[at : at + 2] in (b"<!", b"<?") or (
+            page.startswith(b"</", at) and at + 2 < len(page)
+        ):
             self.at = self._find(b">", at + 2) + 1
             return NOTHING
         self.at += 1
@@ -136,7 +138,10 @@ class Tokenizer:
                 at = len(self.page)  # the quote never ends
             else:
                 at = one.end()
-                value = next((value for value in one.group("double", "single", "bare") if value is not None), b"")
+                value = next(
+                    (value for value in one.group("double", "single", "bare") if value is not None),
+                    b"",
+                )
                 found.append((lower(one["name"]), value))
         if at >= len(self.page):
             self.at = len(self.page)
@@ -150,7 +155,9 @@ class Tokenizer:
         begin = self.at
         end = self._script_end() if name == "script" else None
         if end is None and name != "script":
-            found = re.compile(rb"</" + name.encode() + rb"(?=[ \t\n\f\r/>])", re.IGNORECASE).search(self.page, begin)
+            found = re.compile(
+                rb"</" + name.encode() + rb"(?=[ \t\n\f\r/>])", re.IGNORECASE
+            ).search(self.page, begin)
             end = found.start() if found else None
         if end is None:
             self.at = len(self.page)
@@ -227,12 +234,17 @@ class Reader:
         self.mark_link()
         end = len(self.out)
         if end > self.start:
-            text, linked = self.out[self.start :].decode("utf-8", "replace"), min(self.linked, end - self.start)
+            text, linked = (
+                self.out[self.start :].decode("utf-8", "replace"),
+                min(self.linked, end - self.start),
+            )
             marks = re.findall("[,.!?;،؟۔]|(?P<two>[、。，！？।])", text)
             seen = [character for character in text if ord(character) > 32]
             length = len(seen) + 2 * sum("\u3000" <= character <= "\udfff" for character in seen)
             stops = sum(2 if two else 1 for two in marks)
-            self.blocks.append([self.start, end, self.stack[-1].node, length, linked, stops, end - self.start])
+            self.blocks.append(
+                [self.start, end, self.stack[-1].node, length, linked, stops, end - self.start]
+            )
             self.out += b"\n"
         self.linked = 0
         self.start = self.link_from = len(self.out)
@@ -258,7 +270,11 @@ class Reader:
             if self.stack[-1].node != self.stack[-2].node:
                 self.divide()
                 self.nodes[self.stack[-1].node][5] = len(self.blocks)
-            if self.stack[-1].flags & n.MARKER and self.link is not None and self.link > len(self.stack) - 1:
+            if (
+                self.stack[-1].flags & n.MARKER
+                and self.link is not None
+                and self.link > len(self.stack) - 1
+            ):
                 self.mark_link()
                 self.link = None
             self.stack.pop()
@@ -317,7 +333,9 @@ class Reader:
             return None
         if name in ("input", "select") and self.close_select():
             return None
-        if (flags & n.BLOCK or (flags & n.SPECIAL and not flags & n.DROPPED)) and not self.dropped():
+        if (
+            flags & n.BLOCK or (flags & n.SPECIAL and not flags & n.DROPPED)
+        ) and not self.dropped():
             self.divide()
         level = self.closed_by(name, flags)
         if 0 < level < len(self.stack):
@@ -345,7 +363,9 @@ class Reader:
             if self.stack[k].flags & n.SPECIAL and self.stack[k].name not in ("p", "div", "address")
         )
         inner = self.stack[item].name
-        if (name in ("li", "option") and inner == name) or (name in ("dd", "dt") and inner in ("dd", "dt")):
+        if (name in ("li", "option") and inner == name) or (
+            name in ("dd", "dt") and inner in ("dd", "dt")
+        ):
             return item
         if name in ("optgroup", "button"):
             level = self.nearest(name, barrier=n.SCOPE)
@@ -362,7 +382,13 @@ class Reader:
         if flags & n.CELLS:
             return self.nearest("table", "template") > 0
         if name == "form":
-            return self.nearest("form") == 0 and inner.name not in ("table", "tbody", "thead", "tfoot", "tr")
+            return self.nearest("form") == 0 and inner.name not in (
+                "table",
+                "tbody",
+                "thead",
+                "tfoot",
+                "tr",
+            )
         return name not in ("html", "head", "body", "frameset")
 
     def end_tag(self, name: str) -> None:
@@ -372,7 +398,11 @@ class Reader:
         if name == "br":
             return self.br()
         if name == "a":
-            if self.link is not None and self.stack[-1].foreign and self.foreign_root() >= self.link:
+            if (
+                self.link is not None
+                and self.stack[-1].foreign
+                and self.foreign_root() >= self.link
+            ):
                 self.pop(self.foreign_root())
             self.mark_link()
             self.link = None
@@ -383,11 +413,20 @@ class Reader:
             self.beyond -= 1
             return None
         level = self.ended_by(name, flags)
-        if (flags & n.BLOCK or (flags & n.SPECIAL and not flags & n.DROPPED)) and not self.dropped():
+        if (
+            flags & n.BLOCK or (flags & n.SPECIAL and not flags & n.DROPPED)
+        ) and not self.dropped():
             self.divide()
         if level and name == "form":
             top = len(self.stack) - 1
-            while top > level and self.stack[top].name in ("p", "li", "dd", "dt", "option", "optgroup"):
+            while top > level and self.stack[top].name in (
+                "p",
+                "li",
+                "dd",
+                "dt",
+                "option",
+                "optgroup",
+            ):
                 top -= 1
             if top > level:
                 self.pop(top + 1)
@@ -457,7 +496,9 @@ def meaning(attributes: list[tuple[str, bytes]]) -> int:
     flags = 0
     for name, value in attributes:
         short = lower(value[:24])
-        hides = name == "style" and re.search(rb"(?i)display: *none|visibility: *hidden", value[:256])
+        hides = name == "style" and re.search(
+            rb"(?i)display: *none|visibility: *hidden", value[:256]
+        )
         if name in ("class", "id"):
             flags |= words_of(value, 3 if name == "id" else 512)
         elif hides or name == "hidden" or (name == "aria-hidden" and short == "true"):
@@ -486,7 +527,11 @@ def read(page: bytes) -> Reader:
             reader.write(token.pieces)
         elif isinstance(token, End) and token.name in n.TAGS:
             reader.end_tag(token.name)
-        elif isinstance(token, Start) and token.name in n.TAGS and not read_start(reader, tokenizer, token):
+        elif (
+            isinstance(token, Start)
+            and token.name in n.TAGS
+            and not read_start(reader, tokenizer, token)
+        ):
             break
     reader.divide()
     for node in reader.nodes:
@@ -498,7 +543,10 @@ def read_start(reader: Reader, tokenizer: Tokenizer, token: Start) -> bool:
     """A start tag, and what it holds when that is no markup. Whether text may follow."""
     name, flags = token.name, n.TAGS[token.name]
     words = meaning(token.attributes) if flags & n.CLASSED else 0
-    has_href = any(name == "href" and not re.match(rb"#.", value, re.DOTALL) for name, value in token.attributes)
+    has_href = any(
+        name == "href" and not re.match(rb"#.", value, re.DOTALL)
+        for name, value in token.attributes
+    )
     if reader.stack[-1].foreign or not (flags & n.RAW or name in ("plaintext", "frameset")):
         reader.start_tag(name, words, has_href, token.self_closing)
         return True

@@ -55,11 +55,17 @@ start_tags = st.builds("<{}{}>".format, st.sampled_from(TAGS), st.sampled_from(A
 upper_tags = st.sampled_from(TAGS).map(lambda name: f"<{name.upper()}>")
 end_tags = st.builds("</{}{}>".format, st.sampled_from(TAGS), st.sampled_from(["", "", " x", "/"]))
 texts = st.sampled_from(TEXTS)
-markup = st.lists(st.one_of(start_tags, start_tags, end_tags, end_tags, texts, upper_tags)).map("".join)
+markup = st.lists(st.one_of(start_tags, start_tags, end_tags, end_tags, texts, upper_tags)).map(
+    "".join
+)
 few = "p div span table tr td tbody li ul a svg desc select option form h1 h2 button".split()  # noqa: SIM905
 nests = st.lists(
     st.one_of(
-        st.builds("<{}{}>".format, st.sampled_from(few), st.sampled_from(["", "", " hidden", " href", " class=ad"])),
+        st.builds(
+            "<{}{}>".format,
+            st.sampled_from(few),
+            st.sampled_from(["", "", " hidden", " href", " class=ad"]),
+        ),
         st.builds("</{}>".format, st.sampled_from(few)),
         st.sampled_from(["word, ", " ", "<br>", "text"]),
     ),
@@ -81,18 +87,29 @@ def skeleton(page: bytes | str) -> tuple[k.Skeleton, str]:
 
     The arrays have no more room than a page of its size needs; nothing is written before or behind them.
     """
-    raw = (page.decode("utf-8", "replace") if isinstance(page, bytes) else well_formed(page)).encode()
+    raw = (
+        page.decode("utf-8", "replace") if isinstance(page, bytes) else well_formed(page)
+    ).encode()
     tags = raw.count(b"<") + 2
     shapes = [(len(raw) * 5 // 4 + SLACK,), (tags, k.BLOCK_COLUMNS), (tags, k.NODE_COLUMNS),
               (k.TITLE_MAX * 5 // 4 + SLACK,), (k.STACK_MAX, k.STACK_COLUMNS), (256,), (k.STATE_SIZE,)]  # fmt: skip
     kinds = [np.uint8, np.int64, np.int64, np.uint8, np.int64, np.int64, np.int64]
-    wholes = [np.full(np.prod(shape) + 2 * CANARY, MARK, kind) for shape, kind in zip(shapes, kinds, strict=True)]
-    arrays = (whole[CANARY:-CANARY].reshape(shape) for whole, shape in zip(wholes, shapes, strict=True))
+    wholes = [
+        np.full(np.prod(shape) + 2 * CANARY, MARK, kind)
+        for shape, kind in zip(shapes, kinds, strict=True)
+    ]
+    arrays = (
+        whole[CANARY:-CANARY].reshape(shape) for whole, shape in zip(wholes, shapes, strict=True)
+    )
     room = k.Skeleton(*arrays, REFERENCES)  # type: ignore[call-arg]
     text = _scan_one(np.frombuffer(bytearray(raw + bytes(SLACK)), np.uint8), len(raw), room)
-    assert all((whole[:CANARY] == MARK).all() and (whole[-CANARY:] == MARK).all() for whole in wholes), page
+    assert all(
+        (whole[:CANARY] == MARK).all() and (whole[-CANARY:] == MARK).all() for whole in wholes
+    ), page
     nodes, blocks, title = (int(room.state[at]) for at in (k.NODES, k.BLOCKS, k.TITLE_SIZE))
-    cut = room._replace(blocks=room.blocks[:blocks], nodes=room.nodes[:nodes], title=room.title[:title])
+    cut = room._replace(
+        blocks=room.blocks[:blocks], nodes=room.nodes[:nodes], title=room.title[:title]
+    )
     return cut, room.out[:text].tobytes().decode()
 
 
@@ -104,7 +121,10 @@ def assert_same(page: str) -> None:
     assert found.title.tobytes() == expected.title
     blocks = np.delete(found.blocks, k.B_KEEP, axis=1)
     assert blocks.tolist() == expected.blocks
-    assert found.nodes[:, [k.N_PARENT, k.N_TAG, k.N_OWN, k.N_ABOVE, k.N_FIRST, k.N_END]].tolist() == expected.nodes
+    assert (
+        found.nodes[:, [k.N_PARENT, k.N_TAG, k.N_OWN, k.N_ABOVE, k.N_FIRST, k.N_END]].tolist()
+        == expected.nodes
+    )
 
 
 @settings(max_examples=5 * EXAMPLES)
@@ -164,7 +184,11 @@ def test_the_scanner_equals_the_reference_on_long_pages() -> None:
 @pytest.mark.slow
 def test_every_index_is_within_its_array(tmp_path: Path) -> None:
     """With numba's checks of bounds compiled in, no random page reads or writes beyond an array's end."""
-    checks = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    checks = {
+        "NUMBA_BOUNDSCHECK": "1",
+        "NUMBA_CACHE_DIR": str(tmp_path),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
     script = "from tests.core.pages import test_scan as t; [t.skeleton(page) for page in t.random_pages(400, 2)]"
     output_of(sys.executable, "-c", script, env=os.environ | checks)
 
@@ -207,7 +231,10 @@ def tokens(page: str, state: str, last: str) -> list[Any]:
         if isinstance(token, Text) and token.pieces:
             found.append(["Character", b"".join(token.pieces).decode()])
         elif isinstance(token, Start):
-            attributes = {name.encode("latin-1").decode(): value.decode() for name, value in token.attributes[::-1]}
+            attributes = {
+                name.encode("latin-1").decode(): value.decode()
+                for name, value in token.attributes[::-1]
+            }
             name = token.name.encode("latin-1").decode()
             found.append(["StartTag", name, attributes, *([True] if token.self_closing else [])])
         elif isinstance(token, End):
@@ -244,7 +271,10 @@ def lexbor(page: str) -> str:
 
     tree = LexborHTMLParser(page)
     for node in tree.css("span, nobr, math"):
-        if meaning([(name, (value or "").encode()) for name, value in node.attributes.items()]) & names.HIDDEN:
+        if (
+            meaning([(name, (value or "").encode()) for name, value in node.attributes.items()])
+            & names.HIDDEN
+        ):
             node.attrs["out"] = ""
     for node in tree.css("[out]:not([out] [out])"):
         node.decompose()
@@ -256,7 +286,9 @@ def lexbor(page: str) -> str:
 def real_pages(corpora: Path) -> list[str]:
     """The pages of the corpus, well-formed."""
     pages = reviewed_pages(corpora, "benchmark") + reviewed_pages(corpora, "strings")
-    return [page["html"].encode("utf-8", "replace").decode() for page in pages] or pytest.skip("no pages")
+    return [page["html"].encode("utf-8", "replace").decode() for page in pages] or pytest.skip(
+        "no pages"
+    )
 
 
 def test_the_text_of_real_pages_is_lexbors(real_pages: list[str]) -> None:
@@ -276,9 +308,13 @@ trees = st.lists(
 
 
 @settings(max_examples=4 * EXAMPLES)
-@example("<table><tr>word1.<td>word2.<table>word3.</td>word4.</table><p><b>word5.<div></b>word6.</p>word7.")
+@example(
+    "<table><tr>word1.<td>word2.<table>word3.</td>word4.</table><p><b>word5.<div></b>word6.</p>word7."
+)
 @given(trees)
 def test_the_words_of_any_tree_are_lexbors(page: str) -> None:
     """However elements are nested, no word is lost; what stands wrongly in a table keeps its place in the page."""
     page = "<body>" + page
-    assert Counter(re.findall("word[0-9]+", skeleton(page)[1])) == Counter(re.findall("word[0-9]+", lexbor(page)))
+    assert Counter(re.findall("word[0-9]+", skeleton(page)[1])) == Counter(
+        re.findall("word[0-9]+", lexbor(page))
+    )

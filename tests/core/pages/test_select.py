@@ -27,7 +27,11 @@ from worker.core.stopwords import languages
 DIGESTS = Path(__file__).parent / "data" / "digests.tsv"
 TAGS = """div p a div p a div p a div p a li ul ol dl dt dd table tr td th section article article main aside figcaption
 nav footer header h1 h2 h3 blockquote pre form button figure figcaption span""".split()  # noqa: SIM905
-CLASSES = [*random.Random(5).sample(sorted(names.WORDS), 60), *["c1"] * 60, *["post-body", "comment", "teaser"] * 3]
+CLASSES = [
+    *random.Random(5).sample(sorted(names.WORDS), 60),
+    *["c1"] * 60,
+    *["post-body", "comment", "teaser"] * 3,
+]
 SENTENCES = (
     "The ferry was late again on Monday, and nobody has said why.",
     "Read on",
@@ -62,10 +66,16 @@ def made() -> Iterator[tuple[str, list[str]]]:
             yield f"{kind.__name__} {language}", [page.around(number % 3, kind(page))]
     for number in range(5):
         for language in ("de", "fi", "hi", "ja", "ko", "ur"):
-            yield f"layout {number} {language}", [made_pages.layout(Writer(language, str(number)), number)]
+            yield (
+                f"layout {number} {language}",
+                [made_pages.layout(Writer(language, str(number)), number)],
+            )
     for seed in range(150):
         dice = random.Random(seed)
-        yield f"trees {seed}", ["".join(random_tree(dice) for _ in range(dice.randrange(1, 6))) for _ in range(5)]
+        yield (
+            f"trees {seed}",
+            ["".join(random_tree(dice) for _ in range(dice.randrange(1, 6))) for _ in range(5)],
+        )
 
 
 def real(corpora: Path) -> Iterator[tuple[str, list[str]]]:
@@ -79,8 +89,13 @@ def real(corpora: Path) -> Iterator[tuple[str, list[str]]]:
 def digest(pages: list[str]) -> tuple[str, str]:
     """Of pages, and of all that is made of them: methods, texts, titles, headings."""
     found = extract_pages(pages, fields=[*FIELDS])
-    said = [METHODS[method] for method in found.methods] + [found.text(k) for k in range(len(found.texts.spans))]
-    one, other = (xxhash.xxh3_64_hexdigest("\0".join(lines).encode("utf-8", "replace")) for lines in (pages, said))
+    said = [METHODS[method] for method in found.methods] + [
+        found.text(k) for k in range(len(found.texts.spans))
+    ]
+    one, other = (
+        xxhash.xxh3_64_hexdigest("\0".join(lines).encode("utf-8", "replace"))
+        for lines in (pages, said)
+    )
     return one, other
 
 
@@ -94,7 +109,9 @@ def kept() -> dict[str, tuple[str, str]]:
 def test_made_pages_have_their_texts() -> None:
     """Some 300 digests, each of a page that is made here or of five trees."""
     expected, found = kept(), {name: digest(pages) for name, pages in made()}
-    assert {name: page for name, (page, _) in found.items() if page != expected[name][0]} == {}, "other pages are made"
+    assert {name: page for name, (page, _) in found.items() if page != expected[name][0]} == {}, (
+        "other pages are made"
+    )
     assert [name for name, (_, text) in found.items() if text != expected[name][1]] == []
 
 
@@ -121,7 +138,11 @@ def test_articles_are_found_in_every_language(number: int) -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_each_kind_of_page_gives_its_text(kind: Callable[[Writer], str]) -> None:
     """What a person would call the text of the page, in sections, in named boxes and in boxes without a name."""
-    pages = [Writer(language, f"{kind.__name__}{k}") for k in range(3) for language in ("en", "ru", "zh", "ar", "th")]
+    pages = [
+        Writer(language, f"{kind.__name__}{k}")
+        for k in range(3)
+        for language in ("en", "ru", "zh", "ar", "th")
+    ]
     found = extract_pages([page.around(k // 5, kind(page)) for k, page in enumerate(pages)])
     shares = [made_pages.f1("\n".join(page.text), found.text(k)) for k, page in enumerate(pages)]
     assert min(shares) >= 0.94, shares
@@ -137,7 +158,9 @@ INDEX = "".join(f"<li><a href='{name}.html'>{name}</a></li>" for name in NAMES)
 DRAWN = "<span class=MathJax><nobr aria-hidden=true><span class=math>x2</span></nobr>"
 TEX = "<annotation encoding='application/x-tex'>x^{2}</annotation>"
 SQUARE = f"{DRAWN}<math><semantics><msup><mi>x</mi><mn>2</mn></msup>{TEX}</semantics></math></span>"
-RUBY = "<p><ruby>文<rt>も</rt>字<rp>(</rp><rt>じ</rt><rp>)</rp></ruby>は書いてあるとおりに読まれる。"
+RUBY = (
+    "<p><ruby>文<rt>も</rt>字<rp>(</rp><rt>じ</rt><rp>)</rp></ruby>は書いてあるとおりに読まれる。"
+)
 RULES = {  # of a page, and all that is its text
     "words of classes hide no text: builders of pages call each part a widget": (
         f"<div>{WIDGET * 8}</div>{COOKIES}", f"Part {SENTENCE} " * 8),
@@ -220,7 +243,16 @@ def test_menus_are_left_out() -> None:
 
 def test_pages_of_a_batch_do_not_touch() -> None:
     """Each page is read to its own end: what it leaves open does not reach into the next."""
-    pages = ["<p>An open comment follows, it is here.<!-- ", PAGE, "<p>One more <a href='", PAGE, "", "&am", PAGE, "<"]
+    pages = [
+        "<p>An open comment follows, it is here.<!-- ",
+        PAGE,
+        "<p>One more <a href='",
+        PAGE,
+        "",
+        "&am",
+        PAGE,
+        "<",
+    ]
     assert texts(*pages) == [texts(page)[0] for page in pages]
     assert texts(*pages)[1::2][:2] == [MAIN, MAIN]
 
@@ -248,7 +280,9 @@ def test_fields_share_a_page_out() -> None:
 def test_long_texts_end_at_the_limit() -> None:
     """`characters_max` counts characters of the text, whatever their size."""
     pages = ["<p>" + "word, " * 1_000, "<p>" + "wörd, " * 1_000, "ä" * 5_000]
-    assert [len(text) for text in texts(*pages, plain=[False, False, True], characters_max=100)] == [100] * 3
+    assert [
+        len(text) for text in texts(*pages, plain=[False, False, True], characters_max=100)
+    ] == [100] * 3
 
 
 @pytest.mark.parametrize("unit", ["word", "character"])
@@ -260,11 +294,18 @@ def test_packed_texts_have_the_fingerprints_of_strings(unit: str) -> None:
     expected = plain.batch([packed.text(number) for number in range(len(pages))])
     for found, column in zip(plain.packed(packed.texts), expected, strict=True):
         np.testing.assert_array_equal(found, column)
-    weights = Fingerprinter(Parameters(token_unit=unit, fields=(("title", 3), ("headings", 2), ("body", 1))))  # type: ignore[arg-type]
+    weights = Fingerprinter(
+        Parameters(token_unit=unit, fields=(("title", 3), ("headings", 2), ("body", 1)))
+    )  # type: ignore[arg-type]
     names = [name for name, _ in weights.parameters.fields]
     fields = extract_pages(pages, fields=names)
-    documents = [{name: fields.text(3 * number + k) for k, name in enumerate(names)} for number in range(len(pages))]
-    for found, column in zip(weights.packed(fields.texts), weights.of_fields(documents), strict=True):
+    documents = [
+        {name: fields.text(3 * number + k) for k, name in enumerate(names)}
+        for number in range(len(pages))
+    ]
+    for found, column in zip(
+        weights.packed(fields.texts), weights.of_fields(documents), strict=True
+    ):
         np.testing.assert_array_equal(found, column)
 
 
@@ -279,4 +320,6 @@ def test_wrong_arguments_are_refused_and_no_pages_have_no_texts() -> None:
 
 if __name__ == "__main__":
     both = [*made(), *real(Path(os.environ["NEARDUP_CORPORA"]))]
-    DIGESTS.write_text("\n".join([PAGE_RULES, *("\t".join((name, *digest(pages))) for name, pages in both)]) + "\n")
+    DIGESTS.write_text(
+        "\n".join([PAGE_RULES, *("\t".join((name, *digest(pages))) for name, pages in both)]) + "\n"
+    )

@@ -20,10 +20,14 @@ from worker.devkit.broker import EmbeddedKafka, Extras
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--seed", type=int, help="of the first run; the others have the numbers after it")
+    parser.add_argument(
+        "--seed", type=int, help="of the first run; the others have the numbers after it"
+    )
     parser.add_argument("--minutes", type=float, help="begin no run after so long")
     parser.add_argument("--folder", type=Path, help="for the traces of failed runs")
-    parser.add_argument("--show", action="store_true", help="print the faults of the seed, and run nothing")
+    parser.add_argument(
+        "--show", action="store_true", help="print the faults of the seed, and run nothing"
+    )
     parser.add_argument("--check", type=Path, help="judge the topics.pickle of a failed run again")
     return parser.parse_args()
 
@@ -46,7 +50,10 @@ def main() -> int:
     broken = 0
     begun = time.monotonic()
     extras = Extras({"RELAYED": "PLAINTEXT"}, relayed=True)
-    with EmbeddedKafka(nodes=3, extras=extras) as kafka, Relay(kafka.extra_ports("RELAYED")) as relay:
+    with (
+        EmbeddedKafka(nodes=3, extras=extras) as kafka,
+        Relay(kafka.extra_ports("RELAYED")) as relay,
+    ):
         for seed in range(first, first + options.runs):
             if options.minutes is not None and time.monotonic() - begun > options.minutes * 60:
                 break
@@ -54,11 +61,15 @@ def main() -> int:
                 outcomes.append(Chaos(kafka, relay, plan(seed), folder / f"seed-{seed}").run())
             except Exception as error:
                 broken += 1
-                print(f"seed {seed}: could not be judged: {error!r}; kept in {folder / f'seed-{seed}'}", flush=True)
+                print(
+                    f"seed {seed}: could not be judged: {error!r}; kept in {folder / f'seed-{seed}'}",
+                    flush=True,
+                )
             else:
                 print(f"run {len(outcomes)} {outcomes[-1].line()}", flush=True)
     lost, repeated, wrong = (
-        sum(getattr(outcome.result, name) for outcome in outcomes) for name in ("lost", "repeated", "wrong")
+        sum(getattr(outcome.result, name) for outcome in outcomes)
+        for name in ("lost", "repeated", "wrong")
     )
     failed = broken + sum(not outcome.clean for outcome in outcomes)
     if failed:

@@ -29,7 +29,9 @@ class Topics(NamedTuple):
     answers: Sequence[AnswerMessage]
     committed: Mapping[int, int | None]
     fed: int
-    new: Sequence[tuple[bytes | None, bytes | None, Headers]]  # key, value, headers of the new documents
+    new: Sequence[
+        tuple[bytes | None, bytes | None, Headers]
+    ]  # key, value, headers of the new documents
 
 
 class Result(NamedTuple):
@@ -48,7 +50,11 @@ class Result(NamedTuple):
 
 
 def judge(
-    topics: Topics, *, has_new: bool = True, replica: Replica | None = None, base: Sequence[LogEntry] = ()
+    topics: Topics,
+    *,
+    has_new: bool = True,
+    replica: Replica | None = None,
+    base: Sequence[LogEntry] = (),
 ) -> Result:
     """
     Hold a whole history against the rules, twice: by the check of `neardup verify`, and by the plain oracle.
@@ -69,7 +75,9 @@ def judge(
         committed=topics.committed,
         new=new if has_new else None,
     )
-    findings = [f"{one.defect.value}: [{one.partition}] {one.offset}: {one.text}" for one in report.findings]
+    findings = [
+        f"{one.defect.value}: [{one.partition}] {one.offset}: {one.text}" for one in report.findings
+    ]
     answered, strange = _beside_the_oracle(topics, base)
     findings += [f"oracle: {text}" for text in strange]
     defects = report.defects
@@ -83,7 +91,9 @@ def judge(
     )
 
 
-def _beside_the_oracle(topics: Topics, base: Sequence[LogEntry]) -> tuple[Counter[tuple[int, int]], list[str]]:
+def _beside_the_oracle(
+    topics: Topics, base: Sequence[LogEntry]
+) -> tuple[Counter[tuple[int, int]], list[str]]:
     """Return how often each source offset is answered, and what the oracle does not say or not forward."""
     oracle = Oracle.of(topics.definition, base)
     for entry in topics.log:
@@ -108,7 +118,10 @@ def _beside_the_oracle(topics: Topics, base: Sequence[LogEntry]) -> tuple[Counte
         for partition, offset, _, value, _, headers, *_ in topics.documents
         if (of := wanted.get((partition, offset))) and of[0] in ("new", "deleted")
     )
-    found += [f"in the topic of new documents: {one}" for one in (Counter(topics.new) - forwarded).elements()]
+    found += [
+        f"in the topic of new documents: {one}"
+        for one in (Counter(topics.new) - forwarded).elements()
+    ]
     return answered, found
 
 
@@ -116,6 +129,8 @@ def read_answer(published: AnswerMessage) -> tuple[tuple[int, int], Said]:
     """Return which source offset an answer is for, and what it says."""
     if published.is_dead_letter:
         letter = decode_dead_letter(published.key, published.value, published.headers)
-        return (letter.source_partition, letter.source_offset), said(DocumentError(letter.code, letter.text))
+        return (letter.source_partition, letter.source_offset), said(
+            DocumentError(letter.code, letter.text)
+        )
     verdict = decode_verdict(published.value or b"")
     return (verdict.source_partition, verdict.source_offset), said(verdict)

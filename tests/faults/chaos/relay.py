@@ -24,7 +24,11 @@ def client_id(request: bytes) -> str | None:
     if len(request) < 14:
         return None
     (length,) = struct.unpack_from(">h", request, 12)
-    return request[14 : 14 + max(length, 0)].decode("utf-8", "replace") if len(request) >= 14 + length else None
+    return (
+        request[14 : 14 + max(length, 0)].decode("utf-8", "replace")
+        if len(request) >= 14 + length
+        else None
+    )
 
 
 @dataclass(eq=False)
@@ -81,7 +85,9 @@ class Relay:
 
     async def _listen(self) -> None:
         for number, (port, told) in enumerate(self._ports, 1):
-            self._servers.append(await asyncio.start_server(self._accept(str(number), port), "127.0.0.1", told))
+            self._servers.append(
+                await asyncio.start_server(self._accept(str(number), port), "127.0.0.1", told)
+            )
 
     async def _end(self) -> None:
         for server in self._servers:

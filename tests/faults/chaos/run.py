@@ -28,13 +28,20 @@ from worker.devkit.broker import EmbeddedKafka
 from worker.errors import NeardupError, StopError
 from worker.settings import TOPICS
 
-SETTLE_S_MAX = 240.0  # a call that hangs at the last moment ends its worker after 45 s, which then starts anew
+SETTLE_S_MAX = (
+    240.0  # a call that hangs at the last moment ends its worker after 45 s, which then starts anew
+)
 STOP_S_MAX = 60.0  # as that one
 RESTART_S = 0.5  # a supervisor's pause
 NO_ROOM_BYTES = 4_096
 NO_LIMIT = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
-SETTINGS = {"call_timeout_s": 30.0, "transaction_timeout_ms": 5_000, "session_timeout_ms": 6_000, "log_level": "info"}
+SETTINGS = {
+    "call_timeout_s": 30.0,
+    "transaction_timeout_ms": 5_000,
+    "session_timeout_ms": 6_000,
+    "log_level": "info",
+}
 
 
 class Outcome(NamedTuple):
@@ -46,7 +53,9 @@ class Outcome(NamedTuple):
     unconsumed: int
     endings: tuple[tuple[str, int], ...]
     hung: tuple[str, ...]
-    crashed: tuple[str, ...]  # whose log holds a traceback: an end that nobody foresaw, restarted or not
+    crashed: tuple[
+        str, ...
+    ]  # whose log holds a traceback: an end that nobody foresaw, restarted or not
     folder: Path | None
 
     @property
@@ -98,7 +107,9 @@ class _Slot:
 class Chaos:
     """One schedule against one cluster of three; a clean run removes the folder of its logs and snapshots."""
 
-    def __init__(self, kafka: EmbeddedKafka, relay: Relay, schedule: Schedule, folder: Path) -> None:
+    def __init__(
+        self, kafka: EmbeddedKafka, relay: Relay, schedule: Schedule, folder: Path
+    ) -> None:
         self._kafka, self._relay, self._schedule, self._folder = kafka, relay, schedule, folder
         self._slots: dict[str, _Slot] = {}
         self._endings: list[tuple[str, int]] = []
@@ -131,7 +142,14 @@ class Chaos:
             topics = deployment.written()
             result = judge(topics)
             outcome = Outcome(
-                schedule, result, settled_s, unconsumed, tuple(self._endings), hung, self._crashed(), None
+                schedule,
+                result,
+                settled_s,
+                unconsumed,
+                tuple(self._endings),
+                hung,
+                self._crashed(),
+                None,
             )
             if outcome.clean:
                 self._clear()
@@ -170,7 +188,9 @@ class Chaos:
                 fault = faults.pop(0)
                 end = self._begin(fault)
                 if end is not None:
-                    heapq.heappush(self._later, (fault.at_s + fault.for_s, next(self._numbers), end))
+                    heapq.heappush(
+                        self._later, (fault.at_s + fault.for_s, next(self._numbers), end)
+                    )
             while self._later and self._later[0][0] <= now_s:
                 heapq.heappop(self._later)[2]()
             self._look_after()
@@ -205,7 +225,9 @@ class Chaos:
         return _begin_at_worker(fault, slot)
 
     def _up(self, node: int) -> None:
-        with contextlib.suppress(StopError):  # killed again while it starts: the end of that fault starts it
+        with contextlib.suppress(
+            StopError
+        ):  # killed again while it starts: the end of that fault starts it
             self._kafka.up(node)
 
     def _settle(self) -> tuple[float, int]:
@@ -223,7 +245,11 @@ class Chaos:
 
     def _stop(self) -> tuple[str, ...]:
         """Ask every worker to end. Return those that did not."""
-        running = {name: slot.process for name, slot in self._slots.items() if slot.process.exit_code is None}
+        running = {
+            name: slot.process
+            for name, slot in self._slots.items()
+            if slot.process.exit_code is None
+        }
         for process in running.values():
             process.signal(signal.SIGTERM)
         hung = []
@@ -239,7 +265,9 @@ class Chaos:
 
     def _crashed(self) -> tuple[str, ...]:
         logs = sorted(self._folder.glob("*.log"))
-        return tuple(log.stem for log in logs if b"Traceback (most recent call last)" in log.read_bytes())
+        return tuple(
+            log.stem for log in logs if b"Traceback (most recent call last)" in log.read_bytes()
+        )
 
     def _clear(self) -> None:
         """Leave nothing of a clean run behind."""

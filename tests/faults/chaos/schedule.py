@@ -27,7 +27,9 @@ class Kind(StrEnum):
     POINT = "point"  # killed, and started again with `detail` as its fault point
     DISK_FULL = "disk-full"  # no snapshot can be written for `for_s`
     DISK_SLOW = "disk-slow"  # killed, and started again on a disk that takes `detail` for each part of a snapshot
-    NETWORK_PAUSE = "network-pause"  # nothing passes between the worker (or all) and the node (or all)
+    NETWORK_PAUSE = (
+        "network-pause"  # nothing passes between the worker (or all) and the node (or all)
+    )
     NETWORK_CUT = "network-cut"  # its connections to the node are closed, once
     BROKER_KILL = "broker-kill"  # SIGKILL, started again after `for_s`
     BROKER_FREEZE = "broker-freeze"  # SIGSTOP, SIGCONT after `for_s`
@@ -62,7 +64,9 @@ class Fault(NamedTuple):
 
     def __str__(self) -> str:
         return " ".join(
-            part for part in (f"{self.at_s:.1f}s", self.kind.value, self.target, self.node, self.detail) if part
+            part
+            for part in (f"{self.at_s:.1f}s", self.kind.value, self.target, self.node, self.detail)
+            if part
         ) + (f" for {self.for_s:.1f}s" if self.for_s else "")
 
 
@@ -131,5 +135,9 @@ def _faults(rng: random.Random) -> list[Fault]:
 
 def _point(rng: random.Random) -> str:
     action = rng.choice(_ACTIONS)
-    delay_ms = rng.choice((0, 1, 2, 5, 9)) if action.startswith("kill") else rng.choice((500, 5_000, 7_000))
+    delay_ms = (
+        rng.choice((0, 1, 2, 5, 9))
+        if action.startswith("kill")
+        else rng.choice((500, 5_000, 7_000))
+    )
     return f"{rng.choice(list(Point))}:{action.format(delay_ms)}:{rng.randint(1, 6)}"

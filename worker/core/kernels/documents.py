@@ -15,10 +15,26 @@ import numpy as np
 
 from worker.core.compiled import apart, fused, kernel
 from worker.core.document import DOC_ID_BYTES_MAX, URL_BYTES_MAX, BodyKind
-from worker.core.kernels.machine import BYTE_LANES, SLACK, byte_at, copy_string, lanes_before, put_code_point, set_byte
+from worker.core.kernels.machine import (
+    BYTE_LANES,
+    SLACK,
+    byte_at,
+    copy_string,
+    lanes_before,
+    put_code_point,
+    set_byte,
+)
 from worker.core.pages.batch import valid_utf8
 
-DOC_ID, URL, FETCHED_AT, LANGUAGE, CONTENT_TYPE, CHARSET, TEXTS = 0, 1, 2, 3, 4, 5, 6  # those below TEXTS are returned
+DOC_ID, URL, FETCHED_AT, LANGUAGE, CONTENT_TYPE, CHARSET, TEXTS = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+)  # those below TEXTS are returned
 TEXT, HTML, BODY_BASE64, ATTRS = 6, 7, 8, 9
 _NAMES = (b"doc_id", b"url", b"fetched_at", b"language", b"content_type", b"charset", b"text", b"html", b"body_base64",
           b"attrs", b"title", b"payload_digest", b"collection")  # fmt: skip
@@ -26,7 +42,9 @@ NAMES = np.frombuffer(b"".join(_NAMES), np.uint8)
 NAME_ENDS = np.cumsum([len(name) for name in _NAMES])
 FIELDS = len(_NAMES)
 # In bytes, where the schema has characters: what is longer is looked at by `decode_document`.
-BYTES_MAX = np.array([DOC_ID_BYTES_MAX, URL_BYTES_MAX, 64, 128, 1_024, 128, -1, -1, -1, -1, -1, 512, 512])
+BYTES_MAX = np.array(
+    [DOC_ID_BYTES_MAX, URL_BYTES_MAX, 64, 128, 1_024, 128, -1, -1, -1, -1, -1, 512, 512]
+)
 BEGIN, END, PLAIN = 0, 1, 2
 UNREAD = 255  # as a kind of body
 OF_TEXT, OF_HTML, OF_BYTES = int(BodyKind.TEXT), int(BodyKind.HTML), int(BodyKind.BYTES)
@@ -42,7 +60,9 @@ DIGITS[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 @fused
 def _skip_blank(page: Any, i: Any, end: Any) -> Any:
     """The next position that is no white space, `end` at most."""
-    while i < end and (byte_at(page, i) == 0x20 or 9 <= byte_at(page, i) <= 10 or byte_at(page, i) == 13):
+    while i < end and (
+        byte_at(page, i) == 0x20 or 9 <= byte_at(page, i) <= 10 or byte_at(page, i) == 13
+    ):
         i += 1
     return i
 
@@ -137,7 +157,10 @@ def _decode_base64(room: Any, begin: Any, end: Any) -> Any:
     seen, group, at = np.int64(0), np.int64(0), begin
     for i in range(begin, end, 4):
         first, second = np.int64(DIGITS[byte_at(room, i)]), np.int64(DIGITS[byte_at(room, i + 1)])
-        third, fourth = np.int64(DIGITS[byte_at(room, i + 2)]), np.int64(DIGITS[byte_at(room, i + 3)])
+        third, fourth = (
+            np.int64(DIGITS[byte_at(room, i + 2)]),
+            np.int64(DIGITS[byte_at(room, i + 3)]),
+        )
         seen |= first | second | third | fourth
         group = first << 18 | second << 12 | third << 6 | fourth
         set_byte(room, at, group >> 16)
@@ -149,7 +172,7 @@ def _decode_base64(room: Any, begin: Any, end: Any) -> Any:
 
 
 @apart
-def _find_fields(page: Any, begin: Any, end: Any, found: Any, room: Any, at: Any) -> Any:
+def _find_fields(page: Any, begin: Any, end: Any, found: Any, room: Any, at: Any) -> Any:  # noqa: C901
     """
     Fill `found` with where each field's text begins and ends, 0 where there is none; whether all is in order.
 
@@ -208,13 +231,17 @@ def _kind_of(found: Any) -> Any:
     text, html, raw = found[TEXT, BEGIN] > 0, found[HTML, BEGIN] > 0, found[BODY_BASE64, BEGIN] > 0
     if found[URL, BEGIN] == found[URL, END] or found[FETCHED_AT, BEGIN] == 0:
         return UNREAD
-    if (found[DOC_ID, BEGIN] > 0 and found[DOC_ID, BEGIN] == found[DOC_ID, END]) or text + html + raw != 1:
+    if (
+        found[DOC_ID, BEGIN] > 0 and found[DOC_ID, BEGIN] == found[DOC_ID, END]
+    ) or text + html + raw != 1:
         return UNREAD
     return OF_TEXT if text else OF_HTML if html else OF_BYTES
 
 
 @kernel
-def read_documents(data: Any, spans: Any, texts: Any, ends: Any, kinds: Any, bodies: Any, places: Any) -> Any:
+def read_documents(
+    data: Any, spans: Any, texts: Any, ends: Any, kinds: Any, bodies: Any, places: Any
+) -> Any:
     """
     Read what reads as a document.
 
@@ -225,7 +252,11 @@ def read_documents(data: Any, spans: Any, texts: Any, ends: Any, kinds: Any, bod
         kinds: filled with the BodyKind of each, or UNREAD: to be read otherwise.
         bodies, places: filled with the bodies, SLACK zeros behind each; their BEGIN, END and whether they are PLAIN.
     """
-    page, out, room = np.int64(data.ctypes.data), np.int64(texts.ctypes.data), np.int64(bodies.ctypes.data)
+    page, out, room = (
+        np.int64(data.ctypes.data),
+        np.int64(texts.ctypes.data),
+        np.int64(bodies.ctypes.data),
+    )
     found = np.empty((FIELDS, 2), np.int64)
     at, body_at = np.int64(0), np.int64(0)
     for number in range(spans.shape[0]):

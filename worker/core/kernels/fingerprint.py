@@ -273,7 +273,9 @@ def _add_edges(changes: Any, position: Any, edges: Any, at: Any) -> Any:
     """Write `position + i` for every bit i that is set; returns where the next edge goes."""
     count = U(machine.popcount(changes))
     written = U(0)
-    while written < count:  # four at a time: what is written beyond the last is overwritten, or never read
+    while (
+        written < count
+    ):  # four at a time: what is written beyond the last is overwritten, or never read
         for k in range(4):
             edges[at + written + U(k)] = position + machine.trailing_zeros(changes)
             changes &= changes - BIT
@@ -324,7 +326,12 @@ def scan_code_points(text: Any, start: Any, end: Any, points: Any, out: Any, edg
             words = machine.fold_code_points(text, U(4) * i, out, position)
             if words < U(1 << 16):
                 inside = U(before == U(unicode.LETTER))
-                at = _add_edges((words ^ ((words << BIT) | inside)) & U(0xFFFF), position, edges, U(2) * count - inside)
+                at = _add_edges(
+                    (words ^ ((words << BIT) | inside)) & U(0xFFFF),
+                    position,
+                    edges,
+                    U(2) * count - inside,
+                )
                 inside = words >> U(15)
                 count = (at + inside) >> BIT
                 before = U(unicode.LETTER) if inside else U(unicode.SEPARATOR)
@@ -420,7 +427,9 @@ def mask_tokens(text: Any, edges: Any, count: Any, rules: Any, hashes: Any) -> N
 
 
 @fused
-def shingle_hashes(hashes: Any, anchors: Any, count: Any, width: Any, scratch: Any, out: Any, sizes: Any) -> None:
+def shingle_hashes(
+    hashes: Any, anchors: Any, count: Any, width: Any, scratch: Any, out: Any, sizes: Any
+) -> None:
     """
     Append the hash of every shingle of one width to the anchored or the unanchored ones, whose `sizes` are updated.
 
@@ -516,7 +525,9 @@ def xxh64(text: Any, position: Any, length: Any) -> Any:
 
 
 @fused
-def token_hashes(text: Any, edges: Any, count: Any, hashes: Any, first: Any, rest: Any, longer: Any) -> None:
+def token_hashes(
+    text: Any, edges: Any, count: Any, hashes: Any, first: Any, rest: Any, longer: Any
+) -> None:
     """
     XXH64 of each token, `text[edges[2t] : edges[2t + 1]]`.
 
@@ -592,7 +603,9 @@ class Texts(NamedTuple):
 
     narrow: NDArray[np.uint8]  # SLACK bytes behind the last text
     wide: NDArray[np.uint32]
-    spans: NDArray[np.uint64]  # [n, 4]: START and END in `narrow` or `wide`, IS_WIDE, LIST: a bit of votes, or ELECT
+    spans: NDArray[
+        np.uint64
+    ]  # [n, 4]: START and END in `narrow` or `wide`, IS_WIDE, LIST: a bit of votes, or ELECT
 
 
 class Rules(NamedTuple):
@@ -604,7 +617,9 @@ class Rules(NamedTuple):
     widths: NDArray[np.uint64]
     anchored_weight: int
     unanchored_weight: int
-    fields: NDArray[np.int64]  # the weight of each field, whose texts stand side by side; none: a text is a document
+    fields: NDArray[
+        np.int64
+    ]  # the weight of each field, whose texts stand side by side; none: a text is a document
     term_frequency: int  # ONE, LOG, TF
     tokens_min: np.uint64
     shingles_min: np.uint64
@@ -617,7 +632,9 @@ class Anchors(NamedTuple):
     """The function words, and in which lists each of them is."""
 
     rows: NDArray[np.uint64]  # [slots, 2]: hash and vote
-    shape: NDArray[np.uint64]  # slots - 1, and two shifts: a word lies in the slot of its bits above one of the two
+    shape: NDArray[
+        np.uint64
+    ]  # slots - 1, and two shifts: a word lies in the slot of its bits above one of the two
 
 
 class Columns(NamedTuple):
@@ -625,13 +642,22 @@ class Columns(NamedTuple):
 
     fingerprints: NDArray[np.uint64]  # [n, halves]
     doubts: NDArray[np.uint64]  # [n, halves]
-    about: NDArray[np.uint64]  # [n, 3]: FEATURES, DIGEST, KIND (EMPTY … FULL, or NOT_COMPOSED and nothing else)
+    about: NDArray[
+        np.uint64
+    ]  # [n, 3]: FEATURES, DIGEST, KIND (EMPTY … FULL, or NOT_COMPOSED and nothing else)
     sketches: NDArray[np.uint64]  # [n, 8]
 
 
 @fused
 def _add_features(
-    hashes: Any, count: Any, rules: Any, anchors: Any, which: Any, times: Any, scratch: Any, sums: Any
+    hashes: Any,
+    count: Any,
+    rules: Any,
+    anchors: Any,
+    which: Any,
+    times: Any,
+    scratch: Any,
+    sums: Any,
 ) -> Any:
     """Add a text's token hashes to tally, so many times, and to minima; returns how many distinct features count."""
     tally, minima = sums
@@ -643,7 +669,9 @@ def _add_features(
         anchor[t] = (without[t] >> which) & U(1)
     sizes[0], sizes[1] = U(0), U(0)
     for width in rules.widths:
-        shingle_hashes(hashes, anchor, count, width, (product, anchored), (with_anchor, without), sizes)
+        shingle_hashes(
+            hashes, anchor, count, width, (product, anchored), (with_anchor, without), sizes
+        )
     distinct = U(0)
     for side in range(2):
         features = with_anchor if side == 0 else without
@@ -726,7 +754,9 @@ def _token_room(spans: Any) -> Any:
 
 
 @kernel
-def fingerprint_batch(texts: Any, composed: Any, points: Any, rules: Any, anchors: Any, columns: Any) -> Any:
+def fingerprint_batch(
+    texts: Any, composed: Any, points: Any, rules: Any, anchors: Any, columns: Any
+) -> Any:
     """Fingerprints of all documents, into the columns; returns how many are NOT_COMPOSED: none that are `composed`."""
     out, edges = _token_room(texts.spans)
     room = U(0)

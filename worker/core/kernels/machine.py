@@ -40,8 +40,13 @@ def instruction(returns: Any, *operands: Any) -> Callable[[Callable[..., Any]], 
         returns: numba's type of what it returns, `types.void`, or SAME: that of its first argument.
         operands: of each value its type; ANY; or PLACE: two arguments, of which the builder gets a pointer to the byte.
     """
-    wanted = [one for operand in operands for one in ((ANY, ANY) if operand is PLACE else (operand,))]
-    names = [inspect.Parameter(f"a{n}", inspect.Parameter.POSITIONAL_ONLY) for n in range(len(wanted) + 1)]
+    wanted = [
+        one for operand in operands for one in ((ANY, ANY) if operand is PLACE else (operand,))
+    ]
+    names = [
+        inspect.Parameter(f"a{n}", inspect.Parameter.POSITIONAL_ONLY)
+        for n in range(len(wanted) + 1)
+    ]
 
     def decorate(build: Callable[..., Any]) -> Any:
         @functools.wraps(build)
@@ -70,7 +75,9 @@ def _pointer(context: Any, builder: Any, kind: Any, array: Any, position: Any) -
     """The address of a byte of an array, whatever its elements are; or of a byte behind an address."""
     if isinstance(kind, types.Integer):
         return builder.inttoptr(builder.add(array, position), _BYTE.as_pointer())
-    data = builder.bitcast(context.make_array(kind)(context, builder, array).data, _BYTE.as_pointer())
+    data = builder.bitcast(
+        context.make_array(kind)(context, builder, array).data, _BYTE.as_pointer()
+    )
     return builder.gep(data, [position])
 
 
@@ -103,9 +110,13 @@ def bits_of(builder: Any, condition: Any) -> Any:
 
 # ---- numbers
 
-popcount = instruction(SAME, ANY)(ir.IRBuilder.ctpop)  # popcount(value): how many bits are set, in the value's own type
+popcount = instruction(SAME, ANY)(
+    ir.IRBuilder.ctpop
+)  # popcount(value): how many bits are set, in the value's own type
 # trailing_zeros(value): the position of the lowest set bit; the value's width for 0
-trailing_zeros = instruction(SAME, ANY)(lambda builder, value: builder.cttz(value, ir.Constant(ir.IntType(1), 0)))
+trailing_zeros = instruction(SAME, ANY)(
+    lambda builder, value: builder.cttz(value, ir.Constant(ir.IntType(1), 0))
+)
 
 
 @instruction(types.uint64, types.boolean)
@@ -127,15 +138,21 @@ def rotated(builder: Any, whole: Any, left: Any) -> Any:
 
 # ---- a place: bytes at any alignment, little-endian
 
-load64 = instruction(types.uint64, PLACE)(lambda builder, place: _load(builder, place, _WORD))  # load64(array, byte)
-load32 = instruction(types.uint32, PLACE)(lambda builder, place: _load(builder, place, _NUMBER))  # load32(array, byte)
+load64 = instruction(types.uint64, PLACE)(
+    lambda builder, place: _load(builder, place, _WORD)
+)  # load64(array, byte)
+load32 = instruction(types.uint32, PLACE)(
+    lambda builder, place: _load(builder, place, _NUMBER)
+)  # load32(array, byte)
 store32 = instruction(types.void, PLACE, types.uint32)(  # store32(array, byte, uint32)
     lambda builder, place, value: store(builder, value, place)
 )
 byte_at = instruction(types.int64, PLACE)(  # byte_at(array, byte): as int64
     lambda builder, place: builder.zext(builder.load(place), _WORD)
 )
-set_byte = instruction(types.void, PLACE, types.int64)(  # set_byte(array, byte, value): the low byte of an int64
+set_byte = instruction(
+    types.void, PLACE, types.int64
+)(  # set_byte(array, byte, value): the low byte of an int64
     lambda builder, place, value: builder.store(builder.trunc(value, _BYTE), place)
 )
 
@@ -146,7 +163,9 @@ set_byte = instruction(types.void, PLACE, types.int64)(  # set_byte(array, byte,
 def _fold(builder: Any, block: Any) -> tuple[Any, Any]:
     """A vector of ASCII bytes: folded (letters in lower case, a space for a separator), and which are word bytes."""
     lower = builder.or_(block, _same(block, 0x20))
-    letter = builder.icmp_unsigned("<", builder.sub(lower, _same(block, ord("a"))), _same(block, 26))
+    letter = builder.icmp_unsigned(
+        "<", builder.sub(lower, _same(block, ord("a"))), _same(block, 26)
+    )
     digit = builder.icmp_unsigned("<", builder.sub(block, _same(block, ord("0"))), _same(block, 10))
     word = builder.or_(letter, digit)
     return builder.select(word, builder.select(letter, lower, block), _same(block, 0x20)), word
@@ -189,14 +208,19 @@ def below(builder: Any, block: Any, byte: int) -> Any:
 def any_of(builder: Any, block: Any, wanted: bytes, *ranges: tuple[int, int]) -> Any:
     """The lanes that are one of these bytes, or in one of these ranges."""
     found = [builder.icmp_unsigned("==", block, _same(block, byte)) for byte in wanted]
-    found += [below(builder, builder.sub(block, _same(block, low)), high - low + 1) for low, high in ranges]
+    found += [
+        below(builder, builder.sub(block, _same(block, low)), high - low + 1)
+        for low, high in ranges
+    ]
     return functools.reduce(builder.or_, found)
 
 
 def _where(wanted: bytes, *ranges: tuple[int, int]) -> Any:
     """A function of a place: bit i of its uint64 is set when the i-th byte from there on is one of those wanted."""
     return instruction(types.uint64, PLACE)(
-        lambda builder, place: bits_of(builder, any_of(builder, vector(builder, place, 8, BYTE_LANES), wanted, *ranges))
+        lambda builder, place: bits_of(
+            builder, any_of(builder, vector(builder, place, 8, BYTE_LANES), wanted, *ranges)
+        )
     )
 
 
@@ -217,7 +241,9 @@ def copy_plain(builder: Any, source: Any, out: Any) -> Any:
     """
     block = vector(builder, source, 8, BYTE_LANES)
     store(builder, block, out)
-    ends = bits_of(builder, builder.or_(below(builder, block, 32), any_of(builder, block, b"<&\xc2")))
+    ends = bits_of(
+        builder, builder.or_(below(builder, block, 32), any_of(builder, block, b"<&\xc2"))
+    )
     space = bits_of(builder, any_of(builder, block, b" "))
     return builder.or_(ends, builder.and_(space, builder.lshr(space, _WORD(1))))
 
@@ -270,7 +296,11 @@ def count_less_than(array: Any, position: Any, end: Any) -> Any:
 
 
 def viewer(
-    shape: tuple[int, ...], *, held_at: int | None = None, rows_at: int | None = None, unsigned: bool = False
+    shape: tuple[int, ...],
+    *,
+    held_at: int | None = None,
+    rows_at: int | None = None,
+    unsigned: bool = False,
 ) -> Any:
     """
     A function of an address that gives an array of 64-bit numbers, which belongs to somebody else.
@@ -285,10 +315,14 @@ def viewer(
     def view(_context: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
             def word(slot: int) -> Any:
-                return builder.load(builder.gep(builder.inttoptr(arguments[0], _WORD.as_pointer()), [_WORD(slot)]))
+                return builder.load(
+                    builder.gep(builder.inttoptr(arguments[0], _WORD.as_pointer()), [_WORD(slot)])
+                )
 
             array = context.make_array(kind)(context, builder)
-            data = builder.inttoptr(arguments[0] if held_at is None else word(held_at), _WORD.as_pointer())
+            data = builder.inttoptr(
+                arguments[0] if held_at is None else word(held_at), _WORD.as_pointer()
+            )
             sizes = [_WORD(size) for size in shape]
             if rows_at is not None:
                 sizes[0] = word(rows_at)
@@ -311,7 +345,9 @@ def _element(builder: Any, bits: int, address: Any, position: Any) -> Any:
 
 def _reader(kind: Any) -> Any:
     return instruction(kind, types.int64, types.int64)(
-        lambda builder, address, position: builder.load(_element(builder, kind.bitwidth, address, position))
+        lambda builder, address, position: builder.load(
+            _element(builder, kind.bitwidth, address, position)
+        )
     )
 
 
@@ -346,14 +382,26 @@ def _prefetcher(locality: int) -> Any:
 read16: Callable[[int, int], np.uint16] = _reader(types.uint16)  # read16(address, position)
 read32: Callable[[int, int], np.uint32] = _reader(types.uint32)  # read32(address, position)
 read64: Callable[[int, int], np.uint64] = _reader(types.uint64)  # read64(address, position)
-write16: Callable[[int, int, np.uint16], None] = _writer(types.uint16)  # write16(address, position, value)
-write32: Callable[[int, int, np.uint32], None] = _writer(types.uint32)  # write32(address, position, value)
-write64: Callable[[int, int, np.uint64], None] = _writer(types.uint64)  # write64(address, position, value)
-move16: Callable[[int, int, int, int], None] = _mover(16)  # move16(address, target, source, count); may overlap
-move32: Callable[[int, int, int, int], None] = _mover(32)  # move32(address, target, source, count); may overlap
+write16: Callable[[int, int, np.uint16], None] = _writer(
+    types.uint16
+)  # write16(address, position, value)
+write32: Callable[[int, int, np.uint32], None] = _writer(
+    types.uint32
+)  # write32(address, position, value)
+write64: Callable[[int, int, np.uint64], None] = _writer(
+    types.uint64
+)  # write64(address, position, value)
+move16: Callable[[int, int, int, int], None] = _mover(
+    16
+)  # move16(address, target, source, count); may overlap
+move32: Callable[[int, int, int, int], None] = _mover(
+    32
+)  # move32(address, target, source, count); may overlap
 # Ask for the cache line of one byte of a column. A hint: any address is safe.
 prefetch: Callable[[int, int], None] = _prefetcher(3)  # prefetch(address, byte), into every level
-prefetch_many: Callable[[int, int], None] = _prefetcher(2)  # the same, but not into the first level: it holds few
+prefetch_many: Callable[[int, int], None] = _prefetcher(
+    2
+)  # the same, but not into the first level: it holds few
 
 
 @instruction(types.void, types.int64, types.int64)
@@ -390,7 +438,12 @@ def lanes_within(builder: Any, address: Any, position: Any, value: Any, limit: A
     Bit i is set when element `position + i` and `value` differ in at most `limit` bits; all are uint32. It reads 16
     elements whatever the column's length.
     """
-    return _near(builder, vector(builder, _element(builder, 32, address, position), 32, NUMBER_LANES), value, limit)
+    return _near(
+        builder,
+        vector(builder, _element(builder, 32, address, position), 32, NUMBER_LANES),
+        value,
+        limit,
+    )
 
 
 @instruction(types.uint32, types.int64, types.int64, types.uint64, types.uint32)
@@ -401,13 +454,19 @@ def wide_lanes_within(builder: Any, address: Any, position: Any, value: Any, lim
     It reads 112 bytes from the first one on.
     """
     begin, half = builder.mul(position, _WORD(6)), NUMBER_LANES // 2
-    spread = [6 * (n // 8) + n % 8 if n % 8 < 6 else 64 for n in range(64)]  # 64: a byte of the zeros
+    spread = [
+        6 * (n // 8) + n % 8 if n % 8 < 6 else 64 for n in range(64)
+    ]  # 64: a byte of the zeros
     order = ir.Constant(ir.VectorType(_NUMBER, 64), spread)
 
     def near(first: int) -> Any:
         """Of the eight numbers from byte `first` on, widened to 64 bits."""
-        held = vector(builder, _element(builder, 8, address, builder.add(begin, _WORD(first))), 8, 64)
-        wide = builder.bitcast(builder.shuffle_vector(held, _same(held, 0), order), ir.VectorType(_WORD, half))
+        held = vector(
+            builder, _element(builder, 8, address, builder.add(begin, _WORD(first))), 8, 64
+        )
+        wide = builder.bitcast(
+            builder.shuffle_vector(held, _same(held, 0), order), ir.VectorType(_WORD, half)
+        )
         return _near(builder, wide, value, builder.zext(limit, _WORD))
 
     return builder.or_(near(0), builder.shl(near(6 * half), _NUMBER(half)))

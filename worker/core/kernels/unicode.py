@@ -51,7 +51,9 @@ class CodePoints(NamedTuple):
     entries: NDArray[np.uint64]
     long: NDArray[np.uint8]  # forms of more than four bytes
     words: bool  # letters join to words; otherwise each is a token
-    pairs: NDArray[np.uint64]  # [PAIR_SLOTS, 2]: first << 32 | second, 0 for an empty slot; what they compose to
+    pairs: NDArray[
+        np.uint64
+    ]  # [PAIR_SLOTS, 2]: first << 32 | second, 0 for an empty slot; what they compose to
 
 
 @cache
@@ -80,7 +82,11 @@ def _utf8(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
         codes,
         np.uint64(0xC0) | codes >> np.uint64(6) | tail[0] << eight,
         np.uint64(0xE0) | codes >> np.uint64(12) | tail[1] << eight | tail[0] << sixteen,
-        np.uint64(0xF0) | codes >> np.uint64(18) | tail[2] << eight | tail[1] << sixteen | tail[0] << more,
+        np.uint64(0xF0)
+        | codes >> np.uint64(18)
+        | tail[2] << eight
+        | tail[1] << sixteen
+        | tail[0] << more,
     ]
     length = np.searchsorted(np.array([0x80, 0x800, 0x10000]), codes.astype(np.int64), side="right")
     chosen: NDArray[np.uint64] = np.choose(length, forms)
@@ -91,9 +97,17 @@ def _add_normalisation(entries: NDArray[np.uint64], table: UnicodeTable) -> NDAr
     """Set the bits from CHANGES on; returns the `long` forms."""
     ranks = np.searchsorted(np.unique(table.combining), table.combining).astype(np.uint64)
     entries |= ranks << np.uint64(RANK) | ranks << np.uint64(LAST)
-    joining = {second for _, second in table.composed} | set(range(0x1161, 0x1176)) | set(range(0x11A8, 0x11C3))
+    joining = (
+        {second for _, second in table.composed}
+        | set(range(0x1161, 0x1176))
+        | set(range(0x11A8, 0x11C3))
+    )
     entries[list(joining)] |= np.uint64(1 << JOINS)
-    firsts = {first for first, _ in table.composed} | set(range(0x1100, 0x1113)) | set(range(0xAC00, 0xD7A4, 28))
+    firsts = (
+        {first for first, _ in table.composed}
+        | set(range(0x1100, 0x1113))
+        | set(range(0xAC00, 0xD7A4, 28))
+    )
     long = bytearray(LONG_BYTES)
     changed: dict[int, int] = {}
     for code in table.canonical:
@@ -126,7 +140,9 @@ def _stands_alone(after: list[int], entries: NDArray[np.uint64], firsts: set[int
     joins = [int(entries[part]) >> JOINED & _ALL for part in after]
     together = all(before & joined for before, joined in zip(kinds, joins[1:], strict=False))
     begins_clean = not int(entries[after[0]]) >> CHANGES & 0xFF
-    return kinds[0] in (LETTER, _CHARACTER) and together and begins_clean and after[-1] not in firsts
+    return (
+        kinds[0] in (LETTER, _CHARACTER) and together and begins_clean and after[-1] not in firsts
+    )
 
 
 def _pages(entries: NDArray[np.uint64]) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:

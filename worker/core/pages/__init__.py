@@ -2,6 +2,22 @@
 
 from __future__ import annotations
 
-from worker.core.pages.batch import FIELDS, METHODS, PAGE_RULES, PackedPages, extract_packed, extract_pages, pack_bodies
+from worker.core.pages.batch import (
+    FIELDS,
+    METHODS,
+    PAGE_RULES,
+    PackedPages,
+    extract_packed,
+    extract_pages,
+    pack_bodies,
+)
 
-__all__ = ["FIELDS", "METHODS", "PAGE_RULES", "PackedPages", "extract_packed", "extract_pages", "pack_bodies"]
+__all__ = [
+    "FIELDS",
+    "METHODS",
+    "PAGE_RULES",
+    "PackedPages",
+    "extract_packed",
+    "extract_pages",
+    "pack_bodies",
+]

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from worker.core.charset import well_formed
 from worker.core.compiled import fused, fused_allocating, kernel
 from worker.core.kernels.fingerprint import END, IS_WIDE, START, Texts
-from worker.core.kernels.machine import BYTE_LANES, SLACK, byte_at, count_less_than, high_bits, lanes_before
+from worker.core.kernels.machine import (
+    BYTE_LANES,
+    SLACK,
+    byte_at,
+    count_less_than,
+    high_bits,
+    lanes_before,
+)
 from worker.core.pages import skeleton
 from worker.core.pages.characters import REFERENCES
 from worker.core.pages.names import IN_HEADING
@@ -21,7 +28,12 @@ from worker.core.pages.skeleton import B_END, B_KEEP, B_NODE, B_START, BLOCKS, N
 
 # ---- what was kept of a page -> bytes where all is ASCII, else code points
 
-TEXT, TITLE, HEADINGS, BODY = 0, 1, 2, 3  # what a field holds; TEXT is HEADINGS and BODY in the order of the page
+TEXT, TITLE, HEADINGS, BODY = (
+    0,
+    1,
+    2,
+    3,
+)  # what a field holds; TEXT is HEADINGS and BODY in the order of the page
 
 
 @fused
@@ -57,7 +69,11 @@ def put_wide(source: Any, begin: Any, end: Any, wide: Any, at: Any, limit: Any) 
             code = (byte & 31) << 6 | (byte_at(source, k + 1) & 63)
             k += 2
         elif byte < 0xF0:
-            code = (byte & 15) << 12 | (byte_at(source, k + 1) & 63) << 6 | (byte_at(source, k + 2) & 63)
+            code = (
+                (byte & 15) << 12
+                | (byte_at(source, k + 1) & 63) << 6
+                | (byte_at(source, k + 2) & 63)
+            )
             k += 3
         else:
             high = (byte & 7) << 18 | (byte_at(source, k + 1) & 63) << 12
@@ -91,7 +107,11 @@ def valid_utf8(page: Any, i: Any, end: Any) -> Any:
                 good &= (byte != 0xE0 or second >= 0xA0) and (byte != 0xED or second < 0xA0)
             else:
                 size = 4
-                good = byte < 0xF5 and (byte_at(page, i + 2) & 0xC0) == 0x80 and (byte_at(page, i + 3) & 0xC0) == 0x80
+                good = (
+                    byte < 0xF5
+                    and (byte_at(page, i + 2) & 0xC0) == 0x80
+                    and (byte_at(page, i + 3) & 0xC0) == 0x80
+                )
                 good &= (byte != 0xF0 or second >= 0x90) and (byte != 0xF4 or second < 0x90)
             if not good or (second & 0xC0) != 0x80:
                 return False
@@ -134,7 +154,9 @@ def put_field(room: Any, field: Any, put: Any, texts: Any, at: Any, limit: Any) 
             if at > begin:
                 texts[at] = 10
                 at += 1
-            at = put(room.out, room.blocks[block, B_START], room.blocks[block, B_END], texts, at, limit)
+            at = put(
+                room.out, room.blocks[block, B_START], room.blocks[block, B_END], texts, at, limit
+            )
     return at
 
 
@@ -216,7 +238,9 @@ def pack_bodies(
     Cost: linear in the bodies.
     """
     if plain is not None and len(plain) != len(bodies):
-        raise ValueError(f"each body is plain or not, got {len(bodies)} bodies and {len(plain)} flags")
+        raise ValueError(
+            f"each body is plain or not, got {len(bodies)} bodies and {len(plain)} flags"
+        )
     raw = [body if isinstance(body, bytes) else _encoded(body) for body in bodies]
     data, spans = joined(raw, plain)
     invalid = np.flatnonzero(find_invalid(data, spans)).tolist()
@@ -239,7 +263,9 @@ def extract_packed(
     found = np.zeros((len(spans) * wanted.size, 4), np.uint64)
     methods = np.zeros(len(spans), np.uint8)
     narrow, wide = extract_batch(data, spans, wanted, characters_max, REFERENCES, found, methods)
-    narrow.flags.writeable = False  # as Python's bytes are: else the fingerprint kernel would be compiled twice
+    narrow.flags.writeable = (
+        False  # as Python's bytes are: else the fingerprint kernel would be compiled twice
+    )
     return PackedPages(Texts(narrow, wide, found), methods)
 
 
@@ -250,9 +276,13 @@ def _encoded(text: str) -> bytes:
         return well_formed(text).encode()
 
 
-def joined(bodies: Sequence[bytes], plain: Sequence[bool] | None) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def joined(
+    bodies: Sequence[bytes], plain: Sequence[bool] | None
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """All bodies in one buffer, SLACK zeros behind each; where each begins and ends, and whether it is plain."""
-    data = np.frombuffer(bytearray(_ZEROS).join([*bodies, b"", b""]), np.uint8)  # to be written: one type with texts
+    data = np.frombuffer(
+        bytearray(_ZEROS).join([*bodies, b"", b""]), np.uint8
+    )  # to be written: one type with texts
     lengths = np.array([len(body) for body in bodies], np.int64)
     spans = np.zeros((len(bodies), 3), np.int64)
     spans[:, _END] = np.cumsum(lengths + SLACK) - SLACK
@@ -285,7 +315,13 @@ def _largest(data: Any, spans: Any, references: Any) -> Any:
 
 @kernel
 def extract_batch(
-    data: Any, spans: Any, fields: Any, characters_max: Any, references: Any, found: Any, methods: Any
+    data: Any,
+    spans: Any,
+    fields: Any,
+    characters_max: Any,
+    references: Any,
+    found: Any,
+    methods: Any,
 ) -> Any:
     """Scan each page, select its blocks, write them out: returns bytes and code points; fills `found` and `methods`."""
     room = _largest(data, spans, references)
@@ -309,9 +345,13 @@ def extract_batch(
                 narrow = with_room(narrow, narrow_at, size)
                 row[START] = narrow_at
                 if not plain:
-                    narrow_at = put_field(room, field, put_narrow, narrow, narrow_at, narrow_at + characters_max)
+                    narrow_at = put_field(
+                        room, field, put_narrow, narrow, narrow_at, narrow_at + characters_max
+                    )
                 elif field == TEXT or field == BODY:
-                    narrow_at = put_narrow(data, begin, end, narrow, narrow_at, narrow_at + characters_max)
+                    narrow_at = put_narrow(
+                        data, begin, end, narrow, narrow_at, narrow_at + characters_max
+                    )
                 row[END] = narrow_at
             else:
                 wide = with_room(wide, wide_at, size)
@@ -319,6 +359,8 @@ def extract_batch(
                 if plain:
                     wide_at = put_wide(data, begin, end, wide, wide_at, wide_at + characters_max)
                 else:
-                    wide_at = put_field(room, field, put_wide, wide, wide_at, wide_at + characters_max)
+                    wide_at = put_field(
+                        room, field, put_wide, wide, wide_at, wide_at + characters_max
+                    )
                 row[END] = wide_at
     return with_room(narrow, narrow_at, np.int64(0)), with_room(wide, wide_at, np.int64(0))

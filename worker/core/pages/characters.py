@@ -38,17 +38,26 @@ SECOND = 24  # where the second code point of a reference stands; 0xFFFFFF cover
 
 
 def _code_points(entries: Mapping[str, str]) -> dict[str, int]:
-    return {name: sum(ord(c) << SECOND * k for k, c in enumerate(text)) for name, text in entries.items()}
+    return {
+        name: sum(ord(c) << SECOND * k for k, c in enumerate(text))
+        for name, text in entries.items()
+    }
 
 
 _html5 = html.entities.html5
-REFERENCES = names.lookup_table(_code_points({k[:-1]: v for k, v in _html5.items() if k.endswith(";")}), 13)
+REFERENCES = names.lookup_table(
+    _code_points({k[:-1]: v for k, v in _html5.items() if k.endswith(";")}), 13
+)
 references_at = machine.viewer(REFERENCES.shape, unsigned=True)
 # Those of old need no semicolon, and their longest prefix counts.
-OLD_REFERENCES = names.lookup_table(_code_points({k: v for k, v in _html5.items() if not k.endswith(";")}), 9)
+OLD_REFERENCES = names.lookup_table(
+    _code_points({k: v for k, v in _html5.items() if not k.endswith(";")}), 9
+)
 NAME_MAX, OLD_NAME_MIN, OLD_NAME_MAX = 34, 2, 6  # bytes
 # What numbers 0x80 to 0x9F mean: Windows-1252.
-WINDOWS = np.array([ord(bytes([n]).decode("cp1252", "replace")) for n in range(0x80, 0xA0)], np.int64)
+WINDOWS = np.array(
+    [ord(bytes([n]).decode("cp1252", "replace")) for n in range(0x80, 0xA0)], np.int64
+)
 WINDOWS[WINDOWS == 0xFFFD] = np.flatnonzero(WINDOWS == 0xFFFD) + 0x80
 
 
@@ -223,7 +232,11 @@ def skip_script(page: Any, i: Any, end: Any) -> Any:
     """The same for a script: one within a comment ('<!--', '<script') does not end it, '-->' ends the comment."""
     state = PLAIN
     while True:
-        i = machine.find_less_than(page, i, end) if state == PLAIN else machine.find_tag_edge(page, i, end)
+        i = (
+            machine.find_less_than(page, i, end)
+            if state == PLAIN
+            else machine.find_tag_edge(page, i, end)
+        )
         if i >= end:
             return end
         if byte_at(page, i) == 62:
@@ -290,12 +303,22 @@ ID_WORDS_MAX = 3  # an id of more words is made of a heading's
 WORD_MAX = 15  # letters
 
 DISPLAY, NONE, VISIBILITY, HIDDEN, ARIA = (
-    np.frombuffer(word, np.uint8) for word in (b"display", b"none", b"visibility", b"hidden", b"aria")
+    np.frombuffer(word, np.uint8)
+    for word in (b"display", b"none", b"visibility", b"hidden", b"aria")
 )
 # The last eight bytes of a name as a number: with its length all that is needed to know these.
 CLASS, ID, STYLE, HIDDEN_NAME, ROLE, HREF, ITEMPROP, ARIA_HIDDEN = (
     np.uint64(int.from_bytes(name[-8:], "big"))
-    for name in (b"class", b"id", b"style", b"hidden", b"role", b"href", b"itemprop", b"aria-hidden")
+    for name in (
+        b"class",
+        b"id",
+        b"style",
+        b"hidden",
+        b"role",
+        b"href",
+        b"itemprop",
+        b"aria-hidden",
+    )
 )
 
 
@@ -342,7 +365,11 @@ def _value(page: Any, j: Any, end: Any) -> Any:
     byte = byte_at(page, j)
     if byte == 34 or byte == 39:
         begin = min(j + 1, end)
-        stop = machine.find_quote(page, begin, end) if byte == 34 else machine.find_apostrophe(page, begin, end)
+        stop = (
+            machine.find_quote(page, begin, end)
+            if byte == 34
+            else machine.find_apostrophe(page, begin, end)
+        )
         return min(stop + 1, end), begin, stop
     begin = j
     while j < end and not ABOUT_BYTE[byte_at(page, j)] & SPACE and byte_at(page, j) != 62:
@@ -355,7 +382,9 @@ def _meaning(page: Any, begin: Any, name: Any, size: Any, value: Any, end: Any) 
     """What an attribute says, as flags."""
     short = min(end, value + VALUE_MAX)
     if (size == 5 and name == CLASS) or (size == 2 and name == ID):
-        return _words_of(page, value, min(end, value + CLASS_MAX), ID_WORDS_MAX if size == 2 else CLASS_MAX)
+        return _words_of(
+            page, value, min(end, value + CLASS_MAX), ID_WORDS_MAX if size == 2 else CLASS_MAX
+        )
     if size == 4 and name == HREF:  # a place in this page is no other page; "#" alone is a script's
         return 0 if byte_at(page, value) == 35 and end - value > 1 else HAS_HREF
     if size == 5 and name == STYLE:
@@ -365,7 +394,11 @@ def _meaning(page: Any, begin: Any, name: Any, size: Any, value: Any, end: Any) 
     if size == 4 and name == ROLE:
         return look_up(names.ROLE_TABLE, _hash_of(page, value, short))
     if size == 8 and name == ITEMPROP:
-        return names.BODY_WORD | names.POSITIVE if _hash_of(page, value, short) == names.ARTICLE_BODY else 0
+        return (
+            names.BODY_WORD | names.POSITIVE
+            if _hash_of(page, value, short) == names.ARTICLE_BODY
+            else 0
+        )
     if size == 11 and name == ARIA_HIDDEN and spells(page, begin, end, ARIA, CASE):
         return names.HIDDEN if _hash_of(page, value, short) == names.TRUE else 0
     return 0
@@ -424,9 +457,17 @@ def _style_hides(page: Any, i: Any, end: Any) -> Any:
             after = i + 1
             while after < end and byte_at(page, after) == 32:
                 after += 1
-            if spells(page, after, end, NONE, CASE) and i - begin >= 7 and spells(page, i - 7, i, DISPLAY, CASE):
+            if (
+                spells(page, after, end, NONE, CASE)
+                and i - begin >= 7
+                and spells(page, i - 7, i, DISPLAY, CASE)
+            ):
                 return True
-            if spells(page, after, end, HIDDEN, CASE) and i - begin >= 10 and spells(page, i - 10, i, VISIBILITY, CASE):
+            if (
+                spells(page, after, end, HIDDEN, CASE)
+                and i - begin >= 10
+                and spells(page, i - 10, i, VISIBILITY, CASE)
+            ):
                 return True
         i += 1
     return False

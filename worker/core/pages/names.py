@@ -40,7 +40,9 @@ def lookup_table(entries: Mapping[str, int], bits: int) -> NDArray[np.uint64]:
         slot = key & ((1 << bits) - 1)
         while table[slot, 0]:
             if int(table[slot, 0]) == key:
-                raise ValueError(f"{name!r} has the hash of another name, {key:#x}: one would hide the other")
+                raise ValueError(
+                    f"{name!r} has the hash of another name, {key:#x}: one would hide the other"
+                )
             slot = (slot + 1) & ((1 << bits) - 1)
         table[slot] = key, value
     return table
@@ -110,7 +112,9 @@ def set_of(elements: str) -> NDArray[np.bool_]:
 
 
 # ---- words of class and id, whole ones after splitting at what is no letter and in camelCase
-HIDDEN, NEGATIVE, WEAK, POSITIVE, PART_A, PART_B, BODY_WORD, COMMENT, STATE_WORD = (1 << bit for bit in range(9))
+HIDDEN, NEGATIVE, WEAK, POSITIVE, PART_A, PART_B, BODY_WORD, COMMENT, STATE_WORD = (
+    1 << bit for bit in range(9)
+)
 SURE = 1 << 9  # never holds a page
 
 
@@ -120,13 +124,22 @@ def _flagged(of: str) -> dict[str, int]:
     for row in (files("worker.core.pages") / "names.tsv").read_text(encoding="ascii").splitlines():
         kind, flags, names = row.split("\t")
         for name in names.split() if kind == of else ():
-            found[name] = reduce(or_, (globals()[flag] for flag in flags.split()), found.get(name, 0))
+            found[name] = reduce(
+                or_, (globals()[flag] for flag in flags.split()), found.get(name, 0)
+            )
     return found
 
 
 WORDS, ROLES = _flagged("word"), _flagged("role")
-TAGS = {name: flags | _numbers.setdefault(name, len(_numbers) + 1) for name, flags in _flagged("element").items()}
-TAG_TABLE, WORD_TABLE, ROLE_TABLE = lookup_table(TAGS, 9), lookup_table(WORDS, 11), lookup_table(ROLES, 5)
+TAGS = {
+    name: flags | _numbers.setdefault(name, len(_numbers) + 1)
+    for name, flags in _flagged("element").items()
+}
+TAG_TABLE, WORD_TABLE, ROLE_TABLE = (
+    lookup_table(TAGS, 9),
+    lookup_table(WORDS, 11),
+    lookup_table(ROLES, 5),
+)
 ARTICLE_BODY = np.uint64(name_hash("articlebody"))
 TRUE = np.uint64(name_hash("true"))
 

@@ -44,11 +44,15 @@ from worker.core.pages.skeleton import (
 
 # ---- grade
 
-PLAIN, PROSE, HEADING, TITLE, ITEM, NOTICE = range(6)  # grades; they stand in B_KEEP until blocks are chosen
+PLAIN, PROSE, HEADING, TITLE, ITEM, NOTICE = range(
+    6
+)  # grades; they stand in B_KEEP until blocks are chosen
 
 PROSE_MIN = 25  # letters: what is shorter is never prose by itself
 PROSE_LONG = 80  # what is as long is prose without a mark that divides sentences
-LINKS_OF_PARAGRAPH = 50  # percent of its bytes from where a <p> is no prose: encyclopedias link every other word
+LINKS_OF_PARAGRAPH = (
+    50  # percent of its bytes from where a <p> is no prose: encyclopedias link every other word
+)
 LINKS_OF_BLOCK = 25  # and any other block: a teaser is a linked title and a sentence
 HEADING_MAX = 120  # letters: a longer heading is text
 TITLE_MIN = 15  # letters: a shorter link is a word of a menu
@@ -77,7 +81,9 @@ def _grade(room: Any, b: Any) -> Any:
     blocks, node = room.blocks, room.blocks[b, B_NODE]
     tag, above, length = room.nodes[node, N_TAG], room.nodes[node, N_ABOVE], blocks[b, B_LENGTH]
     start = blocks[b, B_START]
-    if byte_at(room.out, start) == 0xC2 and byte_at(room.out, start + 1) == 0xA9:  # ©, the same in every language
+    if (
+        byte_at(room.out, start) == 0xC2 and byte_at(room.out, start + 1) == 0xA9
+    ):  # ©, the same in every language
         return NOTICE
     titled = blocks[b, B_LINK] * 10 >= blocks[b, B_BYTES] * 8 and length >= TITLE_MIN
     if above & names.IN_HEADING and length < HEADING_MAX:
@@ -136,7 +142,12 @@ def sum_up(room: Any) -> None:
 @fused
 def _count_block(room: Any, b: Any, node: Any) -> None:
     blocks, nodes = room.blocks, room.nodes
-    grade, length, link, size = blocks[b, B_KEEP], blocks[b, B_LENGTH], blocks[b, B_LINK], blocks[b, B_BYTES]
+    grade, length, link, size = (
+        blocks[b, B_KEEP],
+        blocks[b, B_LENGTH],
+        blocks[b, B_LINK],
+        blocks[b, B_BYTES],
+    )
     if grade != HEADING:
         nodes[node, N_LENGTH] += length
     nodes[node, N_LINK] += length * link // size
@@ -197,7 +208,9 @@ def find_unrelated(room: Any) -> None:
     k = room.state[NODES] - 1
     while k > 0:
         parent, tag, prose = nodes[k, N_PARENT], nodes[k, N_TAG], nodes[k, N_PROSE]
-        if (tag == names.DIV or tag == names.ARTICLE or tag == names.SECTION) and 0 < prose < BOX_PROSE:
+        if (
+            tag == names.DIV or tag == names.ARTICLE or tag == names.SECTION
+        ) and 0 < prose < BOX_PROSE:
             nodes[parent, N_BOXES] += 1
             nodes[parent, N_BOXED] += prose
         nodes[parent, N_UNRELATED] += unrelated_prose(nodes, k)
@@ -210,15 +223,21 @@ def find_unrelated(room: Any) -> None:
 ALL_WORDS, SURE_WORDS, NO_WORDS = range(3)
 _BELIEVED = (names.NEGATIVE, names.SURE | names.COMMENT, names.COMMENT)
 
-HOLDS_PAGE = 50  # percent of the page's prose: what holds so much is the page, whatever its class says
+HOLDS_PAGE = (
+    50  # percent of the page's prose: what holds so much is the page, whatever its class says
+)
 HOLDS_MIN = 200  # letters of prose: what holds less never is
 HOLDS_ARTICLE = 20  # percent: <article> and <main> that hold so much
 PARAGRAPH_MIN = 80  # letters of prose: a paragraph of an article as long is no boilerplate
 COMMENTS_AFTER = 60  # letters of prose: comments behind so much are comments, however many they are
-WEAK_LENGTH = 120  # letters without prose: a box as short goes by a weak word (a byline, a date, a credit)
+WEAK_LENGTH = (
+    120  # letters without prose: a box as short goes by a weak word (a byline, a date, a credit)
+)
 ARTICLE_PROSE = 200  # letters of prose that make one of several articles in a page
 
-_PARTS = names.set_of("table tr td th tbody thead tfoot dt dd")  # of tables: their classes are of layout
+_PARTS = names.set_of(
+    "table tr td th tbody thead tfoot dt dd"
+)  # of tables: their classes are of layout
 _BOILERPLATE = names.set_of("nav footer aside button label option menu figcaption")
 _TEXT = names.set_of("p li pre ul ol dl table blockquote h1 h2 h3 h4 h5 h6")  # goes by no weak word
 
@@ -240,13 +259,19 @@ def _is_marked(room: Any, k: Any, total: Any, believed: Any) -> Any:
     if tag == names.BUTTON and above & names.IN_HEADING:  # it opens the answer to a question
         return False
     prose = nodes[k, N_PROSE]
-    if (tag == names.ARTICLE or tag == names.MAIN) and not own & names.COMMENT and prose * 100 >= HOLDS_ARTICLE * total:
+    if (
+        (tag == names.ARTICLE or tag == names.MAIN)
+        and not own & names.COMMENT
+        and prose * 100 >= HOLDS_ARTICLE * total
+    ):
         return False
     if above & (names.IN_ARTICLE | names.IN_MAIN) and (
         (tag == names.P and prose >= PARAGRAPH_MIN) or _holds_quotation(room, k)
     ):
         return False
-    return _BOILERPLATE[tag] or ((own & believed) != 0 and not _PARTS[tag] and not names.H1 <= tag <= names.H6)
+    return _BOILERPLATE[tag] or (
+        (own & believed) != 0 and not _PARTS[tag] and not names.H1 <= tag <= names.H6
+    )
 
 
 @fused
@@ -257,17 +282,32 @@ def _is_cut(room: Any, k: Any, total: Any, words: Any) -> Any:
         return True
     little = nodes[k, N_PROSE] < HOLDS_MIN or nodes[k, N_PROSE] * 100 < HOLDS_PAGE * total
     if _is_marked(room, k, total, _BELIEVED[words]):
-        if little or tag == names.NAV or tag == names.FOOTER or (own & names.SURE and words != NO_WORDS):
+        if (
+            little
+            or tag == names.NAV
+            or tag == names.FOOTER
+            or (own & names.SURE and words != NO_WORDS)
+        ):
             return True
         if own & names.COMMENT and nodes[k, N_BEFORE] >= COMMENTS_AFTER:
             return True
     if little and (
         tag == names.FORM
-        or (tag == names.HEADER and not nodes[nodes[k, N_PARENT], N_ABOVE] & (names.IN_ARTICLE | names.IN_MAIN))
+        or (
+            tag == names.HEADER
+            and not nodes[nodes[k, N_PARENT], N_ABOVE] & (names.IN_ARTICLE | names.IN_MAIN)
+        )
     ):
         return True
-    weak = (own & names.WEAK) != 0 and not own & names.POSITIVE and not _TEXT[tag] and not _PARTS[tag]
-    return weak and nodes[k, N_PROSE] == 0 and nodes[k, N_LENGTH] < WEAK_LENGTH and not _holds_quotation(room, k)
+    weak = (
+        (own & names.WEAK) != 0 and not own & names.POSITIVE and not _TEXT[tag] and not _PARTS[tag]
+    )
+    return (
+        weak
+        and nodes[k, N_PROSE] == 0
+        and nodes[k, N_LENGTH] < WEAK_LENGTH
+        and not _holds_quotation(room, k)
+    )
 
 
 @fused
@@ -429,7 +469,12 @@ def find_root(room: Any, core: Any) -> Any:
         more = MORE_OF_MAIN if nodes[k, N_ABOVE] & names.IN_MAIN else MORE_PROSE
         much = prose * 100 >= more * nodes[root, N_PROSE] or prose >= MORE_ANYWHERE
         much = much or (items * 100 >= MORE_ITEMS * nodes[root, N_TEXT] and items * 2 >= prose)
-        if like and much and text > 0 and not is_teasers(nodes[k, N_TITLES] - nodes[root, N_TITLES], prose):
+        if (
+            like
+            and much
+            and text > 0
+            and not is_teasers(nodes[k, N_TITLES] - nodes[root, N_TITLES], prose)
+        ):
             root, unrelated = k, 0
         below = k
     return root
@@ -443,7 +488,9 @@ def _is_like(nodes: Any, k: Any, need: Any, in_article: Any) -> Any:
         return True
     if is_unrelated(nodes, k):
         return False
-    if prose >= need or (in_article and prose >= ARTICLE_BRANCH and prose * 4 >= nodes[k, N_LENGTH] * 3):
+    if prose >= need or (
+        in_article and prose >= ARTICLE_BRANCH and prose * 4 >= nodes[k, N_LENGTH] * 3
+    ):
         return True
     text = nodes[k, N_TEXT]
     return text * 2 >= need and text * 100 >= BRANCH_ITEMS * nodes[k, N_LENGTH]
@@ -539,7 +586,11 @@ def _is_announced(room: Any, listed: Any) -> Any:
     end = room.blocks[b, B_END]
     if byte_at(out, end - 1) == 58:
         return True
-    wide = end - room.blocks[b, B_START] > 2 and byte_at(out, end - 3) == 0xEF and byte_at(out, end - 2) == 0xBC
+    wide = (
+        end - room.blocks[b, B_START] > 2
+        and byte_at(out, end - 3) == 0xEF
+        and byte_at(out, end - 2) == 0xBC
+    )
     return wide and byte_at(out, end - 1) == 0x9A
 
 
@@ -547,7 +598,11 @@ def _is_announced(room: Any, listed: Any) -> Any:
 def _loose_beside(nodes: Any, node: Any) -> Any:
     """Beside how many paragraphs text stands in a <div> of its own."""
     tag = nodes[node, N_TAG]
-    return nodes[max(nodes[node, N_PARENT], 0), N_PARAGRAPHS] if (tag == names.DIV or tag == names.SECTION) else 0
+    return (
+        nodes[max(nodes[node, N_PARENT], 0), N_PARAGRAPHS]
+        if (tag == names.DIV or tag == names.SECTION)
+        else 0
+    )
 
 
 @fused
@@ -556,7 +611,9 @@ def _keeps(room: Any, b: Any, root: Any) -> Any:
     blocks, nodes = room.blocks, room.nodes
     node, grade, length = blocks[b, B_NODE], blocks[b, B_KEEP], blocks[b, B_LENGTH]
     if grade == PROSE:
-        return 0 if length < LOOSE_LENGTH and _loose_beside(nodes, node) >= BESIDE_PARAGRAPHS else KEPT
+        return (
+            0 if length < LOOSE_LENGTH and _loose_beside(nodes, node) >= BESIDE_PARAGRAPHS else KEPT
+        )
     if nodes[node, N_ABOVE] & names.IN_HEADING:
         return KEPT_HEADING
     own_words = blocks[b, B_LINK] * 2 <= blocks[b, B_BYTES]
@@ -635,7 +692,9 @@ def keep_most(room: Any) -> Any:
     """All of the page but links, margins and what is marked; returns the letters that are kept."""
     blocks, nodes = room.blocks, room.nodes
     for k in range(1, room.state[NODES]):
-        aside = _MARGINS[nodes[k, N_TAG]] or (nodes[k, N_OWN] & (names.HIDDEN | names.NEGATIVE)) != 0
+        aside = (
+            _MARGINS[nodes[k, N_TAG]] or (nodes[k, N_OWN] & (names.HIDDEN | names.NEGATIVE)) != 0
+        )
         nodes[k, N_CUT] = 1 if aside or nodes[nodes[k, N_PARENT], N_CUT] else 0
     grade_blocks(room)
     kept = 0
@@ -691,7 +750,9 @@ def select(room: Any) -> Any:
         if turn == 0:
             if kept >= LITTLE:
                 return False
-            least = kept * (MUCH_MORE_TITLED if kept >= TITLED_MIN and _has_title(room) else MUCH_MORE)
+            least = kept * (
+                MUCH_MORE_TITLED if kept >= TITLED_MIN and _has_title(room) else MUCH_MORE
+            )
         elif turn < 3 and kept >= max(least, ENOUGH) and not teasers:
             return False
     return kept < SCANT and keep_all(room, kept * ALL_IS_MORE)

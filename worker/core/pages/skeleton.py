@@ -25,9 +25,24 @@ from numpy.typing import NDArray
 
 from worker.core.compiled import apart, fused, fused_allocating
 from worker.core.kernels import machine
-from worker.core.kernels.machine import BYTE_LANES, SLACK, byte_at, lanes_before, popcount, set_byte, viewer
+from worker.core.kernels.machine import (
+    BYTE_LANES,
+    SLACK,
+    byte_at,
+    lanes_before,
+    popcount,
+    set_byte,
+    viewer,
+)
 from worker.core.pages import characters, names
-from worker.core.pages.characters import ABOUT_BYTE, ENDS_NAME, HAS_HREF, LETTER, SELF_CLOSING, put_space
+from worker.core.pages.characters import (
+    ABOUT_BYTE,
+    ENDS_NAME,
+    HAS_HREF,
+    LETTER,
+    SELF_CLOSING,
+    put_space,
+)
 
 # ---- blocks. LENGTH counts letters as the selection weighs them, BYTES the text, LINK those of them inside links.
 B_START, B_END, B_NODE, B_LENGTH, B_LINK, B_STOPS, B_KEEP, B_BYTES = range(8)
@@ -49,13 +64,38 @@ TITLE_MAX = 1_024  # bytes
 # ---- the stack's columns: the element, its node, and the nearest level at or below of: the same element, a barrier for
 # end tags (SCOPE), for inline ones (SPECIAL), for list items, for paragraphs, for table parts, an integration point;
 # the outermost level of SVG or MathML that holds this one directly, and of text that is dropped. 0 is "none".
-S_ELEMENT, S_NODE, S_SAME, S_SCOPE, S_SPECIAL, S_ITEM, S_BUTTON, S_TABLE, S_FOREIGN, S_DROPPED = range(10)
+S_ELEMENT, S_NODE, S_SAME, S_SCOPE, S_SPECIAL, S_ITEM, S_BUTTON, S_TABLE, S_FOREIGN, S_DROPPED = (
+    range(10)
+)
 STACK_COLUMNS = 10
 # ---- the state: levels in use, node of the innermost level, rows in use, begin of the block in `out`, bytes of links
 # in it, begin of the open link or -1 and the level it stands at, end of the text at the last <br>, elements beyond
 # STACK_MAX, bytes of the title, whether <body> was read; and where the arrays are.
-DEPTH, NODE, NODES, BLOCKS, START, LINK, ANCHOR, ANCHOR_DEPTH, BREAK, BEYOND, TITLE_SIZE, HAS_BODY = range(12)
-OUT_AT, BLOCKS_AT, BLOCK_ROWS, NODES_AT, NODE_ROWS, TITLE_AT, STACK_AT, NEAREST_AT, REFERENCES_AT = range(12, 21)
+(
+    DEPTH,
+    NODE,
+    NODES,
+    BLOCKS,
+    START,
+    LINK,
+    ANCHOR,
+    ANCHOR_DEPTH,
+    BREAK,
+    BEYOND,
+    TITLE_SIZE,
+    HAS_BODY,
+) = range(12)
+(
+    OUT_AT,
+    BLOCKS_AT,
+    BLOCK_ROWS,
+    NODES_AT,
+    NODE_ROWS,
+    TITLE_AT,
+    STACK_AT,
+    NEAREST_AT,
+    REFERENCES_AT,
+) = range(12, 21)
 STATE_SIZE = 21
 
 
@@ -290,8 +330,12 @@ def push(room: Any, element: Any, words: Any, at: Any) -> Any:
     stack[level, S_SPECIAL] = level if special else stack[below, S_SPECIAL]
     item = special and (tag != names.P and tag != names.DIV and tag != names.ADDRESS)
     stack[level, S_ITEM] = level if item else stack[below, S_ITEM]
-    stack[level, S_BUTTON] = level if element & names.SCOPE or tag == names.BUTTON else stack[below, S_BUTTON]
-    stack[level, S_TABLE] = level if (tag == names.TABLE or tag == names.TEMPLATE) else stack[below, S_TABLE]
+    stack[level, S_BUTTON] = (
+        level if element & names.SCOPE or tag == names.BUTTON else stack[below, S_BUTTON]
+    )
+    stack[level, S_TABLE] = (
+        level if (tag == names.TABLE or tag == names.TEMPLATE) else stack[below, S_TABLE]
+    )
     stack[level, S_FOREIGN] = foreign
     stack[level, S_DROPPED] = dropped
     nearest[tag] = level
@@ -334,7 +378,9 @@ ENDS_BY_ITSELF = names.set_of("p li dd dt option optgroup")
 @fused
 def _divide(room: Any, element: Any, at: Any) -> Any:
     """End the block of text where this element divides blocks, unless text is dropped here."""
-    divides = element & names.BLOCK != 0 or element & (names.SPECIAL | names.DROPPED) == names.SPECIAL
+    divides = (
+        element & names.BLOCK != 0 or element & (names.SPECIAL | names.DROPPED) == names.SPECIAL
+    )
     return close_block(room, at) if divides and not is_dropped(room) else at
 
 
@@ -344,7 +390,11 @@ def start_tag(room: Any, element: Any, flags: Any, at: Any) -> Any:  # noqa: PLR
     tag = element & names.TAG
     if is_foreign(room):
         if not element & names.BREAKOUT:
-            return push(room, element, flags & WORDS, at) if element & HELD and not flags & SELF_CLOSING else at
+            return (
+                push(room, element, flags & WORDS, at)
+                if element & HELD and not flags & SELF_CLOSING
+                else at
+            )
         at = pop_to(room, stack_of(room)[state_of(room)[DEPTH] - 1, S_FOREIGN], at)
     if tag == names.BR:
         return _line_break(room, at)
@@ -383,7 +433,9 @@ def end_tag(room: Any, element: Any, at: Any) -> Any:  # noqa: PLR0911
         return _line_break(room, at)
     if tag == names.A:
         foreign = stack[state[DEPTH] - 1, S_FOREIGN]
-        if state[ANCHOR] >= 0 and foreign >= state[ANCHOR_DEPTH]:  # the link's end is that of a drawing in it
+        if (
+            state[ANCHOR] >= 0 and foreign >= state[ANCHOR_DEPTH]
+        ):  # the link's end is that of a drawing in it
             at = pop_to(room, foreign, at)
         end_link(room, at)
         return at
@@ -438,7 +490,7 @@ def _is_heading(tag: Any) -> Any:
 
 
 @fused
-def _closed_by(room: Any, element: Any) -> Any:  # noqa: PLR0911, PLR0912
+def _closed_by(room: Any, element: Any) -> Any:  # noqa: C901, PLR0911, PLR0912
     """The level from which on the start of an element closes others; 0 for none."""
     tag = element & names.TAG
     nearest, stack = nearest_of(room), stack_of(room)
@@ -542,7 +594,9 @@ def scan(page: Any, i: Any, end: Any, skeleton: Any) -> Any:
             if is_dropped(room):
                 i = machine.find_less_than(page, i, end)
             else:
-                i, at = characters.copy_text(page, i, end, state[OUT_AT], state[START], at, state[REFERENCES_AT])
+                i, at = characters.copy_text(
+                    page, i, end, state[OUT_AT], state[START], at, state[REFERENCES_AT]
+                )
             continue
         byte = byte_at(page, i + 1)
         if ABOUT_BYTE[byte] & LETTER:
@@ -603,7 +657,9 @@ def _start(page: Any, begin: Any, end: Any, room: Any, at: Any) -> Any:
     size = i - begin
     element = names.look_up(names.TAG_TABLE, key)
     tag = element & names.TAG
-    i, flags = characters.read_attributes(page, i, end, names.CLASSED if tag == names.A else element & names.CLASSED)
+    i, flags = characters.read_attributes(
+        page, i, end, names.CLASSED if tag == names.A else element & names.CLASSED
+    )
     if i >= end:
         return end, at
     i += 1
@@ -617,8 +673,15 @@ def _start(page: Any, begin: Any, end: Any, room: Any, at: Any) -> Any:
             return end, at if is_dropped(room) else characters.copy_verbatim(
                 page, i, end, state_of(room)[OUT_AT], state_of(room)[START], at
             )
-        if tag == names.FRAMESET and state_of(room)[DEPTH] == 1 and state_of(room)[BLOCKS] == 0 and at == 0:
-            return (i, at) if state_of(room)[HAS_BODY] else (end, at)  # frames in place of a body: no text
+        if (
+            tag == names.FRAMESET
+            and state_of(room)[DEPTH] == 1
+            and state_of(room)[BLOCKS] == 0
+            and at == 0
+        ):
+            return (
+                (i, at) if state_of(room)[HAS_BODY] else (end, at)
+            )  # frames in place of a body: no text
     return i, start_tag(room, element, flags, at)
 
 
@@ -627,7 +690,11 @@ def _raw(page: Any, i: Any, end: Any, room: Any, about: Any, at: Any) -> Any:
     """An element without markup, from behind its start tag: (behind its end tag, where the text ends)."""
     element, key, size, flags = about
     tag = element & names.TAG
-    stop = characters.skip_script(page, i, end) if tag == names.SCRIPT else characters.skip_raw(page, i, end, key, size)
+    stop = (
+        characters.skip_script(page, i, end)
+        if tag == names.SCRIPT
+        else characters.skip_raw(page, i, end, key, size)
+    )
     if tag == names.TITLE and state_of(room)[TITLE_SIZE] == 0 and not is_dropped(room):
         cut = min(stop, i + TITLE_MAX)
         while cut < stop and byte_at(page, cut) & 0xC0 == 0x80:  # no part of a character
@@ -638,7 +705,9 @@ def _raw(page: Any, i: Any, end: Any, room: Any, about: Any, at: Any) -> Any:
     elif tag == names.XMP:
         at = start_tag(room, element, flags, at)
         if not is_dropped(room):
-            at = characters.copy_verbatim(page, i, stop, state_of(room)[OUT_AT], state_of(room)[START], at)
+            at = characters.copy_verbatim(
+                page, i, stop, state_of(room)[OUT_AT], state_of(room)[START], at
+            )
         at = end_tag(room, element, at)
     if stop >= end:
         return end, at

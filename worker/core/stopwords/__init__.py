@@ -20,7 +20,9 @@ import xxhash
 from worker.core.tokens import tokens
 
 WORDS_MAX = 10_000  # a wider list than the widest in use; beyond it somebody has passed a dictionary or a corpus
-CHARACTERS_MAX = 64  # of one word; the longest of ours has 14, and a whole line of prose is not a word
+CHARACTERS_MAX = (
+    64  # of one word; the longest of ours has 14, and a whole line of prose is not a word
+)
 # Single Latin letters that are words of one language, but labels, sizes and initials in every other one: "S M L".
 _LETTERS = frozenset("bcdfghijklmnpqrstx")
 # ISO 639-2 and 639-3 codes, the terminological and the bibliographic ones, of the languages that have a list.
@@ -40,7 +42,11 @@ _MAPPED = dict(zip(_CODES[::2], _CODES[1::2], strict=True))
 @cache
 def languages() -> tuple[str, ...]:
     """Return the ISO 639-1 codes of the languages that have a list, sorted."""
-    return tuple(sorted(entry.name[:-4] for entry in files(__name__).iterdir() if entry.name.endswith(".txt")))
+    return tuple(
+        sorted(
+            entry.name[:-4] for entry in files(__name__).iterdir() if entry.name.endswith(".txt")
+        )
+    )
 
 
 def language_code(language: str | None) -> str | None:
@@ -99,7 +105,9 @@ def load_stopwords(text: str) -> frozenset[str]:
                 f"a stopword has at most {CHARACTERS_MAX} characters, line {number} has {len(word)}: "
                 f"one word a line is expected, got {word[:20]!r}…"
             )
-        strange = next((one for one in word if not one.isalnum() and unicodedata.category(one)[0] != "M"), None)
+        strange = next(
+            (one for one in word if not one.isalnum() and unicodedata.category(one)[0] != "M"), None
+        )
         if strange is not None:
             raise ValueError(
                 f"a stopword is one token (letters, digits, combining marks), line {number} is {word!r}: "
@@ -117,7 +125,9 @@ def load_stopwords(text: str) -> frozenset[str]:
                 "a long list anchors advertisements as well as prose"
             )
     if not words:
-        raise ValueError("the stopword list has no words, so it would anchor nothing: set the anchored weight instead")
+        raise ValueError(
+            "the stopword list has no words, so it would anchor nothing: set the anchored weight instead"
+        )
     return frozenset(words)
 
 
@@ -131,7 +141,9 @@ def advertising(language: str | None = None) -> frozenset[str]:
     """Return the words of menus and advertisements of a language, or of all languages; they anchor nothing."""
     rows = (files(__name__) / "advertising.tsv").read_text(encoding="utf-8").splitlines()[1:]
     columns = (row.split("\t") for row in rows)
-    return frozenset(word for code, words in columns if language in (None, code) for word in words.split())
+    return frozenset(
+        word for code, words in columns if language in (None, code) for word in words.split()
+    )
 
 
 @cache

@@ -21,11 +21,15 @@ RANK_COUNT = CONFIRM + 2  # those that stand there
 SKETCHES = CONFIRM + 3  # address: of each chunk of the sketches, by row, its address
 SKETCH_BITS = CONFIRM + 4  # a chunk has 2^SKETCH_BITS rows
 SKETCH_FIRST = CONFIRM + 5  # the first row of the first chunk
-FRESH = CONFIRM + 6  # address: the sketches of the documents that are searched; 0: there are no sketches
+FRESH = (
+    CONFIRM + 6
+)  # address: the sketches of the documents that are searched; 0: there are no sketches
 FRESH_FIRST = CONFIRM + 7  # the first row that these get
 FRESH_PLACES = CONFIRM + 8  # address, by row from FRESH_FIRST on: its place among them
 CONFIRMED = CONFIRM + 9  # sketches of candidates read, ever
-ASKING = CONFIRM + 10  # 1: sketches are not read but asked for, if their pages are on disk; nothing matches
+ASKING = (
+    CONFIRM + 10
+)  # 1: sketches are not read but asked for, if their pages are on disk; nothing matches
 
 RANKS_MAX = signed(search.CONFIRMED_MAX)
 SKETCH_BYTES = signed(8 * sketch.WORDS)
@@ -34,8 +38,12 @@ SIMILARITY_MAX = signed(sketch.SIMILARITY_MAX)
 ROW_MASK = signed((1 << 32) - 1)
 DISTANCE_SHIFT, LOOK_SHIFT, SIMILARITY_SHIFT = signed(32), signed(40), signed(50)
 NO_LOOK = LOOK_MAX << LOOK_SHIFT
-NO_RANK = SIMILARITY_MAX << SIMILARITY_SHIFT | NO_LOOK  # of what has neither: but for distance and row
-UNCONFIRMED = NO_RANK | signed(search.NO_MATCH) << DISTANCE_SHIFT | ROW_MASK  # no match, worse than any
+NO_RANK = (
+    SIMILARITY_MAX << SIMILARITY_SHIFT | NO_LOOK
+)  # of what has neither: but for distance and row
+UNCONFIRMED = (
+    NO_RANK | signed(search.NO_MATCH) << DISTANCE_SHIFT | ROW_MASK
+)  # no match, worse than any
 
 
 @inner
@@ -66,7 +74,10 @@ def keep(memory: Memory, rank: int) -> None:
 def sketch_of(memory: Memory, row: int) -> int:
     """The address of an original's sketch."""
     if row >= memory[FRESH_FIRST]:
-        return signed(memory[FRESH] + SKETCH_BYTES * signed(read64(memory[FRESH_PLACES], row - memory[FRESH_FIRST])))
+        return signed(
+            memory[FRESH]
+            + SKETCH_BYTES * signed(read64(memory[FRESH_PLACES], row - memory[FRESH_FIRST]))
+        )
     own = row - memory[SKETCH_FIRST]
     chunk = signed(read64(memory[SKETCHES], own >> memory[SKETCH_BITS]))
     return signed(chunk + SKETCH_BYTES * (own & ((signed(1) << memory[SKETCH_BITS]) - 1)))
@@ -83,7 +94,11 @@ def sketch_similarity(one: int, other: int) -> int:
         either += bits(mine | others)
         both += bits(mine & others)
         equal += bits(mine & others & ~((low ^ other_low) | (high ^ other_high)))
-    return max(signed(0), SIMILARITY_MAX * (3 * equal - both) // (2 * either)) if either else signed(SIMILARITY_MAX)
+    return (
+        max(signed(0), SIMILARITY_MAX * (3 * equal - both) // (2 * either))
+        if either
+        else signed(SIMILARITY_MAX)
+    )
 
 
 @inner

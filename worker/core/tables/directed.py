@@ -21,15 +21,36 @@ from numpy.typing import NDArray
 from worker.core import search
 from worker.core.compiled import inner
 from worker.core.kernels import machine
-from worker.core.kernels.machine import NUMBER_LANES, popcount, prefetch, read32, read64, write32, write64
+from worker.core.kernels.machine import (
+    NUMBER_LANES,
+    popcount,
+    prefetch,
+    read32,
+    read64,
+    write32,
+    write64,
+)
 from worker.core.search import BITS as BITS_ALL
 from worker.core.search import SearchRules
 from worker.core.tables import confirm, store
 from worker.core.tables.confirm import LOOK_MAX, LOOK_SHIFT, RANK_COUNT, UNCONFIRMED, bits
-from worker.core.tables.store import BASE, BITS, ROWS, TABLES, Memory, count_of, head_of, kernel, signed, start_of
+from worker.core.tables.store import (
+    BASE,
+    BITS,
+    ROWS,
+    TABLES,
+    Memory,
+    count_of,
+    head_of,
+    kernel,
+    signed,
+    start_of,
+)
 
 DOUBTS = store.ENGINE  # address, by slot
-PIECES = store.ENGINE + 1  # address: runs of bits as (shift right, mask, shift left), which take a block to the top
+PIECES = (
+    store.ENGINE + 1
+)  # address: runs of bits as (shift right, mask, shift left), which take a block to the top
 PIECE_ENDS = store.ENGINE + 2  # address, by table: where its pieces begin; one more at the end
 WIDTHS = store.ENGINE + 3  # address, by table: bits of its block
 PATTERNS = store.ENGINE + 4  # at most, of each block
@@ -38,7 +59,9 @@ PROBES = store.ENGINE + 6  # address: scratch, the probes of some queries
 FOUND = store.ENGINE + 7  # address: scratch, slots that are found
 FOUND_COUNT = store.ENGINE + 8  # those that wait there
 PREFIX_MAX = store.ENGINE + 9  # entries of one prefix that are looked at
-TURN_SIZE = store.ENGINE + 10  # numbers of one turn: how many probes it has, then a bucket and a probe each
+TURN_SIZE = (
+    store.ENGINE + 10
+)  # numbers of one turn: how many probes it has, then a bucket and a probe each
 
 TURNS = 4  # queries whose probes are kept: the one that is answered and those for which memory is asked for
 FILTER_BITS = np.uint64(48)
@@ -54,7 +77,9 @@ def arranged(memory: Memory, table: int, fingerprint: np.uint64) -> np.uint64:
     """A fingerprint, or its doubts, with the bits of a table's block on top."""
     value = ZERO
     pieces = memory[PIECES]
-    for piece in range(signed(read64(memory[PIECE_ENDS], table)), signed(read64(memory[PIECE_ENDS], table + 1))):
+    for piece in range(
+        signed(read64(memory[PIECE_ENDS], table)), signed(read64(memory[PIECE_ENDS], table + 1))
+    ):
         run = (fingerprint >> read64(pieces, 3 * piece)) & read64(pieces, 3 * piece + 1)
         value |= run << read64(pieces, 3 * piece + 2)
     return value
@@ -84,7 +109,9 @@ def below_block(probe: np.uint64) -> np.uint64:
 
 
 @inner
-def extend(address: int, count: int, limit: int, begin: int, end: int, more: np.uint64, below: bool) -> int:
+def extend(
+    address: int, count: int, limit: int, begin: int, end: int, more: np.uint64, below: bool
+) -> int:
     """
     Write each single one of the bits `more`, ascending, with each pattern from `begin` to `end`; return how many
     patterns there are now. `below`: only with those that are smaller than the bit, so that each set comes once.
@@ -125,7 +152,9 @@ def prepare(memory: Memory, turn: int, fingerprint: np.uint64, doubts: np.uint64
         width = read64(memory[WIDTHS], table)
         below = TOP - width
         own = arranged(memory, table, fingerprint)
-        count = write_patterns(found, arranged(memory, table, doubts) >> below, width, memory[PATTERNS])
+        count = write_patterns(
+            found, arranged(memory, table, doubts) >> below, width, memory[PATTERNS]
+        )
         for i in range(count):
             pattern = read64(found, i)
             flipped = np.uint64(popcount(pattern))
@@ -133,7 +162,11 @@ def prepare(memory: Memory, turn: int, fingerprint: np.uint64, doubts: np.uint64
                 value = own ^ (pattern << below)
                 left = np.uint64(memory[store.DISTANCE_MAX]) - flipped
                 write64(address, 1 + 2 * number, np.uint64(bucket_of(memory, table, value)))
-                write64(address, 2 + 2 * number, width << WIDTH_SHIFT | left << FILTER_BITS | (value & FILTER_MASK))
+                write64(
+                    address,
+                    2 + 2 * number,
+                    width << WIDTH_SHIFT | left << FILTER_BITS | (value & FILTER_MASK),
+                )
                 number += 1
     write64(address, signed(0), np.uint64(number))
 
@@ -143,7 +176,9 @@ def filter_at(memory: Memory, position: int) -> np.uint64:
     """The filter of the entry at a position."""
     filter_ = np.uint64(0)
     for part in range(3):
-        filter_ |= np.uint64(machine.read16(memory[BASE + store.FILTERS], 3 * position + part)) << np.uint64(16 * part)
+        filter_ |= np.uint64(
+            machine.read16(memory[BASE + store.FILTERS], 3 * position + part)
+        ) << np.uint64(16 * part)
     return filter_
 
 
@@ -190,7 +225,9 @@ def change(memory: Memory, fingerprint: np.uint64, old: int, new: int) -> None:
 
 
 FOUND_MAX = signed(64)  # slots that wait: enough that what they hold is near when they are ranked
-IDENTICAL = signed(1 << 32)  # similarity and look 1000, distance 0: what is below it is not beaten in another bucket
+IDENTICAL = signed(
+    1 << 32
+)  # similarity and look 1000, distance 0: what is below it is not beaten in another bucket
 SURE = signed(search.SURE)
 
 
@@ -203,7 +240,9 @@ def look(difference: np.uint64, doubts: np.uint64, other: np.uint64) -> int:
     product += bits(both) - 2 * bits(difference & both)
     if product <= 0:
         return signed(0)
-    norms = (64 * SURE * SURE - (SURE * SURE - 1) * bits(doubts)) * (64 * SURE * SURE - (SURE * SURE - 1) * bits(other))
+    norms = (64 * SURE * SURE - (SURE * SURE - 1) * bits(doubts)) * (
+        64 * SURE * SURE - (SURE * SURE - 1) * bits(other)
+    )
     squared = np.uint64(LOOK_MAX * LOOK_MAX * product * product) // np.uint64(norms)
     root = np.uint64(0)
     for bit in range(9, -1, -1):
@@ -233,12 +272,16 @@ def rank_found(memory: Memory, fingerprint: np.uint64, doubts: np.uint64) -> Non
         distance, seen = bits(difference), look(difference, doubts, read64(memory[DOUBTS], slot))
         if distance <= memory[store.DISTANCE_MAX] and seen >= memory[LOOK_MIN]:
             row = signed(read32(memory[ROWS], slot))
-            confirm.keep(memory, (LOOK_MAX - seen) << LOOK_SHIFT | distance << confirm.DISTANCE_SHIFT | row)
+            confirm.keep(
+                memory, (LOOK_MAX - seen) << LOOK_SHIFT | distance << confirm.DISTANCE_SHIFT | row
+            )
     memory[FOUND_COUNT] = 0
 
 
 @inner
-def scan_probe(memory: Memory, bucket: int, probe: np.uint64, fingerprint: np.uint64, doubts: np.uint64) -> None:
+def scan_probe(
+    memory: Memory, bucket: int, probe: np.uint64, fingerprint: np.uint64, doubts: np.uint64
+) -> None:
     """Find what a bucket has for a probe."""
     head = head_of(memory, BASE, bucket)
     position, count = start_of(head), count_of(head)
@@ -256,14 +299,21 @@ def scan_probe(memory: Memory, bucket: int, probe: np.uint64, fingerprint: np.ui
         while near:
             place = position + signed(machine.trailing_zeros(near))
             near &= near - np.uint32(1)
-            if place < end and (filter_at(memory, place) ^ wanted) >> below_block(probe) == np.uint64(0):
+            if place < end and (filter_at(memory, place) ^ wanted) >> below_block(
+                probe
+            ) == np.uint64(0):
                 find(memory, signed(read32(refs, place)), fingerprint, doubts)
         position += NUMBER_LANES
 
 
 @inner
 def scan_shared(
-    memory: Memory, start: int, count: int, probe: np.uint64, fingerprint: np.uint64, doubts: np.uint64
+    memory: Memory,
+    start: int,
+    count: int,
+    probe: np.uint64,
+    fingerprint: np.uint64,
+    doubts: np.uint64,
 ) -> None:
     """The same of a long bucket that several prefixes share: of the one that is looked up, the earliest only."""
     below, wanted, left = below_block(probe), probe & FILTER_MASK, probe >> FILTER_BITS & SMALL_MASK
@@ -306,7 +356,9 @@ def add(memory: Memory, fingerprint: np.uint64, doubts: np.uint64, row: int) -> 
 
 
 @inner
-def search_turn(memory: Memory, turn: int, ready: int, fingerprint: np.uint64, doubts: np.uint64) -> int:
+def search_turn(
+    memory: Memory, turn: int, ready: int, fingerprint: np.uint64, doubts: np.uint64
+) -> int:
     """
     The best match. `ready`: up to this turn probes are prepared; their memory is asked for on the way.
 
@@ -323,7 +375,9 @@ def search_turn(memory: Memory, turn: int, ready: int, fingerprint: np.uint64, d
         if number < count_soon:
             ask_entries(memory, bucket_at(soon, number))
         if number < count:
-            scan_probe(memory, bucket_at(here, number), read64(here, 2 + 2 * number), fingerprint, doubts)
+            scan_probe(
+                memory, bucket_at(here, number), read64(here, 2 + 2 * number), fingerprint, doubts
+            )
         if number == 0:
             rank_found(memory, fingerprint, doubts)
             best = confirm.confirm(memory, turn) if memory[RANK_COUNT] else UNCONFIRMED
@@ -395,10 +449,15 @@ def slot_of(memory: Memory, fingerprint: np.uint64, row: np.uint32) -> int:
     position = start_of(head)
     end = position + count_of(head)
     while position < end:
-        near = machine.wide_lanes_within(memory[BASE + store.FILTERS], position, value & FILTER_MASK, np.uint32(0))
+        near = machine.wide_lanes_within(
+            memory[BASE + store.FILTERS], position, value & FILTER_MASK, np.uint32(0)
+        )
         for place in range(position, min(position + NUMBER_LANES, end) if near else position):
             slot = signed(read32(memory[BASE + store.REFS], place))
-            if filter_at(memory, place) == value & FILTER_MASK and read32(memory[ROWS], slot) == row:
+            if (
+                filter_at(memory, place) == value & FILTER_MASK
+                and read32(memory[ROWS], slot) == row
+            ):
                 return slot
         position += NUMBER_LANES
     return signed(-1)
@@ -406,7 +465,10 @@ def slot_of(memory: Memory, fingerprint: np.uint64, row: np.uint32) -> int:
 
 @kernel
 def delete_directed(
-    memory: Memory, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], done: NDArray[np.bool_]
+    memory: Memory,
+    fingerprints: NDArray[np.uint64],
+    rows: NDArray[np.uint32],
+    done: NDArray[np.bool_],
 ) -> None:
     """Take out rows; `done[i]` tells whether row i was there under its fingerprint."""
     for i in range(len(fingerprints)):
@@ -444,9 +506,16 @@ class DirectedTables(store.Slots):
         }
         columns = {store.FINGERPRINTS: np.uint64, DOUBTS: np.uint64, ROWS: np.uint32}
         super().__init__(rules.blocks, bits, columns, 2, constants)
-        self.memory[[PREFIX_MAX, PATTERNS, LOOK_MIN]] = rules.prefix_max, rules.patterns, rules.look_min
+        self.memory[[PREFIX_MAX, PATTERNS, LOOK_MIN]] = (
+            rules.prefix_max,
+            rules.patterns,
+            rules.look_min,
+        )
         self.memory[TURN_SIZE] = turn_size
-        self.memory[[store.DISTANCE_MAX, confirm.SIMILARITY_MIN]] = rules.max_distance, rules.similarity_min
+        self.memory[[store.DISTANCE_MAX, confirm.SIMILARITY_MIN]] = (
+            rules.max_distance,
+            rules.similarity_min,
+        )
 
     def check(self) -> None:
         """Assert the invariants of slots and entries: each slot once in each table, those of a bucket by row."""
@@ -465,7 +534,14 @@ class DirectedTables(store.Slots):
     def _new_stores(self, documents: int) -> tuple[store.Buckets, ...]:
         tables = len(self._pieces)
         return (
-            store.Buckets(self.memory, BASE, tables << int(self.memory[BITS]), tables, tables * documents, wide=True),
+            store.Buckets(
+                self.memory,
+                BASE,
+                tables << int(self.memory[BITS]),
+                tables,
+                tables * documents,
+                wide=True,
+            ),
         )
 
     def _buckets(self, table: int, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:

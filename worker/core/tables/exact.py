@@ -24,28 +24,55 @@ from numpy.typing import NDArray
 
 from worker.core.compiled import inner
 from worker.core.kernels import machine
-from worker.core.kernels.machine import NUMBER_LANES, popcount, prefetch, read32, read64, write32, write64
+from worker.core.kernels.machine import (
+    NUMBER_LANES,
+    popcount,
+    prefetch,
+    read32,
+    read64,
+    write32,
+    write64,
+)
 from worker.core.permutation import BITS as BITS_ALL
 from worker.core.permutation import Layout
 from worker.core.tables import confirm, store
-from worker.core.tables.store import BASE, BITS, DEEP, ROWS, TABLES, Memory, count_of, head_of, kernel, signed
+from worker.core.tables.store import (
+    BASE,
+    BITS,
+    DEEP,
+    ROWS,
+    TABLES,
+    Memory,
+    count_of,
+    head_of,
+    kernel,
+    signed,
+)
 
-NEXTS = store.ENGINE  # address, by slot: slot + 1 of the next one with an equal fingerprint, 0 where there is no other
+NEXTS = (
+    store.ENGINE
+)  # address, by slot: slot + 1 of the next one with an equal fingerprint, 0 where there is no other
 BACKS = store.ENGINE + 1  # address, by slot: the same backwards
 DEEP_BITS = store.ENGINE + 2
 FAN = store.ENGINE + 3  # sub-tables of a split bucket: k + 1
 HOT = store.ENGINE + 4  # entries from which on a bucket is split
 MASKS = store.ENGINE + 5  # address, by table and sub-table: the bits that key it
-CHILDREN = store.ENGINE + 6  # address, by table and sub-table: the first of its sub-tables, 0 for none
+CHILDREN = (
+    store.ENGINE + 6
+)  # address, by table and sub-table: the first of its sub-tables, 0 for none
 FACTORS = store.ENGINE + 7  # address, by table: takes the masked bits to the top
 FLIPS = store.ENGINE + 8  # address: neighbouring prefixes of all tables, as differences
 FLIPPED = store.ENGINE + 9  # address: the same as differences of bucket numbers
 FLIP_ENDS = store.ENGINE + 10  # address, by table: where its flips begin; one more at the end
 AHEAD = store.ENGINE + 11  # queries whose buckets are asked for ahead
-FOUND = store.ENGINE + 12  # address: the slots of all matches, one for each distinct fingerprint, some more than once
+FOUND = (
+    store.ENGINE + 12
+)  # address: the slots of all matches, one for each distinct fingerprint, some more than once
 FOUND_MAX = store.ENGINE + 13  # how many have room there
 FOUND_COUNT = store.ENGINE + 14  # how many there are; they may be more
-PENDING = store.ENGINE + 15  # scratch, the rest of the block: a stack of sub-tables still to be visited
+PENDING = (
+    store.ENGINE + 15
+)  # scratch, the rest of the block: a stack of sub-tables still to be visited
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX = np.uint64(0xD6E8FEB86659FD93)
@@ -88,7 +115,9 @@ def deep_bucket(memory: Memory, node: int, fingerprint: np.uint64) -> int:
 
 
 @inner
-def scan(memory: Memory, at: int, bucket: int, fingerprint: np.uint64, best: int, slot: int) -> tuple[int, int]:
+def scan(
+    memory: Memory, at: int, bucket: int, fingerprint: np.uint64, best: int, slot: int
+) -> tuple[int, int]:
     """The better of `best` (a rank, with its slot) and the bucket's best."""
     head = head_of(memory, at, bucket)
     start = store.start_of(head)
@@ -105,9 +134,13 @@ def scan(memory: Memory, at: int, bucket: int, fingerprint: np.uint64, best: int
             near &= near - np.uint32(1)
             if place < end:  # the last vector reaches past the bucket
                 candidate = signed(read32(memory[at + store.REFS], place))
-                distance = signed(popcount(read64(memory[store.FINGERPRINTS], candidate) ^ fingerprint))
+                distance = signed(
+                    popcount(read64(memory[store.FINGERPRINTS], candidate) ^ fingerprint)
+                )
                 if distance <= signed(limit):
-                    rank = (distance << confirm.DISTANCE_SHIFT) | signed(read32(memory[ROWS], candidate))
+                    rank = (distance << confirm.DISTANCE_SHIFT) | signed(
+                        read32(memory[ROWS], candidate)
+                    )
                     if rank < best:
                         best = rank
                         slot = candidate
@@ -166,7 +199,12 @@ def put(memory: Memory, candidate: int, distance: int) -> None:
     memory[FOUND_COUNT] += 1
     slot = candidate
     for _ in range(confirm.RANKS_MAX):
-        confirm.keep(memory, confirm.NO_LOOK | distance << confirm.DISTANCE_SHIFT | signed(read32(memory[ROWS], slot)))
+        confirm.keep(
+            memory,
+            confirm.NO_LOOK
+            | distance << confirm.DISTANCE_SHIFT
+            | signed(read32(memory[ROWS], slot)),
+        )
         slot = neighbour(memory, NEXTS, slot)
         if slot < 0 or slot == candidate:
             return
@@ -181,7 +219,10 @@ def scan_all(memory: Memory, at: int, bucket: int, fingerprint: np.uint64) -> No
     limit = np.uint64(memory[store.DISTANCE_MAX])
     memory[store.READ] += count_of(head)
     for position in range(start, start + count_of(head)):
-        if np.uint64(popcount(np.uint32(read32(memory[at + store.FILTERS], position) ^ own))) <= limit:
+        if (
+            np.uint64(popcount(np.uint32(read32(memory[at + store.FILTERS], position) ^ own)))
+            <= limit
+        ):
             slot = signed(read32(memory[at + store.REFS], position))
             distance = popcount(read64(memory[store.FINGERPRINTS], slot) ^ fingerprint)
             if distance <= limit:
@@ -199,7 +240,9 @@ def search_all(memory: Memory, fingerprint: np.uint64) -> None:
             bucket = own ^ word(memory, FLIPPED, number)
             scan_all(memory, BASE, bucket, fingerprint)
             waiting = (
-                push_children(memory, table, signed(0)) if head_of(memory, BASE, bucket) & store.SPLIT else signed(0)
+                push_children(memory, table, signed(0))
+                if head_of(memory, BASE, bucket) & store.SPLIT
+                else signed(0)
             )
             while waiting:
                 waiting -= 1
@@ -242,7 +285,11 @@ def find_equal(memory: Memory, fingerprint: np.uint64) -> int:
     bucket = root_bucket(memory, signed(0), fingerprint)
     while True:
         _, slot = scan(memory, at, bucket, fingerprint, ONE_BIT, signed(-1))
-        if slot >= 0 or not head_of(memory, at, bucket) & store.SPLIT or word(memory, CHILDREN, node) == 0:
+        if (
+            slot >= 0
+            or not head_of(memory, at, bucket) & store.SPLIT
+            or word(memory, CHILDREN, node) == 0
+        ):
             return signed(slot)
         at, node = DEEP, word(memory, CHILDREN, node)
         bucket = deep_bucket(memory, node, fingerprint)
@@ -306,7 +353,9 @@ def place(memory: Memory, fingerprint: np.uint64, slot: int) -> None:
         if divisible and count_of(head_of(memory, BASE, bucket)) >= memory[HOT]:
             split = True
         else:
-            split = not store.append(memory, BASE, bucket, own, ref, store.MOVED_MAX if divisible else store.UNLIMITED)
+            split = not store.append(
+                memory, BASE, bucket, own, ref, store.MOVED_MAX if divisible else store.UNLIMITED
+            )
         if split:
             store.mark_split(memory, BASE, bucket)
             place_deep(memory, table, fingerprint, ref)
@@ -320,7 +369,10 @@ def place_deep(memory: Memory, table: int, fingerprint: np.uint64, ref: np.uint3
         waiting -= 1
         node = memory[PENDING + waiting]
         bucket = deep_bucket(memory, node, fingerprint)
-        if word(memory, CHILDREN, node) != 0 and count_of(head_of(memory, DEEP, bucket)) >= memory[HOT]:
+        if (
+            word(memory, CHILDREN, node) != 0
+            and count_of(head_of(memory, DEEP, bucket)) >= memory[HOT]
+        ):
             store.mark_split(memory, DEEP, bucket)
             waiting = push_children(memory, node, waiting)
         else:
@@ -377,7 +429,12 @@ def add(memory: Memory, fingerprint: np.uint64, row: int, equal: int) -> None:
 
 @kernel
 def match_exact(
-    memory: Memory, fingerprints: NDArray[np.uint64], begin: int, first_row: int, ranks: NDArray[np.int64], mode: int
+    memory: Memory,
+    fingerprints: NDArray[np.uint64],
+    begin: int,
+    first_row: int,
+    ranks: NDArray[np.int64],
+    mode: int,
 ) -> int:
     """`Slots.match`."""
     row = first_row
@@ -407,7 +464,10 @@ def match_exact(
 
 @kernel
 def delete_exact(
-    memory: Memory, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], done: NDArray[np.bool_]
+    memory: Memory,
+    fingerprints: NDArray[np.uint64],
+    rows: NDArray[np.uint32],
+    done: NDArray[np.bool_],
 ) -> None:
     """Take out rows; `done[i]` tells whether row i was there under its fingerprint."""
     for i in range(len(fingerprints)):
@@ -509,10 +569,18 @@ class ExactTables(store.Slots):
             FLIP_ENDS: np.cumsum([0, *map(len, flips)]).astype(np.int64),
             confirm.RANKS: np.zeros(int(confirm.RANKS_MAX), np.uint64),
         }
-        columns = {store.FINGERPRINTS: np.uint64, ROWS: np.uint32, NEXTS: np.uint32, BACKS: np.uint32}
+        columns = {
+            store.FINGERPRINTS: np.uint64,
+            ROWS: np.uint32,
+            NEXTS: np.uint32,
+            BACKS: np.uint32,
+        }
         super().__init__(len(flips), bits, columns, 1, constants)
         self.memory[[DEEP_BITS, FAN]] = SUB_BITS, fan
-        self.memory[[store.DISTANCE_MAX, confirm.SIMILARITY_MIN]] = layout.max_distance, similarity_min
+        self.memory[[store.DISTANCE_MAX, confirm.SIMILARITY_MIN]] = (
+            layout.max_distance,
+            similarity_min,
+        )
         self.memory[AHEAD] = max(1, min(8, 48 // layout.probes))
 
     def all_matches(self, fingerprint: np.uint64) -> NDArray[np.int64]:
@@ -563,12 +631,16 @@ class ExactTables(store.Slots):
 
     def _new_stores(self, documents: int) -> tuple[store.Buckets, ...]:
         tables = len(self._factors)
-        base = store.Buckets(self.memory, BASE, tables << int(self.memory[BITS]), tables, tables * documents)
+        base = store.Buckets(
+            self.memory, BASE, tables << int(self.memory[BITS]), tables, tables * documents
+        )
         return base, store.Buckets(self.memory, DEEP, 1 << SUB_BITS, len(self._masks), 0)
 
     def _buckets(self, table: int, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
         keys = (fingerprints & self._masks[table]) * self._factors[table]
-        buckets: NDArray[np.int64] = (keys >> np.uint64(BITS_ALL - int(self.memory[BITS]))).astype(np.int64)
+        buckets: NDArray[np.int64] = (keys >> np.uint64(BITS_ALL - int(self.memory[BITS]))).astype(
+            np.int64
+        )
         return buckets
 
     def _on_growth(self, documents: int) -> None:

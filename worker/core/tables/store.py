@@ -37,7 +37,16 @@ from numpy.typing import NDArray
 
 from worker.core import compiled
 from worker.core.compiled import inner
-from worker.core.kernels.machine import NUMBER_LANES, move16, move32, read32, read64, write16, write32, write64
+from worker.core.kernels.machine import (
+    NUMBER_LANES,
+    move16,
+    move32,
+    read32,
+    read64,
+    write16,
+    write32,
+    write64,
+)
 
 if TYPE_CHECKING:
     signed = int
@@ -59,7 +68,9 @@ TABLES = signed(36)
 BITS = signed(37)  # of a bucket number within a table
 DISTANCE_MAX = signed(38)  # k
 LAST_ROW = signed(39)  # the greatest that was ever indexed
-READ = signed(40)  # filters read by directed searches and by those of the exact one for all matches, ever
+READ = signed(
+    40
+)  # filters read by directed searches and by those of the exact one for all matches, ever
 CONFIRM = signed(41)  # what `confirm` knows
 ENGINE = signed(64)  # what one engine alone knows
 MEMORY_SIZE = 192
@@ -71,20 +82,32 @@ INSERT_ALL = 2  # index everything
 INSERT_GIVEN = 3  # index everything as the rows that are given, and search nothing
 
 # The numbers of one bucket store, from BASE or DEEP on.
-HEADS = signed(0)  # address of the heads: one more than buckets, the last one's start is the columns' length
-FILTERS = signed(1)  # address; NUMBER_LANES more elements than places, so that a vector may be read anywhere
+HEADS = signed(
+    0
+)  # address of the heads: one more than buckets, the last one's start is the columns' length
+FILTERS = signed(
+    1
+)  # address; NUMBER_LANES more elements than places, so that a vector may be read anywhere
 REFS = signed(2)  # address
 BUCKETS = signed(3)
 ENTRIES = signed(4)  # entries held
-DIRECTION = signed(5)  # of the sweep: -1 spreads from the last bucket down, 1 gathers from the first up, 0 none
+DIRECTION = signed(
+    5
+)  # of the sweep: -1 spreads from the last bucket down, 1 gathers from the first up, 0 none
 CURSOR = signed(6)  # the bucket that the sweep takes next
 UNSWEPT = signed(7)  # entries in the cursor's bucket and those after it in the sweep's direction
 LIMIT = signed(8)  # gathering: where the entries shall end
 PACE = signed(9)  # buckets that the sweep takes for each insertion or deletion, in 256ths
-GROW_AT = signed(10)  # entries from which on no insertion begins: the columns are to be made longer first
-DEALT = signed(11)  # buckets gone over to make room, ever: what insertions cost beyond their own writing
+GROW_AT = signed(
+    10
+)  # entries from which on no insertion begins: the columns are to be made longer first
+DEALT = signed(
+    11
+)  # buckets gone over to make room, ever: what insertions cost beyond their own writing
 DUE = signed(12)  # buckets that the sweep owes, in 256ths
-DUE_MAX = signed(13)  # when it owes so many it takes them, one after the other: the processor reads ahead
+DUE_MAX = signed(
+    13
+)  # when it owes so many it takes them, one after the other: the processor reads ahead
 WIDE = signed(14)  # 1: filters are 48 bits, three elements of 16 each
 STORE_SIZE = 15
 PACE_SHIFT = 8
@@ -96,8 +119,12 @@ START_SHIFT = np.uint64(COUNT_BITS + 1)
 COUNT_MASK = np.uint64(COUNT_MAX)
 ONE = np.uint64(1)
 
-SMOOTHING = signed(8)  # free places go to buckets in proportion to entries + 8: small ones vary more
-STRIDE = np.uint64(0x9E3779B97F4A7C15)  # the golden ratio: consecutive multiples fill a circle evenly
+SMOOTHING = signed(
+    8
+)  # free places go to buckets in proportion to entries + 8: small ones vary more
+STRIDE = np.uint64(
+    0x9E3779B97F4A7C15
+)  # the golden ratio: consecutive multiples fill a circle evenly
 WINDOW_MIN = signed(8)  # buckets that a full one looks at first
 UNLIMITED = signed(1 << 62)
 MOVED_MAX = signed(32_768)  # entries moved to make room for one: 256 KB, some 20 µs
@@ -139,7 +166,11 @@ def shift_bucket(memory: Memory, at: int, bucket: int, start: int) -> None:
     old = start_of(head)
     if start != old:
         move_entries(memory, at, start, old, count_of(head))
-        write64(memory[at + HEADS], bucket, (np.uint64(start) << START_SHIFT) | (head & (SPLIT | COUNT_MASK)))
+        write64(
+            memory[at + HEADS],
+            bucket,
+            (np.uint64(start) << START_SHIFT) | (head & (SPLIT | COUNT_MASK)),
+        )
 
 
 @inner
@@ -151,7 +182,9 @@ def share(free: int, bucket: int, count: int, entries: int, buckets: int) -> int
     """
     if free <= 0:
         return signed(0)
-    due = np.float64(free) * np.float64(count + SMOOTHING) / np.float64(entries + SMOOTHING * buckets)
+    due = (
+        np.float64(free) * np.float64(count + SMOOTHING) / np.float64(entries + SMOOTHING * buckets)
+    )
     dither = np.float64(np.uint64(bucket) * STRIDE >> np.uint64(40)) * 2.0**-24
     return min(signed(free), signed(due + dither))
 
@@ -173,7 +206,9 @@ def lay_out(memory: Memory, at: int, counts: NDArray[np.int64], places: int, ent
 def make_room(memory: Memory, at: int, bucket: int, moved_max: int) -> bool:
     """Give a full bucket a free place by dealing those of its neighbourhood anew. False: none within `moved_max`."""
     first, last = signed(0), memory[at + BUCKETS]
-    gap = memory[at + CURSOR] - signed(memory[at + DIRECTION] > 0)  # what the sweep has still to deal lies behind it
+    gap = memory[at + CURSOR] - signed(
+        memory[at + DIRECTION] > 0
+    )  # what the sweep has still to deal lies behind it
     if memory[at + DIRECTION] != 0 and bucket < gap:
         last = gap
     elif memory[at + DIRECTION] != 0 and bucket > gap:
@@ -233,7 +268,9 @@ def write_entry(memory: Memory, at: int, position: int, filter_: np.uint64, ref:
 
 
 @inner
-def append(memory: Memory, at: int, bucket: int, filter_: np.uint64, ref: np.uint32, moved_max: int) -> bool:
+def append(
+    memory: Memory, at: int, bucket: int, filter_: np.uint64, ref: np.uint32, moved_max: int
+) -> bool:
     """Add an entry. False: the bucket is full and its neighbourhood too; nothing was changed."""
     head = head_of(memory, at, bucket)
     position = start_of(head) + count_of(head)
@@ -292,7 +329,9 @@ def sweep(memory: Memory, at: int, steps: int) -> None:
         elif b > 0:
             before = head_of(memory, at, b - 1)
             end = start_of(before) + count_of(before)
-            dealt = share(memory[at + LIMIT] - end - unswept, b, count_of(before), unswept, buckets - b + 1)
+            dealt = share(
+                memory[at + LIMIT] - end - unswept, b, count_of(before), unswept, buckets - b + 1
+            )
             shift_bucket(memory, at, b, min(start_of(head), end + dealt))
         else:
             shift_bucket(memory, at, signed(0), signed(0))
@@ -300,7 +339,9 @@ def sweep(memory: Memory, at: int, steps: int) -> None:
         memory[at + CURSOR] = b + direction
         if b + direction < 0 or b + direction == buckets:
             memory[at + DIRECTION] = 0
-            memory[at + GROW_AT] = 0  # maintenance is due: it says how far this size goes without a sweep
+            memory[at + GROW_AT] = (
+                0  # maintenance is due: it says how far this size goes without a sweep
+            )
 
 
 T = TypeVar("T", bound=np.generic)
@@ -363,7 +404,9 @@ class MappedColumn(Generic[T]):
         Microseconds on Linux; a copy elsewhere, or while somebody holds a view. MemoryError: the column is as it was.
         """
         before = len(self.array)
-        self.array[size : self._bytes(size) // self._dtype.itemsize] = 0  # stays mapped: it must not come back
+        self.array[size : self._bytes(size) // self._dtype.itemsize] = (
+            0  # stays mapped: it must not come back
+        )
         del self.array
         try:
             self._map.resize(self._bytes(size))
@@ -373,7 +416,9 @@ class MappedColumn(Generic[T]):
                 replacement = self._new(size)
             except OSError as error:
                 self._show(before)
-                raise MemoryError(f"no memory for a column of {size} elements of {self._dtype}") from error
+                raise MemoryError(
+                    f"no memory for a column of {size} elements of {self._dtype}"
+                ) from error
             kept = min(size, before)
             np.frombuffer(replacement, self._dtype)[:kept] = old[:kept]
             self._map = replacement
@@ -421,7 +466,14 @@ class Buckets:
     """
 
     def __init__(
-        self, memory: Memory, at: int, buckets: int, per_insertion: int, entries: int, *, wide: bool = False
+        self,
+        memory: Memory,
+        at: int,
+        buckets: int,
+        per_insertion: int,
+        entries: int,
+        *,
+        wide: bool = False,
     ) -> None:
         self._memory = memory
         self._at = at
@@ -446,7 +498,9 @@ class Buckets:
     @property
     def nbytes(self) -> int:
         """Bytes of memory held; of a store that was never dealt nor filled no page was ever written."""
-        return sum(one.array.nbytes for one in (self.heads, self.filters, self.refs)) * bool(self.heads.array[-2])
+        return sum(one.array.nbytes for one in (self.heads, self.filters, self.refs)) * bool(
+            self.heads.array[-2]
+        )
 
     def maintain(self) -> None:
         """Begin to grow or to shrink where it is time, and finish what a sweep has prepared. Before each change."""
@@ -483,11 +537,16 @@ class Buckets:
         heads = self.heads.array[:-1]
         counts = (heads & COUNT_MASK).astype(np.int64)
         buckets = np.repeat(np.arange(self._buckets), counts)
-        first = np.repeat((heads >> START_SHIFT).astype(np.int64) - (np.cumsum(counts) - counts), counts)
+        first = np.repeat(
+            (heads >> START_SHIFT).astype(np.int64) - (np.cumsum(counts) - counts), counts
+        )
         places = first + np.arange(len(buckets))
         if not self._wide:
             return buckets, self.filters.array[places].astype(np.uint64), self.refs.array[places]
-        parts = (self.filters.array[3 * places + part].astype(np.uint64) << np.uint64(16 * part) for part in range(3))
+        parts = (
+            self.filters.array[3 * places + part].astype(np.uint64) << np.uint64(16 * part)
+            for part in range(3)
+        )
         return buckets, sum(parts, np.zeros(len(places), np.uint64)), self.refs.array[places]
 
     def _size_for(self, entries: int) -> int:
@@ -501,7 +560,9 @@ class Buckets:
 
     def grow(self) -> None:
         """Make the columns longer at their end; the coming insertions sweep the room through the buckets."""
-        free = max(1, len(self.refs) - self.entries)  # a third of it may be used up before the sweep is through
+        free = max(
+            1, len(self.refs) - self.entries
+        )  # a third of it may be used up before the sweep is through
         self._resize(max(self._size_for(self.entries), len(self.refs) + self._per_insertion))
         self._begin(-1, self._buckets - 1, 3 * self._per_insertion * self._buckets / free)
 
@@ -564,7 +625,9 @@ class Slots(ABC):
         for place, values in constants.items():
             self.memory[place] = values.ctypes.data
         self.memory[[TABLES, BITS, LAST_ROW]] = tables, bits, -1
-        self.columns: dict[int, MappedColumn[Any]] = {place: MappedColumn(kind, 0) for place, kind in columns.items()}
+        self.columns: dict[int, MappedColumn[Any]] = {
+            place: MappedColumn(kind, 0) for place, kind in columns.items()
+        }
         self.stores: tuple[Buckets, ...] = ()
         self._size_for(np.empty(0, np.uint64))
 
@@ -615,7 +678,12 @@ class Slots(ABC):
             self.maintain()
 
     def match(
-        self, held: list[NDArray[np.uint64]], begin: int, first_row: int, ranks: NDArray[np.int64], mode: int
+        self,
+        held: list[NDArray[np.uint64]],
+        begin: int,
+        first_row: int,
+        ranks: NDArray[np.int64],
+        mode: int,
     ) -> int:
         """
         Search, and index according to `mode`, from fingerprint `begin` on; return where it stopped.
@@ -626,7 +694,9 @@ class Slots(ABC):
         """
         return int(self._match(self.memory, *held, begin, first_row, ranks, mode))
 
-    def delete(self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], done: NDArray[np.bool_]) -> None:
+    def delete(
+        self, fingerprints: NDArray[np.uint64], rows: NDArray[np.uint32], done: NDArray[np.bool_]
+    ) -> None:
         """Take out rows; `done[i]` tells whether row i was there under its fingerprint."""
         self._delete(self.memory, fingerprints, rows, done)
 
@@ -678,7 +748,9 @@ class Slots(ABC):
 def column_of(values: NDArray[np.generic], name: str = "fingerprint") -> NDArray[np.uint64]:
     """Return 64-bit numbers as kernels take them. Raises TypeError, ValueError for another type or shape."""
     if not isinstance(values, np.ndarray):
-        raise TypeError(f"{name}s are one column of uint64, got {values!r:.50}: np.array([…], np.uint64)")
+        raise TypeError(
+            f"{name}s are one column of uint64, got {values!r:.50}: np.array([…], np.uint64)"
+        )
     if values.ndim != 1 or (len(values) and values.dtype != np.uint64):
         raise ValueError(
             f"{name}s are one column of uint64, got {values.dtype} of shape {values.shape}: another type would lose or "
@@ -691,6 +763,10 @@ def rows_of(rows: NDArray[np.generic], count: int, name: str = "fingerprint") ->
     """Return `count` rows as kernels take them. Raises ValueError for another number, or beyond 32 bits."""
     if len(rows) != count:
         raise ValueError(f"one row for each {name}, got {count} {name}s and {len(rows)} rows")
-    if rows.dtype != np.uint32 and len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < ROWS_MAX:
+    if (
+        rows.dtype != np.uint32
+        and len(rows)
+        and not 0 <= int(rows.min()) <= int(rows.max()) < ROWS_MAX
+    ):
         raise ValueError(f"rows must be 0 to {ROWS_MAX - 1}, got {rows.min()} to {rows.max()}")
     return np.ascontiguousarray(rows, np.uint32)

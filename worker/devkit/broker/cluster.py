@@ -42,7 +42,9 @@ SERVE_TIMEOUT_S = 300.0  # 3 s for one node and 8 s for three on an idle machine
 SERVE_POLL_S = 0.1
 ANSWER_S = 1.0  # that a node has to say which brokers it knows: a port that is open does not say who serves
 POLL_S = 0.05
-END_TIMEOUT_S = 10.0  # a killed process is gone in milliseconds; more means that the machine is stuck
+END_TIMEOUT_S = (
+    10.0  # a killed process is gone in milliseconds; more means that the machine is stuck
+)
 LOCK_TRIES_S = 1.0  # somebody who asks for the state holds the lock for an instant
 STOP_GRACE_S = 20.0
 STARTS_MAX = 3  # a free port can be taken between its choice and its use
@@ -117,7 +119,9 @@ class Layout:
 
     def save(self, path: Path) -> None:
         ports = {"client_ports": self.client_ports, "controller_ports": self.controller_ports}
-        temporary = path.with_suffix(".new")  # whoever reads meanwhile finds the old one or the new one
+        temporary = path.with_suffix(
+            ".new"
+        )  # whoever reads meanwhile finds the old one or the new one
         temporary.write_text(json.dumps(ports) + "\n", encoding="utf-8")
         temporary.replace(path)
 
@@ -126,7 +130,9 @@ class Layout:
         """Return the saved layout, or None where there is none that can be read."""
         try:
             ports = json.loads(path.read_text(encoding="utf-8"))
-            return cls(tuple(map(int, ports["client_ports"])), tuple(map(int, ports["controller_ports"])))
+            return cls(
+                tuple(map(int, ports["client_ports"])), tuple(map(int, ports["controller_ports"]))
+            )
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -145,12 +151,16 @@ def lay_out(nodes: int, port: int, extras: Extras = NO_EXTRAS) -> Layout:
     extra_ports: dict[str, Ports] = {}
     for name in extras.listeners:
         own = tuple(islice(free, nodes))
-        extra_ports[name] = tuple(zip(own, islice(free, nodes) if extras.relayed else own, strict=True))
+        extra_ports[name] = tuple(
+            zip(own, islice(free, nodes) if extras.relayed else own, strict=True)
+        )
     if port == 0:
         return Layout(tuple(islice(free, nodes)), tuple(islice(free, nodes)), extra_ports, extras)
     highest = port + CONTROLLER_PORT_STEP + nodes
     if not 0 < port < highest <= 65_535:
-        raise ValueError(f"port must be 0 or leave room for {highest - port} more below 65536, got {port}")
+        raise ValueError(
+            f"port must be 0 or leave room for {highest - port} more below 65536, got {port}"
+        )
     clients = tuple(range(port, port + nodes))
     controllers = tuple(one + CONTROLLER_PORT_STEP + 1 for one in clients)
     for each in (*clients, *controllers):
@@ -179,16 +189,21 @@ def _free_ports() -> Iterator[int]:
 def server_properties(layout: Layout, node: int, log_directory: Path) -> str:
     """Return the settings of one node: those of node.properties, its places, and what tests add."""
     if "," in str(log_directory):
-        raise StopError(f"Kafka cannot keep data in a directory with a comma in its path: {log_directory}")
+        raise StopError(
+            f"Kafka cannot keep data in a directory with a comma in its path: {log_directory}"
+        )
     nodes = len(layout.client_ports)
     replicas, in_sync = (3, 2) if nodes == 3 else (1, 1)
     client, controller = layout.client_ports[node - 1], layout.controller_ports[node - 1]
     voters = ",".join(
-        f"{id_}@{LOOPBACK}:{port}" for id_, port in zip(layout.nodes, layout.controller_ports, strict=True)
+        f"{id_}@{LOOPBACK}:{port}"
+        for id_, port in zip(layout.nodes, layout.controller_ports, strict=True)
     )
     listeners = {"PLAINTEXT": (client, client)}
     listeners |= {name: ports[node - 1] for name, ports in layout.extra_ports.items()}
-    protocols = dict.fromkeys(("CONTROLLER", "PLAINTEXT"), "PLAINTEXT") | dict(layout.extras.listeners)
+    protocols = dict.fromkeys(("CONTROLLER", "PLAINTEXT"), "PLAINTEXT") | dict(
+        layout.extras.listeners
+    )
     settings = {
         "node.id": node,
         "controller.quorum.voters": voters,
@@ -196,8 +211,12 @@ def server_properties(layout: Layout, node: int, log_directory: Path) -> str:
             [f"{name}://{LOOPBACK}:{own}" for name, (own, _) in listeners.items()]
             + [f"CONTROLLER://{LOOPBACK}:{controller}"]
         ),
-        "advertised.listeners": ",".join(f"{name}://{LOOPBACK}:{told}" for name, (_, told) in listeners.items()),
-        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
+        "advertised.listeners": ",".join(
+            f"{name}://{LOOPBACK}:{told}" for name, (_, told) in listeners.items()
+        ),
+        "listener.security.protocol.map": ",".join(
+            f"{name}:{protocol}" for name, protocol in protocols.items()
+        ),
         "log.dirs": log_directory,
         "default.replication.factor": replicas,
         "min.insync.replicas": in_sync,
@@ -210,7 +229,9 @@ def server_properties(layout: Layout, node: int, log_directory: Path) -> str:
     }
     # Java reads Latin-1 with \uXXXX escapes, and JSON has the same.
     own = "".join(f"{name}={json.dumps(str(value))[1:-1]}\n" for name, value in settings.items())
-    return Path(__file__).with_name("node.properties").read_text(encoding="ascii") + own  # the last one counts
+    return (
+        Path(__file__).with_name("node.properties").read_text(encoding="ascii") + own
+    )  # the last one counts
 
 
 class Node:
@@ -251,9 +272,18 @@ class Node:
         """Start the process, which is formatted first when it is new and does not serve yet; it must not run."""
         data = self.folder / "data"
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "server.properties").write_text(server_properties(self._layout, self.id, data), encoding="ascii")
-        shutil.copyfile(Path(__file__).with_name("log4j2.properties"), self.folder / "log4j2.properties")
-        options = (*HEAP, COLLECTOR, "-Djava.awt.headless=true", "-Dlog4j2.configurationFile=log4j2.properties")
+        (self.folder / "server.properties").write_text(
+            server_properties(self._layout, self.id, data), encoding="ascii"
+        )
+        shutil.copyfile(
+            Path(__file__).with_name("log4j2.properties"), self.folder / "log4j2.properties"
+        )
+        options = (
+            *HEAP,
+            COLLECTOR,
+            "-Djava.awt.headless=true",
+            "-Dlog4j2.configurationFile=log4j2.properties",
+        )
         environment = {
             **os.environ,
             "CLASSPATH": os.pathsep.join(map(str, runtime.jars)),
@@ -264,7 +294,15 @@ class Node:
         with self._pid_path.open("a+") as pid_file, self.log_path.open("ab") as log:
             self._lock(pid_file.fileno())
             self._process = subprocess.Popen(  # noqa: S603  # our own script
-                ["/bin/sh", "-c", LAUNCH, "node", data / "meta.properties", runtime.java.executable, *options],
+                [
+                    "/bin/sh",
+                    "-c",
+                    LAUNCH,
+                    "node",
+                    data / "meta.properties",
+                    runtime.java.executable,
+                    *options,
+                ],
                 cwd=self.folder,
                 env=environment,
                 stdin=subprocess.PIPE,
@@ -280,7 +318,9 @@ class Node:
     def go(self) -> None:
         """Let the launched process begin."""
         assert self._process is not None and self._process.stdin is not None, "launch comes first"
-        with suppress(BrokenPipeError):  # it has ended by itself: whoever waits for it to serve finds out
+        with suppress(
+            BrokenPipeError
+        ):  # it has ended by itself: whoever waits for it to serve finds out
             self._process.stdin.write(b"go\n")
             self._process.stdin.close()
 
@@ -393,11 +433,17 @@ def explain_end(node: Node) -> StopError:
     """Say why a node ended by itself, by its log."""
     log = node.log_tail()
     if "Address already in use" in log:
-        return PortTakenError(f"a port of node {node.id} ({node.port}) is in use: choose another with --port")
+        return PortTakenError(
+            f"a port of node {node.id} ({node.port}) is in use: choose another with --port"
+        )
     if "No space left on device" in log:
-        return StopError(f"no space left for the broker's data in {node.folder}: free some or use another --data")
+        return StopError(
+            f"no space left for the broker's data in {node.folder}: free some or use another --data"
+        )
     if "insufficient memory" in log or "OutOfMemoryError" in log:
-        return StopError(f"node {node.id} has not enough memory (it needs 512 MB): see {node.log_path}")
+        return StopError(
+            f"node {node.id} has not enough memory (it needs 512 MB): see {node.log_path}"
+        )
     return StopError(f"node {node.id} ended by itself; the end of its log {node.log_path}:\n{log}")
 
 
@@ -438,7 +484,9 @@ class EmbeddedKafka:
         detached: bool = False,
     ) -> None:
         if detached and data is None:
-            raise ValueError("detached needs data, got None: nobody would remove a temporary folder")
+            raise ValueError(
+                "detached needs data, got None: nobody would remove a temporary folder"
+            )
         self.nodes, self._port = nodes, port
         self._kept = data.absolute() if data is not None else None
         self._data: Path | None = self._kept
@@ -454,7 +502,9 @@ class EmbeddedKafka:
         """Take up a cluster that was started detached, running or not. Raises StopError where there is none."""
         layout = Layout.load(data / "cluster.json")
         if layout is None:
-            raise StopError(f"no broker was started in {data}: `neardup broker start --data {data}` does")
+            raise StopError(
+                f"no broker was started in {data}: `neardup broker start --data {data}` does"
+            )
         cluster = cls(len(layout.client_ports), layout.client_ports[0], data, detached=True)
         cluster._take(layout)
         return cluster
@@ -512,7 +562,14 @@ class EmbeddedKafka:
             self._make_data()
             self._take(layout)
             self._guard = subprocess.Popen(  # noqa: S603  # our own script
-                ["/bin/sh", "-c", GUARD, "guard", self.data, self.data if self._kept is None else ""],
+                [
+                    "/bin/sh",
+                    "-c",
+                    GUARD,
+                    "guard",
+                    self.data,
+                    self.data if self._kept is None else "",
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -561,7 +618,10 @@ class EmbeddedKafka:
     def states(self) -> list[NodeState]:
         """Return what each node does now.  Cost: a request to each that runs, at most a second."""
         pids = {node: node.pid() for node in self._nodes.values()}
-        return [NodeState(one.id, one.port, pid, pid is not None and one.knows([one])) for one, pid in pids.items()]
+        return [
+            NodeState(one.id, one.port, pid, pid is not None and one.knows([one]))
+            for one, pid in pids.items()
+        ]
 
     def _dismiss_guard(self) -> None:
         if self._guard is not None:
@@ -572,7 +632,9 @@ class EmbeddedKafka:
 
     def _node(self, node: int) -> Node:
         if node not in self._nodes:
-            raise ValueError(f"node must be one of {', '.join(map(str, self._nodes)) or 'none'}, got {node}")
+            raise ValueError(
+                f"node must be one of {', '.join(map(str, self._nodes)) or 'none'}, got {node}"
+            )
         return self._nodes[node]
 
     def _refuse_foreign_data(self) -> None:
@@ -595,7 +657,9 @@ class EmbeddedKafka:
                 self._data = Path(tempfile.mkdtemp(prefix="neardup-kafka-"))
             self._data.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StopError(f"cannot keep the broker's data in {self._data}: {error.strerror}. Use --data") from error
+            raise StopError(
+                f"cannot keep the broker's data in {self._data}: {error.strerror}. Use --data"
+            ) from error
 
     def _take(self, layout: Layout) -> None:
         self._layout = layout

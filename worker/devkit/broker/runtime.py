@@ -37,8 +37,12 @@ JAVA_MAJOR_MIN = 17
 VERSION_TIMEOUT_S = 30.0
 REMEDY = f"pip install 'neardup[broker]' brings one, or set JAVA_HOME to a Java {JAVA_MAJOR_MIN} or newer"
 
-Advance = Callable[[int], None]  # told the bytes that are right now; a negative number takes back a try that failed
-OpenRemote = Callable[["Jar"], Iterator[bytes]]  # yields a jar's bytes, or raises OSError (requests' errors are such)
+Advance = Callable[
+    [int], None
+]  # told the bytes that are right now; a negative number takes back a try that failed
+OpenRemote = Callable[
+    ["Jar"], Iterator[bytes]
+]  # yields a jar's bytes, or raises OSError (requests' errors are such)
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,9 @@ def find_java(environment: Mapping[str, str] = os.environ, *, packaged: bool = T
         if packaged and Path(JAVA).is_file():
             return Java(Path(JAVA), int(JAVA_VERSION[0]))
     home, path = environment.get("JAVA_HOME"), environment.get("PATH", os.defpath)
-    found = [shutil.which("java", path=folders) for folders in (f"{home}/bin" if home else "", path)]
+    found = [
+        shutil.which("java", path=folders) for folders in (f"{home}/bin" if home else "", path)
+    ]
     rejected = []
     for executable in map(Path, dict.fromkeys(filter(None, found))):
         major = _major_version(executable)
@@ -65,8 +71,12 @@ def find_java(environment: Mapping[str, str] = os.environ, *, packaged: bool = T
             return Java(executable, major)
         rejected.append(f"{executable} is Java {major}" if major else f"{executable} does not run")
     if rejected:
-        raise StopError(f"the broker needs Java {JAVA_MAJOR_MIN} or newer, but {'; '.join(rejected)}. {REMEDY}")
-    raise StopError(f"the broker needs Java {JAVA_MAJOR_MIN} or newer, and none was found. {REMEDY}")
+        raise StopError(
+            f"the broker needs Java {JAVA_MAJOR_MIN} or newer, but {'; '.join(rejected)}. {REMEDY}"
+        )
+    raise StopError(
+        f"the broker needs Java {JAVA_MAJOR_MIN} or newer, and none was found. {REMEDY}"
+    )
 
 
 def _major_version(executable: Path) -> int | None:
@@ -106,13 +116,17 @@ class Jar:
 
 def listed() -> tuple[Jar, ...]:
     """Return the jars of a broker, as the package data lists them."""
-    return read_jars(resources.files("worker.devkit.broker").joinpath("jars.tsv").read_text(encoding="utf-8"))
+    return read_jars(
+        resources.files("worker.devkit.broker").joinpath("jars.tsv").read_text(encoding="utf-8")
+    )
 
 
 def read_jars(text: str) -> tuple[Jar, ...]:
     """Return the jars of such a list."""
     rows = csv.DictReader(text.splitlines(), delimiter="\t")
-    return tuple(Jar(r["group"], r["artifact"], r["version"], r["sha256"], int(r["bytes"])) for r in rows)
+    return tuple(
+        Jar(r["group"], r["artifact"], r["version"], r["sha256"], int(r["bytes"])) for r in rows
+    )
 
 
 def is_right(jar: Jar, directory: Path) -> bool:
@@ -148,7 +162,10 @@ def fetch(
     if missing:
         with _sole_fetcher(directory):
             still_missing = [jar for jar in missing if not is_right(jar, directory)]
-            advance(sum(jar.size_bytes for jar in missing) - sum(jar.size_bytes for jar in still_missing))
+            advance(
+                sum(jar.size_bytes for jar in missing)
+                - sum(jar.size_bytes for jar in still_missing)
+            )
             remote = open_remote or _maven(repository)
             for jar in still_missing:
                 _download(jar, directory, remote, advance)
@@ -182,7 +199,9 @@ def _maven(repository: str | None) -> OpenRemote:
     def open_remote(jar: Jar) -> Iterator[bytes]:
         uri = downloader.resolver.uri_for_artifact(Artifact(jar.group, jar.artifact, jar.version))
         timeouts_s = (CONNECT_TIMEOUT_S, READ_TIMEOUT_S)
-        asked = downloader.requestor.request(uri, None, stream=True, timeout=timeouts_s, verify=_authorities())
+        asked = downloader.requestor.request(
+            uri, None, stream=True, timeout=timeouts_s, verify=_authorities()
+        )
         with asked as response:
             yield from response.iter_content(CHUNK_BYTES)
 
@@ -252,7 +271,9 @@ def _cannot_write(directory: Path, error: OSError) -> StopError:
             f"no space left in {directory} for the broker's jars (45 MB): free some, "
             "or set XDG_CACHE_HOME to a larger disk, then go on with: neardup broker fetch"
         )
-    return StopError(f"cannot keep the broker's jars in {directory}: {error.strerror or error}. Set XDG_CACHE_HOME")
+    return StopError(
+        f"cannot keep the broker's jars in {directory}: {error.strerror or error}. Set XDG_CACHE_HOME"
+    )
 
 
 @dataclass(frozen=True)

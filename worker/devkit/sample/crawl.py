@@ -98,12 +98,18 @@ class Language:
     """The words and patterns of one language: a file of lines "key: values"."""
 
     def __init__(self, code: str) -> None:
-        lines = (files("worker.devkit.sample") / "languages" / f"{code}.txt").read_text("utf-8").splitlines()
+        lines = (
+            (files("worker.devkit.sample") / "languages" / f"{code}.txt")
+            .read_text("utf-8")
+            .splitlines()
+        )
         values: dict[str, list[str]] = {}
         for line in lines:
             key, _, value = line.partition(": ")
             values.setdefault(key, []).append(value)
-        single = {key: {"space": " ", "none": ""}.get(given[0], given[0]) for key, given in values.items()}
+        single = {
+            key: {"space": " ", "none": ""}.get(given[0], given[0]) for key, given in values.items()
+        }
         self.joiner = single["joiner"]  # empty where words are written without spaces
         self.comma, self.stop = single["comma"], single["stop"]
         self.charsets = single["charset"].split()
@@ -112,7 +118,9 @@ class Language:
         self.patterns = [pattern.split() for pattern in values["pattern"]]
         self.adverts = single["advert"].split("|")
         self.shorts = single["short"].split("|")
-        self.templates = {kind: single[kind] for kind in TEMPLATES}  # title and paragraphs with slots
+        self.templates = {
+            kind: single[kind] for kind in TEMPLATES
+        }  # title and paragraphs with slots
 
 
 load_language = cache(Language)  # each is read once a process
@@ -128,14 +136,19 @@ class Lexicon:
     def __init__(self, language: Language, dice: Dice) -> None:
         self.language = language
         self._dice = dice
-        chosen = {letter: dice.several(language.words[letter], count) for letter, (_, count) in _WORDS.items()}
+        chosen = {
+            letter: dice.several(language.words[letter], count)
+            for letter, (_, count) in _WORDS.items()
+        }
         names = [self.name() for _ in range(_NAMES)]
         slots = chosen | {"M": names, "N": [*chosen["N"], *names]}
         self._patterns = [[slots.get(slot) for slot in pattern] for pattern in language.patterns]
 
     def name(self) -> str:
         dice, language = self._dice, self.language
-        return "".join([dice.pick(language.syllables) for _ in range(dice.number(2, 3))]).capitalize()
+        return "".join(
+            [dice.pick(language.syllables) for _ in range(dice.number(2, 3))]
+        ).capitalize()
 
     def sentence(self) -> str:
         language, random = self.language, self._dice.random
@@ -234,14 +247,18 @@ def fill_template(kind: str, group: str, language_code: str, dice: Dice) -> Arti
         first, name = slot.groups()
         if name.isdecimal():
             return str(dice.number(int(first or int(name) // 10 + 1), int(name)))
-        return names.get(name) or (lexicon.name() if name == "M" else dice.pick(language.words[name]))
+        return names.get(name) or (
+            lexicon.name() if name == "M" else dice.pick(language.words[name])
+        )
 
     title, *paragraphs = _SLOT.sub(fact, language.templates[kind]).split("|")
     return Article(group, language, lexicon, title, tuple((paragraph,) for paragraph in paragraphs))
 
 
 # Of the web: sectioning elements; div with ids; a table of three columns; a weblog.
-_LAYOUTS = (files("worker.devkit.sample") / "layouts.html").read_text("utf-8").rstrip().split("\n\n")
+_LAYOUTS = (
+    (files("worker.devkit.sample") / "layouts.html").read_text("utf-8").rstrip().split("\n\n")
+)
 _LEGACY_CHARSET = 0.25  # of the sites whose language has one
 
 
@@ -255,14 +272,20 @@ class Site:
         self.language = language_code
         self.layout = _LAYOUTS[layout % len(_LAYOUTS)]
         self.lexicon = Lexicon(language, dice)
-        menu = "".join(_item(f"/{at}", word) for at, word in enumerate(dice.several(language.words["N"], 8)))
+        menu = "".join(
+            _item(f"/{at}", word) for at, word in enumerate(dice.several(language.words["N"], 8))
+        )
         self.menu = f"<ul>{menu}</ul>"
         self.charset = dice.pick(legacy) if legacy and dice.chance(_LEGACY_CHARSET) else "utf-8"
         self.charset_in_header = dice.chance(0.5)  # of HTTP, else in a meta element
         charset = f"; charset={self.charset}" if self.charset_in_header else ""
         chunked = "\r\nTransfer-Encoding: chunked" if dice.chance(0.2) else ""
-        self.header = f"HTTP/1.1 200 OK\r\nServer: sample\r\nContent-Type: text/html{charset}{chunked}"
-        self.footer = f"© {self.lexicon.name()} | {' | '.join(dice.several(language.words['N'], 4))}"
+        self.header = (
+            f"HTTP/1.1 200 OK\r\nServer: sample\r\nContent-Type: text/html{charset}{chunked}"
+        )
+        self.footer = (
+            f"© {self.lexicon.name()} | {' | '.join(dice.several(language.words['N'], 4))}"
+        )
 
 
 def render(site: Site, article: Article, dice: Dice) -> str:
@@ -275,14 +298,18 @@ def render(site: Site, article: Article, dice: Dice) -> str:
     texts = [site.lexicon.language.joiner.join(sentences) for sentences in article.paragraphs]
     body = [f"{text}\n" if text.startswith("<table>") else f"<p>{text}</p>\n" for text in texts]
     if len(body) > 2:
-        body.insert(dice.number(1, len(body) - 1), f'<div class="advert">{_advert(site, dice)}</div>\n')
+        body.insert(
+            dice.number(1, len(body) - 1), f'<div class="advert">{_advert(site, dice)}</div>\n'
+        )
     adverts = [f'<a href="/go?{dice.number(1, 9999)}">{_advert(site, dice)}</a>' for _ in range(3)]
     page = site.layout.format(
         title=article.title,
         body="".join(body),
         menu=site.menu,
         side="".join(f'<div class="ad">{advert}</div>' for advert in adverts),
-        teasers="".join(_item(f"/{dice.number(1, 99_999)}", site.lexicon.title()) for _ in range(4)),
+        teasers="".join(
+            _item(f"/{dice.number(1, 99_999)}", site.lexicon.title()) for _ in range(4)
+        ),
         footer=site.footer,
     )
     return f"{head}<body>{page}</body></html>\n"
@@ -300,7 +327,15 @@ def _advert(site: Site, dice: Dice) -> str:
 
 FIRST_FETCH_S = 1_709_251_200  # 2024-03-01T00:00:00Z
 RELATIONS = {
-    **{"original": 47, "syndicated": 11, "recrawl": 9, "edited": 7, "mirror": 5, "short": 6, "damaged": 3},
+    **{
+        "original": 47,
+        "syndicated": 11,
+        "recrawl": 9,
+        "edited": 7,
+        "mirror": 5,
+        "short": 6,
+        "damaged": 3,
+    },
     **dict.fromkeys(TEMPLATES, 2),
 }
 RECENT_MAX = 2_000
@@ -340,7 +375,10 @@ def crawl(documents: int, seed: int) -> Iterator[Capture]:
     fewest, most = _SITES
     count = min(most, max(fewest, documents // _DOCUMENTS_PER_SITE))
     languages = len(LANGUAGES)
-    sites = [Site(f"site{number}", LANGUAGES[number % languages], number // languages, dice) for number in range(count)]
+    sites = [
+        Site(f"site{number}", LANGUAGES[number % languages], number // languages, dice)
+        for number in range(count)
+    ]
     by_language = {code: [site for site in sites if site.language == code] for code in LANGUAGES}
     recent: list[_Known] = []
     templated: dict[str, tuple[int, Site]] = {}
@@ -353,7 +391,9 @@ def crawl(documents: int, seed: int) -> Iterator[Capture]:
             yield _short(dice.pick(sites), fetched_at_s, dice)
             continue
         if relation == "damaged":
-            yield _damaged(dice.pick(sites), fetched_at_s, _HARMS[harmed % len(_HARMS)], harmed, dice)
+            yield _damaged(
+                dice.pick(sites), fetched_at_s, _HARMS[harmed % len(_HARMS)], harmed, dice
+            )
             harmed += 1
             continue
         if relation in TEMPLATES:
@@ -373,7 +413,16 @@ def crawl(documents: int, seed: int) -> Iterator[Capture]:
             known = _copy(dice.pick(recent), relation, by_language, dice)
         language, group = known.site.language, known.article.group
         expected = "new" if relation in TEMPLATES else "verdict"
-        yield Capture(known.url, fetched_at_s, known.site.header, known.body, group, relation, language, expected)
+        yield Capture(
+            known.url,
+            fetched_at_s,
+            known.site.header,
+            known.body,
+            group,
+            relation,
+            language,
+            expected,
+        )
 
 
 def _copy(of: _Known, relation: str, by_language: dict[str, list[Site]], dice: Dice) -> _Known:
@@ -386,7 +435,12 @@ def _copy(of: _Known, relation: str, by_language: dict[str, list[Site]], dice: D
         return _captured(edited(of.article, dice), of.site, of.url, dice)
     others = [site for site in by_language[of.site.language] if site is not of.site]
     site = dice.pick(others)
-    return _captured(of.article, site, f"http://{site.host}/news/{of.article.group}-{dice.number(1, 999)}.html", dice)
+    return _captured(
+        of.article,
+        site,
+        f"http://{site.host}/news/{of.article.group}-{dice.number(1, 999)}.html",
+        dice,
+    )
 
 
 def _next_page(kind: str, last: tuple[int, Site] | None, dice: Dice) -> tuple[int, Site]:
@@ -395,7 +449,9 @@ def _next_page(kind: str, last: tuple[int, Site] | None, dice: Dice) -> tuple[in
     if last and number % PAGES_MAX:
         return number, last[1]
     template = number // PAGES_MAX
-    language = LANGUAGES[(TEMPLATES.index(kind) + 3 * template) % len(LANGUAGES)]  # 3: all of them, in turn
+    language = LANGUAGES[
+        (TEMPLATES.index(kind) + 3 * template) % len(LANGUAGES)
+    ]  # 3: all of them, in turn
     return number, Site(f"{kind}{template}", language, template, dice)
 
 
@@ -407,13 +463,17 @@ def _captured(article: Article, site: Site, url: str, dice: Dice) -> _Known:
 def _short(site: Site, fetched_at_s: int, dice: Dice) -> Capture:
     """A page of a few words; many of them name somebody and so are nearly unique."""
     text = dice.pick(site.lexicon.language.shorts)
-    if dice.chance(0.5) and site.lexicon.language.joiner:  # elsewhere the phrase would be most of the characters
+    if (
+        dice.chance(0.5) and site.lexicon.language.joiner
+    ):  # elsewhere the phrase would be most of the characters
         text += f" {site.lexicon.name()} {site.lexicon.name()}"
     page = f"<html><head><meta charset=utf-8></head><body><p>{text}</p></body></html>"
     group = f"s{xxhash.xxh64_hexdigest(text.encode())}"
     url = f"http://{site.host}/short/{dice.number(1, 10**9)}"
     header = "HTTP/1.1 200 OK\r\nContent-Type: text/html"
-    return Capture(url, fetched_at_s, header, page.encode(), group, "short", site.language, "verdict")
+    return Capture(
+        url, fetched_at_s, header, page.encode(), group, "short", site.language, "verdict"
+    )
 
 
 def _damaged(site: Site, fetched_at_s: int, harm: str, number: int, dice: Dice) -> Capture:
@@ -431,7 +491,9 @@ def _damaged(site: Site, fetched_at_s: int, harm: str, number: int, dice: Dice) 
         body = body[:middle] + b"\xff\x00\xfe" + body[middle:]
     group = article.group if expected == "verdict" else None
     broken = harm if expected == "unreadable" else None
-    return Capture(known.url, fetched_at_s, header, body, group, "damaged", site.language, expected, broken)
+    return Capture(
+        known.url, fetched_at_s, header, body, group, "damaged", site.language, expected, broken
+    )
 
 
 _CHUNK_BYTES = 4_096
@@ -440,11 +502,16 @@ _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
 def truth_path(archive: Path) -> Path:
     """Return where the truth of a sample crawl lies: of crawl.warc.gz it is crawl.truth.jsonl beside it."""
-    return archive.with_name(archive.name.removesuffix(".gz").removesuffix(".warc") + ".truth.jsonl")
+    return archive.with_name(
+        archive.name.removesuffix(".gz").removesuffix(".warc") + ".truth.jsonl"
+    )
 
 
 def write_sample_crawl(
-    archive: Path, documents: int, seed: int, passing: Callable[[Iterator[Capture]], Iterator[Capture]] = iter
+    archive: Path,
+    documents: int,
+    seed: int,
+    passing: Callable[[Iterator[Capture]], Iterator[Capture]] = iter,
 ) -> Counter[str]:
     """
     Write a crawl and its truth; return the number of documents by relation. The bytes depend on both numbers only.
@@ -458,7 +525,9 @@ def write_sample_crawl(
     Cost: about 0.5 ms per document, some 50 MB of memory however many there are.
     """
     if documents < 1:
-        raise ValueError(f"documents must be 1 or more, got {documents}: an empty crawl shows nothing")
+        raise ValueError(
+            f"documents must be 1 or more, got {documents}: an empty crawl shows nothing"
+        )
     relations: Counter[str] = Counter()
     check_places((), (archive, truth_path(archive)))
     with written(archive) as warc, written(truth_path(archive)) as truth:
@@ -488,7 +557,11 @@ def _record_bytes(capture: Capture) -> bytes:
     member = _member(record)
     if capture.harm == "flipped-bits":
         middle = len(member) // 2
-        member = member[:middle] + bytes(byte ^ 0x55 for byte in member[middle : middle + 64]) + member[middle + 64 :]
+        member = (
+            member[:middle]
+            + bytes(byte ^ 0x55 for byte in member[middle : middle + 64])
+            + member[middle + 64 :]
+        )
     return member
 
 
@@ -511,7 +584,9 @@ def _warc(fields: dict[str, str], block: bytes) -> bytes:
 def _record_id(name: str, number: int) -> str:
     """Return a name-based UUID, so that the same crawl has the same ids."""
     digits = hashlib.sha256(f"{name} {number}".encode()).hexdigest()
-    return f"<urn:uuid:{digits[:8]}-{digits[8:12]}-8{digits[13:16]}-a{digits[17:20]}-{digits[20:32]}>"
+    return (
+        f"<urn:uuid:{digits[:8]}-{digits[8:12]}-8{digits[13:16]}-a{digits[17:20]}-{digits[20:32]}>"
+    )
 
 
 def _warc_date(seconds: int) -> str:
@@ -533,7 +608,9 @@ def _member(record: bytes) -> bytes:
     """
     deflate = zlib.compressobj(6, zlib.DEFLATED, -15, 8, zlib.Z_HUFFMAN_ONLY)
     data = deflate.compress(record) + deflate.flush()
-    tail = zlib.crc32(record).to_bytes(4, "little") + (len(record) & 0xFFFF_FFFF).to_bytes(4, "little")
+    tail = zlib.crc32(record).to_bytes(4, "little") + (len(record) & 0xFFFF_FFFF).to_bytes(
+        4, "little"
+    )
     return _GZIP_HEADER + data + tail
 
 
@@ -542,5 +619,6 @@ def _truth(capture: Capture) -> bytes:
     doc_id, fetched_at = derive_doc_id(capture.url, fetched_at_ms), format_timestamp(fetched_at_ms)
     told = {name: getattr(capture, name) for name in ("group", "relation", "language", "expected")}
     return orjson.dumps(
-        {"doc_id": doc_id, "url": capture.url, "fetched_at": fetched_at, **told}, option=orjson.OPT_APPEND_NEWLINE
+        {"doc_id": doc_id, "url": capture.url, "fetched_at": fetched_at, **told},
+        option=orjson.OPT_APPEND_NEWLINE,
     )

@@ -28,10 +28,14 @@ from typing import Any
 def _bind(name: str) -> None:
     """Bind a package's name to the one beside this package: a notebook's own `worker.py` would be found before it."""
     here = Path(__file__).resolve().parents
-    root = next(folder for folder in (here[1], here[3]) if (folder / name / "__init__.py").is_file())
+    root = next(
+        folder for folder in (here[1], here[3]) if (folder / name / "__init__.py").is_file()
+    )
     loaded = sys.modules.get(name)
     if loaded is not None:
-        if not any(root / name == Path(place).resolve() for place in getattr(loaded, "__path__", ())):
+        if not any(
+            root / name == Path(place).resolve() for place in getattr(loaded, "__path__", ())
+        ):
             raise ImportError(
                 f"a module {name!r} of {getattr(loaded, '__file__', None)} is loaded, and neardup has a package of "
                 f"this name: rename yours, or import neardup in a process without it"

@@ -35,7 +35,13 @@ from worker.settings import Settings
 from worker.shell.checkpoint import first_replica
 from worker.shell.kafka.admin import Admin, Topic
 from worker.shell.kafka.reader import TopicMessage, TopicReader
-from worker.shell.messages import VerdictBytes, decode_dead_letter, decode_verdict, encode_answers, encode_verdict
+from worker.shell.messages import (
+    VerdictBytes,
+    decode_dead_letter,
+    decode_verdict,
+    encode_answers,
+    encode_verdict,
+)
 from worker.shell.pipeline import service
 from worker.shell.ports import Headers, LogEntry, SourceMessage
 
@@ -51,13 +57,20 @@ class NewDocuments:
     `is_compacted`. Cost: 8 bytes per message there, 32 bytes per message that must be there.
     """
 
-    def __init__(self, since_ms: int = 0, *, is_whole: bool = False, is_compacted: bool = False) -> None:
+    def __init__(
+        self, since_ms: int = 0, *, is_whole: bool = False, is_compacted: bool = False
+    ) -> None:
         self._since_ms = since_ms
         self._is_whole = is_whole
         self._is_compacted = is_compacted
         self._found = array("Q")
         self._sources: dict[Source, int] = {}
-        self._wanted = {"digest": array("Q"), "source": array("q"), "offset": array("q"), "time_ms": array("q")}
+        self._wanted = {
+            "digest": array("Q"),
+            "source": array("q"),
+            "offset": array("q"),
+            "time_ms": array("q"),
+        }
 
     def __len__(self) -> int:
         """Return how many messages stand in the topic."""
@@ -67,7 +80,9 @@ class NewDocuments:
         """Take a committed message of the topic."""
         self._found.append(_digest_new(key, is_null=value is None))
 
-    def expect(self, source: Source, offset: int, verdict: VerdictBytes, decided_at_ms: int) -> None:
+    def expect(
+        self, source: Source, offset: int, verdict: VerdictBytes, decided_at_ms: int
+    ) -> None:
         """Take the log's verdict on a source offset."""
         if verdict.outcome in FORWARDED:
             digest = _digest_new(verdict.key, is_null=verdict.outcome is Outcome.DELETED)
@@ -80,7 +95,9 @@ class NewDocuments:
         """Yield source and offset of what must be there, committed below these stops, and is not; with what it is."""
         if self._is_compacted:
             return
-        digest, source, offset, time_ms = (np.frombuffer(column, column.typecode) for column in self._wanted.values())
+        digest, source, offset, time_ms = (
+            np.frombuffer(column, column.typecode) for column in self._wanted.values()
+        )
         stop = np.array([stops.get(source, 0) for source in self._sources], np.int64)
         first = np.zeros(len(stop), np.int64)
         stands = _standing(digest, _array(self._found))
@@ -173,7 +190,11 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as for JSON."""
         return {
-            **{name: value for name, value in dataclasses.asdict(self).items() if name != "findings"},
+            **{
+                name: value
+                for name, value in dataclasses.asdict(self).items()
+                if name != "findings"
+            },
             "clean": self.clean,
             "findings": [finding._asdict() for finding in self.findings],
         }
@@ -184,7 +205,9 @@ FINDINGS_MAX = 20  # of each defect, told in full
 _PAGE_BITS = 12
 _PAGE = 1 << _PAGE_BITS
 _LOGGED, _DEAD, _PRESENT = 1, 2, 4
-_OFFSET = np.dtype([("digest", "<u8"), ("flags", "u1"), ("answers", "u1")])  # digest: of the expected verdict's message
+_OFFSET = np.dtype(
+    [("digest", "<u8"), ("flags", "u1"), ("answers", "u1")]
+)  # digest: of the expected verdict's message
 
 
 class _Dead(NamedTuple):
@@ -206,9 +229,13 @@ class _History:
     new: NewDocuments | None
 
     def __post_init__(self) -> None:
-        self._pages: dict[Source, dict[int, NDArray[np.void]]] = {}  # of 4,096 offsets in a row each
+        self._pages: dict[
+            Source, dict[int, NDArray[np.void]]
+        ] = {}  # of 4,096 offsets in a row each
         self._dead: dict[tuple[Source, int], _Dead] = {}
-        self._aged: Counter[Source] = Counter()  # stop of the offsets whose answers may have been deleted
+        self._aged: Counter[Source] = (
+            Counter()
+        )  # stop of the offsets whose answers may have been deleted
         self._defects: Counter[str] = Counter({defect.value: 0 for defect in Defect})
         self._findings: list[Finding] = []
         self._outcomes: Counter[str] = Counter()
@@ -235,7 +262,9 @@ class _History:
             for section in record.sections:
                 self._aged[section.source] = max(self._aged[section.source], section.stop)
 
-    def _expect(self, source: Source, offset: int, answer: VerdictBytes | DocumentError, timestamp_ms: int) -> None:
+    def _expect(
+        self, source: Source, offset: int, answer: VerdictBytes | DocumentError, timestamp_ms: int
+    ) -> None:
         known = self._at(source, offset)
         known["flags"] |= _LOGGED
         if isinstance(answer, DocumentError):
@@ -254,7 +283,9 @@ class _History:
         if known["flags"] & _DEAD:
             value = message.value or b""
             content = message.key, len(value), hashlib.sha256(value).digest()
-            self._dead[source, message.offset] = self._dead[source, message.offset]._replace(message=content)
+            self._dead[source, message.offset] = self._dead[source, message.offset]._replace(
+                message=content
+            )
 
     def take_verdict(self, published: AnswerMessage) -> None:
         """Take a committed message of the verdicts' topic."""
@@ -263,7 +294,9 @@ class _History:
             partition, offset = int(fields["source"]["partition"]), int(fields["source"]["offset"])
             outcome = str(fields["verdict"])
         except (ValueError, KeyError, TypeError) as error:
-            return self._find(Defect.WRONG, -1, -1, f"not a verdict ({error!r}): {_shown(published.value)}")
+            return self._find(
+                Defect.WRONG, -1, -1, f"not a verdict ({error!r}): {_shown(published.value)}"
+            )
         self._outcomes[outcome] += 1
         if outcome in (Outcome.NEW, Outcome.DUPLICATE):
             self._texts.append(_hash(fields["doc_id"]))
@@ -282,7 +315,9 @@ class _History:
     def _wanting(self, partition: int, offset: int, digest: int) -> Source | None:
         """Return the source whose answer at this place must have this digest."""
         places = self._places(partition, offset)
-        return next((source for source, known in places if digest and int(known["digest"]) == digest), None)
+        return next(
+            (source for source, known in places if digest and int(known["digest"]) == digest), None
+        )
 
     def take_dead_letter(self, published: AnswerMessage) -> None:
         """Take a committed message of the dead letters' topic."""
@@ -297,22 +332,40 @@ class _History:
             for source, known in self._places(partition, offset)
             if known["flags"] & _DEAD
         }
-        matching = [source for source, dead in wanted.items() if (letter.code, letter.text) == (dead.code, dead.text)]
+        matching = [
+            source
+            for source, dead in wanted.items()
+            if (letter.code, letter.text) == (dead.code, dead.text)
+        ]
         source = matching[-1] if matching else Source(self.topic_id, partition)
         self._count_answer(source, offset)
         if not matching:
-            self._find(Defect.WRONG, partition, offset, f"a dead letter that the log has not: {letter.code}")
+            self._find(
+                Defect.WRONG,
+                partition,
+                offset,
+                f"a dead letter that the log has not: {letter.code}",
+            )
             return None
         content = wanted[source].message
-        if content is not None and not _carries(letter.key, letter.value, content, is_pointer=letter.is_pointer):
-            self._find(Defect.WRONG, partition, offset, f"the dead letter ({letter.code}) lacks the original message")
+        if content is not None and not _carries(
+            letter.key, letter.value, content, is_pointer=letter.is_pointer
+        ):
+            self._find(
+                Defect.WRONG,
+                partition,
+                offset,
+                f"the dead letter ({letter.code}) lacks the original message",
+            )
         return None
 
     def _count_answer(self, source: Source, offset: int) -> None:
         known = self._at(source, offset)
         known["answers"] = min(int(known["answers"]) + 1, 255)
         if known["answers"] > 1:
-            self._find(Defect.REPEATED, source.partition, offset, f"answer number {known['answers']}")
+            self._find(
+                Defect.REPEATED, source.partition, offset, f"answer number {known['answers']}"
+            )
 
     def _at(self, source: Source, offset: int) -> Any:
         """Return what is known of a source offset, an `_OFFSET` to be changed in its place."""
@@ -347,8 +400,17 @@ class _History:
                     aged = silent  # nobody can answer for a topic that is gone
                 lost = np.flatnonzero(silent & ~aged & (offsets < stop)).tolist()
                 for at in lost:
-                    logged = "the log has its verdict" if page["flags"][at] & _LOGGED else "not in the log either"
-                    self._find(Defect.LOST, source.partition, int(offsets[at]), f"committed and unanswered, {logged}")
+                    logged = (
+                        "the log has its verdict"
+                        if page["flags"][at] & _LOGGED
+                        else "not in the log either"
+                    )
+                    self._find(
+                        Defect.LOST,
+                        source.partition,
+                        int(offsets[at]),
+                        f"committed and unanswered, {logged}",
+                    )
                 documents += int(exists.sum())
                 answered += int((page["answers"] > 0).sum())
                 expired += int(aged.sum())
@@ -427,7 +489,11 @@ def _digest_again(published: AnswerMessage) -> int:
 
 
 def _carries(
-    key: bytes | None, value: bytes | None, content: tuple[bytes | None, int, bytes], *, is_pointer: bool
+    key: bytes | None,
+    value: bytes | None,
+    content: tuple[bytes | None, int, bytes],
+    *,
+    is_pointer: bool,
 ) -> bool:
     """Return whether a dead letter has the message that it is about, or points to it."""
     wanted_key, size, sha256 = content
@@ -451,13 +517,17 @@ def _shown(value: bytes | None) -> str:
 # the end of transactions that are open just now), then the log, then the documents.
 
 _Ends = Mapping[tuple[str, int], tuple[int, int]]
-STALL_S = 60.0  # nothing at all came for so long: longer than a dead worker's transaction stays open
+STALL_S = (
+    60.0  # nothing at all came for so long: longer than a dead worker's transaction stays open
+)
 
 
 Tell = Callable[[str, int, int], None]  # topics, messages done, offsets in total
 
 
-def verify(settings: Settings, *, read_documents: bool = True, on_progress: Tell = lambda *_: None) -> Report:
+def verify(
+    settings: Settings, *, read_documents: bool = True, on_progress: Tell = lambda *_: None
+) -> Report:
     """
     Read everything, replay the log, compare.
 
@@ -474,7 +544,8 @@ def verify(settings: Settings, *, read_documents: bool = True, on_progress: Tell
     new = [] if settings.topic_new is None else [settings.topic_new]
     topics = admin.existing([documents, log, *published, *new])
     committed = {
-        number: offset for number, (offset, _) in service.committed(settings, topics[documents].partitions).items()
+        number: offset
+        for number, (offset, _) in service.committed(settings, topics[documents].partitions).items()
     }
     answer_ends, new_ends, log_ends, document_ends = (
         admin.ends({name: topics[name].partitions for name in names}) if names else {}
@@ -506,9 +577,13 @@ def verify(settings: Settings, *, read_documents: bool = True, on_progress: Tell
     )
 
 
-def _new_documents(settings: Settings, topic: Topic, ends: _Ends, on_progress: Tell) -> NewDocuments:
+def _new_documents(
+    settings: Settings, topic: Topic, ends: _Ends, on_progress: Tell
+) -> NewDocuments:
     """Take all that stands in the topic of new documents."""
-    found = NewDocuments(_oldest_kept_ms(settings, ends), is_compacted="compact" in topic.config["cleanup.policy"])
+    found = NewDocuments(
+        _oldest_kept_ms(settings, ends), is_compacted="compact" in topic.config["cleanup.policy"]
+    )
     for message in _read(settings, ends, on_progress):
         found.take(message.key, message.value)
     return found
@@ -521,11 +596,18 @@ def _oldest_kept_ms(settings: Settings, ends: _Ends) -> int:
     return max((message.timestamp_ms for message in oldest if message is not None), default=0)
 
 
-def _read(settings: Settings, ends: _Ends, on_progress: Tell = lambda *_: None) -> Iterator[TopicMessage]:
+def _read(
+    settings: Settings, ends: _Ends, on_progress: Tell = lambda *_: None
+) -> Iterator[TopicMessage]:
     """Return the committed messages between these ends of partitions."""
     starts, stops = ({place: span[at] for place, span in ends.items()} for at in (0, 1))
-    total, names = sum(stops.values()) - sum(starts.values()), dict.fromkeys(name for name, _ in ends)
-    is_source = settings.topic_documents in names  # what cannot be read there has a dead letter, as the log says
+    total, names = (
+        sum(stops.values()) - sum(starts.values()),
+        dict.fromkeys(name for name, _ in ends),
+    )
+    is_source = (
+        settings.topic_documents in names
+    )  # what cannot be read there has a dead letter, as the log says
     done, deadline = 0, time.monotonic() + STALL_S
     with closing(TopicReader(settings, starts, ends=stops, step_over=is_source)) as reader:
         while not reader.at_end():

@@ -46,14 +46,20 @@ class Plan(NamedTuple):
         names = [*_NAMES, "topic_documents", *DECIDING, "state_dir", "base_snapshot"]
         values = {name: getattr(self.settings, name) for name in names}
         # Whoever starts workers with it stands elsewhere. TOML has no null.
-        values |= {name: value.resolve() for name, value in values.items() if isinstance(value, Path)}
-        return [f"{name} = {toml_value(value)}" for name, value in values.items() if value is not None]
+        values |= {
+            name: value.resolve() for name, value in values.items() if isinstance(value, Path)
+        }
+        return [
+            f"{name} = {toml_value(value)}" for name, value in values.items() if value is not None
+        ]
 
 
 def _beside(settings: Settings, suffix: str) -> dict[str, Any]:
     """Return the names of the new deployment; its snapshots stand in a folder of their own, too."""
     former = {name: getattr(settings, name) for name in _NAMES}
-    names: dict[str, Any] = {name: f"{value}-{suffix}" for name, value in former.items() if value is not None}
+    names: dict[str, Any] = {
+        name: f"{value}-{suffix}" for name, value in former.items() if value is not None
+    }
     if settings.state_dir is not None:
         names["state_dir"] = settings.state_dir / suffix
     return names
@@ -85,7 +91,9 @@ def plan(settings: Settings, admin: Admin) -> Plan:
             f"ones that it shall have"
         )
     if source is None:
-        raise StopError(f"topic {settings.topic_documents} does not exist at {settings.bootstrap}: nothing to rebuild")
+        raise StopError(
+            f"topic {settings.topic_documents} does not exist at {settings.bootstrap}: nothing to rebuild"
+        )
     new = settings.model_copy(update={**_beside(settings, suffix), "partitions": source.partitions})
     created = tuple(name for name, was_missing in create_topics(admin, new).items() if was_missing)
     ends = admin.ends({new.topic_documents: source.partitions})

@@ -98,7 +98,9 @@ def time_ms(text: str, now_ms: int | None = None) -> int:
     try:
         return max(parse_timestamp(text), 0)
     except TimestampError as error:
-        raise StopError(f"a time is like 2026-01-31T12:00:00Z, or 90s, 15m, 2h, 7d ago, got {text!r}") from error
+        raise StopError(
+            f"a time is like 2026-01-31T12:00:00Z, or 90s, 15m, 2h, 7d ago, got {text!r}"
+        ) from error
 
 
 def message_at(settings: Settings, topic: str, partition: int, offset: int) -> TopicMessage | None:
@@ -171,7 +173,9 @@ class GroupWatch:
         self._addresses = [(address, *_host_and_port(address)) for address in addresses]
         self._admin = Admin(settings)
         topics = (settings.topic_documents, settings.topic_fingerprints, settings.topic_verdicts)
-        self._counts = {name: topic.partitions for name, topic in self._admin.existing(topics).items()}
+        self._counts = {
+            name: topic.partitions for name, topic in self._admin.existing(topics).items()
+        }
         source = self._counts[settings.topic_documents]
         self._offsets = GroupOffsets(settings, source)
         self._duplicates: list[Verdict] = []
@@ -204,13 +208,17 @@ class GroupWatch:
         settings = self._settings
         self._take(self._verdicts, 0.0)
         documents = settings.topic_documents
-        ends = self._admin.ends({documents: self._counts[documents], settings.topic_fingerprints: 1})
+        ends = self._admin.ends(
+            {documents: self._counts[documents], settings.topic_fingerprints: 1}
+        )
         try:
             committed = self._offsets.get()
         except RetryError:  # the group's coordinator moves
             committed = {}
         state, members = self._admin.members(settings.group)
-        answered = {number: offset for number, (offset, _) in committed.items() if offset is not None}
+        answered = {
+            number: offset for number, (offset, _) in committed.items() if offset is not None
+        }
         partitions = {
             number: Partition(stop, answered.get(number, start))
             for (topic, number), (start, stop) in sorted(ends.items())
@@ -237,7 +245,9 @@ class GroupWatch:
 def _host_and_port(address: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
-        raise StopError(f"a worker's address is host:port, as its --metrics-port has it, got {address!r}")
+        raise StopError(
+            f"a worker's address is host:port, as its --metrics-port has it, got {address!r}"
+        )
     return host.strip("[]"), int(port)
 
 
@@ -255,4 +265,8 @@ def status_of(address: str, host: str, port: int) -> WorkerStatus:
     finally:
         connection.close()
     is_worker = isinstance(fields, dict) and isinstance(fields.get("worker_id"), str)
-    return WorkerStatus(address, fields, "") if is_worker else WorkerStatus(address, {}, "it is no worker, or starts")
+    return (
+        WorkerStatus(address, fields, "")
+        if is_worker
+        else WorkerStatus(address, {}, "it is no worker, or starts")
+    )

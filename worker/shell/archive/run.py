@@ -37,7 +37,13 @@ from worker.shell.files.archives.rows import ColumnNames
 from worker.shell.files.engine import LOG
 from worker.shell.files.places import find_remote, path_of, written
 
-LIMITS = ("document_bytes_max", "text_characters_max", "batch_documents_max", "batch_bytes_max", "record_bytes_max")
+LIMITS = (
+    "document_bytes_max",
+    "text_characters_max",
+    "batch_documents_max",
+    "batch_bytes_max",
+    "record_bytes_max",
+)
 _SHOWN_MAX = 5  # differences
 
 
@@ -63,7 +69,11 @@ class Options(NamedTuple):
     @property
     def columns(self) -> ColumnNames | None:
         """The columns of tables that are named."""
-        return ColumnNames(self.id_column, self.text_column) if self.id_column or self.text_column else None
+        return (
+            ColumnNames(self.id_column, self.text_column)
+            if self.id_column or self.text_column
+            else None
+        )
 
 
 def find_inputs(patterns: Iterable[str]) -> list[Input]:
@@ -114,7 +124,9 @@ class Run:
         """The run's settings, of a single thread. Raises StopError where they stand for other rules."""
         settings = Settings(**self.said["settings"], threads=1)
         if _rules(settings) != self.said["rules"]:
-            raise StopError(f"the rules of {self.folder} are others here: the same version, and --stopwords-file?")
+            raise StopError(
+                f"the rules of {self.folder} are others here: the same version, and --stopwords-file?"
+            )
         return settings
 
     def check_unchanged(self, number: int) -> None:
@@ -122,7 +134,9 @@ class Run:
         one = self.inputs[number]
         found = [_input(Path(one.path))] if path_of(one.path) else find_inputs([one.path])
         if found != [one]:
-            raise StopError(f"{one.path} has changed since the run began: begin another one, with another --output")
+            raise StopError(
+                f"{one.path} has changed since the run began: begin another one, with another --output"
+            )
 
     def path(self, folder: str, name: str) -> Path:
         """Return the path of one of the run's files; its folder is there then."""
@@ -141,20 +155,29 @@ class Run:
 
     def done(self, step: str) -> set[int]:
         """Return the numbers of the tasks that have ended well."""
-        return {int(path.stem.rpartition("-")[2]) for path in (self.folder / "done").glob(f"{step}-*.json")}
+        return {
+            int(path.stem.rpartition("-")[2])
+            for path in (self.folder / "done").glob(f"{step}-*.json")
+        }
 
     def results(self, step: str) -> list[dict[str, Any]]:
         """Return what the tasks of a step have found, in their order."""
-        paths = (self.folder / "done" / f"{step}-{number:06}.json" for number in sorted(self.done(step)))
+        paths = (
+            self.folder / "done" / f"{step}-{number:06}.json" for number in sorted(self.done(step))
+        )
         return [orjson.loads(path.read_bytes()) for path in paths]
 
     @cached_property
     def firsts(self) -> list[int]:
         """The number of each input's first document, and of the one behind the last: known when all rows are there."""
-        return [*accumulate(orjson.loads((self.folder / "rows.json").read_bytes()), initial=self.first)]
+        return [
+            *accumulate(orjson.loads((self.folder / "rows.json").read_bytes()), initial=self.first)
+        ]
 
 
-def begin(folder: Path, inputs: Sequence[Input], options: Options, settings: Settings, state: Path | None) -> Run:
+def begin(
+    folder: Path, inputs: Sequence[Input], options: Options, settings: Settings, state: Path | None
+) -> Run:
     """
     Return the run of a folder: a new one, or the one that was begun there with the same inputs and settings.
 
@@ -167,11 +190,15 @@ def begin(folder: Path, inputs: Sequence[Input], options: Options, settings: Set
     for one in inputs:
         place = path_of(one.path)
         if place is not None and place.resolve().is_relative_to(folder.resolve()):
-            raise StopError(f"{one.path} lies in {folder}, where the outputs are: name another --output")
+            raise StopError(
+                f"{one.path} lies in {folder}, where the outputs are: name another --output"
+            )
     wanted: dict[str, Any] = {
         "version": version("neardup"),
         "rules": _rules(settings),
-        "settings": settings.model_dump(mode="json", include={*EngineSettings.model_fields, *LIMITS}),
+        "settings": settings.model_dump(
+            mode="json", include={*EngineSettings.model_fields, *LIMITS}
+        ),
         "options": options._asdict(),
         "state": None if state is None else str(state.resolve()),
         "inputs": [list(one) for one in inputs],
@@ -183,11 +210,20 @@ def begin(folder: Path, inputs: Sequence[Input], options: Options, settings: Set
         for part in folder.rglob("*.part"):  # of tasks that were killed
             part.unlink(missing_ok=True)
         return Run(folder, said)
-    if folder.exists() and any(not path.name.endswith(".part") and path.name != ".lock" for path in folder.iterdir()):
-        raise StopError(f"{folder} is not empty, and no run of `neardup archive`: name another --output")
+    if folder.exists() and any(
+        not path.name.endswith(".part") and path.name != ".lock" for path in folder.iterdir()
+    ):
+        raise StopError(
+            f"{folder} is not empty, and no run of `neardup archive`: name another --output"
+        )
     base, first = _base_of(state, settings)
     folder.mkdir(parents=True, exist_ok=True)
-    said = {**wanted, "base": base and base.name, "first": first, "started_at_ms": time.time_ns() // 1_000_000}
+    said = {
+        **wanted,
+        "base": base and base.name,
+        "first": first,
+        "started_at_ms": time.time_ns() // 1_000_000,
+    }
     run = Run(folder, said)
     if base is not None:  # whatever becomes of the state meanwhile
         copy_snapshot(base, run.path("judge", base.name))
@@ -197,19 +233,27 @@ def begin(folder: Path, inputs: Sequence[Input], options: Options, settings: Set
 
 
 def _rules(settings: Settings) -> dict[str, Any]:
-    return {**orjson.loads(orjson.dumps(settings.definition.rules)), "hash": f"{settings.definition.hash:016x}"}
+    return {
+        **orjson.loads(orjson.dumps(settings.definition.rules)),
+        "hash": f"{settings.definition.hash:016x}",
+    }
 
 
 def _check_rules(settings: Settings) -> None:
     """Raise StopError for rules by which verdicts decide who leaves, or the time of the reading does."""
     for name, why in (
-        ("recrawls", "which versions leave depends on verdicts, and several judges could not know them"),
+        (
+            "recrawls",
+            "which versions leave depends on verdicts, and several judges could not know them",
+        ),
         ("expire_after_s", "files have no clock: what is read today would all have come today"),
         ("documents_max", "who leaves depends on verdicts, and several judges could not know them"),
     ):
         value, default = getattr(settings, name), Settings.model_fields[name].default
         if value != default:
-            raise StopError(f"archive cannot judge with {name} = {value}: {why}. Leave it out, or use `neardup dedup`")
+            raise StopError(
+                f"archive cannot judge with {name} = {value}: {why}. Leave it out, or use `neardup dedup`"
+            )
 
 
 def _check_same(folder: Path, said: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
@@ -217,7 +261,10 @@ def _check_same(folder: Path, said: Mapping[str, Any], wanted: Mapping[str, Any]
     own = ({name: side[name] for name in ("version", "state")} for side in (said, wanted))
     differences = [
         f"{name} is {there.get(name)!r} there, {here.get(name)!r} here"
-        for there, here in (*((said[part], wanted[part]) for part in ("rules", "settings", "options")), tuple(own))
+        for there, here in (
+            *((said[part], wanted[part]) for part in ("rules", "settings", "options")),
+            tuple(own),
+        )
         for name in {**there, **here}
         if there.get(name) != here.get(name)
     ]
@@ -252,7 +299,9 @@ def _base_of(state: Path | None, settings: Settings) -> tuple[Path | None, int]:
         declared = LogDefinition(*header["definition"])
         settings.definition.with_base_of(declared).check(declared, str(base))
     except DefinitionError as error:
-        raise error.with_remedy("Judge with its settings, or name another folder with --state") from error
+        raise error.with_remedy(
+            "Judge with its settings, or name another folder with --state"
+        ) from error
     except Exception as error:
         raise StopError(f"cannot go on from {base}: {error}") from error
     return base, int(max(arrays["coverage.stops"], default=0))

@@ -76,12 +76,18 @@ def _run(step: str, task: Task, run: Run, engine: Engine, sizes: Sequence[int], 
     """Run a task for each input that is not done, the largest first."""
     numbers = sorted(set(range(len(sizes))) - run.done(step), key=lambda number: -sizes[number])
     total = sum(sizes)
-    engine.run(step, task, run, numbers, lambda: tell(step, sum(sizes[n] for n in run.done(step)), total))
+    engine.run(
+        step, task, run, numbers, lambda: tell(step, sum(sizes[n] for n in run.done(step)), total)
+    )
 
 
 def _summary(run: Run) -> dict[str, Any]:
     """Return what `dedup` sums up, and write what is damaged. Raises StopError when nothing could be judged."""
-    found: dict[str, Any] = {"documents": run.firsts[-1] - run.first, "damaged": 0, "left_out": Counter()}
+    found: dict[str, Any] = {
+        "documents": run.firsts[-1] - run.first,
+        "damaged": 0,
+        "left_out": Counter(),
+    }
     for result in run.results("rows"):
         found["damaged"] += result["damaged"]
         found["left_out"].update(result["left_out"])
@@ -105,7 +111,9 @@ def _keep_state(run: Run, state: Path) -> None:
     last, there = newest(run.folder / "judge"), newest(state)
     assert last is not None, "the judge has written one"
     if there is not None and there.name not in (run.said["base"], last.name):
-        raise StopError(f"{state} has gone on since the run began, to {there.name}: begin another one, from there")
+        raise StopError(
+            f"{state} has gone on since the run began, to {there.name}: begin another one, from there"
+        )
     if there is None or there.name != last.name:
         copy_snapshot(last, state / last.name)
     remove_old(state)
@@ -121,7 +129,9 @@ class Engine:
         self._spark = spark
         self._tasks_max = tasks_max
 
-    def run(self, step: str, task: Task, run: Run, numbers: Sequence[int], tell: Callable[[], None]) -> None:
+    def run(
+        self, step: str, task: Task, run: Run, numbers: Sequence[int], tell: Callable[[], None]
+    ) -> None:
         """
         Run a step's task for each number, and keep what each returns; those that have ended well stay where one fails.
 
@@ -143,17 +153,23 @@ class Engine:
 
     def check(self, run: Run) -> None:
         """Ask a task what it runs with. Raises StopError: no neardup, another version of it, no folder of the run."""
-        [found] = self._map(1, _probe(run.folder / "run.json"), "version string, sees boolean", lambda: None)
+        [found] = self._map(
+            1, _probe(run.folder / "run.json"), "version string, sees boolean", lambda: None
+        )
         own = version("neardup")
         if found["version"] != own:
             there = f"neardup {found['version']}" if found["version"] else "no neardup"
-            raise StopError(f"Spark's executors have {there}, this is {own}: install 'neardup[archive]=={own}' there")
+            raise StopError(
+                f"Spark's executors have {there}, this is {own}: install 'neardup[archive]=={own}' there"
+            )
         if not found["sees"]:
             raise StopError(
                 f"Spark's executors do not see {run.folder}: name a folder that is mounted at one place on all machines"
             )
 
-    def _map(self, parts: int, function: Any, schema: str, tell: Callable[[], None]) -> list[dict[str, Any]]:
+    def _map(
+        self, parts: int, function: Any, schema: str, tell: Callable[[], None]
+    ) -> list[dict[str, Any]]:
         """Run a function over partitions of a number each, in a thread beside this one, which tells how far it is."""
         found: list[list[dict[str, Any]] | Exception] = []
 
@@ -172,7 +188,9 @@ class Engine:
         [result] = found
         if isinstance(result, Exception):
             lines = [line.strip() for line in str(result).splitlines()]
-            lines = [line for line in lines if line and not line.startswith("SQLSTATE")] or [repr(result)]
+            lines = [line for line in lines if line and not line.startswith("SQLSTATE")] or [
+                repr(result)
+            ]
             raise StopError(f"Spark: {lines[0]} … {lines[-1]}. Run this again to go on") from result
         return result
 

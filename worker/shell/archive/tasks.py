@@ -73,7 +73,9 @@ SCHEMA = pa.schema(
     }
 )  # fmt: skip
 ANSWERS = 1 << 16  # rows of a file of answers, and what a batch has more
-SNAPSHOT_ROWS_MIN = 1 << 21  # between two snapshots; at least half of the originals, so that all write twice the last
+SNAPSHOT_ROWS_MIN = (
+    1 << 21
+)  # between two snapshots; at least half of the originals, so that all write twice the last
 _ANY = archives.Record("", 0, None, b"")  # of what has a verdict nobody asks for its place
 
 
@@ -104,7 +106,11 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
     """Write the rows of an input; return what was in it. Memory: of a job of the preparation, and GROUP_ROWS rows."""
     run.check_unchanged(number)
     if run.options.keep:  # refused before anything is judged
-        format_kept([run.inputs[number].path], [run.kept_name(number)], revisits=run.options.keep == "revisits")
+        format_kept(
+            [run.inputs[number].path],
+            [run.kept_name(number)],
+            revisits=run.options.keep == "revisits",
+        )
     found = _Found(run, number)
     kernels.compile_first(run.settings)
     reader = JobReader(run.settings, _fingerprinter(run.settings.parameters))
@@ -117,7 +123,11 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
                 groups.clear()
                 sources.clear()
 
-            for job in cut(found.messages(run.settings.document_bytes_max, ahead), JOB_DOCUMENTS_MAX, JOB_BYTES_MAX):
+            for job in cut(
+                found.messages(run.settings.document_bytes_max, ahead),
+                JOB_DOCUMENTS_MAX,
+                JOB_BYTES_MAX,
+            ):
                 groups.append(reader.rows(job))
                 sources += (ahead.popleft() for _ in job)
                 if len(sources) >= GROUP_ROWS:
@@ -143,7 +153,9 @@ class _Found(CrawlFiles):
         self.damage: list[bytes] = []
         self._number = _Number(0)
         path = run.inputs[number].path
-        super().__init__([path], self._note, fetched_at_default=options.fetched_at, columns=options.columns)
+        super().__init__(
+            [path], self._note, fetched_at_default=options.fetched_at, columns=options.columns
+        )
 
     def _number_of(self) -> int:
         self._number = _Number(super()._number_of())
@@ -157,7 +169,11 @@ class _Found(CrawlFiles):
         """Yield each document's message, and add what it is known by to `sources`."""
         for place, record in enumerate(self):
             message = source_message(place, record.key, record.content, bytes_max)
-            sources.append(_Source(message.size_bytes, record.line, record.offset, record.key, self._number.is_used))
+            sources.append(
+                _Source(
+                    message.size_bytes, record.line, record.offset, record.key, self._number.is_used
+                )
+            )
             self._number = _Number(0)
             yield message
 
@@ -167,10 +183,14 @@ def _batch(rows: Rows, sources: list[_Source]) -> pa.RecordBatch:
     is_dead = (rows.kinds == RowKind.DEAD).tolist()
     columns = [
         *(pa.array(getattr(rows, name), kind) for name, kind in _NUMBERS.items()),
-        pa.Array.from_buffers(SCHEMA.field("sketches").type, len(rows), [None, pa.py_buffer(rows.sketches.tobytes())]),
+        pa.Array.from_buffers(
+            SCHEMA.field("sketches").type, len(rows), [None, pa.py_buffer(rows.sketches.tobytes())]
+        ),
         *(_arrow(getattr(rows, name)) for name in _TEXTS),
         *(pa.array(values, pa.int64()) for values in (size, line, offset)),
-        pa.array([key if dead else None for key, dead in zip(keys, is_dead, strict=True)], pa.binary()),
+        pa.array(
+            [key if dead else None for key, dead in zip(keys, is_dead, strict=True)], pa.binary()
+        ),
         pa.array(is_named, pa.bool_()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
@@ -179,7 +199,9 @@ def _batch(rows: Rows, sources: list[_Source]) -> pa.RecordBatch:
 def _arrow(texts: Texts) -> pa.Array:
     ends = np.concatenate([[0], texts.ends]).astype(np.int64)
     return pa.Array.from_buffers(
-        pa.large_binary(), len(texts), [None, pa.py_buffer(ends), pa.py_buffer(texts.data.tobytes())]
+        pa.large_binary(),
+        len(texts),
+        [None, pa.py_buffer(ends), pa.py_buffer(texts.data.tobytes())],
     )
 
 
@@ -213,7 +235,9 @@ def read_rows(run: Run, number: int, begin: int = 0) -> Iterator[RowGroup]:
         for group in range(file.num_row_groups):
             count = file.metadata.row_group(group).num_rows
             if at + count > begin:
-                for batch in file.read_row_group(group).combine_chunks().to_batches():  # one, or none of no rows
+                for batch in (
+                    file.read_row_group(group).combine_chunks().to_batches()
+                ):  # one, or none of no rows
                     yield _group(batch.slice(max(begin - at, 0)), max(begin, at), first)
             at += count
 
@@ -223,7 +247,9 @@ def _group(batch: pa.RecordBatch, begin: int, first: int) -> RowGroup:
     columns: dict[str, Any] = {name: batch[name].to_numpy() for name in _NUMBERS}
     columns |= {name: _texts(batch[name]) for name in _TEXTS}
     at = batch["sketches"].offset
-    sketches = np.frombuffer(batch["sketches"].buffers()[1], np.uint64).reshape(-1, WORDS)[at : at + batch.num_rows]
+    sketches = np.frombuffer(batch["sketches"].buffers()[1], np.uint64).reshape(-1, WORDS)[
+        at : at + batch.num_rows
+    ]
     rows = Rows(offsets=np.arange(begin, begin + batch.num_rows), sketches=sketches, **columns)
     sizes = batch["size"].to_numpy()
     beside = [batch["line"], batch["offset"], batch["key"]]
@@ -252,10 +278,16 @@ def _renamed(
             ids[at] = new(ids[at])
             urls[at] = _URN + ids[at] if is_urn else urls[at]
         own[at] = own[at] and new(own[at])
-    return replace(rows, doc_ids=Texts.of(ids), urls=Texts.of(urls)), sizes, pa.array(own, pa.binary())
+    return (
+        replace(rows, doc_ids=Texts.of(ids), urls=Texts.of(urls)),
+        sizes,
+        pa.array(own, pa.binary()),
+    )
 
 
-def cut_rows(groups: Iterable[tuple[Rows, NDArray[np.int64]]], documents_max: int, bytes_max: int) -> Iterator[Rows]:
+def cut_rows(
+    groups: Iterable[tuple[Rows, NDArray[np.int64]]], documents_max: int, bytes_max: int
+) -> Iterator[Rows]:
     """Cut rows into batches as `pipeline.stage.cut` cuts their messages."""
     held: list[Rows] = []
     count = size = 0
@@ -288,7 +320,9 @@ def judge_rows(run: Run, _: int) -> dict[str, Any]:
     settings, folder = run.settings, run.path("judge", "")
     with locked(folder), Preparer(settings) as preparer:
         scratch = Path(tempfile.gettempdir())
-        checkpoint = Checkpoint(folder, settings.definition, LOG, "judge", math.inf, scratch=scratch)
+        checkpoint = Checkpoint(
+            folder, settings.definition, LOG, "judge", math.inf, scratch=scratch
+        )
         replica = checkpoint.restore(has_log=False)
         engine = FileEngine(replica, preparer, settings, lambda: run.started_at_ms)
         for path, first, _stop in answer_files(run):
@@ -297,7 +331,11 @@ def judge_rows(run: Run, _: int) -> dict[str, Any]:
         begin = saved_at = engine.next_offset
         noted = _Notes(begin)
         numbers = [number for number in range(len(run.inputs)) if run.firsts[number + 1] > begin]
-        left = ((group.rows, group.sizes) for number in numbers for group in read_rows(run, number, begin))
+        left = (
+            (group.rows, group.sizes)
+            for number in numbers
+            for group in read_rows(run, number, begin)
+        )
         for rows in cut_rows(left, settings.batch_documents_max, settings.batch_bytes_max):
             engine.judge_rows(rows, noted.take)
             is_due = engine.next_offset - saved_at >= max(SNAPSHOT_ROWS_MIN, replica.documents // 2)
@@ -314,7 +352,9 @@ def judge_rows(run: Run, _: int) -> dict[str, Any]:
 
 def _save(checkpoint: Checkpoint, engine: FileEngine) -> None:
     if not checkpoint.save(engine.replica):
-        raise StopError(f"no snapshot could be written to {checkpoint.folder}: free some space and run this again")
+        raise StopError(
+            f"no snapshot could be written to {checkpoint.folder}: free some space and run this again"
+        )
 
 
 def answer_files(run: Run) -> list[tuple[Path, int, int]]:
@@ -332,18 +372,26 @@ class _Notes:
         self._texts: list[Texts] = []
         self._originals = 0
 
-    def take(self, rows: JudgedRows, held: OriginalStore, _d: Definition, _p: int, _t: str) -> list[int]:
+    def take(
+        self, rows: JudgedRows, held: OriginalStore, _d: Definition, _p: int, _t: str
+    ) -> list[int]:
         """Note the answers to some rows, and all that they say of originals: `replica.answers` calls it."""
         judged = rows.judged
-        named, places = np.unique(np.concatenate([judged.originals, judged.formers]), return_inverse=True)
+        named, places = np.unique(
+            np.concatenate([judged.originals, judged.formers]), return_inverse=True
+        )
         none = int(np.searchsorted(named, 0))
         places = np.where(places < none, -1, places - none + self._originals)
         named = named[none:]
         originals, formers = np.split(places, 2)
-        columns: dict[str, NDArray[Any]] = {name: getattr(judged, name) for name in JUDGEMENT_COLUMNS}
+        columns: dict[str, NDArray[Any]] = {
+            name: getattr(judged, name) for name in JUDGEMENT_COLUMNS
+        }
         columns |= {"originals": originals, "formers": formers}
         columns["log_offsets"] = np.full(len(originals), rows.log_offset)
-        columns |= {f"original_{name}": getattr(held, name).take(named) for name in ("times", *CONTENT)}
+        columns |= {
+            f"original_{name}": getattr(held, name).take(named) for name in ("times", *CONTENT)
+        }
         for name, values in columns.items():
             self._columns.setdefault(name, []).append(values)
         both = Texts.joined(held.texts.take(named))
@@ -370,7 +418,11 @@ class Answers:
     def __init__(self, path: Path, search: SearchRules) -> None:
         with np.load(path) as file:
             columns = dict(file)
-        beside = {name.removeprefix("original_"): columns.pop(name) for name in list(columns) if "original_" in name}
+        beside = {
+            name.removeprefix("original_"): columns.pop(name)
+            for name in list(columns)
+            if "original_" in name
+        }
         ones = np.ones(len(beside["times"]), np.uint8)
         self.held = OriginalStore(search)
         self.held.load(beside | {"live": ones, "latest": ones}, (0, 0))
@@ -402,8 +454,14 @@ def answers_of(run: Run, number: int) -> Iterator[tuple[archives.Record, Answer]
             answers, at = opened(file, definition.search), int(group.rows.offsets[begin]) - first
             for rows in answers.judged(group.rows.between(begin, end), at, run.started_at_ms):
                 given = encode_answers(rows, answers.held, definition, 0, TOPIC)
-                for place, (one, at) in enumerate(zip(given, rows.offsets(), strict=True), start=begin + rows.first):
-                    record = group.record(place, run.inputs[number].path) if isinstance(one, DocumentError) else _ANY
+                for place, (one, at) in enumerate(
+                    zip(given, rows.offsets(), strict=True), start=begin + rows.first
+                ):
+                    record = (
+                        group.record(place, run.inputs[number].path)
+                        if isinstance(one, DocumentError)
+                        else _ANY
+                    )
                     yield record, Answer(at, one)
 
 
@@ -441,7 +499,9 @@ def _copy(run: Run, number: int, choice: Choice) -> int:
     kind = format_kept([source], [name], revisits=options.keep == "revisits")
     folders = ["kept", "duplicates"] if options.duplicates else ["kept"]
     with ExitStack() as stack:
-        streams = [(stack.enter_context(written(run.path(folder, name))), name) for folder in folders]
+        streams = [
+            (stack.enter_context(written(run.path(folder, name))), name) for folder in folders
+        ]
         return copy_documents([source], kind, choice, streams, reading)
 
 

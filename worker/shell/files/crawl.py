@@ -107,14 +107,18 @@ class CrawlFiles:
         """Yield what is in the files, documents or not; it is not counted."""
         for file, size in self._sizes:
 
-            def on_rows(done: int, rows: int, before: int = self.bytes_read, size: int = size or 0) -> None:
+            def on_rows(
+                done: int, rows: int, before: int = self.bytes_read, size: int = size or 0
+            ) -> None:
                 self.bytes_read = before + size * done // rows
 
             with open_input(file) as stream:
                 found = pieces(stream, self._count)
                 first = _first(found)
                 if first is not None:
-                    yield from self._read(file, first.data, itertools.chain([first], found), on_rows)
+                    yield from self._read(
+                        file, first.data, itertools.chain([first], found), on_rows
+                    )
 
     def _count(self, number: int) -> None:
         self.bytes_read += number
@@ -126,13 +130,17 @@ class CrawlFiles:
         rows = RowReader(file, self._columns, self._fetched_at_default, self._number_of)
         if kind == "Parquet":
             if file == STDIO:
-                raise StopError("Parquet cannot be read from stdin: its index stands at its end. Name the file")
+                raise StopError(
+                    "Parquet cannot be read from stdin: its index stands at its end. Name the file"
+                )
             with open_input(file) as stream:
                 yield from rows.parquet(stream, on_rows)
         elif kind == "CSV":
             yield from rows.csv(found, self._body_max)
         elif kind == "JSON Lines":
-            yield from rows.json_lines(found, self._body_max * 4 // 3 + (1 << 20))  # base64, and other fields
+            yield from rows.json_lines(
+                found, self._body_max * 4 // 3 + (1 << 20)
+            )  # base64, and other fields
         elif kind is None:
             wanted = "neither WARC nor ARC, JSON Lines, CSV (by its name) nor Parquet"
             yield Damage(file, 0, f"{wanted}: it begins with {start[:64].lstrip()[:20]!r}")
@@ -191,7 +199,10 @@ def with_answers(
 
 
 def feed_documents(
-    settings: Settings, records: Iterable[Record], rate: float = 0, sent: Callable[[int, int, int], None] | None = None
+    settings: Settings,
+    records: Iterable[Record],
+    rate: float = 0,
+    sent: Callable[[int, int, int], None] | None = None,
 ) -> Feeder:
     """
     Send documents and wait until all are acknowledged; the feeder given back holds the counts.
@@ -217,5 +228,7 @@ def feed_documents(
         feeder.send(record.key, record.value)
     left = feeder.flush(120.0)
     if left:
-        raise StopError(f"{left} documents were not acknowledged in 120 s: is the cluster there? Feed them again")
+        raise StopError(
+            f"{left} documents were not acknowledged in 120 s: is the cluster there? Feed them again"
+        )
     return feeder

@@ -20,7 +20,14 @@ import orjson
 from schemas.document import DocumentMessage
 from schemas.fields import format_timestamp
 from worker.core.definition import Parameters
-from worker.core.document import TEXT_CHARACTERS_MAX, BodyKind, Deletion, Document, Original, Verdict
+from worker.core.document import (
+    TEXT_CHARACTERS_MAX,
+    BodyKind,
+    Deletion,
+    Document,
+    Original,
+    Verdict,
+)
 from worker.core.fingerprint import Fingerprinter
 from worker.core.pairs import nearest
 from worker.core.search import SearchRules
@@ -45,8 +52,12 @@ InputDocument: TypeAlias = str | Mapping[str, Any] | Document | Deletion | Docum
 
 def documents_of(documents: Any) -> Iterator[Any]:
     """Return the documents of an iterable, or of a frame row by row; TypeError: it is one document."""
-    if documents is None or isinstance(documents, str | bytes | Mapping | Document | Deletion | Record):
-        raise TypeError(f"wanted an iterable of documents, got {shown(documents)}: give a list of it, or use `add`")
+    if documents is None or isinstance(
+        documents, str | bytes | Mapping | Document | Deletion | Record
+    ):
+        raise TypeError(
+            f"wanted an iterable of documents, got {shown(documents)}: give a list of it, or use `add`"
+        )
     rows = rows_of(documents)
     return iter(documents) if rows is None else rows
 
@@ -78,7 +89,9 @@ def message_of(given: Any, number: int) -> Message:
 def _fields_of(document: Document) -> dict[str, Any]:
     fields = {name: value for name, value in document._asdict().items() if name in FIELDS and value}
     body = document.body
-    name = {BodyKind.TEXT: "text", BodyKind.HTML: "html", BodyKind.BYTES: "body_base64"}[document.kind]
+    name = {BodyKind.TEXT: "text", BodyKind.HTML: "html", BodyKind.BYTES: "body_base64"}[
+        document.kind
+    ]
     fields[name] = base64.b64encode(body).decode() if isinstance(body, bytes) else body
     return fields | {"fetched_at": format_timestamp(document.fetched_at_ms)}
 
@@ -91,7 +104,9 @@ def _check_choice(name: str, given: object, choices: Any) -> None:
 Errors: TypeAlias = Literal["raise", "skip", "return"]
 
 
-def _messages(documents: Iterator[Any], first: int, wrong: dict[int, Exception], errors: Errors) -> Iterator[Message]:
+def _messages(
+    documents: Iterator[Any], first: int, wrong: dict[int, Exception], errors: Errors
+) -> Iterator[Message]:
     """Yield the message of each document, from number `first` on; what is wrong goes to `wrong`, by its number."""
     for number in itertools.count(first):
         try:
@@ -179,7 +194,9 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             if not isinstance(number, int) or number < 1:
                 raise ValueError(f"{name} must be a whole number, 1 or more, got {number!r}")
         parameters = parameters or Parameters()
-        self.definition = Definition.of(parameters, search or SearchRules(), retention, recrawls, text_characters_max)
+        self.definition = Definition.of(
+            parameters, search or SearchRules(), retention, recrawls, text_characters_max
+        )
         self._settings = Settings.model_construct(text_characters_max=text_characters_max, **given)
         self._preparer = Preparer(self._settings, Fingerprinter(parameters))
         self._reading: Generator[Answer, None, None] | None = None  # of `add_many`
@@ -225,7 +242,10 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
 
     @overload
     def add_many(
-        self, documents: Iterable[InputDocument] | Any, *, errors: Literal["raise", "skip"] = "raise"
+        self,
+        documents: Iterable[InputDocument] | Any,
+        *,
+        errors: Literal["raise", "skip"] = "raise",
     ) -> Generator[Verdict, None, None]: ...
 
     @overload
@@ -233,7 +253,9 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         self, documents: Iterable[InputDocument] | Any, *, errors: Literal["return"]
     ) -> Generator[Verdict | Exception, None, None]: ...
 
-    def add_many(self, documents: Iterable[InputDocument] | Any, *, errors: Errors = "raise") -> Any:
+    def add_many(
+        self, documents: Iterable[InputDocument] | Any, *, errors: Errors = "raise"
+    ) -> Any:
         """
         Judge documents in their order; take the verdicts one by one, while others are being prepared.
 
@@ -286,7 +308,9 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
                         continue
                 yield judged
         if self._reading is not answers:
-            raise RuntimeError("another call has ended this `add_many`: take all of its verdicts before")
+            raise RuntimeError(
+                "another call has ended this `add_many`: take all of its verdicts before"
+            )
         if wrong:
             raise wrong.popitem()[1]
 
@@ -351,7 +375,9 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             raise DocumentError.parse(row.note)
         held = self._engine.replica.judge.held
         stop = len(held)
-        is_asked = (held.live.slice(held.oldest, stop) == 1) & (held.kinds.slice(held.oldest, stop) == row.kind)
+        is_asked = (held.live.slice(held.oldest, stop) == 1) & (
+            held.kinds.slice(held.oldest, stop) == row.kind
+        )
         if row.kind == RowKind.SHORT:
             is_asked &= held.digests.slice(held.oldest, stop) == np.uint64(row.digest)
         elif row.kind != RowKind.FULL:
@@ -362,7 +388,11 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         sketches = held.sketches.take(np.array([at for at, _ in near], np.int64)).tolist()
         found = []
         for (at, bits), sketch in zip(near, sketches, strict=True):
-            alike = 1.0 if row.kind == RowKind.SHORT else sketch_similarity(row.sketch, sketch_of(sketch)) / 1_000
+            alike = (
+                1.0
+                if row.kind == RowKind.SHORT
+                else sketch_similarity(row.sketch, sketch_of(sketch)) / 1_000
+            )
             found.append(Neighbour(held.get(at), bits, alike))
         return [neighbour for neighbour in found if neighbour.original.doc_id != row.doc_id][:count]
 
@@ -373,13 +403,21 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         Raises StopError: it cannot be written. Cost: that of a worker's snapshot, and two doc_ids a duplicate.
         """
         self._at_rest()
-        snapshot = capture(self._engine.replica, LOG, {_DUPLICATES: list(self._original_of.items())})
+        snapshot = capture(
+            self._engine.replica, LOG, {_DUPLICATES: list(self._original_of.items())}
+        )
         with written(Path(path)) as stream:
             for part in snapshot.parts():
                 stream.write(part)
 
     @classmethod
-    def load(cls, path: str | Path, *, stopwords: frozenset[str] | None = None, threads: int | None = None) -> Self:
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        stopwords: frozenset[str] | None = None,
+        threads: int | None = None,
+    ) -> Self:
         """
         Go on where a snapshot ends, with its parameters, rules and retention.
 
@@ -399,9 +437,14 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             data = map_file(path)
             header, _ = unpack(data)
             made = cls(**LogDefinition(*header["definition"]).arguments(stopwords), threads=threads)
-            made._use(restore(data, made.definition, LogIdentity.of(header)), dict(header.get(_DUPLICATES, ())))
+            made._use(
+                restore(data, made.definition, LogIdentity.of(header)),
+                dict(header.get(_DUPLICATES, ())),
+            )
         except DefinitionError as error:
-            raise DefinitionError(str(path), error.differences, "Read it with the version that wrote it") from error
+            raise DefinitionError(
+                str(path), error.differences, "Read it with the version that wrote it"
+            ) from error
         except (OSError, RestoreError, StopError) as error:
             raise StopError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
         return made

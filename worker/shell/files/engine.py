@@ -46,7 +46,11 @@ class Answer:
     @cached_property
     def answer(self) -> Verdict | DocumentError:
         """The verdict as an object."""
-        return self.written if isinstance(self.written, DocumentError) else read_verdict(self.written.value)
+        return (
+            self.written
+            if isinstance(self.written, DocumentError)
+            else read_verdict(self.written.value)
+        )
 
 
 class FileEngine:
@@ -69,9 +73,13 @@ class FileEngine:
         self._preparer = preparer
         self._settings = settings
         covered = list(replica.coverage.get(_SOURCE, ()))
-        self.next_offset = covered[-1].stop if covered else 0  # of the stream: of the message that comes next
+        self.next_offset = (
+            covered[-1].stop if covered else 0
+        )  # of the stream: of the message that comes next
 
-    def answers(self, messages: Iterable[Message], *, stop_at_dead: bool = False) -> Generator[Answer, None, None]:
+    def answers(
+        self, messages: Iterable[Message], *, stop_at_dead: bool = False
+    ) -> Generator[Answer, None, None]:
         """
         Return the answer to each message, as it would stand in the topic `documents`; a few batches are prepared ahead.
 
@@ -88,7 +96,9 @@ class FileEngine:
 
     def row(self, message: Message) -> Row:
         """Return a message as the row that the log would get, without judging it."""
-        [row] = self._preparer.rows([source_message(0, *message, self._settings.document_bytes_max)])
+        [row] = self._preparer.rows(
+            [source_message(0, *message, self._settings.document_bytes_max)]
+        )
         return row
 
     def judge_rows(self, rows: Rows, encode: Encoder[Encoded]) -> list[Encoded]:
@@ -98,7 +108,9 @@ class FileEngine:
         records = [] if log_format else [definition.declaration(TOPIC, FORMAT_VERSION)]
         section = Section(_SOURCE, self.next_offset, stop, self.next_offset, rows)
         bytes_max = self._settings.record_bytes_max
-        records += records_of(definition.author(TOPIC), [section], bytes_max, log_format or FORMAT_VERSION)
+        records += records_of(
+            definition.author(TOPIC), [section], bytes_max, log_format or FORMAT_VERSION
+        )
         for record in records:
             replica.read(record, replica.next_offset, self._clock_ms())
         answers = replica.answers(_SOURCE, rows.offsets.tolist(), TOPIC, encode)
@@ -107,11 +119,14 @@ class FileEngine:
         return answers
 
 
-def _prepared(preparer: Preparer, messages: Iterable[Message], settings: Settings, first: int = 0) -> Iterator[Batch]:
+def _prepared(
+    preparer: Preparer, messages: Iterable[Message], settings: Settings, first: int = 0
+) -> Iterator[Batch]:
     """Number messages from `first` on and yield them in batches with their rows, a few of which are prepared ahead."""
     bytes_max = settings.document_bytes_max
     numbered = (
-        source_message(offset, key, value, bytes_max) for offset, (key, value) in enumerate(messages, start=first)
+        source_message(offset, key, value, bytes_max)
+        for offset, (key, value) in enumerate(messages, start=first)
     )
     try:
         for piece in cut(numbered, settings.batch_documents_max, settings.batch_bytes_max):
@@ -125,7 +140,9 @@ def _prepared(preparer: Preparer, messages: Iterable[Message], settings: Setting
             _next(preparer)
 
 
-def source_message(offset: int, key: bytes | None, value: bytes | Capture | None, bytes_max: int) -> SourceMessage:
+def source_message(
+    offset: int, key: bytes | None, value: bytes | Capture | None, bytes_max: int
+) -> SourceMessage:
     """Return a message of the stream; a capture as the document that it is, unless its length is to be refused."""
     if not isinstance(value, Capture):
         return SourceMessage(0, offset, key, value)
@@ -171,11 +188,15 @@ def file_engine(settings: Settings, state: Path | None = None) -> Iterator[FileE
             try:
                 replica = checkpoint.restore(has_log=False)
             except DefinitionError as error:
-                raise error.with_remedy("Judge with its settings, or name another folder with --state") from error
+                raise error.with_remedy(
+                    "Judge with its settings, or name another folder with --state"
+                ) from error
         engine = FileEngine(replica, preparer, settings)
         yield engine
         if checkpoint is not None and not checkpoint.save(engine.replica):
-            raise StopError(f"the state could not be written to {state}: free some space and run this again")
+            raise StopError(
+                f"the state could not be written to {state}: free some space and run this again"
+            )
 
 
 def line_of(record: Record, answered: Answer) -> tuple[str, bytes]:

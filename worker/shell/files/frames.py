@@ -58,9 +58,21 @@ def values_of(judged: Verdict | Exception) -> tuple[Any, ...]:
         match = judged.duplicate_of
         found: tuple[Any, ...] = (None,) * 5
         if match is not None:
-            found = (match.original.doc_id, match.original.url, match.kind.value, match.distance, match.similarity)
+            found = (
+                match.original.doc_id,
+                match.original.url,
+                match.kind.value,
+                match.distance,
+                match.similarity,
+            )
         return judged.doc_id, judged.outcome.value, judged.reason, judged.stays, *found
-    return None, NOT_JUDGED, judged.code if isinstance(judged, DocumentError) else str(judged), False, *(None,) * 5
+    return (
+        None,
+        NOT_JUDGED,
+        judged.code if isinstance(judged, DocumentError) else str(judged),
+        False,
+        *(None,) * 5,
+    )
 
 
 def frame_like(given: Any, judged: Iterator[Verdict | Exception]) -> Any:
@@ -72,14 +84,18 @@ def frame_like(given: Any, judged: Iterator[Verdict | Exception]) -> Any:
             kinds = {str: "string", bool: "bool", int: "Int64", float: "Float64"}
             types = {name: kinds[kind] for name, kind in COLUMNS.items()}
             rows = list(map(values_of, judged))
-            return pandas.DataFrame(rows, getattr(given, "index", None), list(COLUMNS)).astype(types)
+            return pandas.DataFrame(rows, getattr(given, "index", None), list(COLUMNS)).astype(
+                types
+            )
         case "polars":
             import polars  # noqa: PLC0415
 
             return polars.DataFrame(list(map(values_of, judged)), COLUMNS, orient="row")
         case "pyarrow":
             return _arrow(given, judged)
-    raise TypeError(f"wanted a frame or a column of pandas, polars or Arrow, got {shown(given)}: use `add_many`")
+    raise TypeError(
+        f"wanted a frame or a column of pandas, polars or Arrow, got {shown(given)}: use `add_many`"
+    )
 
 
 @contextmanager
@@ -110,7 +126,12 @@ def verdict_writer(stream: BinaryIO, name: str) -> Iterator[Callable[[bytes, Ans
 def _schema() -> Any:
     import pyarrow  # noqa: PLC0415
 
-    kinds = {str: pyarrow.string(), bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64()}
+    kinds = {
+        str: pyarrow.string(),
+        bool: pyarrow.bool_(),
+        int: pyarrow.int64(),
+        float: pyarrow.float64(),
+    }
     return pyarrow.schema({name: kinds[kind] for name, kind in COLUMNS.items()})
 
 

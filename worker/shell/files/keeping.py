@@ -54,7 +54,9 @@ class Choice:
         self.originals: dict[int, Original] = {}
         self._prefer = prefer
         self._notes = originals
-        self._best: dict[str, tuple[int, int]] = {}  # by the original's doc_id: place and measure of the best so far
+        self._best: dict[
+            str, tuple[int, int]
+        ] = {}  # by the original's doc_id: place and measure of the best so far
 
     def take(self, answer: Verdict | DocumentError) -> None:
         """Note the answer to the next document."""
@@ -71,7 +73,9 @@ class Choice:
             original = answer.duplicate_of.original
             if self._notes:
                 self.originals[place] = original
-            best, most = self._best.get(original.doc_id, (-1, measure))  # unknown: of a former run, which kept it
+            best, most = self._best.get(
+                original.doc_id, (-1, measure)
+            )  # unknown: of a former run, which kept it
             if measure > most:
                 self.kept[best], self.kept[place] = 0, 1
                 self._best[original.doc_id] = place, measure
@@ -91,7 +95,9 @@ def format_kept(files: Sequence[str], outputs: Sequence[str], *, revisits: bool 
         if found == "ARC":
             raise StopError(f"{file} is ARC, which is not written: make WARC of it first")
         if kind and found not in (None, kind):
-            raise StopError(f"{_named(outputs[0])} would be {kind} and {found}: write an output for each")
+            raise StopError(
+                f"{_named(outputs[0])} would be {kind} and {found}: write an output for each"
+            )
         kind = found or kind
     if revisits and kind and kind != "WARC":
         raise StopError(f"revisit records stand in WARC: leave `--keep revisits` out for {kind}")
@@ -140,13 +146,17 @@ class _Output:
         try:
             self._writer.write_batch(rows)
         except ValueError as error:
-            raise StopError(f"{self._name}: the files have different columns: {error}. Write one at a time") from error
+            raise StopError(
+                f"{self._name}: the files have different columns: {error}. Write one at a time"
+            ) from error
 
     def write_record(self, record: bytes) -> None:
         """Add a record of WARC, a member of its own where the file is compressed."""
         name, self._writer = self._name.lower(), self._stream
         if name.endswith(".gz"):
-            record = zlib.compress(record, PACK_LEVEL, wbits=31)  # gzip.compress writes another header on each Python
+            record = zlib.compress(
+                record, PACK_LEVEL, wbits=31
+            )  # gzip.compress writes another header on each Python
         elif name.endswith(".zst"):
             record = zstandard.ZstdCompressor().compress(record)
         self._writer.write(record)
@@ -179,11 +189,15 @@ def copy_documents(
     """
     place = 0
     with ExitStack() as stack:
-        output, *others = (stack.enter_context(closing(_Output(stream, name, kind))) for stream, name in outputs)
+        output, *others = (
+            stack.enter_context(closing(_Output(stream, name, kind))) for stream, name in outputs
+        )
         for file in files:
             found = format_in(file)
             if found not in (None, kind):
-                raise StopError(f"{file} was {kind} while it was judged, and is {found} now: run this again")
+                raise StopError(
+                    f"{file} was {kind} while it was judged, and is {found} now: run this again"
+                )
             if found == "Parquet":
                 with open_input(file) as stream:
                     place = _copy_rows(stream, choice, output, others, place)
@@ -202,11 +216,15 @@ def copy_documents(
                 if place % 200 == 0:
                     on_progress(place)
     if place != len(choice.kept):
-        raise StopError(f"the files have {place:,} documents now, {len(choice.kept):,} were judged: run this again")
+        raise StopError(
+            f"the files have {place:,} documents now, {len(choice.kept):,} were judged: run this again"
+        )
     return choice.kept.count(1)
 
 
-def _copy_rows(stream: BinaryIO, choice: Choice, output: _Output, others: Sequence[_Output], place: int) -> int:
+def _copy_rows(
+    stream: BinaryIO, choice: Choice, output: _Output, others: Sequence[_Output], place: int
+) -> int:
     """Copy rows of Parquet, all of their columns; return the place behind the last."""
     for batch in batches_of(stream, lambda _: None):  # it has been told
         kept = np.frombuffer(bytes(choice.kept[place : place + batch.num_rows]), np.bool_)
@@ -231,7 +249,11 @@ def revisit_of(raw: bytes, original: Original) -> bytes:
     fields = {
         "WARC-Type": "revisit",
         "WARC-Record-ID": f"<{uuid.uuid5(uuid.NAMESPACE_URL, repr(given.get('WARC-Record-ID'))).urn}>",
-        **{name: value.decode("utf-8", "replace") for name, value in given.items() if name != "WARC-Record-ID"},
+        **{
+            name: value.decode("utf-8", "replace")
+            for name, value in given.items()
+            if name != "WARC-Record-ID"
+        },
         "WARC-Profile": _PROFILE,
         "WARC-Refers-To-Target-URI": original.url,
         "WARC-Refers-To-Date": format_timestamp(original.fetched_at_ms),

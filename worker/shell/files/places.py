@@ -41,7 +41,9 @@ def check_format(name: str | Path, wanted: str) -> None:
     named = format_of(name)
     if named not in (None, wanted):
         suffix = next(suffix for suffix, kind in _SUFFIXES.items() if kind == wanted)
-        raise StopError(f"{name} would be {wanted}, and its name says {named}: let it end in {suffix}")
+        raise StopError(
+            f"{name} would be {wanted}, and its name says {named}: let it end in {suffix}"
+        )
 
 
 @contextmanager
@@ -58,7 +60,9 @@ def packed(stream: BinaryIO, name: str | Path) -> Iterator[Any]:
         yield stream
 
 
-def check_places(inputs: Iterable[str | Path], outputs: Sequence[str | Path], state: Path | None = None) -> None:
+def check_places(
+    inputs: Iterable[str | Path], outputs: Sequence[str | Path], state: Path | None = None
+) -> None:
     """
     Refuse outputs that would destroy what is read, each other, or a state (a folder): before anything is opened.
 
@@ -74,10 +78,16 @@ def check_places(inputs: Iterable[str | Path], outputs: Sequence[str | Path], st
         if place in read:
             raise StopError(f"{output} is an input and the output: name another output")
         if place in wrote:
-            raise StopError(f"{wrote[place]} and {output} are one place, and two outputs: name another for one of them")
+            raise StopError(
+                f"{wrote[place]} and {output} are one place, and two outputs: name another for one of them"
+            )
         wrote[place] = output
         path = _path(output)
-        if state is not None and path is not None and Path(os.path.realpath(path)).is_relative_to(state.resolve()):
+        if (
+            state is not None
+            and path is not None
+            and Path(os.path.realpath(path)).is_relative_to(state.resolve())
+        ):
             raise StopError(f"{output} lies in {state}, where the state is: name another output")
 
 
@@ -131,7 +141,9 @@ def written(name: str | Path, inputs: Iterable[str | Path] = ()) -> Iterator[Bin
             return
         temporary = place.with_name(f"{place.name}.{token_hex(8)}.part")
         with ExitStack() as stack:
-            stream = stack.enter_context(temporary.open("xb"))  # nobody else's, whatever machine they run on
+            stream = stack.enter_context(
+                temporary.open("xb")
+            )  # nobody else's, whatever machine they run on
             stack.callback(temporary.unlink, missing_ok=True)
             yield stream
             stream.flush()
@@ -152,7 +164,11 @@ def path_of(name: str | Path) -> Path | None:
     if not separator:
         return Path(name)
     is_here = scheme.lower() in ("file", "local")
-    return Path(rest.removeprefix("localhost") if rest.startswith("localhost/") else rest) if is_here else None
+    return (
+        Path(rest.removeprefix("localhost") if rest.startswith("localhost/") else rest)
+        if is_here
+        else None
+    )
 
 
 @contextmanager
@@ -169,7 +185,11 @@ def _asked(url: str, doing: str = "read") -> Iterator[tuple[Any, str]]:
     try:
         yield system, path
     except Exception as error:  # each system has errors of its own
-        reason = "no such file" if isinstance(error, FileNotFoundError) else str(error) or type(error).__name__
+        reason = (
+            "no such file"
+            if isinstance(error, FileNotFoundError)
+            else str(error) or type(error).__name__
+        )
         raise StopError(f"cannot {doing} {url}: {reason}") from error
 
 
@@ -206,12 +226,18 @@ def find_remote(pattern: str) -> list[tuple[str, int | None, str]]:
             found = system.glob(path, detail=True)
         else:
             info = system.info(path)
-            found = system.find(path, detail=True) if info.get("type") == "directory" else {path: info}
+            found = (
+                system.find(path, detail=True) if info.get("type") == "directory" else {path: info}
+            )
     files = {name: info for name, info in sorted(found.items()) if info.get("type") != "directory"}
     if not files:
         raise StopError(f"cannot read {pattern}: no such file")
     tags = ("ETag", "etag", "LastModified", "last_modified", "updated", "mtime")
     return [
-        (system.unstrip_protocol(name), info.get("size"), str(next((info[tag] for tag in tags if tag in info), "")))
+        (
+            system.unstrip_protocol(name),
+            info.get("size"),
+            str(next((info[tag] for tag in tags if tag in info), "")),
+        )
         for name, info in files.items()
     ]

@@ -88,7 +88,9 @@ class Admin:
         if not self._has_told and time.monotonic() - since_s >= TELL_S:
             self._has_told = True
             self._client.poll(0)  # runs `_on_error`
-            _log.warning(f"no answer from {self._bootstrap} yet{self._trouble}", asking_for_s=round(left_s))
+            _log.warning(
+                f"no answer from {self._bootstrap} yet{self._trouble}", asking_for_s=round(left_s)
+            )
 
     def _on_error(self, error: KafkaError) -> None:
         client.note(error)
@@ -109,27 +111,37 @@ class Admin:
     def cluster_id(self) -> str:
         """Return the cluster's id."""
         doing = "asking for the cluster"
-        return str(self._ask(lambda s: _result(self._client.describe_cluster(request_timeout=s), s), doing).cluster_id)
+        return str(
+            self._ask(
+                lambda s: _result(self._client.describe_cluster(request_timeout=s), s), doing
+            ).cluster_id
+        )
 
     def describe(self, names: Sequence[str]) -> dict[str, Topic]:
         """Return those of the named topics that exist."""
         found: dict[str, Topic] = {}
         for name, topic in self._described(names, f"describing {', '.join(names)}").items():
             try:
-                config = self._config(name)  # a broker may know less of a new topic than the one asked before
+                config = self._config(
+                    name
+                )  # a broker may know less of a new topic than the one asked before
             except StopError as error:
                 if isinstance(error.__cause__, KafkaException) and _is_unknown(error.__cause__):
                     continue
                 raise
             parts = topic.partitions
-            found[name] = Topic(name, _uuid_bytes(topic.topic_id), len(parts), len(parts[0].replicas), config)
+            found[name] = Topic(
+                name, _uuid_bytes(topic.topic_id), len(parts), len(parts[0].replicas), config
+            )
         return found
 
     def existing(self, names: Sequence[str]) -> dict[str, Topic]:
         """Return the named topics. Raises StopError if one does not exist."""
         found = self.describe(names)
         if missing := [name for name in names if name not in found]:
-            raise StopError(f"topic {', '.join(missing)} does not exist at {self._bootstrap}: neardup topics create")
+            raise StopError(
+                f"topic {', '.join(missing)} does not exist at {self._bootstrap}: neardup topics create"
+            )
         return found
 
     def topic_ids(self, names: Sequence[str]) -> dict[str, bytes]:
@@ -140,7 +152,9 @@ class Admin:
     def _described(self, names: Sequence[str], doing: str) -> dict[str, Any]:
         def ask(timeout_s: float) -> dict[str, Any]:
             found, asked = {}, TopicCollection([*names])
-            for name, future in self._client.describe_topics(asked, request_timeout=timeout_s).items():
+            for name, future in self._client.describe_topics(
+                asked, request_timeout=timeout_s
+            ).items():
                 try:
                     found[name] = _result(future, timeout_s)
                 except KafkaException as error:
@@ -154,7 +168,10 @@ class Admin:
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)
 
         def ask(timeout_s: float) -> Any:
-            return _result(self._client.describe_configs([resource], request_timeout=timeout_s)[resource], timeout_s)
+            return _result(
+                self._client.describe_configs([resource], request_timeout=timeout_s)[resource],
+                timeout_s,
+            )
 
         entries = self._ask(ask, f"reading the settings of topic {name}")
         return {key: str(entry.value) for key, entry in entries.items()}
@@ -162,12 +179,19 @@ class Admin:
     def ends(self, topics: Mapping[str, int]) -> dict[tuple[str, int], tuple[int, int]]:
         """Return the first offset of each partition and the one behind its last message, committed or not."""
         specs = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        starts, stops = self._offsets(topics, specs, f"asking where {', '.join(topics)} start and end")
+        starts, stops = self._offsets(
+            topics, specs, f"asking where {', '.join(topics)} start and end"
+        )
         return {place: (start, stops[place]) for place, start in starts.items()}
 
-    def offsets_since(self, topics: Mapping[str, int], timestamp_ms: int) -> dict[tuple[str, int], int]:
+    def offsets_since(
+        self, topics: Mapping[str, int], timestamp_ms: int
+    ) -> dict[tuple[str, int], int]:
         """Return of each partition the first offset whose message is of this time or later; its end if none is."""
-        spec, doing = OffsetSpec.for_timestamp(timestamp_ms), f"asking for the offsets of a time in {', '.join(topics)}"
+        spec, doing = (
+            OffsetSpec.for_timestamp(timestamp_ms),
+            f"asking for the offsets of a time in {', '.join(topics)}",
+        )
         [found] = self._offsets(topics, [spec], doing)
         return {place: OFFSET_MAX if offset < 0 else offset for place, offset in found.items()}
 
@@ -175,17 +199,29 @@ class Admin:
         self, topics: Mapping[str, int], specs: Sequence[OffsetSpec], doing: str
     ) -> list[dict[tuple[str, int], int]]:
         """Return the offset of each partition by each specification, all asked for at once."""
-        parts = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
+        parts = [
+            TopicPartition(topic, number)
+            for topic, count in topics.items()
+            for number in range(count)
+        ]
 
         def ask(timeout_s: float) -> list[dict[tuple[str, int], int]]:
-            asked = [self._client.list_offsets(dict.fromkeys(parts, spec), request_timeout=timeout_s) for spec in specs]
+            asked = [
+                self._client.list_offsets(dict.fromkeys(parts, spec), request_timeout=timeout_s)
+                for spec in specs
+            ]
             try:
                 return [
-                    {(part.topic, part.partition): int(_result(found[part], timeout_s).offset) for part in parts}
+                    {
+                        (part.topic, part.partition): int(_result(found[part], timeout_s).offset)
+                        for part in parts
+                    }
                     for found in asked
                 ]
             except KafkaException as error:
-                if error.args[0].code() == KafkaError.FENCED_LEADER_EPOCH:  # a broker froze: the client does not look
+                if (
+                    error.args[0].code() == KafkaError.FENCED_LEADER_EPOCH
+                ):  # a broker froze: the client does not look
                     self._client.list_topics(timeout=timeout_s)
                 raise
 
@@ -193,14 +229,18 @@ class Admin:
 
     def create(self, name: str, partitions: int, replicas: int, config: Mapping[str, str]) -> bool:
         """Create a topic; return whether it was missing."""
-        topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=dict(config))
+        topic = NewTopic(
+            name, num_partitions=partitions, replication_factor=replicas, config=dict(config)
+        )
         tries = 0
 
         def ask(timeout_s: float) -> bool:
             nonlocal tries
             tries += 1
             try:
-                _result(self._client.create_topics([topic], request_timeout=timeout_s)[name], timeout_s)
+                _result(
+                    self._client.create_topics([topic], request_timeout=timeout_s)[name], timeout_s
+                )
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
                     return tries > 1  # made by the call whose answer was lost
@@ -214,12 +254,16 @@ class Admin:
     def alter(self, topic: str, config: Mapping[str, str]) -> None:
         """Set some of a topic's settings, and leave the others; StopError: the cluster refuses one."""
         set_ = AlterConfigOpType.SET
-        entries = [ConfigEntry(name, value, incremental_operation=set_) for name, value in config.items()]
+        entries = [
+            ConfigEntry(name, value, incremental_operation=set_) for name, value in config.items()
+        ]
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
         doing = f"altering topic {topic}"
 
         def ask(timeout_s: float) -> None:
-            future = self._client.incremental_alter_configs([resource], request_timeout=timeout_s)[resource]
+            future = self._client.incremental_alter_configs([resource], request_timeout=timeout_s)[
+                resource
+            ]
             try:
                 _result(future, timeout_s)
             except KafkaException as error:
@@ -248,7 +292,11 @@ class Admin:
                 one.member_id,
                 one.client_id,
                 one.host.removeprefix("/"),
-                tuple(sorted(part.partition for part in one.assignment.topic_partitions) if one.assignment else ()),
+                tuple(
+                    sorted(part.partition for part in one.assignment.topic_partitions)
+                    if one.assignment
+                    else ()
+                ),
             )
             for one in description.members
         ]
@@ -265,7 +313,10 @@ def known_brokers(address: str, timeout_s: float) -> dict[int, int]:
     """Return the port of each broker, by its id, that the one at an open address knows; none: it does not serve."""
     asking = AdminClient(client.logged({"bootstrap.servers": address}, lambda _: None))
     try:
-        return {broker.id: broker.port for broker in asking.list_topics(timeout=timeout_s).brokers.values()}
+        return {
+            broker.id: broker.port
+            for broker in asking.list_topics(timeout=timeout_s).brokers.values()
+        }
     except KafkaException:
         return {}
 
@@ -296,7 +347,9 @@ class TopicSpec(NamedTuple):
     name: str
     partitions: int
     config: dict[str, str]
-    reasons: Mapping[str, str] = MappingProxyType({})  # of settings without which the guarantees do not hold
+    reasons: Mapping[str, str] = MappingProxyType(
+        {}
+    )  # of settings without which the guarantees do not hold
     fatal: frozenset[str] = frozenset()  # of these the ones without which no worker runs
     is_log: bool = False  # which has one partition; of the others any number will do
 
@@ -316,7 +369,10 @@ class Problem(NamedTuple):
 def topic_specs(settings: Settings) -> list[TopicSpec]:
     """Return the topics as they should be, in the order of a document's way."""
     expires = settings.definition.retention.expire_after_ms > 0
-    size, broker_time = {"max.message.bytes": str(MESSAGE_BYTES_MAX)}, {"message.timestamp.type": "LogAppendTime"}
+    size, broker_time = (
+        {"max.message.bytes": str(MESSAGE_BYTES_MAX)},
+        {"message.timestamp.type": "LogAppendTime"},
+    )
     forever = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
     expiry = "records that expire take their originals with them"
     found = [
@@ -341,9 +397,13 @@ def topic_specs(settings: Settings) -> list[TopicSpec]:
     ]  # fmt: skip
     if settings.topic_new is not None:
         largest = max(MESSAGE_BYTES_MAX, settings.document_bytes_max) + OVERHEAD_BYTES_MAX
-        reason = {"max.message.bytes": "a new document of document_bytes_max would stop every worker"}
+        reason = {
+            "max.message.bytes": "a new document of document_bytes_max would stop every worker"
+        }
         size = {"max.message.bytes": str(largest)}
-        found.append(TopicSpec(settings.topic_new, settings.partitions, size, reason, frozenset(reason)))
+        found.append(
+            TopicSpec(settings.topic_new, settings.partitions, size, reason, frozenset(reason))
+        )
     return found
 
 
@@ -356,12 +416,15 @@ def create_topics(admin: Admin, settings: Settings) -> dict[str, bool]:
     replicas, wanted = settings.replication_factor, topic_specs(settings)
     config = {"min.insync.replicas": "2"} if replicas >= 3 else {}
     created = {
-        spec.name: admin.create(spec.name, spec.partitions, replicas, {**config, **spec.config}) for spec in wanted
+        spec.name: admin.create(spec.name, spec.partitions, replicas, {**config, **spec.config})
+        for spec in wanted
     }
     deadline = time.monotonic() + settings.call_timeout_s
     while missing := created.keys() - admin.describe(list(created)).keys():
         if time.monotonic() > deadline:  # brokers learn of a new topic a moment after its creation
-            raise StopError(f"created, but not to be seen after {settings.call_timeout_s:g} s: {', '.join(missing)}")
+            raise StopError(
+                f"created, but not to be seen after {settings.call_timeout_s:g} s: {', '.join(missing)}"
+            )
         time.sleep(0.1)
     return created
 
@@ -370,9 +433,15 @@ def check_topics(admin: Admin, settings: Settings) -> list[Problem]:
     """Compare the topics with what they should be."""
     wanted = topic_specs(settings)
     found = admin.describe([spec.name for spec in wanted])
-    own = [flag(settings, name) for name in TOPICS if getattr(settings, name) != Settings.model_fields[name].default]
+    own = [
+        flag(settings, name)
+        for name in TOPICS
+        if getattr(settings, name) != Settings.model_fields[name].default
+    ]
     creates = " ".join(["neardup topics create", *own])
-    return [problem for spec in wanted for problem in _problems(spec, found.get(spec.name), creates)]
+    return [
+        problem for spec in wanted for problem in _problems(spec, found.get(spec.name), creates)
+    ]
 
 
 def _problems(spec: TopicSpec, topic: Topic | None, creates: str) -> Iterator[Problem]:
@@ -389,7 +458,9 @@ def _problems(spec: TopicSpec, topic: Topic | None, creates: str) -> Iterator[Pr
     # What may lose a record that the cluster has acknowledged, or keeps it from acknowledging any.
     in_sync = int(topic.config.get("min.insync.replicas", "1"))
     if in_sync > topic.replicas:
-        text = f"min.insync.replicas is {in_sync}, and it has {topic.replicas}: nothing can be written"
+        text = (
+            f"min.insync.replicas is {in_sync}, and it has {topic.replicas}: nothing can be written"
+        )
         yield _to_alter(topic.name, text, "min.insync.replicas", str(topic.replicas), fatal=True)
     elif in_sync < 2 <= topic.replicas:
         text = "min.insync.replicas is 1: what a single broker has acknowledged is lost with it"
@@ -397,10 +468,14 @@ def _problems(spec: TopicSpec, topic: Topic | None, creates: str) -> Iterator[Pr
     if topic.replicas > 1 and topic.config.get("unclean.leader.election.enable") == "true":
         text = "a broker that lacks acknowledged records may become the leader, and they are lost"
         unclean = "unclean.leader.election.enable"
-        yield _to_alter(topic.name, f"{unclean} is true: {text}", unclean, "false", fatal=spec.is_log)
+        yield _to_alter(
+            topic.name, f"{unclean} is true: {text}", unclean, "false", fatal=spec.is_log
+        )
     for name, value in spec.config.items():
         actual = topic.config.get(name)
-        is_larger = name == "max.message.bytes" and str(actual).isdigit() and int(actual or 0) >= int(value)
+        is_larger = (
+            name == "max.message.bytes" and str(actual).isdigit() and int(actual or 0) >= int(value)
+        )
         if actual != value and not is_larger:
             reason = f": {spec.reasons[name]}" if name in spec.reasons else ""
             text = f"{name} is {actual}, should be {value}{reason}"

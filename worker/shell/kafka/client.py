@@ -38,7 +38,10 @@ HEARTBEAT_MS_MAX = 500  # a member learns of a rebalance from the answer to its 
 
 def connection_config(settings: Settings) -> dict[str, Any]:
     """Return what every client needs: where the cluster is and how to prove who we are."""
-    secrets = {"sasl.password": settings.sasl_password, "ssl.key.password": settings.ssl_key_password}
+    secrets = {
+        "sasl.password": settings.sasl_password,
+        "ssl.key.password": settings.ssl_key_password,
+    }
     plain = {
         "security.protocol": settings.security_protocol,
         "sasl.mechanism": settings.sasl_mechanism,
@@ -111,13 +114,21 @@ def offsets_config(settings: Settings) -> dict[str, Any]:
 
 
 def _producer_config(settings: Settings, own: dict[str, Any]) -> dict[str, Any]:
-    return {**connection_config(settings), "enable.idempotence": True, "acks": "all", **own, **settings.kafka_options}
+    return {
+        **connection_config(settings),
+        "enable.idempotence": True,
+        "acks": "all",
+        **own,
+        **settings.kafka_options,
+    }
 
 
 def appender_config(settings: Settings) -> dict[str, Any]:
     """Return the log's writer: outside transactions, so that a dead one stalls no reader."""
     timeout_ms = int(settings.call_timeout_s * 1_000)
-    return _producer_config(settings, {"compression.type": "lz4", "linger.ms": 0, "delivery.timeout.ms": timeout_ms})
+    return _producer_config(
+        settings, {"compression.type": "lz4", "linger.ms": 0, "delivery.timeout.ms": timeout_ms}
+    )
 
 
 def publisher_config(settings: Settings) -> dict[str, Any]:
@@ -150,7 +161,11 @@ def feeder_config(settings: Settings) -> dict[str, Any]:
 
 def admin_config(settings: Settings) -> dict[str, Any]:
     """Return the administrator's client, which while it waits for a broker takes a core if connections are sparse."""
-    return {**connection_config(settings), "enable.sparse.connections": False, **settings.kafka_options}
+    return {
+        **connection_config(settings),
+        "enable.sparse.connections": False,
+        **settings.kafka_options,
+    }
 
 
 # Errors
@@ -204,7 +219,9 @@ def is_silence(error: BaseException | None) -> bool:
     return isinstance(error, KafkaException) and error.args[0].code() in _SILENCE
 
 
-def logged(config: dict[str, Any], on_error: Callable[[KafkaError], None] | None = None) -> dict[str, Any]:
+def logged(
+    config: dict[str, Any], on_error: Callable[[KafkaError], None] | None = None
+) -> dict[str, Any]:
     """Let the client's troubles come as our log lines; its own, on stderr, would not be JSON."""
     return {**config, "log_level": 2, "error_cb": on_error or note}
 
@@ -215,7 +232,9 @@ def note(error: KafkaError, **place: Any) -> None:
     now_s = time.monotonic()
     if error.fatal() or now_s - _told_s.get(error.code(), -math.inf) >= TELL_AGAIN_S:
         _told_s[error.code()] = now_s
-        _log.warning("kafka client", code=error.name(), text=error.str(), fatal=error.fatal(), **place)
+        _log.warning(
+            "kafka client", code=error.name(), text=error.str(), fatal=error.fatal(), **place
+        )
 
 
 # Questions: asked again while a broker restarts or a coordinator moves, and not for ever.
@@ -247,12 +266,16 @@ def retry(
             if isinstance(ours, StopError):
                 raise ours from error
             if time.monotonic() + PAUSE_S > deadline:
-                raise RetryError(f"{ours} (asked again for {wait_s:g} s: is a broker away, or starting?)") from error
+                raise RetryError(
+                    f"{ours} (asked again for {wait_s:g} s: is a broker away, or starting?)"
+                ) from error
         on_wait(deadline - time.monotonic())
         time.sleep(PAUSE_S)
 
 
-def committed_offsets(consumer: Consumer, parts: list[TopicPartition], timeout_s: float) -> list[TopicPartition]:
+def committed_offsets(
+    consumer: Consumer, parts: list[TopicPartition], timeout_s: float
+) -> list[TopicPartition]:
     """Ask once for the group's offsets. Raises KafkaException, also for the error of a single partition."""
     answer = consumer.committed(parts, timeout=timeout_s)
     for part in answer:
@@ -283,7 +306,11 @@ class Ends:
         """Return the offset behind the last message; 0 before the first fetch."""
         with self._lock:
             try:
-                return 0 if self._closed else max(int(self._consumer.get_watermark_offsets(part, cached=True)[1]), 0)
+                return (
+                    0
+                    if self._closed
+                    else max(int(self._consumer.get_watermark_offsets(part, cached=True)[1]), 0)
+                )
             except KafkaException:
                 return 0
 
@@ -328,7 +355,9 @@ class ErrorEvents:
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
-        self._last: dict[tuple[str, int], tuple[tuple[int, int], int, float]] = {}  # offset and code, times, since when
+        self._last: dict[
+            tuple[str, int], tuple[tuple[int, int], int, float]
+        ] = {}  # offset and code, times, since when
 
     def take(self, message: Message) -> Damage | None:
         """Log and count an event; return the damage that it tells of for the third time, or raise StopError."""
@@ -367,7 +396,11 @@ def end_of_batch(config: dict[str, Any], damage: Damage, wait_s: float) -> int:
             message = consumer.poll(0.5)
             error = None if message is None else message.error()
             if message is not None and (error is None or error.code() in _BEHIND | _DAMAGE):
-                return error is not None and error.code() in _DAMAGE and message.offset() == damage.first
+                return (
+                    error is not None
+                    and error.code() in _DAMAGE
+                    and message.offset() == damage.first
+                )
         raise RetryError(f"{damage}; where that batch ends was not found in {wait_s:g} s")
 
     try:

@@ -49,14 +49,20 @@ class GroupConsumer:
         self._with_headers = settings.tracing or settings.topic_new is not None
         self._failure: NeardupError | None = None
         self._assigned: set[int] = set()
-        self._waiting: deque[int] = deque()  # ours, but without a start yet: another member's transaction is pending
+        self._waiting: deque[int] = (
+            deque()
+        )  # ours, but without a start yet: another member's transaction is pending
         self._waiting_until = 0.0
         self._group_metadata: Any = None
         self._events = client.ErrorEvents(self._call_timeout_s)
-        self._damaged: dict[int, tuple[client.Damage, deque[int]]] = {}  # with the offsets still to tell
+        self._damaged: dict[
+            int, tuple[client.Damage, deque[int]]
+        ] = {}  # with the offsets still to tell
         self._is_paused = False
         config = client.group_config(settings)
-        self._config = {name: value for name, value in config.items() if name != "group.instance.id"}
+        self._config = {
+            name: value for name, value in config.items() if name != "group.instance.id"
+        }
         self._consumer = Consumer(client.logged(config))
         self._ends = client.Ends(self._consumer)
         self.is_member = self._ends.is_member
@@ -74,17 +80,23 @@ class GroupConsumer:
             self._before_assigned()
             starts = self._committed(numbers, 0.5)
         except NeardupError as error:
-            if isinstance(error, StopError):  # raised from poll(): an exception in a callback would be swallowed
+            if isinstance(
+                error, StopError
+            ):  # raised from poll(): an exception in a callback would be swallowed
                 self._failure = error
             # A pending transaction of one partition hides the answer for all. What we have already must not wait.
             self._waiting.extend(numbers)
             consumer.incremental_assign([])
-            _log.info("partitions wait for their committed offsets", partitions=numbers, cause=str(error))
+            _log.info(
+                "partitions wait for their committed offsets", partitions=numbers, cause=str(error)
+            )
         else:
             self._take(starts)
 
     def _take(self, starts: dict[int, int | None]) -> None:
-        self._consumer.incremental_assign([self._at(number, start) for number, start in starts.items()])
+        self._consumer.incremental_assign(
+            [self._at(number, start) for number, start in starts.items()]
+        )
         self._assigned.update(starts)
         self._on_assigned(starts)
 
@@ -102,7 +114,10 @@ class GroupConsumer:
             self._take(starts)
 
     def _give_back(
-        self, told: Callable[[list[int]], None], consumer: Consumer, partitions: list[TopicPartition]
+        self,
+        told: Callable[[list[int]], None],
+        consumer: Consumer,
+        partitions: list[TopicPartition],
     ) -> None:
         told([part.partition for part in partitions])
         mine = [part for part in partitions if part.partition in self._assigned]
@@ -115,7 +130,9 @@ class GroupConsumer:
         self._waiting = deque(number for number in self._waiting if number not in gone)
 
     def _at(self, partition: int, offset: int | None) -> TopicPartition:
-        return TopicPartition(self._topic, partition, OFFSET_BEGINNING if offset is None else offset)
+        return TopicPartition(
+            self._topic, partition, OFFSET_BEGINNING if offset is None else offset
+        )
 
     def poll(self, messages_max: int, wait_s: float) -> list[SourceMessage]:
         if self._waiting:
@@ -151,7 +168,9 @@ class GroupConsumer:
         except RetryError as error:  # the next event has it tried again
             _log.warning("documents cannot be read", cause=str(error))
             return
-        _log.error("documents cannot be read: dead letters", cause=str(damage), offsets=stop - damage.first)
+        _log.error(
+            "documents cannot be read: dead letters", cause=str(damage), offsets=stop - damage.first
+        )
         self._damaged[damage.partition] = damage, deque(range(damage.first, stop))
 
     def _unreadable(self, messages_max: int) -> list[SourceMessage]:
@@ -185,7 +204,9 @@ class GroupConsumer:
         self._forget_damage(offsets)
         if parts:
             try:
-                self._consumer.incremental_unassign([TopicPartition(self._topic, p.partition) for p in parts])
+                self._consumer.incremental_unassign(
+                    [TopicPartition(self._topic, p.partition) for p in parts]
+                )
                 self._consumer.incremental_assign(parts)
             except KafkaException as error:
                 raise client.translate(error, f"going back in {self._topic}") from error
@@ -210,7 +231,9 @@ class GroupConsumer:
         producer outside any group, which the broker accepts unchecked, even while others own the partitions.
         """
         metadata = self._consumer.consumer_group_metadata()
-        if self._consumer.memberid():  # asked second: once expelled, it stays empty until the next poll
+        if (
+            self._consumer.memberid()
+        ):  # asked second: once expelled, it stays empty until the next poll
             self._group_metadata = metadata
         return self._group_metadata
 
@@ -229,4 +252,7 @@ class GroupConsumer:
         thread.start()
         thread.join(self._call_timeout_s)
         if thread.is_alive():
-            _log.warning("the client does not leave the group: it is left behind", waited_s=self._call_timeout_s)
+            _log.warning(
+                "the client does not leave the group: it is left behind",
+                waited_s=self._call_timeout_s,
+            )

@@ -21,7 +21,15 @@ from confluent_kafka import (
 
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.kafka.client import Ends, ErrorEvents, appender_config, log_config, logged, span, translate
+from worker.shell.kafka.client import (
+    Ends,
+    ErrorEvents,
+    appender_config,
+    log_config,
+    logged,
+    span,
+    translate,
+)
 from worker.shell.ports import LogEntry
 from worker.shell.runtime import metrics
 
@@ -39,7 +47,12 @@ class LogConsumer:
     """
 
     def __init__(
-        self, settings: Settings, offset: int, *, expires: bool = False, clock: Callable[[], float] = time.time
+        self,
+        settings: Settings,
+        offset: int,
+        *,
+        expires: bool = False,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._part = TopicPartition(settings.topic_fingerprints, 0, offset)
         self._position = offset
@@ -58,7 +71,9 @@ class LogConsumer:
         for message in [first, *self._consumer.consume(1_000, 0)]:
             error = message.error()
             if error is None:
-                entries.append(LogEntry(message.offset() or 0, self._time_of(message), message.value() or b""))
+                entries.append(
+                    LogEntry(message.offset() or 0, self._time_of(message), message.value() or b"")
+                )
                 self._position = entries[-1].offset + 1
             elif error.code() == KafkaError._PARTITION_EOF:  # carries the next offset to read
                 self._position = max(self._position, message.offset() or 0)
@@ -137,9 +152,13 @@ class LogAppender:
 
         for record in records:
             try:
-                self._producer.produce(self._topic, value=record, partition=0, on_delivery=delivered)
+                self._producer.produce(
+                    self._topic, value=record, partition=0, on_delivery=delivered
+                )
             except (KafkaException, BufferError) as refusal:
-                raise StopError(f"appending to {self._topic}: {refusal}: lower record_bytes_max") from refusal
+                raise StopError(
+                    f"appending to {self._topic}: {refusal}: lower record_bytes_max"
+                ) from refusal
         deadline = time.monotonic() + self._call_timeout_s
         while len(outcomes) < len(records):
             self._producer.poll(0.05)
@@ -151,7 +170,11 @@ class LogAppender:
         for error, _ in outcomes:
             if error is not None:
                 ours = translate(error, f"appending to {self._topic}")
-                raise ours if isinstance(ours, StopError) else StopError(f"{ours}: restart the worker")
+                raise (
+                    ours
+                    if isinstance(ours, StopError)
+                    else StopError(f"{ours}: restart the worker")
+                )
         return outcomes[-1][1]
 
     def close(self) -> None:

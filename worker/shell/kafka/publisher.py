@@ -45,7 +45,9 @@ _REFUSED = {  # by the group's coordinator, which has thereby become a part of t
     KafkaError.STALE_MEMBER_EPOCH,
 }
 
-Calling = Callable[[str], AbstractContextManager[None]]  # runs one call into the client, told what it is for
+Calling = Callable[
+    [str], AbstractContextManager[None]
+]  # runs one call into the client, told what it is for
 
 _log = structlog.get_logger(__name__)
 
@@ -59,7 +61,9 @@ class TransactionalPublisher:
     """
 
     def __init__(
-        self, settings: Settings, limit: Callable[[str, float], AbstractContextManager[None]] = lambda *_: nullcontext()
+        self,
+        settings: Settings,
+        limit: Callable[[str, float], AbstractContextManager[None]] = lambda *_: nullcontext(),
     ) -> None:
         self._limit = limit
         self._config = client.publisher_config(settings)
@@ -97,7 +101,10 @@ class TransactionalPublisher:
         """Return a producer with nothing left open behind it that matters to these topics; make it if there is none."""
         if self._producer is not None and not self._clearing.is_needed(topics):
             return self._producer
-        producer, started_s = self._producer or Producer(client.logged(self._config)), time.monotonic()
+        producer, started_s = (
+            self._producer or Producer(client.logged(self._config)),
+            time.monotonic(),
+        )
         try:
             if self._producer is None:
                 with self._calling("opening the transactional producer"):
@@ -109,7 +116,9 @@ class TransactionalPublisher:
             raise
         except KafkaException as error:
             self._discard(producer)
-            ours = client.translate(error, f"opening the transactional producer {self._config['transactional.id']}")
+            ours = client.translate(
+                error, f"opening the transactional producer {self._config['transactional.id']}"
+            )
             if isinstance(ours, FencedError) and self._outlived(started_s):
                 ours = RetryError(str(ours))
             raise ours from error
@@ -179,18 +188,27 @@ class _Transaction:
             while True:
                 try:
                     self.producer.produce(
-                        message.topic, value=message.value, key=message.key, headers=list(message.headers) or None
+                        message.topic,
+                        value=message.value,
+                        key=message.key,
+                        headers=list(message.headers) or None,
                     )
                     break
                 except BufferError:  # the queue is full: let some go out
                     self.producer.poll(0.05)
         self.producer.poll(0)
 
-    def send_offsets(self, offsets: Mapping[int, int], group_metadata: Any, metadata: str = "") -> None:
-        positions = [TopicPartition(self.source, number, stop, metadata) for number, stop in offsets.items()]
+    def send_offsets(
+        self, offsets: Mapping[int, int], group_metadata: Any, metadata: str = ""
+    ) -> None:
+        positions = [
+            TopicPartition(self.source, number, stop, metadata) for number, stop in offsets.items()
+        ]
         self.offsets_sent = True
         with self.calling("sending offsets to a transaction"):
-            self.producer.send_offsets_to_transaction(positions, group_metadata, self.call_timeout_s)
+            self.producer.send_offsets_to_transaction(
+                positions, group_metadata, self.call_timeout_s
+            )
 
 
 def _cause(producer: Producer, error: KafkaError) -> KafkaError:
@@ -216,7 +234,9 @@ class Clearing:
         answers = (settings.topic_verdicts, settings.topic_dead_letter, settings.topic_new)
         self._topics = [name for name in answers if name]
         self._group_config = client.offsets_config(settings)
-        self._unread = settings.topic_fingerprints  # which we may read, and of which the group holds no offset
+        self._unread = (
+            settings.topic_fingerprints
+        )  # which we may read, and of which the group holds no offset
         self._call_timeout_s = settings.call_timeout_s
         self._calling = calling
         self._is_new = True
@@ -237,7 +257,9 @@ class Clearing:
 
     def is_needed(self, topics: Collection[str]) -> bool:
         """Return whether something may be open that a commit into these topics, and of offsets, would make visible."""
-        return self._is_new or self._offsets_left or any(place.topic in topics for place in self._left)
+        return (
+            self._is_new or self._offsets_left or any(place.topic in topics for place in self._left)
+        )
 
     def run(self, producer: Producer, topics: Collection[str]) -> None:
         """
@@ -246,18 +268,33 @@ class Clearing:
         Raises:
             KafkaException, RetryError: it is still left: the producer is to be made anew.
         """
-        asked = self._topics if self._is_new else {place.topic for place in self._left if place.partition != _ANY}
-        serving = {topic: self._serving(producer, topic, is_awaited=topic in topics) for topic in asked}
+        asked = (
+            self._topics
+            if self._is_new
+            else {place.topic for place in self._left if place.partition != _ANY}
+        )
+        serving = {
+            topic: self._serving(producer, topic, is_awaited=topic in topics) for topic in asked
+        }
         if self._is_new:
-            self._all = {_Place(topic, number) for topic, parts in serving.items() for number in parts}
+            self._all = {
+                _Place(topic, number) for topic, parts in serving.items() for number in parts
+            }
             self._left, self._offsets_left = set(self._all), True
-        ready = {place for place in self._left if place.partition == _ANY or serving[place.topic][place.partition]}
+        ready = {
+            place
+            for place in self._left
+            if place.partition == _ANY or serving[place.topic][place.partition]
+        }
         self._abort(producer, sorted(ready))
         self._left -= ready
         self._is_new = self._offsets_left = False
         if self._left:
             offline = sorted(f"{place.topic}[{place.partition}]" for place in self._left)
-            _log.warning("partitions without a leader: their topics get no answers until they have one", of=offline)
+            _log.warning(
+                "partitions without a leader: their topics get no answers until they have one",
+                of=offline,
+            )
 
     def _abort(self, producer: Producer, places: Sequence[_Place]) -> None:
         """Write into all these partitions in one transaction, and abort it."""

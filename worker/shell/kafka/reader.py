@@ -22,7 +22,9 @@ class GroupOffsets:
 
     def __init__(self, settings: Settings, partitions: int, wait_s: float | None = None) -> None:
         self._consumer = Consumer(client.logged(client.offsets_config(settings)))
-        self._asked = [TopicPartition(settings.topic_documents, number) for number in range(partitions)]
+        self._asked = [
+            TopicPartition(settings.topic_documents, number) for number in range(partitions)
+        ]
         self._doing = f"asking for the offsets of group {settings.group}"
         self._wait_s = settings.call_timeout_s if wait_s is None else wait_s
 
@@ -33,13 +35,18 @@ class GroupOffsets:
         Raises RetryError: no answer came in time; StopError: none will come.
         """
         answer = client.retry(self._ask, self._doing, self._wait_s)
-        return {part.partition: (part.offset if part.offset >= 0 else None, part.metadata or "") for part in answer}
+        return {
+            part.partition: (part.offset if part.offset >= 0 else None, part.metadata or "")
+            for part in answer
+        }
 
     def _ask(self, timeout_s: float) -> list[TopicPartition]:
         try:
             return client.committed_offsets(self._consumer, self._asked, timeout_s)
         except KafkaException:
-            event = self._consumer.poll(0)  # which may have the reason for a silence: access is denied
+            event = self._consumer.poll(
+                0
+            )  # which may have the reason for a silence: access is denied
             reason = None if event is None else event.error()
             if reason is None:
                 raise
@@ -91,7 +98,9 @@ class TopicReader:
         self.offsets = 0
         for place, part in zip(starts, parts, strict=True):
             try:
-                low, high = client.span(self._consumer, part, f"{part.topic}[{part.partition}]", self._call_timeout_s)
+                low, high = client.span(
+                    self._consumer, part, f"{part.topic}[{part.partition}]", self._call_timeout_s
+                )
             except NeardupError:
                 self._consumer.close()
                 raise
@@ -109,7 +118,11 @@ class TopicReader:
             return []
         found = []
         for message in [first, *self._consumer.consume(messages_max, 0)]:
-            topic, partition, offset = message.topic() or "", message.partition() or 0, message.offset() or 0
+            topic, partition, offset = (
+                message.topic() or "",
+                message.partition() or 0,
+                message.offset() or 0,
+            )
             error = message.error()
             if error is None:
                 found.append(
@@ -157,7 +170,9 @@ class Feeder:
 
     FAILURES_KEPT = 10
 
-    def __init__(self, settings: Settings, sent: Callable[[int, int, int], None] | None = None) -> None:
+    def __init__(
+        self, settings: Settings, sent: Callable[[int, int, int], None] | None = None
+    ) -> None:
         self._producer = Producer(client.logged(client.feeder_config(settings)))
         self._topic = settings.topic_documents
         self._sent = sent
@@ -169,7 +184,9 @@ class Feeder:
         """Queue a message; waits while the queue is full. One that the client refuses is counted as failed."""
         while True:
             try:
-                self._producer.produce(self._topic, value=value, key=key, on_delivery=self._on_delivery)
+                self._producer.produce(
+                    self._topic, value=value, key=key, on_delivery=self._on_delivery
+                )
                 break
             except BufferError:
                 self._producer.poll(0.1)

@@ -7,8 +7,19 @@ One file a topic, as in `schemas`, which defines the format.
 from __future__ import annotations
 
 from worker.shell.messages.dead_letter import DeadLetter, decode_dead_letter, encode_dead_letter
-from worker.shell.messages.documents import VALUE_BYTES_MAX, DocumentColumns, decode_document, decode_documents
-from worker.shell.messages.verdicts import VerdictBytes, decode_verdict, encode_answers, encode_verdict, read_verdict
+from worker.shell.messages.documents import (
+    VALUE_BYTES_MAX,
+    DocumentColumns,
+    decode_document,
+    decode_documents,
+)
+from worker.shell.messages.verdicts import (
+    VerdictBytes,
+    decode_verdict,
+    encode_answers,
+    encode_verdict,
+    read_verdict,
+)
 
 __all__ = [
     "VALUE_BYTES_MAX",

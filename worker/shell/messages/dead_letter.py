@@ -12,7 +12,9 @@ from schemas.dead_letter import DeadLetterHeaders, DeadLetterPointer
 from worker.errors import DocumentError
 from worker.shell.ports import SourceMessage
 
-DEAD_LETTER_BYTES_MAX = 900_000  # Kafka's default limit of a record is 1,048,588 bytes, headers included
+DEAD_LETTER_BYTES_MAX = (
+    900_000  # Kafka's default limit of a record is 1,048,588 bytes, headers included
+)
 _KEY_BYTES_MAX = 8_192  # of a message that is itself not copied
 
 
@@ -41,7 +43,11 @@ class DeadLetter(NamedTuple):
 
     def line(self) -> bytes:
         """Return what is known of it as a JSON object, without the message itself."""
-        source = {"topic": self.source_topic, "partition": self.source_partition, "offset": self.source_offset}
+        source = {
+            "topic": self.source_topic,
+            "partition": self.source_partition,
+            "offset": self.source_offset,
+        }
         fields = {"code": self.code, "text": self.text, "doc_id": self.doc_id, "source": source}
         return orjson.dumps({**fields, "is_pointer": self.is_pointer})
 
@@ -69,7 +75,10 @@ def encode_dead_letter(
         source_topic=topic, source_partition=str(partition), source_offset=str(offset),
         error_code=error.code, error_text=error.text, value_kind="pointer" if is_pointer else "original",
     )  # fmt: skip
-    headers = [(name, text.encode("utf-8", "replace")) for name, text in told.model_dump(by_alias=True).items()]
+    headers = [
+        (name, text.encode("utf-8", "replace"))
+        for name, text in told.model_dump(by_alias=True).items()
+    ]
     if not is_pointer:
         return key, value, headers
     pointer: dict[str, Any] = {"topic": topic, "partition": partition, "offset": offset}
@@ -79,7 +88,11 @@ def encode_dead_letter(
     if key is not None and len(key) > _KEY_BYTES_MAX:
         pointer |= {"key_bytes": len(key), "key_sha256": hashlib.sha256(key).hexdigest()}
         key = None
-    return key, DeadLetterPointer.model_construct(**pointer).model_dump_json(exclude_none=True).encode(), headers
+    return (
+        key,
+        DeadLetterPointer.model_construct(**pointer).model_dump_json(exclude_none=True).encode(),
+        headers,
+    )
 
 
 def decode_dead_letter(
@@ -106,6 +119,8 @@ def decode_dead_letter(
             is_pointer=found["neardup.value"] == b"pointer",
         )
     except KeyError as error:
-        raise DocumentError("invalid-dead-letter", f"not a dead letter: header {error} is missing") from None
+        raise DocumentError(
+            "invalid-dead-letter", f"not a dead letter: header {error} is missing"
+        ) from None
     except ValueError as error:
         raise DocumentError("invalid-dead-letter", f"not a dead letter: {error}") from None

@@ -20,7 +20,14 @@ from pydantic import ValidationError
 
 from schemas.document import BODIES, OPTIONAL_CHARACTERS_MAX, DocumentMessage
 from schemas.fields import TimestampError, parse_timestamp, to_ms
-from worker.core.document import DOC_ID_BYTES_MAX, URL_BYTES_MAX, BodyKind, Deletion, Document, derive_doc_id
+from worker.core.document import (
+    DOC_ID_BYTES_MAX,
+    URL_BYTES_MAX,
+    BodyKind,
+    Deletion,
+    Document,
+    derive_doc_id,
+)
 from worker.core.kernels.documents import TEXTS, UNREAD, read_documents
 from worker.core.pages.batch import joined
 from worker.errors import DocumentError
@@ -28,11 +35,21 @@ from worker.errors import DocumentError
 VALUE_BYTES_MAX = 8 * 2**20
 _SHOWN_CHARACTERS_MAX = 100
 _BYTES_MAX = {"url": URL_BYTES_MAX, "doc_id": DOC_ID_BYTES_MAX}
-_WANTED = {name: f"a string of 1 to {bytes_max:,} bytes in UTF-8" for name, bytes_max in _BYTES_MAX.items()} | {
+_WANTED = {
+    name: f"a string of 1 to {bytes_max:,} bytes in UTF-8" for name, bytes_max in _BYTES_MAX.items()
+} | {
     "fetched_at": "an ISO 8601 date-time with an offset, like 2024-05-01T12:00:00Z",
     "attrs": "an object",
 }
-_ORDER = ("url", "fetched_at", "doc_id", *OPTIONAL_CHARACTERS_MAX, *BODIES, "title", "attrs")  # the first error counts
+_ORDER = (
+    "url",
+    "fetched_at",
+    "doc_id",
+    *OPTIONAL_CHARACTERS_MAX,
+    *BODIES,
+    "title",
+    "attrs",
+)  # the first error counts
 # Half of a pair without the other one; each backslash must begin an escape.
 _LONE_SURROGATE = re.compile(
     rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|[c-fC-F][0-9a-fA-F]{2}(?<!\\u[dD][89abAB].{8}))"
@@ -71,7 +88,8 @@ def decode_document(
         return _deletion(key)
     if len(value) > value_bytes_max:
         raise DocumentError(
-            "oversize", f"the value has {len(value):,} bytes, at most {value_bytes_max:,} are taken: cut the body"
+            "oversize",
+            f"the value has {len(value):,} bytes, at most {value_bytes_max:,} are taken: cut the body",
         )
     try:
         fields = orjson.loads(value)
@@ -79,7 +97,8 @@ def decode_document(
         fields = _loads_again(value, error)
     if type(fields) is not dict:
         raise DocumentError(
-            "not-an-object", f"the value must be a JSON object with url, fetched_at and a body, got {_shown(fields)}"
+            "not-an-object",
+            f"the value must be a JSON object with url, fetched_at and a body, got {_shown(fields)}",
         )
     return _document(fields)
 
@@ -87,7 +106,10 @@ def decode_document(
 def _deletion(key: bytes | None) -> Deletion:
     if not key:
         got = "null" if key is None else "an empty key"
-        raise DocumentError("null-key", f"a null value deletes the doc_id in the key, got {got}: put the doc_id there")
+        raise DocumentError(
+            "null-key",
+            f"a null value deletes the doc_id in the key, got {got}: put the doc_id there",
+        )
     if len(key) > DOC_ID_BYTES_MAX:
         raise _too_long("key", key.decode("utf-8", "replace"), len(key), DOC_ID_BYTES_MAX)
     try:
@@ -114,7 +136,16 @@ def _document(fields: dict[str, Any]) -> Document:
         kind, body = BodyKind.BYTES, binascii.a2b_base64(message.body_base64 or "")
     time_ms = to_ms(message.fetched_at)
     doc_id = derive_doc_id(message.url, time_ms) if message.doc_id is None else message.doc_id
-    return Document(doc_id, message.url, time_ms, kind, body, message.content_type, message.charset, message.language)
+    return Document(
+        doc_id,
+        message.url,
+        time_ms,
+        kind,
+        body,
+        message.content_type,
+        message.charset,
+        message.language,
+    )
 
 
 def _refusal(fields: dict[str, Any], error: ValidationError) -> DocumentError:
@@ -167,7 +198,9 @@ def _wrong_field(name: str, value: Any) -> DocumentError:
 
 def _too_long(name: str, text: str, size: int, bytes_max: int) -> DocumentError:
     code = "url-too-long" if name == "url" else "doc-id-too-long"
-    return DocumentError(code, f"{name} has {size:,} bytes in UTF-8, at most {bytes_max:,} are taken: {_shown(text)}")
+    return DocumentError(
+        code, f"{name} has {size:,} bytes in UTF-8, at most {bytes_max:,} are taken: {_shown(text)}"
+    )
 
 
 def _loads_again(value: bytes, first: orjson.JSONDecodeError) -> Any:
@@ -176,7 +209,9 @@ def _loads_again(value: bytes, first: orjson.JSONDecodeError) -> Any:
     if b"\\u" in mended:
         mended = _LONE_SURROGATE.sub(rb"\\ufffd", mended.replace(rb"\\", rb"\u005c"))
     if not mended:
-        raise DocumentError("invalid-json", "the value is empty: a deletion has a null value, not an empty one")
+        raise DocumentError(
+            "invalid-json", "the value is empty: a deletion has a null value, not an empty one"
+        )
     if mended == value:
         raise _not_json(value, first)
     try:
@@ -187,7 +222,9 @@ def _loads_again(value: bytes, first: orjson.JSONDecodeError) -> Any:
 
 def _not_json(value: bytes, error: orjson.JSONDecodeError) -> DocumentError:
     if "depth" in error.msg or "recursion" in error.msg:
-        return DocumentError("too-deep", "the value nests arrays or objects more than 1,024 deep: make it flatter")
+        return DocumentError(
+            "too-deep", "the value nests arrays or objects more than 1,024 deep: make it flatter"
+        )
     try:
         value.decode("utf-8")
     except UnicodeDecodeError as bad:
@@ -199,7 +236,8 @@ def _not_json(value: bytes, error: orjson.JSONDecodeError) -> DocumentError:
         )
     start = max(0, error.pos - 20)
     return DocumentError(
-        "invalid-json", f"the value is not JSON: {error.msg}, near {_shown(error.doc[start : error.pos + 20])}"
+        "invalid-json",
+        f"the value is not JSON: {error.msg}, near {_shown(error.doc[start : error.pos + 20])}",
     )
 
 
@@ -207,7 +245,11 @@ def _shown(value: Any) -> str:
     """Show a JSON value in an error: at most 100 characters of it, whatever its size or depth."""
     match value:
         case str():
-            return repr(value) if len(value) <= _SHOWN_CHARACTERS_MAX else f"{value[: _SHOWN_CHARACTERS_MAX - 1]!r}…"
+            return (
+                repr(value)
+                if len(value) <= _SHOWN_CHARACTERS_MAX
+                else f"{value[: _SHOWN_CHARACTERS_MAX - 1]!r}…"
+            )
         case dict():
             return f"an object of {len(value):,} fields"
         case list():
@@ -261,7 +303,9 @@ def decode_documents(values: Sequence[bytes]) -> DocumentColumns:
     edges = [0, *ends.ravel().tolist()]
     whole = texts[: edges[-1]].tobytes()
     parts = [whole[begin:end] for begin, end in pairwise(edges)]
-    doc_ids, urls, times, languages, content_types, charsets = (parts[field::TEXTS] for field in range(TEXTS))
+    doc_ids, urls, times, languages, content_types, charsets = (
+        parts[field::TEXTS] for field in range(TEXTS)
+    )
     for place in np.flatnonzero(kinds != UNREAD).tolist():
         try:
             time_ms = parse_timestamp(times[place].decode())
@@ -271,4 +315,6 @@ def decode_documents(values: Sequence[bytes]) -> DocumentColumns:
         times_ms[place] = time_ms
         if not doc_ids[place]:
             doc_ids[place] = derive_doc_id(urls[place].decode(), time_ms).encode()
-    return DocumentColumns(kinds, doc_ids, urls, languages, content_types, charsets, times_ms, bodies, places)
+    return DocumentColumns(
+        kinds, doc_ids, urls, languages, content_types, charsets, times_ms, bodies, places
+    )

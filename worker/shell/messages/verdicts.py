@@ -19,7 +19,16 @@ from pydantic import ValidationError
 
 from schemas.fields import format_timestamp, parse_timestamp
 from schemas.verdict import VerdictMessage
-from worker.core.document import Changed, DuplicateOf, FormerVersion, FoundBy, MatchKind, Original, Outcome, Verdict
+from worker.core.document import (
+    Changed,
+    DuplicateOf,
+    FormerVersion,
+    FoundBy,
+    MatchKind,
+    Original,
+    Outcome,
+    Verdict,
+)
 from worker.core.search import SearchRules, looks
 from worker.core.sketch import sketch_similarities
 from worker.errors import DocumentError
@@ -39,9 +48,13 @@ _SPECIAL = re.compile(rb'[\x00-\x1f"\\\xed]')  # to be escaped, or the first byt
 _SIMILARITIES = tuple(b"%r" % (thousandths / 1_000) for thousandths in range(1_001))
 _KINDS = MatchKind.NEAR.encode(), MatchKind.EXACT.encode()
 _FOUND_BY = {found_by: found_by.encode() for found_by in FoundBy}
-_REASONS = {code: b"" if reason is None else _REASON % reason.encode() for code, reason in REASONS.items()}
+_REASONS = {
+    code: b"" if reason is None else _REASON % reason.encode() for code, reason in REASONS.items()
+}
 _JSON_BOOLEANS = b"false", b"true"
-_NEW, _DUPLICATE, _SKIPPED, _DELETED = Outcome  # bound once: an attribute of an enum costs as much as a tuple
+_NEW, _DUPLICATE, _SKIPPED, _DELETED = (
+    Outcome  # bound once: an attribute of an enum costs as much as a tuple
+)
 _VALUES = {outcome: outcome.encode() for outcome in Outcome}
 _MILLISECONDS = np.dtype("M8[ms]")
 _NONE: Mapping[str, Any] = {}
@@ -56,7 +69,9 @@ class VerdictBytes(NamedTuple):
     outcome: Outcome
 
 
-def _templates(rows: JudgedRows, definition: Definition, topic: str, partition: int) -> tuple[bytes, bytes, bytes]:
+def _templates(
+    rows: JudgedRows, definition: Definition, topic: str, partition: int
+) -> tuple[bytes, bytes, bytes]:
     """
     Return the verdicts of one record and partition on rows that are judged, skipped, deleted.
 
@@ -66,15 +81,27 @@ def _templates(rows: JudgedRows, definition: Definition, topic: str, partition: 
     deleted: doc_id, reason, documents, offset
     """
     horizon_ms = rows.judged.horizon_ms
-    horizon = b"" if horizon_ms is None else b',"horizon":"%b"' % format_timestamp(horizon_ms).encode()
-    names = [_inside(text).replace(b"%", b"%%") for text in (definition.scheme, definition.parameters, topic)]
+    horizon = (
+        b"" if horizon_ms is None else b',"horizon":"%b"' % format_timestamp(horizon_ms).encode()
+    )
+    names = [
+        _inside(text).replace(b"%", b"%%")
+        for text in (definition.scheme, definition.parameters, topic)
+    ]
     end = b'},"decided_at":"%b"}' % format_timestamp(rows.timestamp_ms).encode()
     tail = b'"index":{"documents":%%d,"log_offset":%d%b},"source":{"topic":"%b","partition":%d,"offset":%%d%b' % (
         rows.log_offset, horizon, names[2], partition, end,
     )  # fmt: skip
     head = b'{"doc_id":"%b","url":"%b","fetched_at":"%b","verdict":"%b"%b'
-    made = b'"fingerprint":{"value":"%%016x","scheme":"%b","parameters":"%b","features":%%d},' % (names[0], names[1])
-    return head + b"%b%b," + made + tail, head + b"," + tail, b'{"doc_id":"%b","verdict":"deleted"%b,' + tail
+    made = b'"fingerprint":{"value":"%%016x","scheme":"%b","parameters":"%b","features":%%d},' % (
+        names[0],
+        names[1],
+    )
+    return (
+        head + b"%b%b," + made + tail,
+        head + b"," + tail,
+        b'{"doc_id":"%b","verdict":"deleted"%b,' + tail,
+    )
 
 
 def _inside(text: str) -> bytes:
@@ -89,11 +116,18 @@ def _insides(texts: list[bytes]) -> list[bytes]:
     """Return texts of the log as they stand between JSON's quotes. Cost: one search, where nothing is to be escaped."""
     if _SPECIAL.search(b"".join(texts)) is None:
         return texts
-    return [_inside(text.decode("utf-8", "surrogatepass")) if _SPECIAL.search(text) else text for text in texts]
+    return [
+        _inside(text.decode("utf-8", "surrogatepass")) if _SPECIAL.search(text) else text
+        for text in texts
+    ]
 
 
 def _times(times_ms: NDArray[np.int64]) -> list[bytes]:
-    times: list[bytes] = np.datetime_as_string(times_ms.view(_MILLISECONDS), timezone="UTC").astype(np.bytes_).tolist()
+    times: list[bytes] = (
+        np.datetime_as_string(times_ms.view(_MILLISECONDS), timezone="UTC")
+        .astype(np.bytes_)
+        .tolist()
+    )
     return times
 
 
@@ -110,19 +144,39 @@ def encode_answers(
     Cost: 2 µs per row.
     """
     to_judged, to_skipped, to_deleted = _templates(rows, definition, topic, partition)
-    duplicates, versions = (write(rows, held, definition.search) for write in (_duplicates, _versions))
+    duplicates, versions = (
+        write(rows, held, definition.search) for write in (_duplicates, _versions)
+    )
     _, record, first, stop, judged, _, _ = rows
-    keys, urls, notes = (texts[first:stop].tolist() for texts in (record.doc_ids, record.urls, record.notes))
+    keys, urls, notes = (
+        texts[first:stop].tolist() for texts in (record.doc_ids, record.urls, record.notes)
+    )
     ids, times = _insides(keys), _times(record.fetched_at_ms[first:stop])
     if ids is not keys:
         keys = [key.decode("utf-8", "surrogatepass").encode("utf-8", "replace") for key in keys]
     answers: list[VerdictBytes | DocumentError] = []
     numbers = (  # as lists: taken out of an array one by one each costs 0.1 µs
-        column[first:stop].tolist() for column in (record.kinds, record.fingerprints, record.features, record.offsets)
+        column[first:stop].tolist()
+        for column in (record.kinds, record.fingerprints, record.features, record.offsets)
     )
     found = judged.remarks.tolist(), judged.documents.tolist()
-    columns = zip(range(len(keys)), keys, ids, _insides(urls), times, notes, *numbers, *found, strict=True)
-    for place, key, doc_id, url, time, note, kind, fingerprint, features, offset, remark, documents in columns:
+    columns = zip(
+        range(len(keys)), keys, ids, _insides(urls), times, notes, *numbers, *found, strict=True
+    )
+    for (
+        place,
+        key,
+        doc_id,
+        url,
+        time,
+        note,
+        kind,
+        fingerprint,
+        features,
+        offset,
+        remark,
+        documents,
+    ) in columns:
         if kind in _JUDGED:
             match = duplicates.get(place, b"")
             outcome = _DUPLICATE if match else _NEW
@@ -147,7 +201,9 @@ def _duplicates(rows: JudgedRows, held: OriginalStore, search: SearchRules) -> d
     """Return `duplicate_of` of each duplicate, by its place."""
     _, record, first, stop, judged, _, _ = rows
     is_text = record.kinds[first:stop] == RowKind.SHORT
-    places = np.flatnonzero((is_text | (record.kinds[first:stop] == RowKind.FULL)) & (judged.originals >= 0))
+    places = np.flatnonzero(
+        (is_text | (record.kinds[first:stop] == RowKind.FULL)) & (judged.originals >= 0)
+    )
     if not len(places):
         return {}
     mine, originals, distances = first + places, judged.originals[places], judged.distances[places]
@@ -173,17 +229,28 @@ def _versions(rows: JudgedRows, held: OriginalStore, search: SearchRules) -> dic
     if not len(places):
         return {}
     record, former, mine = rows.record, rows.judged.formers[places], rows.first + places
-    differ, kinds = record.fingerprints[mine] ^ held.fingerprints.take(former), held.kinds.take(former)
+    differ, kinds = (
+        record.fingerprints[mine] ^ held.fingerprints.take(former),
+        held.kinds.take(former),
+    )
     alike = sketch_similarities(record.sketches[mine], held.sketches.take(former))
     is_same = (held.digests.take(former) == record.digests[mine]) & (kinds == record.kinds[mine])
     is_full = (kinds == RowKind.FULL) & (record.kinds[mine] == RowKind.FULL)
-    is_near = is_full & (np.bitwise_count(differ) <= search.max_distance) & (alike >= search.similarity_min)
+    is_near = (
+        is_full
+        & (np.bitwise_count(differ) <= search.max_distance)
+        & (alike >= search.similarity_min)
+    )
     if search.mode == "directed":
         is_near &= looks(differ, record.doubts[mine], held.doubts.take(former)) >= search.look_min
     alike[is_same] = 1_000
-    changed = np.where(is_same, Changed.NOT, np.where(is_near, Changed.LITTLE, Changed.MUCH)).tolist()
+    changed = np.where(
+        is_same, Changed.NOT, np.where(is_near, Changed.LITTLE, Changed.MUCH)
+    ).tolist()
     known = (is_full | is_same).tolist()  # of another short text nothing but equality is known
-    columns = zip(places.tolist(), _originals(held, former), changed, alike.tolist(), known, strict=True)
+    columns = zip(
+        places.tolist(), _originals(held, former), changed, alike.tolist(), known, strict=True
+    )
     return {
         place: _FORMER_VERSION % (
             doc_id, url, time, how.encode(), _SIMILARITY % _SIMILARITIES[parts] if is_known else b""
@@ -192,7 +259,9 @@ def _versions(rows: JudgedRows, held: OriginalStore, search: SearchRules) -> dic
     }  # fmt: skip
 
 
-def _originals(held: OriginalStore, rows: NDArray[np.int64]) -> Iterable[tuple[bytes, bytes, bytes, bytes]]:
+def _originals(
+    held: OriginalStore, rows: NDArray[np.int64]
+) -> Iterable[tuple[bytes, bytes, bytes, bytes]]:
     """Return doc_id, URL and time of these originals as JSON has them, and the URL as it is."""
     ids, urls = (texts.tolist() for texts in held.texts.take(rows))
     return zip(_insides(ids), _insides(urls), _times(held.times.take(rows)), urls, strict=True)
@@ -234,7 +303,9 @@ def encode_verdict(verdict: Verdict) -> tuple[bytes, bytes]:
     try:
         message = orjson.dumps(fields)
     except TypeError:  # lone surrogates
-        message = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        message = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode(
+            "utf-8", "replace"
+        )
     return verdict.doc_id.encode("utf-8", "replace"), message
 
 
@@ -282,7 +353,11 @@ def read_verdict(value: bytes) -> Verdict:
 
 def _verdict(fields: Mapping[str, Any]) -> Verdict:
     """Return a verdict of its message's fields."""
-    match, former, made = fields.get("duplicate_of"), fields.get("former_version"), fields.get("fingerprint") or _NONE
+    match, former, made = (
+        fields.get("duplicate_of"),
+        fields.get("former_version"),
+        fields.get("fingerprint") or _NONE,
+    )
     index, source, value = fields["index"], fields["source"], made.get("value")
     return Verdict(
         doc_id=fields["doc_id"],

@@ -93,8 +93,12 @@ class Intake:
             self._read_again(rewinding)
         # As many as should fill the batch, by the size that they had lately.
         by_bytes = int((self.settings.batch_bytes_max - self._gathered_bytes) / self._bytes_mean)
-        messages_max = max(1, min(self.settings.batch_documents_max - self._gathered_documents, by_bytes))
-        self._read(messages_max, GATHER_S if self._gathered else self.settings.batch_wait_ms / 1_000)
+        messages_max = max(
+            1, min(self.settings.batch_documents_max - self._gathered_documents, by_bytes)
+        )
+        self._read(
+            messages_max, GATHER_S if self._gathered else self.settings.batch_wait_ms / 1_000
+        )
         if self._gathered and (self._is_full() or not self.partitions.are_in_flight()):
             self._hand_on()
 
@@ -139,7 +143,9 @@ class Intake:
 
     def _read_again(self, rewinding: Sequence[Claim]) -> None:
         """Go back to the committed offsets of these partitions: what was read of them since then is void."""
-        self._gathered = {claim: found for claim, found in self._gathered.items() if self.partitions.holds(claim)}
+        self._gathered = {
+            claim: found for claim, found in self._gathered.items() if self.partitions.holds(claim)
+        }
         with self._limit("going back in the source"):
             starts = self._member().committed([claim.partition for claim in rewinding])
             self._member().seek(starts)
@@ -155,12 +161,15 @@ class Intake:
     def _is_full(self) -> bool:
         settings = self.settings
         return (
-            self._gathered_documents >= settings.batch_documents_max or self._gathered_bytes >= settings.batch_bytes_max
+            self._gathered_documents >= settings.batch_documents_max
+            or self._gathered_bytes >= settings.batch_bytes_max
         )
 
     def _hand_on(self) -> None:
         self.reach(Point.READ)
-        self._bytes_mean = 0.5 * self._bytes_mean + 0.5 * max(self._gathered_bytes / self._gathered_documents, 256)
+        self._bytes_mean = 0.5 * self._bytes_mean + 0.5 * max(
+            self._gathered_bytes / self._gathered_documents, 256
+        )
         # Taken at once: while one batch waits for room a partition may go and come back, to be read again.
         for batch in list(self._batches()):
             # Not paused at once: a consumer that is resumed may fetch nothing for up to a second.
@@ -179,12 +188,16 @@ class Intake:
         messages: list[SourceMessage] = []
         for number, claim in claims.items():
             found = sorted(gathered[claim], key=_by_offset)
-            before = bisect_left(found, known[number].position or 0, key=_by_offset)  # these are from before a seek
+            before = bisect_left(
+                found, known[number].position or 0, key=_by_offset
+            )  # these are from before a seek
             messages += found[before:]
         pieces = list(cut(messages, len(messages), self.settings.batch_bytes_max))
         if len(pieces) > 1:
             rest = pieces.pop()
-            self._gathered = {claims[number]: list(run) for number, run in groupby(rest, _by_partition)}
+            self._gathered = {
+                claims[number]: list(run) for number, run in groupby(rest, _by_partition)
+            }
             self._gathered_documents, self._gathered_bytes = len(rest), _bytes(rest)
             self._gathered_since_s = time.monotonic()
         for piece in pieces:
@@ -193,9 +206,13 @@ class Intake:
             for partition, run in groupby(piece, _by_partition):
                 mine = list(run)
                 stop = mine[-1].offset + 1
-                first = self.partitions.read(claims[partition], mine[0].offset, stop, mine[0].timestamp_ms)
+                first = self.partitions.read(
+                    claims[partition], mine[0].offset, stop, mine[0].timestamp_ms
+                )
                 if first is not None:
-                    shares.append(Share(claims[partition], first, stop, len(kept), len(kept) + len(mine)))
+                    shares.append(
+                        Share(claims[partition], first, stop, len(kept), len(kept) + len(mine))
+                    )
                     kept += mine
             if shares:
                 yield Batch(kept, shares, since_s)

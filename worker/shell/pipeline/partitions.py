@@ -54,7 +54,9 @@ TABLE = """
 """
 _HEAD, *_ROWS = (line.split() for line in TABLE.strip().splitlines())
 TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
-    State(state): {Event(event): State(to) for event, to in zip(_HEAD[1:], cells, strict=True) if to != "-"}
+    State(state): {
+        Event(event): State(to) for event, to in zip(_HEAD[1:], cells, strict=True) if to != "-"
+    }
     for state, *cells in _ROWS
 }
 
@@ -73,7 +75,9 @@ class Partition(NamedTuple):
     state: State = State.AWAY
     position: int | None = None  # the next offset to read; None: the beginning
     published: int = -1  # the committed offset as far as it is known; -1: it is not
-    waits_since_ms: int = 0  # time stamp of what was read and is not published, a little earlier at most; 0: nothing
+    waits_since_ms: int = (
+        0  # time stamp of what was read and is not published, a little earlier at most; 0: nothing
+    )
 
     def after(self, event: Event, **changed: Any) -> Partition:
         return self._replace(state=TRANSITIONS[self.state][event], **changed)
@@ -89,10 +93,14 @@ class Partitions:
     def __init__(self, transaction_wait_s: float = 60.0) -> None:
         self._transaction_wait_s = transaction_wait_s
         self._lock = threading.Lock()  # held while `_known` is replaced
-        self.transaction = threading.Lock()  # held while one runs, to hold off revocations; ask `holds` inside
+        self.transaction = (
+            threading.Lock()
+        )  # held while one runs, to hold off revocations; ask `holds` inside
         self._known: Mapping[int, Partition] = {}  # ours; never changed
         self._last_number = 0
-        self.group_metadata: Any = None  # what a commit carries; None before the first rebalance, and each has another
+        self.group_metadata: Any = (
+            None  # what a commit carries; None before the first rebalance, and each has another
+        )
 
     def known(self) -> Mapping[int, Partition]:
         """Return what is known now of each partition that is ours."""
@@ -100,7 +108,11 @@ class Partitions:
 
     def claims(self) -> dict[int, Claim]:
         """Return the claim on each partition that may be read."""
-        return {number: ours.claim for number, ours in self._known.items() if ours.state is not State.REWINDING}
+        return {
+            number: ours.claim
+            for number, ours in self._known.items()
+            if ours.state is not State.REWINDING
+        }
 
     def holds(self, claim: Claim) -> bool:
         """Return whether what was read under this claim may still be published."""
@@ -121,7 +133,9 @@ class Partitions:
             came = {}
             for number, start in starts.items():
                 claim = self._new_claim(number)
-                came[number] = self._known.get(number, Partition(claim)).begin(Event.ASSIGN, claim, start)
+                came[number] = self._known.get(number, Partition(claim)).begin(
+                    Event.ASSIGN, claim, start
+                )
             self._known = {**self._known, **came}
         _log.info("partitions assigned", offsets=dict(starts))
 
@@ -143,7 +157,9 @@ class Partitions:
                 number: ours.after(Event.LEAVE) if number in partitions else ours
                 for number, ours in self._known.items()
             }
-            self._known = {number: ours for number, ours in after.items() if ours.state is not State.AWAY}
+            self._known = {
+                number: ours for number, ours in after.items() if ours.state is not State.AWAY
+            }
 
     def read(self, claim: Claim, first: int, stop: int, timestamp_ms: int = 0) -> int | None:
         """
@@ -164,7 +180,8 @@ class Partitions:
         """Have everything since the committed offsets read again; between two transactions, so that they stay."""
         with self._lock:
             self._known = {
-                number: ours.after(Event.REWIND, claim=self._new_claim(number)) for number, ours in self._known.items()
+                number: ours.after(Event.REWIND, claim=self._new_claim(number))
+                for number, ours in self._known.items()
             }
 
     def rewinding(self) -> list[Claim]:
@@ -190,5 +207,7 @@ class Partitions:
                     ours = known[claim.partition]
                     event = Event.FINISH if stop == ours.position else Event.PUBLISH
                     since_ms = 0 if event is Event.FINISH else timestamps_ms.get(claim, 0)
-                    known[claim.partition] = ours.after(event, published=stop, waits_since_ms=since_ms)
+                    known[claim.partition] = ours.after(
+                        event, published=stop, waits_since_ms=since_ms
+                    )
             self._known = known

@@ -43,7 +43,9 @@ from worker.shell.runtime import metrics
 
 _log = structlog.get_logger(__name__)
 
-JOB_BYTES_MAX = 1 << 20  # decoded at once by a thread: few enough to share a batch, enough for the kernels' calls
+JOB_BYTES_MAX = (
+    1 << 20
+)  # decoded at once by a thread: few enough to share a batch, enough for the kernels' calls
 _NOTHING_TO_COMPARE = b"empty-text"
 
 
@@ -68,11 +70,15 @@ class _Draft:
         self.kinds = np.full(count, RowKind.DEAD, np.uint8)
         self.doc_ids, self.urls, self.notes = ([b""] * count for _ in range(3))
         self.times_ms = np.zeros(count, np.int64)
-        self.fingerprints, self.digests, self.doubts = (np.zeros(count, np.uint64) for _ in range(3))
+        self.fingerprints, self.digests, self.doubts = (
+            np.zeros(count, np.uint64) for _ in range(3)
+        )
         self.features = np.zeros(count, np.uint32)
         self.sketches = np.zeros((count, WORDS), np.uint64)
 
-    def take(self, place: int, kind: RowKind, document: Document | Deletion, note: str = "") -> None:
+    def take(
+        self, place: int, kind: RowKind, document: Document | Deletion, note: str = ""
+    ) -> None:
         """Enter one document that has no fingerprint, or none yet."""
         self.kinds[place], self.notes[place] = kind, note.encode()
         self.doc_ids[place] = _utf8(document.doc_id)
@@ -86,7 +92,9 @@ class _Draft:
 
     def fail(self, place: int, error: Exception) -> None:
         """Enter a message that a decoder or a kernel fails on, as nobody foresaw."""
-        _log.error("a document could not be fingerprinted", offset=int(self.offsets[place]), exc_info=error)
+        _log.error(
+            "a document could not be fingerprinted", offset=int(self.offsets[place]), exc_info=error
+        )
         self.reject(place, DocumentError("fingerprint-failed", f"{type(error).__name__}: {error}"))
 
     def rows(self) -> Rows:
@@ -105,14 +113,18 @@ class JobReader:
         self._names_languages = fingerprinter.parameters.anchors == "named"
         self._document_bytes_max = settings.document_bytes_max
         self._text_characters_max = settings.text_characters_max
-        self._decoding_large = Lock()  # JSON of many small values takes 30 times its size: of one message at a time
+        self._decoding_large = (
+            Lock()
+        )  # JSON of many small values takes 30 times its size: of one message at a time
 
     def rows(self, messages: Sequence[SourceMessage]) -> Rows:
         """Return the row of each message."""
         draft = _Draft([message.offset for message in messages])
         found = decode_documents(
             [
-                value if value is not None and not defect and len(value) <= self._document_bytes_max else b""
+                value
+                if value is not None and not defect and len(value) <= self._document_bytes_max
+                else b""
                 for _, _, _, value, defect, *_ in messages
             ]
         )
@@ -125,14 +137,22 @@ class JobReader:
         draft.doc_ids, draft.urls, draft.times_ms = found.doc_ids, found.urls, found.times_ms
         places = np.flatnonzero((found.kinds == BodyKind.TEXT) | (found.kinds == BodyKind.HTML))
         draft.kinds[places] = RowKind.FULL
-        named = [language.decode() or None for language in found.languages] if self._names_languages else None
+        named = (
+            [language.decode() or None for language in found.languages]
+            if self._names_languages
+            else None
+        )
         return _Bodies(
             places, found.bodies, found.spans[places],
             [named[place] for place in places.tolist()] if named else [None] * len(places),
         )  # fmt: skip
 
     def _others(
-        self, messages: Sequence[SourceMessage], found: DocumentColumns, read: _Bodies, draft: _Draft
+        self,
+        messages: Sequence[SourceMessage],
+        found: DocumentColumns,
+        read: _Bodies,
+        draft: _Draft,
     ) -> _Bodies:
         """Enter the others one by one: bytes, and what the kernel has not read; return all there is to fingerprint."""
         bodies: list[tuple[int, str | bytes, bool, str | None]] = []
@@ -178,9 +198,13 @@ class JobReader:
         if not count:
             return
         try:
-            pages = extract_packed(bodies.data, bodies.spans, characters_max=self._text_characters_max)
+            pages = extract_packed(
+                bodies.data, bodies.spans, characters_max=self._text_characters_max
+            )
             batch = self._fingerprinter.packed(pages.texts, bodies.languages)
-        except Exception as error:  # whatever it is, it would come again with every attempt at the batch
+        except (
+            Exception
+        ) as error:  # whatever it is, it would come again with every attempt at the batch
             if count == 1:
                 draft.fail(int(places[0]), error)
                 return
@@ -211,7 +235,9 @@ class Preparer(Stage):
     drops what has not begun, and waits for what has: a job, or one document of the largest size.
     """
 
-    def __init__(self, settings: Settings, fingerprinter: Fingerprinter | None = None, batches_max: int = 4) -> None:
+    def __init__(
+        self, settings: Settings, fingerprinter: Fingerprinter | None = None, batches_max: int = 4
+    ) -> None:
         super().__init__(batches_max)
         self.rows = JobReader(settings, fingerprinter or Fingerprinter(settings.parameters)).rows
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="prepare")

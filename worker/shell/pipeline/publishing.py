@@ -102,13 +102,17 @@ class Publishing:
             self._rewinds_in_a_row = 0
             self._committed.append(batch)
 
-    def _encode(self, message: SourceMessage, answer: VerdictBytes | DocumentError | None) -> Outgoing | None:
+    def _encode(
+        self, message: SourceMessage, answer: VerdictBytes | DocumentError | None
+    ) -> Outgoing | None:
         topics = self.settings
         if answer is None:
             return None
         if isinstance(answer, VerdictBytes):
             return Outgoing(topics.topic_verdicts, answer.key, answer.value)
-        key, value, headers = encode_dead_letter(topics.topic_documents, message, answer, topics.dead_letter_bytes_max)
+        key, value, headers = encode_dead_letter(
+            topics.topic_documents, message, answer, topics.dead_letter_bytes_max
+        )
         return Outgoing(topics.topic_dead_letter, key, value, tuple(headers))
 
     def _commit_settled(self, batch: Batch) -> None:
@@ -138,7 +142,9 @@ class Publishing:
         documents = self._new_documents(batch, places)
         stops = {share.claim: share.stop for share in batch.shares}
         # 3. Begin. What an earlier transaction may have left open in these topics ends before.
-        with self.publisher.transaction({message.topic for message in (*answers, *documents)}) as transaction:
+        with self.publisher.transaction(
+            {message.topic for message in (*answers, *documents)}
+        ) as transaction:
             # 4. Verdicts and dead letters.
             transaction.produce(answers)
             # 5. New documents.
@@ -153,7 +159,11 @@ class Publishing:
         self.reach(Point.AFTER_COMMIT)
         # 8. The partitions stand behind what was committed.
         messages = batch.messages
-        last_ms = {one.claim: messages[one.end - 1].timestamp_ms for one in batch.shares if one.end > one.begin}
+        last_ms = {
+            one.claim: messages[one.end - 1].timestamp_ms
+            for one in batch.shares
+            if one.end > one.begin
+        }
         self.partitions.publish(stops, last_ms)
         self._count(batch, places)
 

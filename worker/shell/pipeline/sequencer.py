@@ -52,7 +52,9 @@ class CommitMetadata(NamedTuple):
     digest: str = ""  # of the record before `next_offset`; empty: not known
 
     def __str__(self) -> str:
-        return f"log={self.log_id} next={self.next_offset}" + (f" last={self.digest}" if self.digest else "")
+        return f"log={self.log_id} next={self.next_offset}" + (
+            f" last={self.digest}" if self.digest else ""
+        )
 
     @classmethod
     def parse(cls, metadata: str | None) -> Self | None:
@@ -84,7 +86,9 @@ class ReplicatedLog:
     _told: set[Ignored] = field(default_factory=set, init=False)
     _live_from: int = field(default=0, init=False)
 
-    def restore(self, on_idle: Callable[[], None] = lambda: None, stop: threading.Event | None = None) -> int:
+    def restore(
+        self, on_idle: Callable[[], None] = lambda: None, stop: threading.Event | None = None
+    ) -> int:
         """
         Apply the log from where the replica stands to its present end; return the number of records.
 
@@ -104,7 +108,9 @@ class ReplicatedLog:
                 f"topic's retention to unlimited, and build a new log from the documents"
             )
         if high < at:
-            raise StopError(f"the replica stands at offset {at}, past the log's end ({high}): the topic was recreated")
+            raise StopError(
+                f"the replica stands at offset {at}, past the log's end ({high}): the topic was recreated"
+            )
         self._live_from = high
         records = 0
         progress_s = time.monotonic()
@@ -161,8 +167,12 @@ class ReplicatedLog:
         acceptance = self.replica.acceptance
         if not acceptance.record_format or acceptance.record_format < self.record_format:
             wanted, raises = self.record_format or FORMAT_VERSION, self.record_format > 0
-            self._append([self.replica.definition.declaration(self.author.name, wanted, raises=raises)])
-        self._append(list(encode(self.author, sections, self.record_bytes_max, acceptance.record_format)))
+            self._append(
+                [self.replica.definition.declaration(self.author.name, wanted, raises=raises)]
+            )
+        self._append(
+            list(encode(self.author, sections, self.record_bytes_max, acceptance.record_format))
+        )
         for section in sections:
             if self.replica.missing(section.source, section.first, section.stop):
                 raise StopError(
@@ -182,7 +192,12 @@ class ReplicatedLog:
             metrics.LOG_RECORDS_IGNORED.labels(reason).inc()
         if reason not in self._told:
             self._told.add(reason)
-            _log.warning("a record of the log is ignored", reason=reason, offset=offset, start=repr(value[:40]))
+            _log.warning(
+                "a record of the log is ignored",
+                reason=reason,
+                offset=offset,
+                start=repr(value[:40]),
+            )
 
     def behind(self) -> int:
         """Return how many records are known to be there and have not been applied; asks nobody."""
@@ -192,7 +207,9 @@ class ReplicatedLog:
         """Return the log and how much of it has been applied. Cost: 0.1 ms for the longest record."""
         last, stop = self._last, self.replica.next_offset
         return CommitMetadata(
-            self.log_id, stop, record_digest(last.value) if last is not None and last.offset + 1 == stop else ""
+            self.log_id,
+            stop,
+            record_digest(last.value) if last is not None and last.offset + 1 == stop else "",
         )
 
 
@@ -280,7 +297,10 @@ class Sequencer:
     def _append(self, batch: Batch) -> None:
         """Append what the log lacks of a batch, and apply it."""
         limit_s = 2 * self.settings.call_timeout_s
-        with self.watchdog.limit("appending to the log", limit_s), metrics.STAGE_S.labels("append").time():
+        with (
+            self.watchdog.limit("appending to the log", limit_s),
+            metrics.STAGE_S.labels("append").time(),
+        ):
             self.log.follow(0)
             lacking = list(self._lacking(batch))
             self.reach(Point.BEFORE_APPEND)
@@ -292,7 +312,9 @@ class Sequencer:
         for share in batch.shares:
             partition, rows = share.claim.partition, batch.rows.between(share.begin, share.end)
             committed = known[partition].published if partition in known else -1
-            yield from self.log.missing(Section(self._source(partition), share.first, share.stop, committed, rows))
+            yield from self.log.missing(
+                Section(self._source(partition), share.first, share.stop, committed, rows)
+            )
 
     def _answers(self, batch: Batch) -> list[VerdictBytes | DocumentError | None]:
         """Return the log's answer to each message, None where it is not ours any more."""

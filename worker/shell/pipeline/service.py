@@ -55,15 +55,21 @@ from worker.shell.runtime.tracing import Tracing
 INCARNATION_S = 5.0
 LAG_WAIT_S = 10.0  # a new leader may show an end of the log that is a moment old
 _SWITCH_INTERVAL_S = 0.000_5
-_ALLOCATIONS = 200_000  # containers made and not freed before the youngest generation is looked through
+_ALLOCATIONS = (
+    200_000  # containers made and not freed before the youngest generation is looked through
+)
 
 Answer = TypeVar("Answer")
-Committed = Mapping[int, tuple[int | None, str]]  # by partition: offset, if there is one, and metadata
+Committed = Mapping[
+    int, tuple[int | None, str]
+]  # by partition: offset, if there is one, and metadata
 
 _log = structlog.get_logger(__name__)
 
 
-def run(settings: Settings, stop: threading.Event, on_serving: Callable[[], None] = lambda: None) -> None:
+def run(
+    settings: Settings, stop: threading.Event, on_serving: Callable[[], None] = lambda: None
+) -> None:
     """
     Run one worker until `stop` is set; returns when it has left the group.
 
@@ -78,20 +84,32 @@ def run(settings: Settings, stop: threading.Event, on_serving: Callable[[], None
     admin = Admin(settings)
     found, problems = require_topics(admin, settings)
     for problem in problems:
-        _log.warning("topic is not as it should be", topic=problem.topic, problem=problem.text, remedy=problem.remedy)
+        _log.warning(
+            "topic is not as it should be",
+            topic=problem.topic,
+            problem=problem.text,
+            remedy=problem.remedy,
+        )
     ready_if: dict[str, Callable[[], bool]] = {"log replayed": lambda: False}
     with ExitStack() as stack:
         stack.enter_context(_of_one_definition(settings))
         status = stack.enter_context(Status())
         checkpoint, base = _checkpoint(settings, admin, found), settings.base_snapshot
-        _say_what_runs(settings, checkpoint.definition() if checkpoint else first_definition(settings.definition, base))
+        _say_what_runs(
+            settings,
+            checkpoint.definition() if checkpoint else first_definition(settings.definition, base),
+        )
         registry = metrics.of_group(settings.group)
-        server = HealthServer(settings.metrics_host, settings.metrics_port, ready_if, status.to_dict, registry)
+        server = HealthServer(
+            settings.metrics_host, settings.metrics_port, ready_if, status.to_dict, registry
+        )
         stack.enter_context(server)
         fingerprinter = Fingerprinter(settings.parameters)
         kernels.ready(settings)
         replica = checkpoint.restore() if checkpoint else first_replica(settings.definition, base)
-        log = _replicated_log(settings, replica, found[settings.topic_fingerprints].topic_id.hex(), stack)
+        log = _replicated_log(
+            settings, replica, found[settings.topic_fingerprints].topic_id.hex(), stack
+        )
         documents = found[settings.topic_documents]
         at_start = committed(settings, documents.partitions)
         replica.serve(documents.topic_id, _offsets(at_start))
@@ -122,7 +140,16 @@ def run(settings: Settings, stop: threading.Event, on_serving: Callable[[], None
             documents=replica.documents,
             seconds=round(time.monotonic() - started_s, 2),
         )
-        _serve(settings, stop, log, fingerprinter, incarnation, ready_if, on_serving=on_serving, on_idle=on_idle)
+        _serve(
+            settings,
+            stop,
+            log,
+            fingerprinter,
+            incarnation,
+            ready_if,
+            on_serving=on_serving,
+            on_idle=on_idle,
+        )
         if checkpoint is not None:
             checkpoint.save(replica)
 
@@ -136,7 +163,11 @@ def _of_one_definition(settings: Settings) -> Iterator[None]:
         if error.remedy:
             raise
         own = [name for name in error.differences if name in DECIDING]
-        flags = [flag(settings, name) for name in own if getattr(settings, name) != Settings.model_fields[name].default]
+        flags = [
+            flag(settings, name)
+            for name in own
+            if getattr(settings, name) != Settings.model_fields[name].default
+        ]
         command = " ".join(["neardup rebuild", *flags])
         raise error.with_remedy(
             f"Start it with the log's settings, or judge the documents anew, beside the old log: {command}"
@@ -172,7 +203,9 @@ def _checkpoint(settings: Settings, admin: Admin, found: Mapping[str, Topic]) ->
     )
 
 
-def _replicated_log(settings: Settings, replica: Replica, log_id: str, stack: ExitStack) -> ReplicatedLog:
+def _replicated_log(
+    settings: Settings, replica: Replica, log_id: str, stack: ExitStack
+) -> ReplicatedLog:
     """Connect a replica to the two ends of its log."""
     expires = settings.definition.retention.expire_after_ms > 0
     reader = LogConsumer(settings, replica.next_offset, expires=expires)
@@ -180,7 +213,9 @@ def _replicated_log(settings: Settings, replica: Replica, log_id: str, stack: Ex
     stack.callback(reader.close)
     stack.callback(writer.close)
     author = replica.definition.author(f"{settings.group}/{settings.worker_id}")
-    return ReplicatedLog(replica, reader, writer, author, settings.record_bytes_max, log_id, settings.record_format)
+    return ReplicatedLog(
+        replica, reader, writer, author, settings.record_bytes_max, log_id, settings.record_format
+    )
 
 
 def _serve(
@@ -201,13 +236,19 @@ def _serve(
         publisher = TransactionalPublisher(settings, watchdog.limit)
         publisher.open()
         stack.callback(publisher.close)
-        preparer = stack.enter_context(Preparer(settings, fingerprinter, settings.queue_batches_max))
+        preparer = stack.enter_context(
+            Preparer(settings, fingerprinter, settings.queue_batches_max)
+        )
         _tune_interpreter()
 
         def connect() -> GroupSource:
-            source = GroupConsumer(settings, partitions.assign, partitions.revoke, partitions.lose, incarnation.look)
+            source = GroupConsumer(
+                settings, partitions.assign, partitions.revoke, partitions.lose, incarnation.look
+            )
             metrics.SOURCE_LAG.lags = lambda: _lags(partitions, source)
-            ready_if["member of the group"] = lambda: partitions.group_metadata is not None and source.is_member()
+            ready_if["member of the group"] = lambda: (
+                partitions.group_metadata is not None and source.is_member()
+            )
             return source
 
         intake = Intake(settings, connect, preparer, partitions, watchdog, stop, reach)
@@ -218,7 +259,9 @@ def _serve(
             traced = tracing.spans
         publishing = Publishing(settings, publisher, partitions, reach, traced=traced)
         topic_id = incarnation.topics[settings.topic_documents]
-        sequencer = Sequencer(settings, topic_id, log, partitions, preparer, publishing, watchdog, reach=reach)
+        sequencer = Sequencer(
+            settings, topic_id, log, partitions, preparer, publishing, watchdog, reach=reach
+        )
 
         def between_batches() -> None:
             if stop.is_set():
@@ -226,20 +269,30 @@ def _serve(
             incarnation.check()
             on_idle()
 
-        ready_if |= {"member of the group": lambda: False, "not stopping": lambda: not stop.is_set()}
+        ready_if |= {
+            "member of the group": lambda: False,
+            "not stopping": lambda: not stop.is_set(),
+        }
         metrics.QUEUED_BATCHES.set_function(preparer.__len__)
         metrics.LOG_LAG.set_function(log.behind)
         on_serving()
         intake.start()
         publishing.start()
-        _log.info("worker runs", worker_id=settings.worker_id, group=settings.group, bootstrap=settings.bootstrap)
+        _log.info(
+            "worker runs",
+            worker_id=settings.worker_id,
+            group=settings.group,
+            bootstrap=settings.bootstrap,
+        )
         try:
             sequencer.run(between_batches)
         finally:
             preparer.close(finish=False)  # after a failure: the intake may be waiting for room
             # Leaving may wait for a transaction and for the group, each for as long as a call may take.
             if not intake.join(3 * settings.call_timeout_s):
-                _log.warning("the group was not left in time: its partitions move when the session ends")
+                _log.warning(
+                    "the group was not left in time: its partitions move when the session ends"
+                )
         try:
             intake.check()
         except NeardupError:
@@ -274,7 +327,9 @@ def _lags(partitions: Partitions, source: GroupConsumer) -> dict[int, metrics.La
 class Periodic(Generic[Answer]):
     """A question asked every so often on a thread of its own; `without` an answer the log says so, if it is given."""
 
-    def __init__(self, name: str, ask: Callable[[], Answer], every_s: float, without: str = "") -> None:
+    def __init__(
+        self, name: str, ask: Callable[[], Answer], every_s: float, without: str = ""
+    ) -> None:
         self._ask = ask
         self._every_s = every_s
         self._without = without
@@ -303,7 +358,9 @@ class Incarnation(Periodic[Mapping[str, bytes]]):
     One that is made anew has other offsets: what is read of it would be taken for what was there before.
     """
 
-    def __init__(self, admin: Admin, topics: Mapping[str, bytes], every_s: float = INCARNATION_S) -> None:
+    def __init__(
+        self, admin: Admin, topics: Mapping[str, bytes], every_s: float = INCARNATION_S
+    ) -> None:
         self.topics = topics
         # Without an answer the log says nothing: readers and writers learn of it.
         super().__init__("incarnation", partial(admin.topic_ids, list(topics)), every_s)
@@ -343,10 +400,18 @@ def admit(settings: Settings, admin: Admin, committed: Committed, log: Replicate
     """Make sure of what stands at this file's head. Raises StopError, with the remedy."""
     parsed = (CommitMetadata.parse(text) for _, text in committed.values())
     known = [metadata for metadata in parsed if metadata is not None]
-    check_log(settings, known, log.log_id, lambda: log.reader.end()[1], lambda at: _digest_at(settings, at))
+    check_log(
+        settings,
+        known,
+        log.log_id,
+        lambda: log.reader.end()[1],
+        lambda at: _digest_at(settings, at),
+    )
     if not known:
         _check_founder(settings, log)
-    _tell_deleted(settings, admin, {number for number, (offset, _) in committed.items() if offset is None})
+    _tell_deleted(
+        settings, admin, {number for number, (offset, _) in committed.items() if offset is None}
+    )
 
 
 def check_log(
@@ -382,7 +447,11 @@ def check_log(
             )
         sleep(0.5)
         waited_s += 0.5
-    last = max((metadata for metadata in committed if metadata.digest), key=lambda it: it.next_offset, default=None)
+    last = max(
+        (metadata for metadata in committed if metadata.digest),
+        key=lambda it: it.next_offset,
+        default=None,
+    )
     if last is not None and digest_at(last.next_offset - 1) not in (None, last.digest):
         raise StopError(
             f"record {last.next_offset - 1} of the log {log_topic} is not the one with which verdicts were committed: "
@@ -415,7 +484,11 @@ def _tell_deleted(settings: Settings, admin: Admin, uncommitted: set[int]) -> No
     if not uncommitted:
         return
     ends = admin.ends({settings.topic_documents: max(uncommitted) + 1})
-    deleted = {number: first for (_, number), (first, _) in ends.items() if number in uncommitted and first > 0}
+    deleted = {
+        number: first
+        for (_, number), (first, _) in ends.items()
+        if number in uncommitted and first > 0
+    }
     if deleted:
         _log.warning(
             "documents were deleted before this group has read them",

@@ -44,13 +44,19 @@ class Batch:
     """Messages with all that becomes of them."""
 
     messages: Sequence[SourceMessage]
-    shares: Sequence[Share] = ()  # by partition, without those that `drop_void` has found to be not ours any more
+    shares: Sequence[
+        Share
+    ] = ()  # by partition, without those that `drop_void` has found to be not ours any more
     read_at_s: float = 0.0  # monotonic, of the first message
     jobs: Sequence[Future[Rows]] = ()  # the rows while they are made
     rows: Rows = _NO_ROWS  # what the log gets
-    answers: Sequence[VerdictBytes | DocumentError | None] = ()  # what the log says: a verdict, or why there is none
+    answers: Sequence[
+        VerdictBytes | DocumentError | None
+    ] = ()  # what the log says: a verdict, or why there is none
     failure: RetryError | None = None  # why the log gives no answers: everything must be read again
-    commit_metadata: str = ""  # kept beside the offsets: the log, and how much of it had been applied
+    commit_metadata: str = (
+        ""  # kept beside the offsets: the log, and how much of it had been applied
+    )
     outgoing: Sequence[Outgoing | None] = ()  # what leaves
 
     def drop_void(self, partitions: Partitions) -> bool:
@@ -59,7 +65,9 @@ class Batch:
         return bool(self.shares)
 
 
-def cut(messages: Iterable[SourceMessage], documents_max: int, bytes_max: int) -> Iterator[list[SourceMessage]]:
+def cut(
+    messages: Iterable[SourceMessage], documents_max: int, bytes_max: int
+) -> Iterator[list[SourceMessage]]:
     """Cut into pieces of at most so many messages and bytes, or one message alone."""
     piece: list[SourceMessage] = []
     size_bytes = 0
@@ -97,7 +105,9 @@ class Stage:
     def submit(self, batch: Batch, wait_s: float = 0.0) -> bool:
         """Take a batch; False: there was no room for it within `wait_s`."""
         with self._changed:
-            if not self._changed.wait_for(lambda: self._is_dropped or len(self) < self._batches_max, wait_s):
+            if not self._changed.wait_for(
+                lambda: self._is_dropped or len(self) < self._batches_max, wait_s
+            ):
                 return False
             if not self._is_dropped:
                 self._begin(batch)

@@ -21,9 +21,13 @@ class Point(StrEnum):
     """Where a batch stands, or a snapshot."""
 
     READ = "read"  # out of the source; the intake thread reaches it
-    BEFORE_APPEND = "before-append"  # fingerprinted, and the log asked what it lacks of it; the sequencer
+    BEFORE_APPEND = (
+        "before-append"  # fingerprinted, and the log asked what it lacks of it; the sequencer
+    )
     AFTER_APPEND = "after-append"  # in the log, and applied; no verdict published; the sequencer
-    IN_TRANSACTION = "in-transaction"  # verdicts sent, offsets not; this and what follows: the publishing thread
+    IN_TRANSACTION = (
+        "in-transaction"  # verdicts sent, offsets not; this and what follows: the publishing thread
+    )
     AFTER_OFFSETS = "after-offsets"  # verdicts and offsets sent, not committed
     AFTER_COMMIT = "after-commit"
     SNAPSHOT = "snapshot"  # a part of it is about to be written; a thread of its own, at the end the worker's
@@ -48,7 +52,13 @@ def from_setting(setting: str | None) -> FaultHook:
             f"fault must be point:action:hit with point one of {', '.join(Point)} and action one of "
             f"kill, stop, kill-in-N-ms, sleep-N-ms, slow-N-ms, got {setting!r}"
         )
-    point, at_once, timed, delay_s, hit = Point(found[1]), found[2], found[3], int(found[4] or 0) / 1_000, int(found[5])
+    point, at_once, timed, delay_s, hit = (
+        Point(found[1]),
+        found[2],
+        found[3],
+        int(found[4] or 0) / 1_000,
+        int(found[5]),
+    )
     hits = 0
 
     def reach(reached: Point) -> None:
@@ -60,7 +70,9 @@ def from_setting(setting: str | None) -> FaultHook:
             return
         if at_once:
             # To this thread, which then goes no step further; a signal to the process may reach another one first.
-            signal.pthread_kill(threading.get_ident(), signal.SIGKILL if at_once == "kill" else signal.SIGSTOP)
+            signal.pthread_kill(
+                threading.get_ident(), signal.SIGKILL if at_once == "kill" else signal.SIGSTOP
+            )
         elif timed == "kill-in":
             threading.Timer(delay_s, os.kill, (os.getpid(), signal.SIGKILL)).start()
         else:

@@ -71,15 +71,23 @@ class HealthServer:
                 f"metrics cannot be served on {host}:{port} ({error.strerror}): choose another --metrics-port or "
                 f"--metrics-host"
             ) from error
-        threading.Thread(target=self._server.serve_forever, args=(_POLL_S,), name="health", daemon=True).start()
+        threading.Thread(
+            target=self._server.serve_forever, args=(_POLL_S,), name="health", daemon=True
+        ).start()
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         path = environ["PATH_INFO"]
         if path == "/metrics":
             return self._metrics(environ, start_response)  # type: ignore[no-any-return]
-        status, text, kind = "404 Not Found", "ask for /metrics, /healthz, /readyz or /status", "text/plain"
+        status, text, kind = (
+            "404 Not Found",
+            "ask for /metrics, /healthz, /readyz or /status",
+            "text/plain",
+        )
         is_asked = path in ("/status", "/readyz")
-        missing = [name for name, holds in self._conditions.items() if not holds()] if is_asked else []
+        missing = (
+            [name for name, holds in self._conditions.items() if not holds()] if is_asked else []
+        )
         if path == "/status":
             found = {"ready": not missing, "missing": missing, **self._status()}
             status, text, kind = "200 OK", orjson.dumps(found).decode(), "application/json"
@@ -143,7 +151,9 @@ class _Handler(WSGIRequestHandler):
 SAMPLE_S = 5.0
 SAMPLES = 12  # make a minute
 
-_Sample = tuple[float, dict[tuple[str, ...], float]]  # when, and what the metrics were, by name and labels
+_Sample = tuple[
+    float, dict[tuple[str, ...], float]
+]  # when, and what the metrics were, by name and labels
 
 
 class Status:
@@ -180,11 +190,15 @@ class Status:
         (first_s, first), (now_s, now) = self._samples[0], self._sample()
         lags = sorted(metrics.SOURCE_LAG.lags().items())
         answered = {name: int(now["neardup_answers_total", name]) for name in metrics.OUTCOMES}
-        done = {name: count - int(first["neardup_answers_total", name]) for name, count in answered.items()}
+        done = {
+            name: count - int(first["neardup_answers_total", name])
+            for name, count in answered.items()
+        }
 
         def mean_ms(name: str, *labels: str) -> float | None:
             spent, count = (
-                now[f"{name}_{part}", *labels] - first[f"{name}_{part}", *labels] for part in ("sum", "count")
+                now[f"{name}_{part}", *labels] - first[f"{name}_{part}", *labels]
+                for part in ("sum", "count")
             )
             return round(spent / count * 1_000, 1) if count else None
 
@@ -196,7 +210,9 @@ class Status:
             "originals": _value(metrics.DOCUMENTS_INDEXED),
             "answered": answered,
             "last_minute": {
-                "documents_per_s": round(sum(done.values()) / (now_s - first_s), 1) if now_s > first_s else 0.0,
+                "documents_per_s": round(sum(done.values()) / (now_s - first_s), 1)
+                if now_s > first_s
+                else 0.0,
                 **{name.replace("-", "_"): count for name, count in done.items()},
                 "latency_ms": mean_ms("neardup_latency_seconds"),
             },
@@ -206,14 +222,20 @@ class Status:
         }
 
     def _sample(self) -> _Sample:
-        found = [one for metric in (metrics.ANSWERS, metrics.STAGE_S, metrics.LATENCY_S) for one in _samples_of(metric)]
+        found = [
+            one
+            for metric in (metrics.ANSWERS, metrics.STAGE_S, metrics.LATENCY_S)
+            for one in _samples_of(metric)
+        ]
         return self._clock(), {(one.name, *one.labels.values()): one.value for one in found}
 
     def _run(self) -> None:
         while not self._ended.wait(SAMPLE_S):
             try:
                 self.tick()
-            except Exception as error:  # a broker that does not answer now must not end the lines for good
+            except (
+                Exception
+            ) as error:  # a broker that does not answer now must not end the lines for good
                 _log.warning("the last minute cannot be told", error=str(error))
 
     def __enter__(self) -> Self:
@@ -237,7 +259,12 @@ def _value(gauge: Collector) -> int:
 
 
 def _end(doing: str, limit_s: float) -> None:
-    _log.error("a call outlived its limit, ending the process", call=doing, limit_s=limit_s, exit_code=EXIT_CODE)
+    _log.error(
+        "a call outlived its limit, ending the process",
+        call=doing,
+        limit_s=limit_s,
+        exit_code=EXIT_CODE,
+    )
     os._exit(EXIT_CODE)
 
 

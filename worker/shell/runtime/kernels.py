@@ -62,7 +62,9 @@ def pages() -> None:
 def messages() -> None:
     """Messages to documents."""
     data, none = np.zeros(SLACK, np.uint8), np.empty((0, 3), np.int64)
-    read_documents(data, none, data.copy(), none.copy(), np.empty(0, np.uint8), data.copy(), none.copy())
+    read_documents(
+        data, none, data.copy(), none.copy(), np.empty(0, np.uint8), data.copy(), none.copy()
+    )
 
 
 def exact_index() -> None:

@@ -27,7 +27,11 @@ def configure(level: str = "info", log_format: str = "auto", *, is_worker: bool 
     console = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
     _ends_as_json = not console and (is_worker or log_format == "json")
     rendering: list[Any] = (
-        [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)]
+        [
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+            )
+        ]
         if console
         else [
             # Local variables hold passwords and documents.
@@ -44,11 +48,16 @@ def configure(level: str = "info", log_format: str = "auto", *, is_worker: bool 
             _remember,
             *rendering,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.getLevelNamesMapping()[level.upper()]
+        ),
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
         cache_logger_on_first_use=False,  # tests and progress bars put another stream in stderr's place
     )
-    ours, handler = logging.getLogger("neardup"), logging.Handler()  # what the core says, which knows no structlog
+    ours, handler = (
+        logging.getLogger("neardup"),
+        logging.Handler(),
+    )  # what the core says, which knows no structlog
     handler.emit = lambda record: structlog.get_logger("neardup").info(record.getMessage())  # type: ignore[method-assign]
     ours.handlers, ours.propagate = [handler], False
 
@@ -69,9 +78,15 @@ def last_problem() -> dict[str, Any] | None:
     return _problem
 
 
-def _remember(_logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+def _remember(
+    _logger: object, method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
     global _problem  # noqa: PLW0603  # logging is one for a process, and so is its last problem
     if method in ("warning", "error", "critical", "exception"):
         plain = (str, int, float, bool)
-        _problem = {name: value for name, value in event.items() if isinstance(value, plain) and name != "exc_info"}
+        _problem = {
+            name: value
+            for name, value in event.items()
+            if isinstance(value, plain) and name != "exc_info"
+        }
     return event

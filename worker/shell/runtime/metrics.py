@@ -42,19 +42,28 @@ BUILD = Info(
 )
 
 # Documents
-ANSWERS = Counter("neardup_answers_total", "Documents answered and committed by this worker", ["outcome"])
+ANSWERS = Counter(
+    "neardup_answers_total", "Documents answered and committed by this worker", ["outcome"]
+)
 DEAD_LETTERS = Counter(
-    "neardup_dead_letters_total", "Documents that could not be judged, by the class of error", ["code"]
+    "neardup_dead_letters_total",
+    "Documents that could not be judged, by the class of error",
+    ["code"],
 )
 BATCH_DOCUMENTS = Histogram(
-    "neardup_batch_documents", "Documents in a published batch", buckets=(1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000)
+    "neardup_batch_documents",
+    "Documents in a published batch",
+    buckets=(1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000),
 )
 
 
 class _Latency(Collector):
     """A histogram that takes the documents of a batch at once."""
 
-    _seen: tuple[NDArray[np.int64], float] = np.zeros(len(_WAITS_S) + 1, np.int64), 0.0  # one: a scrape sees both
+    _seen: tuple[NDArray[np.int64], float] = (
+        np.zeros(len(_WAITS_S) + 1, np.int64),
+        0.0,
+    )  # one: a scrape sees both
 
     def observe(self, seconds: NDArray[np.float64]) -> None:
         """Count each; a clock behind the broker's makes it 0."""
@@ -80,21 +89,31 @@ STAGE_S = Histogram(
     ["stage"],
     buckets=_SECONDS,
 )
-TRANSACTION_S = Histogram("neardup_transaction_seconds", "Transactions that were committed", buckets=_SECONDS)
+TRANSACTION_S = Histogram(
+    "neardup_transaction_seconds", "Transactions that were committed", buckets=_SECONDS
+)
 
 # How far behind
-LOG_LAG = Gauge("neardup_log_lag", "Records of the fingerprint log known to be there and not applied yet")
-LOG_AHEAD_S = Gauge(
-    "neardup_log_ahead_seconds", "How far the log's last record is ahead of this machine's clock; 0: not at all"
+LOG_LAG = Gauge(
+    "neardup_log_lag", "Records of the fingerprint log known to be there and not applied yet"
 )
-QUEUED_BATCHES = Gauge("neardup_queued_batches", "Batches read and not yet taken up by the sequencer")
-PENDING_BATCHES = Gauge("neardup_pending_batches", "Batches of verdicts not known to be committed, of all workers")
+LOG_AHEAD_S = Gauge(
+    "neardup_log_ahead_seconds",
+    "How far the log's last record is ahead of this machine's clock; 0: not at all",
+)
+QUEUED_BATCHES = Gauge(
+    "neardup_queued_batches", "Batches read and not yet taken up by the sequencer"
+)
+PENDING_BATCHES = Gauge(
+    "neardup_pending_batches", "Batches of verdicts not known to be committed, of all workers"
+)
 
 # The replica
 LOG_OFFSET = Gauge("neardup_log_offset", "Next offset of the fingerprint log to apply")
 DOCUMENTS_INDEXED = Gauge("neardup_documents_indexed", "Originals in the index")
 REPEATED_ROWS = Counter(
-    "neardup_repeated_rows_total", "Rows of the log ignored, because the log already had their offset"
+    "neardup_repeated_rows_total",
+    "Rows of the log ignored, because the log already had their offset",
 )
 LOG_RECORDS_IGNORED = Counter(
     "neardup_log_records_ignored_total",
@@ -103,18 +122,27 @@ LOG_RECORDS_IGNORED = Counter(
 )
 
 # Faults
-KAFKA_ERRORS = Counter("neardup_kafka_errors_total", "Errors that the Kafka client has told of, passing ones included")
+KAFKA_ERRORS = Counter(
+    "neardup_kafka_errors_total", "Errors that the Kafka client has told of, passing ones included"
+)
 RETRIES = Counter("neardup_retries_total", "Transactions aborted and tried again")
-REWINDS = Counter("neardup_rewinds_total", "Times that the source was read again from the committed offsets")
+REWINDS = Counter(
+    "neardup_rewinds_total", "Times that the source was read again from the committed offsets"
+)
 
 # Snapshots
 SNAPSHOT_TIME = Gauge(
-    "neardup_snapshot_timestamp_seconds", "Unix time of the last snapshot, written or restored; 0: none yet"
+    "neardup_snapshot_timestamp_seconds",
+    "Unix time of the last snapshot, written or restored; 0: none yet",
 )
-SNAPSHOT_OFFSET = Gauge("neardup_snapshot_offset", "Offset of the fingerprint log where that snapshot stands")
+SNAPSHOT_OFFSET = Gauge(
+    "neardup_snapshot_offset", "Offset of the fingerprint log where that snapshot stands"
+)
 SNAPSHOT_BYTES = Gauge("neardup_snapshot_bytes", "Size of the last snapshot written")
 SNAPSHOT_S = Histogram("neardup_snapshot_seconds", "Time to write a snapshot", buckets=_SECONDS)
-SNAPSHOT_FAILURES = Counter("neardup_snapshot_failures_total", "Snapshots that could not be written; work went on")
+SNAPSHOT_FAILURES = Counter(
+    "neardup_snapshot_failures_total", "Snapshots that could not be written; work went on"
+)
 SNAPSHOTS_REFUSED = Counter("neardup_snapshots_refused_total", "Damaged snapshots found at a start")
 
 # Counters with labels stand at 0 from the start: a rate would miss their first event.
@@ -141,7 +169,11 @@ class _SourceLag(Collector):
         lags = sorted(self.lags().items())
         for name, text, at in (
             ("neardup_source_lag", "Documents of an owned partition without a committed answer", 0),
-            ("neardup_source_lag_seconds", "Age of the oldest document that was read and has no committed answer", 1),
+            (
+                "neardup_source_lag_seconds",
+                "Age of the oldest document that was read and has no committed answer",
+                1,
+            ),
         ):
             family = GaugeMetricFamily(name, text, labels=["partition"])
             for partition, lag in lags:
@@ -161,7 +193,9 @@ class _OfGroup(Collector):
 
     def collect(self) -> Iterator[Metric]:
         for family in REGISTRY.collect():
-            family.samples = [sample._replace(labels=self._label | sample.labels) for sample in family.samples]
+            family.samples = [
+                sample._replace(labels=self._label | sample.labels) for sample in family.samples
+            ]
             yield family
 
 

@@ -27,7 +27,9 @@ class Tracing:
         try:
             from opentelemetry import propagate, trace  # noqa: PLC0415  # an extra, and only those who trace load it
         except ImportError as error:
-            raise StopError("tracing needs OpenTelemetry: pip install 'neardup[otel]', or set no tracing") from error
+            raise StopError(
+                "tracing needs OpenTelemetry: pip install 'neardup[otel]', or set no tracing"
+            ) from error
         self._propagate, self._trace = propagate, trace
         self._provider = provider or _to_a_collector()
         self._tracer = self._provider.get_tracer("neardup")
@@ -52,24 +54,34 @@ class Tracing:
         read_at_ns = time.time_ns() - int((time.monotonic() - batch.read_at_s) * 1e9)
         spans: dict[int, Span] = {}
         outgoing = list(batch.outgoing)
-        for at, (message, answer, out) in enumerate(zip(batch.messages, batch.answers, outgoing, strict=True)):
+        for at, (message, answer, out) in enumerate(
+            zip(batch.messages, batch.answers, outgoing, strict=True)
+        ):
             if answer is None or out is None:
                 continue
             attributes: dict[str, Any] = {
                 "messaging.system": "kafka",
                 "messaging.destination.partition.id": str(message.partition),
                 "messaging.kafka.offset": message.offset,
-                "neardup.outcome": answer.code if isinstance(answer, DocumentError) else answer.outcome.value,
+                "neardup.outcome": answer.code
+                if isinstance(answer, DocumentError)
+                else answer.outcome.value,
             }
             parent = self._propagate.extract(
                 {name: value.decode("latin-1") for name, value in message.headers if value}
             )
             spans[at] = self._tracer.start_span(
-                "judge document", parent, self._trace.SpanKind.CONSUMER, attributes, start_time=read_at_ns
+                "judge document",
+                parent,
+                self._trace.SpanKind.CONSUMER,
+                attributes,
+                start_time=read_at_ns,
             )
             context: dict[str, str] = {}
             self._propagate.inject(context, self._trace.set_span_in_context(spans[at]))
-            outgoing[at] = out._replace(headers=(*out.headers, *((k, v.encode()) for k, v in context.items())))
+            outgoing[at] = out._replace(
+                headers=(*out.headers, *((k, v.encode()) for k, v in context.items()))
+            )
         batch.outgoing = outgoing
         return spans
 

@@ -76,10 +76,14 @@ class Capture(NamedTuple):
         if self.is_text or is_too_long or self.fetched_at_ms < TIMESTAMP_MS_MIN:
             return None
         named = optional.get("content_type"), None, optional.get("language")
-        return Document(self.doc_id, url, self.fetched_at_ms, BodyKind.BYTES, self.body, *named), message_bytes
+        return Document(
+            self.doc_id, url, self.fetched_at_ms, BodyKind.BYTES, self.body, *named
+        ), message_bytes
 
 
-Message: TypeAlias = tuple[bytes | None, bytes | Capture | None]  # key and value, as in the topic `documents`
+Message: TypeAlias = tuple[
+    bytes | None, bytes | Capture | None
+]  # key and value, as in the topic `documents`
 
 
 class Record(NamedTuple):
@@ -108,7 +112,11 @@ class Record(NamedTuple):
     @property
     def place(self) -> str:
         """Where it begins, for people."""
-        return f"{self.file} at byte {self.offset:,}" if self.line is None else f"{self.file}, line {self.line:,}"
+        return (
+            f"{self.file} at byte {self.offset:,}"
+            if self.line is None
+            else f"{self.file}, line {self.line:,}"
+        )
 
 
 class Omission(NamedTuple):

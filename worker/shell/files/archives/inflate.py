@@ -22,14 +22,20 @@ import zstandard
 
 from worker.errors import StopError
 
-_READ_BYTES = 256 << 10  # also how far the search for the next member goes back from where the damage showed
+_READ_BYTES = (
+    256 << 10
+)  # also how far the search for the next member goes back from where the damage showed
 _OUTPUT_BYTES_MAX = 1 << 20  # of one step: a bomb cannot become one piece of gigabytes
 _ZSTD_BYTES = 4 << 10
 _GZIP, _ZSTD = b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # behind a first byte of 0x50 to 0x5f
-_ZSTD_DICTIONARY = b"\x5d" + _ZSTD_SKIPPABLE  # a frame of this kind holds the dictionary of the others (.warc.zst)
+_ZSTD_DICTIONARY = (
+    b"\x5d" + _ZSTD_SKIPPABLE
+)  # a frame of this kind holds the dictionary of the others (.warc.zst)
 _DICTIONARY_BYTES_MAX = 64 << 20
-HISTORY_BYTES_MAX = 64 << 20  # a damaged record longer than this hides records in all but its last bytes
+HISTORY_BYTES_MAX = (
+    64 << 20
+)  # a damaged record longer than this hides records in all but its last bytes
 _WINDOW_BYTES = 1 << 20
 _MATCH_BYTES_MAX = 1 << 10
 
@@ -56,14 +62,18 @@ class Segment:
     """
 
     def __init__(self, first: Piece, more: Iterator[Piece]) -> None:
-        self.problem: str | None = None  # why it ends, once its end was met; None at the end of the file
+        self.problem: str | None = (
+            None  # why it ends, once its end was met; None at the end of the file
+        )
         self._more = more
         self._is_ended = False
         self._is_plain = first.is_plain
         self._history = bytearray()
         self._start = 0  # position of the history's first byte
         self._position = 0
-        self._members: list[tuple[int, int]] = []  # each begins at this position, and in the file at this offset
+        self._members: list[
+            tuple[int, int]
+        ] = []  # each begins at this position, and in the file at this offset
         self._add(first)
 
     def read(self, size: int = _WINDOW_BYTES) -> bytes:
@@ -195,9 +205,13 @@ def _parts(stream: BinaryIO, on_read: Callable[[int], None]) -> Iterator[Piece]:
     while True:
         try:
             data = stream.read(_READ_BYTES)
-        except Exception as error:  # of a disk, or of a network in its own words: what is behind has not been seen
+        except (
+            Exception
+        ) as error:  # of a disk, or of a network in its own words: what is behind has not been seen
             name = getattr(stream, "path", None) or getattr(stream, "name", "a file")
-            raise StopError(f"cannot read {name} to its end: {error or type(error).__name__}") from error
+            raise StopError(
+                f"cannot read {name} to its end: {error or type(error).__name__}"
+            ) from error
         if not data:
             return
         on_read(len(data))
@@ -209,7 +223,9 @@ def _member(source: Segment, zstd: zstandard.ZstdDecompressor | None) -> Iterato
     offset = source.tell()
     member: Any = zlib.decompressobj(31) if zstd is None else zstd.decompressobj()
     part_bytes, inflate = _READ_BYTES, partial(member.decompress, max_length=_OUTPUT_BYTES_MAX)
-    if zstd is not None:  # it returns all output of its input at once, so it gets little: 4 KiB are 128 MiB at most
+    if (
+        zstd is not None
+    ):  # it returns all output of its input at once, so it gets little: 4 KiB are 128 MiB at most
         part_bytes, inflate = _ZSTD_BYTES, member.decompress
     while data := source.read(min(part_bytes, _READ_BYTES - source.tell() % _READ_BYTES)):
         begin = source.tell() - len(data)
@@ -242,13 +258,17 @@ def _skippable_frame(source: Segment) -> bytes:
     return content[8:]
 
 
-def _dictionary(offset: int, content: bytes) -> tuple[zstandard.ZstdCompressionDict | None, list[Piece]]:
+def _dictionary(
+    offset: int, content: bytes
+) -> tuple[zstandard.ZstdCompressionDict | None, list[Piece]]:
     """Return the dictionary of a .warc.zst file, which may itself be compressed; or what is wrong with it."""
     if content.startswith(_ZSTD):
         plain = bytearray()
         for piece in pieces(io.BytesIO(content)):
             plain += piece.data
             if piece.problem is not None or len(plain) > _DICTIONARY_BYTES_MAX:
-                return None, [Piece(offset, b"", f"damaged dictionary: {piece.problem or 'it is too large'}")]
+                return None, [
+                    Piece(offset, b"", f"damaged dictionary: {piece.problem or 'it is too large'}")
+                ]
         content = bytes(plain)
     return zstandard.ZstdCompressionDict(content), []

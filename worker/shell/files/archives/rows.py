@@ -27,7 +27,9 @@ from worker.shell.files.archives.inflate import Piece
 
 FIELDS = ("doc_id", "url", "fetched_at", *OPTIONAL_CHARACTERS_MAX, *BODIES)
 PARQUET = b"PAR1"
-_NO_TIME = "1970-01-01T00:00:00Z"  # of a document that brings none: its fetch time changes no verdict
+_NO_TIME = (
+    "1970-01-01T00:00:00Z"  # of a document that brings none: its fetch time changes no verdict
+)
 _SHOWN_CHARACTERS_MAX = 60
 _LEVELS_MAX = 500
 _ROWS = 1_000  # of Parquet, held at once
@@ -48,7 +50,9 @@ class ColumnNames(NamedTuple):
             if self.text not in found:
                 raise ValueError(f"no field {self.text!r}, there are {', '.join(found) or 'none'}")
             text = found.pop(self.text)
-            found = {name: value for name, value in found.items() if name not in BODIES} | {"text": text}
+            found = {name: value for name, value in found.items() if name not in BODIES} | {
+                "text": text
+            }
         return found
 
 
@@ -76,8 +80,12 @@ class RowReader(NamedTuple):
                 made = self._made(fields)
                 value = line.data
                 if made is not None:
-                    value = json.dumps(_shallow(made), ensure_ascii=False).encode("utf-8", "replace")
-                return Record(self.file, line.position, _key_of(made or fields), value, line.number, line.data)
+                    value = json.dumps(_shallow(made), ensure_ascii=False).encode(
+                        "utf-8", "replace"
+                    )
+                return Record(
+                    self.file, line.position, _key_of(made or fields), value, line.number, line.data
+                )
             reason = f"a JSON {type(fields).__name__}, not an object"
         except RecursionError:
             reason = "nested too deep"
@@ -89,7 +97,9 @@ class RowReader(NamedTuple):
         """Return a line's fields with what it lacks; None: it lacks nothing."""
         has_time = (self.fetched_at_default or fields.get("fetched_at")) is not None
         is_named = fields.get("url") is not None and has_time
-        if self.columns is not None or (not is_named and any(fields.get(body) is not None for body in BODIES)):
+        if self.columns is not None or (
+            not is_named and any(fields.get(body) is not None for body in BODIES)
+        ):
             return self._fields_of(fields)
         if self.fetched_at_default is not None and fields.get("fetched_at") is None:
             return {**fields, "fetched_at": self.fetched_at_default}
@@ -105,7 +115,9 @@ class RowReader(NamedTuple):
         except csv.Error as error:
             raise StopError(f"{self.file} is not CSV: {error}") from None
         self._check_columns(names)
-        if twice := next((name for name in (*FIELDS, *(self.columns or ())) if names.count(str(name)) > 1), None):
+        if twice := next(
+            (name for name in (*FIELDS, *(self.columns or ())) if names.count(str(name)) > 1), None
+        ):
             raise StopError(f"{self.file} has two columns {twice!r}: rename one")
         head, number = line_of_csv(names), 0
         while True:
@@ -119,9 +131,13 @@ class RowReader(NamedTuple):
             if row is None:
                 return
             if len(row) == len(names):
-                fields = self._fields_of({name: value or None for name, value in zip(names, row, strict=True)})
+                fields = self._fields_of(
+                    {name: value or None for name, value in zip(names, row, strict=True)}
+                )
                 value = orjson.dumps(fields)
-                yield Record(self.file, number, _key_of(fields), value, rows.line_num, line_of_csv(row), head)
+                yield Record(
+                    self.file, number, _key_of(fields), value, rows.line_num, line_of_csv(row), head
+                )
                 number += 1
             elif row:  # else a blank line
                 reason = f"{len(row)} fields, and the first line has {len(names)}"
@@ -229,7 +245,11 @@ def _shallow(value: Any) -> Any:
         if not level:
             return value
         containers = [each for each in level if isinstance(each, dict | list)]
-        level = [inner for each in containers for inner in (each.values() if isinstance(each, dict) else each)]
+        level = [
+            inner
+            for each in containers
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
     raise RecursionError
 
 
@@ -271,7 +291,9 @@ def parquet_module() -> Any:
 
 
 def batches_of(
-    stream: BinaryIO, on_damage: Callable[[str], None], on_rows: Callable[[int, int], None] = lambda *_: None
+    stream: BinaryIO,
+    on_damage: Callable[[str], None],
+    on_rows: Callable[[int, int], None] = lambda *_: None,
 ) -> Iterator[Any]:
     """Yield rows of Parquet in batches of Arrow, up to damage; `on_rows`: how many are done, of how many."""
     parquet = parquet_module()
@@ -291,14 +313,17 @@ def _texts_of(row: Mapping[str, Any] | Exception) -> dict[str, Any]:
     if isinstance(row, Exception):
         raise row
     return {
-        name: value.decode("utf-8", "replace") if isinstance(value, bytes) else value for name, value in row.items()
+        name: value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        for name, value in row.items()
     }
 
 
 def _rows_of(batch: Any, wanted: set[str | None]) -> list[Any]:
     """Return the wanted columns of each row; an error for one that cannot be read (no UTF-8, two columns of a name)."""
     try:
-        return list(batch.select([name for name in batch.schema.names if name in wanted]).to_pylist())
+        return list(
+            batch.select([name for name in batch.schema.names if name in wanted]).to_pylist()
+        )
     except Exception as error:
         if batch.num_rows == 1:
             return [error]
@@ -323,7 +348,11 @@ def fields_of(row: Mapping[str, Any], number: int) -> dict[str, Any]:
     >>> fields_of({"text": "The river rose."}, 7)["doc_id"]
     '7-adf0fca55fa9dc87'
     """
-    given = {field: _value(field, row[field], number) for field in FIELDS if not is_missing(row.get(field))}
+    given = {
+        field: _value(field, row[field], number)
+        for field in FIELDS
+        if not is_missing(row.get(field))
+    }
     return filled(given, number)
 
 
@@ -336,7 +365,9 @@ def filled(fields: dict[str, Any], number: int) -> dict[str, Any]:
     """
     if "doc_id" not in fields and not ("url" in fields and "fetched_at" in fields):
         body = next((fields[field] for field in BODIES if field in fields), "")
-        fields["doc_id"] = f"{number}-{xxhash.xxh3_64_hexdigest(str(body).encode('utf-8', 'replace'))}"
+        fields["doc_id"] = (
+            f"{number}-{xxhash.xxh3_64_hexdigest(str(body).encode('utf-8', 'replace'))}"
+        )
     if "url" not in fields:
         fields["url"] = f"urn:neardup:{fields['doc_id']}"
     fields.setdefault("fetched_at", _NO_TIME)
@@ -366,7 +397,9 @@ def plain(value: Any) -> Any:
 def is_missing(value: Any) -> bool:
     """Return whether a field has no value: None, and what frames have for it (nan, NaT, NA)."""
     value = plain(value)
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or (value != value) is True  # noqa: PLR0124
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return (value != value) is True  # noqa: PLR0124
 
 
 def shown(value: Any) -> str:

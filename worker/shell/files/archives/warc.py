@@ -47,7 +47,9 @@ _HEADERS_END = re.compile(rb"\r?\n\r?\n")
 _STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})")
 _CHUNK_SIZE = re.compile(rb"[ \t]*([0-9a-fA-F]{1,8})[ \t]*(?:;[^\n]*)?\r?\n")
 _WARC_START = re.compile(rb"(?:(?<=\n)|\A)WARC/\d\.\d+\r?\n")
-_ARC_START = re.compile(rb"(?:(?<=\n)|\A)(?:https?|ftp|dns|filedesc)://?\S[^\n]{0,900} \d{14,} [^\n]{1,80}(?=\n)")
+_ARC_START = re.compile(
+    rb"(?:(?<=\n)|\A)(?:https?|ftp|dns|filedesc)://?\S[^\n]{0,900} \d{14,} [^\n]{1,80}(?=\n)"
+)
 _PAGE_SCHEMES = ("http", "https", "ftp", "file")
 _PAGE_TYPES = (WarcRecordType.response, WarcRecordType.resource, WarcRecordType.conversion)
 
@@ -81,7 +83,9 @@ def _check_url(url: str) -> None:
         raise _NoPageError("not-a-page")
 
 
-def _capture(url: str, fetched_at_ms: int, response: Response, content_type: str | None, body_max: int) -> Capture:
+def _capture(
+    url: str, fetched_at_ms: int, response: Response, content_type: str | None, body_max: int
+) -> Capture:
     """Return the page in a response; a ValueError says how it is damaged."""
     if response.status is not None and not 200 <= response.status <= 299:
         raise _NoPageError(f"status-{response.status}")
@@ -95,14 +99,18 @@ def _capture(url: str, fetched_at_ms: int, response: Response, content_type: str
 # ---- WARC
 
 
-def read_warc(file: str, segment: Segment, body_max: int, *, whole: bool = False) -> Iterator[Entry]:
+def read_warc(
+    file: str, segment: Segment, body_max: int, *, whole: bool = False
+) -> Iterator[Entry]:
     """Return what one segment holds; behind a damaged record the reading goes on at the next line that begins one."""
     start: int | None = 0
     is_damaged = False
     while start is not None:
         last: int | None = None  # the last record that was begun
         try:
-            for record in ArchiveIterator(cast("BinaryIO", segment), parse_http=False, stream_detect=False):
+            for record in ArchiveIterator(
+                cast("BinaryIO", segment), parse_http=False, stream_detect=False
+            ):
                 last = record.stream_pos
                 segment.forget(last)
                 offset, is_damaged = segment.offset_of(last), False
@@ -151,12 +159,19 @@ def _capture_of_warc(record: Any, body_max: int) -> Capture:
     response = Response(None, {}, block)
     if record.record_type == WarcRecordType.response:
         response = parse_response(block)
-        content_type = response.headers.get("content-type") or headers.get("warc-identified-payload-type")
+        content_type = response.headers.get("content-type") or headers.get(
+            "warc-identified-payload-type"
+        )
     language = headers.get("warc-identified-content-language")
-    return _capture(url, _fetched_at_ms(record, response), response, content_type, body_max)._replace(
+    return _capture(
+        url, _fetched_at_ms(record, response), response, content_type, body_max
+    )._replace(
         payload_digest=headers.get("warc-payload-digest"),
-        language=language if language and "," not in language else None,  # "eng,fra" names none for the whole page
-        is_text=record.record_type == WarcRecordType.conversion and (content_type or "").startswith("text/plain"),
+        language=language
+        if language and "," not in language
+        else None,  # "eng,fra" names none for the whole page
+        is_text=record.record_type == WarcRecordType.conversion
+        and (content_type or "").startswith("text/plain"),
     )
 
 
@@ -167,13 +182,18 @@ def _block_of_warc(record: Any, content_length: str, body_max: int) -> bytes:
     wanted = min(int(content_length), body_max + HEADERS_BYTES_MAX)
     block: bytes = record.reader.read(wanted)
     if len(block) < wanted:
-        raise _CutShortError(f"the record is cut short: {len(block):,} of {int(content_length):,} bytes")
+        raise _CutShortError(
+            f"the record is cut short: {len(block):,} of {int(content_length):,} bytes"
+        )
     return block
 
 
 def _fetched_at_ms(record: Any, response: Response) -> int:
     """Return WARC-Date, where that is no date the server's."""
-    if record.record_date is not None and (fetched_at_ms := int(record.record_date.timestamp() * 1_000)) >= 0:
+    if (
+        record.record_date is not None
+        and (fetched_at_ms := int(record.record_date.timestamp() * 1_000)) >= 0
+    ):
         return fetched_at_ms
     try:
         served_at = parsedate_to_datetime(response.headers.get("date", ""))
@@ -220,10 +240,18 @@ def _parse_line(line: str) -> tuple[str, str, str, int]:
     *parts, length = line.split(" ")
     if not length.isdigit():
         raise ValueError(f"the length of an ARC record is {length[:20]!r}, not a number")
-    date = next((at for at in range(len(parts) - 1, 1, -1) if len(parts[at]) >= 14 and parts[at].isdigit()), None)
+    date = next(
+        (at for at in range(len(parts) - 1, 1, -1) if len(parts[at]) >= 14 and parts[at].isdigit()),
+        None,
+    )
     if date is None:
         raise ValueError(f"not a line of ARC fields, with a date of 14 digits: {line[:80]!r}")
-    return " ".join(parts[: date - 1]), parts[date], "".join(parts[date + 1 : date + 2]), int(length)
+    return (
+        " ".join(parts[: date - 1]),
+        parts[date],
+        "".join(parts[date + 1 : date + 2]),
+        int(length),
+    )
 
 
 def _block_of_arc(segment: Segment, length: int, body_max: int) -> bytes:
@@ -283,7 +311,9 @@ def parse_response(block: bytes) -> Response:
     for line in head.split(b"\n")[1:]:
         name, colon, value = line.partition(b":")
         if colon:
-            headers[name.strip().lower().decode("latin-1")] = value.strip().decode("utf-8", "replace")
+            headers[name.strip().lower().decode("latin-1")] = value.strip().decode(
+                "utf-8", "replace"
+            )
     return Response(int(status.group(1)), headers, body)
 
 
@@ -292,9 +322,13 @@ def _body(response: Response, bytes_max: int) -> bytes:
     body = response.body
     if "chunked" in response.headers.get("transfer-encoding", "").lower():
         body = _unchunked(body)
-    encodings = [name.strip().lower() for name in response.headers.get("content-encoding", "").split(",")]
+    encodings = [
+        name.strip().lower() for name in response.headers.get("content-encoding", "").split(",")
+    ]
     if len(encodings) > _CODINGS_MAX:
-        raise ValueError(f"Content-Encoding names {len(encodings):,} codings, at most {_CODINGS_MAX} are undone")
+        raise ValueError(
+            f"Content-Encoding names {len(encodings):,} codings, at most {_CODINGS_MAX} are undone"
+        )
     for encoding in reversed(encodings):
         body = _decoded(body, encoding, bytes_max)
     if len(body) > bytes_max:
@@ -314,7 +348,9 @@ def _unchunked(body: bytes) -> bytes:
             break
         parts.append(body[start : start + length])
         position = start + length
-        position += 2 if body.startswith(b"\r\n", position) else int(body.startswith(b"\n", position))
+        position += (
+            2 if body.startswith(b"\r\n", position) else int(body.startswith(b"\n", position))
+        )
     return b"".join(parts)
 
 
@@ -339,7 +375,9 @@ def _decoded(body: bytes, encoding: str, bytes_max: int) -> bytes:
         raise
 
 
-def _inflated(body: bytes, begin: Callable[[], Any], bytes_max: int, magic: bytes | None = None) -> bytes:
+def _inflated(
+    body: bytes, begin: Callable[[], Any], bytes_max: int, magic: bytes | None = None
+) -> bytes:
     """Join a body's members, each inflated by a new object; what follows and is none is left, as browsers do."""
     data, position = bytearray(), 0
     while True:
@@ -347,7 +385,9 @@ def _inflated(body: bytes, begin: Callable[[], Any], bytes_max: int, magic: byte
         while not member.eof:
             part = body[position : position + _PART_BYTES]
             if not part:
-                raise ValueError(f"content-encoding: the body breaks off after {len(data):,} decoded bytes")
+                raise ValueError(
+                    f"content-encoding: the body breaks off after {len(data):,} decoded bytes"
+                )
             try:
                 data += member.decompress(part)
             except (zlib.error, zstandard.ZstdError) as error:
