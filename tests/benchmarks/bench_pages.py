@@ -18,6 +18,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -275,6 +276,10 @@ def in_batches(bodies: Sequence[bytes]) -> None:
         extract_pages(bodies[begin : begin + BATCH])
 
 
+def _extract_all(extract: Extract, pages: Sequence[str]) -> list[str]:
+    return [extract(page) for page in pages]
+
+
 def speeds(bodies: Sequence[bytes], rounds: int) -> dict[str, dict[str, float]]:
     """Processor time a page in microseconds, the median round; contenders take turns."""
     pages = [body.decode() for body in bodies]
@@ -287,10 +292,7 @@ def speeds(bodies: Sequence[bytes], rounds: int) -> dict[str, dict[str, float]]:
     for name, extract in TEXTS.items():
         if name not in {KERNEL, BEFORE}:
             chosen = few if name == "trafilatura" else pages
-            runs[name] = (
-                lambda extract=extract, chosen=chosen: [extract(page) for page in chosen],
-                len(chosen),
-            )  # type: ignore[misc]
+            runs[name] = partial(_extract_all, extract, chosen), len(chosen)
     taken: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(rounds + 1):
         for name, (run, count) in runs.items():

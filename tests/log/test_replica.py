@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import accumulate
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -204,10 +204,9 @@ def told(replica: Replica, offsets: Iterable[int], source: Source = SOURCE) -> l
     ]
 
 
-def one_row(offset: int, **fields: object) -> bytes:
-    row = Row(offset, RowKind.FULL, f"d{offset}", "https://example.org/", 5, 7, 7, 9)._replace(
-        **fields
-    )  # type: ignore[arg-type]
+def one_row(offset: int, **fields: Any) -> bytes:
+    row = Row(offset, RowKind.FULL, f"d{offset}", "https://example.org/", 5, 7, 7, 9)
+    row = row._replace(**fields)
     return packed(DEFINITION, [row], (offset, offset + 1))
 
 

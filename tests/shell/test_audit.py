@@ -11,7 +11,7 @@ import pytest
 
 from tests.oracle import read_answer
 from tests.shell.simulation import DEFINITION, TOPIC_ID, World, without_faults
-from worker.core.document import Outcome
+from worker.core.document import Outcome, Verdict
 from worker.core.search import SearchRules
 from worker.errors import StopError
 from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, decode, encode
@@ -173,9 +173,11 @@ def test_a_log_may_have_later_offsets_first_and_rows_that_come_too_late() -> Non
     replica = Replica(DEFINITION)
     for entry in log:
         replica.read(entry.value, entry.offset, entry.timestamp_ms)
-    published = [
-        encode_verdict(read_answer(replica, Source(TOPIC_ID, 0), at)) for at in range(1, 5)
-    ]  # type: ignore[arg-type]
+    published = []
+    for offset in range(1, 5):
+        verdict = read_answer(replica, Source(TOPIC_ID, 0), offset)
+        assert isinstance(verdict, Verdict)
+        published.append(encode_verdict(verdict))
     report = _check(
         Replica(DEFINITION),
         log=[*log, record(3, 0, 0)],

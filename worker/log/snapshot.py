@@ -13,6 +13,7 @@ The checksum (XXH3, 64 bits) is over everything but itself: a file cut anywhere,
 
 from __future__ import annotations
 
+import itertools
 import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from worker.errors import RestoreError, StopError
 from worker.log.judge import JUDGEMENT_COLUMNS, JudgedRows, Judgements
-from worker.log.originals import BY_ROW, Memory, anonymous
+from worker.log.originals import BY_ROW, Memory, OriginalStore, anonymous
 from worker.log.record import Record, Source, Span, decode
 from worker.log.replica import Coverage, Pending, Replica
 from worker.log.rules import Base, Definition, LogDefinition
@@ -40,9 +41,9 @@ _CHECKED_AT_ONCE = 1 << 20
 _ALIGNMENT = 64
 _TOPIC_ID_BYTES = 16
 _NEVER = -(2**63)  # stands for a horizon that is not there
-_LEFT_MIN = (
-    1 << 16
-)  # rows of originals that have left: fewer are not worth a compaction, where nobody waits yet
+# A restored replica leaves out originals that are gone if there are at least this many of them.
+# Fewer are not worth a compaction.
+_LEFT_MIN = 1 << 16
 
 ARRAYS: dict[str, DTypeLike] = {
     "originals.times": "<i8",
@@ -197,63 +198,43 @@ class LogIdentity(NamedTuple):
 
 
 def capture(
-    replica: Replica, log: LogIdentity, beside: Mapping[str, Any] = MappingProxyType({})
+    replica: Replica, log: LogIdentity, extra_header: Mapping[str, Any] = MappingProxyType({})
 ) -> Snapshot:
     """
-    Take a replica as it stands now; `beside` goes into the header, under names of its own.
+    Take a snapshot of a replica as it is now.
 
-    Cost: O(chunks) for the originals, some 50 ns each, and O(rows) for what is pending. No column is copied.
+    Args:
+        replica: it may continue at once; the snapshot refers only to pieces that no longer change.
+        log: which log the replica follows.
+        extra_header: fields that the caller wants to find in the header again, under names of its own.
+
+    Cost: O(chunks) for the originals, some 50 ns each, and O(rows) for what is pending. No column
+    is copied.
     """
-    judge, held = replica.judge, replica.judge.held
-    sources = sorted(
-        {*replica.coverage, *replica.pending}
-    )  # also those of which only a commit is known
+    # Some sources have no coverage: of these only a commit is known, or a verdict is pending.
+    sources = sorted({*replica.coverage, *replica.pending})
     batches = [
-        (at, batch)
-        for at, source in enumerate(sources)
+        (source_place, batch)
+        for source_place, source in enumerate(sources)
         for batch in replica.pending.get(source, ())
     ]
-    kept = {batch.log_offset: batch for _, batch in batches}  # several batches can share a record
-    records = [kept[offset] for offset in sorted(kept)]
-    place = {batch.log_offset: at for at, batch in enumerate(records)}
-    ends = np.cumsum([len(batch.record.data) for batch in records], dtype=np.int64).tolist()
-    horizons = [_NEVER if (at := batch.judged.horizon_ms) is None else at for batch in records]
-    pruned = [
-        replica.pending[source].pruned if source in replica.pending else 0 for source in sources
-    ]
-    spans = [
-        (at, *span)
-        for at, source in enumerate(sources)
-        for span in replica.coverage.get(source, ())
-    ]
-    arrays: dict[str, Pieces] = {
-        **{f"originals.{name}": [] for name in BY_ROW},  # retention alone has all of them
-        **{f"originals.{name}": pieces for name, pieces in held.pieces().items()},
-        "sources.topic_ids": [
-            np.array([byte for source in sources for byte in source.topic_id], np.uint8)
-        ],
-        **_columns(
-            "sources", list(zip((source.partition for source in sources), pruned, strict=True))
-        ),
-        **_columns("coverage", spans),
-        "records.bytes": [np.frombuffer(batch.record.data, np.uint8) for batch in records],
-        **_columns(
-            "records",
-            [
-                (end, one.log_offset, one.timestamp_ms, at)
-                for end, one, at in zip(ends, records, horizons, strict=True)
-            ],
-        ),
-        **{
-            f"judged.{name}": [getattr(batch.judged, name) for _, batch in batches]
-            for name in JUDGEMENT_COLUMNS
-        },
-        **_columns(
-            "batches",
-            [(at, place[one.log_offset], *one.span, one.first, one.stop) for at, one in batches],
-        ),
+    # Several batches can share one record of the log, which is written once.
+    batch_of_record = {batch.log_offset: batch for _, batch in batches}
+    records = [batch_of_record[log_offset] for log_offset in sorted(batch_of_record)]
+    arrays = {
+        **_original_arrays(replica.judge.held),
+        **_source_arrays(replica, sources),
+        **_coverage_arrays(replica, sources),
+        **_record_arrays(records),
+        **_batch_arrays(batches, records),
     }
-    header = {
+    return Snapshot({**extra_header, **_header_of(replica, log)}, arrays)
+
+
+def _header_of(replica: Replica, log: LogIdentity) -> dict[str, Any]:
+    judge = replica.judge
+    originals = judge.held
+    return {
         "cluster_id": log.cluster_id,
         "topic_id": log.topic_id.hex(),
         "definition": replica.acceptance.declared or LogDefinition.of(replica.definition, 0),
@@ -261,27 +242,92 @@ def capture(
         "documents": replica.documents,
         "clock_ms": judge.clock_ms,
         "horizon_ms": judge.horizon_ms,
-        "oldest": held.oldest,
-        "firsts": (held.first, held.texts.data.first),
+        "oldest": originals.oldest,
+        "firsts": (originals.first, originals.texts.data.first),
     }
-    return Snapshot({**beside, **header}, arrays)
 
 
-def _names(group: str) -> list[str]:
-    """Return the arrays of a group that have a number for each of its rows: all but those of bytes."""
-    return [name for name, kind in ARRAYS.items() if name.startswith(f"{group}.") and kind != "u1"]
+def _original_arrays(originals: OriginalStore) -> dict[str, Pieces]:
+    """Return a column's pieces by its name. Only with retention are there pieces of every column."""
+    arrays: dict[str, Pieces] = {f"originals.{name}": [] for name in BY_ROW}
+    for name, pieces in originals.pieces().items():
+        arrays[f"originals.{name}"] = pieces
+    return arrays
 
 
-def _columns(group: str, rows: Sequence[tuple[int, ...]]) -> dict[str, Pieces]:
-    names = _names(group)
-    columns = zip(*rows, strict=True) if rows else [()] * len(names)
+def _source_arrays(replica: Replica, sources: Sequence[Source]) -> dict[str, Pieces]:
+    topic_ids = b"".join(source.topic_id for source in sources)
+    pruned = []
+    for source in sources:
+        pending = replica.pending.get(source)
+        pruned.append(0 if pending is None else pending.pruned)
     return {
-        name: [np.array(values, ARRAYS[name])] for name, values in zip(names, columns, strict=True)
+        "sources.topic_ids": [np.frombuffer(topic_ids, np.uint8)],
+        **_columns(
+            {
+                "sources.partitions": [source.partition for source in sources],
+                "sources.pruned": pruned,
+            }
+        ),
     }
 
 
-def _rows(arrays: Arrays, group: str) -> Iterator[tuple[int, ...]]:
-    return zip(*(arrays[name].tolist() for name in _names(group)), strict=True)
+def _coverage_arrays(replica: Replica, sources: Sequence[Source]) -> dict[str, Pieces]:
+    spans = [
+        (source_place, span)
+        for source_place, source in enumerate(sources)
+        for span in replica.coverage.get(source, ())
+    ]
+    return _columns(
+        {
+            "coverage.sources": [source_place for source_place, _ in spans],
+            "coverage.firsts": [span.first for _, span in spans],
+            "coverage.stops": [span.stop for _, span in spans],
+        }
+    )
+
+
+def _record_arrays(records: Sequence[JudgedRows]) -> dict[str, Pieces]:
+    """Return the log's records with pending verdicts; of each, any one of its batches is given."""
+    data = [batch.record.data for batch in records]
+    horizons = [batch.judged.horizon_ms for batch in records]
+    return {
+        "records.bytes": [np.frombuffer(record, np.uint8) for record in data],
+        **_columns(
+            {
+                "records.ends": list(itertools.accumulate(map(len, data))),
+                "records.log_offsets": [batch.log_offset for batch in records],
+                "records.timestamps": [batch.timestamp_ms for batch in records],
+                "records.horizons": [_NEVER if ms is None else ms for ms in horizons],
+            }
+        ),
+    }
+
+
+def _batch_arrays(
+    batches: Sequence[tuple[int, JudgedRows]], records: Sequence[JudgedRows]
+) -> dict[str, Pieces]:
+    """Return the pending batches, each with the place of its source, and what was judged of them."""
+    record_place = {batch.log_offset: place for place, batch in enumerate(records)}
+    arrays: dict[str, Pieces] = {
+        f"judged.{name}": [getattr(batch.judged, name) for _, batch in batches]
+        for name in JUDGEMENT_COLUMNS
+    }
+    return arrays | _columns(
+        {
+            "batches.sources": [source_place for source_place, _ in batches],
+            "batches.records": [record_place[batch.log_offset] for _, batch in batches],
+            "batches.firsts": [batch.span.first for _, batch in batches],
+            "batches.stops": [batch.span.stop for _, batch in batches],
+            "batches.row_firsts": [batch.first for _, batch in batches],
+            "batches.row_stops": [batch.stop for _, batch in batches],
+        }
+    )
+
+
+def _columns(values: Mapping[str, Sequence[int]]) -> dict[str, Pieces]:
+    """Return each named list of numbers as one piece of the array's type."""
+    return {name: [np.array(numbers, ARRAYS[name])] for name, numbers in values.items()}
 
 
 def restore(
@@ -350,53 +396,95 @@ def _restored(
     definition = definition.with_base_of(declared)
     definition.check(declared, "the snapshot")
     replica = Replica(definition, declared if declared.record_format else None, memory)
-    judge, held = replica.judge, replica.judge.held
     replica.next_offset = int(header["next_offset"])
-    judge.clock_ms, judge.horizon_ms = header["clock_ms"], header["horizon_ms"]
+    replica.judge.clock_ms = header["clock_ms"]
+    replica.judge.horizon_ms = header["horizon_ms"]
     _restore_sources(replica, arrays)
-    originals = "originals."
-    held.load(
-        {
-            name.removeprefix(originals): arrays[name]
-            for name in ARRAYS
-            if name.startswith(originals)
-        },
-        header["firsts"],
-    )
+    originals = replica.judge.held
+    columns = (*BY_ROW, "text_begins", "text_bytes")
+    originals.load({name: arrays[f"originals.{name}"] for name in columns}, header["firsts"])
     if not replica.compact_if_due(_LEFT_MIN):
-        held.build()
-        held.oldest = int(header["oldest"])
+        originals.build()
+        originals.oldest = int(header["oldest"])
     return replica
 
 
 def _restore_sources(replica: Replica, arrays: Arrays) -> None:
     """Put back coverage and pending verdicts."""
-    ids = arrays["sources.topic_ids"].tobytes()
-    sources = [
-        Source(ids[at * _TOPIC_ID_BYTES : (at + 1) * _TOPIC_ID_BYTES], partition)
-        for at, partition in enumerate(arrays["sources.partitions"].tolist())
-    ]
-    for source, (_, pruned) in zip(sources, _rows(arrays, "sources"), strict=True):
+    topic_ids = arrays["sources.topic_ids"].tobytes()
+    sources = []
+    for place, partition in enumerate(arrays["sources.partitions"].tolist()):
+        topic_id = topic_ids[place * _TOPIC_ID_BYTES : (place + 1) * _TOPIC_ID_BYTES]
+        sources.append(Source(topic_id, partition))
+    for source, pruned in zip(sources, arrays["sources.pruned"].tolist(), strict=True):
         replica.coverage[source] = Coverage()
         replica.pending[source] = Pending()
         replica.pending[source].prune(pruned)
-    for at, first, stop in _rows(arrays, "coverage"):
-        replica.coverage[sources[at]].add(first, stop)
-    records: list[tuple[Record, int | None, int, int]] = []
-    start = row = 0
-    for end, log_offset, timestamp_ms, horizon_ms in _rows(arrays, "records"):
-        record = decode(arrays["records.bytes"][start:end].tobytes())
-        records.append(
-            (record, None if horizon_ms == _NEVER else horizon_ms, log_offset, timestamp_ms)
-        )
-        start = end
-    for source_at, record_at, first, stop, row_first, row_stop in _rows(arrays, "batches"):
-        record, horizon, log_offset, timestamp_ms = records[record_at]
-        row, begin = row + row_stop - row_first, row
-        columns = {field: arrays[f"judged.{field}"][begin:row] for field in JUDGEMENT_COLUMNS}
-        judged = Judgements(**columns, horizon_ms=horizon)
-        replica.pending[sources[source_at]].add(
+    covered = zip(
+        arrays["coverage.sources"].tolist(),
+        arrays["coverage.firsts"].tolist(),
+        arrays["coverage.stops"].tolist(),
+        strict=True,
+    )
+    for source_place, first, stop in covered:
+        replica.coverage[sources[source_place]].add(first, stop)
+    _restore_pending(replica, sources, arrays)
+
+
+def _restore_pending(replica: Replica, sources: Sequence[Source], arrays: Arrays) -> None:
+    records = _restored_records(arrays)
+    batches = zip(
+        arrays["batches.sources"].tolist(),
+        arrays["batches.records"].tolist(),
+        arrays["batches.firsts"].tolist(),
+        arrays["batches.stops"].tolist(),
+        arrays["batches.row_firsts"].tolist(),
+        arrays["batches.row_stops"].tolist(),
+        strict=True,
+    )
+    judged_begin = 0  # the columns of `judged` hold the rows of all batches, one after the other
+    for source_place, record_place, first, stop, row_first, row_stop in batches:
+        pending = records[record_place]
+        judged_end = judged_begin + row_stop - row_first
+        columns = {
+            name: arrays[f"judged.{name}"][judged_begin:judged_end] for name in JUDGEMENT_COLUMNS
+        }
+        judged_begin = judged_end
+        replica.pending[sources[source_place]].add(
             JudgedRows(
-                Span(first, stop), record, row_first, row_stop, judged, log_offset, timestamp_ms
+                Span(first, stop),
+                pending.record,
+                row_first,
+                row_stop,
+                Judgements(**columns, horizon_ms=pending.horizon_ms),
+                pending.log_offset,
+                pending.timestamp_ms,
             )
         )
+
+
+class _PendingRecord(NamedTuple):
+    """A record of the log with verdicts that nobody has committed yet."""
+
+    record: Record
+    log_offset: int
+    timestamp_ms: int
+    horizon_ms: int | None
+
+
+def _restored_records(arrays: Arrays) -> list[_PendingRecord]:
+    columns = zip(
+        arrays["records.ends"].tolist(),
+        arrays["records.log_offsets"].tolist(),
+        arrays["records.timestamps"].tolist(),
+        arrays["records.horizons"].tolist(),
+        strict=True,
+    )
+    records = []
+    begin = 0
+    for end, log_offset, timestamp_ms, horizon_ms in columns:
+        record = decode(arrays["records.bytes"][begin:end].tobytes())
+        begin = end
+        horizon = None if horizon_ms == _NEVER else horizon_ms
+        records.append(_PendingRecord(record, log_offset, timestamp_ms, horizon))
+    return records

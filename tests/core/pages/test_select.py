@@ -294,9 +294,8 @@ def test_packed_texts_have_the_fingerprints_of_strings(unit: str) -> None:
     expected = plain.batch([packed.text(number) for number in range(len(pages))])
     for found, column in zip(plain.packed(packed.texts), expected, strict=True):
         np.testing.assert_array_equal(found, column)
-    weights = Fingerprinter(
-        Parameters(token_unit=unit, fields=(("title", 3), ("headings", 2), ("body", 1)))
-    )  # type: ignore[arg-type]
+    by_field = (("title", 3), ("headings", 2), ("body", 1))
+    weights = Fingerprinter(Parameters(token_unit=unit, fields=by_field))  # type: ignore[arg-type]
     names = [name for name, _ in weights.parameters.fields]
     fields = extract_pages(pages, fields=names)
     documents = [
