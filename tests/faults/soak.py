@@ -25,7 +25,8 @@ from tests.faults.crawl import Message, message, random_words
 from tests.faults.harness import Deployment, WorkerProcess
 from worker.devkit.broker import EmbeddedKafka
 from worker.devkit.broker.cluster import lay_out
-from worker.shell.admin.audit import Defect, verify
+from worker.shell.admin.audit import Defect
+from worker.shell.admin.verify import verify
 from worker.shell.kafka.reader import Feeder
 
 WORKERS = ("w1", "w2", "w3")

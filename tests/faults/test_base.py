@@ -15,7 +15,7 @@ from worker.core.document import Outcome
 from worker.errors import DefinitionError, StopError
 from worker.settings import Settings
 from worker.shell.admin import rebuild
-from worker.shell.admin.audit import verify
+from worker.shell.admin.verify import verify
 from worker.shell.files.engine import file_engine
 from worker.shell.messages import decode_verdict
 

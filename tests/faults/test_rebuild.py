@@ -15,7 +15,7 @@ from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment
 from worker.settings import Settings
-from worker.shell.admin.audit import verify
+from worker.shell.admin.verify import verify
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

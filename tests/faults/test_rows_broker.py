@@ -21,7 +21,7 @@ from tests.faults.harness import SETTLE_S, Deployment
 from worker.devkit.broker import EmbeddedKafka
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.admin.audit import verify
+from worker.shell.admin.verify import verify
 from worker.shell.kafka.publisher import TransactionalPublisher
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow]

@@ -12,7 +12,7 @@ from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import SETTLE_S, WorkerProcess
 from worker.devkit.broker.cluster import lay_out
-from worker.shell.admin.audit import verify
+from worker.shell.admin.verify import verify
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 

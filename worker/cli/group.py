@@ -246,7 +246,7 @@ def verify(
     The workers may run or not. Documents that no worker has committed yet are unanswered, which is no defect. Exit
     code 1 if there is a defect.
     """
-    from worker.shell.admin.audit import verify as run  # noqa: PLC0415
+    from worker.shell.admin.verify import verify as run  # noqa: PLC0415
 
     with shared.counted("messages", quiet=quiet) as tell:
         report = run(settings, read_documents=documents, on_progress=tell)

@@ -1,25 +1,25 @@
 """
-The whole history of a deployment held against the rules: one answer per document, the log's. No I/O.
+Check the whole history of a deployment: every document has one answer, and it is the log's.
 
-    1 log        replayed through a replica of its beginning: what the answer to each source offset must be
-    2 documents  which source offsets there are
-    3 answers    the committed verdicts and dead letters, each compared with the log's word; see also `audit_new.py`
-    4 report     below the group's committed offsets everything is answered, once, and nothing else is
+This file does no I/O. `verify.py` reads the topics and feeds them in this order, one message at a
+time:
 
-Fed in this order, one message at a time. Memory is 10 bytes per document, beside the replica and the dead letters.
+    1 log        replayed through a replica: what the answer to each source offset must be
+    2 documents  which source offsets exist
+    3 answers    the committed verdicts and dead letters, each compared with what the log says
+    4 report     everything below the group's committed offsets is answered once, and nothing else is
+
+Memory is 10 bytes per document, in addition to the replica and the dead letters.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import time
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,13 +28,9 @@ import xxhash
 from numpy.typing import NDArray
 
 from worker.core.document import FORWARDED, Outcome, Verdict
-from worker.errors import DocumentError, StopError
+from worker.errors import DocumentError
 from worker.log.record import Record, Source
 from worker.log.replica import Replica
-from worker.settings import Settings
-from worker.shell.checkpoint import first_replica
-from worker.shell.kafka.admin import Admin, Topic
-from worker.shell.kafka.reader import TopicMessage, TopicReader
 from worker.shell.messages import (
     VerdictBytes,
     decode_dead_letter,
@@ -42,19 +38,25 @@ from worker.shell.messages import (
     encode_answers,
     encode_verdict,
 )
-from worker.shell.pipeline import service
 from worker.shell.ports import Headers, LogEntry, SourceMessage
-
-# The topic of new documents held against the log: a message for each verdict `new` or `deleted`, no other. No I/O.
 
 
 class NewDocuments:
     """
-    Takes what stands in the topic, then what the log says must stand there; a message is its key, and null or not.
+    Compares the topic of new documents with the log: one message for each `new` or `deleted`, and no other.
 
-    What was published before `since_ms` is not missed: retention may have taken it; nor, unless the topic `is_whole`,
-    what stands before a source partition's first document in it: `topic_new` was set later; nor anything of one that
-    `is_compacted`. Cost: 8 bytes per message there, 32 bytes per message that must be there.
+    Give it the topic's messages first (`take`), then the log's verdicts (`expect`), then ask what
+    is `missing` and what was `invented`. A message counts as its key, and whether its value is null.
+
+    Args:
+        since_ms: a message published before this time is not missed, because retention may have
+            deleted it.
+        is_whole: the topic has been written since the log began. If False, nothing is missed before
+            a source partition's first document in the topic, because `topic_new` was set later.
+        is_compacted: messages may have been replaced by later ones of the same key, so none is
+            missed.
+
+    Cost: 8 bytes per message in the topic, and 32 bytes per message that must be there.
     """
 
     def __init__(
@@ -204,10 +206,17 @@ FINDINGS_MAX = 20  # of each defect, told in full
 
 _PAGE_BITS = 12
 _PAGE = 1 << _PAGE_BITS
-_LOGGED, _DEAD, _PRESENT = 1, 2, 4
+# What is known of a source offset: bits of `flags` below.
+_LOGGED = 1  # the log has it
+_DEAD = 2  # the log has a dead letter for it
+_PRESENT = 4  # the source topic still has its message
 _OFFSET = np.dtype(
-    [("digest", "<u8"), ("flags", "u1"), ("answers", "u1")]
-)  # digest: of the expected verdict's message
+    [
+        ("digest", "<u8"),  # of the verdict's message that must have been published
+        ("flags", "u1"),
+        ("answers", "u1"),  # that were published
+    ]
+)
 
 
 class _Dead(NamedTuple):
@@ -229,13 +238,11 @@ class _History:
     new: NewDocuments | None
 
     def __post_init__(self) -> None:
-        self._pages: dict[
-            Source, dict[int, NDArray[np.void]]
-        ] = {}  # of 4,096 offsets in a row each
+        # Pages of 4,096 offsets in a row, by their number.
+        self._pages: dict[Source, dict[int, NDArray[np.void]]] = {}
         self._dead: dict[tuple[Source, int], _Dead] = {}
-        self._aged: Counter[Source] = (
-            Counter()
-        )  # stop of the offsets whose answers may have been deleted
+        # The answers to offsets below this one may have been deleted by retention.
+        self._aged: Counter[Source] = Counter()
         self._defects: Counter[str] = Counter({defect.value: 0 for defect in Defect})
         self._findings: list[Finding] = []
         self._outcomes: Counter[str] = Counter()
@@ -451,17 +458,25 @@ def check(
     new: NewDocuments | None = None,
 ) -> Report:
     """
-    Hold a whole history against the rules.
+    Check a whole history against the rules.
 
     Args:
-        replica: as it is at the log's beginning: empty, or with the log's base. Another definition is refused as in a
-            worker.
-        topic, topic_id: of the source, as it is now. The log may know of former topics of this name.
-        committed: the group's offset of each partition, asked for before the answers' end was.
-        answers_since_ms: answers published before this time may have been deleted by retention; 0: all are there.
-        new: what stands in `topic_new`, to be held against the log, too.
+        replica: as it is at the log's beginning: empty, or with the log's base. Another definition
+            is refused, as in a worker.
+        topic: the source topic's name.
+        topic_id: its id now. The log may know earlier topics of this name.
+        log: all records.
+        documents: the messages of the source topic.
+        answers: the committed verdicts and dead letters.
+        committed: the group's offset for each partition, read before the end of the answers was.
+        answers_since_ms: answers published before this time may have been deleted by retention;
+            0: all of them are there.
+        new: the messages of `topic_new`, to be compared with the log as well.
 
-    Cost: some 15 us per row of the log, 3 us per document, 5 us per answer.
+    Returns:
+        Counts, and the first defects of each kind.
+
+    Cost: some 15 µs per row of the log, 3 µs per document, 5 µs per answer.
     """
     history = _History(replica, topic, topic_id, answers_since_ms, new)
     for entry in log:
@@ -469,7 +484,10 @@ def check(
     for message in documents:
         history.take_document(message)
     for answer in answers:
-        (history.take_dead_letter if answer.is_dead_letter else history.take_verdict)(answer)
+        if answer.is_dead_letter:
+            history.take_dead_letter(answer)
+        else:
+            history.take_verdict(answer)
     return history.report(committed)
 
 
@@ -509,118 +527,3 @@ def _hash(doc_id: str) -> int:
 
 def _shown(value: bytes | None) -> str:
     return (value or b"")[:300].decode("utf-8", "replace")
-
-
-# The check that a user can run: reads all topics of a live or stopped system and holds them against the rules.
-#
-# The ends are asked for in an order in which each covers the one before: the group's offsets, then the answers (up to
-# the end of transactions that are open just now), then the log, then the documents.
-
-_Ends = Mapping[tuple[str, int], tuple[int, int]]
-STALL_S = (
-    60.0  # nothing at all came for so long: longer than a dead worker's transaction stays open
-)
-
-
-Tell = Callable[[str, int, int], None]  # topics, messages done, offsets in total
-
-
-def verify(
-    settings: Settings, *, read_documents: bool = True, on_progress: Tell = lambda *_: None
-) -> Report:
-    """
-    Read everything, replay the log, compare.
-
-    Args:
-        read_documents: also read the source topic, bodies included; else the log says which documents there are.
-        on_progress: told after each portion how far it is.
-
-    Raises:
-        StopError: a topic is missing, the log does not start at 0, or cannot be replayed with these settings.
-    """
-    admin = Admin(settings)
-    log, documents = settings.topic_fingerprints, settings.topic_documents
-    published = [settings.topic_verdicts, settings.topic_dead_letter]
-    new = [] if settings.topic_new is None else [settings.topic_new]
-    topics = admin.existing([documents, log, *published, *new])
-    committed = {
-        number: offset
-        for number, (offset, _) in service.committed(settings, topics[documents].partitions).items()
-    }
-    answer_ends, new_ends, log_ends, document_ends = (
-        admin.ends({name: topics[name].partitions for name in names}) if names else {}
-        for names in (published, new, [log], [documents])
-    )
-    if log_ends[log, 0][0] > 0:
-        raise StopError(
-            f"the log starts at offset {log_ends[log, 0][0]}: what came before cannot be replayed. Set the topic's "
-            f"retention to unlimited"
-        )
-
-    read = partial(_read, settings, on_progress=on_progress)
-    return check(
-        first_replica(settings.definition, settings.base_snapshot),
-        documents,
-        topics[documents].topic_id,
-        log=(LogEntry(one.offset, one.timestamp_ms, one.value or b"") for one in read(log_ends)),
-        documents=(
-            SourceMessage(one.partition, one.offset, one.key, one.value)
-            for one in read(document_ends if read_documents else {})
-        ),
-        answers=(
-            AnswerMessage(one.key, one.value, one.headers, one.topic == settings.topic_dead_letter)
-            for one in read(answer_ends)
-        ),
-        committed=committed,
-        answers_since_ms=_oldest_kept_ms(settings, answer_ends),
-        new=_new_documents(settings, topics[new[0]], new_ends, on_progress) if new else None,
-    )
-
-
-def _new_documents(
-    settings: Settings, topic: Topic, ends: _Ends, on_progress: Tell
-) -> NewDocuments:
-    """Take all that stands in the topic of new documents."""
-    found = NewDocuments(
-        _oldest_kept_ms(settings, ends), is_compacted="compact" in topic.config["cleanup.policy"]
-    )
-    for message in _read(settings, ends, on_progress):
-        found.take(message.key, message.value)
-    return found
-
-
-def _oldest_kept_ms(settings: Settings, ends: _Ends) -> int:
-    """Return the time since which no answer has been deleted by retention; 0 if none ever was."""
-    cut = ({place: span} for place, span in ends.items() if span[0] > 0)
-    oldest = (next(_read(settings, one), None) for one in cut)
-    return max((message.timestamp_ms for message in oldest if message is not None), default=0)
-
-
-def _read(
-    settings: Settings, ends: _Ends, on_progress: Tell = lambda *_: None
-) -> Iterator[TopicMessage]:
-    """Return the committed messages between these ends of partitions."""
-    starts, stops = ({place: span[at] for place, span in ends.items()} for at in (0, 1))
-    total, names = (
-        sum(stops.values()) - sum(starts.values()),
-        dict.fromkeys(name for name, _ in ends),
-    )
-    is_source = (
-        settings.topic_documents in names
-    )  # what cannot be read there has a dead letter, as the log says
-    done, deadline = 0, time.monotonic() + STALL_S
-    with closing(TopicReader(settings, starts, ends=stops, step_over=is_source)) as reader:
-        while not reader.at_end():
-            messages = reader.read(0.2)
-            done += len(messages)
-            for message in messages:
-                if message.offset < stops[message.topic, message.partition]:
-                    yield message
-            if messages:
-                deadline = time.monotonic() + STALL_S
-                on_progress(", ".join(names), done, total)
-            elif time.monotonic() > deadline:
-                behind = ", ".join(f"{name}[{part}]" for name, part in reader.awaited())
-                raise StopError(
-                    f"nothing came from {behind} in {STALL_S:g} s: is a broker away, or a transaction open?"
-                )

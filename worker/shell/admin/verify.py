@@ -1,0 +1,175 @@
+"""
+Read all topics of a live or stopped deployment, and check them with `audit.check`.
+
+The ends of the topics are asked for in an order in which each covers the one before: the group's
+offsets, then the answers (up to the end of transactions that are open just now), then the log, then
+the documents. So a document that is answered meanwhile is never called wrong or invented.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+
+from worker.errors import StopError
+from worker.settings import Settings
+from worker.shell.admin.audit import AnswerMessage, NewDocuments, Report, check
+from worker.shell.checkpoint import first_replica
+from worker.shell.kafka.admin import Admin, Topic
+from worker.shell.kafka.reader import GroupOffsets, TopicMessage, TopicReader
+from worker.shell.ports import LogEntry, SourceMessage
+
+# If no message arrives for this long, reading ends with an error. A dead worker's transaction,
+# which holds up its readers, is over sooner.
+STALL_S = 60.0
+_POLL_S = 0.2
+
+Ends = Mapping[tuple[str, int], tuple[int, int]]  # topic and partition -> first and end offset
+Progress = Callable[[str, int, int], None]  # topics, messages read so far, messages in total
+
+
+def _no_progress(topics: str, done: int, total: int) -> None:
+    """Tell nobody."""
+
+
+def verify(
+    settings: Settings,
+    *,
+    read_documents: bool = True,
+    on_progress: Progress = _no_progress,
+) -> Report:
+    """
+    Read everything, replay the log, and compare.
+
+    Args:
+        settings: those of the group's workers.
+        read_documents: also read the source topic with all its bodies. If False, the log says which
+            documents exist.
+        on_progress: called after each portion.
+
+    Raises:
+        StopError: a topic is missing, the log does not start at offset 0, or it cannot be replayed
+            with these settings.
+    """
+    admin = Admin(settings)
+    log_topic = settings.topic_fingerprints
+    source_topic = settings.topic_documents
+    answer_topics = [settings.topic_verdicts, settings.topic_dead_letter]
+    new_topics = [] if settings.topic_new is None else [settings.topic_new]
+    topics = admin.existing([source_topic, log_topic, *answer_topics, *new_topics])
+
+    def ends_of(names: list[str]) -> Ends:
+        if not names:
+            return {}
+        return admin.ends({name: topics[name].partitions for name in names})
+
+    # The order of these five questions matters: see the head of this file.
+    committed = _committed(settings, topics[source_topic].partitions)
+    answer_ends = ends_of(answer_topics)
+    new_ends = ends_of(new_topics)
+    log_ends = ends_of([log_topic])
+    source_ends = ends_of([source_topic]) if read_documents else {}
+
+    log_start = log_ends[log_topic, 0][0]
+    if log_start > 0:
+        raise StopError(
+            f"the log starts at offset {log_start}: what came before cannot be replayed. Set the "
+            f"topic's retention to unlimited"
+        )
+    new_documents = None
+    if settings.topic_new is not None:
+        new_documents = _new_documents(settings, topics[settings.topic_new], new_ends, on_progress)
+    log_entries = (
+        LogEntry(message.offset, message.timestamp_ms, message.value or b"")
+        for message in _read(settings, log_ends, on_progress)
+    )
+    documents = (
+        SourceMessage(message.partition, message.offset, message.key, message.value)
+        for message in _read(settings, source_ends, on_progress)
+    )
+    answers = (
+        AnswerMessage(
+            message.key,
+            message.value,
+            message.headers,
+            is_dead_letter=message.topic == settings.topic_dead_letter,
+        )
+        for message in _read(settings, answer_ends, on_progress)
+    )
+    return check(
+        first_replica(settings.definition, settings.base_snapshot),
+        source_topic,
+        topics[source_topic].topic_id,
+        log=log_entries,
+        documents=documents,
+        answers=answers,
+        committed=committed,
+        answers_since_ms=_oldest_kept_ms(settings, answer_ends),
+        new=new_documents,
+    )
+
+
+def _committed(settings: Settings, partitions: int) -> dict[int, int | None]:
+    """Return the group's committed offset of each partition."""
+    with closing(GroupOffsets(settings, partitions)) as offsets:
+        return {partition: offset for partition, (offset, _) in offsets.get().items()}
+
+
+def _new_documents(
+    settings: Settings, topic: Topic, ends: Ends, on_progress: Progress
+) -> NewDocuments:
+    """Read the whole topic of new documents."""
+    new_documents = NewDocuments(
+        _oldest_kept_ms(settings, ends), is_compacted="compact" in topic.config["cleanup.policy"]
+    )
+    for message in _read(settings, ends, on_progress):
+        new_documents.take(message.key, message.value)
+    return new_documents
+
+
+def _oldest_kept_ms(settings: Settings, ends: Ends) -> int:
+    """Return the time since which retention has deleted nothing from these partitions; 0: ever."""
+    oldest_ms = 0
+    for place, (first, end) in ends.items():
+        if first == 0:
+            continue
+        message = next(_read(settings, {place: (first, end)}), None)
+        if message is not None:
+            oldest_ms = max(oldest_ms, message.timestamp_ms)
+    return oldest_ms
+
+
+def _read(
+    settings: Settings, ends: Ends, on_progress: Progress = _no_progress
+) -> Iterator[TopicMessage]:
+    """
+    Yield the committed messages between these ends of partitions.
+
+    Raises:
+        StopError: no message arrived for `STALL_S`.
+    """
+    starts = {place: first for place, (first, _) in ends.items()}
+    stops = {place: end for place, (_, end) in ends.items()}
+    total = sum(stops.values()) - sum(starts.values())
+    names = dict.fromkeys(name for name, _ in ends)
+    # A source message that cannot be read has a dead letter, and the log knows it.
+    step_over = settings.topic_documents in names
+    done = 0
+    deadline = time.monotonic() + STALL_S
+    with closing(TopicReader(settings, starts, ends=stops, step_over=step_over)) as reader:
+        while not reader.at_end():
+            messages = reader.read(_POLL_S)
+            done += len(messages)
+            for message in messages:
+                if message.offset < stops[message.topic, message.partition]:
+                    yield message
+            if messages:
+                deadline = time.monotonic() + STALL_S
+                on_progress(", ".join(names), done, total)
+            elif time.monotonic() > deadline:
+                behind = ", ".join(f"{name}[{part}]" for name, part in reader.awaited())
+                raise StopError(
+                    f"nothing came from {behind} in {STALL_S:g} s: is a broker away, or a "
+                    f"transaction open?"
+                )
