@@ -110,13 +110,18 @@ def bits_of(builder: Any, condition: Any) -> Any:
 
 # ---- numbers
 
-popcount = instruction(SAME, ANY)(
-    ir.IRBuilder.ctpop
-)  # popcount(value): how many bits are set, in the value's own type
-# trailing_zeros(value): the position of the lowest set bit; the value's width for 0
-trailing_zeros = instruction(SAME, ANY)(
-    lambda builder, value: builder.cttz(value, ir.Constant(ir.IntType(1), 0))
-)
+
+@instruction(SAME, ANY)
+def popcount(builder: Any, value: Any) -> Any:
+    """`popcount(value)`: how many bits are set, in the value's own type."""
+    return builder.ctpop(value)
+
+
+@instruction(SAME, ANY)
+def trailing_zeros(builder: Any, value: Any) -> Any:
+    """`trailing_zeros(value)`: the position of the lowest set bit; the value's width for 0."""
+    zero_is_undefined = ir.Constant(ir.IntType(1), 0)
+    return builder.cttz(value, zero_is_undefined)
 
 
 @instruction(types.uint64, types.boolean)
@@ -138,23 +143,35 @@ def rotated(builder: Any, whole: Any, left: Any) -> Any:
 
 # ---- a place: bytes at any alignment, little-endian
 
-load64 = instruction(types.uint64, PLACE)(
-    lambda builder, place: _load(builder, place, _WORD)
-)  # load64(array, byte)
-load32 = instruction(types.uint32, PLACE)(
-    lambda builder, place: _load(builder, place, _NUMBER)
-)  # load32(array, byte)
-store32 = instruction(types.void, PLACE, types.uint32)(  # store32(array, byte, uint32)
-    lambda builder, place, value: store(builder, value, place)
-)
-byte_at = instruction(types.int64, PLACE)(  # byte_at(array, byte): as int64
-    lambda builder, place: builder.zext(builder.load(place), _WORD)
-)
-set_byte = instruction(
-    types.void, PLACE, types.int64
-)(  # set_byte(array, byte, value): the low byte of an int64
-    lambda builder, place, value: builder.store(builder.trunc(value, _BYTE), place)
-)
+
+@instruction(types.uint64, PLACE)
+def load64(builder: Any, place: Any) -> Any:
+    """`load64(array, byte)`: eight bytes as a uint64."""
+    return _load(builder, place, _WORD)
+
+
+@instruction(types.uint32, PLACE)
+def load32(builder: Any, place: Any) -> Any:
+    """`load32(array, byte)`: four bytes as a uint32."""
+    return _load(builder, place, _NUMBER)
+
+
+@instruction(types.void, PLACE, types.uint32)
+def store32(builder: Any, place: Any, value: Any) -> None:
+    """`store32(array, byte, value)`: write a uint32 as four bytes."""
+    store(builder, value, place)
+
+
+@instruction(types.int64, PLACE)
+def byte_at(builder: Any, place: Any) -> Any:
+    """`byte_at(array, byte)`: one byte as an int64."""
+    return builder.zext(builder.load(place), _WORD)
+
+
+@instruction(types.void, PLACE, types.int64)
+def set_byte(builder: Any, place: Any, value: Any) -> None:
+    """`set_byte(array, byte, value)`: write the low byte of an int64."""
+    builder.store(builder.trunc(value, _BYTE), place)
 
 
 # ---- texts: 64 bytes or 16 code points at once
@@ -205,31 +222,51 @@ def below(builder: Any, block: Any, byte: int) -> Any:
     return builder.icmp_unsigned("<", block, _same(block, byte))
 
 
-def any_of(builder: Any, block: Any, wanted: bytes, *ranges: tuple[int, int]) -> Any:
-    """The lanes that are one of these bytes, or in one of these ranges."""
-    found = [builder.icmp_unsigned("==", block, _same(block, byte)) for byte in wanted]
-    found += [
+def any_of(builder: Any, block: Any, wanted: bytes) -> Any:
+    """The lanes that are one of these bytes."""
+    hits = [builder.icmp_unsigned("==", block, _same(block, byte)) for byte in wanted]
+    return functools.reduce(builder.or_, hits)
+
+
+def in_ranges(builder: Any, block: Any, *ranges: tuple[int, int]) -> Any:
+    """The lanes that are in one of these ranges of bytes, both ends included."""
+    # Subtracting the low end makes one unsigned comparison of two: what was below it wraps around.
+    hits = [
         below(builder, builder.sub(block, _same(block, low)), high - low + 1)
         for low, high in ranges
     ]
-    return functools.reduce(builder.or_, found)
+    return functools.reduce(builder.or_, hits)
 
 
-def _where(wanted: bytes, *ranges: tuple[int, int]) -> Any:
-    """A function of a place: bit i of its uint64 is set when the i-th byte from there on is one of those wanted."""
-    return instruction(types.uint64, PLACE)(
-        lambda builder, place: bits_of(
-            builder, any_of(builder, vector(builder, place, 8, BYTE_LANES), wanted, *ranges)
-        )
-    )
+def _where_bytes(wanted: bytes) -> Any:
+    """Return a function of a place: bit i of its uint64 is set when byte i from there is wanted."""
+
+    @instruction(types.uint64, PLACE)
+    def where(builder: Any, place: Any) -> Any:
+        block = vector(builder, place, 8, BYTE_LANES)
+        return bits_of(builder, any_of(builder, block, wanted))
+
+    return where
 
 
-_where_less_than = _where(b"<")
-high_bits = _where(b"", (0x80, 0xFF))  # beyond ASCII
-where_letters = _where(b"", (0x21, 0x7F), (0xC0, 0xF7))  # what begins a character that is seen
-where_heavy = _where(b"", (0xE3, 0xED))  # a character that weighs three letters
-where_stops = _where(b",.!?;")  # marks that divide sentences
-where_long_stops = _where(b"\xd8\xdb\xe0\xe3\xef")  # the beginnings of such marks beyond ASCII
+def _where_in_ranges(*ranges: tuple[int, int]) -> Any:
+    """Return a function of a place: bit i of its uint64 is set when byte i is in a range."""
+
+    @instruction(types.uint64, PLACE)
+    def where(builder: Any, place: Any) -> Any:
+        block = vector(builder, place, 8, BYTE_LANES)
+        return bits_of(builder, in_ranges(builder, block, *ranges))
+
+    return where
+
+
+# Each of these is called as where_…(array, byte) and looks at BYTE_LANES bytes.
+_where_less_than = _where_bytes(b"<")
+where_stops = _where_bytes(b",.!?;")  # marks that divide sentences
+where_long_stops = _where_bytes(b"\xd8\xdb\xe0\xe3\xef")  # first bytes of such marks beyond ASCII
+high_bits = _where_in_ranges((0x80, 0xFF))  # bytes beyond ASCII
+where_letters = _where_in_ranges((0x21, 0x7F), (0xC0, 0xF7))  # first bytes of visible characters
+where_heavy = _where_in_ranges((0xE3, 0xED))  # first bytes of characters that weigh three letters
 
 
 @instruction(types.uint64, PLACE, PLACE)
@@ -263,7 +300,7 @@ def lanes_before(found: Any) -> Any:
 
 
 def _finder(wanted: bytes) -> Any:
-    where = _where(wanted)
+    where = _where_bytes(wanted)
 
     @fused
     def find(array: Any, position: Any, end: Any) -> Any:
@@ -344,26 +381,27 @@ def _element(builder: Any, bits: int, address: Any, position: Any) -> Any:
 
 
 def _reader(kind: Any) -> Any:
-    return instruction(kind, types.int64, types.int64)(
-        lambda builder, address, position: builder.load(
-            _element(builder, kind.bitwidth, address, position)
-        )
-    )
+    @instruction(kind, types.int64, types.int64)
+    def read(builder: Any, address: Any, position: Any) -> Any:
+        return builder.load(_element(builder, kind.bitwidth, address, position))
+
+    return read
 
 
 def _writer(kind: Any) -> Any:
-    return instruction(types.void, types.int64, types.int64, kind)(
-        lambda builder, address, position, value: builder.store(
-            value, _element(builder, kind.bitwidth, address, position)
-        )
-    )
+    @instruction(types.void, types.int64, types.int64, kind)
+    def write(builder: Any, address: Any, position: Any, value: Any) -> None:
+        builder.store(value, _element(builder, kind.bitwidth, address, position))
+
+    return write
 
 
 def _mover(bits: int) -> Any:
     @instruction(types.void, types.int64, types.int64, types.int64, types.int64)
     def move(builder: Any, address: Any, target: Any, source: Any, count: Any) -> None:
-        places = [_element(builder, bits, address, position) for position in (target, source)]
-        _library.raw_memmove(builder, *places, count, bits // 8)
+        target_place = _element(builder, bits, address, target)
+        source_place = _element(builder, bits, address, source)
+        _library.raw_memmove(builder, target_place, source_place, count, bits // 8)
 
     return move
 
@@ -379,29 +417,22 @@ def _prefetcher(locality: int) -> Any:
     return prefetch_
 
 
-read16: Callable[[int, int], np.uint16] = _reader(types.uint16)  # read16(address, position)
-read32: Callable[[int, int], np.uint32] = _reader(types.uint32)  # read32(address, position)
-read64: Callable[[int, int], np.uint64] = _reader(types.uint64)  # read64(address, position)
-write16: Callable[[int, int, np.uint16], None] = _writer(
-    types.uint16
-)  # write16(address, position, value)
-write32: Callable[[int, int, np.uint32], None] = _writer(
-    types.uint32
-)  # write32(address, position, value)
-write64: Callable[[int, int, np.uint64], None] = _writer(
-    types.uint64
-)  # write64(address, position, value)
-move16: Callable[[int, int, int, int], None] = _mover(
-    16
-)  # move16(address, target, source, count); may overlap
-move32: Callable[[int, int, int, int], None] = _mover(
-    32
-)  # move32(address, target, source, count); may overlap
-# Ask for the cache line of one byte of a column. A hint: any address is safe.
-prefetch: Callable[[int, int], None] = _prefetcher(3)  # prefetch(address, byte), into every level
-prefetch_many: Callable[[int, int], None] = _prefetcher(
-    2
-)  # the same, but not into the first level: it holds few
+# read…(address, position) and write…(address, position, value): one element of a column.
+read16: Callable[[int, int], np.uint16] = _reader(types.uint16)
+read32: Callable[[int, int], np.uint32] = _reader(types.uint32)
+read64: Callable[[int, int], np.uint64] = _reader(types.uint64)
+write16: Callable[[int, int, np.uint16], None] = _writer(types.uint16)
+write32: Callable[[int, int, np.uint32], None] = _writer(types.uint32)
+write64: Callable[[int, int, np.uint64], None] = _writer(types.uint64)
+
+# move…(address, target, source, count): elements within a column; the two ranges may overlap.
+move16: Callable[[int, int, int, int], None] = _mover(16)
+move32: Callable[[int, int, int, int], None] = _mover(32)
+
+# prefetch…(address, byte): ask for the cache line of one byte. A hint, so any address is safe.
+prefetch: Callable[[int, int], None] = _prefetcher(3)  # into every level
+# Not into the first level, which holds few lines.
+prefetch_many: Callable[[int, int], None] = _prefetcher(2)
 
 
 @instruction(types.void, types.int64, types.int64)
