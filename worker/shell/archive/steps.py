@@ -34,7 +34,7 @@ from worker.errors import StopError
 from worker.shell.archive.run import Run, copy_snapshot
 from worker.shell.archive.tasks import answer_files, choose, judge_rows, make_rows, write_verdicts
 from worker.shell.checkpoint import newest, remove_old
-from worker.shell.files.places import written
+from worker.shell.files.places import shown_name, written
 
 WAIT_S = 0.5
 Task = Callable[[Run, int], dict[str, Any]]
@@ -108,14 +108,10 @@ def _summary(run: Run) -> dict[str, Any]:
 
 def _keep_state(run: Run, state: Path) -> None:
     """Put the judge's last snapshot into the state, from which runs and workers go on."""
-    last, there = newest(run.folder / "judge"), newest(state)
-    assert last is not None, "the judge has written one"
-    if there is not None and there.name not in (run.said["base"], last.name):
-        raise StopError(
-            f"{state} has gone on since the run began, to {there.name}: begin another one, from there"
-        )
-    if there is None or there.name != last.name:
-        copy_snapshot(last, state / last.name)
+    if not run.is_state_kept():
+        result = newest(run.folder / "judge")
+        assert result is not None, "the judge has written one"
+        copy_snapshot(result, state / result.name)
     remove_old(state)
 
 
@@ -265,7 +261,7 @@ def run_task(step: str, task: Task, folder: Path, number: int) -> str:
     try:
         run.finish(step, number, task(run, number))
     except StopError as error:
-        return str(error)
+        return shown_name(str(error))  # names of files stand in it, and Arrow takes UTF-8 alone
     return ""
 
 
