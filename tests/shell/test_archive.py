@@ -32,6 +32,7 @@ from typer.testing import CliRunner
 
 from tests.benchmarks.archive.documents import write_documents
 from tests.cli.program import ARTICLE, OTHER, lines, page
+from tests.conftest import EVENTUALLY_S
 from tests.faults.crawl import random_words
 from worker.cli import app, shared
 from worker.core.sketch import WORDS
@@ -43,6 +44,7 @@ from worker.log.texts import Texts
 from worker.settings import Settings
 from worker.shell.archive import steps, tasks
 from worker.shell.archive.run import Options, Run, begin, find_inputs
+from worker.shell.archive.server import own_server
 from worker.shell.checkpoint import Checkpoint
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.engine import FileEngine
@@ -825,6 +827,192 @@ def test_a_name_that_is_not_utf_8_is_one_like_any_other(tmp_path: Path) -> None:
             "archive", "--input", f"{source.resolve() / name}x", "--output", output, code=1
         )
     assert found["odd"] == found["plain"]
+
+
+# ---- the end of the command, by signals and with its engine
+
+
+def engine_of(process: subprocess.Popen[bytes]) -> int:
+    """Return the engine's process of a command, once it has one."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while not children.read_text():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.002)
+    return int(children.read_text())
+
+
+@contextmanager
+def commanded(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
+    """
+    Run the command in a process of its own, whose stderr can be read, and leave none of it behind.
+    """
+    command_ = [sys.executable, "-m", "worker", *map(str, arguments)]
+    with subprocess.Popen(command_, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_for(process: subprocess.Popen[bytes], output: Path, pattern: str) -> None:
+    """Wait until a run has such a file, while the command runs."""
+    while not [*output.glob(pattern)]:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.002)
+
+
+def is_running(number: int) -> bool:
+    """Return whether there is a process of a number."""
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def whole_files(output: Path) -> dict[str, bytes]:
+    """Return all files of a run that have their names."""
+    found = [path for path in output.rglob("*") if path.is_file() and path.suffix != ".part"]
+    return {
+        str(path.relative_to(output)): path.read_bytes()
+        for path in found
+        if not path.name.startswith(".")
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_command_though_its_engine_never_would(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    """
+    Before the engine is up, while tasks run, while verdicts are written; whole files stay, and it
+    goes on.
+    """
+    crawl(tmp_path)
+    expected, output = dedup(tmp_path), tmp_path / "out"
+    arguments = command(output, "--format", "jsonl", "--state", tmp_path / "state")
+    for moment in ("run.json", "rows/*.part", "verdicts/*"):
+        with commanded(*arguments) as process:
+            wait_for(process, output, moment)
+            engine = engine_of(process)
+            os.kill(engine, signal.SIGSTOP)  # its tasks do not end, and it answers nobody
+            files_before = whole_files(output)
+            process.send_signal(number)
+            _, said = process.communicate(timeout=EVENTUALLY_S)
+        reason = "interrupted" if number == signal.SIGINT else "terminated"
+        assert (process.returncode, said.splitlines()[-1]) == (
+            128 + number,
+            f"neardup: {reason}".encode(),
+        )
+        assert not is_running(engine)
+        assert whole_files(output) == files_before
+        assert not [*output.rglob("*.part")]
+    with commanded(*arguments) as process:
+        process.communicate(timeout=EVENTUALLY_S)
+    assert process.returncode == 0
+    assert told(verdicts(output)) == told(expected)
+
+
+@pytest.mark.slow
+def test_a_signal_ends_the_command_though_somebody_elses_spark_answers_no_more(
+    tmp_path: Path,
+) -> None:
+    """
+    While it is asked for the first time, and while tasks run: it is told to end them, and not
+    waited for.
+    """
+    crawl(tmp_path)
+    with own_server(1) as server:
+        arguments = command(tmp_path / "out", "--spark", server.url())
+        spark = server._process.pid
+        for moment in ("run.json", "rows/*.part"):
+            with commanded(*arguments) as process:
+                wait_for(process, tmp_path / "out", moment)
+                os.kill(spark, signal.SIGSTOP)
+                process.send_signal(signal.SIGINT)
+                process.communicate(timeout=EVENTUALLY_S)
+                os.kill(spark, signal.SIGCONT)
+            assert process.returncode == 130
+
+
+_DEAF = """
+import signal, sys, time
+from worker.cli import archive
+archive.END_S = float(sys.argv[1])
+with archive.ended_by_signals():
+    print("ready", flush=True)
+    while True:
+        try:
+            time.sleep(1)
+        except KeyboardInterrupt:
+            print("swallowed", flush=True)
+"""
+
+
+@pytest.mark.parametrize(("end_s", "signals"), [(0.1, 1), (1e6, 2)], ids=["time", "second"])
+def test_a_signal_ends_a_process_that_does_not_hear_it(end_s: float, signals: int) -> None:
+    """When its time is over, and at the second one at once."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _DEAF, str(end_s)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        for _ in range(signals):
+            process.send_signal(signal.SIGINT)
+            if signals > 1:
+                process.stdout.readline()
+        _, said = process.communicate(timeout=EVENTUALLY_S)
+    assert (process.returncode, said) == (130, b"neardup: interrupted\n")
+
+
+_FAILING = """
+from worker.shell.archive import steps
+from worker.errors import StopError
+
+def work(batches):
+    [number] = [number for batch in batches for number in batch.column(0).to_pylist()]
+    if number == 0:
+        raise RuntimeError("this one fails")
+    while True:  # a thread that comes back to Python is what a process cannot end with
+        pass
+    yield
+
+try:
+    with steps.engine(None, 2) as engine:
+        engine._map(2, work, "number long", lambda: None)
+except StopError as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow
+def test_a_task_that_fails_ends_the_run_though_another_runs_on() -> None:
+    """
+    The error is said and the process ends in order, without waiting for a thread that nobody can
+    end.
+    """
+    command_ = [sys.executable, "-c", _FAILING]
+    done = subprocess.run(command_, capture_output=True, timeout=EVENTUALLY_S, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert re.match(rb"Spark: .*this one fails\. Run this again to go on\n", done.stdout)
+
+
+@pytest.mark.slow
+def test_an_engine_that_is_killed_ends_the_run_with_the_reason(tmp_path: Path) -> None:
+    """As the kernel kills what takes too much memory; the next run goes on."""
+    crawl(tmp_path)
+    output = tmp_path / "out"
+    with commanded(*command(output)) as process:
+        wait_for(process, output, "rows/*")
+        engine = engine_of(process)
+        os.kill(engine, signal.SIGKILL)
+        _, said = process.communicate(timeout=EVENTUALLY_S)
+    assert process.returncode == 1
+    assert (
+        b"neardup: the engine was killed by SIGKILL; where memory is short" in said.splitlines()[-1]
+    )
+    archive(output, "--quiet")
 
 
 @pytest.mark.slow
