@@ -50,9 +50,9 @@ def main() -> None:
 
 
 def _run() -> None:
-    from worker.cli import app  # noqa: PLC0415  # `python -c 'import worker.__main__'` stays cheap
-
     try:
+        from worker.cli import app  # noqa: PLC0415  # `python -c 'import worker.__main__'` stays cheap
+
         app()
     except Exception as error:
         if _interrupts:

@@ -32,6 +32,7 @@ from typer.testing import CliRunner
 
 from tests.benchmarks.archive.documents import write_documents
 from tests.cli.program import ARTICLE, OTHER, lines, page
+from tests.conftest import EVENTUALLY_S
 from tests.faults.crawl import random_words
 from worker.cli import app, shared
 from worker.core.sketch import WORDS
@@ -43,6 +44,9 @@ from worker.log.texts import Texts
 from worker.settings import Settings
 from worker.shell.archive import steps, tasks
 from worker.shell.archive.run import Options, Run, begin, find_inputs
+from worker.shell.archive.server import own_server
+from worker.shell.checkpoint import Checkpoint
+from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.engine import FileEngine
 from worker.shell.messages import VerdictBytes, encode_answers
 from worker.shell.pipeline.prepare import Preparer
@@ -284,6 +288,145 @@ class Killed(BaseException):
     """What nothing catches, as nothing catches SIGKILL."""
 
 
+def snapshots_in(folder: Path) -> dict[str, bytes]:
+    """Return the snapshots of a state by their names."""
+    return {path.name: path.read_bytes() for path in folder.glob("snapshot-*")}
+
+
+def days(folder: Path) -> list[Path]:
+    """Write three files of ten documents that have nothing in common."""
+    draw = random.Random(28)
+    made = []
+    for day in range(3):
+        documents = [
+            page(day * 10 + number, text=" ".join(random_words(draw, 60))) for number in range(10)
+        ]
+        made.append(folder / f"day{day}.jsonl")
+        made[-1].write_text(lines(*documents))
+    return made
+
+
+def judged_again(state: Path, source: Path, target: Path) -> Counter[str]:
+    """Count what `dedup` says of documents on a state."""
+    run("dedup", source, "--state", state, "--output", target, "--threads", "1")
+    answers = told(target.read_bytes().splitlines())
+    return Counter(answer.get("reason") or answer["verdict"] for answer in answers)
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("step", ["make_rows", "judge_rows", "write_verdicts"])
+def test_a_run_goes_on_from_no_state_that_another_run_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """
+    Wherever it was interrupted, and although the other run's snapshot has the name of its own;
+    nothing is lost.
+    """
+    first, ours, theirs = days(tmp_path)
+    state, output = tmp_path / "state", tmp_path / "out"
+    judged_again(state, first, tmp_path / "first")
+    arguments = ("archive", "--input", ours, "--state", state, "--threads", "1", "--output")
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(steps, step, killed)
+        run(*arguments, output)
+    before = snapshots_in(state)
+    assert judged_again(state, theirs, tmp_path / "theirs") == {"new": 10}
+    after = snapshots_in(state)
+    if step == "write_verdicts":
+        assert max(after) == max(path.name for path in (output / "judge").glob("snapshot-*"))
+    said = run(*arguments, output, code=1)
+    assert f"{state} has gone on since the run in {output} began" in said
+    assert "another --output" in said
+    assert snapshots_in(state) == after != before
+    run(*arguments, tmp_path / "another")
+    for source in (first, ours, theirs):
+        assert judged_again(state, source, tmp_path / "again") == {"redelivered": 10}
+
+
+@pytest.mark.usefixtures("here")
+def test_a_run_interrupted_at_its_end_knows_that_the_state_has_its_originals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Also when another run has gone on from them: it ends well, and the state has the originals of
+    both.
+    """
+    _, ours, theirs = days(tmp_path)
+    state, output = tmp_path / "state", tmp_path / "out"
+    arguments = ("archive", "--input", ours, "--state", state, "--threads", "1", "--output")
+    keep = steps._keep_state
+
+    def killed(*given: Any) -> None:
+        keep(*given)
+        raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(steps, "_keep_state", killed)
+        run(*arguments, output)
+    assert judged_again(state, theirs, tmp_path / "theirs") == {"new": 10}
+    after = snapshots_in(state)
+    run(*arguments, output)
+    assert snapshots_in(state) == after
+    for source in (ours, theirs):
+        assert judged_again(state, source, tmp_path / "again") == {"redelivered": 10}
+
+
+def test_dedup_interrupted_goes_on_from_what_another_run_has_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    The other run ends at the offset at which it would have ended itself: the state has the
+    originals of both.
+    """
+    first, ours, theirs = days(tmp_path)
+    state = tmp_path / "state"
+    judged_again(state, first, tmp_path / "first")
+    before = snapshots_in(state)
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Checkpoint, "save", killed)
+        judged_again(state, ours, tmp_path / "ours")
+    assert snapshots_in(state) == before
+    assert judged_again(state, theirs, tmp_path / "theirs") == {"new": 10}
+    assert judged_again(state, ours, tmp_path / "ours") == {"new": 10}
+    for source in (first, ours, theirs):
+        assert judged_again(state, source, tmp_path / "again") == {"redelivered": 10}
+
+
+def reasons(known: neardup.Deduplicator, source: Path) -> set[str | None]:
+    """Return the reasons of the verdicts on a file, all of which are new or redelivered."""
+    verdicts_ = list(known.add_many(CrawlFiles([str(source)])))
+    assert {verdict.outcome for verdict in verdicts_} == {"new"}
+    return {verdict.reason for verdict in verdicts_}
+
+
+def test_a_loaded_state_stays_what_it_was_whatever_runs_make_of_the_folder(tmp_path: Path) -> None:
+    """
+    A library that has loaded a state goes on from that, and saves it to a file of its own; the
+    folder has the rest.
+    """
+    first, ours, theirs = days(tmp_path)
+    state = tmp_path / "state"
+    judged_again(state, first, tmp_path / "first")
+    with neardup.Deduplicator.load(state) as loaded:
+        for source in (theirs, theirs, theirs):  # so that the snapshot which was loaded is gone
+            judged_again(state, source, tmp_path / "theirs")
+        assert reasons(loaded, ours) == {None}
+        loaded.save(tmp_path / "own.ndsnap")
+    for path, known, unknown in ((state, theirs, ours), (tmp_path / "own.ndsnap", ours, theirs)):
+        with neardup.Deduplicator.load(path) as again:
+            assert len(again) == 20
+            assert reasons(again, first) == reasons(again, known) == {"redelivered"}
+            assert reasons(again, unknown) == {None}
+
+
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     "error", [Killed(), OSError(errno.ENOSPC, "No space left on device")], ids=["kill", "disk"]
@@ -297,6 +440,10 @@ def test_a_run_that_ends_anywhere_goes_on(
     monkeypatch.setattr(time, "time_ns", lambda: 1_790_000_000_000_000_000)
     options = ("--format", "jsonl", "--keep", "new", "--batch-documents-max", "40")
     whole, output = tmp_path / "whole", tmp_path / "out"
+    (tmp_path / "known.jsonl").write_text(lines(page(3, text=ARTICLE), page(4, text=OTHER)))
+    for state in ("state", "whole_state"):
+        given = ("--state", tmp_path / state, "--output", tmp_path / "known.verdicts")
+        run("dedup", tmp_path / "known.jsonl", *given)
     archive(whole, *options, "--state", tmp_path / "whole_state")
     rename, draw, left = Path.replace, random.Random(7), [0]
 
@@ -310,7 +457,7 @@ def test_a_run_that_ends_anywhere_goes_on(
     monkeypatch.setattr(Path, "rename", replace)
     ends = 0
     while True:
-        left[0] = draw.randrange(1, 9)
+        left[0] = draw.randrange(1, 9) if ends else 2  # between run.json and the copy of the base
         try:
             result = CliRunner().invoke(
                 app, command(output, *options, "--state", tmp_path / "state")
@@ -326,10 +473,7 @@ def test_a_run_that_ends_anywhere_goes_on(
         ends += 1
     assert ends > 6
     assert files(output) == files(whole)
-    [state], [whole_state] = (
-        (tmp_path / name).glob("snapshot-*") for name in ("state", "whole_state")
-    )
-    assert state.read_bytes() == whole_state.read_bytes()
+    assert snapshots_in(tmp_path / "state") == snapshots_in(tmp_path / "whole_state")
     assert not [*output.rglob("*.part")]
 
 
@@ -548,7 +692,7 @@ def begin_rows(folder: Path, found: Rows, inputs: int, settings: Settings) -> Ru
     edges = np.linspace(0, len(found), inputs + 1).astype(int).tolist()
     for number, (first, stop) in enumerate(pairwise(edges)):
         part = found.between(first, stop)
-        sources = [tasks._Source(1, at, at, None, False) for at in range(stop - first)]
+        sources = [tasks._Source(1, at, at, None, 0) for at in range(stop - first)]
         with parquet.ParquetWriter(
             run_.path("rows", f"{number:06}.parquet"), tasks.SCHEMA
         ) as writer:
@@ -594,6 +738,281 @@ def check_rows(folder: Path, count: int, inputs: int) -> None:
     run_ = begin_rows(folder, found, inputs, Settings(batch_documents_max=977, threads=1))
     tasks.judge_rows(run_, 0)
     check_answers(run_, found)
+
+
+@pytest.mark.usefixtures("here")
+def test_a_document_at_the_size_limit_is_judged_as_dedup_judges_it(tmp_path: Path) -> None:
+    """
+    One without a name gets its number in the corpus, which counts in its size, and in what its
+    error says.
+    """
+    source = tmp_path / "in"
+    source.mkdir()
+    words = " ".join(random_words(random.Random(5), 200))
+    first = [{"text": f"{number} {words[:60]}"} for number in range(12)]
+    (source / "a.jsonl").write_text(lines(*first))
+    limit = ("--document-bytes-max", "1024")
+    for name, fields in (
+        ("made", {}),
+        ("given", {"url": "http://a.example/"}),
+        ("wrong", {"url": 7}),
+    ):
+        path = source / f"{name}.jsonl"
+        path.write_text(lines({**fields, "text": "."}))
+        [smallest] = CrawlFiles([str(path)])
+        path.unlink()
+        room = 1024 - len(smallest.value) + 1  # of a text, at number 0
+        for length in range(room - 6, room + 2):
+            text = words[:length]
+            (source / f"{name}{length}.jsonl").write_text(lines({**fields, "text": text}))
+    expected = told(dedup(tmp_path, *limit))
+    archive(tmp_path / "out", "--format", "jsonl", *limit)
+    assert told(verdicts(tmp_path / "out")) == expected
+    sizes = {
+        int(size.replace(",", ""))
+        for answer in expected
+        for size in re.findall("value has ([0-9,]+) bytes", answer.get("error", {}).get("text", ""))
+    }
+    assert {1025, 1026} <= sizes, "too long only by what their numbers add"
+
+
+@pytest.mark.usefixtures("here")
+def test_a_pipe_among_the_inputs_is_refused(tmp_path: Path) -> None:
+    """
+    By its name, in a folder and by a pattern: nothing waits for a writer, and nothing is left out
+    silently.
+    """
+    source = tmp_path / "in"
+    source.mkdir()
+    (source / "a.jsonl").write_text(lines(page(1, text=ARTICLE)))
+    os.mkfifo(source / "pipe.jsonl")
+    for name in (source, source / "pipe.jsonl", source / "*"):
+        said = run("archive", "--input", name, "--output", tmp_path / "out", code=1)
+        assert f"{source / 'pipe.jsonl'} is a pipe, a socket or a device" in said
+        assert "name files, or remove it from the folder" in said
+    assert not (tmp_path / "out" / "run.json").exists()
+
+
+@pytest.mark.usefixtures("here")
+def test_a_name_that_is_not_utf_8_is_one_like_any_other(tmp_path: Path) -> None:
+    """
+    Its verdicts and kept documents are those of another name; messages, damage and dead letters
+    show it escaped.
+    """
+    odd = "caf\udce9.jsonl"  # as Python has a name with the byte E9
+    documents = lines(page(1, text=ARTICLE), page(2, text=OTHER), page(3, fetched_at="no"), "{")
+    found = {}
+    for folder, name in (("odd", odd), ("plain", "plain.jsonl")):
+        source = tmp_path / folder / "in"
+        source.mkdir(parents=True)
+        (source / name).write_text(documents)
+        output = tmp_path / folder / "out"
+        said = archive(output, "--format", "jsonl", "--keep", "new", "--json")
+        assert summary(said)["kept"] == 2
+        assert archive(
+            output, "--format", "jsonl", "--keep", "new"
+        )  # of the same run, which is done
+        shown = str(source.resolve() / name).replace("\udce9", "\\udce9")
+        answers = told(verdicts(output))
+        assert [answer.pop("input")["file"] for answer in answers if "input" in answer] == [shown]
+        [damage] = map(json.loads, (output / "damage.jsonl").read_text().splitlines())
+        assert damage["file"] == shown
+        found[folder] = (answers, (output / "kept" / f"000000-{name}").read_bytes())
+        (source / name).write_text("{}\n")
+        changed = archive(output, "--format", "jsonl", "--keep", "new", code=1)
+        assert f"the inputs differ (1 there, 1 here: {shown})" in changed
+        dead = run("archive", "--input", source, "--output", tmp_path / folder / "dead", code=1)
+        assert f"nothing could be judged: 1 documents: {shown}, line 1: missing-field" in dead
+        assert f"cannot read {shown}x: no such file" in run(
+            "archive", "--input", f"{source.resolve() / name}x", "--output", output, code=1
+        )
+    assert found["odd"] == found["plain"]
+
+
+# ---- the end of the command, by signals and with its engine
+
+
+def engine_of(process: subprocess.Popen[bytes]) -> int:
+    """Return the engine's process of a command, once it has one."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while not children.read_text():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.002)
+    return int(children.read_text())
+
+
+@contextmanager
+def commanded(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
+    """
+    Run the command in a process of its own, whose stderr can be read, and leave none of it behind.
+    """
+    command_ = [sys.executable, "-m", "worker", *map(str, arguments)]
+    with subprocess.Popen(command_, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_for(process: subprocess.Popen[bytes], output: Path, pattern: str) -> None:
+    """Wait until a run has such a file, while the command runs."""
+    while not [*output.glob(pattern)]:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.002)
+
+
+def is_running(number: int) -> bool:
+    """Return whether there is a process of a number."""
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def whole_files(output: Path) -> dict[str, bytes]:
+    """Return all files of a run that have their names."""
+    found = [path for path in output.rglob("*") if path.is_file() and path.suffix != ".part"]
+    return {
+        str(path.relative_to(output)): path.read_bytes()
+        for path in found
+        if not path.name.startswith(".")
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_command_though_its_engine_never_would(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    """
+    Before the engine is up, while tasks run, while verdicts are written; whole files stay, and it
+    goes on.
+    """
+    crawl(tmp_path)
+    expected, output = dedup(tmp_path), tmp_path / "out"
+    arguments = command(output, "--format", "jsonl", "--state", tmp_path / "state")
+    for moment in ("run.json", "rows/*.part", "verdicts/*"):
+        with commanded(*arguments) as process:
+            wait_for(process, output, moment)
+            engine = engine_of(process)
+            os.kill(engine, signal.SIGSTOP)  # its tasks do not end, and it answers nobody
+            files_before = whole_files(output)
+            process.send_signal(number)
+            _, said = process.communicate(timeout=EVENTUALLY_S)
+        reason = "interrupted" if number == signal.SIGINT else "terminated"
+        assert (process.returncode, said.splitlines()[-1]) == (
+            128 + number,
+            f"neardup: {reason}".encode(),
+        )
+        assert not is_running(engine)
+        assert whole_files(output) == files_before
+        assert not [*output.rglob("*.part")]
+    with commanded(*arguments) as process:
+        process.communicate(timeout=EVENTUALLY_S)
+    assert process.returncode == 0
+    assert told(verdicts(output)) == told(expected)
+
+
+@pytest.mark.slow
+def test_a_signal_ends_the_command_though_somebody_elses_spark_answers_no_more(
+    tmp_path: Path,
+) -> None:
+    """
+    While it is asked for the first time, and while tasks run: it is told to end them, and not
+    waited for.
+    """
+    crawl(tmp_path)
+    with own_server(1) as server:
+        arguments = command(tmp_path / "out", "--spark", server.url())
+        spark = server._process.pid
+        for moment in ("run.json", "rows/*.part"):
+            with commanded(*arguments) as process:
+                wait_for(process, tmp_path / "out", moment)
+                os.kill(spark, signal.SIGSTOP)
+                process.send_signal(signal.SIGINT)
+                process.communicate(timeout=EVENTUALLY_S)
+                os.kill(spark, signal.SIGCONT)
+            assert process.returncode == 130
+
+
+_DEAF = """
+import signal, sys, time
+from worker.cli import archive
+archive.END_S = float(sys.argv[1])
+with archive.ended_by_signals():
+    print("ready", flush=True)
+    while True:
+        try:
+            time.sleep(1)
+        except KeyboardInterrupt:
+            print("swallowed", flush=True)
+"""
+
+
+@pytest.mark.parametrize(("end_s", "signals"), [(0.1, 1), (1e6, 2)], ids=["time", "second"])
+def test_a_signal_ends_a_process_that_does_not_hear_it(end_s: float, signals: int) -> None:
+    """When its time is over, and at the second one at once."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _DEAF, str(end_s)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        for _ in range(signals):
+            process.send_signal(signal.SIGINT)
+            if signals > 1:
+                process.stdout.readline()
+        _, said = process.communicate(timeout=EVENTUALLY_S)
+    assert (process.returncode, said) == (130, b"neardup: interrupted\n")
+
+
+_FAILING = """
+from worker.shell.archive import steps
+from worker.errors import StopError
+
+def work(batches):
+    [number] = [number for batch in batches for number in batch.column(0).to_pylist()]
+    if number == 0:
+        raise RuntimeError("this one fails")
+    while True:  # a thread that comes back to Python is what a process cannot end with
+        pass
+    yield
+
+try:
+    with steps.engine(None, 2) as engine:
+        engine._map(2, work, "number long", lambda: None)
+except StopError as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow
+def test_a_task_that_fails_ends_the_run_though_another_runs_on() -> None:
+    """
+    The error is said and the process ends in order, without waiting for a thread that nobody can
+    end.
+    """
+    command_ = [sys.executable, "-c", _FAILING]
+    done = subprocess.run(command_, capture_output=True, timeout=EVENTUALLY_S, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert re.match(rb"Spark: .*this one fails\. Run this again to go on\n", done.stdout)
+
+
+@pytest.mark.slow
+def test_an_engine_that_is_killed_ends_the_run_with_the_reason(tmp_path: Path) -> None:
+    """As the kernel kills what takes too much memory; the next run goes on."""
+    crawl(tmp_path)
+    output = tmp_path / "out"
+    with commanded(*command(output)) as process:
+        wait_for(process, output, "rows/*")
+        engine = engine_of(process)
+        os.kill(engine, signal.SIGKILL)
+        _, said = process.communicate(timeout=EVENTUALLY_S)
+    assert process.returncode == 1
+    assert (
+        b"neardup: the engine was killed by SIGKILL; where memory is short" in said.splitlines()[-1]
+    )
+    archive(output, "--quiet")
 
 
 @pytest.mark.slow

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import select
+import signal
+import sys
+import threading
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,6 +21,8 @@ from worker.cli.options import DOCUMENTS, ENGINE, with_settings
 from worker.cli.shared import FetchedAtOption, QuietOption, counted, option, printable
 from worker.settings import Settings
 
+END_S = 1.5  # from the first signal on
+_ENDINGS = (signal.SIGINT, signal.SIGTERM)
 FORMATS = Literal["jsonl.zst", "jsonl.gz", "jsonl", "csv", "parquet"]
 
 
@@ -28,7 +36,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     ],
     output: Annotated[Path, option("A folder that all tasks see.", "DIR")],
     spark: Annotated[
-        str | None, option("Spark 4; by default one in this process.", "sc://HOST:PORT")
+        str | None, option("Spark 4; by default one of our own.", "sc://HOST:PORT")
     ] = None,
     state: Annotated[Path | None, option("Go on where the last run with it ended.", "DIR")] = None,
     format_: Annotated[
@@ -80,11 +88,13 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     options = Options(format_, keep, prefer, duplicates, fetched_at, id_column, text_column)
     started = time.monotonic()
     with ExitStack() as stack:
+        stack.enter_context(ended_by_signals())
         stack.enter_context(locked(output))
         if state is not None:
             stack.enter_context(locked(state))
         run = begin(output.resolve(), find_inputs(inputs), options, settings, state)
         if not (run.folder / "summary.json").exists():
+            stack.callback(run.remove_parts)  # when the engine is gone
             tasks = stack.enter_context(engine(spark, settings.threads))
             tasks.check(run)
             with counted("bytes", quiet=quiet) as tell:
@@ -108,3 +118,58 @@ def _said(summary: dict[str, Any]) -> str:
     kept = "" if summary["kept"] is None else f"; {summary['kept']:,} kept"
     damaged = f"{summary['damaged']:,} damaged records (damage.jsonl)"
     return f"{summary['documents']:,} documents, {damaged}, left out: {left_out}; {outcomes}{kept}"
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """
+    Have Ctrl-C or SIGTERM end the process in END_S, with 130 or 143, and a second one at once.
+
+    The first raises KeyboardInterrupt, so that the terminal and the folder are left in order.
+    Nothing else is waited for: the client of Spark has threads that talk to a server which may be
+    gone, and Python would wait for them at its end. A library can also swallow the exception, or be
+    deep in a call that does not return, so a thread of our own hears of signals, too, and ends the
+    process when the time is over.
+    """
+    told: list[int] = []
+
+    def interrupt(number: int, _frame: object) -> None:
+        told.append(number)
+        raise KeyboardInterrupt
+
+    heard, hears = os.pipe()
+    os.set_blocking(hears, False)
+    # A shell has its background processes ignore Ctrl-C.
+    numbers = [number for number in _ENDINGS if signal.getsignal(number) != signal.SIG_IGN]
+    former = {number: signal.signal(number, interrupt) for number in numbers}
+    former_wakeup = signal.set_wakeup_fd(hears, warn_on_full_buffer=False)
+    threading.Thread(target=_end_in_time, args=(heard,), daemon=True).start()
+    try:
+        yield
+    finally:
+        if told:
+            _end(told[0])
+        signal.set_wakeup_fd(former_wakeup)
+        for number, handler in former.items():
+            signal.signal(number, handler)
+        os.close(hears)
+
+
+def _end_in_time(heard: int) -> None:
+    """
+    End the process END_S after the first signal, and at the second; return when nobody writes any
+    more.
+    """
+    with os.fdopen(heard, "rb", buffering=0) as signals:
+        while number := signals.read(1):
+            if number[0] in _ENDINGS:
+                select.select([signals], [], [], END_S)
+                _end(number[0])
+
+
+def _end(number: int) -> None:
+    from worker.shell.runtime import logging  # noqa: PLC0415
+
+    logging.end("interrupted" if number == signal.SIGINT else "terminated")
+    sys.stderr.flush()
+    os._exit(128 + number)

@@ -362,17 +362,30 @@ def definition_of(data: bytes | memoryview) -> LogDefinition:
     return LogDefinition(*_header(data, header_bytes)["definition"])
 
 
+def digest_of(data: bytes | memoryview) -> str:
+    """
+    Return the digest by which a snapshot is recognised: its checksum, in hex. Cost: reading its
+    preamble.
+
+    Snapshots of files are all of one log, so two of them can end at one offset and hold different
+    originals.
+
+    Raises RestoreError: it is none, or cut (`unpack` finds other damage).
+    """
+    return f"{_preamble(data)[2]:016x}"
+
+
 def with_base(definition: Definition, data: bytes | memoryview) -> Definition:
     """
     Return the definition of a log that begins with the originals of a snapshot. Cost: reading its header.
 
     Raises RestoreError: it is none, or cut (damaged `adopt` finds); DefinitionError: it is of other rules.
     """
-    _, header_bytes, checksum = _preamble(data)
+    _, header_bytes, _ = _preamble(data)
     header = _header(data, header_bytes)
     declared = LogDefinition(*header["definition"])
     definition.with_base_of(declared).check(declared, "the snapshot")
-    return replace(definition, base=Base(f"{checksum:016x}", header["documents"]))
+    return replace(definition, base=Base(digest_of(data), header["documents"]))
 
 
 def adopt(data: bytes | memoryview, definition: Definition, memory: Memory = anonymous) -> Replica:

@@ -46,6 +46,7 @@ from worker.log.snapshot import (
     adopt,
     capture,
     definition_of,
+    digest_of,
     restore,
     with_base,
 )
@@ -309,6 +310,18 @@ def snapshots(folder: Path) -> list[Path]:
 def newest(folder: Path) -> Path | None:
     """Return the newest snapshot of a folder."""
     return next(iter(snapshots(folder)), None)
+
+
+def digest_at(path: Path) -> str:
+    """
+    Return the digest by which a snapshot is recognised; its name says only at which offset it ends.
+
+    Raises StopError: it cannot be read, or is none.
+    """
+    try:
+        return digest_of(map_file(path))
+    except (OSError, RestoreError) as error:
+        raise StopError(f"{path}: {error}") from error
 
 
 def remove_old(folder: Path) -> None:

@@ -16,8 +16,10 @@ twice, even at once with itself, changes nothing.
 from __future__ import annotations
 
 import glob
+import json
 import os
 import shutil
+import stat
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -32,10 +34,10 @@ from worker.errors import DefinitionError, StopError
 from worker.log.rules import LogDefinition
 from worker.log.snapshot import LogIdentity, unpack
 from worker.settings import EngineSettings, Settings
-from worker.shell.checkpoint import map_file, newest
+from worker.shell.checkpoint import digest_at, map_file, newest, snapshots
 from worker.shell.files.archives.rows import ColumnNames
 from worker.shell.files.engine import LOG
-from worker.shell.files.places import find_remote, path_of, written
+from worker.shell.files.places import find_remote, path_of, shown_name, written
 
 LIMITS = (
     "document_bytes_max",
@@ -89,17 +91,24 @@ def find_inputs(patterns: Iterable[str]) -> list[Input]:
         names = [path] if is_one and not is_folder else many
         files = sorted(name for name in names if not name.is_dir())
         if not files:
-            raise StopError(f"cannot read {pattern}: no such file")
+            raise StopError(f"cannot read {shown_name(pattern)}: no such file")
         found += map(_input, files)
     return found
 
 
 def _input(path: Path) -> Input:
     try:
-        with path.open("rb"):
-            status = path.stat()
+        status = path.stat()
+        if stat.S_ISREG(status.st_mode):  # opening a pipe would wait for a writer
+            path.open("rb").close()
     except OSError as error:
-        raise StopError(f"cannot read {path}: {error.strerror or error}") from error
+        reason = error.strerror or error
+        raise StopError(f"cannot read {shown_name(path)}: {reason}") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise StopError(
+            f"{shown_name(path)} is a pipe, a socket or a device, and archive reads its inputs "
+            f"more than once: name files, or remove it from the folder. `neardup dedup` reads pipes"
+        )
     return Input(str(path.resolve()), status.st_size, str(status.st_mtime_ns))
 
 
@@ -117,7 +126,7 @@ class Run:
     @classmethod
     def load(cls, folder: Path) -> Run:
         """Return the run of a folder."""
-        return cls(folder, orjson.loads((folder / "run.json").read_bytes()))
+        return cls(folder, json.loads((folder / "run.json").read_bytes()))
 
     @cached_property
     def settings(self) -> Settings:
@@ -131,12 +140,18 @@ class Run:
 
     def check_unchanged(self, number: int) -> None:
         """Raise StopError if an input is no longer what it was when the run began."""
-        one = self.inputs[number]
-        found = [_input(Path(one.path))] if path_of(one.path) else find_inputs([one.path])
-        if found != [one]:
+        begun = self.inputs[number]
+        found = [_input(Path(begun.path))] if path_of(begun.path) else find_inputs([begun.path])
+        if found != [begun]:
             raise StopError(
-                f"{one.path} has changed since the run began: begin another one, with another --output"
+                f"{shown_name(begun.path)} has changed since the run began: begin another one, "
+                f"with another --output"
             )
+
+    def remove_parts(self) -> None:
+        """Remove the files that tasks had begun when they were killed."""
+        for part in self.folder.rglob("*.part"):
+            part.unlink(missing_ok=True)
 
     def path(self, folder: str, name: str) -> Path:
         """Return the path of one of the run's files; its folder is there then."""
@@ -167,6 +182,45 @@ class Run:
         )
         return [orjson.loads(path.read_bytes()) for path in paths]
 
+    def is_state_kept(self) -> bool:
+        """
+        Return whether the state has what this run's judge has found.
+
+        Raises StopError: another run has gone on from the state since this one began.
+        """
+        state, judge = Path(self.said["state"]), self.folder / "judge"
+        if self.done("judge"):
+            result = newest(judge)
+            assert result is not None, "the judge has written one"
+            if digest_at(result) in map(digest_at, snapshots(state)):
+                return True
+        there = newest(state)
+        if there is not None and digest_at(there) == self.said["base"]:
+            return False
+        if there is None and self.said["base"] is None:
+            return False
+        found = "is empty" if there is None else f"ends with {there.name}"
+        raise StopError(
+            f"{state} has gone on since the run in {self.folder} began: it {found}, which is not "
+            f"what the run began with. Begin another one, with another --output"
+        )
+
+    def take_base(self) -> None:
+        """
+        Copy the snapshot that the run goes on from, whatever becomes of the state later; once.
+
+        Raises StopError: the state has gone on before it was copied.
+        """
+        if self.said["state"] is None or (self.folder / "summary.json").exists():
+            return
+        if self.is_state_kept() or self.said["base"] is None:
+            return
+        judge = self.path("judge", "")
+        if newest(judge) is None:
+            base = newest(Path(self.said["state"]))
+            assert base is not None, "the state ends with the base"
+            copy_snapshot(base, judge / base.name)
+
     @cached_property
     def firsts(self) -> list[int]:
         """The number of each input's first document, and of the one behind the last: known when all rows are there."""
@@ -191,7 +245,8 @@ def begin(
         place = path_of(one.path)
         if place is not None and place.resolve().is_relative_to(folder.resolve()):
             raise StopError(
-                f"{one.path} lies in {folder}, where the outputs are: name another --output"
+                f"{shown_name(one.path)} lies in {shown_name(folder)}, where the outputs are: "
+                f"name another --output"
             )
     wanted: dict[str, Any] = {
         "version": version("neardup"),
@@ -205,11 +260,12 @@ def begin(
     }
     manifest = folder / "run.json"
     if manifest.exists():
-        said = orjson.loads(manifest.read_bytes())
+        said = json.loads(manifest.read_bytes())
         _check_same(folder, said, wanted)
-        for part in folder.rglob("*.part"):  # of tasks that were killed
-            part.unlink(missing_ok=True)
-        return Run(folder, said)
+        run = Run(folder, said)
+        run.remove_parts()
+        run.take_base()
+        return run
     if folder.exists() and any(
         not path.name.endswith(".part") and path.name != ".lock" for path in folder.iterdir()
     ):
@@ -220,15 +276,14 @@ def begin(
     folder.mkdir(parents=True, exist_ok=True)
     said = {
         **wanted,
-        "base": base and base.name,
+        "base": None if base is None else digest_at(base),
         "first": first,
         "started_at_ms": time.time_ns() // 1_000_000,
     }
-    run = Run(folder, said)
-    if base is not None:  # whatever becomes of the state meanwhile
-        copy_snapshot(base, run.path("judge", base.name))
     with written(manifest) as stream:
-        stream.write(orjson.dumps(said))
+        stream.write(json.dumps(said).encode())  # with names of files that are not UTF-8
+    run = Run(folder, said)
+    run.take_base()
     return run
 
 
@@ -271,7 +326,7 @@ def _check_same(folder: Path, said: Mapping[str, Any], wanted: Mapping[str, Any]
     there, here = ([tuple(one) for one in side["inputs"]] for side in (said, wanted))
     if there != here:
         changed = {path for path, *_ in set(there) ^ set(here)}
-        shown = ", ".join(sorted(changed)[:_SHOWN_MAX]) or "in another order"
+        shown = ", ".join(map(shown_name, sorted(changed)[:_SHOWN_MAX])) or "in another order"
         differences.append(f"the inputs differ ({len(there):,} there, {len(here):,} here: {shown})")
     if differences:
         raise StopError(

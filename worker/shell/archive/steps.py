@@ -7,9 +7,10 @@ The steps of a run, one after the other, and the engine that runs their tasks; w
     verdicts    a task a file       verdicts, documents that stay
     state, damage, summary          here
 
-The engine is anybody's Spark by its URL (Spark Connect), else one in this process, without Java. Two things alone are
-asked of it: to run a function for each number, and to run it again where it was lost. No column goes through it,
-nothing is shuffled, and no order of it is relied on: what tasks make lies in the run's folder.
+The engine is anybody's Spark by its URL (Spark Connect), else our own, without Java (`server.py`).
+Two things alone are asked of it: to run a function for each number, and to run it again where it
+was lost. No column goes through it, nothing is shuffled, and no order of it is relied on: what
+tasks make lies in the run's folder.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -32,11 +33,13 @@ import pyarrow
 
 from worker.errors import StopError
 from worker.shell.archive.run import Run, copy_snapshot
+from worker.shell.archive.server import ENDING_S, own_server
 from worker.shell.archive.tasks import answer_files, choose, judge_rows, make_rows, write_verdicts
 from worker.shell.checkpoint import newest, remove_old
-from worker.shell.files.places import written
+from worker.shell.files.places import shown_name, written
 
 WAIT_S = 0.5
+INTERRUPT_S = 1.0
 Task = Callable[[Run, int], dict[str, Any]]
 Tell = Callable[[str, int, int | None], None]
 _RESULT = "number long, error string"
@@ -108,14 +111,10 @@ def _summary(run: Run) -> dict[str, Any]:
 
 def _keep_state(run: Run, state: Path) -> None:
     """Put the judge's last snapshot into the state, from which runs and workers go on."""
-    last, there = newest(run.folder / "judge"), newest(state)
-    assert last is not None, "the judge has written one"
-    if there is not None and there.name not in (run.said["base"], last.name):
-        raise StopError(
-            f"{state} has gone on since the run began, to {there.name}: begin another one, from there"
-        )
-    if there is None or there.name != last.name:
-        copy_snapshot(last, state / last.name)
+    if not run.is_state_kept():
+        result = newest(run.folder / "judge")
+        assert result is not None, "the judge has written one"
+        copy_snapshot(result, state / result.name)
     remove_old(state)
 
 
@@ -123,11 +122,20 @@ def _keep_state(run: Run, state: Path) -> None:
 
 
 class Engine:
-    """Runs tasks: `tasks_max` at once where it is ours; another one knows itself."""
+    """
+    Runs tasks.
 
-    def __init__(self, spark: Any, tasks_max: int | None) -> None:
+    Args:
+        tasks_max: at once, of an engine that is ours; None: another one knows itself.
+        check: raises StopError if the engine is gone, or goes in so many seconds.
+    """
+
+    def __init__(
+        self, spark: Any, tasks_max: int | None, check: Callable[[float], None] = lambda _: None
+    ) -> None:
         self._spark = spark
         self._tasks_max = tasks_max
+        self._check = check
 
     def run(
         self, step: str, task: Task, run: Run, numbers: Sequence[int], tell: Callable[[], None]
@@ -184,9 +192,11 @@ class Engine:
         thread.start()
         while thread.is_alive():
             thread.join(WAIT_S)
+            self._check(0)
             tell()
         [result] = found
         if isinstance(result, Exception):
+            self._check(ENDING_S)
             lines = [line.strip() for line in str(result).splitlines()]
             lines = [line for line in lines if line and not line.startswith("SQLSTATE")] or [
                 repr(result)
@@ -197,37 +207,58 @@ class Engine:
 
 @contextmanager
 def engine(url: str | None, threads: int) -> Iterator[Engine]:
-    """Open the engine of a URL, or our own, with so many tasks at once as `threads`. StopError: it does not answer."""
-    environment = {
-        "RUST_LOG": "off",
-        "SAIL_EXECUTION__DEFAULT_PARALLELISM": str(threads),
-        "SPARK_HOME": sys.prefix,  # else, where Python was started without a file, pyspark looks for jars, and exits
-    }
-    for name, value in environment.items():
-        os.environ.setdefault(name, value)
-    server: Any = None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of pandas, which is not used
-            from pyspark.sql import SparkSession  # noqa: PLC0415
+    """
+    Open the engine of a URL, or our own with `threads` tasks at once, which is killed at the end of
+    the block.
 
-            if url is None:
-                from pysail.spark import SparkConnectServer  # noqa: PLC0415
+    Raises StopError: it is not installed, or does not answer.
+    """
+    # Where Python was started without a file, pyspark looks for jars otherwise, finds none and
+    # exits.
+    os.environ.setdefault("SPARK_HOME", sys.prefix)
+    with ExitStack() as stack:
+        try:
+            server = None if url is not None else stack.enter_context(own_server(threads))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of pandas, which is not used
+                from pyspark.sql import SparkSession  # noqa: PLC0415
 
-                server = SparkConnectServer()
-                server.start()
-                url = "sc://{}:{}".format(*server.listening_address)
-            spark = SparkSession.builder.remote(url).getOrCreate()
-    except ImportError as error:
-        raise StopError(f"archive needs {error.name}: pip install 'neardup[archive]'") from None
-    except Exception as error:
-        raise StopError(f"Spark at {url} does not answer: {str(error).splitlines()[0]}") from error
-    try:
-        yield Engine(spark, None if server is None else threads)
-    finally:
+                if server is not None:
+                    url = server.url()
+                assert url is not None, "ours has told it"
+                spark = SparkSession.builder.remote(url).getOrCreate()
+        except ImportError as error:
+            raise StopError(f"archive needs {error.name}: pip install 'neardup[archive]'") from None
+        except StopError:
+            raise
+        except Exception as error:
+            reason = str(error).splitlines()[0]
+            raise StopError(f"Spark at {url} does not answer: {reason}") from error
+        if server is None:
+            opened = Engine(spark, None)
+        else:
+            spark.client.set_retry_policies([])  # a server that is gone does not come back
+            opened = Engine(spark, threads, server.check)
+        try:
+            yield opened
+        except KeyboardInterrupt:
+            if server is None:
+                _interrupt(spark)
+            raise
+        except BaseException:
+            if server is None:
+                spark.stop()
+            raise
         spark.stop()
-        if server is not None:
-            server.stop()
+
+
+def _interrupt(spark: Any) -> None:
+    """
+    Ask a Spark that others use, too, to end our tasks; whether it answers in time or not, we go.
+    """
+    thread = threading.Thread(target=spark.interruptAll, daemon=True)
+    thread.start()
+    thread.join(INTERRUPT_S)
 
 
 def _probe(manifest: Path) -> Any:
@@ -265,7 +296,7 @@ def run_task(step: str, task: Task, folder: Path, number: int) -> str:
     try:
         run.finish(step, number, task(run, number))
     except StopError as error:
-        return str(error)
+        return shown_name(str(error))  # names of files stand in it, and Arrow takes UTF-8 alone
     return ""
 
 

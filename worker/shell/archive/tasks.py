@@ -52,8 +52,8 @@ from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.engine import LOG, TOPIC, Answer, FileEngine, line_of, source_message
 from worker.shell.files.frames import verdict_writer
 from worker.shell.files.keeping import Choice, Prefer, copy_documents, format_kept
-from worker.shell.files.places import written
-from worker.shell.messages import encode_answers
+from worker.shell.files.places import shown_name, written
+from worker.shell.messages import encode_answers, oversize
 from worker.shell.pipeline.prepare import JOB_BYTES_MAX, JOB_DOCUMENTS_MAX, JobReader, Preparer
 from worker.shell.pipeline.stage import cut
 from worker.shell.ports import SourceMessage
@@ -69,7 +69,7 @@ _TEXTS = ("doc_ids", "urls", "notes")
 SCHEMA = pa.schema(
     {
         **_NUMBERS, "sketches": pa.binary(8 * WORDS), **dict.fromkeys(_TEXTS, pa.large_binary()),
-        "size": pa.int64(), "line": pa.int64(), "offset": pa.int64(), "key": pa.binary(), "is_named": pa.bool_(),
+        "size": pa.int64(), "line": pa.int64(), "offset": pa.int64(), "key": pa.binary(), "names": pa.uint8(),
     }
 )  # fmt: skip
 ANSWERS = 1 << 16  # rows of a file of answers, and what a batch has more
@@ -99,7 +99,9 @@ class _Source(NamedTuple):
     line: int | None
     offset: int
     key: bytes | None  # of what cannot be judged
-    is_named: bool
+    names: (
+        int  # how many of the name that was made of its number the message has; 0: it has its own
+    )
 
 
 def make_rows(run: Run, number: int) -> dict[str, Any]:
@@ -162,24 +164,33 @@ class _Found(CrawlFiles):
         return self._number
 
     def _note(self, damage: archives.Damage) -> None:
-        self.damage.append(orjson.dumps(damage._asdict(), option=orjson.OPT_APPEND_NEWLINE))
+        shown = {"file": shown_name(damage.file), "reason": shown_name(damage.reason)}
+        fields = damage._asdict() | shown
+        self.damage.append(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE))
         self._number = _Number(0)
 
     def messages(self, bytes_max: int, sources: deque[_Source]) -> Iterator[SourceMessage]:
         """Yield each document's message, and add what it is known by to `sources`."""
         for place, record in enumerate(self):
             message = source_message(place, record.key, record.content, bytes_max)
-            sources.append(
-                _Source(
-                    message.size_bytes, record.line, record.offset, record.key, self._number.is_used
-                )
-            )
+            size = message.size_bytes
+            names = _names_in(record.key, record.content) if self._number.is_used else 0
+            sources.append(_Source(size, record.line, record.offset, record.key, names))
             self._number = _Number(0)
             yield message
 
 
+def _names_in(key: bytes | None, content: bytes | archives.Capture) -> int:
+    """
+    Return how many times a message has the name that was made: as its key, its doc_id, in its URL.
+    """
+    if key is None or isinstance(content, archives.Capture):  # a row that cannot be written as JSON
+        return 0
+    return 3 if b'"' + _URN + key + b'"' in content else 2
+
+
 def _batch(rows: Rows, sources: list[_Source]) -> pa.RecordBatch:
-    size, line, offset, keys, is_named = zip(*sources, strict=True) if sources else [()] * 5
+    size, line, offset, keys, names = zip(*sources, strict=True) if sources else [()] * 5
     is_dead = (rows.kinds == RowKind.DEAD).tolist()
     columns = [
         *(pa.array(getattr(rows, name), kind) for name, kind in _NUMBERS.items()),
@@ -191,7 +202,7 @@ def _batch(rows: Rows, sources: list[_Source]) -> pa.RecordBatch:
         pa.array(
             [key if dead else None for key, dead in zip(keys, is_dead, strict=True)], pa.binary()
         ),
-        pa.array(is_named, pa.bool_()),
+        pa.array(names, pa.uint8()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
@@ -224,7 +235,7 @@ class RowGroup(NamedTuple):
     def record(self, row: int, file: str) -> archives.Record:
         """Return where a document stands."""
         line, offset, key = (column[row].as_py() for column in self.places)
-        return archives.Record(file, offset, key, b"", line)
+        return archives.Record(shown_name(file), offset, key, b"", line)
 
 
 def read_rows(run: Run, number: int, begin: int = 0) -> Iterator[RowGroup]:
@@ -238,11 +249,12 @@ def read_rows(run: Run, number: int, begin: int = 0) -> Iterator[RowGroup]:
                 for batch in (
                     file.read_row_group(group).combine_chunks().to_batches()
                 ):  # one, or none of no rows
-                    yield _group(batch.slice(max(begin - at, 0)), max(begin, at), first)
+                    part = batch.slice(max(begin - at, 0))
+                    yield _group(part, max(begin, at), first, run.settings.document_bytes_max)
             at += count
 
 
-def _group(batch: pa.RecordBatch, begin: int, first: int) -> RowGroup:
+def _group(batch: pa.RecordBatch, begin: int, first: int, bytes_max: int) -> RowGroup:
     """Return rows from document `begin` of the corpus on, of a file that begins with the document `first`."""
     columns: dict[str, Any] = {name: batch[name].to_numpy() for name in _NUMBERS}
     columns |= {name: _texts(batch[name]) for name in _TEXTS}
@@ -252,37 +264,76 @@ def _group(batch: pa.RecordBatch, begin: int, first: int) -> RowGroup:
     ]
     rows = Rows(offsets=np.arange(begin, begin + batch.num_rows), sketches=sketches, **columns)
     sizes = batch["size"].to_numpy()
-    beside = [batch["line"], batch["offset"], batch["key"]]
-    named = np.flatnonzero(batch["is_named"].to_numpy(zero_copy_only=False))
-    if first and len(named):
-        rows, sizes, beside[2] = _renamed(rows, sizes, beside[2], named.tolist(), first)
-    return RowGroup(rows, sizes, beside)
+    line, offset, keys = batch["line"], batch["offset"], batch["key"]
+    names = batch["names"].to_numpy()
+    if first and names.any():
+        rows, sizes, keys = _renamed(rows, sizes, keys, names, first, bytes_max)
+    return RowGroup(rows, sizes, [line, offset, keys])
 
 
 def _renamed(
-    rows: Rows, sizes: NDArray[np.int64], keys: pa.Array, named: Iterable[int], first: int
+    rows: Rows,
+    sizes: NDArray[np.int64],
+    keys: pa.Array,
+    names: NDArray[np.uint8],
+    first: int,
+    bytes_max: int,
 ) -> tuple[Rows, NDArray[np.int64], pa.Array]:
-    """Make the names again that were made of a place in a file: of the number that it has in the corpus."""
-    ids, urls = (texts.tolist() for texts in (rows.doc_ids, rows.urls))
-    sizes, own = sizes.copy(), keys.to_pylist()
-    for at in named:
+    """
+    Make the names again that were made of a place in a file: of the number that it has in the
+    corpus.
+
+    A name that is longer makes its message longer, which can be more than is taken then.
+
+    Args:
+        names: of each row how many of its name the message has.
+        first: number of the file's first document.
+        bytes_max: of a message's value.
+    Returns:
+        The rows, the sizes of their messages, and the keys of those that cannot be judged.
+    """
+    ids = rows.doc_ids.tolist()
+    urls = rows.urls.tolist()
+    notes = rows.notes.tolist()
+    dead_keys = keys.to_pylist()
+    sizes = sizes.copy()
+    oversized: list[int] = []
+    for at in np.flatnonzero(names).tolist():
         place = int(rows.offsets[at]) - first
-
-        def new(name: bytes, place: int = place) -> bytes:
-            return b"%d" % (first + place) + name.removeprefix(b"%d" % place)
-
-        is_urn = urls[at] == _URN + ids[at]
-        more = len(new(b"")) - len(b"%d" % place)
-        sizes[at] += more * (2 + is_urn)  # in the key, in doc_id, in the URL
+        former = dead_keys[at] or ids[at]
+        name = b"%d" % (first + place) + former.removeprefix(b"%d" % place)
+        sizes[at] += (len(name) - len(former)) * int(names[at])
+        if urls[at] == _URN + former:
+            urls[at] = _URN + name
         if ids[at]:
-            ids[at] = new(ids[at])
-            urls[at] = _URN + ids[at] if is_urn else urls[at]
-        own[at] = own[at] and new(own[at])
-    return (
-        replace(rows, doc_ids=Texts.of(ids), urls=Texts.of(urls)),
-        sizes,
-        pa.array(own, pa.binary()),
-    )
+            ids[at] = name
+        if dead_keys[at]:
+            dead_keys[at] = name
+        value_bytes = int(sizes[at]) - len(name)
+        if value_bytes > bytes_max:
+            oversized.append(at)
+            dead_keys[at] = name
+            notes[at] = str(oversize(value_bytes, bytes_max)).encode()
+            ids[at] = urls[at] = b""
+    columns: dict[str, Any] = {
+        "doc_ids": Texts.of(ids),
+        "urls": Texts.of(urls),
+        "notes": Texts.of(notes),
+    }
+    if oversized:
+        for column in (
+            "fetched_at_ms",
+            "fingerprints",
+            "digests",
+            "features",
+            "doubts",
+            "sketches",
+        ):
+            columns[column] = getattr(rows, column).copy()
+            columns[column][oversized] = 0
+        columns["kinds"] = rows.kinds.copy()
+        columns["kinds"][oversized] = RowKind.DEAD
+    return replace(rows, **columns), sizes, pa.array(dead_keys, pa.binary())
 
 
 def cut_rows(

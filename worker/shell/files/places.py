@@ -46,6 +46,16 @@ def check_format(name: str | Path, wanted: str) -> None:
         )
 
 
+def shown_name(name: str | Path) -> str:
+    """
+    Return a name as messages, JSON and Parquet have it: bytes of it that are not UTF-8 are escaped.
+
+    >>> shown_name("caf\\udce9.jsonl")
+    'caf\\\\udce9.jsonl'
+    """
+    return str(name).encode("utf-8", "backslashreplace").decode()
+
+
 @contextmanager
 def packed(stream: BinaryIO, name: str | Path) -> Iterator[Any]:
     """Return what compresses into a stream, as the name says."""
