@@ -508,7 +508,7 @@ DEEP = "[" * 990 + "]" * 990
         (f'{{"id": "x", "text": "x", "attrs": {{"a": {DEEP}}}}}', "nested too deep"),
         (f'{{"id": "x", "content": {DEEP}}}', "nested too deep"),
         (f'{{"id": {DEEP}, "content": "x"}}', "nested too deep"),
-        ('{"id": "x", "text": "\xff"}', "not JSON: "),
+        ('{"id": "x", "text": "\xff"}', "not utf-8 ("),
         ("[" * 99_999, "nested too deep"),
     ],
 )

@@ -592,8 +592,10 @@ def report(
 
     if verdicts is None:
         await_cluster(settings)
-    inputs = [] if verdicts is None else [str(verdicts)]
-    with Tally() as tally, opened_output(output, [*inputs, *(documents or [])]) as stream:
+    inputs = [*(documents or []), *map(str, settings.files)]
+    if verdicts is not None:
+        inputs.append(str(verdicts))
+    with Tally() as tally, opened_output(output, inputs) as stream:
         check_format(output, "HTML")
         for answer in _answers(verdicts, settings, quiet=quiet):
             tally.take(answer)

@@ -133,7 +133,7 @@ class CrawlFiles:
     def _read(
         self, file: str, start: bytes, found: Iterator[Piece], on_rows: Callable[[int, int], None]
     ) -> Iterator[Entry]:
-        kind = _format_of(file, start)
+        kind = format_of_start(file, start)
         rows = RowReader(
             file, self._columns, self._fetched_at_default, self._number_of, self._encoding
         )
@@ -173,15 +173,15 @@ def format_in(file: str) -> str | None:
         return None
     with open_input(file) as stream:
         first = _first(pieces(stream))
-    return None if first is None else _format_of(file, first.data)
+    return None if first is None else format_of_start(file, first.data)
 
 
 def _first(found: Iterator[Piece]) -> Piece | None:
     return next((piece for piece in found if piece.data or piece.problem), None)
 
 
-def _format_of(file: str, data: bytes) -> str | None:
-    """Tell the format from the content, for a damaged start from the name."""
+def format_of_start(file: str, data: bytes) -> str | None:
+    """Return the format of a file by its first bytes, decompressed; by its name where they could be anything."""
     start = data[:64].removeprefix(codecs.BOM_UTF8).lstrip()
     name = Path(file).name.lower()
     if data.startswith(PARQUET):
