@@ -16,7 +16,7 @@ from worker.shell.files.archives import Damage, Entry, Record
 from worker.shell.files.archives.csv_rows import CsvRows, Row
 from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.lines import Lines
-from worker.shell.files.archives.rows import RowReader
+from worker.shell.files.archives.rows import JSON_BLANK, RowReader
 
 MIB = 1 << 20
 
@@ -113,7 +113,8 @@ def test_lines_are_read_again_once_at_the_most(unit: bytes) -> None:
 def test_blank_lines_are_one_step(name: str, blank: bytes) -> None:
     """However many there are in a piece: a file of them is read without a step for each."""
     start = b"text\na\n" if name == "csv" else b'{"text":"a"}\n'
-    lines = list(Lines("a", pieces(start + blank * 100_000), MIB).read())
+    characters = "\r" if name == "csv" else JSON_BLANK
+    lines = list(Lines("a", pieces(start + blank * 100_000), MIB, None, characters).read())
     assert len(lines) <= 5
     end = b"b\n" if name == "csv" else b'{"text":"b"}\n'
     [_, last] = read(start + blank * 1_000 + end, name=name)

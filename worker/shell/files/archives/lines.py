@@ -132,7 +132,7 @@ class Lines:
         pieces: its decompressed bytes.
         bytes_max: of a line; a longer one is damage, and is not held in memory.
         encoding: the one that the user names.
-        blank: the characters that a blank line may have.
+        blank: the characters that a blank line may have before its end.
 
     Attributes:
         encoding: that of the file.

@@ -41,7 +41,7 @@ _NO_TIME = (
 )
 _SHOWN_CHARACTERS_MAX = 60
 _LEVELS_MAX = 500
-_JSON_BLANK = " \t\r\n\v\f"  # around a line's object, for us as for bytes.strip
+JSON_BLANK = " \t\r\v\f"  # of a blank line: what bytes.strip takes away
 _ROWS = 1_000  # of Parquet, held at once
 
 
@@ -77,7 +77,7 @@ class RowReader(NamedTuple):
 
     def json_lines(self, pieces: Iterator[Piece], line_bytes_max: int) -> Iterator[Entry]:
         """Return a record for each line; what is wrong inside an object the worker's dead letter says."""
-        lines = Lines(self.file, pieces, line_bytes_max, self.encoding, blank=_JSON_BLANK)
+        lines = Lines(self.file, pieces, line_bytes_max, self.encoding, blank=JSON_BLANK)
         head = Head((), lines.encoding.name, lines.encoding.mark)
         for line in lines.read():
             if isinstance(line, Damage):
