@@ -860,13 +860,8 @@ class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSetti
     @property
     def files(self) -> list[Path]:
         """The files that these settings were read from, or name: no command may write to one of them."""
-        named = (
-            self._config,
-            self.stopwords_file,
-            self.ssl_ca_location,
-            self.ssl_certificate_location,
-            self.ssl_key_location,
-        )
+        keys = self.ssl_ca_location, self.ssl_certificate_location, self.ssl_key_location
+        named = self._config, self.stopwords_file, *keys
         return [path for path in named if path is not None]
 
     @property
