@@ -22,6 +22,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     Field,
+    PrivateAttr,
     SecretStr,
     ValidationError,
     field_validator,
@@ -854,6 +855,15 @@ class Settings(OperationSettings, EngineSettings, BatchSettings, ConnectionSetti
         hide_input_in_errors=True,  # a password never stands in a traceback
     )
 
+    _config: Path | None = PrivateAttr(None)
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that these settings were read from, or name: no command may write to one of them."""
+        keys = self.ssl_ca_location, self.ssl_certificate_location, self.ssl_key_location
+        named = self._config, self.stopwords_file, *keys
+        return [path for path in named if path is not None]
+
     @property
     def definition(self) -> Definition:
         """What all records of this deployment's log must agree on."""
@@ -1006,7 +1016,9 @@ def load_settings(
             values[name] = values[name] | value if both else value
             origins[name] = origin
     try:
-        return LoadedSettings(Settings(**values), origins)
+        settings = Settings(**values)
+        settings._config = config
+        return LoadedSettings(settings, origins)
     except ValidationError as error:
         lines = [_line(part, values, origins) for part in error.errors(include_url=False)]
         raise StopError(

@@ -490,7 +490,7 @@ def test_json_lines_pass_as_they_are(tmp_path: Path, packing: str) -> None:
     found = read(tmp_path, PACKINGS[packing]([line + b"\n" for line in LINES]), "crawl.jsonl")
     records = [item for item in found if isinstance(item, Record)]
     assert [item.value for item in records[:2]] == LINES[:2]
-    assert [item.raw for item in records] == [*LINES[:2], LINES[5]]
+    assert [item.raw for item in records] == [line + b"\n" for line in (*LINES[:2], LINES[5])]
     assert [item.key for item in records[:2]] == [document(found[0]).doc_id.encode(), b"mine"]
     assert document(records[2]).url == f"urn:neardup:{document(records[2]).doc_id}"
     assert [item.offset for item in damage(found)] == [
@@ -508,7 +508,7 @@ DEEP = "[" * 990 + "]" * 990
         (f'{{"id": "x", "text": "x", "attrs": {{"a": {DEEP}}}}}', "nested too deep"),
         (f'{{"id": "x", "content": {DEEP}}}', "nested too deep"),
         (f'{{"id": {DEEP}, "content": "x"}}', "nested too deep"),
-        ('{"id": "x", "text": "\xff"}', "not JSON: "),
+        ('{"id": "x", "text": "\xff"}', "not utf-8 ("),
         ("[" * 99_999, "nested too deep"),
     ],
 )
@@ -747,7 +747,9 @@ def test_a_row_of_csv_is_a_document(tmp_path: Path, packing: str, end: str) -> N
     assert [(item.line, item.reason) for item in damage(found)] == [
         (6, "4 fields, and the first line has 3")
     ]
-    again = b"\n".join([records[0].head, *(record.raw for record in records)])
+    head = records[0].head
+    assert head is not None
+    again = b"".join([head.data, *(record.raw for record in records)])
     (tmp_path / "again.csv").write_bytes(again)
     second = entries(tmp_path / "again.csv", columns=ColumnNames("id", "content, whole"))
     assert [(item.key, item.value) for item in second if isinstance(item, Record)] == [

@@ -18,7 +18,7 @@ import xxhash
 
 from worker.cli import app, shared
 from worker.cli.options import DOCUMENTS, ENGINE, with_settings
-from worker.cli.shared import FetchedAtOption, FilesArgument, QuietOption, option
+from worker.cli.shared import EncodingOption, FetchedAtOption, FilesArgument, QuietOption, option
 from worker.core.document import Verdict
 from worker.errors import StopError
 from worker.settings import Settings
@@ -52,6 +52,7 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
     text_column: Annotated[
         str | None, option("Of Parquet, JSON Lines, CSV: the text.", "NAME")
     ] = None,
+    encoding: EncodingOption = None,
     quiet: QuietOption = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="The summary as JSON, on stdout.")
@@ -72,9 +73,9 @@ def dedup(  # noqa: PLR0913, PLR0917  # each is an option
 
     outputs = [output] if duplicates is None else [output, duplicates]
     _check_options(files, outputs, keep, prefer, as_json)
-    check_places(files, outputs, state)
+    check_places([*files, *settings.files], outputs, state)
     columns = ColumnNames(id_column, text_column) if id_column or text_column else None
-    reading = partial(CrawlFiles, fetched_at_default=fetched_at, columns=columns)
+    reading = partial(CrawlFiles, fetched_at_default=fetched_at, columns=columns, encoding=encoding)
     crawl = reading(files)
     choice = None if keep is None else Choice(prefer, originals=keep == "revisits")
     kind = "" if choice is None else format_kept(files, outputs, revisits=keep == "revisits")

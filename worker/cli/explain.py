@@ -589,11 +589,14 @@ def report(
     """
     from worker.report.page import page  # noqa: PLC0415
     from worker.report.tally import Tally  # noqa: PLC0415
+    from worker.shell.files.archives import shown_name  # noqa: PLC0415
 
     if verdicts is None:
         await_cluster(settings)
-    inputs = [] if verdicts is None else [str(verdicts)]
-    with Tally() as tally, opened_output(output, [*inputs, *(documents or [])]) as stream:
+    inputs = [*(documents or []), *map(str, settings.files)]
+    if verdicts is not None:
+        inputs.append(str(verdicts))
+    with Tally() as tally, opened_output(output, inputs) as stream:
         check_format(output, "HTML")
         for answer in _answers(verdicts, settings, quiet=quiet):
             tally.take(answer)
@@ -609,7 +612,8 @@ def report(
             _texts_of_files(documents, wanted, settings, quiet, len(tally)) if documents else None
         )
         known = {settings.parameters.hash: settings.definition.settings}
-        name = title or (settings.topic_verdicts if verdicts is None else verdicts.name)
+        source = settings.topic_verdicts if verdicts is None else shown_name(verdicts.name)
+        name = title or source
         stream.write(page(tally, name, largest, read, known))
     if not quiet:
         typer.echo(printable(f"{output}: {len(tally):,} answers"), err=True)

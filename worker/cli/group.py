@@ -129,6 +129,7 @@ def feed(
     settings: Settings,
     files: shared.FilesArgument,
     fetched_at: shared.FetchedAtOption = None,
+    encoding: shared.EncodingOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="The summary as JSON, on stdout.")
     ] = False,
@@ -149,6 +150,7 @@ def feed(
         files,
         body_max=FED_BODY_BYTES_MAX,
         fetched_at_default=fetched_at,
+        encoding=encoding,
         number_from=secrets.randbits(62),  # no other run has fed the numbers from there on
     )
     started = time.monotonic()

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from worker.cli import app, shared
 from worker.cli.options import DOCUMENTS, FINGERPRINTS, with_settings
-from worker.cli.shared import STDIN, FetchedAtOption, FilesArgument, QuietOption
+from worker.cli.shared import STDIN, EncodingOption, FetchedAtOption, FilesArgument, QuietOption
 from worker.errors import StopError
 from worker.log.record import Row, RowKind
 from worker.settings import Settings
@@ -39,14 +39,6 @@ NUMBERS = 2**64
 PART_BYTES = 1 << 24  # read at once: 16 MB of text are some 800,000 numbers
 _FINGERPRINT = re.compile(rb'"fingerprint"\s*:')
 _BODY = re.compile(rb'"(?:text|html|body_base64)"\s*:')
-_STARTS = (
-    b"{",
-    b"WARC/",
-    b"filedesc:",
-    b"PAR1",
-    b"\x1f\x8b",
-    b"\x28\xb5\x2f\xfd",
-)  # of all formats
 _LOOK_BYTES = 4_096
 
 OutputOption = Annotated[
@@ -67,6 +59,7 @@ def fingerprint(
         ),
     ] = "jsonl",
     fetched_at: FetchedAtOption = None,
+    encoding: EncodingOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """
@@ -77,9 +70,9 @@ def fingerprint(
     """
     from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
 
-    crawl = CrawlFiles(files, fetched_at_default=fetched_at)
+    crawl = CrawlFiles(files, fetched_at_default=fetched_at, encoding=encoding)
     without: Counter[str] = Counter()
-    with shared.opened_lines(output, files) as stream:
+    with shared.opened_lines(output, [*files, *settings.files]) as stream:
         for record, row in _rows(crawl, settings, quiet):
             if row.kind in (RowKind.FULL, RowKind.SHORT):
                 stream.write(_line(row, written))
@@ -121,7 +114,7 @@ def _line(row: Row, written: Format) -> bytes:
 
 
 def _read(
-    source: Path, documents: Path | None, settings: Settings, quiet: bool
+    source: Path, documents: Path | None, settings: Settings, encoding: str | None, quiet: bool
 ) -> tuple[NDArray[np.uint64], Ids]:
     """
     Return different fingerprints with their doc_ids; those of `source`, without any, when no documents are named.
@@ -132,8 +125,9 @@ def _read(
         with shared.opened(source) as stream:
             return _numbers(stream, str(source)), {}
     held: dict[str, int] = {}
-    are_documents = _content(documents) == "documents"
-    found = _of_documents(documents, settings, quiet) if are_documents else _of_lines(documents)
+    found: Iterable[tuple[str, int | None]] = _of_lines(documents)
+    if _content(documents) == "documents":
+        found = _of_documents(documents, settings, encoding, quiet)
     for doc_id, value in found:
         held.pop(doc_id, None)
         if value is not None:
@@ -148,6 +142,9 @@ def _read(
 
 def _content(path: Path) -> Literal["numbers", "fingerprints", "documents"]:
     """Say what a file begins with: decimals, lines of `neardup fingerprint`, or documents. Stdin keeps its bytes."""
+    from worker.shell.files.archives.inflate import is_packed  # noqa: PLC0415
+    from worker.shell.files.crawl import format_of_start  # noqa: PLC0415
+
     if path == STDIN:
         peek = getattr(sys.stdin.buffer, "peek", None)
         start = b"" if peek is None else bytes(peek(_LOOK_BYTES))
@@ -155,7 +152,8 @@ def _content(path: Path) -> Literal["numbers", "fingerprints", "documents"]:
         with shared.opened(path) as stream:
             start = stream.read(_LOOK_BYTES)
     line = start.lstrip().partition(b"\n")[0]
-    if not line.startswith(_STARTS):
+    is_document = format_of_start(str(path), start) is not None or is_packed(start)
+    if line.strip().isdigit() or not is_document:
         return "numbers"
     return "fingerprints" if _FINGERPRINT.search(line) and not _BODY.search(line) else "documents"
 
@@ -193,11 +191,13 @@ def _of_lines(path: Path) -> Iterator[tuple[str, int]]:
             yield doc_id, number
 
 
-def _of_documents(path: Path, settings: Settings, quiet: bool) -> Iterator[tuple[str, int | None]]:
+def _of_documents(
+    path: Path, settings: Settings, encoding: str | None, quiet: bool
+) -> Iterator[tuple[str, int | None]]:
     """Yield doc_id and fingerprint of each document that has one, None for one that is deleted."""
     from worker.shell.files.crawl import CrawlFiles  # noqa: PLC0415
 
-    crawl = CrawlFiles([str(path)], fetched_at_default=shared.NO_TIME)
+    crawl = CrawlFiles([str(path)], fetched_at_default=shared.NO_TIME, encoding=encoding)
     without = 0
     for record, row in _rows(crawl, settings, quiet):
         if row.kind in (RowKind.FULL, RowKind.SHORT, RowKind.DELETED):
@@ -262,10 +262,11 @@ def _add_command(name: str, find: Callable[..., Iterable[list[Any]]]) -> None:
         documents: Annotated[
             Path | None,
             typer.Option(
-                help="In place of --input: documents (WARC, ARC, WET, JSON Lines), or lines of `neardup fingerprint`; "
-                "- is stdin. The output has doc_ids.",
+                help="In place of --input: documents (WARC, ARC, WET, JSON Lines, CSV, Parquet), "
+                "or lines of `neardup fingerprint`; - is stdin. The output has doc_ids.",
             ),
         ] = None,
+        encoding: EncodingOption = None,
         quiet: QuietOption = False,
     ) -> None:
         from worker.core.permutation import permuted  # noqa: PLC0415
@@ -276,9 +277,9 @@ def _add_command(name: str, find: Callable[..., Iterable[list[Any]]]) -> None:
             raise typer.BadParameter(f"--blocks {blocks} --distance {distance}: {error}") from None
         if documents is not None and source != STDIN:
             raise typer.BadParameter("--input and --documents: name one of them")
-        fingerprints, ids = _read(source, documents, settings, quiet)
+        fingerprints, ids = _read(source, documents, settings, encoding, quiet)
         with (
-            shared.opened_lines(target, [documents or source]) as stream,
+            shared.opened_lines(target, [documents or source, *settings.files]) as stream,
             shared.counted("tables", quiet=quiet) as tell,
         ):
             _write_arrays(
@@ -307,7 +308,7 @@ def nearest(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="Decimal fingerprints, one per line; or documents (WARC, ARC, WET, JSON Lines); or lines of "
+            help="Decimal fingerprints, one per line; or documents (WARC, ARC, WET, JSON Lines, CSV, Parquet); or lines of "
             "`neardup fingerprint`. - is stdin.",
         ),
     ] = STDIN,
@@ -316,6 +317,7 @@ def nearest(
     documents: Annotated[
         Path | None, typer.Option(help="The same as FILE, when it has doc_ids.")
     ] = None,
+    encoding: EncodingOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """
@@ -330,7 +332,7 @@ def nearest(
         documents = source
     elif documents is not None and source != STDIN:
         raise typer.BadParameter("FILE and --documents: name one of them")
-    fingerprints, ids = _read(source, documents, settings, quiet)
+    fingerprints, ids = _read(source, documents, settings, encoding, quiet)
     own = _wanted(to, ids)
     rows = np.arange(len(fingerprints), dtype=np.uint32)
     ranked = (
@@ -340,7 +342,7 @@ def nearest(
     named = (
         (name, bits) for number, bits in ranked for name in ids.get(number, [number]) if name != to
     )
-    with shared.opened_lines(target, [documents or source]) as stream:
+    with shared.opened_lines(target, [documents or source, *settings.files]) as stream:
         _write_arrays(stream, itertools.islice(named, count))
 
 

@@ -37,6 +37,10 @@ FilesArgument = Annotated[
 FetchedAtOption = Annotated[
     str | None, typer.Option(help="Time of documents without one (ISO 8601).")
 ]
+EncodingOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Of CSV and JSON Lines. [default: by the mark, or UTF-8]"),
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")]
 NO_TIME = (
     "1970-01-01T00:00:00Z"  # of documents that bring none, where their fetch time changes nothing
@@ -113,11 +117,10 @@ def printable(text: str) -> str:
     >>> printable("a\\x1b[31mb")
     'a�[31mb'
     """
-    return (
-        text
-        if text.isprintable()
-        else "".join(char if char.isprintable() else "�" for char in text)
-    )
+    if text.isprintable():
+        return text
+    text = text.encode("utf-8", "backslashreplace").decode()  # names of files that are not UTF-8
+    return "".join(char if char.isprintable() else "�" for char in text)
 
 
 def terminal_width() -> int | None:

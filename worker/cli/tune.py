@@ -33,7 +33,7 @@ from worker.core.document import Deletion
 from worker.core.search import NO_MATCH
 from worker.errors import StopError
 from worker.settings import Settings, flag
-from worker.shell.files.places import written
+from worker.shell.files.places import check_places, written
 
 if TYPE_CHECKING:
     from worker.core.evaluation import Measures, Pairs, Scores, Trial
@@ -180,6 +180,7 @@ def evaluate(
     the distances; wrong pairs with the reason. Then what a stream of all documents would report, and which pairs that
     are not the same it makes one, by kind.
     """
+    check_places([documents, pairs, *settings.files], [] if plot is None else [plot])
     corpus = read_corpus(documents, settings, quiet=quiet)
     result = _evaluation(corpus, read_pairs(pairs, corpus), settings)
     if as_json:
@@ -478,6 +479,8 @@ def tune(
     from worker.core.fingerprint import Fingerprinter  # noqa: PLC0415
 
     count = number(expected, "--expected")
+    labels = [] if pairs is None else [pairs]
+    check_places([documents, *labels, *settings.files], [] if plot is None else [plot])
     corpus = read_corpus(documents, settings, quiet=quiet)
     if pairs is None:
         batch = Fingerprinter(settings.parameters).batch(corpus.texts, corpus.languages)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import time
 from collections import Counter, deque
@@ -15,6 +16,7 @@ from worker.errors import StopError
 from worker.settings import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX, Settings
 from worker.shell.files.archives import Damage, Entry, Message, Omission, Record
 from worker.shell.files.archives.inflate import Piece, Segment, pieces
+from worker.shell.files.archives.lines import codec_name
 from worker.shell.files.archives.rows import PARQUET, ColumnNames, RowReader
 from worker.shell.files.archives.warc import read_arc, read_warc
 from worker.shell.files.places import STDIO, open_input, path_of, size_of
@@ -46,11 +48,12 @@ class CrawlFiles:
         on_damage: told of each damaged record: its file, its offset there, what is wrong.
         body_max: bytes of a body; a longer one is left out and counted as "body-too-large".
         fetched_at_default: fetch time of JSON Lines and rows that bring none, ISO 8601.
-        columns: the names that doc_id and text have in JSON Lines and Parquet.
+        columns: the names that doc_id and text have in JSON Lines, CSV and Parquet.
+        encoding: of JSON Lines and CSV; None: as the byte order mark says, else UTF-8.
         whole: have each record's `raw`, too.
         number_from: of the first document; what has no name gets one with its number in it.
     Raises:
-        StopError: a file cannot be opened; TypeError: it is one file, not a list.
+        StopError: a file cannot be opened, or there is no such encoding; TypeError: it is one file, not a list.
 
     Attributes:
         bytes_read: of all files, so far; compressed bytes of a compressed one.
@@ -76,9 +79,12 @@ class CrawlFiles:
         columns: ColumnNames | None = None,
         whole: bool = False,
         number_from: int = 0,
+        encoding: str | None = None,
     ) -> None:
         if isinstance(paths, str | Path):
             raise TypeError(f"wanted a list of files, got {str(paths)!r}: give a list of it")
+        if encoding is not None:
+            codec_name(encoding)  # refused before a file is opened
         self.on_damage = on_damage
         self.number_from = number_from
         self.tally = Tally()
@@ -88,6 +94,7 @@ class CrawlFiles:
         self.bytes_total = None if None in sizes else sum(size or 0 for size in sizes)
         self._body_max, self._whole = body_max, whole
         self._columns, self._fetched_at_default = columns, fetched_at_default
+        self._encoding = encoding
 
     def _number_of(self) -> int:
         return self.number_from + self.tally.documents
@@ -126,8 +133,10 @@ class CrawlFiles:
     def _read(
         self, file: str, start: bytes, found: Iterator[Piece], on_rows: Callable[[int, int], None]
     ) -> Iterator[Entry]:
-        kind = _format_of(file, start)
-        rows = RowReader(file, self._columns, self._fetched_at_default, self._number_of)
+        kind = format_of_start(file, start)
+        rows = RowReader(
+            file, self._columns, self._fetched_at_default, self._number_of, self._encoding
+        )
         if kind == "Parquet":
             if file == STDIO:
                 raise StopError(
@@ -164,16 +173,17 @@ def format_in(file: str) -> str | None:
         return None
     with open_input(file) as stream:
         first = _first(pieces(stream))
-    return None if first is None else _format_of(file, first.data)
+    return None if first is None else format_of_start(file, first.data)
 
 
 def _first(found: Iterator[Piece]) -> Piece | None:
     return next((piece for piece in found if piece.data or piece.problem), None)
 
 
-def _format_of(file: str, data: bytes) -> str | None:
-    """Tell the format from the content, for a damaged start from the name."""
-    start, name = data[:64].lstrip(), Path(file).name.lower()
+def format_of_start(file: str, data: bytes) -> str | None:
+    """Return the format of a file by its first bytes, decompressed; by its name where they could be anything."""
+    start = data[:64].removeprefix(codecs.BOM_UTF8).lstrip()
+    name = Path(file).name.lower()
     if data.startswith(PARQUET):
         return "Parquet"
     if ".csv" in name and not start.startswith((b"{", b"WARC/", b"filedesc:")):

@@ -23,7 +23,7 @@ from worker.log.replica import Encoded, Encoder, Replica
 from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
 from worker.shell.checkpoint import Checkpoint, locked
-from worker.shell.files.archives import Capture, Message, Record
+from worker.shell.files.archives import Capture, Message, Record, shown_name
 from worker.shell.messages import VerdictBytes, encode_answers, read_verdict
 from worker.shell.pipeline.prepare import Preparer
 from worker.shell.pipeline.stage import Batch, cut
@@ -206,9 +206,9 @@ def line_of(record: Record, answered: Answer) -> tuple[str, bytes]:
         return answer.outcome.value, answer.value
     fields = {
         "verdict": "dead-letter",
-        "doc_id": record.key and record.key.decode(),
+        "doc_id": None if record.key is None else record.key.decode(),
         "error": {"code": answer.code, "text": answer.text},
-        "input": {"file": record.file, "line": record.line, "offset": record.offset},
+        "input": {"file": shown_name(record.file), "line": record.line, "offset": record.offset},
         "source": {"topic": TOPIC, "partition": 0, "offset": answered.offset},
     }
     return "dead-letter", orjson.dumps(fields)

@@ -26,7 +26,7 @@ import zstandard
 from schemas.fields import format_timestamp
 from worker.core.document import Original, Verdict
 from worker.errors import DocumentError, StopError
-from worker.shell.files.archives import Record
+from worker.shell.files.archives import Head, Record
 from worker.shell.files.archives.rows import batches_of, parquet_module
 from worker.shell.files.crawl import CrawlFiles, format_in
 from worker.shell.files.places import PACK_LEVEL, STDIO, check_format, open_input, packed
@@ -117,26 +117,32 @@ class _Output:
 
     def __init__(self, stream: BinaryIO, name: str, kind: str) -> None:
         self._stream, self._name, self._kind = stream, _named(name), kind
-        self._columns = b""  # of CSV
+        self._head: Head | None = None  # of the first file
         self._stack = ExitStack()
         self._writer: Any = None  # it leaves the stream open; None: nothing has been written
         if kind not in ("WARC", "Parquet"):
             self._writer = self._stack.enter_context(packed(stream, self._name))
 
     def begin(self, record: Record) -> None:
-        """Name the columns of CSV, if that has not been done: a table without rows has them, too."""
-        if record.head and not self._columns:
-            self._columns = record.head
-            self._writer.write(record.head + b"\n")
+        """Write what stands before all rows, once: a table without rows has columns, too."""
+        if record.head is not None and self._head is None:
+            self._head = record.head
+            self._writer.write(record.head.data)
 
     def write(self, record: Record) -> None:
         """Add a document as it stands in its file."""
         if self._kind == "WARC":
             self.write_record(record.raw)
             return
-        if record.head != self._columns:
+        head = self._head
+        if head is None or record.head is None:
+            raise ValueError(f"{record.place}: a row without a head")
+        if record.head.columns != head.columns:
             raise StopError(f"{self._name}: {record.file} has other columns. Write one at a time")
-        self._writer.write(record.raw + b"\n")
+        if record.head.encoding != head.encoding:
+            names = f"{record.head.encoding}, and not {head.encoding}"
+            raise StopError(f"{self._name}: {record.file} is {names}. Write one at a time")
+        self._writer.write(record.raw)
 
     def write_rows(self, rows: Any) -> None:
         """Add rows of Parquet."""

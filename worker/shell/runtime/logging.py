@@ -64,10 +64,10 @@ def configure(level: str = "info", log_format: str = "auto", *, is_worker: bool 
 
 def end(text: str, error: Exception | None = None) -> bool:
     """Say why the process ends, in the form of its other lines; False: not said, and there is a traceback to show."""
+    text = text.encode("utf-8", "backslashreplace").decode()  # names of files stand in it
     if _ends_as_json:
         structlog.get_logger(__name__).critical(text, exc_info=error)
     elif error is None:
-        # Names of files stand in it.
         shown = "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in text)
         sys.stderr.write(f"neardup: {shown}\n")
     return _ends_as_json or error is None

@@ -81,9 +81,44 @@ class Capture(NamedTuple):
         ), message_bytes
 
 
+def shown_name(name: str) -> str:
+    """
+    Return the name of a file as messages and JSON have it: bytes of it that are not UTF-8 as escapes.
+
+    >>> shown_name("caf\\udce9.jsonl")
+    'caf\\\\udce9.jsonl'
+    """
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def place_of(file: str, offset: int, line: int | None) -> str:
+    """Return where an entry of a file begins, for people."""
+    where = f" at byte {offset:,}" if line is None else f", line {line:,}"
+    return shown_name(file) + where
+
+
 Message: TypeAlias = tuple[
     bytes | None, bytes | Capture | None
 ]  # key and value, as in the topic `documents`
+
+
+class Head(NamedTuple):
+    """
+    What stands before the rows of a text file, and is common to them.
+
+    `data` is the line that names the columns of CSV, with its end and the file's byte order mark; of JSON Lines the
+    mark alone.
+    """
+
+    columns: tuple[str, ...]
+    encoding: str
+    data: bytes
+
+    @property
+    def line_end(self) -> bytes:
+        """How the lines end, in the file's encoding."""
+        end = "\r\n".encode(self.encoding)
+        return end if self.data.endswith(end) else "\n".encode(self.encoding)
 
 
 class Record(NamedTuple):
@@ -93,7 +128,7 @@ class Record(NamedTuple):
     `offset` is where it begins in the file: of its compressed member in an archive, in the decompressed text for
     JSON Lines. `key` is its doc_id, so that a null value under the same key deletes it; None when it names no
     readable doc_id, url and time. `line` counts from 1 in JSON Lines and CSV, and rows in Parquet. `raw` is what stands
-    in the file, decompressed; empty where it was not asked for. `head` is the line that names the columns of CSV.
+    in the file, decompressed, a line with its end; empty where it was not asked for.
     """
 
     file: str
@@ -102,7 +137,7 @@ class Record(NamedTuple):
     content: bytes | Capture
     line: int | None = None
     raw: bytes = b""
-    head: bytes = b""
+    head: Head | None = None
 
     @property
     def value(self) -> bytes:
@@ -112,11 +147,7 @@ class Record(NamedTuple):
     @property
     def place(self) -> str:
         """Where it begins, for people."""
-        return (
-            f"{self.file} at byte {self.offset:,}"
-            if self.line is None
-            else f"{self.file}, line {self.line:,}"
-        )
+        return place_of(self.file, self.offset, self.line)
 
 
 class Omission(NamedTuple):
@@ -138,7 +169,7 @@ class Damage(NamedTuple):
     @property
     def place(self) -> str:
         """Where it begins, for people."""
-        return Record(self.file, self.offset, None, b"", self.line).place
+        return place_of(self.file, self.offset, self.line)
 
 
 Entry: TypeAlias = Record | Omission | Damage

@@ -200,6 +200,11 @@ def pieces(stream: BinaryIO, on_read: Callable[[int], None] = lambda _: None) ->
             return
 
 
+def is_packed(start: bytes) -> bool:
+    """Return whether a file that starts with these bytes is compressed."""
+    return start.startswith((_GZIP, _ZSTD)) or start[1:4] == _ZSTD_SKIPPABLE
+
+
 def _parts(stream: BinaryIO, on_read: Callable[[int], None]) -> Iterator[Piece]:
     """Yield a file as it stands."""
     while True:

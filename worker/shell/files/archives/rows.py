@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -22,8 +23,16 @@ from schemas.document import BODIES, OPTIONAL_CHARACTERS_MAX
 from schemas.fields import TimestampError, parse_timestamp
 from worker.core.document import derive_doc_id
 from worker.errors import StopError
-from worker.shell.files.archives import Damage, Entry, Record
+from worker.shell.files.archives import Damage, Entry, Head, Record
+from worker.shell.files.archives.csv_rows import CsvRows, Row
 from worker.shell.files.archives.inflate import Piece
+from worker.shell.files.archives.lines import (
+    ENCODING_REMEDY,
+    Encoding,
+    Line,
+    Lines,
+    is_decoded,
+)
 
 FIELDS = ("doc_id", "url", "fetched_at", *OPTIONAL_CHARACTERS_MAX, *BODIES)
 PARQUET = b"PAR1"
@@ -32,6 +41,7 @@ _NO_TIME = (
 )
 _SHOWN_CHARACTERS_MAX = 60
 _LEVELS_MAX = 500
+JSON_BLANK = " \t\r\v\f"  # of a blank line: what bytes.strip takes away
 _ROWS = 1_000  # of Parquet, held at once
 
 
@@ -63,35 +73,44 @@ class RowReader(NamedTuple):
     columns: ColumnNames | None
     fetched_at_default: str | None
     number_of: Callable[[], int]
+    encoding: str | None = None
 
     def json_lines(self, pieces: Iterator[Piece], line_bytes_max: int) -> Iterator[Entry]:
-        """Return a record for each line as it stands; what is wrong inside an object the worker's dead letter says."""
-        for found in _lines(self.file, pieces, line_bytes_max):
-            if isinstance(found, Damage):
-                yield found
-            elif line := found.data.strip():
-                yield self._of_line(found._replace(data=line))
+        """Return a record for each line; what is wrong inside an object the worker's dead letter says."""
+        lines = Lines(self.file, pieces, line_bytes_max, self.encoding, blank=JSON_BLANK)
+        head = Head((), lines.encoding.name, lines.encoding.mark)
+        for line in lines.read():
+            if isinstance(line, Damage):
+                yield line
+            else:
+                data = line.data.removeprefix(head.data) if line.number == 1 else line.data
+                if not data.isspace():
+                    yield from self._of_line(line._replace(data=data), lines.encoding, head)
 
-    def _of_line(self, line: _Line) -> Entry:
-        """Return the document of a line, or what is wrong with it: whatever that is, the other lines are read."""
+    def _of_line(self, line: Line, encoding: Encoding, head: Head) -> Iterator[Entry]:
+        """Yield the document of a line, or what is wrong with it: whatever that is, the other lines are read."""
         try:
-            fields = _parsed(line.data)
+            raw, data = _trimmed(line.data, encoding)
+            if not data:
+                return
+            fields = _parsed(data)
             if isinstance(fields, dict):
                 made = self._made(fields)
-                value = line.data
+                value = data
                 if made is not None:
-                    value = json.dumps(_shallow(made), ensure_ascii=False).encode(
-                        "utf-8", "replace"
-                    )
-                return Record(
-                    self.file, line.position, _key_of(made or fields), value, line.number, line.data
-                )
+                    text = json.dumps(_shallow(made), ensure_ascii=False)
+                    value = text.encode("utf-8", "replace")
+                key = _key_of(made or fields)
+                yield Record(self.file, line.position, key, value, line.number, raw, head)
+                return
             reason = f"a JSON {type(fields).__name__}, not an object"
         except RecursionError:
             reason = "nested too deep"
+        except UnicodeDecodeError as error:
+            reason = f"not {encoding.name} ({error.reason}): {ENCODING_REMEDY}"
         except Exception as error:
             reason = str(error) or type(error).__name__
-        return Damage(self.file, line.position, reason, line.number)
+        yield Damage(self.file, line.position, reason, line.number)
 
     def _made(self, fields: dict[str, Any]) -> dict[str, Any] | None:
         """Return a line's fields with what it lacks; None: it lacks nothing."""
@@ -105,43 +124,62 @@ class RowReader(NamedTuple):
             return {**fields, "fetched_at": self.fetched_at_default}
         return None
 
-    def csv(self, pieces: Iterator[Piece], field_max: int) -> Iterator[Entry]:
+    def csv(self, pieces: Iterator[Piece], row_bytes_max: int) -> Iterator[Entry]:
         """Return a record for each row but the first, which names the columns; an empty field is missing."""
-        csv.field_size_limit(max(field_max, csv.field_size_limit()))
-        damaged: list[Damage] = []
-        rows = csv.reader(_texts(_lines(self.file, pieces, field_max), damaged))
-        try:
-            names = next(rows, [])
-        except csv.Error as error:
-            raise StopError(f"{self.file} is not CSV: {error}") from None
-        self._check_columns(names)
-        if twice := next(
-            (name for name in (*FIELDS, *(self.columns or ())) if names.count(str(name)) > 1), None
-        ):
-            raise StopError(f"{self.file} has two columns {twice!r}: rename one")
-        head, number = line_of_csv(names), 0
-        while True:
+        csv.field_size_limit(max(2 * row_bytes_max, csv.field_size_limit()))  # a line and a row
+        lines = Lines(self.file, pieces, row_bytes_max, self.encoding)
+        head: Head | None = None
+        number = 0
+        for row in CsvRows(self.file, lines, row_bytes_max):
+            if isinstance(row, Damage):
+                yield row
+                if head is None:
+                    reason = "its first line, which names the columns, is damaged: no row is read"
+                    yield Damage(self.file, 0, reason)
+                    return
+                continue
             try:
-                row = next(rows, None)
+                [values] = csv.reader([row.text])
             except csv.Error as error:
-                row = []
-                damaged.append(Damage(self.file, 0, f"not CSV: {error}", rows.line_num))
-            yield from damaged
-            damaged.clear()
-            if row is None:
-                return
-            if len(row) == len(names):
-                fields = self._fields_of(
-                    {name: value or None for name, value in zip(names, row, strict=True)}
-                )
-                value = orjson.dumps(fields)
-                yield Record(
-                    self.file, number, _key_of(fields), value, rows.line_num, line_of_csv(row), head
-                )
-                number += 1
-            elif row:  # else a blank line
-                reason = f"{len(row)} fields, and the first line has {len(names)}"
-                yield Damage(self.file, 0, reason, rows.line_num)
+                if head is None:
+                    raise StopError(f"{self.file} is not CSV: {error}") from None
+                yield Damage(self.file, 0, f"not CSV: {error}", row.number)
+                continue
+            if not values:  # a blank line
+                continue
+            if head is None:
+                head = self._head(values, row, lines.encoding)
+            elif len(values) == len(head.columns):
+                found = self._of_row(values, row, head, number)
+                number += isinstance(found, Record)
+                yield found
+            else:
+                reason = f"{len(values)} fields, and the first line has {len(head.columns)}"
+                yield Damage(self.file, 0, reason, row.number)
+        if head is None:
+            self._check_columns([])
+
+    def _head(self, names: list[str], row: Row, encoding: Encoding) -> Head:
+        """Return what names the columns. Raises StopError: one that is read is missing, or is there twice."""
+        self._check_columns(names)
+        for name in (*FIELDS, *(self.columns or ())):
+            if name is not None and names.count(name) > 1:
+                raise StopError(f"{self.file} has two columns {name!r}: rename one")
+        data = encoding.mark + row.data.removeprefix(encoding.mark)
+        return Head(tuple(names), encoding.name, _ended(data, encoding))
+
+    def _of_row(self, values: list[str], row: Row, head: Head, number: int) -> Entry:
+        """Return the document of a row, or what is wrong with a field that is read."""
+        named = zip(head.columns, values, strict=True)
+        fields = self._fields_of({name: value or None for name, value in named})
+        try:
+            message = orjson.dumps(fields)
+        except orjson.JSONEncodeError:
+            wrong = next(name for name, value in fields.items() if not is_decoded(value))
+            reason = f"{wrong} is not {head.encoding}: {ENCODING_REMEDY}"
+            return Damage(self.file, 0, reason, row.number)
+        raw = row.data if row.text.endswith("\n") else row.data + head.line_end
+        return Record(self.file, number, _key_of(fields), message, row.number, raw, head)
 
     def parquet(self, stream: BinaryIO, on_rows: Callable[[int, int], None]) -> Iterator[Entry]:
         """Return a record for each row; one that cannot be read, too: the worker's dead letter says why."""
@@ -150,17 +188,24 @@ class RowReader(NamedTuple):
         for batch in batches_of(stream, damage.append, on_rows):
             self._check_columns(batch.schema.names)
             for row in _rows_of(batch, {*FIELDS, *(self.columns or ())}):
+                if isinstance(row, Exception):
+                    key, message = None, _unreadable(row)
+                else:
+                    key, message = self._message_of(row)
+                yield Record(self.file, number, key, message, number + 1)
                 number += 1
-                try:
-                    fields = self._fields_of(_texts_of(row))
-                    key, message = _key_of(fields), orjson.dumps(fields, default=str)
-                except TypeError as error:  # the column's type is wrong, so that of all rows
-                    raise StopError(str(error)) from error
-                except Exception as error:
-                    key, message = None, json.dumps(f"a row that cannot be read: {error}").encode()
-                yield Record(self.file, number - 1, key, message, number)
         for reason in damage:
             yield Damage(self.file, 0, reason)
+
+    def _message_of(self, row: Mapping[str, Any]) -> tuple[bytes | None, bytes]:
+        """Return key and value of a row of Parquet. Raises StopError: a column's type is wrong, so that of all rows."""
+        try:
+            fields = self._fields_of(_texts_of(row))
+            return _key_of(fields), orjson.dumps(fields, default=str)
+        except TypeError as error:
+            raise StopError(str(error)) from error
+        except Exception as error:
+            return None, _unreadable(error)
 
     def _check_columns(self, names: Sequence[str]) -> None:
         """Raise StopError for a table without a column that is asked for, or without any that could be a body."""
@@ -184,47 +229,22 @@ class RowReader(NamedTuple):
 # ---- lines
 
 
-class _Line(NamedTuple):
-    """A line with its end; `position` in the text, `number` from 1."""
-
-    position: int
-    number: int
-    data: bytes
-
-
-def _lines(file: str, pieces: Iterator[Piece], bytes_max: int) -> Iterator[_Line | Damage]:
-    """Yield the lines of a file. One longer than `bytes_max` is damage and an empty line; it is not held in memory."""
-    position, number, held, is_overlong = 0, 1, bytearray(), False
-    for piece in pieces:
-        *ended, rest = piece.data.split(b"\n")
-        for part in ended:
-            held += part
-            yield _Line(position, number, b"\n" if is_overlong else bytes(held) + b"\n")
-            position += len(held) + 1
-            number += 1
-            held.clear()
-            is_overlong = False
-        held += rest
-        if len(held) > bytes_max:
-            if not is_overlong:
-                yield Damage(file, position, f"a line of more than {bytes_max:,} bytes", number)
-            is_overlong = True
-            position += len(held)
-            held.clear()
-        if piece.problem is not None:
-            yield Damage(file, piece.offset, piece.problem)
-            held.clear()
-    if held and not is_overlong:
-        yield _Line(position, number, bytes(held))
+def _trimmed(data: bytes, encoding: Encoding) -> tuple[bytes, bytes]:
+    """Return a line as it stands in its file, with its end, and its text in UTF-8 without the blanks around it."""
+    if encoding.is_utf_8:
+        stop = data.find(b"\n") + 1
+        return _ended(data[:stop] or data, encoding), data.strip()
+    decoded = encoding.decode(data)
+    blank_characters = len(decoded.partition("\n")[2])  # of the blank lines behind the line
+    blank_bytes = blank_characters * len("\n".encode(encoding.name))
+    raw = data[: len(data) - blank_bytes]
+    return _ended(raw, encoding), decoded.strip().encode("utf-8", "replace")
 
 
-def _texts(lines: Iterator[_Line | Damage], damaged: list[Damage]) -> Iterator[str]:
-    """Yield lines as text; damage goes to `damaged`."""
-    for line in lines:
-        if isinstance(line, Damage):
-            damaged.append(line)
-        else:
-            yield line.data.decode("utf-8-sig" if line.number == 1 else "utf-8", "replace")
+def _ended(data: bytes, encoding: Encoding) -> bytes:
+    """Return a line with a line's end."""
+    end = "\n".encode(encoding.name)
+    return data if data.endswith(end) else data + end
 
 
 def _parsed(line: bytes) -> Any:
@@ -233,7 +253,9 @@ def _parsed(line: bytes) -> Any:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
         try:
-            return _shallow(json.loads(line))
+            return _shallow(json.loads(line.decode()))
+        except UnicodeDecodeError:
+            raise
         except ValueError as error:
             raise ValueError(f"not JSON: {error}") from None
 
@@ -308,26 +330,29 @@ def batches_of(
         on_damage(str(error))
 
 
-def _texts_of(row: Mapping[str, Any] | Exception) -> dict[str, Any]:
-    """Return a row with texts for bytes, as which some writers store them; or raise the error in its place."""
-    if isinstance(row, Exception):
-        raise row
+def _unreadable(error: Exception) -> bytes:
+    """Return the message in place of a row, for its dead letter."""
+    return json.dumps(f"a row that cannot be read: {error}").encode()
+
+
+def _texts_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with texts for bytes, as which some writers store them."""
     return {
         name: value.decode("utf-8", "replace") if isinstance(value, bytes) else value
         for name, value in row.items()
     }
 
 
-def _rows_of(batch: Any, wanted: set[str | None]) -> list[Any]:
+def _rows_of(batch: Any, wanted: set[str | None]) -> list[dict[str, Any] | Exception]:
     """Return the wanted columns of each row; an error for one that cannot be read (no UTF-8, two columns of a name)."""
+    names = [name for name in batch.schema.names if name in wanted]
     try:
-        return list(
-            batch.select([name for name in batch.schema.names if name in wanted]).to_pylist()
-        )
+        return list(batch.select(names).to_pylist())
     except Exception as error:
         if batch.num_rows == 1:
             return [error]
-    return [row for at in range(batch.num_rows) for row in _rows_of(batch.slice(at, 1), wanted)]
+    single = [_rows_of(batch.slice(index, 1), wanted) for index in range(batch.num_rows)]
+    return list(itertools.chain.from_iterable(single))
 
 
 # ---- a row's fields

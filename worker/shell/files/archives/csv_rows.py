@@ -1,0 +1,211 @@
+r"""
+Lines -> rows of CSV: where each row ends. The standard library splits a row into its fields.
+
+A row ends with its line, unless a quoted field goes on behind it. The standard library lets a quote that nobody closes
+swallow the rest of the file, so the ends are found here:
+
+    a,"two            a row of two lines: the quote is closed before a comma or the line's end
+    lines",x
+    b,"text           damage at this line: the quote that comes next is followed by `q`, so it opens another field
+    c,"quoted"        reading goes on here
+
+A quote is not closed either where the file ends, where bytes are lost, or `bytes_max` behind the beginning of its row.
+The row up to the line of the quote is damage, and the lines behind that one are read again, as rows of their own.
+
+Reading again costs no more than reading. Whether a line closes a quote that was opened before it depends on that line
+alone, so each line is asked once: the next search begins where the last one ended.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from worker.shell.files.archives import Damage
+from worker.shell.files.archives.lines import ENCODING_REMEDY, Line, Lines
+
+# From the beginning of a field: fields that are closed, up to the line's end or to a quote that is open there. A quote
+# within a field that does not begin with one is a character, as it is for the standard library.
+_FIELD = r'(?:"[^"]*+(?:""[^"]*+)*+"[^,]*+|(?!")[^,]*+)'
+_FIELDS = re.compile(rf"{_FIELD}(?:,{_FIELD})*+")
+_CLOSE = re.compile(r'[^"]*+(?:""[^"]*+)*+"')  # within a quoted field: up to its end
+_BLOCK_BYTES_MAX = 64 << 10
+_READ_ROWS = 1_000  # are given up together
+
+
+class Row(NamedTuple):
+    """A row with its line's end, without the blank lines behind it; `number` is that of its first line."""
+
+    number: int
+    data: bytes
+    text: str
+
+
+class _Text(NamedTuple):
+    """A line and its text."""
+
+    line: Line
+    text: str
+
+
+class _Block:
+    """Lines that close no quote. As one object: a field may have millions of them."""
+
+    def __init__(self, line: Line) -> None:
+        self.position = line.position
+        self.number = line.number
+        self.data = bytearray(line.data)
+
+
+class CsvRows:
+    """
+    The rows of one file, in order, with the damage between them.
+
+    Args:
+        file: its name, for damage.
+        lines: of the file.
+        bytes_max: a row that goes on so far behind its beginning has a quote that is not closed.
+
+    Cost: O(bytes). Memory: three times a row's bytes.
+    """
+
+    def __init__(self, file: str, lines: Lines, bytes_max: int) -> None:
+        self._file = file
+        self._lines = lines
+        self._bytes_max = bytes_max
+        self._source = lines.read()
+        self._held: list[_Text | _Block | Damage] = []  # read, and not given up
+        self._next = 0  # of `_held`: where the next row begins
+        self._searched = 0  # of `_held`: no line from the row on closes a quote before this one
+
+    def __iter__(self) -> Iterator[Row | Damage]:
+        while (first := self._row_start()) is not None:
+            if isinstance(first, Damage):
+                yield first
+                self._next += 1
+                continue
+            stop = self._next + 1
+            opened = None
+            if '"' in first.text:
+                stop, opened = self._row_end(self._next)
+            if opened is None:
+                yield self._row(first, stop)
+                self._next = stop
+            else:
+                yield opened
+            if self._next >= _READ_ROWS:
+                del self._held[: self._next]
+                self._searched = max(self._searched - self._next, 0)
+                self._next = 0
+
+    def _row_start(self) -> _Text | Damage | None:
+        """Return the line with which the next row begins, or damage in its place; None: the file has ended."""
+        entry = self._entry(self._next)
+        if not isinstance(entry, _Block):
+            return entry
+        lines = self._lines.split(bytes(entry.data), entry.position, entry.number)
+        texts = [self._text(line) for line in lines]
+        self._held[self._next : self._next + 1] = texts
+        self._searched += len(texts) - 1
+        return texts[0]
+
+    def _row_end(self, first: int) -> tuple[int, Damage | None]:
+        """
+        Return where the row ends that begins with a line of `_held`: the index behind its last line.
+
+        Or what is damage, because a quote in it is not closed; the next row begins behind the line of that quote.
+        """
+        index = first
+        column = 0
+        while True:
+            entry = self._held[index]
+            assert isinstance(entry, _Text)
+            fields = _FIELDS.match(entry.text, column)
+            column = column if fields is None else fields.end()
+            if column == len(entry.text):
+                return index + 1, None
+            closing = self._closing(index + 1, first)
+            if closing is None:
+                self._next = index + 1
+                reason = "a quote that opens in this line is not closed"
+                return self._next, Damage(self._file, 0, reason, entry.line.number)
+            index, column = closing
+
+    def _closing(self, start: int, first: int) -> tuple[int, int] | None:
+        """
+        Return the line from `start` on that closes a quoted field, and where its next field begins; None: there is none.
+
+        Args:
+            first: the row's first line, behind which the search ends after `bytes_max`.
+        """
+        begin = self._held[first]
+        assert isinstance(begin, _Text)
+        position_max = begin.line.position + self._bytes_max
+        index = max(start, self._searched)
+        while isinstance(entry := self._entry(index), _Text) and entry.line.position < position_max:
+            close = _CLOSE.match(entry.text)
+            if close is not None:
+                self._searched = index
+                behind = entry.text[close.end() : close.end() + 1]
+                if behind not in ("", ",", "\r", "\n"):
+                    return None
+                return index, close.end() + (behind == ",")
+            index = self._merged(index)
+        self._searched = index
+        return None
+
+    def _merged(self, index: int) -> int:
+        """Put a line that closes no quote into the block before it, if there is one; return the next line's index."""
+        entry = self._held[index]
+        assert isinstance(entry, _Text)
+        is_last = index == len(self._held) - 1
+        block = self._held[index - 1]
+        if is_last and isinstance(block, _Block) and len(block.data) < _BLOCK_BYTES_MAX:
+            block.data += entry.line.data
+            del self._held[index]
+            return index
+        if is_last:
+            self._held[index] = _Block(entry.line)
+        return index + 1
+
+    def _entry(self, index: int) -> _Text | _Block | Damage | None:
+        """Return what is held there, after reading it if it has not been read; None: the file has ended."""
+        if index == len(self._held):
+            line = next(self._source, None)
+            if line is None:
+                return None
+            self._held.append(line if isinstance(line, Damage) else self._text(line))
+        return self._held[index]
+
+    def _text(self, line: Line) -> _Text | Damage:
+        """Return a line with its text, or damage."""
+        encoding = self._lines.encoding
+        try:
+            text = encoding.decode(line.data)
+        except UnicodeDecodeError as error:
+            reason = f"not {encoding.name} ({error.reason}): {ENCODING_REMEDY}"
+            return Damage(self._file, 0, reason, line.number)
+        return _Text(line, text.removeprefix("\ufeff") if line.number == 1 else text)
+
+    def _row(self, first: _Text, stop: int) -> Row:
+        """Return the row of the lines up to `stop`."""
+        data = first.line.data
+        text = first.text
+        if stop > self._next + 1:
+            more = self._held[self._next + 1 : stop]
+            rest = b"".join(
+                entry.line.data if isinstance(entry, _Text) else entry.data
+                for entry in more
+                if not isinstance(entry, Damage)
+            )
+            data += rest
+            text += self._lines.encoding.decode(rest)
+        blank = 0
+        last = self._held[stop - 1]
+        if isinstance(last, _Text):
+            blank = len(last.text) - 1 - last.text.find("\n") if "\n" in last.text else 0
+        if blank:
+            data = data[: len(data) - blank * self._lines.width]
+            text = text[:-blank]
+        return Row(first.line.number, data, text)
