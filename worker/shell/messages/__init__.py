@@ -12,6 +12,7 @@ from worker.shell.messages.documents import (
     DocumentColumns,
     decode_document,
     decode_documents,
+    oversize,
 )
 from worker.shell.messages.verdicts import (
     VerdictBytes,
@@ -33,5 +34,6 @@ __all__ = [
     "encode_answers",
     "encode_dead_letter",
     "encode_verdict",
+    "oversize",
     "read_verdict",
 ]

@@ -87,10 +87,7 @@ def decode_document(
     if value is None:
         return _deletion(key)
     if len(value) > value_bytes_max:
-        raise DocumentError(
-            "oversize",
-            f"the value has {len(value):,} bytes, at most {value_bytes_max:,} are taken: cut the body",
-        )
+        raise oversize(len(value), value_bytes_max)
     try:
         fields = orjson.loads(value)
     except orjson.JSONDecodeError as error:
@@ -101,6 +98,14 @@ def decode_document(
             f"the value must be a JSON object with url, fetched_at and a body, got {_shown(fields)}",
         )
     return _document(fields)
+
+
+def oversize(value_bytes: int, value_bytes_max: int) -> DocumentError:
+    """Return the error of a value with so many bytes."""
+    return DocumentError(
+        "oversize",
+        f"the value has {value_bytes:,} bytes, at most {value_bytes_max:,} are taken: cut the body",
+    )
 
 
 def _deletion(key: bytes | None) -> Deletion:
