@@ -34,8 +34,10 @@ from pyarrow import parquet
 
 from schemas.fields import TIMESTAMP_MS_MAX
 from worker.core.document import BodyKind, Document
+from worker.core.fingerprint import Fingerprinter
 from worker.errors import DocumentError, StopError
-from worker.settings import MESSAGE_BYTES_MAX
+from worker.log.record import RowKind
+from worker.settings import MESSAGE_BYTES_MAX, Settings
 from worker.shell.files.archives import Capture, Damage, Entry, Omission, Record
 from worker.shell.files.archives.http import (
     CHUNKS_FREE,
@@ -47,7 +49,9 @@ from worker.shell.files.archives.http import (
 from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.rows import ColumnNames, RowReader
 from worker.shell.files.crawl import FED_BODY_BYTES_MAX, CrawlFiles, with_answers
+from worker.shell.files.engine import source_message
 from worker.shell.messages.documents import decode_document
+from worker.shell.pipeline.prepare import JobReader
 
 PAGE = b"<html><body><p>The harbour master counted the boats twice.</p></body></html>"
 
@@ -974,3 +978,26 @@ def test_records_that_are_read_ahead_are_held_without_their_content() -> None:
         count += 1
     assert count == 200
     assert most <= 3
+
+
+def test_a_page_that_is_too_long_to_be_judged_is_a_dead_letter_that_nobody_holds(
+    tmp_path: Path,
+) -> None:
+    """Its message is not made, and pages around it get their verdicts."""
+    settings = Settings(threads=1, document_bytes_max=10_000)
+    large = warc_record(1, zipped(bytes(30_000)), "HTTP/1.1 200 OK\r\nContent-Encoding: gzip")
+    path = tmp_path / "crawl.warc"
+    path.write_bytes(warc_record(0) + large + warc_record(2))
+    crawl = list(CrawlFiles([str(path)]))
+    message = source_message(1, crawl[1].key, crawl[1].content, settings.document_bytes_max)
+    assert (message.value, message.document, message.document_bytes) == (None, None, 30_000)
+    rows = JobReader(settings, Fingerprinter(settings.parameters)).rows(
+        [
+            source_message(number, record.key, record.content, settings.document_bytes_max)
+            for number, record in enumerate(crawl)
+        ]
+    )
+    assert [row.kind == RowKind.DEAD for row in rows] == [False, True, False]
+    assert [row.note for row in rows][1].startswith(
+        "oversize: the value has 30,000 bytes, at most 10,000 are taken"
+    )
