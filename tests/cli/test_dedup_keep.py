@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import math
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -178,6 +180,25 @@ def test_a_duplicate_leaves_a_revisit_record(tmp_path: Path) -> None:
         assert fields["WARC-Refers-To-Target-URI"] == verdict["duplicate_of"]["url"]
         assert fields["WARC-Refers-To-Date"] == verdict["duplicate_of"]["fetched_at"]
         assert fields["WARC-Profile"] == "urn:neardup:revisit:near-duplicate"
+
+
+def test_a_revisit_record_costs_what_the_bytes_of_its_header_do() -> None:
+    """Four times the spaces inside a value take at most 2.5 times 2.5 times the time."""
+    heads = {
+        size: b"WARC/1.0\r\nWARC-Payload-Digest: a" + b" " * size + b"x\r\n\r\n"
+        for size in (1 << 12, 1 << 14)
+    }
+    least_s = dict.fromkeys(heads, math.inf)
+    for _ in range(10):  # another process can only add to a time: the least of many is compared
+        for size, head in heads.items():
+            begun_s = time.process_time()
+            record = revisit_of(head, Original("a", "http://a.example/", 0))
+            least_s[size] = min(least_s[size], time.process_time() - begun_s)
+            assert b"a" + b" " * size + b"x\r\n" in record
+        smaller, larger = least_s.values()
+        if larger < 2.5**2 * smaller + 0.01:
+            return
+    pytest.fail(f"seconds by spaces: {least_s}")
 
 
 def test_a_revisit_record_has_the_lines_it_was_given(tmp_path: Path) -> None:

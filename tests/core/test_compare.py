@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from itertools import pairwise
 
 import pytest
@@ -120,3 +122,16 @@ def test_empty_texts_are_equal_and_an_empty_one_is_unlike_any_other(
         share
     }
     assert share == 0 or found.distance == 0
+
+
+def test_a_long_token_costs_what_its_characters_do() -> None:
+    """Twice the letters without a space, and twice again, take at most 2.5 times the time each."""
+    times_s = dict.fromkeys((1 << 17, 1 << 18, 1 << 19), math.inf)
+    for _ in range(10):  # another process can only add to a time: the least of many is compared
+        for size, before_s in times_s.items():
+            begun_s = time.process_time()
+            assert [len(token) for token in tokens("x" * size)] == [size]
+            times_s[size] = min(before_s, time.process_time() - begun_s)
+        if all(larger < 2.5 * smaller for smaller, larger in pairwise(times_s.values())):
+            return
+    pytest.fail(f"seconds by letters: {times_s}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from pathlib import Path
 
@@ -170,11 +171,24 @@ def codec(body: bytes) -> str:
         (b" " * META_BYTES + b"<meta charset=koi8-r>", "utf-8"),
         (b"<!-- without an end <meta charset=koi8-r>", "utf-8"),
         (b"<!--><meta charset=koi8-r>", "koi8-r"),
+        ("\x1b$BGrüße, sie sind gültig\x1b(B".encode(), "utf-8"),
     ],
 )
 def test_a_page_names_its_charset(page: bytes, expected: str) -> None:
     """The first meta element with a known charset counts, and what is valid UTF-8 needs none."""
     assert codec(page) == expected
+
+
+@pytest.mark.parametrize(
+    ("piece", "count_max"),
+    [(b"<meta charset=klingon>", 15), (b"<meta name=x>", 255)],
+    ids=["unknown charsets", "meta elements"],
+)
+def test_a_page_names_its_charset_within_a_bound(piece: bytes, count_max: int) -> None:
+    """Behind more meta elements than pages have, or more unknown charsets, none is believed."""
+    claim = b"<meta charset=koi8-r>"
+    assert codec(piece * count_max + claim) == "koi8-r"
+    assert codec(piece * (count_max + 1) + claim) == "utf-8"
 
 
 _RUSSIAN = "Городской совет сообщил, что мост через реку откроется в мае для всех. "
@@ -239,6 +253,35 @@ def test_a_charset_that_nobody_names_is_told_from_the_text(pair: tuple[str, str]
 def test_what_tells_the_charset_is_not_cut_within_a_character(line: str) -> None:
     """Digits and Latin words shift what comes behind them by a byte, and half a character is none of its charset."""
     assert codec(line.encode("gb18030")) == "gb18030"
+
+
+def test_of_a_small_page_the_detector_sees_little() -> None:
+    """Random bytes cost it most: behind the first 640 that tell charsets apart they change nothing."""
+    text = (_RUSSIAN * 12).encode("koi8-r")
+    noise = random.Random(1).randbytes(3_000).replace(b"\x1b", b"")
+    assert 700 < len(text) < 1_000
+    assert codec(text + noise) == "koi8-r"
+
+
+WIDE_UNITS = [
+    b"\xd8\x00",
+    b"\xdc\x00",
+    b"\x00\xd8",
+    b"\x00\xdc",
+    b"\x00\x00",
+    b"a\x00",
+    b"\x00",
+    b"\x11",
+]
+
+
+@given(
+    st.sampled_from(["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"]),
+    st.lists(st.sampled_from(WIDE_UNITS)).map(b"".join),
+)
+def test_wide_units_become_what_python_makes_of_them(codec: str, body: bytes) -> None:
+    """Halves of pairs, wherever they stand, numbers beyond Unicode, and an end within a unit."""
+    assert decoded(body, codec) == body.decode(codec, "replace")
 
 
 @given(

@@ -8,14 +8,17 @@ import gzip
 import io
 import itertools
 import math
+import random
 import struct
 import time
+import tracemalloc
 import weakref
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -31,13 +34,24 @@ from pyarrow import parquet
 
 from schemas.fields import TIMESTAMP_MS_MAX
 from worker.core.document import BodyKind, Document
+from worker.core.fingerprint import Fingerprinter
 from worker.errors import DocumentError, StopError
-from worker.settings import MESSAGE_BYTES_MAX
+from worker.log.record import RowKind
+from worker.settings import MESSAGE_BYTES_MAX, Settings
 from worker.shell.files.archives import Capture, Damage, Entry, Omission, Record
+from worker.shell.files.archives.http import (
+    CHUNKS_FREE,
+    CODINGS_MAX,
+    HEADERS_BYTES_MAX,
+    HEADERS_MAX,
+    MEMBERS_FREE,
+)
 from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.rows import ColumnNames, RowReader
 from worker.shell.files.crawl import FED_BODY_BYTES_MAX, CrawlFiles, with_answers
+from worker.shell.files.engine import source_message
 from worker.shell.messages.documents import decode_document
+from worker.shell.pipeline.prepare import JobReader
 
 PAGE = b"<html><body><p>The harbour master counted the boats twice.</p></body></html>"
 
@@ -270,6 +284,7 @@ def response(headers: str, body: bytes = b"") -> bytes:
     return record("response", "http://example.org/", "application/http", block)
 
 
+HEXADECIMAL = random.Random(1).randbytes(1 << 17).hex().encode()
 ROUNDS_MAX = 10
 HOSTILE: dict[str, Callable[[int], bytes]] = {
     "gzip members": lambda size: response(
@@ -282,7 +297,27 @@ HOSTILE: dict[str, Callable[[int], bytes]] = {
         "Content-Encoding: " + ",deflate" * (size // 8), b"<p>" + b"x" * size
     ),
     "chunks": lambda size: response("Transfer-Encoding: chunked", b"1\r\nx\r\n" * (size // 6)),
+    "chunks within the budget": lambda size: response(
+        "Transfer-Encoding: chunked", b"10\nSixteen bytes...\n" * (size // 20)
+    ),
     "headers": lambda size: response("A: b\r\n" * (size // 6)),
+    "headers without an end": lambda size: record(
+        "response",
+        "http://example.org/",
+        "application/http",
+        b"HTTP/1.1 200 OK" + b"\n:" * (size // 2),
+    ),
+    "a gzip body": lambda size: response(
+        "Content-Encoding: gzip", gzip.compress(HEXADECIMAL[:size])
+    ),
+    "a deflate body": lambda size: response(
+        "Content-Encoding: deflate", zlib.compress(HEXADECIMAL[:size])
+    ),
+    "a zstd body": lambda size: response("Content-Encoding: zstd", zstd(HEXADECIMAL[:size])),
+    "a br body": lambda size: response("Content-Encoding: br", brotli(HEXADECIMAL[:size])),
+    "empty gzip members": lambda size: gzip.compress(b"") * (size // 20),
+    "empty zstd members": lambda size: zstd(b"") * (size // 9),
+    "false gzip members": lambda size: gzip.compress(b"") + b"\x1f\x8b\x08" * (size // 3),
     "line ends": lambda size: response("A: " + "\n\r" * (size // 2)),
     "a date": lambda size: response("Date: " + "1 " * (size // 2)).replace(
         b"WARC-Date: 2024", b"WARC-Date: x"
@@ -315,6 +350,115 @@ def test_an_archive_is_read_in_linear_time(tmp_path: Path, name: str) -> None:
     pytest.fail(
         f"four times the bytes take {large / small:.1f} times the time, {name} in seconds: {least.values()}"
     )
+
+
+BEYOND_THE_BUDGET = {  # what is in the record -> it at the bound, it one beyond, what is said of that
+    "bytes of the headers": (
+        [response("X: " + "x" * (HEADERS_BYTES_MAX - more), PAGE) for more in (30, -1)],
+        "the HTTP headers do not end within 262,144 bytes",
+    ),
+    "lines of the headers": (
+        [response("\r\n".join(["A: b"] * count), PAGE) for count in (HEADERS_MAX, HEADERS_MAX + 1)],
+        "1,001 lines of HTTP headers, at most 1,000",
+    ),
+    "codings": (
+        [
+            response("Content-Encoding: " + ",".join(["identity"] * count), PAGE)
+            for count in (CODINGS_MAX, CODINGS_MAX + 1)
+        ],
+        "Content-Encoding names 6 codings, at most 5",
+    ),
+    "chunks": (
+        [
+            response("Transfer-Encoding: chunked", b"1\nx\n" * count + b"0\n\n")
+            for count in (CHUNKS_FREE * 4 // 3, CHUNKS_FREE * 2)
+        ],
+        "more than 384 chunks in 2,051 bytes",
+    ),
+    "gzip members": (
+        [
+            response("Content-Encoding: gzip", gzip.compress(PAGE) + gzip.compress(b"") * count)
+            for count in (MEMBERS_FREE - 1, MEMBERS_FREE * 2)
+        ],
+        "the body consists of too many members",
+    ),
+    "zstd members": (
+        [
+            response("Content-Encoding: zstd", zstd(PAGE) + zstd(b"") * count)
+            for count in (MEMBERS_FREE - 1, MEMBERS_FREE * 2)
+        ],
+        "the body consists of too many members",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BEYOND_THE_BUDGET)
+def test_a_record_beyond_its_budget_is_damage_and_its_neighbours_are_read(
+    tmp_path: Path, what: str
+) -> None:
+    """A record at the bound is a page; one beyond it is named with its place and the bound."""
+    (within, beyond), reason = BEYOND_THE_BUDGET[what]
+    found = read(tmp_path, warc_record(1) + within + beyond + warc_record(2))
+    assert urls(found) == ["1", "", "2"]
+    [damaged] = damage(found)
+    assert damaged.offset == len(warc_record(1) + within)
+    assert reason in damaged.reason
+
+
+MEMBER_RUNS = {"gzip": gzip.compress(b""), "zstd": zstd(b"")}
+
+
+@pytest.mark.parametrize("packing", MEMBER_RUNS)
+def test_members_that_hold_nothing_are_damage_from_some_on(tmp_path: Path, packing: str) -> None:
+    """Some are passed over; a longer run is reported once, and what lies behind it is read."""
+    pack = PACKINGS[f"{packing} a record"]
+    some, many = (MEMBER_RUNS[packing] * count for count in (500, 5_000))
+    found = read(tmp_path, pack([warc_record(0)]) + some + pack([warc_record(1)]))
+    assert (urls(found), damage(found)) == (["0", "1"], [])
+    # Behind so many the search goes in steps of 256 bytes, so that it may miss the first record.
+    behind = [warc_record(number, HEXADECIMAL[number : number + 400]) for number in (1, 2, 3)]
+    found = read(tmp_path, pack([warc_record(0)]) + many + pack(behind))
+    assert [urls(found)[0], *urls(found)[-2:]] == ["0", "2", "3"]
+    assert [item.reason for item in damage(found)] == [
+        f"more than 1,000 {packing} members in a row hold nothing"
+    ]
+
+
+CODECS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
+    "gzip": ("gzip", zipped),
+    "deflate": ("deflate", zlib.compress),
+    "zstd": ("zstd", zstd),
+    "br": ("br", brotli),
+    "gzip in gzip": ("gzip, gzip", lambda data: zipped(zipped(data))),
+}
+
+
+def peak_of_reading(tmp_path: Path, archive: bytes, body_max: int) -> int:
+    """Return the most bytes that Python's objects took while an archive was read."""
+    (tmp_path / "bomb.warc").write_bytes(archive)
+    tracemalloc.start()
+    try:
+        for _ in CrawlFiles([str(tmp_path / "bomb.warc")], body_max=body_max).entries():
+            pass
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_body_takes_memory_in_proportion_to_its_bound_and_not_to_what_it_becomes(
+    tmp_path: Path, codec: str
+) -> None:
+    """Twice the bound, and twice again, take at most 2.5 times the memory; a longer bomb takes no more."""
+    encoding, pack = CODECS[codec]
+
+    def bomb(mib: int) -> bytes:
+        return response(f"Content-Encoding: {encoding}", pack(bytes(mib << 20)))
+
+    whole = [peak_of_reading(tmp_path, bomb(mib), mib << 20) for mib in (8, 16, 32)]
+    assert all(larger <= 2.5 * smaller for smaller, larger in pairwise(whole))
+    bombs = [peak_of_reading(tmp_path, bomb(mib), 1 << 20) for mib in (16, 64)]
+    assert bombs[1] <= 1.25 * bombs[0] + (1 << 20)
 
 
 RECORDS = [warc_record(number, PAGE + b" more words" * number) for number in range(6)]
@@ -819,19 +963,43 @@ def test_a_page_that_fits_into_no_message_is_left_out_and_counted(tmp_path: Path
     assert crawl.tally.left_out == {"body-too-large": 1}
 
 
-def test_a_record_that_is_answered_is_held_no_longer() -> None:
-    """Each may have megabytes: whatever reads one ahead holds one."""
+def test_records_that_are_read_ahead_are_held_without_their_content() -> None:
+    """Each may have megabytes: whoever judges them holds what it needs, and nobody else does."""
     alive = weakref.WeakSet[Any]()
 
     class Page:
-        def __init__(self, number: int) -> None:
-            self.key, self.content = number, None
+        def __init__(self) -> None:
             alive.add(self)
 
+    records = (Record("crawl", 0, b"%d" % number, cast("Any", Page())) for number in range(200))
     most = 0
-    for record, answered in with_answers(
-        cast("Any", map(Page, range(200))), lambda messages: (key for key, _ in messages)
-    ):
-        assert answered == record.key
+    count = 0
+    for record, key in with_answers(records, lambda messages: iter([key for key, _ in messages])):
+        assert record.key == key
         most = max(most, len(alive))
+        count += 1
+    assert count == 200
     assert most <= 3
+
+
+def test_a_page_that_is_too_long_to_be_judged_is_a_dead_letter_that_nobody_holds(
+    tmp_path: Path,
+) -> None:
+    """Its message is not made, and pages around it get their verdicts."""
+    settings = Settings(threads=1, document_bytes_max=10_000)
+    large = warc_record(1, zipped(bytes(30_000)), "HTTP/1.1 200 OK\r\nContent-Encoding: gzip")
+    path = tmp_path / "crawl.warc"
+    path.write_bytes(warc_record(0) + large + warc_record(2))
+    crawl = list(CrawlFiles([str(path)]))
+    message = source_message(1, crawl[1].key, crawl[1].content, settings.document_bytes_max)
+    assert (message.value, message.document, message.document_bytes) == (None, None, 30_000)
+    rows = JobReader(settings, Fingerprinter(settings.parameters)).rows(
+        [
+            source_message(number, record.key, record.content, settings.document_bytes_max)
+            for number, record in enumerate(crawl)
+        ]
+    )
+    assert [row.kind == RowKind.DEAD for row in rows] == [False, True, False]
+    assert [row.note for row in rows][1].startswith(
+        "oversize: the value has 30,000 bytes, at most 10,000 are taken"
+    )

@@ -145,7 +145,9 @@ def tokens(text: str, unit: Literal["word", "character"] = "word") -> list[str]:
     (['don', 't', 'panic', '東', '京', 'へ'], ['a', 'b', 'c'])
     """
     kinds, folded = _columns(unit)
-    out: list[str] = []
+    # Joined once at the end: a token that grows by a letter at a time is copied for each of them.
+    # No character of a token is white space, so that the split finds the tokens again.
+    characters: list[str] = []
     before = SEPARATOR  # what the last character was, invisible ones apart
     for character in nfc(text):
         code = ord(character)
@@ -157,12 +159,12 @@ def tokens(text: str, unit: Literal["word", "character"] = "word") -> list[str]:
             if kind == WORD
             else kind == CHARACTER_MARK and before in (CHARACTER, CHARACTER_MARK)
         )
-        if joins:
-            out[-1] += chr(folded[code])
-        elif kind != SEPARATOR:
-            out.append(chr(folded[code]))
+        if not joins:
+            characters.append(" ")
+        if kind != SEPARATOR:
+            characters.append(chr(folded[code]))
         before = kind
-    return out
+    return "".join(characters).split()
 
 
 def tokens_quickly(text: str) -> list[str]:

@@ -26,7 +26,7 @@ class SourceMessage(NamedTuple):
     headers: Headers = ()  # read for traces and for `topic_new` alone
     timestamp_ms: int = 0  # the topic's; 0: none
     document: Document | None = None  # of a file: what `value` would be decoded to ...
-    document_bytes: int = 0  # ... and how many bytes it would have
+    document_bytes: int = 0  # ... and how many bytes it would have; without a document, too many
 
     @property
     def size_bytes(self) -> int:

@@ -198,11 +198,15 @@ def format_of_start(file: str, data: bytes) -> str | None:
 def with_answers(
     records: Iterable[Record], answer: Callable[[Iterator[Message]], Iterable[Answer]]
 ) -> Iterator[tuple[Record, Answer]]:
-    """Return each record with what `answer` makes of its key and value, however many of them it reads ahead."""
+    """
+    Return each record with what `answer` makes of its key and value, however many of them it reads ahead.
+
+    The records come back without their content, which only `answer` needs: each may have megabytes.
+    """
     ahead: deque[Record] = deque()  # itertools.tee would hold 57 more, whatever their size
 
     def message(record: Record) -> Message:
-        ahead.append(record)
+        ahead.append(record._replace(content=b"", raw=b""))
         return record.key, record.content
 
     return ((ahead.popleft(), answered) for answered in answer(map(message, records)))

@@ -146,6 +146,8 @@ def source_message(
     """Return a message of the stream; a capture as the document that it is, unless its length is to be refused."""
     if not isinstance(value, Capture):
         return SourceMessage(0, offset, key, value)
+    if len(value.body) > bytes_max:  # refused for its length, so nobody needs to hold the body
+        return SourceMessage(0, offset, key, None, document_bytes=len(value.body))
     found = value.document(bytes_max)
     if found is None:
         return SourceMessage(0, offset, key, value.message())

@@ -32,7 +32,9 @@ from worker.shell.files.crawl import CrawlFiles, format_in
 from worker.shell.files.places import PACK_LEVEL, STDIO, check_format, open_input, packed
 
 Prefer = Literal["first", "longest", "newest"]
-_FIELD = rb"(?im)^%b:[ \t]*(.*?)[ \t]*\r?$"
+# The white space around a value is stripped afterwards: a pattern that leaves it out would try
+# each end of a value at each of its spaces.
+_FIELD = rb"(?im)^%b:(.*)$"
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")  # could end the line, for some reader
 _PROFILE = "urn:neardup:revisit:near-duplicate"  # those of the standard say that payloads are equal
 
@@ -248,7 +250,7 @@ def revisit_of(raw: bytes, original: Original) -> bytes:
     """
     head = raw.partition(b"\r\n\r\n")[0]
     given: Mapping[str, bytes] = {
-        name: found[1]
+        name: found[1].strip()
         for name in ("WARC-Record-ID", "WARC-Target-URI", "WARC-Date", "WARC-Payload-Digest")
         if (found := re.search(_FIELD % name.encode(), head)) is not None
     }

@@ -27,7 +27,7 @@ from worker.errors import DocumentError
 from worker.log.record import RowKind, Rows
 from worker.log.texts import Texts
 from worker.settings import Settings
-from worker.shell.messages import DocumentColumns, decode_document, decode_documents
+from worker.shell.messages import DocumentColumns, decode_document, decode_documents, oversize
 from worker.shell.pipeline.stage import Batch, Stage, cut
 from worker.shell.ports import SourceMessage
 from worker.shell.runtime import metrics
@@ -189,6 +189,8 @@ class JobReader:
             raise DocumentError("unreadable", defect)
         if message.document is not None:
             return message.document
+        if message.document_bytes > self._document_bytes_max:
+            raise oversize(message.document_bytes, self._document_bytes_max)
         with self._decoding_large if message.size_bytes > JOB_BYTES_MAX else nullcontext():
             return decode_document(key, value, value_bytes_max=self._document_bytes_max)
 

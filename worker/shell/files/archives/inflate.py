@@ -26,7 +26,14 @@ _READ_BYTES = (
     256 << 10
 )  # also how far the search for the next member goes back from where the damage showed
 _OUTPUT_BYTES_MAX = 1 << 20  # of one step: a bomb cannot become one piece of gigabytes
-_ZSTD_BYTES = 4 << 10
+_ZSTD_BYTES = 512  # zstd returns all output of its input at once: 16 MiB at most
+_FIRST_BYTES = 512  # of a member: what does not belong to a short one is copied for nothing
+# A try at a member costs some us, however short it is. Damaged data holds the magic number of one
+# once in 16 MiB, and writers leave an empty member or two. Where there are more than this in a row,
+# somebody put them there, and each further one costs the file this many bytes.
+_FALSE_STARTS_MAX = 64
+_EMPTY_MEMBERS_MAX = 1_000  # from there on they are false ones
+_FALSE_START_BYTES = 256
 _GZIP, _ZSTD = b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # behind a first byte of 0x50 to 0x5f
 _ZSTD_DICTIONARY = (
@@ -171,32 +178,48 @@ def pieces(stream: BinaryIO, on_read: Callable[[int], None] = lambda _: None) ->
             source.forget(source.tell())
             yield Piece(0, data, is_plain=True)
         return
+    yield from _members(source, is_zstd=is_zstd)
+
+
+def _members(source: Segment, *, is_zstd: bool) -> Iterator[Piece]:
+    """Return what the members of a packed file decompress to; each stretch of damage is reported once."""
     name, magic = ("zstd", _ZSTD) if is_zstd else ("gzip", _GZIP)
     next_member = re.compile(re.escape(magic))
     zstd = zstandard.ZstdDecompressor()
-    is_damaged = False  # one report for each stretch of damage, however many false starts it holds
+    false_starts = 0  # in a row
+    empty_members = 0  # in a row
     while start := source.peek(4):
-        offset, problem = source.tell(), None
+        offset = source.tell()
+        content_bytes = 0
+        problem: Piece | None = None
+        is_padding = not start.strip(b"\0")  # NUL bytes, as tapes and some writers leave them
         if is_zstd and start[1:] == _ZSTD_SKIPPABLE:
             content = _skippable_frame(source)
             if start == _ZSTD_DICTIONARY:
                 dictionary, damage = _dictionary(offset, content)
                 zstd = zstandard.ZstdDecompressor(dict_data=dictionary)
                 yield from damage
-            continue
-        if start.startswith(magic):
+        elif start.startswith(magic):
             for piece in _member(source, zstd if is_zstd else None):
-                problem = piece.problem
-                if problem is None or not is_damaged:
-                    yield piece
-        elif start.strip(b"\0"):
-            problem = f"no {name} member begins here"
-            if not is_damaged:
-                yield Piece(offset, b"", problem)
-        else:  # padding with NUL bytes, as tapes and some writers leave it
-            problem = "padding"
-        is_damaged = problem is not None
-        if is_damaged and source.go_to_next(next_member, max(source.tell(), offset + 1)) is None:
+                if piece.problem is not None:
+                    problem = piece
+                    break
+                content_bytes += len(piece.data)
+                yield piece
+        elif not is_padding:
+            problem = Piece(offset, b"", f"no {name} member begins here")
+        empty_members = 0 if content_bytes else empty_members + 1
+        if problem is None and empty_members > _EMPTY_MEMBERS_MAX:
+            reason = f"more than {_EMPTY_MEMBERS_MAX:,} {name} members in a row hold nothing"
+            problem = Piece(offset, b"", reason)
+        if problem is None and not is_padding:
+            false_starts = 0
+            continue
+        if problem is not None and not false_starts:
+            yield problem
+        false_starts += 1
+        step = 1 if false_starts <= _FALSE_STARTS_MAX else _FALSE_START_BYTES
+        if source.go_to_next(next_member, max(source.tell(), offset + step)) is None:
             return
 
 
@@ -228,11 +251,11 @@ def _member(source: Segment, zstd: zstandard.ZstdDecompressor | None) -> Iterato
     offset = source.tell()
     member: Any = zlib.decompressobj(31) if zstd is None else zstd.decompressobj()
     part_bytes, inflate = _READ_BYTES, partial(member.decompress, max_length=_OUTPUT_BYTES_MAX)
-    if (
-        zstd is not None
-    ):  # it returns all output of its input at once, so it gets little: 4 KiB are 128 MiB at most
+    if zstd is not None:
         part_bytes, inflate = _ZSTD_BYTES, member.decompress
-    while data := source.read(min(part_bytes, _READ_BYTES - source.tell() % _READ_BYTES)):
+    read_bytes = _FIRST_BYTES
+    while data := source.read(min(read_bytes, _READ_BYTES - source.tell() % _READ_BYTES)):
+        read_bytes = part_bytes
         begin = source.tell() - len(data)
         begin -= begin % _READ_BYTES
         source.forget(begin)

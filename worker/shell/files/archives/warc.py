@@ -14,38 +14,33 @@ ARC is the format before WARC, which archives still hold in billions:
 
 Version 2 has more fields between the type and the length. A URL may hold spaces, and so may a type: the last field of
 14 digits or more is the date, and tells where they are.
-
-Servers and crawlers get HTTP headers wrong: a body that does not begin like its encoding is taken as it is.
 """
 
 from __future__ import annotations
 
-import io
 import re
-import zlib
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, cast
 
-import zstandard
-from fastwarc.stream_io import BrotliReader
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from schemas.fields import TIMESTAMP_MS_MAX
 from worker.core.extract import is_prose
 from worker.errors import StopError
 from worker.shell.files.archives import Capture, Damage, Entry, Omission, Record
+from worker.shell.files.archives.http import (
+    HEADERS_BYTES_MAX,
+    BodyTooLargeError,
+    Response,
+    decoded_body,
+    parse_response,
+)
 from worker.shell.files.archives.inflate import Segment
 
-HEADERS_BYTES_MAX = 256 << 10
 _LINE_BYTES_MAX = 16 << 10  # of ARC
-_PART_BYTES = 4 << 10  # inflated at once: 4 MiB of deflate, 128 MiB of zstd at the most
-_CODINGS_MAX = 5  # of a content, as in urllib3: each costs a pass over the whole body
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _HEADERS_END = re.compile(rb"\r?\n\r?\n")
-_STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})")
-_CHUNK_SIZE = re.compile(rb"[ \t]*([0-9a-fA-F]{1,8})[ \t]*(?:;[^\n]*)?\r?\n")
 _WARC_START = re.compile(rb"(?:(?<=\n)|\A)WARC/\d\.\d+\r?\n")
 _ARC_START = re.compile(
     rb"(?:(?<=\n)|\A)(?:https?|ftp|dns|filedesc)://?\S[^\n]{0,900} \d{14,} [^\n]{1,80}(?=\n)"
@@ -93,7 +88,11 @@ def _capture(
         raise _NoPageError("unsupported-content-type")
     if fetched_at_ms > TIMESTAMP_MS_MAX:  # no message could write it
         raise ValueError("its date lies behind the year 9999")
-    return Capture(url, fetched_at_ms, _body(response, body_max), content_type)
+    try:
+        body = decoded_body(response, body_max)
+    except BodyTooLargeError:
+        raise _NoPageError("body-too-large") from None
+    return Capture(url, fetched_at_ms, body, content_type)
 
 
 # ---- WARC
@@ -287,114 +286,3 @@ def _capture_of_arc(url: str, date: str, content_type: str, block: bytes, body_m
         raise ValueError(f"the date of an ARC record is {date[:20]!r}") from None
     content_type = response.headers.get("content-type") or content_type
     return _capture(url, int(fetched_at.timestamp()) * 1_000, response, content_type, body_max)
-
-
-# ---- HTTP
-
-
-class Response(NamedTuple):
-    """One response: `status` is None when there was no status line; header names are lower-case, the last one wins."""
-
-    status: int | None
-    headers: dict[str, str]
-    body: bytes
-
-
-def parse_response(block: bytes) -> Response:
-    """Split a response into status, headers and body, with CR LF or LF alone."""
-    status = _STATUS.match(block)
-    if status is None:
-        return Response(None, {}, block)
-    end = _HEADERS_END.search(block, 0, HEADERS_BYTES_MAX)
-    head, body = (block, b"") if end is None else (block[: end.start()], block[end.end() :])
-    headers: dict[str, str] = {}
-    for line in head.split(b"\n")[1:]:
-        name, colon, value = line.partition(b":")
-        if colon:
-            headers[name.strip().lower().decode("latin-1")] = value.strip().decode(
-                "utf-8", "replace"
-            )
-    return Response(int(status.group(1)), headers, body)
-
-
-def _body(response: Response, bytes_max: int) -> bytes:
-    """Return the body without its transfer and content encodings; a ValueError says how it is damaged."""
-    body = response.body
-    if "chunked" in response.headers.get("transfer-encoding", "").lower():
-        body = _unchunked(body)
-    encodings = [
-        name.strip().lower() for name in response.headers.get("content-encoding", "").split(",")
-    ]
-    if len(encodings) > _CODINGS_MAX:
-        raise ValueError(
-            f"Content-Encoding names {len(encodings):,} codings, at most {_CODINGS_MAX} are undone"
-        )
-    for encoding in reversed(encodings):
-        body = _decoded(body, encoding, bytes_max)
-    if len(body) > bytes_max:
-        raise _NoPageError("body-too-large")
-    return body
-
-
-def _unchunked(body: bytes) -> bytes:
-    """Join chunks. A body that does not begin with a chunk's size was never chunked; a missing end is forgiven."""
-    if _CHUNK_SIZE.match(body) is None:
-        return body
-    parts, position = [], 0
-    while (size := _CHUNK_SIZE.match(body, position)) is not None:
-        start = size.end()
-        length = int(size.group(1), 16)
-        if length == 0:
-            break
-        parts.append(body[start : start + length])
-        position = start + length
-        position += (
-            2 if body.startswith(b"\r\n", position) else int(body.startswith(b"\n", position))
-        )
-    return b"".join(parts)
-
-
-def _decoded(body: bytes, encoding: str, bytes_max: int) -> bytes:
-    """Undo one encoding; what does not begin like it, or is markup, never was. Servers send "deflate" raw, too."""
-    if encoding in ("gzip", "x-gzip") and body.startswith(_GZIP):
-        return _inflated(body, lambda: zlib.decompressobj(31), bytes_max, _GZIP)
-    if encoding == "zstd" and body.startswith(_ZSTD):
-        return _inflated(body, zstandard.ZstdDecompressor().decompressobj, bytes_max, _ZSTD)
-    if encoding not in ("deflate", "br") or not body:
-        return body  # identity, or a name that nobody knows
-    try:
-        if encoding == "br":
-            return bytes(BrotliReader(io.BytesIO(body)).read(bytes_max + 1))
-        is_zlib = body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
-        return _inflated(body, lambda: zlib.decompressobj(15 if is_zlib else -15), bytes_max)
-    except (OSError, EOFError, ValueError) as error:
-        if body.lstrip().startswith(b"<"):
-            return body
-        if encoding == "br":
-            raise ValueError(f"content-encoding br: {error}") from error
-        raise
-
-
-def _inflated(
-    body: bytes, begin: Callable[[], Any], bytes_max: int, magic: bytes | None = None
-) -> bytes:
-    """Join a body's members, each inflated by a new object; what follows and is none is left, as browsers do."""
-    data, position = bytearray(), 0
-    while True:
-        member = begin()
-        while not member.eof:
-            part = body[position : position + _PART_BYTES]
-            if not part:
-                raise ValueError(
-                    f"content-encoding: the body breaks off after {len(data):,} decoded bytes"
-                )
-            try:
-                data += member.decompress(part)
-            except (zlib.error, zstandard.ZstdError) as error:
-                raise ValueError(f"content-encoding: {error}") from error
-            if len(data) > bytes_max:
-                raise _NoPageError("body-too-large")
-            position += len(part)
-        position -= len(member.unused_data)
-        if magic is None or not body.startswith(magic, position):
-            return bytes(data)

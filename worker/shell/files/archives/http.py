@@ -1,0 +1,238 @@
+"""
+One HTTP response of an archive -> its status, the headers that matter, its body without encodings.
+
+Servers and crawlers get HTTP headers wrong: a body that does not begin like its encoding is taken as it is.
+
+The server chooses every byte, so one record has a budget. It holds what pages on the web need many times over, and keeps
+the cost of a record in proportion to its bytes. A record beyond it is damaged; the records around it are read.
+
+    what                          at most
+    bytes of the headers          HEADERS_BYTES_MAX
+    lines of the headers          HEADERS_MAX
+    codings of the content        CODINGS_MAX
+    chunks                        CHUNKS_FREE, and one more for CHUNK_BYTES of the body
+    members, of all codings       MEMBERS_FREE, and one more for MEMBER_BYTES of the body
+    bytes out, of all codings     as many as a body may have; a body beyond that is too large
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import zstandard
+from fastwarc.stream_io import BrotliReader
+
+HEADERS_BYTES_MAX = 256 << 10  # as in Chrome
+HEADERS_MAX = 1_000  # servers send 10 to 50; Python's own client takes 100
+CODINGS_MAX = 5  # as in urllib3: each costs a pass over the whole body
+# A chunk costs 0.5 us, however short it is. Servers send some KiB in one, or a line of the page.
+CHUNKS_FREE = 256
+CHUNK_BYTES = 16
+# A member costs 3 us, empty or not. Servers send one; files that were appended to have some.
+MEMBERS_FREE = 64
+MEMBER_BYTES = 1_024
+
+# Inflated at once: no more than 4 MiB of deflate, and 16 MiB of zstd.
+_DEFLATE_PART_BYTES = 4 << 10
+_ZSTD_PART_BYTES = 512
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_HEADERS_END = re.compile(rb"\r?\n\r?\n")
+_STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})")
+_HEADER = re.compile(
+    rb"""\n[ \t\r\f\v]*(content-type|content-length|content-encoding|transfer-encoding|date)
+    [ \t\r\f\v]*:([^\n]*)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_CHUNK_SIZE = re.compile(rb"[ \t]*([0-9a-fA-F]{1,8})[ \t]*(?:;[^\n]*)?\r?\n")
+_NEXT_CHUNK_SIZE = re.compile(rb"(?:\r?\n)?" + _CHUNK_SIZE.pattern)
+
+
+class BodyTooLargeError(Exception):
+    """The body has more bytes than are taken, with its encodings or without."""
+
+
+class Response(NamedTuple):
+    """
+    One response.
+
+    `status` is None when there was no status line. `headers` are those that say how the body is to be read, under
+    lower-case names; the last one of a name wins.
+    """
+
+    status: int | None
+    headers: dict[str, str]
+    body: bytes
+
+
+def parse_response(block: bytes) -> Response:
+    """
+    Split a response into status, headers and body, with CR LF or LF alone.
+
+    Raises:
+        ValueError: the headers are beyond the budget.
+
+    Cost: O(bytes).
+    """
+    status = _STATUS.match(block)
+    if status is None:
+        return Response(None, {}, block)
+    end = _HEADERS_END.search(block, 0, HEADERS_BYTES_MAX)
+    if end is None and len(block) > HEADERS_BYTES_MAX:
+        raise ValueError(
+            f"the HTTP headers do not end within {HEADERS_BYTES_MAX:,} bytes, the most that are read"
+        )
+    head, body = (block, b"") if end is None else (block[: end.start()], block[end.end() :])
+    lines = head.count(b"\n")
+    if lines > HEADERS_MAX:
+        raise ValueError(f"{lines:,} lines of HTTP headers, at most {HEADERS_MAX:,} are read")
+    headers = {
+        header[1].lower().decode("ascii"): header[2].strip().decode("utf-8", "replace")
+        for header in _HEADER.finditer(head)
+    }
+    return Response(int(status[1]), headers, body)
+
+
+def decoded_body(response: Response, bytes_max: int) -> bytes:
+    """
+    Return the body without its transfer and content encodings.
+
+    Args:
+        bytes_max: of the body, and of what all of its codings make together.
+    Raises:
+        ValueError: it is damaged, or beyond the budget.
+        BodyTooLargeError: it has more than `bytes_max`.
+
+    Cost: O(bytes of the response + bytes_max) time; memory for two of its stages.
+    """
+    body = response.body
+    if "chunked" in response.headers.get("transfer-encoding", "").lower():
+        body = _unchunked(body)
+    encodings = [
+        name.strip().lower() for name in response.headers.get("content-encoding", "").split(",")
+    ]
+    if len(encodings) > CODINGS_MAX:
+        raise ValueError(
+            f"Content-Encoding names {len(encodings):,} codings, at most {CODINGS_MAX} are undone"
+        )
+    budget = _Budget(
+        bytes_left=bytes_max,
+        members_left=MEMBERS_FREE + len(body) // MEMBER_BYTES,
+    )
+    for encoding in reversed(encodings):
+        body = _decoded(body, encoding, budget)
+    if len(body) > bytes_max:
+        raise BodyTooLargeError
+    return body
+
+
+@dataclass
+class _Budget:
+    """What the codings of one body may still make of it."""
+
+    bytes_left: int
+    members_left: int
+
+    def take_member(self) -> None:
+        if not self.members_left:
+            raise ValueError(
+                "content-encoding: the body consists of too many members: at most "
+                f"{MEMBERS_FREE} and one for each {MEMBER_BYTES:,} bytes are read"
+            )
+        self.members_left -= 1
+
+    def take_bytes(self, count: int) -> None:
+        self.bytes_left -= count
+        if self.bytes_left < 0:
+            raise BodyTooLargeError
+
+
+def _unchunked(body: bytes) -> bytes:
+    """Join chunks. A body that does not begin with a chunk's size was never chunked; a missing end is forgiven."""
+    size = _CHUNK_SIZE.match(body)
+    if size is None:
+        return body
+    chunks_max = CHUNKS_FREE + len(body) // CHUNK_BYTES
+    chunks: list[bytes] = []
+    while size is not None:
+        start = size.end()
+        end = start + int(size[1], 16)
+        if end == start:
+            break
+        if len(chunks) == chunks_max:
+            raise ValueError(
+                f"more than {chunks_max:,} chunks in {len(body):,} bytes: at most {CHUNKS_FREE} "
+                f"and one for each {CHUNK_BYTES} bytes are read"
+            )
+        chunks.append(body[start:end])
+        size = _NEXT_CHUNK_SIZE.match(body, end)
+    return b"".join(chunks)
+
+
+def _decoded(body: bytes, encoding: str, budget: _Budget) -> bytes:
+    """Undo one encoding; what does not begin like it, or is markup, never was. Servers send "deflate" raw, too."""
+    if encoding in ("gzip", "x-gzip") and body.startswith(_GZIP):
+        return _inflated(body, _gunzip, _DEFLATE_PART_BYTES, budget, _GZIP)
+    if encoding == "zstd" and body.startswith(_ZSTD):
+        unzstd = zstandard.ZstdDecompressor().decompressobj
+        return _inflated(body, unzstd, _ZSTD_PART_BYTES, budget, _ZSTD)
+    if encoding not in ("deflate", "br") or not body:
+        return body  # identity, or a name that nobody knows
+    try:
+        if encoding == "br":
+            data = bytes(BrotliReader(io.BytesIO(body)).read(budget.bytes_left + 1))
+            budget.take_bytes(len(data))
+            return data
+        is_zlib = body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
+        inflate = zlib.decompressobj if is_zlib else _raw_deflate
+        return _inflated(body, inflate, _DEFLATE_PART_BYTES, budget)
+    except (OSError, EOFError, ValueError) as error:
+        if body.lstrip().startswith(b"<"):
+            return body
+        if encoding == "br":
+            raise ValueError(f"content-encoding br: {error}") from error
+        raise
+
+
+def _gunzip() -> Any:
+    return zlib.decompressobj(31)
+
+
+def _raw_deflate() -> Any:
+    return zlib.decompressobj(-15)
+
+
+def _inflated(
+    body: bytes,
+    begin: Callable[[], Any],
+    part_bytes: int,
+    budget: _Budget,
+    magic: bytes | None = None,
+) -> bytes:
+    """Join a body's members, each inflated by a new object; what follows and is none is left, as browsers do."""
+    data = bytearray()
+    position = 0
+    while True:
+        budget.take_member()
+        member = begin()
+        while not member.eof:
+            part = body[position : position + part_bytes]
+            if not part:
+                raise ValueError(
+                    f"content-encoding: the body breaks off after {len(data):,} decoded bytes"
+                )
+            try:
+                inflated = member.decompress(part)
+            except (zlib.error, zstandard.ZstdError) as error:
+                raise ValueError(f"content-encoding: {error}") from error
+            budget.take_bytes(len(inflated))
+            data += inflated
+            position += len(part)
+        position -= len(member.unused_data)
+        if magic is None or not body.startswith(magic, position):
+            return bytes(data)
