@@ -16,6 +16,7 @@ A mistake of a library caller is a plain ValueError or TypeError.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import metadata
 
 
 class NeardupError(Exception):
@@ -127,3 +128,22 @@ class DefinitionError(StopError):
 
 class FencedError(StopError):
     """Another process with the same worker id has taken over: this one must publish nothing more."""
+
+
+def install_extra(extra: str) -> str:
+    """
+    Return the command that installs the packages of one of neardup's extras.
+
+    It names the packages themselves. By its own name pip would look for neardup on an index, which
+    has none; and whether it was installed from a clone, a wheel or an image is not known here.
+
+    >>> install_extra("parquet")
+    "pip install 'pyarrow>=19.0'"
+    """
+    packages = []
+    for line in metadata.requires("neardup") or ():
+        package, _, marker = line.partition(";")
+        if marker.strip().replace('"', "'") == f"extra == '{extra}'":
+            packages.append(f"'{package.strip()}'")
+    assert packages, f"neardup has no extra {extra!r}"
+    return f"pip install {' '.join(packages)}"

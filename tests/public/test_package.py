@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 import doctest
 import inspect
+import re
+import shlex
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
 from collections.abc import Callable
 from enum import Enum
@@ -21,7 +24,8 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, output_of
+from worker.errors import install_extra
 
 PUBLIC = REPOSITORY / "worker" / "public"
 UNSHIPPED = {".md", ".png"}
@@ -102,6 +106,51 @@ def test_a_workers_module_beside_a_notebook_shadows_nothing(tmp_path: Path) -> N
     loaded = run(tmp_path, "-c", "import worker, neardup")
     assert f"a module 'worker' of {tmp_path / 'worker.py'} is loaded" in loaded.stderr
     assert "rename yours" in loaded.stderr
+
+
+def test_a_clone_next_to_a_script_shadows_nothing(tmp_path: Path) -> None:
+    """The folder `neardup` that a clone is, next to the script, is not taken for the package."""
+    for name in ("neardup", "worker", "schemas"):
+        (tmp_path / name).mkdir()
+    script = "import neardup; print(neardup.hamming_distance(0, 7))"
+    found = run(tmp_path, "-c", script)
+    assert (found.stdout, found.stderr) == ("3\n", "")
+    assert run(tmp_path, "-m", "neardup", "--version").stdout == f"neardup {neardup.__version__}\n"
+
+
+def test_types_are_found_without_a_setting(tmp_path: Path) -> None:
+    """mypy knows the library of this installation from a folder elsewhere."""
+    (tmp_path / "mine.py").write_text(
+        "import neardup\nwrong: int = neardup.derive_doc_id('https://example.org/', 0)\n"
+    )
+    checked = run(tmp_path, "-m", "mypy", "--strict", "mine.py")
+    assert 'mine.py:2: error: Incompatible types in assignment (expression has type "str"' in (
+        checked.stdout
+    )
+    assert "Found 1 error" in checked.stdout
+
+
+def test_a_missing_extra_is_installed_by_the_packages_that_it_brings() -> None:
+    """The remedy works wherever neardup was installed from, for it is on no index."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    for extra in ("archive", "broker", "otel", "parquet", "remote"):
+        packages = shlex.split(install_extra(extra).removeprefix("pip install "))
+        names = [re.split("[<>=]", package)[0] for package in packages]
+        wanted = [re.split("[<>=]", line)[0] for line in project["optional-dependencies"][extra]]
+        assert sorted(names) == sorted(wanted)
+    assert install_extra("parquet") == "pip install 'pyarrow>=19.0'"
+
+
+def test_nobody_is_told_to_install_neardup_from_an_index() -> None:
+    """No text names a command that fails: neardup comes from a clone or a wheel."""
+    from_an_index = re.compile(r"pip install ['\"]?(neardup)")
+    tracked = output_of("git", "ls-files", cwd=REPOSITORY).splitlines()
+    texts = {
+        name: (REPOSITORY / name).read_text()
+        for name in tracked
+        if Path(name).suffix in {".py", ".md", ".yaml", ".ipynb", ".toml"}
+    }
+    assert [name for name, text in texts.items() if from_an_index.search(text)] == []
 
 
 @pytest.mark.slow

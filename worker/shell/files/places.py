@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, cast
 
 import zstandard
 
-from worker.errors import StopError
+from worker.errors import StopError, install_extra
 
 STDIO = "-"
 PACK_LEVEL = 6
@@ -177,7 +177,7 @@ def _asked(url: str, doing: str = "read") -> Iterator[tuple[Any, str]]:
     try:
         from fsspec.core import url_to_fs  # noqa: PLC0415
     except ImportError:
-        raise StopError(f"{url} needs fsspec: pip install 'neardup[remote]'") from None
+        raise StopError(f"{url} needs fsspec: {install_extra('remote')}") from None
     try:
         system, path = url_to_fs(url)
     except (ImportError, ValueError) as error:  # the scheme's own package, or no such scheme

@@ -21,7 +21,7 @@ import xxhash
 from schemas.document import BODIES, OPTIONAL_CHARACTERS_MAX
 from schemas.fields import TimestampError, parse_timestamp
 from worker.core.document import derive_doc_id
-from worker.errors import StopError
+from worker.errors import StopError, install_extra
 from worker.shell.files.archives import Damage, Entry, Record
 from worker.shell.files.archives.inflate import Piece
 
@@ -286,7 +286,7 @@ def parquet_module() -> Any:
     try:
         from pyarrow import parquet  # noqa: PLC0415
     except ImportError:
-        raise StopError("Parquet needs pyarrow: pip install 'neardup[parquet]'") from None
+        raise StopError(f"Parquet needs pyarrow: {install_extra('parquet')}") from None
     return parquet
 
 
