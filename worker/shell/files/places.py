@@ -158,8 +158,23 @@ def written(name: str | Path, inputs: Iterable[str | Path] = ()) -> Iterator[Bin
 # ---- here or elsewhere
 
 
+def check_name(name: str | Path) -> None:
+    """Raise a StopError for a name that no file can have: with a null or a lone surrogate in it."""
+    try:
+        is_possible = b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:
+        is_possible = False
+    if not is_possible:
+        raise StopError(f"{str(name)!a} cannot be the name of a file: give another one")
+
+
 def path_of(name: str | Path) -> Path | None:
-    """Return the path of a file here (no scheme, or file://), None for one elsewhere."""
+    """
+    Return the path of a file here (no scheme, or file://), None for one elsewhere.
+
+    Raises StopError: no file can have this name.
+    """
+    check_name(name)
     scheme, separator, rest = str(name).partition("://")
     if not separator:
         return Path(name)

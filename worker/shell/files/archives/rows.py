@@ -404,7 +404,12 @@ def is_missing(value: Any) -> bool:
 
 def shown(value: Any) -> str:
     """Show a value in an error, the beginning of a long one."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (
+        Exception
+    ):  # nested too deep, or a class whose own `repr` fails: an error must still show it
+        text = "that cannot be shown"
     start = text if len(text) <= _SHOWN_CHARACTERS_MAX else f"{text[:_SHOWN_CHARACTERS_MAX]}…"
     return start if value is None else f"{type(value).__name__} {start}"
 
