@@ -130,6 +130,20 @@ class FencedError(StopError):
     """Another process with the same worker id has taken over: this one must publish nothing more."""
 
 
+def check_type(name: str, value: object, kind: type | tuple[type, ...]) -> None:
+    """
+    Raise a TypeError for an argument of another type, before it fails deep inside as something else.
+
+    >>> check_type("text", 3, str)
+    Traceback (most recent call last):
+    TypeError: text must be str, got int
+    """
+    if not isinstance(value, kind):
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        wanted = " or ".join(each.__name__ for each in kinds)
+        raise TypeError(f"{name} must be {wanted}, got {type(value).__name__}")
+
+
 def install_extra(extra: str) -> str:
     """
     Return the command that installs the packages of one of neardup's extras.

@@ -225,10 +225,13 @@ WRONG: list[tuple[Callable[..., Any], str]] = [
     ),
     (
         lambda: library.Deduplicator({"bits": 64}),
-        r"wanted neardup.Parameters\(…\), got {'bits': 64}",
+        r"wanted neardup.Parameters\(…\), got dict {'bits': 64}",
     ),
-    (lambda: library.Deduplicator(search="exact"), r"wanted neardup.SearchRules\(…\), got 'exact'"),
-    (lambda: library.Deduplicator(retention=9), r"wanted neardup.Retention\(…\), got 9"),
+    (
+        lambda: library.Deduplicator(search="exact"),
+        r"wanted neardup.SearchRules\(…\), got str 'exact'",
+    ),
+    (lambda: library.Deduplicator(retention=9), r"wanted neardup.Retention\(…\), got int 9"),
     (
         lambda: library.Deduplicator(recrawls="x"),
         "recrawls must be one of compare, replace, got 'x'",
@@ -255,3 +258,63 @@ def test_what_is_wrong_is_named(call: Callable[..., Any], text: str) -> None:
     """By TypeError or ValueError, as Python's own functions do."""
     with pytest.raises((TypeError, ValueError), match=text):
         call()
+
+
+# ---- nothing but documented classes comes out of the library
+
+NESTED: list[Any] = []
+for _ in range(30_000):
+    NESTED = [NESTED]
+DOCUMENT = neardup.Document("a", "u", 0, neardup.BodyKind.TEXT, "One bridge over one river.")
+ODD: list[Any] = [
+    None, True, -1, 3, 10**30, 1.5, float("nan"), "", "\ud800", "a\0b", "x" * 5_000, b"", b"\xff",
+    [], [None], [1], [-1], [2**64], ["\ud800"], {}, {1: 2}, {"a": None}, {"a": 2**70},
+    {"text": "\ud800", "doc_id": 5}, {"text": NESTED}, {"text": "x", "language": NESTED}, (),
+    object, object(), np.array([]), np.array([[1, 2]], np.uint64), np.array([1.5]),
+    np.array([1], np.uint64), np.array([None]), DOCUMENT, DOCUMENT._replace(kind=None),
+    DOCUMENT._replace(fetched_at_ms=10**18), DOCUMENT._replace(body=None),
+    DOCUMENT._replace(doc_id=None, url=None), neardup.Deletion("\ud800"), library.Deletion(5),
+    neardup.BodyKind.TEXT, {1}, range(3), 1j,
+]  # fmt: skip
+KNOWN = neardup.Deduplicator(threads=1)
+INDEX = neardup.PermutedIndex(3)
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "Deduplicator.add": KNOWN.add,
+    "Deduplicator.add_many": lambda odd: list(KNOWN.add_many([odd])),
+    "Deduplicator.nearest": KNOWN.nearest,
+    "Deduplicator.nearest, count": lambda odd: KNOWN.nearest("a text", odd),
+    "Deduplicator.load": neardup.Deduplicator.load,
+    "Deduplicator, retention": lambda odd: neardup.Deduplicator(retention=odd, threads=1),
+    "Fingerprinter": neardup.Fingerprinter,
+    "Fingerprinter.one": FINGERPRINTS.one,
+    "Fingerprinter.many": FINGERPRINTS.many,
+    "Fingerprinter.of_features": FINGERPRINTS.of_features,
+    "Fingerprinter.packed": FINGERPRINTS.packed,
+    "PermutedIndex": neardup.PermutedIndex,
+    "PermutedIndex, layout": lambda odd: neardup.PermutedIndex(3, odd),
+    "PermutedIndex.query": INDEX.query,
+    "PermutedIndex.query_all": INDEX.query_all,
+    "PermutedIndex.renumber": INDEX.renumber,
+    "PermutedIndex.delete": lambda odd: INDEX.delete(odd, odd),
+    "PermutedIndex.judge": lambda odd: INDEX.judge(np.array([1], np.uint64), odd),
+    "CrawlFiles": lambda odd: neardup.CrawlFiles([odd]),
+    "DocumentMessage": neardup.DocumentMessage.model_validate,
+    "decode_document": lambda odd: neardup.decode_document(odd, odd),
+    "decode_verdict": neardup.decode_verdict,
+    "encode_verdict": neardup.encode_verdict,
+    "extract": neardup.extract,
+    "extract_pages": neardup.extract_pages,
+    "hamming_distance": lambda odd: neardup.hamming_distance(odd, odd),
+    "similarity": lambda odd: neardup.similarity(odd, odd),
+    "load_stopwords": neardup.load_stopwords,
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_library_raises_its_documented_classes_alone(name: str) -> None:
+    """A value of any kind gives an answer, a TypeError, a ValueError or an error of neardup's tree."""
+    for number, odd in enumerate(ODD):
+        try:
+            CALLS[name](odd)
+        except (TypeError, ValueError, neardup.NeardupError) as error:
+            assert not isinstance(error, UnicodeError), (number, error)

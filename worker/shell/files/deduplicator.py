@@ -246,7 +246,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         search = SearchRules() if search is None else search
         for kind, part in ((Parameters, parameters), (SearchRules, search), (Retention, retention)):
             if not isinstance(part, kind):
-                raise TypeError(f"wanted neardup.{kind.__name__}(…), got {part!r:.50}")
+                raise TypeError(f"wanted neardup.{kind.__name__}(…), got {shown(part)}")
         _check_choice("recrawls", recrawls, Recrawls)
         # The defaults as they are: a library does not read its settings from the environment.
         given: dict[str, Any] = {} if threads is None else {"threads": threads}
