@@ -130,6 +130,14 @@ class FencedError(StopError):
     """Another process with the same worker id has taken over: this one must publish nothing more."""
 
 
+def safe_repr(value: object) -> str:
+    """Return the `repr` of any value: one nested too deep, or whose own `repr` fails, has another."""
+    try:
+        return repr(value)
+    except Exception:  # of the value's own class
+        return "that cannot be shown"
+
+
 def check_type(name: str, value: object, kind: type | tuple[type, ...]) -> None:
     """
     Raise a TypeError for an argument of another type, before it fails deep inside as something else.

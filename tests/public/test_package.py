@@ -265,7 +265,7 @@ def test_what_is_wrong_is_named(call: Callable[..., Any], text: str) -> None:
 NESTED: list[Any] = []
 for _ in range(30_000):
     NESTED = [NESTED]
-DOCUMENT = neardup.Document("a", "u", 0, neardup.BodyKind.TEXT, "One bridge over one river.")
+DOCUMENT: Any = neardup.Document("a", "u", 0, neardup.BodyKind.TEXT, "One bridge over one river.")
 ODD: list[Any] = [
     None, True, -1, 3, 10**30, 1.5, float("nan"), "", "\ud800", "a\0b", "x" * 5_000, b"", b"\xff",
     [], [None], [1], [-1], [2**64], ["\ud800"], {}, {1: 2}, {"a": None}, {"a": 2**70},

@@ -28,7 +28,7 @@ from worker.core.kernels.machine import SLACK
 from worker.core.kernels.unicode import code_points
 from worker.core.sketch import SKETCH, sketch_of
 from worker.core.tokens import MASK, nfc
-from worker.errors import check_type
+from worker.errors import check_type, safe_repr
 
 # Function words as a table for the kernels: a word lies in one of two slots, so a look-up never branches.
 
@@ -308,7 +308,7 @@ class Fingerprinter:
     ) -> FingerprintBatch:
         """The fingerprints of documents, the texts of whose fields stand side by side."""
         if isinstance(texts, str) or not isinstance(texts, Sized):
-            raise TypeError(f"wanted a list of texts, got {texts!r:.50}: `one` takes one")
+            raise TypeError(f"wanted a list of texts, got {safe_repr(texts):.50}: `one` takes one")
         if not set(map(type, texts)) <= {str}:
             for text in texts:
                 if not isinstance(text, str):
@@ -394,7 +394,7 @@ def _rules(parameters: Parameters, fields: NDArray[np.int64]) -> kernels.Rules:
 
 def _no_text(given: object) -> TypeError:
     return TypeError(
-        f"a text is a str, got {type(given).__name__} {given!r:.50}: decode it, or leave it out"
+        f"a text is a str, got {type(given).__name__} {safe_repr(given):.50}: decode it, or leave it out"
     )
 
 

@@ -21,7 +21,7 @@ import xxhash
 from schemas.document import BODIES, OPTIONAL_CHARACTERS_MAX
 from schemas.fields import TimestampError, parse_timestamp
 from worker.core.document import derive_doc_id
-from worker.errors import StopError, install_extra
+from worker.errors import StopError, install_extra, safe_repr
 from worker.shell.files.archives import Damage, Entry, Record
 from worker.shell.files.archives.inflate import Piece
 
@@ -404,12 +404,7 @@ def is_missing(value: Any) -> bool:
 
 def shown(value: Any) -> str:
     """Show a value in an error, the beginning of a long one."""
-    try:
-        text = repr(value)
-    except (
-        Exception
-    ):  # nested too deep, or a class whose own `repr` fails: an error must still show it
-        text = "that cannot be shown"
+    text = safe_repr(value)
     start = text if len(text) <= _SHOWN_CHARACTERS_MAX else f"{text[:_SHOWN_CHARACTERS_MAX]}…"
     return start if value is None else f"{type(value).__name__} {start}"
 
