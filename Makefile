@@ -103,4 +103,4 @@ chromium:  ## Debian's Chromium, in which the report is tested where it is there
 	apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium
 
 clean:
-	rm -rf $(VENV) $(VENV)-quix $(VENV)-peers $(VENV)-datatrove .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(VENV)-quix $(VENV)-peers $(VENV)-datatrove .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -16,6 +16,7 @@ A mistake of a library caller is a plain ValueError or TypeError.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import metadata
 
 
 class NeardupError(Exception):
@@ -127,3 +128,44 @@ class DefinitionError(StopError):
 
 class FencedError(StopError):
     """Another process with the same worker id has taken over: this one must publish nothing more."""
+
+
+def safe_repr(value: object) -> str:
+    """Return the `repr` of any value: one nested too deep, or whose own `repr` fails, has another."""
+    try:
+        return repr(value)
+    except Exception:  # of the value's own class
+        return "that cannot be shown"
+
+
+def check_type(name: str, value: object, kind: type | tuple[type, ...]) -> None:
+    """
+    Raise a TypeError for an argument of another type, before it fails deep inside as something else.
+
+    >>> check_type("text", 3, str)
+    Traceback (most recent call last):
+    TypeError: text must be str, got int
+    """
+    if not isinstance(value, kind):
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        wanted = " or ".join(each.__name__ for each in kinds)
+        raise TypeError(f"{name} must be {wanted}, got {type(value).__name__}")
+
+
+def install_extra(extra: str) -> str:
+    """
+    Return the command that installs the packages of one of neardup's extras.
+
+    It names the packages themselves. By its own name pip would look for neardup on an index, which
+    has none; and whether it was installed from a clone, a wheel or an image is not known here.
+
+    >>> install_extra("parquet")
+    "pip install 'pyarrow>=19.0'"
+    """
+    packages = []
+    for line in metadata.requires("neardup") or ():
+        package, _, marker = line.partition(";")
+        if marker.strip().replace('"', "'") == f"extra == '{extra}'":
+            packages.append(f"'{package.strip()}'")
+    assert packages, f"neardup has no extra {extra!r}"
+    return f"pip install {' '.join(packages)}"

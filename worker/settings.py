@@ -813,7 +813,7 @@ class OperationSettings(BaseModel):
         "yes/no",
         (
             "Spans of OpenTelemetry. One per document, from read to commit; the context comes and "
-            "goes in headers. The OTEL_ variables say where they go. Needs neardup[otel]."
+            "goes in headers. The OTEL_ variables say where they go. Needs the extra `otel`."
         ),
     )
     fault: str | None = setting(

@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 import doctest
 import inspect
+import re
+import shlex
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
 from collections.abc import Callable
 from enum import Enum
@@ -21,10 +24,12 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, output_of
+from worker.errors import install_extra
 
 PUBLIC = REPOSITORY / "worker" / "public"
 UNSHIPPED = {".md", ".png"}
+library: Any = neardup  # for what mypy would not let pass
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -39,20 +44,21 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_every_public_name_is_there_and_the_stub_names_it() -> None:
-    """One list serves programs and type checkers."""
+def test_every_public_name_is_there() -> None:
+    """Each name of `__all__` can be used, and nothing else."""
     assert all(getattr(neardup, name) is not None for name in neardup.__all__)
     assert sorted(neardup.__all__) == dir(neardup)
-    stub = ast.parse((PUBLIC / "neardup" / "__init__.pyi").read_text())
-    named = {
-        alias.asname
-        for node in stub.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    assert named | {"__version__"} == set(neardup.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         neardup.nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_the_stub_has_the_names_of_the_table() -> None:
+    """Type checkers see each public name, from the module that programs get it from."""
+    stub = ast.parse((PUBLIC / "neardup" / "__init__.pyi").read_text())
+    imported = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    module_of = {alias.asname: node.module for node in imported for alias in node.names}
+    assert module_of == library._MODULE_OF
+    assert set(neardup.__all__) == module_of.keys() | {"__version__"}
 
 
 def test_everything_public_has_a_doctest() -> None:
@@ -102,6 +108,51 @@ def test_a_workers_module_beside_a_notebook_shadows_nothing(tmp_path: Path) -> N
     loaded = run(tmp_path, "-c", "import worker, neardup")
     assert f"a module 'worker' of {tmp_path / 'worker.py'} is loaded" in loaded.stderr
     assert "rename yours" in loaded.stderr
+
+
+def test_a_clone_next_to_a_script_shadows_nothing(tmp_path: Path) -> None:
+    """The folder `neardup` that a clone is, next to the script, is not taken for the package."""
+    for name in ("neardup", "worker", "schemas"):
+        (tmp_path / name).mkdir()
+    script = "import neardup; print(neardup.hamming_distance(0, 7))"
+    found = run(tmp_path, "-c", script)
+    assert (found.stdout, found.stderr) == ("3\n", "")
+    assert run(tmp_path, "-m", "neardup", "--version").stdout == f"neardup {neardup.__version__}\n"
+
+
+def test_types_are_found_without_a_setting(tmp_path: Path) -> None:
+    """mypy knows the library of this installation from a folder elsewhere."""
+    (tmp_path / "mine.py").write_text(
+        "import neardup\nwrong: int = neardup.derive_doc_id('https://example.org/', 0)\n"
+    )
+    checked = run(tmp_path, "-m", "mypy", "--strict", "mine.py")
+    assert 'mine.py:2: error: Incompatible types in assignment (expression has type "str"' in (
+        checked.stdout
+    )
+    assert "Found 1 error" in checked.stdout
+
+
+def test_a_missing_extra_is_installed_by_the_packages_that_it_brings() -> None:
+    """The remedy works wherever neardup was installed from, for it is on no index."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    for extra in ("archive", "broker", "otel", "parquet", "remote"):
+        packages = shlex.split(install_extra(extra).removeprefix("pip install "))
+        names = [re.split("[<>=]", package)[0] for package in packages]
+        wanted = [re.split("[<>=]", line)[0] for line in project["optional-dependencies"][extra]]
+        assert sorted(names) == sorted(wanted)
+    assert install_extra("parquet") == "pip install 'pyarrow>=19.0'"
+
+
+def test_nobody_is_told_to_install_neardup_from_an_index() -> None:
+    """No text names a command that fails: neardup comes from a clone or a wheel."""
+    from_an_index = re.compile(r"pip install ['\"]?(neardup)")
+    tracked = output_of("git", "ls-files", cwd=REPOSITORY).splitlines()
+    texts = {
+        name: (REPOSITORY / name).read_text()
+        for name in tracked
+        if Path(name).suffix in {".py", ".md", ".yaml", ".ipynb", ".toml"}
+    }
+    assert [name for name, text in texts.items() if from_an_index.search(text)] == []
 
 
 @pytest.mark.slow
@@ -155,7 +206,6 @@ def test_a_wheel_holds_the_library_with_its_types(tmp_path: Path) -> None:
 
 # ---- what is wrong is refused at once, with the value and what it must be
 
-library: Any = neardup  # mypy would name these
 FINGERPRINTS = library.Fingerprinter()
 WRONG: list[tuple[Callable[..., Any], str]] = [
     (
@@ -175,10 +225,13 @@ WRONG: list[tuple[Callable[..., Any], str]] = [
     ),
     (
         lambda: library.Deduplicator({"bits": 64}),
-        r"wanted neardup.Parameters\(…\), got {'bits': 64}",
+        r"wanted neardup.Parameters\(…\), got dict {'bits': 64}",
     ),
-    (lambda: library.Deduplicator(search="exact"), r"wanted neardup.SearchRules\(…\), got 'exact'"),
-    (lambda: library.Deduplicator(retention=9), r"wanted neardup.Retention\(…\), got 9"),
+    (
+        lambda: library.Deduplicator(search="exact"),
+        r"wanted neardup.SearchRules\(…\), got str 'exact'",
+    ),
+    (lambda: library.Deduplicator(retention=9), r"wanted neardup.Retention\(…\), got int 9"),
     (
         lambda: library.Deduplicator(recrawls="x"),
         "recrawls must be one of compare, replace, got 'x'",
@@ -205,3 +258,63 @@ def test_what_is_wrong_is_named(call: Callable[..., Any], text: str) -> None:
     """By TypeError or ValueError, as Python's own functions do."""
     with pytest.raises((TypeError, ValueError), match=text):
         call()
+
+
+# ---- nothing but documented classes comes out of the library
+
+NESTED: list[Any] = []
+for _ in range(30_000):
+    NESTED = [NESTED]
+DOCUMENT: Any = neardup.Document("a", "u", 0, neardup.BodyKind.TEXT, "One bridge over one river.")
+ODD: list[Any] = [
+    None, True, -1, 3, 10**30, 1.5, float("nan"), "", "\ud800", "a\0b", "x" * 5_000, b"", b"\xff",
+    [], [None], [1], [-1], [2**64], ["\ud800"], {}, {1: 2}, {"a": None}, {"a": 2**70},
+    {"text": "\ud800", "doc_id": 5}, {"text": NESTED}, {"text": "x", "language": NESTED}, (),
+    object, object(), np.array([]), np.array([[1, 2]], np.uint64), np.array([1.5]),
+    np.array([1], np.uint64), np.array([None]), DOCUMENT, DOCUMENT._replace(kind=None),
+    DOCUMENT._replace(fetched_at_ms=10**18), DOCUMENT._replace(body=None),
+    DOCUMENT._replace(doc_id=None, url=None), neardup.Deletion("\ud800"), library.Deletion(5),
+    neardup.BodyKind.TEXT, {1}, range(3), 1j,
+]  # fmt: skip
+KNOWN = neardup.Deduplicator(threads=1)
+INDEX = neardup.PermutedIndex(3)
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "Deduplicator.add": KNOWN.add,
+    "Deduplicator.add_many": lambda odd: list(KNOWN.add_many([odd])),
+    "Deduplicator.nearest": KNOWN.nearest,
+    "Deduplicator.nearest, count": lambda odd: KNOWN.nearest("a text", odd),
+    "Deduplicator.load": neardup.Deduplicator.load,
+    "Deduplicator, retention": lambda odd: neardup.Deduplicator(retention=odd, threads=1),
+    "Fingerprinter": neardup.Fingerprinter,
+    "Fingerprinter.one": FINGERPRINTS.one,
+    "Fingerprinter.many": FINGERPRINTS.many,
+    "Fingerprinter.of_features": FINGERPRINTS.of_features,
+    "Fingerprinter.packed": FINGERPRINTS.packed,
+    "PermutedIndex": neardup.PermutedIndex,
+    "PermutedIndex, layout": lambda odd: neardup.PermutedIndex(3, odd),
+    "PermutedIndex.query": INDEX.query,
+    "PermutedIndex.query_all": INDEX.query_all,
+    "PermutedIndex.renumber": INDEX.renumber,
+    "PermutedIndex.delete": lambda odd: INDEX.delete(odd, odd),
+    "PermutedIndex.judge": lambda odd: INDEX.judge(np.array([1], np.uint64), odd),
+    "CrawlFiles": lambda odd: neardup.CrawlFiles([odd]),
+    "DocumentMessage": neardup.DocumentMessage.model_validate,
+    "decode_document": lambda odd: neardup.decode_document(odd, odd),
+    "decode_verdict": neardup.decode_verdict,
+    "encode_verdict": neardup.encode_verdict,
+    "extract": neardup.extract,
+    "extract_pages": neardup.extract_pages,
+    "hamming_distance": lambda odd: neardup.hamming_distance(odd, odd),
+    "similarity": lambda odd: neardup.similarity(odd, odd),
+    "load_stopwords": neardup.load_stopwords,
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_library_raises_its_documented_classes_alone(name: str) -> None:
+    """A value of any kind gives an answer, a TypeError, a ValueError or an error of neardup's tree."""
+    for number, odd in enumerate(ODD):
+        try:
+            CALLS[name](odd)
+        except (TypeError, ValueError, neardup.NeardupError) as error:
+            assert not isinstance(error, UnicodeError), (number, error)

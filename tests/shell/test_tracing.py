@@ -140,5 +140,5 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(StopError, match=r"pip install 'neardup\[otel\]'"):
+    with pytest.raises(StopError, match=r"pip install 'opentelemetry-exporter-otlp-proto-http"):
         Tracing()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -69,8 +68,6 @@ def demo(
     from worker.shell.kafka.admin import Admin, create_topics  # noqa: PLC0415
 
     console = Console()
-    interrupt = signal.getsignal(signal.SIGINT)  # which a shell's background process ignores
-    signal.signal(signal.SIGTERM, interrupt if callable(interrupt) else signal.default_int_handler)
     with ExitStack() as stack:
         folder = stack.enter_context(_folder(keep))
         crawl_file, truth_file = _crawl(console, folder, input_file, documents, seed)

@@ -26,6 +26,7 @@ from worker.cli.options import CLUSTER, FINGERPRINTS, SEARCH, await_cluster, wit
 from worker.cli.shared import (
     STDIN,
     QuietOption,
+    echo_json,
     opened,
     opened_output,
     passed,
@@ -78,7 +79,7 @@ def compare_command(
         _text(first, settings), _text(second, settings), settings.parameters, (language, language)
     )
     if as_json:
-        typer.echo(orjson.dumps(_comparison_fields(found)))
+        echo_json(orjson.dumps(_comparison_fields(found)))
     else:
         _show_comparison(found, (first, second), shingles, settings.search)
 
@@ -308,7 +309,7 @@ def explain_command(
             "rules": settings.search.text,
             "comparison": None if compared is None else _comparison_fields(compared),
         }
-        typer.echo(orjson.dumps(fields))
+        echo_json(orjson.dumps(fields))
     else:
         _show_explanation(explanation, compared, settings.search)
 

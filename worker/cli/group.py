@@ -253,7 +253,7 @@ def verify(
     with shared.counted("messages", quiet=quiet) as tell:
         report = run(settings, read_documents=documents, on_progress=tell)
     if output == "json":
-        typer.echo(orjson.dumps(report.to_dict()))
+        shared.echo_json(orjson.dumps(report.to_dict()))
     else:
         _print(report)
     if not report.clean:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple, TypeVar, cast
 
 import typer
 from rich.cells import cell_len, set_cell_size
@@ -23,7 +23,15 @@ from rich.progress import (
 )
 
 from worker.errors import StopError
-from worker.shell.files.places import check_format, check_places, packed, written
+from worker.shell.files.places import (
+    EscapedLines,
+    TerminalOutput,
+    check_format,
+    check_places,
+    escape_controls,
+    packed,
+    written,
+)
 
 if TYPE_CHECKING:
     from worker.shell.files.archives import Damage, Record
@@ -154,16 +162,23 @@ def opened_output(path: str | Path, inputs: Iterable[str | Path]) -> Iterator[Bi
             yield stream
         return
     check_places(inputs, [path])
-    yield sys.stdout.buffer
+    is_shown = sys.stdout.isatty()
+    yield cast("BinaryIO", TerminalOutput(sys.stdout.buffer)) if is_shown else sys.stdout.buffer
     sys.stdout.buffer.flush()
 
 
 @contextmanager
 def opened_lines(path: str | Path, inputs: Iterable[str | Path]) -> Iterator[BinaryIO]:
-    """Write lines of JSON: as `opened_output`, compressed as the name says."""
+    """Write lines of JSON: as `opened_output`, compressed as the name says, and escaped on stdout."""
     check_format(path, "JSON Lines")
     with opened_output(path, inputs) as stream, packed(stream, path) as lines:
-        yield lines
+        is_stdout = str(path) == str(STDIN)
+        yield cast("BinaryIO", EscapedLines(lines)) if is_stdout else lines
+
+
+def echo_json(line: bytes) -> None:
+    """Write one line of JSON to stdout, with all control characters escaped."""
+    typer.echo(escape_controls(line))
 
 
 def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[Record]:

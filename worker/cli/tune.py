@@ -27,7 +27,7 @@ from rich.text import Text
 from worker.cli import app
 from worker.cli.options import FINGERPRINTS, SEARCH, with_settings
 from worker.cli.plan import in_bytes, number
-from worker.cli.shared import NO_TIME, QuietOption, passed, printable, summary, tracked
+from worker.cli.shared import NO_TIME, QuietOption, echo_json, passed, printable, summary, tracked
 from worker.core import planner
 from worker.core.document import Deletion
 from worker.core.search import NO_MATCH
@@ -308,7 +308,7 @@ def _write_json(result: Evaluation) -> None:
         "hard_negatives": result.hard,
         "wrong": result.wrong,
     }
-    typer.echo(orjson.dumps(fields))
+    echo_json(orjson.dumps(fields))
 
 
 def _show(result: Evaluation, rules: str, wrong: int) -> None:

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from worker.cli import app
 from worker.cli.options import with_cluster
-from worker.cli.shared import Column, Columns, printable, terminal_width
+from worker.cli.shared import Column, Columns, echo_json, printable, terminal_width
 from worker.core.document import Verdict
 from worker.settings import Settings
 
@@ -114,7 +114,11 @@ def _print(
     for published in watch(settings, [topic], follow=follow, since_ms=since_ms):
         found = None if published is None else row(published)
         if found is not None:
-            typer.echo(found[0] if output == "jsonl" else columns.line(found[1]))
+            line, cells = found
+            if output == "jsonl":
+                echo_json(line)
+            else:
+                typer.echo(columns.line(cells))
             count += 1
             if count == limit:
                 return

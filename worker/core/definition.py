@@ -313,6 +313,7 @@ def hamming_distance(a: int, b: int) -> int:
 
     Raises:
         ValueError: one is negative, as numbers of a signed column are.
+        TypeError: one is no whole number.
 
     Cost: O(1).
 
@@ -323,7 +324,7 @@ def hamming_distance(a: int, b: int) -> int:
         raise ValueError(
             f"a fingerprint is 0 or more, got {a} and {b}: an int64 column is .view(np.uint64)"
         )
-    return (a ^ b).bit_count()
+    return (operator.index(a) ^ operator.index(b)).bit_count()
 
 
 # The language of a text, by votes: each function word among its tokens votes for the languages whose lists have it.

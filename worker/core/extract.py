@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from worker.core.charset import codec_of, decoded
 from worker.core.document import TEXT_CHARACTERS_MAX, BodyKind, Document
+from worker.errors import check_type
 
 
 class Content(NamedTuple):
@@ -90,6 +91,7 @@ def extract(
 
     Raises:
         DocumentError: "unknown-charset" when the message names one.
+        TypeError: an argument of another type.
 
     Cost: O(body).
 
@@ -99,6 +101,7 @@ def extract(
     """
     from worker.core.pages import METHODS, extract_pages  # noqa: PLC0415  # the kernels take a second to import
 
+    check_type("document", document, Document)
     content = content_of(document)
     if isinstance(content, Skipped):
         return content

@@ -28,6 +28,7 @@ from worker.core.kernels.machine import SLACK
 from worker.core.kernels.unicode import code_points
 from worker.core.sketch import SKETCH, sketch_of
 from worker.core.tokens import MASK, nfc
+from worker.errors import check_type, safe_repr
 
 # Function words as a table for the kernels: a word lies in one of two slots, so a look-up never branches.
 
@@ -137,6 +138,8 @@ class Fingerprinter:
     Args:
         parameters: everything that changes a fingerprint.
         stopwords: a list of one's own; it becomes part of `self.parameters`, and so of their hash.
+    Raises:
+        TypeError: `parameters` is something else.
 
     >>> fingerprinter = Fingerprinter()
     >>> a = fingerprinter.one("The quick brown fox jumps over the lazy dog and then it runs away from us.")
@@ -148,7 +151,8 @@ class Fingerprinter:
     def __init__(
         self, parameters: Parameters | None = None, stopwords: frozenset[str] | None = None
     ) -> None:
-        parameters = parameters or Parameters()
+        parameters = Parameters() if parameters is None else parameters
+        check_type("parameters", parameters, Parameters)
         self.parameters = (
             parameters if stopwords is None else replace(parameters, stopwords=stopwords)
         )
@@ -250,9 +254,11 @@ class Fingerprinter:
             languages: of each document, or None.
         Raises:
             ValueError: not as many languages as documents.
+            TypeError: the texts are not packed.
 
         Cost: O(characters).
         """
+        check_type("texts", texts, kernels.Texts)
         fields = max(len(self._weights), 1)
         documents = len(texts.spans) // fields
         each = _each(languages, documents, "text", fields)
@@ -279,6 +285,7 @@ class Fingerprinter:
         >>> Fingerprinter().of_features({0b01: 255, 0b10: 256})
         2
         """
+        check_type("features", features, Mapping)
         hashes = [
             token_hash(feature) if isinstance(feature, str) else feature for feature in features
         ]
@@ -301,7 +308,7 @@ class Fingerprinter:
     ) -> FingerprintBatch:
         """The fingerprints of documents, the texts of whose fields stand side by side."""
         if isinstance(texts, str) or not isinstance(texts, Sized):
-            raise TypeError(f"wanted a list of texts, got {texts!r:.50}: `one` takes one")
+            raise TypeError(f"wanted a list of texts, got {safe_repr(texts):.50}: `one` takes one")
         if not set(map(type, texts)) <= {str}:
             for text in texts:
                 if not isinstance(text, str):
@@ -387,7 +394,7 @@ def _rules(parameters: Parameters, fields: NDArray[np.int64]) -> kernels.Rules:
 
 def _no_text(given: object) -> TypeError:
     return TypeError(
-        f"a text is a str, got {type(given).__name__} {given!r:.50}: decode it, or leave it out"
+        f"a text is a str, got {type(given).__name__} {safe_repr(given):.50}: decode it, or leave it out"
     )
 
 

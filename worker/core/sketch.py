@@ -13,6 +13,7 @@ related texts of a Jaccard index of .75 the estimate's standard error is about .
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 
 import numpy as np
@@ -72,10 +73,12 @@ def similarity(one: int, other: int) -> float:
 
     The standard error is about .035 at .75, less above it. Cost: 1 µs.
 
+    Raises TypeError: a sketch is no whole number.
+
     >>> similarity(sketch([1 << 60, 2 << 60]), sketch([1 << 60, 2 << 60]))
     1.0
     """
-    return sketch_similarity(one, other) / SIMILARITY_MAX
+    return sketch_similarity(operator.index(one), operator.index(other)) / SIMILARITY_MAX
 
 
 def sketch_similarities(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> NDArray[np.uint16]:

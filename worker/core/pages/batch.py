@@ -25,6 +25,7 @@ from worker.core.pages.characters import REFERENCES
 from worker.core.pages.names import IN_HEADING
 from worker.core.pages.select import select
 from worker.core.pages.skeleton import B_END, B_KEEP, B_NODE, B_START, BLOCKS, N_ABOVE, TITLE_SIZE
+from worker.errors import check_type
 
 # ---- what was kept of a page -> bytes where all is ASCII, else code points
 
@@ -214,12 +215,18 @@ def extract_pages(
         characters_max: what is longer ends there.
     Raises:
         ValueError: a field of another name, or not as many `plain` as bodies.
+        TypeError: a body is neither `str` nor bytes, or `bodies` is one, not a list of them.
 
     Cost: linear in the bodies, about 2 ns a byte, without the interpreter's lock.
 
     >>> extract_pages(["<nav><a href=/>Home</a></nav><p>The fox jumps over the lazy dog, and runs.</p>"]).text(0)
     'The fox jumps over the lazy dog, and runs.'
     """
+    if isinstance(bodies, str | bytes):
+        raise TypeError(f"wanted a list of bodies, got one ({type(bodies).__name__})")
+    for body in bodies:
+        check_type("a body", body, (str, bytes))
+    check_type("characters_max", characters_max, (int, np.integer))
     unknown = [name for name in fields if name not in FIELDS]
     if unknown:
         raise ValueError(f"the fields of a page are {sorted(FIELDS)}, got {unknown}")

@@ -18,6 +18,7 @@ from importlib.resources import files
 import xxhash
 
 from worker.core.tokens import tokens
+from worker.errors import check_type
 
 WORDS_MAX = 10_000  # a wider list than the widest in use; beyond it somebody has passed a dictionary or a corpus
 CHARACTERS_MAX = (
@@ -89,12 +90,14 @@ def load_stopwords(text: str) -> frozenset[str]:
         text: the content of the file, at most `WORDS_MAX` words of at most `CHARACTERS_MAX` characters.
     Raises:
         ValueError: a bound is passed, a line is not one token, or there is no word at all; the line is named.
+        TypeError: it is no text.
 
     Cost: O(len(text)).
 
     >>> sorted(load_stopwords("# articles\\nThe\\na  # indefinite\\n"))
     ['a', 'the']
     """
+    check_type("text", text, str)
     words: set[str] = set()
     for number, line in enumerate(text.splitlines(), start=1):
         word = unicodedata.normalize("NFC", line.partition("#")[0].strip()).lower()

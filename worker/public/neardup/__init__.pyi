@@ -1,4 +1,4 @@
-# What is public, and where it lives: `__init__.py` reads this file, type checkers too.
+# What is public, for type checkers: the table in `__init__.py`, which a test compares with this.
 from schemas.dead_letter import DeadLetterHeaders as DeadLetterHeaders
 from schemas.dead_letter import DeadLetterPointer as DeadLetterPointer
 from schemas.document import DocumentMessage as DocumentMessage

@@ -31,7 +31,7 @@ from typing import Any
 import orjson
 import pyarrow
 
-from worker.errors import StopError
+from worker.errors import StopError, install_extra
 from worker.shell.archive.run import Run, copy_snapshot
 from worker.shell.archive.server import ENDING_S, own_server
 from worker.shell.archive.tasks import answer_files, choose, judge_rows, make_rows, write_verdicts
@@ -168,7 +168,8 @@ class Engine:
         if found["version"] != own:
             there = f"neardup {found['version']}" if found["version"] else "no neardup"
             raise StopError(
-                f"Spark's executors have {there}, this is {own}: install 'neardup[archive]=={own}' there"
+                f"Spark's executors have {there}, this is {own}: install neardup {own} with its "
+                f"extra `archive` there, from the same wheel or clone"
             )
         if not found["sees"]:
             raise StopError(
@@ -228,7 +229,7 @@ def engine(url: str | None, threads: int) -> Iterator[Engine]:
                 assert url is not None, "ours has told it"
                 spark = SparkSession.builder.remote(url).getOrCreate()
         except ImportError as error:
-            raise StopError(f"archive needs {error.name}: pip install 'neardup[archive]'") from None
+            raise StopError(f"archive needs {error.name}: {install_extra('archive')}") from None
         except StopError:
             raise
         except Exception as error:

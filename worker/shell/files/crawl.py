@@ -17,7 +17,7 @@ from worker.settings import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX, Settings
 from worker.shell.files.archives import Damage, Entry, Message, Omission, Record
 from worker.shell.files.archives.inflate import Piece, Segment, pieces
 from worker.shell.files.archives.lines import codec_name
-from worker.shell.files.archives.rows import PARQUET, ColumnNames, RowReader
+from worker.shell.files.archives.rows import PARQUET, ColumnNames, RowReader, shown
 from worker.shell.files.archives.warc import read_arc, read_warc
 from worker.shell.files.places import STDIO, open_input, path_of, size_of
 
@@ -53,7 +53,8 @@ class CrawlFiles:
         whole: have each record's `raw`, too.
         number_from: of the first document; what has no name gets one with its number in it.
     Raises:
-        StopError: a file cannot be opened, or there is no such encoding; TypeError: it is one file, not a list.
+        StopError: a file cannot be opened, or there is no such encoding.
+        TypeError: it is one file, not a list of names.
 
     Attributes:
         bytes_read: of all files, so far; compressed bytes of a compressed one.
@@ -85,6 +86,9 @@ class CrawlFiles:
             raise TypeError(f"wanted a list of files, got {str(paths)!r}: give a list of it")
         if encoding is not None:
             codec_name(encoding)  # refused before a file is opened
+        for path in paths:
+            if not isinstance(path, str | Path):
+                raise TypeError(f"a file is named by a str or a Path, got {shown(path)}")
         self.on_damage = on_damage
         self.number_from = number_from
         self.tally = Tally()

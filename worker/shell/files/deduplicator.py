@@ -18,7 +18,7 @@ import numpy as np
 import orjson
 
 from schemas.document import DocumentMessage
-from schemas.fields import format_timestamp
+from schemas.fields import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN, format_timestamp
 from worker.core.definition import Parameters
 from worker.core.document import (
     TEXT_CHARACTERS_MAX,
@@ -32,7 +32,7 @@ from worker.core.fingerprint import Fingerprinter
 from worker.core.pairs import nearest
 from worker.core.search import SearchRules
 from worker.core.sketch import sketch_of, sketch_similarity
-from worker.errors import DefinitionError, DocumentError, RestoreError, StopError
+from worker.errors import DefinitionError, DocumentError, NeardupError, RestoreError, StopError
 from worker.log.record import RowKind
 from worker.log.replica import Replica
 from worker.log.rules import ENDLESS, Definition, LogDefinition, Recrawls, Retention
@@ -44,7 +44,7 @@ from worker.shell.files.archives.rows import FIELDS, fields_of, filled, plain, r
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.engine import LOG, Answer, FileEngine
 from worker.shell.files.frames import frame_like, rows_of
-from worker.shell.files.places import written
+from worker.shell.files.places import check_name, written
 from worker.shell.pipeline.prepare import Preparer
 
 InputDocument: TypeAlias = str | Mapping[str, Any] | Document | Deletion | DocumentMessage | Record
@@ -63,15 +63,42 @@ def documents_of(documents: Any) -> Iterator[Any]:
 
 
 def message_of(given: Any, number: int) -> Message:
-    """Return key and value of a document's message; what is wrong in its fields the engine will say."""
-    given = plain(given)
+    """
+    Return key and value of a document's message; the engine will say what is wrong in its fields.
+
+    Args:
+        given: what the caller has for a document: any value at all.
+        number: of the document, named in errors and in the doc_id of one that has none.
+    Raises:
+        TypeError: it is no document, or a part of it has the wrong type.
+        DocumentError: it is a document that no message can carry.
+    """
+    try:
+        return _message_of(plain(given), number)
+    except (TypeError, NeardupError):
+        raise
+    except RecursionError as error:
+        raise DocumentError(
+            "too-deep", f"document {number} nests lists or dicts too deep: make it flatter"
+        ) from error
+    except Exception as error:  # of the value's own methods, whatever class it is of
+        raise DocumentError(
+            "unreadable",
+            f"document {number} cannot be read ({type(error).__name__}: {error}): give a str, a "
+            f"dict with the fields of DocumentMessage, or a Document",
+        ) from error
+
+
+def _message_of(given: Any, number: int) -> Message:
     match given:
         case Record():
             return given.key, given.content
         case Deletion():
-            return given.doc_id.encode(), None
+            if not isinstance(given.doc_id, str):
+                raise TypeError(f"doc_id of document {number} is {shown(given.doc_id)}: give a str")
+            return _without_surrogates(given.doc_id).encode(), None
         case Document():
-            fields = _fields_of(given)
+            fields = _fields_of(given, number)
         case DocumentMessage():
             fields = given.model_dump(exclude_none=True, mode="json")
         case str():
@@ -86,18 +113,49 @@ def message_of(given: Any, number: int) -> Message:
         return None, json.dumps(fields).encode()
 
 
-def _fields_of(document: Document) -> dict[str, Any]:
-    fields = {name: value for name, value in document._asdict().items() if name in FIELDS and value}
+def _without_surrogates(text: str) -> str:
+    """Return a text as the decoder of messages reads it: U+FFFD stands for a lone surrogate."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+_FIELD_OF_KIND = {BodyKind.TEXT: "text", BodyKind.HTML: "html", BodyKind.BYTES: "body_base64"}
+
+
+def _fields_of(document: Document, number: int) -> dict[str, Any]:
+    if not isinstance(document.kind, BodyKind):
+        raise TypeError(
+            f"kind of document {number} is {shown(document.kind)}: give a neardup.BodyKind"
+        )
     body = document.body
-    name = {BodyKind.TEXT: "text", BodyKind.HTML: "html", BodyKind.BYTES: "body_base64"}[
-        document.kind
-    ]
-    fields[name] = base64.b64encode(body).decode() if isinstance(body, bytes) else body
-    return fields | {"fetched_at": format_timestamp(document.fetched_at_ms)}
+    wanted = bytes if document.kind is BodyKind.BYTES else str
+    if not isinstance(body, wanted):
+        raise TypeError(
+            f"body of document {number} is {shown(body)}: with {document.kind} give "
+            f"{wanted.__name__}"
+        )
+    fields = {name: value for name, value in document._asdict().items() if name in FIELDS and value}
+    fields[_FIELD_OF_KIND[document.kind]] = (
+        base64.b64encode(body).decode() if isinstance(body, bytes) else body
+    )
+    return fields | {"fetched_at": _timestamp_of(document.fetched_at_ms, number)}
+
+
+def _timestamp_of(fetched_at_ms: object, number: int) -> str:
+    if not isinstance(fetched_at_ms, int):
+        raise TypeError(
+            f"fetched_at_ms of document {number} is {shown(fetched_at_ms)}: give Unix milliseconds"
+        )
+    if not TIMESTAMP_MS_MIN <= fetched_at_ms <= TIMESTAMP_MS_MAX:
+        raise DocumentError(
+            "date-out-of-range",
+            f"fetched_at_ms of document {number} is {shown(fetched_at_ms)}: it must lie between "
+            f"{TIMESTAMP_MS_MIN} and {TIMESTAMP_MS_MAX} (the end of the year 9999)",
+        )
+    return format_timestamp(fetched_at_ms)
 
 
 def _check_choice(name: str, given: object, choices: Any) -> None:
-    if given not in get_args(choices):
+    if not isinstance(given, str) or given not in get_args(choices):
         raise ValueError(f"{name} must be one of {', '.join(get_args(choices))}, got {given!r}")
 
 
@@ -184,18 +242,19 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         text_characters_max: int = TEXT_CHARACTERS_MAX,
         threads: int | None = None,
     ) -> None:
+        parameters = Parameters() if parameters is None else parameters
+        search = SearchRules() if search is None else search
         for kind, part in ((Parameters, parameters), (SearchRules, search), (Retention, retention)):
-            if part is not None and not isinstance(part, kind):
-                raise TypeError(f"wanted neardup.{kind.__name__}(…), got {part!r:.50}")
+            if not isinstance(part, kind):
+                raise TypeError(f"wanted neardup.{kind.__name__}(…), got {shown(part)}")
         _check_choice("recrawls", recrawls, Recrawls)
         # The defaults as they are: a library does not read its settings from the environment.
         given: dict[str, Any] = {} if threads is None else {"threads": threads}
         for name, number in {"text_characters_max": text_characters_max, **given}.items():
             if not isinstance(number, int) or number < 1:
                 raise ValueError(f"{name} must be a whole number, 1 or more, got {number!r}")
-        parameters = parameters or Parameters()
         self.definition = Definition.of(
-            parameters, search or SearchRules(), retention, recrawls, text_characters_max
+            parameters, search, retention, recrawls, text_characters_max
         )
         self._settings = Settings.model_construct(text_characters_max=text_characters_max, **given)
         self._preparer = Preparer(self._settings, Fingerprinter(parameters))
@@ -230,6 +289,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
 
         Raises:
             TypeError: it is no document; DocumentError: it cannot be judged. Each names the value and the remedy.
+            RuntimeError: the Deduplicator is closed.
 
         Cost: 1 ms, most of it waiting; `add_many` takes a tenth of that for each of many.
 
@@ -267,8 +327,10 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
                 its error takes the place of its verdict.
 
         Raises:
-            TypeError, DocumentError: as `add`.
+            TypeError, DocumentError: as `add`; TypeError, too: `documents` is one document, no iterable.
+            ValueError: `errors` has another value.
             RuntimeError: the next call has ended it, before all verdicts were taken; or the Deduplicator is closed.
+            Whatever the iterable itself raises, once those before it have their verdicts.
 
         Cost: some 60 µs of a processor for a text of 5 KB.
 
@@ -327,6 +389,8 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
 
         Raises:
             TypeError: it is no frame, or has none of the columns text, html and body_base64.
+            RuntimeError: the Deduplicator is closed.
+            Whatever the frame itself raises when it is read.
 
         >>> import polars
         >>> frame = polars.DataFrame({"text": ["The ferry is late.", None, "the ferry is late"]})
@@ -360,7 +424,14 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         Return the originals nearest to a document, by distance, however far they are; nothing is remembered.
 
         A short document is near to its equals only, one without text to none. One that has a doc_id is not near itself.
-        Raises what `add` does. Cost: a scan of all originals.
+        Args:
+            document: as `add` takes it.
+            count: how many at most, 0 or more.
+        Raises:
+            TypeError, DocumentError: as `add`; TypeError: `count` is no whole number.
+            ValueError: `count` is negative.
+
+        Cost: a scan of all originals.
 
         >>> found = Deduplicator()
         >>> text = "The council of the town has said that the bridge over the river will be open in May."
@@ -369,6 +440,10 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         >>> near.original.doc_id, near.distance < 16
         ('a', True)
         """
+        if not isinstance(count, int | np.integer):
+            raise TypeError(f"count must be a whole number, 0 or more, got {shown(count)}")
+        if count < 0:
+            raise ValueError(f"count must be 0 or more, got {count}")
         self._at_rest()
         row = self._engine.row(message_of(document, self._engine.next_offset))
         if row.kind == RowKind.DEAD:
@@ -400,7 +475,11 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         """
         Write all that is known to a file, whole or not at all: a snapshot as workers write them.
 
-        Raises StopError: it cannot be written. Cost: that of a worker's snapshot, and two doc_ids a duplicate.
+        Raises:
+            StopError: it cannot be written.
+            TypeError: the path is neither a str nor a Path.
+
+        Cost: that of a worker's snapshot, and two doc_ids per duplicate.
         """
         self._at_rest()
         snapshot = capture(
@@ -428,12 +507,18 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             path: the file, or a folder of snapshots, of which the newest is taken. The file must stay as it is.
             stopwords: the list of function words, where it is one of your own.
 
-        Raises StopError: there is none, it is damaged, or of another version. Cost: that of a worker's start.
+        Raises:
+            StopError: there is none, it is damaged, of another version, or its list of function
+                words is missing.
+            TypeError, ValueError: an argument of another type or out of bounds.
+
+        Cost: that of a worker's start.
         """
         path = Path(path)
-        if path.is_dir():
-            path = max(path.glob(f"*{SUFFIX}"), default=path / f"*{SUFFIX}")
+        check_name(path)
         try:
+            if path.is_dir():
+                path = max(path.glob(f"*{SUFFIX}"), default=path / f"*{SUFFIX}")
             data = map_file(path)
             header, _ = unpack(data)
             made = cls(**LogDefinition(*header["definition"]).arguments(stopwords), threads=threads)

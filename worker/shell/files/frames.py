@@ -12,7 +12,7 @@ from worker.core.document import Verdict
 from worker.errors import DocumentError
 from worker.shell.files.archives.rows import FIELDS, line_of_csv, parquet_module, shown
 from worker.shell.files.engine import Answer
-from worker.shell.files.places import check_format, format_of, packed
+from worker.shell.files.places import check_format, escape_controls, format_of, packed
 
 NOT_JUDGED = "not-judged"
 COLUMNS: dict[str, type] = {
@@ -120,7 +120,7 @@ def verdict_writer(stream: BinaryIO, name: str) -> Iterator[Callable[[bytes, Ans
             lines.write(line_of_csv([*COLUMNS]) + b"\n")
             yield lambda _, answered: lines.write(line_of_csv(values_of(answered.answer)) + b"\n")
         else:
-            yield lambda line, _: lines.write(line + b"\n")
+            yield lambda line, _: lines.write(escape_controls(line) + b"\n")
 
 
 def _schema() -> Any:

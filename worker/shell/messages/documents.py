@@ -11,6 +11,7 @@ import binascii
 import re
 from collections.abc import Sequence
 from itertools import pairwise
+from types import NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +31,7 @@ from worker.core.document import (
 )
 from worker.core.kernels.documents import TEXTS, UNREAD, read_documents
 from worker.core.pages.batch import joined
-from worker.errors import DocumentError
+from worker.errors import DocumentError, check_type
 
 VALUE_BYTES_MAX = 8 * 2**20
 _SHOWN_CHARACTERS_MAX = 100
@@ -76,6 +77,7 @@ def decode_document(
             invalid-date, date-out-of-range: fetched_at;
             no-body, two-bodies, invalid-base64: the body;
             null-key, invalid-key: a deletion that names no doc_id.
+        TypeError: key or value is neither bytes nor None.
 
     Cost: O(bytes); 15 us for 5 KB of English text.
 
@@ -85,7 +87,9 @@ def decode_document(
     'x'
     """
     if value is None:
+        check_type("key", key, (bytes, NoneType))
         return _deletion(key)
+    check_type("value", value, bytes)
     if len(value) > value_bytes_max:
         raise oversize(len(value), value_bytes_max)
     try:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from worker.errors import DocumentError, StopError
+from worker.errors import DocumentError, StopError, install_extra
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -28,7 +28,7 @@ class Tracing:
             from opentelemetry import propagate, trace  # noqa: PLC0415  # an extra, and only those who trace load it
         except ImportError as error:
             raise StopError(
-                "tracing needs OpenTelemetry: pip install 'neardup[otel]', or set no tracing"
+                f"tracing needs OpenTelemetry: {install_extra('otel')}, or set no tracing"
             ) from error
         self._propagate, self._trace = propagate, trace
         self._provider = provider or _to_a_collector()

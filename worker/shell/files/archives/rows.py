@@ -22,7 +22,7 @@ import xxhash
 from schemas.document import BODIES, OPTIONAL_CHARACTERS_MAX
 from schemas.fields import TimestampError, parse_timestamp
 from worker.core.document import derive_doc_id
-from worker.errors import StopError
+from worker.errors import StopError, install_extra, safe_repr
 from worker.shell.files.archives import Damage, Entry, Head, Record
 from worker.shell.files.archives.csv_rows import CsvRows, Row
 from worker.shell.files.archives.inflate import Piece
@@ -308,7 +308,7 @@ def parquet_module() -> Any:
     try:
         from pyarrow import parquet  # noqa: PLC0415
     except ImportError:
-        raise StopError("Parquet needs pyarrow: pip install 'neardup[parquet]'") from None
+        raise StopError(f"Parquet needs pyarrow: {install_extra('parquet')}") from None
     return parquet
 
 
@@ -429,7 +429,7 @@ def is_missing(value: Any) -> bool:
 
 def shown(value: Any) -> str:
     """Show a value in an error, the beginning of a long one."""
-    text = repr(value)
+    text = safe_repr(value)
     start = text if len(text) <= _SHOWN_CHARACTERS_MAX else f"{text[:_SHOWN_CHARACTERS_MAX]}…"
     return start if value is None else f"{type(value).__name__} {start}"
 

@@ -1,0 +1,184 @@
+"""Ctrl-C and SIGTERM: every long command ends at once, and says so, and leaves nothing half written."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.cli.program import ARTICLE, lines, page
+from tests.cli.terminal import Started
+from tests.conftest import deployed, free_ports
+from worker.settings import Settings
+
+ENDED_WITHIN_S = 2.0
+MOMENTS_S = (0.3, 1.5, 3.0)  # while modules are imported, while input is read, in full work
+SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143}
+BEFORE = "what was there before"
+ENDLESS = "endless.jsonl"  # a pipe from which documents come without an end
+VERDICTS = "verdicts.jsonl"  # the same of verdicts
+
+# What each command is given; "out" exists and has to stay as it is.
+LONG = {
+    "dedup": ["dedup", ENDLESS, "--output", "out.jsonl"],
+    "dedup --keep": ["dedup", *["documents.jsonl"] * 400, "--keep", "new", "--output", "out.jsonl"],
+    "dedup --state": ["dedup", ENDLESS, "--state", "state", "--output", "out.jsonl"],
+    "fingerprint": ["fingerprint", ENDLESS, "--output", "out.jsonl"],
+    "find-all": ["find-all", "--input", "numbers", "--distance", "10", "--output", "out.jsonl"],
+    "find-clusters": ["find-clusters", "--documents", ENDLESS, "--output", "out.jsonl"],
+    "nearest": ["nearest", "--to", "doc-1", ENDLESS],
+    "report": ["report", VERDICTS, "--output", "out.html"],
+    "explain": ["explain", "doc-1", VERDICTS],
+    "evaluate": ["evaluate", ENDLESS, "pairs.tsv"],
+    "tune": ["tune", ENDLESS],
+    "sample-crawl": ["sample-crawl", "--documents", "10000000", "out.warc.gz"],
+}
+# Without a cluster each of them waits for one.
+OF_A_CLUSTER = {
+    "worker": ["worker"],
+    "topics": ["topics", "check"],
+    "feed": ["feed", ENDLESS],
+    "verdicts": ["verdicts", "--follow"],
+    "dead-letters": ["dead-letters", "--follow"],
+    "verify": ["verify"],
+    "rebuild": ["rebuild", "--max-distance", "9"],
+    "top": ["top"],
+}
+ON_A_CLUSTER = {name: OF_A_CLUSTER[name] for name in ("feed", "verdicts", "dead-letters", "top")}
+
+
+@contextmanager
+def endless(path: Path, data: bytes) -> Iterator[None]:
+    """A named pipe into which the same bytes are written as long as somebody reads."""
+    os.mkfifo(path)
+
+    def write() -> None:
+        with path.open("wb", buffering=0) as stream, suppress(BrokenPipeError):
+            while True:
+                stream.write(data)
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    try:
+        yield
+    finally:
+        # Open for reading once more: the command may have ended before it came to read.
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+        writer.join()
+        path.unlink()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Inputs that no command comes to the end of, and outputs that exist."""
+    folder = tmp_path_factory.mktemp("signals")
+    documents = [page(n, text=f"{n} {ARTICLE} {n}", doc_id=f"doc-{n}") for n in range(1_000)]
+    (folder / "documents.jsonl").write_text(lines(*documents))
+    numbers = random.Random(1)
+    (folder / "numbers").write_text("".join(f"{numbers.getrandbits(64)}\n" for _ in range(300_000)))
+    (folder / "pairs.tsv").write_text("doc-1\tdoc-2\t1\n")
+    for name in ("out.jsonl", "out.html", "out.warc.gz"):
+        (folder / name).write_text(BEFORE)
+    with Started(
+        ["dedup", "documents.jsonl", "--output", "judged.jsonl"], folder, terminal=False
+    ) as judged:
+        assert judged.run() == 0, judged.output
+    return folder
+
+
+def check_ends(
+    arguments: list[str],
+    folder: Path,
+    number: signal.Signals,
+    after_s: float,
+    *,
+    terminal: bool,
+    **environment: str,
+) -> None:
+    """Start a command, end it by a signal after a while, and look at how it ended and what it left."""
+    before = {path.name for path in folder.iterdir()}
+    with ExitStack() as stack:
+        for name, source in ((ENDLESS, "documents.jsonl"), (VERDICTS, "judged.jsonl")):
+            if name in arguments:
+                stack.enter_context(endless(folder / name, (folder / source).read_bytes()))
+        command = stack.enter_context(Started(arguments, folder, terminal=terminal, **environment))
+        assert command.run_for(after_s) is None, f"ended by itself: {command.output[-500:]!r}"
+        command.end_by(number)
+        busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))  # others' work delays it, too
+        code = command.run_for(ENDED_WITHIN_S * busy)
+    said = command.output.decode(errors="replace")
+    assert code is not None, f"still there {ENDED_WITHIN_S * busy:.1f} s after: {said[-500:]}"
+    # In the first moment Python itself may not be ready: then it ends by the signal, which shells call the same.
+    assert code in (SIGNALS[number], -number), (code, said[-500:])
+    if after_s > MOMENTS_S[0]:
+        assert "Traceback" not in said, said
+    assert {path.name for path in folder.iterdir()} - before <= {"state"}
+    for name in ("out.jsonl", "out.html", "out.warc.gz"):
+        assert (folder / name).read_text() == BEFORE, name
+
+
+@pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "no-terminal"])
+def test_a_command_in_the_middle_of_its_work_ends_at_once(folder: Path, terminal: bool) -> None:
+    """Within two seconds, with the signal's exit code, and the output that was there stays."""
+    for number in SIGNALS:
+        check_ends(LONG["dedup"], folder, number, MOMENTS_S[1], terminal=terminal)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+@pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "no-terminal"])
+@pytest.mark.parametrize("name", LONG)
+def test_every_command_over_files_ends_at_any_moment(
+    folder: Path, name: str, terminal: bool, number: signal.Signals
+) -> None:
+    """The same of every command that works for long, at three moments."""
+    for after_s in MOMENTS_S:
+        check_ends(LONG[name], folder, number, after_s, terminal=terminal)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+@pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "no-terminal"])
+@pytest.mark.parametrize("name", OF_A_CLUSTER)
+def test_every_command_that_waits_for_a_cluster_ends(
+    folder: Path, name: str, terminal: bool, number: signal.Signals
+) -> None:
+    """Nobody answers at the address that it was given."""
+    [port] = free_ports()
+    for after_s in MOMENTS_S[:2]:
+        check_ends(
+            OF_A_CLUSTER[name],
+            folder,
+            number,
+            after_s,
+            terminal=terminal,
+            NEARDUP_BOOTSTRAP=f"127.0.0.1:{port}",
+        )
+
+
+@pytest.fixture(scope="module")
+def group(request: pytest.FixtureRequest) -> Settings:
+    """Topics of its own on the session's broker."""
+    return deployed(request.getfixturevalue("kafka"))
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+@pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "no-terminal"])
+@pytest.mark.parametrize("name", ON_A_CLUSTER)
+def test_every_command_on_a_cluster_ends_at_any_moment(
+    folder: Path, group: Settings, name: str, terminal: bool, number: signal.Signals
+) -> None:
+    """While messages are sent, or waited for."""
+    names = {
+        f"NEARDUP_{field.upper()}": str(getattr(group, field)) for field in group.model_fields_set
+    }
+    for after_s in MOMENTS_S:
+        check_ends(ON_A_CLUSTER[name], folder, number, after_s, terminal=terminal, **names)
