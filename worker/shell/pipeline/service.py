@@ -54,7 +54,9 @@ from worker.shell.runtime.tracing import Tracing
 
 INCARNATION_S = 5.0
 LAG_WAIT_S = 10.0  # a new leader may show an end of the log that is a moment old
-REFUSED_S = 90.0  # for which a refused worker answers scrapes: above Prometheus' usual minute between two
+REFUSED_S = (
+    90.0  # a refused worker answers scrapes for so long; Prometheus' default is one a minute
+)
 _SWITCH_INTERVAL_S = 0.000_5
 _ALLOCATIONS = (
     200_000  # containers made and not freed before the youngest generation is looked through
@@ -75,9 +77,9 @@ def run(
     Run one worker until `stop` is set; returns when it has left the group.
 
     Args:
-        on_serving: called when `stop` is worth setting. Either the log is applied: from here on documents are read,
-            and there is something to finish. Or the log has another definition, and the worker answers scrapes for
-            `REFUSED_S`, which `stop` cuts short.
+        on_serving: called when `stop` is worth setting. Either the log is applied: from here on
+            documents are read, and there is something to finish. Or the log has another definition,
+            and the worker answers scrapes for `REFUSED_S`, which `stop` cuts short.
 
     Raises:
         StopError: settings, topics or log are wrong, or the cluster went away for too long; the text says the remedy.
@@ -183,24 +185,25 @@ def _seen_when_refused(
     settings: Settings, stop: threading.Event, on_serving: Callable[[], None]
 ) -> Iterator[None]:
     """
-    Let a worker that the log refuses answer scrapes for `REFUSED_S` before it ends, or until `stop` is set.
+    Let a worker that the log refuses answer scrapes for `REFUSED_S`, or until `stop` is set.
 
-    The start up to the refusal takes about a second, much less than passes between two scrapes. Without the wait no
-    scrape would see the worker, however often its supervisor starts it again, and no alert would name the cause. To
-    start it later costs nothing: until somebody changes its settings the log refuses it every time.
+    The start up to the refusal takes about a second, much less than passes between two scrapes.
+    Without the wait no scrape would see the worker, however often its supervisor starts it again,
+    and no alert would name the cause. The wait costs nothing: until somebody changes the settings,
+    the log refuses the worker every time.
     """
     try:
         yield
     except DefinitionError as error:
         if settings.metrics_port:
-            _log.error("refused, and answers scrapes before it ends", reason=str(error), s=REFUSED_S)
+            _log.error("refused, ends after some scrapes", reason=str(error), wait_s=REFUSED_S)
             on_serving()
             stop.wait(REFUSED_S)
         raise
 
 
 def _say_what_runs(settings: Settings, definition: Definition) -> None:
-    """Have the metrics say from the start what this worker runs, so that they show a refused worker, too."""
+    """Have the metrics say from the start what runs, so that they show a refused worker, too."""
     metrics.BUILD.info(
         {
             "version": version("neardup"),
