@@ -224,7 +224,7 @@ def lookalikes(pages: Sequence[int], flips: Sequence[int] = (0,) * LOOKALIKES) -
     """
     Return rows of new doc_ids with one fingerprint, or a bit from it, so that all share a prefix.
 
-    The sketch of each is that of a page: rows of one page are copies, those of two pages have a template in common.
+    The sketch of each is that of a page: rows of one page are copies, rows of two pages are not.
     """
     return [
         Row(
@@ -243,7 +243,7 @@ def lookalikes(pages: Sequence[int], flips: Sequence[int] = (0,) * LOOKALIKES) -
 
 
 def judge_lookalikes(rows: list[Row], prefix_max: int, records: int = 1) -> None:
-    """Have a replica and the oracle judge rows, dealt to so many records, and compare all answers."""
+    """Have a replica and the oracle judge rows, in so many records, and compare all answers."""
     search = SearchRules(prefix_max=prefix_max)
     of = definition(Retention(), search)
     oracle = Oracle(search)
@@ -266,7 +266,7 @@ def judge_lookalikes(rows: list[Row], prefix_max: int, records: int = 1) -> None
 def test_rows_hide_behind_the_first_of_their_prefix_in_one_record_as_in_several(
     pages: list[int], flips: list[int], prefix_max: int, records: int
 ) -> None:
-    """A row is compared with the `prefix_max` earliest originals of a prefix: a copy of a later one is new."""
+    """A row is compared with the `prefix_max` first originals of a prefix; later ones hide."""
     judge_lookalikes(lookalikes(pages, flips), prefix_max, records)
 
 
@@ -276,7 +276,7 @@ def match_or_insert_plainly(
     columns: tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]],
     first_row: int,
 ) -> Judgement:
-    """Search an empty index: each row among those of its own call that are new, by the rules `within`."""
+    """Search an empty index: each row among the new ones of its own call, by the rules `within`."""
     originals: list[Original] = []
     matches: list[Match] = []
     for fingerprint, doubts, words in zip(*columns, strict=True):
@@ -304,7 +304,7 @@ def match_or_insert_plainly(
 def test_a_search_that_ignores_prefix_max_within_one_call_is_seen(
     prefix_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The history above is red where rows of one call find each other beyond the bound, and green where they do not."""
+    """The history above is red if rows of one call find each other beyond the bound, else green."""
 
     def search_within(bound: int) -> None:
         def match_or_insert(

@@ -6,17 +6,18 @@ producer is the current one. Everything that happens is an event drawn from the 
 ends with the faults switched off and the workers running to the end of the source; then it is checked as a whole. In
 every third the log begins with a base, files that were judged before.
 
-One thread plays all workers, so what happens to a worker in the middle of a step is called from within the step:
+One thread plays all workers, so what happens in the middle of a step is called from within it:
 
-    metadata are read     the group may expel the worker before, and its intake polls and learns of it
-    transaction runs      the same, after the messages and before the offsets
-    offsets are checked   the group may expel the worker before; it learns of that when it polls next
-    before the commit     the group may take partitions from the worker; the revocation waits for the transaction
-    while it is doubtful  the intake polls
+    before metadata are read      the group may expel the worker; its intake polls and learns of it
+    between messages and offsets  the same
+    before offsets are checked    the group may expel the worker; it learns of that at its next poll
+    between check and commit      the group may take partitions away; if the transaction's
+                                  lock holds the revocation off, nothing happens; the intake may poll
+    after the commit              the intake may poll
 
-An expelled worker is a member again at once, but meanwhile the others have had its partitions and have worked. Only one
-worker at a time is interrupted like this (`World.interrupted`). `tests/shell/test_simulation.py` removes the worker's
-defences, one by one, and histories turn red.
+An expelled worker is a member again at once, but in between the others have had its partitions and
+have worked. Only one worker at a time is interrupted like this (`World.interrupted`).
+`tests/shell/test_simulation.py` removes the worker's defences one by one, and histories turn red.
 """
 
 from __future__ import annotations
@@ -440,7 +441,7 @@ class GroupMember:
             self._left_at[partition] = self.owned.pop(partition)
 
     def _stale_of(self, starts: Mapping[int, int | None]) -> list[SourceMessage]:
-        """Return what was fetched of these partitions before they went, and others have answered since."""
+        """Return what was fetched of partitions before they went; others have answered it since."""
         return [
             self._messages[partition, row.offset]
             for partition, start in starts.items()
@@ -479,7 +480,7 @@ def _nothing() -> None:
 
 
 class Transactions(WithoutKafka):
-    """A transactional producer; the world says how a transaction ends, and the worker what happens meanwhile."""
+    """A transactional producer; the world says how a transaction ends, callbacks interrupt it."""
 
     def __init__(
         self,
@@ -546,7 +547,7 @@ class SteppedPublishing(Publishing):
 
 
 class InterruptedPartitions(Partitions):
-    """What a worker knows of its partitions; `before_read` happens before the group metadata are read."""
+    """What a worker knows of its partitions; `before_read` comes before metadata are read."""
 
     def __init__(self, before_read: Callable[[], None]) -> None:
         self._before_read = before_read
@@ -637,18 +638,18 @@ class SimulatedWorker:
             self._expelled_and_told(0.3)
 
     def _expelled(self, probability: float = 0.15) -> None:
-        """Perhaps the group expels this worker now, and takes it back; the others have worked in between."""
+        """Perhaps the group expels this worker and takes it back; the others work in between."""
         if self.world.chance(probability):
             self.world.expel(self.source)
 
     def _expelled_and_told(self, probability: float) -> None:
-        """The same, and the intake polls: the worker learns of it in the middle of its transaction."""
+        """The same, and the intake polls: the worker learns of it in the midst of its commit."""
         if self.world.chance(probability):
             self.world.expel(self.source)
             self._read()
 
     def _revoked(self) -> None:
-        """Perhaps the group takes partitions away, unless a transaction holds the revocation off."""
+        """Perhaps the group takes partitions away, unless a lock holds the revocation off."""
         if not self.world.chance(0.15):
             return
         if self.partitions.transaction.acquire(blocking=False):
@@ -739,7 +740,7 @@ class History:
         self._spread(members, members)
 
     def _spread(self, owners: Sequence[GroupMember], live: Sequence[GroupMember]) -> None:
-        """Give each partition to one of `owners`; of these and others the live ones give theirs up first."""
+        """Give each partition to one of `owners`; members that are `live` give theirs up first."""
         if owners:
             numbers = [owner.member for owner in owners]
             partitions = range(len(self.world.sources))
@@ -751,7 +752,7 @@ class History:
         return [source for source in sources if source is not member]
 
     def _expel(self, member: GroupMember) -> None:
-        """Have the group expel a member, as when its session ends, and take it back when the others have worked."""
+        """Have the group expel a member, as when its session ends, and take it back later."""
         others = self._others(member)
         if not others or self.world.interrupted is not None:
             return

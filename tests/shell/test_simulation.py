@@ -1,7 +1,7 @@
 """
-Histories of a failing group, NEARDUP_HISTORIES of them: each source offset gets one answer, the log's.
+Histories of a failing group, NEARDUP_HISTORIES of them: one answer per source offset, the log's.
 
-Below them the simulation itself is tested: with one defence of the worker removed, some history turns red.
+Then the simulation itself is tested: with one defence of the worker removed some history is red.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ MUTATIONS = {
 def test_a_worker_without_one_of_its_defences_is_seen(
     mutation: Mutation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some history of the first 200 turns red; of the mutation that is seen least, one in twenty does."""
+    """Some history of the first 200 is red: one in eight of the mutation that is seen least."""
     monkeypatch.setattr(mutation.owner, mutation.method, mutated(mutation))
     for seed in range(MUTATED_HISTORIES):
         try:
