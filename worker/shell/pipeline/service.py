@@ -54,9 +54,7 @@ from worker.shell.runtime.tracing import Tracing
 
 INCARNATION_S = 5.0
 LAG_WAIT_S = 10.0  # a new leader may show an end of the log that is a moment old
-REFUSED_S = (
-    90.0  # a refused worker answers scrapes for so long; Prometheus' default is one a minute
-)
+REFUSED_S = 90.0  # for which a refused worker answers; a scrape a minute is Prometheus' default
 _SWITCH_INTERVAL_S = 0.000_5
 _ALLOCATIONS = (
     200_000  # containers made and not freed before the youngest generation is looked through
@@ -71,15 +69,19 @@ _log = structlog.get_logger(__name__)
 
 
 def run(
-    settings: Settings, stop: threading.Event, on_serving: Callable[[], None] = lambda: None
+    settings: Settings,
+    stop: threading.Event,
+    on_serving: Callable[[], None] = lambda: None,
+    on_refused: Callable[[], None] | None = None,
 ) -> None:
     """
     Run one worker until `stop` is set; returns when it has left the group.
 
     Args:
-        on_serving: called when `stop` is worth setting. Either the log is applied: from here on
-            documents are read, and there is something to finish. Or the log has another definition,
-            and the worker answers scrapes for `REFUSED_S`, which `stop` cuts short.
+        on_serving: called when the log is applied: from here on documents are read, and there is
+            something to finish.
+        on_refused: called when the log has another definition. The worker then answers scrapes for
+            `REFUSED_S`, which `stop` cuts short; without `on_refused` it ends at once.
 
     Raises:
         StopError: settings, topics or log are wrong, or the cluster went away for too long; the text says the remedy.
@@ -108,7 +110,8 @@ def run(
             settings.metrics_host, settings.metrics_port, ready_if, status.to_dict, registry
         )
         stack.enter_context(server)
-        stack.enter_context(_seen_when_refused(settings, stop, on_serving))
+        if on_refused is not None and settings.metrics_port:
+            stack.enter_context(_seen_when_refused(stop, on_refused))
         stack.enter_context(_of_one_definition(settings))
         fingerprinter = Fingerprinter(settings.parameters)
         kernels.ready(settings)
@@ -181,9 +184,7 @@ def _of_one_definition(settings: Settings) -> Iterator[None]:
 
 
 @contextmanager
-def _seen_when_refused(
-    settings: Settings, stop: threading.Event, on_serving: Callable[[], None]
-) -> Iterator[None]:
+def _seen_when_refused(stop: threading.Event, on_refused: Callable[[], None]) -> Iterator[None]:
     """
     Let a worker that the log refuses answer scrapes for `REFUSED_S`, or until `stop` is set.
 
@@ -195,10 +196,9 @@ def _seen_when_refused(
     try:
         yield
     except DefinitionError as error:
-        if settings.metrics_port:
-            _log.error("refused, ends after some scrapes", reason=str(error), wait_s=REFUSED_S)
-            on_serving()
-            stop.wait(REFUSED_S)
+        _log.error("refused, ends after some scrapes", reason=str(error), wait_s=REFUSED_S)
+        on_refused()
+        stop.wait(REFUSED_S)
         raise
 
 
