@@ -12,7 +12,7 @@ import pytest
 from tests.cli.program import documents_of, misused, run
 from tests.conftest import REPOSITORY
 from tests.core.test_evaluation import made_texts
-from worker.cli.plan import archive_steps
+from worker.cli.plan import archive_default, archive_search, archive_steps, in_bytes
 from worker.cli.tune import _changed
 from worker.core.evaluation import Trial
 from worker.core.search import SearchRules
@@ -62,30 +62,64 @@ def test_an_archive_is_planned_step_by_step() -> None:
         "judge",
         "verdicts",
     ]
-    assert "takes 45 GB of memory, one machine gives 32 GB: use a larger one" in result.stderr
+    memory = in_bytes(archive_steps(10**9, archive_search(10**9))[1].memory_bytes)
+    assert f"takes {memory} of memory, one machine gives 32 GB: use a larger one" in result.stderr
     assert "a day has" not in result.stderr
     assert " 1,516.7 " in run("plan", "--documents", "30G", "--archive").stdout  # no power of ten
     result = run("plan", "--documents", "10G", "--archive", "--json")
     steps = {step["step"]: step for step in map(json.loads, result.stdout.splitlines())}
     assert (steps["judge"]["tasks"], steps["rows"]["tasks"]) == (1, None)
-    assert "takes 47 hours, a day has 24: archive fewer" in result.stderr
+    hours = f"takes {steps['judge']['core_hours']:,.0f} hours, a day has 24: archive fewer"
+    assert hours in result.stderr
 
 
-def test_the_costs_of_an_archive_in_the_readme_are_those_planned() -> None:
-    """For 100 M, 1 G and 10 G documents, with two digits."""
+@pytest.mark.parametrize("documents", [10**6, 10**8, 10**9, 10**10])
+def test_an_archive_costs_what_plan_says_of_its_originals(documents: int) -> None:
+    """The judge takes the time and memory of the search that `plan` chooses; names are extra."""
+    told = run("plan", "--documents", str(documents // 2), "--json").output.splitlines()
+    chosen = json.loads(told[0])
+    told = run("plan", "--documents", str(documents), "--archive", "--json").stdout.splitlines()
+    judge = json.loads(told[1])
+    assert judge["core_hours"] == pytest.approx(documents * chosen["query_insert_ns"] / 3.6e12)
+    names = judge["memory_bytes"] - chosen["memory_bytes"] - 0.5e9
+    assert 20 < names / (documents // 2) < 25
+
+
+def test_the_plan_of_an_archive_names_its_search_and_where_it_extrapolates() -> None:
+    """It shows the flags of another search than the default, and what the default would take."""
+    small = run("plan", "--documents", "10M", "--archive").stdout
+    assert "The judge has the default search" in small
+    assert "Extrapolated" not in small
+    large = run("plan", "--documents", "1G", "--archive").stdout
+    assert "The judge has --search-blocks 10 --search-block-bits 26: " in large
+    hours = archive_steps(10**9, archive_default(10**9))[1].core_hours
+    assert f"so {hours:,.1f} hours" in large
+    assert "Extrapolated: no more than 10,000,000 originals have been judged" in large
+
+
+@pytest.mark.parametrize(
+    ("name", "documents"), [("10 M", 10**7), ("100 M", 10**8), ("1 G", 10**9), ("10 G", 10**10)]
+)
+def test_the_costs_of_an_archive_in_the_readme_are_those_planned(name: str, documents: int) -> None:
+    """In each row, with two digits: of the search that is chosen, and of the default."""
     text = (REPOSITORY / "deploy" / "README.md").read_text(encoding="utf-8")
-    for name, documents in (("100 M", 10**8), ("1 G", 10**9), ("10 G", 10**10)):
-        rows, judge, verdicts = archive_steps(documents)
-        cells = [
-            cell.strip()
-            for cell in text.partition(f"\n| {name} | ")[2].partition("\n")[0].split("|")
-        ]
-        hours, judging, memory, disk = (float(cell.split()[0]) for cell in cells[:4])
-        scale = {"GB": 1e9, "TB": 1e12}
-        assert hours == pytest.approx(rows.core_hours + verdicts.core_hours, rel=0.02)
-        assert judging == pytest.approx(judge.core_hours, rel=0.1)
-        assert memory * scale[cells[2].split()[1]] == pytest.approx(judge.memory_bytes, rel=0.02)
-        assert disk * scale[cells[3].split()[1]] == pytest.approx(judge.disk_bytes, rel=0.02)
+    row = text.partition(f"\n| {name} | ")[2].partition("\n")[0]
+    hours, *judged, disk = [cell.strip() for cell in row.rstrip("| ").split("|")]
+    search, judging, memory, usual, usual_memory = judged
+    rows, judge, verdicts = archive_steps(documents, archive_search(documents))
+    _, default, _ = archive_steps(documents, archive_default(documents))
+    rules = archive_search(documents).search
+    assert search == f"{rules.blocks} of {rules.block_bits}"
+    planned = {
+        hours: rows.core_hours + verdicts.core_hours,
+        judging: judge.core_hours,
+        usual: default.core_hours,
+        memory: judge.memory_bytes / 1e9,
+        usual_memory: default.memory_bytes / 1e9,
+        disk: judge.disk_bytes / 1e9,
+    }
+    for told, figure in planned.items():
+        assert float(told.replace(",", "")) == pytest.approx(figure, rel=0.05)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.conftest import free_ports
 from tests.faults import cluster
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
@@ -224,6 +228,27 @@ def test_row_19_changed_parameters(deploy: Deploy) -> None:
     deployment.feed(crawl(seed=19, count=20))
     deployment.start("one")
     deployment.finish()
+
+
+def test_row_19_a_refused_worker_is_seen_by_scrapes(deploy: Deploy) -> None:
+    """It serves its definition and the reason until SIGTERM, and so long that a scrape a minute sees it."""
+    deployment = deploy()
+    _worked(deployment)
+    [port] = free_ports()
+    process = deployment.start("one", max_distance=4, metrics_port=port)
+    deployment.until(lambda: process.said("refused, ends after some scrapes"), "a refusal")
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=60) as answer:
+        status = json.load(answer)
+    assert "max_distance is 15 there, 4 here" in status["last_error"]["reason"]
+    assert status["missing"] == ["log replayed"]
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+        served = answer.read().decode()
+    assert f'neardup_build_info{{definition="{status["definition"]}"' in served
+    assert process.exit_code is None
+    [refusal] = [line for line in process.events() if line["event"].startswith("refused, ends")]
+    assert refusal["wait_s"] > 60
+    process.signal(signal.SIGTERM)
+    _refuses(process, "has another definition: max_distance is", "neardup rebuild --max-distance 4")
 
 
 def test_row_19_changed_parameters_beside_a_running_worker(deploy: Deploy) -> None:

@@ -9,14 +9,18 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from tests.conftest import EXAMPLES
 from tests.oracle import Oracle, Said, read_answer, read_answers, said
 from worker.core.document import Verdict
-from worker.core.search import SearchRules
+from worker.core.index import Judgement, SearchIndex
+from worker.core.search import Document, Match, Original, SearchRules, best
+from worker.core.sketch import sketch_of
 from worker.errors import DocumentError, RetryError
 from worker.log import originals
 from worker.log import replica as log_replica
@@ -208,6 +212,120 @@ def one_row(offset: int, **fields: Any) -> bytes:
     row = Row(offset, RowKind.FULL, f"d{offset}", "https://example.org/", 5, 7, 7, 9)
     row = row._replace(**fields)
     return packed(DEFINITION, [row], (offset, offset + 1))
+
+
+# ---- rows of one record that hide behind each other
+
+LOOKALIKES = 8
+PAGES = [random.Random(number).getrandbits(512) for number in range(4)]  # no two are alike
+
+
+def lookalikes(pages: Sequence[int], flips: Sequence[int] = (0,) * LOOKALIKES) -> list[Row]:
+    """
+    Return rows of new doc_ids with one fingerprint, or a bit from it, so that all share a prefix.
+
+    The sketch of each is that of a page: rows of one page are copies, rows of two pages are not.
+    """
+    return [
+        Row(
+            offset,
+            RowKind.FULL,
+            f"d{offset}",
+            f"https://example.org/{offset}",
+            offset,
+            0x1234_5678_9ABC_DEF0 ^ flip,
+            digest=page,
+            features=9,
+            sketch=PAGES[page],
+        )
+        for offset, (page, flip) in enumerate(zip(pages, flips, strict=True))
+    ]
+
+
+def judge_lookalikes(rows: list[Row], prefix_max: int, records: int = 1) -> None:
+    """Have a replica and the oracle judge rows, in so many records, and compare all answers."""
+    search = SearchRules(prefix_max=prefix_max)
+    of = definition(Retention(), search)
+    oracle = Oracle(search)
+    replica = Replica(of)
+    size = LOOKALIKES // records
+    for number in range(records):
+        data = packed(of, rows[number * size : (number + 1) * size])
+        oracle.apply(data, 1_000)
+        replica.apply(decode(data), number, 1_000)
+    agree(oracle, replica, SOURCE, 0)
+
+
+@settings(max_examples=EXAMPLES)
+@given(
+    st.lists(st.integers(0, 3), min_size=LOOKALIKES, max_size=LOOKALIKES),
+    st.lists(st.sampled_from([0, 0, 0, 1]), min_size=LOOKALIKES, max_size=LOOKALIKES),
+    st.integers(1, 3),
+    st.sampled_from([1, 2, 4]),
+)
+def test_rows_hide_behind_the_first_of_their_prefix_in_one_record_as_in_several(
+    pages: list[int], flips: list[int], prefix_max: int, records: int
+) -> None:
+    """A row is compared with the `prefix_max` first originals of a prefix; later ones hide."""
+    judge_lookalikes(lookalikes(pages, flips), prefix_max, records)
+
+
+def match_or_insert_plainly(
+    index: SearchIndex,
+    within: SearchRules,
+    columns: tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]],
+    first_row: int,
+) -> Judgement:
+    """Search an empty index: each row among the new ones of its own call, by the rules `within`."""
+    originals: list[Original] = []
+    matches: list[Match] = []
+    for fingerprint, doubts, words in zip(*columns, strict=True):
+        document = Document(int(fingerprint), int(doubts), sketch_of(words.tolist()))
+        match = best(within, document, originals)
+        matches.append(match or Match(-1, 255, 0, 0))
+        if match is None:
+            originals.append(Original(first_row + len(originals), *document))
+    rows = np.array([match.row for match in matches])
+    index.insert(
+        columns[0][rows < 0],
+        columns[1][rows < 0],
+        np.arange(first_row, first_row + len(originals), dtype=np.uint32),
+    )
+    return Judgement(
+        rows,
+        np.array([match.distance for match in matches], np.uint8),
+        np.array([match.look for match in matches], np.uint16),
+        np.array([match.similarity for match in matches], np.uint16),
+        len(originals),
+    )
+
+
+@pytest.mark.parametrize("prefix_max", [1, 2, 3])
+def test_a_search_that_ignores_prefix_max_within_one_call_is_seen(
+    prefix_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The history above is red if rows of one call find each other beyond the bound, else green."""
+
+    def search_within(bound: int) -> None:
+        def match_or_insert(
+            index: SearchIndex,
+            fingerprints: NDArray[np.uint64],
+            doubts: NDArray[np.uint64],
+            sketches: NDArray[np.uint64],
+            first_row: int,
+        ) -> Judgement:
+            within = replace(index.rules, prefix_max=bound)
+            columns = (fingerprints, doubts, sketches)
+            return match_or_insert_plainly(index, within, columns, first_row)
+
+        monkeypatch.setattr(SearchIndex, "match_or_insert", match_or_insert)
+
+    rows = lookalikes([0, 1, 1, 2, 2, 3, 0, 3])
+    search_within(prefix_max)
+    judge_lookalikes(rows, prefix_max)
+    search_within(LOOKALIKES)
+    with pytest.raises(AssertionError):
+        judge_lookalikes(rows, prefix_max)
 
 
 def test_a_topic_made_anew_has_other_offsets() -> None:

@@ -5,6 +5,19 @@ The world keeps what a cluster keeps: source, log, committed offsets, published 
 producer is the current one. Everything that happens is an event drawn from the seed; time does not exist. A history
 ends with the faults switched off and the workers running to the end of the source; then it is checked as a whole. In
 every third the log begins with a base, files that were judged before.
+
+One thread plays all workers, so what happens in the middle of a step is called from within it:
+
+    before metadata are read      the group may expel the worker; its intake polls and learns of it
+    between messages and offsets  the same
+    before offsets are checked    the group may expel the worker; it learns of that at its next poll
+    between check and commit      the group may take partitions away; if the transaction's
+                                  lock holds the revocation off, nothing happens; the intake may poll
+    after the commit              the intake may poll
+
+An expelled worker is a member again at once, but in between the others have had its partitions and
+have worked. Only one worker at a time is interrupted like this (`World.interrupted`).
+`tests/shell/test_simulation.py` removes the worker's defences one by one, and histories turn red.
 """
 
 from __future__ import annotations
@@ -15,7 +28,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from tests.faults.chaos.checker import Topics, judge
@@ -53,6 +66,7 @@ TOPIC_ID = b"simulated-topic!"
 NEW = "documents.new"
 WATCHDOG = Watchdog()
 QUEUED_MAX = 3
+STEPS_BETWEEN = 8  # of the other workers, in the middle of a transaction
 
 
 class Crash(BaseException):
@@ -99,7 +113,11 @@ class World:
         self.owners: dict[int, int] = {}  # partition -> member
         self.epochs: Counter[str] = Counter()  # of transactional ids
         self.members = 0
+        # The history plays these.
         self.rebalance_now: Callable[[], None] = lambda: None
+        self.expel: Callable[[GroupMember], None] = lambda _member: None
+        self.others_work: Callable[[GroupMember], None] = lambda _member: None
+        self.interrupted: GroupMember | None = None  # others work in the middle of its transaction
 
     def _row(self, partition: int, offset: int) -> Row:
         kind = self.random.choice(
@@ -361,6 +379,8 @@ class GroupMember:
         self._messages = world.documents()
         self._on_assigned, self._on_revoked, self._on_lost = callbacks
         self.owned: dict[int, int] = {}  # partition -> position
+        self._left_at: dict[int, int] = {}  # partition -> position when it went
+        self._stale: list[SourceMessage] = []  # fetched before partitions went, and they are back
         self.kicked = False
         self._generation = -1
         self._paused: set[int] = set()  # a partition that is assigned later is none of them
@@ -371,6 +391,9 @@ class GroupMember:
         if self._generation != self._world.generation:
             self._rebalance()
         messages: list[SourceMessage] = []
+        if self._stale and not self._paused and self._world.chance(0.5):
+            messages = self._stale[:messages_max]
+            self._stale = []
         open_ = sorted(self.owned.keys() - self._paused)
         for partition in self._world.random.sample(open_, len(open_)):
             rows = self._world.sources[partition]
@@ -388,7 +411,7 @@ class GroupMember:
             self.kicked
         ):  # out of the group for a while: whatever was owned may have been another's since
             self._on_lost(sorted(self.owned))
-            self.owned.clear()
+            self._let_go(list(self.owned))
             self.kicked = False
         mine = {
             partition for partition, owner in self._world.owners.items() if owner == self.member
@@ -396,8 +419,9 @@ class GroupMember:
         gone, came = sorted(set(self.owned) - mine), sorted(mine - set(self.owned))
         if gone:
             self._on_lost(gone)
-        self.owned = {partition: at for partition, at in self.owned.items() if partition in mine}
+        self._let_go(gone)
         starts = self.committed(came)
+        self._stale = self._stale_of(starts)
         self.owned.update({partition: start or 0 for partition, start in starts.items()})
         self._generation = self._world.generation
         if came:
@@ -405,10 +429,25 @@ class GroupMember:
 
     def revoke(self, partitions: list[int]) -> None:
         """Give partitions up as a live member of a cooperative group does: before anybody else gets them."""
+        if self._world.interrupted is self:
+            self.kicked = True  # it does not answer in time: the group goes on without it
+            return
         self._on_revoked(partitions)
-        for partition in partitions:
-            del self.owned[partition]
+        self._let_go(partitions)
         self._paused -= set(partitions)
+
+    def _let_go(self, partitions: Iterable[int]) -> None:
+        for partition in partitions:
+            self._left_at[partition] = self.owned.pop(partition)
+
+    def _stale_of(self, starts: Mapping[int, int | None]) -> list[SourceMessage]:
+        """Return what was fetched of partitions before they went; others have answered it since."""
+        return [
+            self._messages[partition, row.offset]
+            for partition, start in starts.items()
+            for row in self._world.sources[partition]
+            if self._left_at.get(partition, row.offset + 1) <= row.offset < (start or 0)
+        ]
 
     def committed(self, partitions: Sequence[int]) -> dict[int, int | None]:
         return {partition: self._world.committed.get(partition) for partition in partitions}
@@ -436,15 +475,26 @@ class GroupMember:
         self.revoke(sorted(self.owned))
 
 
+def _nothing() -> None:
+    """Happens where no history is played."""
+
+
 class Transactions(WithoutKafka):
-    """A transactional producer; the world says how a transaction ends."""
+    """A transactional producer; the world says how a transaction ends, callbacks interrupt it."""
 
     def __init__(
-        self, world: World, worker_id: str, meanwhile: Callable[[], None] = lambda: None
+        self,
+        world: World,
+        worker_id: str,
+        meanwhile: Callable[[], None] = _nothing,
+        before_check: Callable[[], None] = _nothing,
+        after_check: Callable[[], None] = _nothing,
     ) -> None:
         self._world = world
         self._id = worker_id
         self._meanwhile = meanwhile
+        self._before_check = before_check
+        self._after_check = after_check
         world.epochs[worker_id] += 1
         self._epoch = world.epochs[worker_id]
 
@@ -461,6 +511,7 @@ class Transactions(WithoutKafka):
         self._world.crash(0.02)
         if self._epoch != self._world.epochs[self._id]:
             raise FencedError("fenced")
+        self._before_check()
         members = set(self._world.owners.values())
         if (
             group_metadata.member not in members
@@ -470,6 +521,7 @@ class Transactions(WithoutKafka):
             raise RetryError("coordinator moved", settled=True)
         if self._world.chance(0.05):
             raise RetryError("timed out, and was not committed")
+        self._after_check()
         self._meanwhile()
         self._world.commit(messages, offsets)
         self._meanwhile()
@@ -492,6 +544,25 @@ class SteppedPublishing(Publishing):
         """Publish the next one; return whether it was the last."""
         self.step()
         return not len(self._waiting)
+
+
+class InterruptedPartitions(Partitions):
+    """What a worker knows of its partitions; `before_read` comes before metadata are read."""
+
+    def __init__(self, before_read: Callable[[], None]) -> None:
+        self._before_read = before_read
+        self._group_metadata: Any = None
+        super().__init__()
+
+    @property
+    def group_metadata(self) -> Any:
+        """Return what a commit carries."""
+        self._before_read()
+        return self._group_metadata
+
+    @group_metadata.setter
+    def group_metadata(self, metadata: Any) -> None:
+        self._group_metadata = metadata
 
 
 @cache
@@ -518,7 +589,7 @@ class SimulatedWorker:
             1_000,
         )
         self.log.restore()
-        self.partitions = Partitions()
+        self.partitions = InterruptedPartitions(partial(self._expelled_and_told, 0.2))
         callbacks = self.partitions.assign, self.partitions.revoke, self.partitions.lose
         self.source = GroupMember(world, self.member, callbacks)
         self.stop = threading.Event()
@@ -529,11 +600,24 @@ class SimulatedWorker:
             settings, lambda: self.source, self.preparer, self.partitions, WATCHDOG, self.stop
         )
         self.publishing = SteppedPublishing(
-            settings, publisher or Transactions(world, worker_id, self._meanwhile), self.partitions, self._reach,
-            self._sleep, batches_max=2,
-        )  # fmt: skip
+            settings,
+            publisher or self._transactions(),
+            self.partitions,
+            self._reach,
+            self._sleep,
+            batches_max=2,
+        )
         self.settings = settings
         self.sequencer = self.make_sequencer()
+
+    def _transactions(self) -> Transactions:
+        return Transactions(
+            self.world,
+            self.worker_id,
+            self._meanwhile,
+            before_check=self._expelled,
+            after_check=self._revoked,
+        )
 
     def make_sequencer(self, clock: Callable[[], float] = lambda: 0.0) -> Sequencer:
         return Sequencer(
@@ -550,6 +634,28 @@ class SimulatedWorker:
 
     def _reach(self, point: Point) -> None:
         self.world.crash(0.02 if point is not Point.AFTER_COMMIT else 0.01)
+        if point is Point.IN_TRANSACTION:
+            self._expelled_and_told(0.3)
+
+    def _expelled(self, probability: float = 0.15) -> None:
+        """Perhaps the group expels this worker and takes it back; the others work in between."""
+        if self.world.chance(probability):
+            self.world.expel(self.source)
+
+    def _expelled_and_told(self, probability: float) -> None:
+        """The same, and the intake polls: the worker learns of it in the midst of its commit."""
+        if self.world.chance(probability):
+            self.world.expel(self.source)
+            self._read()
+
+    def _revoked(self) -> None:
+        """Perhaps the group takes partitions away, unless a lock holds the revocation off."""
+        if not self.world.chance(0.15):
+            return
+        if self.partitions.transaction.acquire(blocking=False):
+            self.partitions.transaction.release()
+            self.world.rebalance_now()
+            self.world.others_work(self.source)
 
     def _sequence(self) -> None:
         self.sequencer.step()
@@ -605,6 +711,8 @@ class History:
         self.workers: dict[str, SimulatedWorker] = {}
         self.stopped: dict[str, SimulatedWorker] = {}  # as by SIGSTOP: alive, and knowing nothing
         self.world.rebalance_now = self._rebalance
+        self.world.expel = self._expel
+        self.world.others_work = self._others_work
         self.goal = {
             partition: rows[-1].offset + 1 for partition, rows in enumerate(self.world.sources)
         }
@@ -626,16 +734,45 @@ class History:
 
     def _rebalance(self) -> None:
         """Spread the partitions anew over the workers that answer; live owners give theirs up first."""
-        world = self.world
-        members = [worker.member for worker in self.workers.values()]
-        if not members:
-            return
-        owners = {
-            partition: world.random.choice(members) for partition in range(len(world.sources))
-        }
+        members = [worker.source for worker in self.workers.values()]
         for worker in self.stopped.values():
             worker.source.kicked = True
-        world.rebalance(owners, [worker.source for worker in self.workers.values()])
+        self._spread(members, members)
+
+    def _spread(self, owners: Sequence[GroupMember], live: Sequence[GroupMember]) -> None:
+        """Give each partition to one of `owners`; members that are `live` give theirs up first."""
+        if owners:
+            numbers = [owner.member for owner in owners]
+            partitions = range(len(self.world.sources))
+            chosen = {partition: self.world.random.choice(numbers) for partition in partitions}
+            self.world.rebalance(chosen, live)
+
+    def _others(self, member: GroupMember) -> list[GroupMember]:
+        sources = [worker.source for worker in self.workers.values()]
+        return [source for source in sources if source is not member]
+
+    def _expel(self, member: GroupMember) -> None:
+        """Have the group expel a member, as when its session ends, and take it back later."""
+        others = self._others(member)
+        if not others or self.world.interrupted is not None:
+            return
+        member.kicked = True
+        self._spread(others, others)
+        self._others_work(member)
+        others = self._others(member)
+        self._spread([*others, member], others)
+
+    def _others_work(self, member: GroupMember) -> None:
+        """Play some steps of the other workers in the middle of a member's transaction."""
+        if self.world.interrupted is not None:
+            return
+        self.world.interrupted = member
+        for _ in range(STEPS_BETWEEN):
+            others = [name for name, worker in self.workers.items() if worker.source is not member]
+            if others:
+                name = self.world.random.choice(others)
+                self._act(name, self.workers[name])
+        self.world.interrupted = None
 
     def _act(self, worker_id: str, worker: SimulatedWorker) -> None:
         try:

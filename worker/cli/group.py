@@ -53,11 +53,12 @@ def worker(
     if until_stdin_ends:
         threading.Thread(target=_end_with_stdin, name="stdin", daemon=True).start()
     stop = threading.Event()
-    run(settings, stop, on_serving=partial(_stop_on_signals, stop))
+    listen = partial(_stop_on_signals, stop)
+    run(settings, stop, on_serving=listen, on_refused=listen)
 
 
 def _stop_on_signals(stop: threading.Event) -> None:
-    """Have SIGTERM and Ctrl-C set `stop` from now on: they end a worker cleanly, once it has something to finish."""
+    """Have SIGTERM and Ctrl-C set `stop` from now on: the worker has something to end cleanly."""
     from structlog import get_logger  # noqa: PLC0415
 
     def handle(number: int, _frame: object) -> None:

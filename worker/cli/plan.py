@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from math import inf
+from math import ceil, inf
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -50,14 +50,19 @@ RULES: dict[Column, Callable[[Any], str]] = {
     Column("entries read", 12, True, rank=3): lambda one: f"{one.scanned:,.0f}",
     Column("µs", 6, True): lambda one: f"{one.query_insert_ns / 1e3:,.1f}",
 }
-# A corpus at rest. Processor time: of 4,439 sample pages of a WARC file, the judge's at 10 M originals; texts take less
-# (`make bench-archive`). Bytes of an original: `make bench-replay`; of a row and a task: `make bench-archive`.
-ROW_US, JUDGE_US, VERDICT_US = 182.0, 17.0, 20.0
-TASK_BYTES, ROW_BYTES = 0.5e9, 105.0
-ORIGINAL_BYTES, ORIGINAL_FILE_BYTES, SNAPSHOT_BYTES = 89.0, 245.0, 231.0
+# A corpus at rest. The planner says what judging a row and holding an original take; the rest was
+# measured by `make bench-archive`, processor time on 4,439 sample pages of a WARC file.
+ROW_US = 182.0  # texts take less
+VERDICT_US = 20.0
+TASK_BYTES = 0.5e9
+ROW_BYTES = 105.0
+NAMES_BYTES = 21.0  # of an original: tables of doc_ids and URLs (`make bench-replay`)
+ORIGINAL_FILE_BYTES = 245.0
+SNAPSHOT_BYTES = 231.0
 SNAPSHOTS = 2  # are kept
 COPIES = 0.5  # of the documents
 JUDGE_HOURS_MAX = 24
+ORIGINALS_MEASURED = 10_000_000  # the most that anybody has judged; beyond them all is extrapolated
 STEPS = (
     Column("step", 8), Column("tasks", 8), Column("core hours", 10, True), Column("memory of each", 14, True),
     Column("disk", 8, True),
@@ -105,12 +110,12 @@ def plan(
     For directed search those are blocks, for exact search layouts of the index. Random fingerprints are assumed: real
     ones collide 2 to 2.5 times as often. More documents than planned cost time, never a verdict. What one machine
     cannot hold is dealt to several, on paper. A narrow terminal shows fewer columns. An archive is planned for pages
-    half of which are copies, by the default search.
+    half of which are copies, by the search that would be chosen for the other half.
     """
     count = number(documents, "--documents")
     limit = None if memory is None else number(memory, "--memory", 63)
     if archive and distance is not None:
-        raise typer.BadParameter("--archive is planned by the default search: leave --distance out")
+        raise typer.BadParameter("--archive is planned by directed search: leave --distance out")
     try:
         if archive:
             _archive(count, limit, as_json)
@@ -167,35 +172,49 @@ def _rounded(count: float) -> str:
     return f"{count:,.3g}" if count < 100 else f"{count:,.0f}"
 
 
-def archive_steps(documents: int) -> list[ArchiveStep]:
-    """Return what the steps of an archive run take."""
-    rows, judge, verdicts = (documents * each / 3.6e9 for each in (ROW_US, JUDGE_US, VERDICT_US))
-    originals = documents * (1 - COPIES)
-    disk = originals * (ORIGINAL_FILE_BYTES + SNAPSHOTS * SNAPSHOT_BYTES)
+def archive_search(documents: int) -> planner.Plan[SearchRules]:
+    """Return the search that `plan` chooses for the originals of so many documents."""
+    return planner.plan_directed(_originals(documents))[0]
+
+
+def archive_default(documents: int) -> planner.Plan[SearchRules]:
+    """Return what the default search costs for them."""
+    return planner.estimate_directed(SearchRules(), _originals(documents))
+
+
+def _originals(documents: int) -> int:
+    return ceil(documents * (1 - COPIES))
+
+
+def archive_steps(documents: int, search: planner.Plan[SearchRules]) -> list[ArchiveStep]:
+    """
+    Return what the steps of an archive run take when the judge searches by this plan.
+
+    Every row is judged at the cost of the last one, when all originals are held.
+    """
+    hours = documents / 3.6e9  # of a microsecond for each document
+    disk = search.documents * (ORIGINAL_FILE_BYTES + SNAPSHOTS * SNAPSHOT_BYTES)
+    memory = search.memory_bytes + search.documents * NAMES_BYTES
     return [
-        ArchiveStep("rows", None, rows, TASK_BYTES, documents * ROW_BYTES),
-        ArchiveStep("judge", 1, judge, TASK_BYTES + originals * ORIGINAL_BYTES, disk),
-        ArchiveStep("verdicts", None, verdicts, TASK_BYTES, 0.0),
+        ArchiveStep("rows", None, hours * ROW_US, TASK_BYTES, documents * ROW_BYTES),
+        ArchiveStep("judge", 1, hours * search.query_insert_ns / 1e3, TASK_BYTES + memory, disk),
+        ArchiveStep("verdicts", None, hours * VERDICT_US, TASK_BYTES, 0.0),
     ]
 
 
 def _archive(count: int, limit: int | None, as_json: bool) -> None:
-    steps, columns = archive_steps(count), Columns(*STEPS)
+    search = archive_search(count)
+    steps = archive_steps(count, search)
     if as_json:
         for step in steps:
             typer.echo(json.dumps(step._asdict()))
     else:
-        typer.echo(f"{count:,} documents at rest, half of them copies:\n\n{columns.head()}")
-        for name, tasks, hours, held, disk in steps:
-            cells = [
-                name,
-                "one" if tasks else "a file's",
-                f"{hours:,.1f}",
-                in_bytes(held),
-                in_bytes(disk),
-            ]
-            typer.echo(columns.line(cells))
-        typer.echo("\nOf pages; texts take less. Beyond 10 M originals nobody has run it.")
+        _show_steps(count, steps)
+        typer.echo(_searched(count, search))
+        if search.documents > ORIGINALS_MEASURED:
+            typer.echo(
+                f"Extrapolated: no more than {ORIGINALS_MEASURED:,} originals have been judged."
+            )
     judge = steps[1]
     if limit is not None and judge.memory_bytes > limit:
         needed = f"{in_bytes(judge.memory_bytes)} of memory, one machine gives {in_bytes(limit)}"
@@ -208,6 +227,45 @@ def _archive(count: int, limit: int | None, as_json: bool) -> None:
         typer.echo(
             f"the judge is one task and takes {needed}: archive fewer, or wait for it", err=True
         )
+
+
+def _show_steps(count: int, steps: Sequence[ArchiveStep]) -> None:
+    columns = Columns(*STEPS)
+    typer.echo(f"{count:,} documents at rest, half of them copies:\n\n{columns.head()}")
+    for step in steps:
+        cells = [
+            step.step,
+            "one" if step.tasks else "a file's",
+            f"{step.core_hours:,.1f}",
+            in_bytes(step.memory_bytes),
+            in_bytes(step.disk_bytes),
+        ]
+        typer.echo(columns.line(cells))
+    typer.echo("\nOf pages; texts take less. The judge's hours are right within a factor of two.")
+
+
+def _searched(count: int, search: planner.Plan[SearchRules]) -> str:
+    """Say by which search the judge was planned, and what the default would take instead."""
+    default = archive_default(count)
+    if search.search == default.search:
+        return f"The judge has the default search, {_cost(search)}."
+    usual = default.search.settings
+    flags = [
+        f"--{name.replace('_', '-')} {value}"
+        for name, value in search.search.settings.items()
+        if value != usual[name]
+    ]
+    judge = archive_steps(count, default)[1]
+    return (
+        f"The judge has {' '.join(flags)}: {_cost(search)}.\n"
+        f"With the default search: {_cost(default)}, so {judge.core_hours:,.1f} hours and "
+        f"{in_bytes(judge.memory_bytes)}."
+    )
+
+
+def _cost(search: planner.Plan[SearchRules]) -> str:
+    search_us = search.query_insert_ns / 1e3
+    return f"{search_us:,.1f} µs a document, {search.bytes_per_document:,.0f} bytes an original"
 
 
 def number(text: str, option: str, bits: int = 40) -> int:

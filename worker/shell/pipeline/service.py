@@ -54,6 +54,7 @@ from worker.shell.runtime.tracing import Tracing
 
 INCARNATION_S = 5.0
 LAG_WAIT_S = 10.0  # a new leader may show an end of the log that is a moment old
+REFUSED_S = 90.0  # for which a refused worker answers; a scrape a minute is Prometheus' default
 _SWITCH_INTERVAL_S = 0.000_5
 _ALLOCATIONS = (
     200_000  # containers made and not freed before the youngest generation is looked through
@@ -68,13 +69,19 @@ _log = structlog.get_logger(__name__)
 
 
 def run(
-    settings: Settings, stop: threading.Event, on_serving: Callable[[], None] = lambda: None
+    settings: Settings,
+    stop: threading.Event,
+    on_serving: Callable[[], None] = lambda: None,
+    on_refused: Callable[[], None] | None = None,
 ) -> None:
     """
     Run one worker until `stop` is set; returns when it has left the group.
 
     Args:
-        on_serving: called when the log is applied: from here on documents are read, and there is something to finish.
+        on_serving: called when the log is applied: from here on documents are read, and there is
+            something to finish.
+        on_refused: called when the log has another definition. The worker then answers scrapes for
+            `REFUSED_S`, which `stop` cuts short; without `on_refused` it ends at once.
 
     Raises:
         StopError: settings, topics or log are wrong, or the cluster went away for too long; the text says the remedy.
@@ -92,7 +99,6 @@ def run(
         )
     ready_if: dict[str, Callable[[], bool]] = {"log replayed": lambda: False}
     with ExitStack() as stack:
-        stack.enter_context(_of_one_definition(settings))
         status = stack.enter_context(Status())
         checkpoint, base = _checkpoint(settings, admin, found), settings.base_snapshot
         _say_what_runs(
@@ -104,6 +110,9 @@ def run(
             settings.metrics_host, settings.metrics_port, ready_if, status.to_dict, registry
         )
         stack.enter_context(server)
+        if on_refused is not None and settings.metrics_port:
+            stack.enter_context(_seen_when_refused(stop, on_refused))
+        stack.enter_context(_of_one_definition(settings))
         fingerprinter = Fingerprinter(settings.parameters)
         kernels.ready(settings)
         replica = checkpoint.restore() if checkpoint else first_replica(settings.definition, base)
@@ -174,8 +183,27 @@ def _of_one_definition(settings: Settings) -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def _seen_when_refused(stop: threading.Event, on_refused: Callable[[], None]) -> Iterator[None]:
+    """
+    Let a worker that the log refuses answer scrapes for `REFUSED_S`, or until `stop` is set.
+
+    The start up to the refusal takes about a second, much less than passes between two scrapes.
+    Without the wait no scrape would see the worker, however often its supervisor starts it again,
+    and no alert would name the cause. The wait costs nothing: until somebody changes the settings,
+    the log refuses the worker every time.
+    """
+    try:
+        yield
+    except DefinitionError as error:
+        _log.error("refused, ends after some scrapes", reason=str(error), wait_s=REFUSED_S)
+        on_refused()
+        stop.wait(REFUSED_S)
+        raise
+
+
 def _say_what_runs(settings: Settings, definition: Definition) -> None:
-    """Have the metrics say it from the start: whoever is refused is seen, too."""
+    """Have the metrics say from the start what runs, so that they show a refused worker, too."""
     metrics.BUILD.info(
         {
             "version": version("neardup"),
