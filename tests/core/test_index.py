@@ -25,10 +25,19 @@ from worker.core.index import WIDE_EXPECTED, Judgement, PermutedIndex, SearchInd
 from worker.core.pairs import all_pairs, clusters
 from worker.core.permutation import Layout, permuted, probed
 from worker.core.planner import LARGE
-from worker.core.search import PAIRED, Document, Original, SearchRules, best, condition
+from worker.core.search import (
+    PAIRED,
+    Document,
+    Original,
+    SearchRules,
+    best,
+    condition,
+    patterns,
+)
 from worker.core.sketch import SKETCH, sketch_similarity, words_of
-from worker.core.tables import exact
+from worker.core.tables import directed, exact
 from worker.core.tables.exact import BACKS, NEXTS
+from worker.core.tables.patterns import FLIPS_MAX, patterns_for
 from worker.core.tables.store import (
     BASE,
     COUNT_MASK,
@@ -58,6 +67,8 @@ RULES = (
     SearchRules(prefix_max=2, similarity_min=1_000),
     SearchRules(blocks=15, block_bits=22, prefix_max=2, look_min=500),
     SearchRules(patterns=1, max_distance=0, look_min=1_000),
+    SearchRules(patterns=128, max_distance=2, look_min=0, similarity_min=0),
+    SearchRules(blocks=6, block_bits=16, patterns=40, look_min=500),
 )
 LIVE = (
     2**64 - 1,
@@ -273,6 +284,38 @@ def test_what_is_found_does_not_depend_on_the_buckets(
         answers.append(np.array(index.match_or_insert(*documents, first_row=0)[:4]))
         index.check()
     assert (answers[0] == answers[1]).all()
+
+
+def test_what_is_found_does_not_depend_on_how_many_entries_are_compared_at_a_time() -> None:
+    """Buckets of none to hundreds of entries give the same answers, compared in vectors of any number."""
+    fingerprints, doubts, sketches = columns(crawl(random.Random(5), 3_000, LIVE[2]))
+    index = SearchIndex(SearchRules(look_min=0, similarity_min=0), sketches=held(sketches, 12))
+    index.insert(fingerprints, doubts, np.arange(len(fingerprints), dtype=np.uint32))
+    near = fingerprints ^ np.uint64(1 << 40)  # nothing is identical: all that there is is searched
+    answers = []
+    for vectors in (1, 2, 3, directed.VECTORS_MAX):
+        index.tables.memory[directed.VECTORS] = vectors
+        before = index.filters_read
+        answers.append(np.array(index.query(near, doubts, sketches)[:4]))
+        assert index.filters_read - before > 1_000 * len(near)
+    assert all((answer == answers[0]).all() for answer in answers)
+    assert len(np.unique(answers[0][0])) > 1_000
+
+
+@pytest.mark.parametrize(("count", "max_distance"), [(1, 15), (32, 15), (64, 3), (128, 2)])
+def test_the_table_of_patterns_is_the_definition(count: int, max_distance: int) -> None:
+    """Of each set of doubtful bits it has the likeliest patterns in their order, but those that are too far."""
+    known = patterns_for(frozenset([16]), count, min(max_distance, FLIPS_MAX))
+    assert known.table is not None
+    table = known.table.array.reshape(1 << 16, count)
+    for doubts in (0, 0xFFFF, *np.random.default_rng(1).integers(0, 1 << 16, 300).tolist()):
+        wanted = [
+            pattern
+            for pattern in patterns(doubts, 16, count)
+            if pattern.bit_count() <= max_distance
+        ]
+        assert table[doubts, : len(wanted)].tolist() == wanted
+        assert known.counts[0, doubts.bit_count()] == len(wanted)
 
 
 @st.composite
