@@ -467,6 +467,13 @@ def wide_lanes_within(builder: Any, address: Any, position: Any, value: Any, lim
     return builder.zext(_near(builder, wide, value, limit), _WORD)
 
 
+@instruction(types.uint64, types.int64, types.int64, types.uint64, types.uint64)
+def words_within(builder: Any, address: Any, position: Any, value: Any, limit: Any) -> Any:
+    """`words_within(address, position, value, limit)`: the same of 8 numbers of 64 bits."""
+    held = vector(builder, _element(builder, 64, address, position), 64, WIDE_LANES)
+    return builder.zext(_near(builder, held, value, limit), _WORD)
+
+
 @fused
 def put_code_point(out: Any, at: Any, code: Any) -> Any:
     """Write a code point in UTF-8; return where it ends."""

@@ -426,6 +426,13 @@ def look(product: int, norms: int) -> int:
 
 
 @inner
+def rank_of(product: int, norms: int, difference: np.uint64, row: int) -> int:
+    """The rank of a candidate whose sketch nobody has compared."""
+    unlike = LOOK_MAX - look(product, norms)
+    return signed(unlike << LOOK_SHIFT | bits(difference) << confirm.DISTANCE_SHIFT | row)
+
+
+@inner
 def rank_slots(
     memory: Memory, view: View, count: int, fingerprint: np.uint64, doubts: np.uint64
 ) -> None:
@@ -441,10 +448,8 @@ def rank_slots(
         product, norms = products(difference, doubts, read64(view.doubts, slot))
         squares = LOOK_MAX * LOOK_MAX * product * product
         if squares >= view.look_min * view.look_min * norms and (product > 0 or view.look_min == 0):
-            unlike = LOOK_MAX - look(product, norms)
-            distance = bits(difference) << confirm.DISTANCE_SHIFT
             row = signed(read32(view.rows, slot))
-            confirm.keep(memory, unlike << LOOK_SHIFT | distance | row)
+            confirm.keep(memory, rank_of(product, norms, difference, row))
 
 
 @inner
@@ -663,18 +668,14 @@ class DirectedTables(store.Slots):
         self._patterns = patterns_for(
             frozenset(widths), rules.patterns, min(rules.max_distance, FLIPS_MAX)
         )
-        turn_words = 1 + 2 * rules.blocks + rules.blocks * rules.patterns
         constants: dict[int, NDArray[np.generic]] = {
             PIECES: np.array([piece for pieces in self._pieces for piece in pieces], np.uint64),
             PIECE_ENDS: np.cumsum([0, *map(len, self._pieces)]).astype(np.uint64),
             ROTATIONS: np.array(self._rotations, np.uint64),
             WIDTHS: np.array(widths, np.uint64),
-            TURNS: np.zeros(TURNS_HELD * turn_words, np.uint64),
-            PLACES: np.zeros(PLACES_MAX + rules.prefix_max + 1, np.uint64),
             RECIPES: self._patterns.recipes,
             COUNTS: self._patterns.counts,
-            SCRATCH: np.zeros(SCRATCH_BYTES + 4 * rules.patterns, np.uint8),
-            confirm.RANKS: np.zeros(int(confirm.RANKS_MAX), np.uint64),
+            **scratch_of(rules),
         }
         if self._patterns.table is not None:
             constants[PATTERN_TABLE] = self._patterns.table.array
@@ -683,7 +684,7 @@ class DirectedTables(store.Slots):
         self.memory[PREFIX_MAX] = rules.prefix_max
         self.memory[PATTERNS] = rules.patterns
         self.memory[LOOK_MIN] = rules.look_min
-        self.memory[TURN_BYTES] = 8 * turn_words
+        self.memory[TURN_BYTES] = 8 * _turn_words(rules)
         self.memory[store.DISTANCE_MAX] = rules.max_distance
         self.memory[confirm.SIMILARITY_MIN] = rules.similarity_min
 
@@ -732,6 +733,20 @@ class DirectedTables(store.Slots):
         for right, mask, left in self._pieces[table]:
             arranged |= (fingerprints >> np.uint64(right) & np.uint64(mask)) << np.uint64(left)
         return arranged
+
+
+def scratch_of(rules: SearchRules) -> dict[int, NDArray[np.generic]]:
+    """Return what one search writes to, by place in the block: searches at the same time have one each."""
+    return {
+        TURNS: np.zeros(TURNS_HELD * _turn_words(rules), np.uint64),
+        PLACES: np.zeros(PLACES_MAX + rules.prefix_max + 1, np.uint64),
+        SCRATCH: np.zeros(SCRATCH_BYTES + 4 * rules.patterns, np.uint8),
+        confirm.RANKS: np.zeros(int(confirm.RANKS_MAX), np.uint64),
+    }
+
+
+def _turn_words(rules: SearchRules) -> int:
+    return 1 + 2 * rules.blocks + rules.blocks * rules.patterns
 
 
 def _pieces(runs: tuple[tuple[int, int], ...]) -> list[tuple[int, int, int]]:
