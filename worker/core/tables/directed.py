@@ -1,25 +1,29 @@
 """
-The directed engine: look into the likeliest buckets, and compare what is found there. Equal to `worker.core.search`.
+The directed engine: look into the likeliest buckets, and compare what is found there. Equal to
+`worker.core.search`.
 
-    fingerprint, doubts -> probes -> filters scanned -> places -> slots -> second look -> candidates -> sketches
+    fingerprint, doubts -> probes -> filters scanned -> places -> slots -> second look -> sketches
 
-The bits of a block are taken to the top of the 64, the others below them. The topmost name a bucket, the lower 48 are
-the filter of an entry, so that together they say all of a fingerprint.
+The bits of a block are taken to the top of the 64, the others below them. The topmost name a
+bucket, the lower 48 are the filter of an entry, so that together they say all of a fingerprint.
 
-    probe    number of the bucket (32 bits) | pattern by which the block differs (32 bits)      one number
+    probe    number of the bucket (32 bits) | pattern by which the block differs (32 bits)
 
-The entries of a bucket stand in the order of their rows, so that a scan of the first PREFIX_MAX finds the earliest.
+The entries of a bucket stand in the order of their rows, so that a scan of the first PREFIX_MAX
+finds the earliest.
 
-A query reads some hundred buckets at random places, so its time is that of its cache misses and of its wrongly
-predicted branches. Three things follow:
+A query reads some hundred buckets at random places, so its time is that of its cache misses and of
+its wrongly predicted branches. Three things follow:
 
-1. Memory is asked for early. While one fingerprint is searched, probe by probe, the entries of the next one are asked
-   for, the heads of the one after that, and the patterns of the third. An entry that is near is not looked up at once:
-   its reference is asked for, the reference is read when the table is through, and its fingerprint when all are.
-2. A bucket is compared without a branch: as many entries as most buckets have, VECTORS times eight, whether this one
-   has fewer or not; those behind its end are masked out. Only a bucket that has more takes another round.
-3. What a query reads of the block that describes the tables is held in a `View`. Kernels write through addresses, and
-   after each such write the compiler would read the block again.
+1. Memory is asked for early. While one fingerprint is searched, probe by probe, the entries of the
+   next one are asked for, the heads of the one after that, and the patterns of the third. An entry
+   that is near is not looked up at once: its reference is asked for, the reference is read when the
+   table is through, and its fingerprint when all are.
+2. A bucket is compared without a branch: as many entries as most buckets have, VECTORS times eight,
+   whether this one has fewer or not; those behind its end are masked out. Only a bucket that has
+   more takes another round.
+3. What a query reads of the block that describes the tables is held in a `View`. Kernels write
+   through addresses, and after each such write the compiler would read the block again.
 """
 
 from __future__ import annotations
@@ -101,7 +105,7 @@ GIVEN_AHEAD = signed(8)  # fingerprints whose buckets are asked for before they 
 
 
 class View(NamedTuple):
-    """What a query reads of the block. Nothing of it changes while a kernel runs, insertions or not."""
+    """What a query reads of the block. No kernel changes any of it, insertions or not."""
 
     tables: int
     bits: int
@@ -165,7 +169,7 @@ def bucket_of(memory: Memory, table: int, value: np.uint64) -> int:
 
 # ---- a turn: the probes of one query, and for each table what they have in common. In words:
 #
-#     number of probes | of each table: the arranged fingerprint, where its probes end | probe | probe | …
+#     number of probes | of each table: arranged fingerprint, where its probes end | probe | …
 
 
 @inner
@@ -249,7 +253,8 @@ def ask_entries(view: View, probe: np.uint64) -> None:
     """
     Prefetch the entries that a probe will read; the bucket's head is near already.
 
-    What is compared beyond a short bucket's end is asked for, too: one line less costs 0.4 to 2 µs a query.
+    What is compared beyond a short bucket's end is asked for, too: one line less costs 0.4 to 2 µs
+    a query.
     """
     head = read64(view.heads, bucket_in(probe))
     begin = view.filters + 6 * start_of(head)
@@ -272,7 +277,7 @@ def ask_entries(view: View, probe: np.uint64) -> None:
 def ask_ahead(
     view: View, number: int, soon: int, count_soon: int, later: int, count_later: int
 ) -> None:
-    """Prefetch for one probe of each of the next two queries; `soon`, `later`: where these begin."""
+    """Prefetch for a probe of each of the next two queries; `soon`, `later`: where they begin."""
     if number < count_later:
         prefetch(view.heads, 8 * bucket_in(read64(later, number)))
     if number < count_soon:
@@ -309,8 +314,8 @@ def entries_near(
     """
     Which entries of the next vectors are near, as the bits of a number.
 
-    `rest`: how many entries the bucket still has. There is no loop over `vectors`: the compiler would unroll it, with
-    more branches than it has rounds.
+    `rest`: how many entries the bucket still has. There is no loop over `vectors`: the compiler
+    would unroll it, with more branches than it has rounds.
     """
     near: np.uint64 = lanes_near(filters, position, signed(0), wanted, left)
     if vectors > 1:
@@ -336,7 +341,8 @@ def scan_probe(
     view: View, probe: np.uint64, own: np.uint64, below: np.uint64, waiting: int
 ) -> tuple[int, int]:
     """
-    Find the entries that a bucket has for a probe; return how many wait now, and how many were read.
+    Find the entries that a bucket has for a probe; return how many wait now, and how many were
+    read.
 
     `own`: the arranged fingerprint; `below`: how many of its bits lie below the block.
     """
@@ -376,7 +382,10 @@ def scan_shared(
     below: np.uint64,
     waiting: int,
 ) -> int:
-    """The same of a long bucket that several prefixes share: of the one that is looked up, the earliest only."""
+    """
+    The same of a long bucket that several prefixes share: of the one that is looked up, the
+    earliest only.
+    """
     rows = signed(0)
     for place in range(start, start + count):
         difference = filter_at(view.filters, place) ^ wanted
@@ -401,7 +410,9 @@ def name_slots(view: View, begin: int, end: int) -> None:
 
 @inner
 def products(difference: np.uint64, doubts: np.uint64, other: np.uint64) -> tuple[int, int]:
-    """The product of two documents' tallies, as far as it is known, and that of their squared norms."""
+    """
+    The product of two documents' tallies, as far as it is known, and that of their squared norms.
+    """
     both, either = doubts & other, doubts | other
     product = SURE * SURE * (64 - bits(either) - 2 * bits(difference & ~either))
     product += SURE * (bits(either ^ both) - 2 * bits(difference & (either ^ both)))
@@ -439,8 +450,9 @@ def rank_slots(
     """
     Rank the slots that were found, and keep the best candidates.
 
-    Most fall short of `look_min`, so that is told without a division and a root: floor(sqrt(a / b)) >= m exactly
-    when a >= m * m * b. All lie within the distance: their filters and patterns have said so.
+    Most fall short of `look_min`, so that is told without a division and a root: floor(sqrt(a / b))
+    >= m exactly when a >= m * m * b. All lie within the distance: their filters and patterns have
+    said so.
     """
     for number in range(count):
         slot = signed(read64(view.places, number))
@@ -457,9 +469,11 @@ def search_turn(
     memory: Memory, view: View, turn: int, ready: int, fingerprint: np.uint64, doubts: np.uint64
 ) -> int:
     """
-    The best match. `ready`: up to this turn probes are prepared; their memory is asked for on the way.
+    The best match. `ready`: up to this turn probes are prepared; their memory is asked for on the
+    way.
 
-    The first probe finds whatever is equal: when that is confirmed as such, the others need not be looked up.
+    The first probe finds whatever is equal: when that is confirmed as such, the others need not be
+    looked up.
     """
     here, soon, later = turn_at(memory, turn), turn_at(memory, turn + 1), turn_at(memory, turn + 2)
     count_soon = probe_count(soon) if turn + 1 < ready else signed(0)
@@ -502,9 +516,11 @@ def search_turn(
 @inner
 def enter(memory: Memory, bucket: int, filter_: np.uint64, slot: int) -> None:
     """
-    Add an entry. The caller has made sure of the room, and that LAST_ROW is not smaller than the slot's row.
+    Add an entry. The caller has made sure of the room, and that LAST_ROW is not smaller than the
+    slot's row.
 
-    A bucket of COUNT_MAX entries, 33 million, takes no more: the latest are beyond PREFIX_MAX anyway.
+    A bucket of COUNT_MAX entries, 33 million, takes no more: the latest are beyond PREFIX_MAX
+    anyway.
     """
     if not store.append(memory, BASE, bucket, filter_, np.uint32(slot), store.UNLIMITED):
         return
@@ -526,7 +542,10 @@ def enter(memory: Memory, bucket: int, filter_: np.uint64, slot: int) -> None:
 
 @inner
 def change(memory: Memory, fingerprint: np.uint64, old: int, new: int) -> None:
-    """In every table: point the entry of slot `old` to `new`, or take it out when `new` is -1; those behind move up."""
+    """
+    In every table: point the entry of slot `old` to `new`, or take it out when `new` is -1; those
+    behind move up.
+    """
     for table in range(memory[TABLES]):
         bucket = bucket_of(memory, table, arranged(memory, table, fingerprint))
         position = store.place_of(memory, BASE, bucket, np.uint32(old))
@@ -607,7 +626,9 @@ def match_directed(
 
 @inner
 def slot_of(memory: Memory, fingerprint: np.uint64, row: np.uint32) -> int:
-    """The slot of a row with this fingerprint, or -1. It is looked for in the shortest of its buckets."""
+    """
+    The slot of a row with this fingerprint, or -1. It is looked for in the shortest of its buckets.
+    """
     head, value = np.uint64(0), np.uint64(0)
     for table in range(memory[TABLES]):
         arranged_ = arranged(memory, table, fingerprint)
@@ -695,7 +716,10 @@ class DirectedTables(store.Slots):
         self.memory[VECTORS] = max(1, vectors) if vectors <= 3 else VECTORS_MAX
 
     def check(self) -> None:
-        """Assert the invariants of slots and entries: each slot once in each table, those of a bucket by row."""
+        """
+        Assert the invariants of slots and entries: each slot once in each table, those of a bucket
+        by row.
+        """
         super().check()
         bits = int(self.memory[BITS])
         buckets, filters, refs = self.stores[0].contents()
@@ -736,7 +760,10 @@ class DirectedTables(store.Slots):
 
 
 def scratch_of(rules: SearchRules) -> dict[int, NDArray[np.generic]]:
-    """Return what one search writes to, by place in the block: searches at the same time have one each."""
+    """
+    Return what one search writes to, by place in the block: searches at the same time have one
+    each.
+    """
     return {
         TURNS: np.zeros(TURNS_HELD * _turn_words(rules), np.uint64),
         PLACES: np.zeros(PLACES_MAX + rules.prefix_max + 1, np.uint64),

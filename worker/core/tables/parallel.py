@@ -1,18 +1,23 @@
 """
-Directed search on several cores, with the answers of `match_directed`, which takes one row after the other.
+Directed search on several cores, with the answers of `match_directed`, which takes one row after
+the other.
 
 A call's rows are taken in parts. Of each part
 
-1. threads search the rows among the originals as they were before the part, all at once. They read the tables, and each
-   writes to a scratch of its own. Of each row its best candidates are kept, and the best match.
-2. one pass goes over the rows in their order. The earlier rows of the part that have become originals join a row's
-   candidates if the search would have found them; the sketches decide again; what is new is indexed.
+1. threads search the rows among the originals as they were before the part, all at once. They read
+   the tables, and each writes to a scratch of its own. Of each row its best candidates are kept,
+   and the best match.
+2. one pass goes over the rows in their order. The earlier rows of the part that have become
+   originals join a row's candidates if the search would have found them; the sketches decide again;
+   what is new is indexed.
 
-The second step needs no tables to see which earlier rows are near: a part has few, and comparing eight at a time takes
-30 ns a row. A near one is a candidate if it is alike enough, if it differs from the row in some block by a pattern that
-is looked up, and if it was among the first PREFIX_MAX of that prefix when it was indexed: `seen_by_table`.
+The second step needs no tables to see which earlier rows are near: a part has few, and they are
+compared eight at a time. A near one is a candidate if it is alike enough, if it differs
+from the row in some block by a pattern that is looked up, and if it was among the first PREFIX_MAX
+of that prefix when it was indexed: `seen_by_table`.
 
-What is found with all bits equal among the originals stays the best: an earlier row of the part has a greater number.
+What is found with all bits equal among the originals stays the best: an earlier row of the part has
+a greater number.
 """
 
 from __future__ import annotations
@@ -135,7 +140,10 @@ def seen_by_table(memory: Memory, fingerprint: np.uint64) -> np.uint64:
 def rows_of_prefix(
     memory: Memory, start: int, count: int, filter_: np.uint64, below: np.uint64
 ) -> int:
-    """How many entries of a bucket that several prefixes share have this one; at most PREFIX_MAX are counted."""
+    """
+    How many entries of a bucket that several prefixes share have this one; at most PREFIX_MAX are
+    counted.
+    """
     rows = signed(0)
     for place in range(start, start + count):
         difference = filter_at(memory[BASE + store.FILTERS], signed(place)) ^ filter_
@@ -163,7 +171,9 @@ def is_looked_up(memory: Memory, turn: int, difference: np.uint64, seen: np.uint
 
 @inner
 def join_earlier(memory: Memory, part: Part, i: int, count: int, first_row: int) -> bool:
-    """Keep those of the part's first `count` originals that a row finds; tell whether there are any."""
+    """
+    Keep those of the part's first `count` originals that a row finds; tell whether there are any.
+    """
     fingerprint, doubts = part.fingerprints[i], part.doubts
     has_joined = is_prepared = False
     limit = np.uint64(memory[store.DISTANCE_MAX])
@@ -196,7 +206,8 @@ def settle_rows(
     memory: Memory, part: Part, begin: int, end: int, first_row: int, count: int, mode: int
 ) -> int:
     """
-    Settle rows `begin` to `end` - 1 of the call, that are searched; return where it stopped for want of room.
+    Settle rows `begin` to `end` - 1 of the call, that are searched; return where it stopped for
+    want of room.
 
     `count` of the part's rows are indexed already, from `first_row` on.
     """
@@ -240,7 +251,9 @@ class Scratch:
         self._addresses = [values.ctypes.data for values in self._arrays.values()]
 
     def block_like(self, memory: Memory) -> Memory:
-        """Return a copy of the block that describes the tables, with this scratch in place of its own."""
+        """
+        Return a copy of the block that describes the tables, with this scratch in place of its own.
+        """
         block = memory.copy()
         block[self._words] = self._addresses
         return block

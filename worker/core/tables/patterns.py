@@ -1,16 +1,17 @@
 """
-The likeliest patterns of a block for kernels: `search.patterns`, made by recipes or read from a table.
+The likeliest patterns of a block for kernels: `search.patterns`, made by recipes or read from a
+table.
 
-Which patterns are the likeliest depends on which bits of a block are doubtful, but their order only on how many are:
-number the doubtful bits from 0 in ascending order, then the sure ones, and every block of the same width and number
-of doubtful bits has the same list. A recipe is that list, taken from the definition itself. Each pattern but the first
-is an earlier one with one more bit:
+Which patterns are the likeliest depends on which bits of a block are doubtful, but their order only
+on how many are: number the doubtful bits from 0 in ascending order, then the sure ones, and every
+block of the same width and number of doubtful bits has the same list. A recipe is that list, taken
+from the definition itself. Each pattern but the first is an earlier one with one more bit:
 
-    step of a recipe    place of the earlier pattern (8 bits) | number of the bit that is added (8 bits)
+    step of a recipe    place of the earlier pattern (8 bits) | number of the added bit (8 bits)
 
-A block of 16 bits has no more than 65,536 sets of doubtful bits, so the patterns of all of them are kept in a table
-(4 MB with 32 patterns, in huge pages) and a search reads a cache line where a recipe takes a hundred instructions.
-Wider blocks are made by their recipe for each query.
+A block of 16 bits has no more than 65,536 sets of doubtful bits, so the patterns of all of them are
+kept in a table (4 MB with 32 patterns, in huge pages) and a search reads a cache line where a
+recipe takes a hundred instructions. Wider blocks are made by their recipe for each query.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class Patterns(NamedTuple):
     """
     What kernels read.
 
-    `recipes` and `counts` are ordered by a block's width, from 16 on, then by its number of doubtful bits.
+    `recipes` and `counts` are ordered by a block's width, from 16 on, then by its number of
+    doubtful bits.
     """
 
     recipes: NDArray[np.uint16]  # steps[17, 33, patterns]
@@ -58,7 +60,8 @@ def write_patterns(
     recipe: int, count: int, doubts: np.uint64, width: int, scratch: int, out: int
 ) -> None:
     """
-    Write `count` patterns of a block as uint32 to the address `out`, by the recipe at another address.
+    Write `count` patterns of a block as uint32 to the address `out`, by the recipe at another
+    address.
 
     `scratch` is the address of SCRATCH_BYTES bytes.
     """
@@ -80,7 +83,10 @@ def write_patterns(
 def fill_table(
     table: int, recipes: int, counts: NDArray[np.int64], patterns: int, buffer: int
 ) -> None:
-    """Write the patterns of every block of 16 bits to the address `table`; those that are missing stay 0."""
+    """
+    Write the patterns of every block of 16 bits to the address `table`; those that are missing stay
+    0.
+    """
     made = buffer + signed(SCRATCH_BYTES)
     for doubts in range(1 << 16):
         number = recipe_number(NARROW, np.uint64(doubts))
@@ -97,7 +103,8 @@ def patterns_for(widths: frozenset[int], patterns: int, flips_max: int) -> Patte
 
     Patterns that flip more than `flips_max` bits, the distance that is allowed, are left out.
 
-    Cost: 5 to 30 ms for each width, the longer for the wider; for blocks of 16 bits alone 10 ms more.
+    Cost: 5 to 30 ms for each width, the longer for the wider; for blocks of 16 bits alone 10 ms
+    more.
     """
     kinds = BLOCK_BITS_MAX - BLOCK_BITS_MIN + 1
     recipes = np.zeros((kinds, int(NUMBERS), patterns), np.uint16)
