@@ -25,10 +25,19 @@ from worker.core.index import WIDE_EXPECTED, Judgement, PermutedIndex, SearchInd
 from worker.core.pairs import all_pairs, clusters
 from worker.core.permutation import Layout, permuted, probed
 from worker.core.planner import LARGE
-from worker.core.search import PAIRED, Document, Original, SearchRules, best, condition
-from worker.core.sketch import SKETCH, sketch_similarity, words_of
-from worker.core.tables import exact
+from worker.core.search import (
+    PAIRED,
+    Document,
+    Original,
+    SearchRules,
+    best,
+    condition,
+    patterns,
+)
+from worker.core.sketch import SKETCH, sketch_of, sketch_similarity, words_of
+from worker.core.tables import directed, exact, parallel
 from worker.core.tables.exact import BACKS, NEXTS
+from worker.core.tables.patterns import FLIPS_MAX, patterns_for
 from worker.core.tables.store import (
     BASE,
     COUNT_MASK,
@@ -58,6 +67,8 @@ RULES = (
     SearchRules(prefix_max=2, similarity_min=1_000),
     SearchRules(blocks=15, block_bits=22, prefix_max=2, look_min=500),
     SearchRules(patterns=1, max_distance=0, look_min=1_000),
+    SearchRules(patterns=128, max_distance=2, look_min=0, similarity_min=0),
+    SearchRules(blocks=6, block_bits=16, patterns=40, look_min=500),
 )
 LIVE = (
     2**64 - 1,
@@ -71,8 +82,9 @@ Columns = tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]
 
 @pytest.fixture(autouse=True)
 def few_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wide blocks have no more buckets than the others."""
+    """Wide blocks have no more buckets than the others; few rows are enough for several threads."""
     monkeypatch.setattr(index_module, "WIDE_EXPECTED", 0)
+    monkeypatch.setattr(parallel, "SHARE_MIN", 2)
 
 
 def doubts_of(generator: random.Random) -> int:
@@ -143,9 +155,12 @@ class IndexMachine(RuleBasedStateMachine):
     search: SearchRules
 
     @initialize(
-        hot=st.sampled_from([4, 64]), seed=st.integers(0), documents=st.sampled_from([0, 10, 3_000_000])
-    )  # fmt: skip
-    def start(self, hot: int, seed: int, documents: int) -> None:
+        hot=st.sampled_from([4, 64]),
+        seed=st.integers(0),
+        documents=st.sampled_from([0, 10, 3_000_000]),
+        threads=st.sampled_from([1, 3]),
+    )
+    def start(self, hot: int, seed: int, documents: int, threads: int) -> None:
         """Begin empty, sized for few or for millions; buckets that many share are split early."""
         self.hot, exact.HOT_MIN = exact.HOT_MIN, hot
         self.generator = random.Random(seed)
@@ -155,6 +170,7 @@ class IndexMachine(RuleBasedStateMachine):
         self.index = SearchIndex(
             self.search, documents if self.search.mode == "exact" else 0, self.sketches
         )
+        self.threads = self.index.threads = threads
 
     def teardown(self) -> None:
         """Leave the module as it was."""
@@ -220,6 +236,7 @@ class IndexMachine(RuleBasedStateMachine):
         self.index = SearchIndex.from_arrays(
             self.index.arrays(), self.search, sketches=self.sketches
         )
+        self.index.threads = self.threads
 
     @rule(live=st.sampled_from(LIVE))
     def query(self, live: int) -> None:
@@ -273,6 +290,97 @@ def test_what_is_found_does_not_depend_on_the_buckets(
         answers.append(np.array(index.match_or_insert(*documents, first_row=0)[:4]))
         index.check()
     assert (answers[0] == answers[1]).all()
+
+
+def test_what_is_found_does_not_depend_on_how_many_entries_are_compared_at_a_time() -> None:
+    """Buckets of none to hundreds of entries give the same answers, compared in vectors of any number."""
+    fingerprints, doubts, sketches = columns(crawl(random.Random(5), 3_000, LIVE[2]))
+    index = SearchIndex(SearchRules(look_min=0, similarity_min=0), sketches=held(sketches, 12))
+    index.insert(fingerprints, doubts, np.arange(len(fingerprints), dtype=np.uint32))
+    near = fingerprints ^ np.uint64(1 << 40)  # nothing is identical: all that there is is searched
+    answers = []
+    for vectors in (1, 2, 3, directed.VECTORS_MAX):
+        index.tables.memory[directed.VECTORS] = vectors
+        before = index.filters_read
+        answers.append(np.array(index.query(near, doubts, sketches)[:4]))
+        assert index.filters_read - before > 1_000 * len(near)
+    assert all((answer == answers[0]).all() for answer in answers)
+    assert len(np.unique(answers[0][0])) > 1_000
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        SearchRules(),
+        SearchRules(prefix_max=3, look_min=0),
+        SearchRules(blocks=10, block_bits=26, prefix_max=7, similarity_min=500),
+    ],
+    ids=lambda rules: rules.text,
+)
+@pytest.mark.parametrize("rows_max", [50, 1_024])
+def test_threads_find_what_one_finds(
+    rules: SearchRules, rows_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of many families, some within a call and some from calls before, have the same originals."""
+    monkeypatch.setattr(parallel, "ROWS_MAX", rows_max)
+    fingerprints, doubts, sketches = columns(crawl(random.Random(7), 4_000, 0xFFF_FFFF_00FF_FFFF))
+    answers = []
+    for threads in (1, 2, 5):
+        column: Column[np.uint64] = Column(SKETCH)
+        index = SearchIndex(rules, sketches=column)
+        index.threads = threads
+        for begin in range(0, 4_000, 800):
+            part = slice(begin, begin + 800)
+            rows = fingerprints[part], doubts[part], sketches[part]
+            judged = index.match_or_insert(*rows, len(index))
+            column.append(rows[2][judged.rows < 0])
+            answers.append((threads, begin, np.array(judged[:4])))
+        index.check()
+    of_one = {begin: judged for threads, begin, judged in answers if threads == 1}
+    assert all((judged == of_one[begin]).all() for _, begin, judged in answers)
+    assert 500 < np.count_nonzero(np.hstack(list(of_one.values()))[0] >= 0) < 3_500
+
+
+@pytest.mark.parametrize("blocks", [4, 2])
+@pytest.mark.parametrize("prefix_max", [1, 2, 3])
+def test_a_row_of_the_same_call_may_be_beyond_the_first_of_its_prefix(
+    prefix_max: int, blocks: int
+) -> None:
+    """Of one fingerprint with four sketches, the later sketches are found while they are among the first."""
+    rules = SearchRules(prefix_max=prefix_max, blocks=blocks)
+    drawn = np.random.default_rng(1).integers(0, 2**63, (4, 8), dtype=np.uint64)
+    sketches = drawn[[0, 1, 1, 2, 2, 3, 0, 3]]
+    documents = [
+        Document(0x123456789ABCDEF1, 0x0101010101010101, sketch_of(sketch))
+        for sketch in sketches.tolist()
+    ]
+    held_: list[Original] = []
+    wanted = []
+    for document in documents:
+        match = best(rules, document, held_)
+        wanted.append(-1 if match is None else match.row)
+        if match is None:
+            held_.append(Original(len(held_), *document))
+    index = SearchIndex(rules)
+    index.threads = 4
+    assert index.match_or_insert(*columns(documents), 0).rows.tolist() == wanted
+    assert wanted[2] == (-1 if prefix_max == 1 else 1)
+
+
+@pytest.mark.parametrize(("count", "max_distance"), [(1, 15), (32, 15), (64, 3), (128, 2)])
+def test_the_table_of_patterns_is_the_definition(count: int, max_distance: int) -> None:
+    """Of each set of doubtful bits it has the likeliest patterns in their order, but those that are too far."""
+    known = patterns_for(frozenset([16]), count, min(max_distance, FLIPS_MAX))
+    assert known.table is not None
+    table = known.table.array.reshape(1 << 16, count)
+    for doubts in (0, 0xFFFF, *np.random.default_rng(1).integers(0, 1 << 16, 300).tolist()):
+        wanted = [
+            pattern
+            for pattern in patterns(doubts, 16, count)
+            if pattern.bit_count() <= max_distance
+        ]
+        assert table[doubts, : len(wanted)].tolist() == wanted
+        assert known.counts[0, doubts.bit_count()] == len(wanted)
 
 
 @st.composite

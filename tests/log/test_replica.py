@@ -382,6 +382,14 @@ def test_records_come_in_order() -> None:
         replica.apply(decode(one_row(1)), 1, 0)
 
 
+def test_threads_outlive_the_tables() -> None:
+    """Tables that are built anew are searched by as many threads as those before them."""
+    replica = Replica(DIRECTED)
+    replica.use_threads(3)
+    replica.compact()
+    assert replica.judge.held.index.threads == 3
+
+
 def test_warming_up_leaves_a_replica_as_it_is() -> None:
     """The rows that load the kernels are judged in a replica of their own."""
     replica = replay([])

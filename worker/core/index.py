@@ -21,8 +21,8 @@ from worker.core.planner import DISTANCE_MAX, bucket_bits, choose
 from worker.core.search import BLOCK_BITS_MIN, LOOK_MAX, SearchRules
 from worker.core.sketch import SIMILARITY_MAX, SKETCH, WORDS
 from worker.core.tables import confirm, store
-from worker.core.tables.directed import DirectedTables
 from worker.core.tables.exact import ExactTables
+from worker.core.tables.parallel import SHARE_MIN, ParallelTables
 from worker.errors import check_type
 
 Column = NDArray[np.uint64]
@@ -327,11 +327,23 @@ class SearchIndex(_RowIndex):
         tables: store.Slots
         if rules.mode == "directed":
             least = WIDE_EXPECTED if rules.block_bits > BLOCK_BITS_MIN else 0
-            tables = DirectedTables(rules, bucket_bits(rules, max(documents_expected, least)))
+            tables = ParallelTables(rules, bucket_bits(rules, max(documents_expected, least)))
         else:
             choice = choose(rules.max_distance, documents_expected)
             tables = ExactTables(choice.search, choice.bits, rules.similarity_min)
         super().__init__(tables, sketches)
+
+    @property
+    def threads(self) -> int:
+        """How many threads a call may search with; 1 at first. An exact search takes one, whatever is set."""
+        return self.tables.threads if isinstance(self.tables, ParallelTables) else 1
+
+    @threads.setter
+    def threads(self, count: int) -> None:
+        if count < 1:
+            raise ValueError(f"threads must be at least 1, got {count}")
+        if isinstance(self.tables, ParallelTables):
+            self.tables.threads = count
 
     def match_or_insert(
         self, fingerprints: Column, doubts: Column, sketches: Column, first_row: int
@@ -376,5 +388,8 @@ class SearchIndex(_RowIndex):
 
     def warm_up(self) -> None:
         """Compile, or load from the cache, what a search runs. Some seconds the first time, else a fraction of one."""
-        nothing = np.zeros(1, np.uint64)
-        SearchIndex(self.rules).match_or_insert(nothing, nothing, np.zeros(1, SKETCH), 0)
+        idle = SearchIndex(self.rules)
+        for threads in sorted({1, self.threads}):
+            idle.threads = threads
+            nothing = np.zeros(SHARE_MIN * threads, np.uint64)
+            idle.match_or_insert(nothing, nothing, np.zeros(len(nothing), SKETCH), len(idle))

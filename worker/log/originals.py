@@ -332,11 +332,21 @@ class OriginalStore:
         self.name_hashes: Column[np.uint64] = Column(np.uint64, memory=memory)
         self.url_hashes: Column[np.uint64] = Column(np.uint64, memory=memory)
         self._key = secrets.randbits(128)
+        self._threads = 1
         self.build()
 
     def __len__(self) -> int:
         """Return the number of rows, those that are gone included."""
         return len(self.times)
+
+    @property
+    def threads(self) -> int:
+        """How many threads may search at a time; 1 at first."""
+        return self._threads
+
+    @threads.setter
+    def threads(self, count: int) -> None:
+        self._threads = self.index.threads = count
 
     @property
     def first(self) -> int:
@@ -514,6 +524,7 @@ class OriginalStore:
         }
         content["rows"] = full.astype(np.uint32)
         self.index = SearchIndex.from_arrays(content, self.search, sketches=self.sketches)
+        self.index.threads = self._threads
         self.short = self._table("digests", short)  # rows of SHORT originals
         self.names = self._table("name_hashes", live)  # rows of the originals that are in the index
         latest = live[self.latest.slice(first, length)[live - first] == 1]

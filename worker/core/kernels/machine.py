@@ -24,6 +24,7 @@ from worker.core.compiled import fused
 
 SLACK = 128  # bytes after the content of a buffer, zeros behind a page: a block that begins at its last byte, twice
 BYTE_LANES = 32  # bytes of a page compared at once
+WIDE_LANES = 8  # numbers of 48 bits compared at once
 NUMBER_LANES = 16  # numbers of an index compared at once: of 32 bits one vector of 512, two of 256, four of 128
 
 PLACE, ANY, SAME = object(), object(), object()
@@ -137,8 +138,9 @@ def mask_of(builder: Any, condition: Any) -> Any:
 
 @instruction(types.uint64, types.uint64, types.uint64)
 def rotated(builder: Any, whole: Any, left: Any) -> Any:
-    """`rotated(value, bits)`: a uint64 rotated left."""
-    return builder.or_(builder.shl(whole, left), builder.lshr(whole, builder.sub(_WORD(64), left)))
+    """`rotated(value, bits)`: a uint64 rotated left by 0 to 63 bits."""
+    right = builder.and_(builder.sub(_WORD(64), left), _WORD(63))  # a shift by 64 is undefined
+    return builder.or_(builder.shl(whole, left), builder.lshr(whole, right))
 
 
 # ---- a place: bytes at any alignment, little-endian
@@ -477,30 +479,30 @@ def lanes_within(builder: Any, address: Any, position: Any, value: Any, limit: A
     )
 
 
-@instruction(types.uint32, types.int64, types.int64, types.uint64, types.uint32)
+@instruction(types.uint64, types.int64, types.int64, types.uint64, types.uint64)
 def wide_lanes_within(builder: Any, address: Any, position: Any, value: Any, limit: Any) -> Any:
     """
-    `wide_lanes_within(address, position, value, limit)`: the same of numbers of 48 bits, six bytes each, side by side.
+    `wide_lanes_within(address, position, value, limit)`: which of 8 numbers of 48 bits are near, as the bits of a uint64.
 
-    It reads 112 bytes from the first one on.
+    The numbers lie side by side, six bytes each. It reads 64 bytes from the first one on.
     """
-    begin, half = builder.mul(position, _WORD(6)), NUMBER_LANES // 2
     spread = [
-        6 * (n // 8) + n % 8 if n % 8 < 6 else 64 for n in range(64)
+        6 * (n // 8) + n % 8 if n % 8 < 6 else 64 for n in range(8 * WIDE_LANES)
     ]  # 64: a byte of the zeros
-    order = ir.Constant(ir.VectorType(_NUMBER, 64), spread)
+    order = ir.Constant(ir.VectorType(_NUMBER, 8 * WIDE_LANES), spread)
+    begin = _element(builder, 8, address, builder.mul(position, _WORD(6)))
+    held = vector(builder, begin, 8, 8 * WIDE_LANES)
+    wide = builder.bitcast(
+        builder.shuffle_vector(held, _same(held, 0), order), ir.VectorType(_WORD, WIDE_LANES)
+    )
+    return builder.zext(_near(builder, wide, value, limit), _WORD)
 
-    def near(first: int) -> Any:
-        """Of the eight numbers from byte `first` on, widened to 64 bits."""
-        held = vector(
-            builder, _element(builder, 8, address, builder.add(begin, _WORD(first))), 8, 64
-        )
-        wide = builder.bitcast(
-            builder.shuffle_vector(held, _same(held, 0), order), ir.VectorType(_WORD, half)
-        )
-        return _near(builder, wide, value, builder.zext(limit, _WORD))
 
-    return builder.or_(near(0), builder.shl(near(6 * half), _NUMBER(half)))
+@instruction(types.uint64, types.int64, types.int64, types.uint64, types.uint64)
+def words_within(builder: Any, address: Any, position: Any, value: Any, limit: Any) -> Any:
+    """`words_within(address, position, value, limit)`: the same of 8 numbers of 64 bits."""
+    held = vector(builder, _element(builder, 64, address, position), 64, WIDE_LANES)
+    return builder.zext(_near(builder, held, value, limit), _WORD)
 
 
 @fused

@@ -39,6 +39,7 @@ from worker.core import compiled
 from worker.core.compiled import inner
 from worker.core.kernels.machine import (
     NUMBER_LANES,
+    WIDE_LANES,
     move16,
     move32,
     read32,
@@ -86,9 +87,7 @@ INSERT_GIVEN = 3  # index everything as the rows that are given, and search noth
 HEADS = signed(
     0
 )  # address of the heads: one more than buckets, the last one's start is the columns' length
-FILTERS = signed(
-    1
-)  # address; NUMBER_LANES more elements than places, so that a vector may be read anywhere
+FILTERS = signed(1)  # address; longer than the places, so that vectors may be read anywhere
 REFS = signed(2)  # address
 BUCKETS = signed(3)
 ENTRIES = signed(4)  # entries held
@@ -111,6 +110,7 @@ DUE_MAX = signed(
 )  # when it owes so many it takes them, one after the other: the processor reads ahead
 WIDE = signed(14)  # 1: filters are 48 bits, three elements of 16 each
 STORE_SIZE = 15
+WIDE_READ_MAX = 7 * WIDE_LANES  # entries of a wide store that a search compares at a time
 PACE_SHIFT = 8
 
 COUNT_BITS = 25
@@ -347,7 +347,9 @@ def sweep(memory: Memory, at: int, steps: int) -> None:
 
 T = TypeVar("T", bound=np.generic)
 HUGE_PAGE = 1 << 21
-HUGE_FROM = 1 << 22  # bytes from which a column lies in huge pages
+HUGE_FROM = (
+    1 << 21
+)  # bytes from which a column lies in huge pages: heads are 2 MB, and read at random
 
 
 @inner
@@ -581,8 +583,8 @@ class Buckets:
         self._own[REFS] = self.refs.address
 
     def _filter_elements(self, size: int) -> int:
-        """So many that a vector may be read at any place."""
-        return 3 * (size + NUMBER_LANES) + NUMBER_LANES // 2 if self._wide else size + NUMBER_LANES
+        """So many that vectors may be read at any place; those of a wide store end 16 bytes later."""
+        return 3 * (size + WIDE_READ_MAX) + 8 if self._wide else size + NUMBER_LANES
 
     def _begin(self, direction: int, cursor: int, steps: float) -> None:
         together = SWEPT_TOGETHER * self._buckets // max(1, self.entries)

@@ -69,6 +69,7 @@ class FileEngine:
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self.replica = replica
+        replica.use_threads(settings.threads)
         self._clock_ms = clock_ms
         self._preparer = preparer
         self._settings = settings

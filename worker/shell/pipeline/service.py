@@ -137,7 +137,9 @@ def run(
         read = (settings.topic_documents, settings.topic_fingerprints)
         incarnation = Incarnation(admin, {name: found[name].topic_id for name in read})
         stack.callback(incarnation.close)
+        replica.use_threads(settings.threads)  # those of the pages idle until the log is read
         records = log.restore(on_idle, stop)
+        replica.use_threads(1)
         if stop.is_set():
             return
         ready_if["log replayed"] = lambda: True

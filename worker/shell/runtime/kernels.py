@@ -43,7 +43,9 @@ def ready(settings: Settings, *more: Callable[[], None]) -> None:
     steps = (pages, messages, *more)
     with _beside(steps):
         Fingerprinter(settings.parameters).warm_up()
-        Replica(settings.definition).warm_up()
+        replica = Replica(settings.definition)
+        replica.use_threads(settings.threads)
+        replica.warm_up()
     for step in steps:
         step()
 

@@ -1,0 +1,329 @@
+"""
+Directed search on several cores, with the answers of `match_directed`, which takes one row after
+the other.
+
+A call's rows are taken in parts. Of each part
+
+1. threads search the rows among the originals as they were before the part, all at once. They read
+   the tables, and each writes to a scratch of its own. Of each row its best candidates are kept,
+   and the best match.
+2. one pass goes over the rows in their order. The earlier rows of the part that have become
+   originals join a row's candidates if the search would have found them; the sketches decide again;
+   what is new is indexed.
+
+The second step needs no tables to see which earlier rows are near: a part has few, and they are
+compared eight at a time. A near one is a candidate if it is alike enough, if it differs
+from the row in some block by a pattern that is looked up, and if it was among the first PREFIX_MAX
+of that prefix when it was indexed: `seen_by_table`.
+
+What is found with all bits equal among the originals stays the best: an earlier row of the part has
+a greater number.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.core.compiled import inner
+from worker.core.kernels import machine
+from worker.core.kernels.machine import WIDE_LANES, read64
+from worker.core.search import SearchRules
+from worker.core.tables import confirm, store
+from worker.core.tables.confirm import LOOK_MAX, RANK_COUNT, RANKS, UNCONFIRMED
+from worker.core.tables.directed import (
+    AHEAD,
+    FILTER_MASK,
+    GIVEN_AHEAD,
+    IDENTICAL,
+    LOOK_MIN,
+    PATTERN_MASK,
+    PREFIX_MAX,
+    TOP,
+    WIDTHS,
+    ZERO,
+    DirectedTables,
+    add,
+    arranged,
+    ask_patterns,
+    ask_places,
+    bucket_of,
+    filter_at,
+    prepare,
+    probes_at,
+    probes_end,
+    products,
+    rank_of,
+    scratch_of,
+    search_turn,
+    turn_at,
+    view_of,
+)
+from worker.core.tables.store import (
+    BASE,
+    BITS,
+    ONE,
+    TABLES,
+    Memory,
+    count_of,
+    head_of,
+    kernel,
+    signed,
+    start_of,
+)
+
+ROWS_MAX = 1_024  # of a part: beyond it the second step would compare more than it saves
+SHARE_MIN = 32  # rows that are worth a thread: some 60 µs
+KEPT_BYTES = signed(8 * int(confirm.RANKS_MAX))
+
+
+class Part(NamedTuple):
+    """The rows of a call that are searched together, and what is known of them."""
+
+    first: int  # the call's row that the part begins with
+    fingerprints: NDArray[np.uint64]  # by row of the call
+    doubts: NDArray[np.uint64]  # by row of the call
+    ranks: NDArray[np.int64]  # by row of the call: the best match
+    kept: NDArray[np.uint64]  # by row of the part: its best candidates, as ranks
+    counts: NDArray[np.int64]  # by row of the part: how many they are
+    news: NDArray[np.uint64]  # those that became originals: their fingerprints
+    places: NDArray[np.int64]  # … their rows of the call
+    seen: NDArray[np.uint64]  # … `seen_by_table`
+
+
+@kernel
+def search_rows(memory: Memory, part: Part, begin: int, end: int) -> None:
+    """Search rows `begin` to `end` - 1 of the call, and change nothing that other searches see."""
+    fingerprints, doubts = part.fingerprints, part.doubts
+    view = view_of(memory)
+    ready = signed(begin)
+    for i in range(begin, end):
+        while ready < min(signed(i) + AHEAD, signed(end)):
+            prepare(memory, ready, fingerprints[ready], doubts[ready])
+            ready += 1
+        if ready < end:
+            ask_patterns(memory, doubts[ready])
+        memory[RANKS] = kept_at(part, signed(i))
+        best = search_turn(memory, view, signed(i), ready, fingerprints[i], doubts[i])
+        part.ranks[i] = best
+        part.counts[i - part.first] = memory[RANK_COUNT]
+
+
+@inner
+def kept_at(part: Part, i: int) -> int:
+    """The address of a row's candidates."""
+    return signed(part.kept.ctypes.data + KEPT_BYTES * (i - part.first))
+
+
+@inner
+def seen_by_table(memory: Memory, fingerprint: np.uint64) -> np.uint64:
+    """In which tables one that is indexed now is among the first of its prefix, a bit for each."""
+    seen = ZERO
+    for table in range(memory[TABLES]):
+        value = arranged(memory, table, fingerprint)
+        head = head_of(memory, BASE, bucket_of(memory, table, value))
+        below = TOP - read64(memory[WIDTHS], table)
+        rows = count_of(head)
+        if rows >= memory[PREFIX_MAX] and below != np.uint64(64 - memory[BITS]):
+            rows = rows_of_prefix(memory, start_of(head), rows, value & FILTER_MASK, below)
+        if rows < memory[PREFIX_MAX]:
+            seen |= ONE << np.uint64(table)
+    return seen
+
+
+@inner
+def rows_of_prefix(
+    memory: Memory, start: int, count: int, filter_: np.uint64, below: np.uint64
+) -> int:
+    """
+    How many entries of a bucket that several prefixes share have this one; at most PREFIX_MAX are
+    counted.
+    """
+    rows = signed(0)
+    for place in range(start, start + count):
+        difference = filter_at(memory[BASE + store.FILTERS], signed(place)) ^ filter_
+        rows += signed(difference >> below == ZERO)
+        if rows == memory[PREFIX_MAX]:
+            break
+    return rows
+
+
+@inner
+def is_looked_up(memory: Memory, turn: int, difference: np.uint64, seen: np.uint64) -> bool:
+    """Whether a query finds one that differs so, in one of the tables where it is `seen`."""
+    probes, number = probes_at(turn, memory[TABLES]), signed(0)
+    for table in range(memory[TABLES]):
+        end = probes_end(turn, signed(table))
+        if seen >> np.uint64(table) & ONE:
+            below = TOP - read64(memory[WIDTHS], table)
+            pattern = arranged(memory, table, difference) >> below
+            for probe in range(number, end):
+                if read64(probes, signed(probe)) & PATTERN_MASK == pattern:
+                    return True
+        number = end
+    return False
+
+
+@inner
+def join_earlier(memory: Memory, part: Part, i: int, count: int, first_row: int) -> bool:
+    """
+    Keep those of the part's first `count` originals that a row finds; tell whether there are any.
+    """
+    fingerprint, doubts = part.fingerprints[i], part.doubts
+    has_joined = is_prepared = False
+    limit = np.uint64(memory[store.DISTANCE_MAX])
+    turn = turn_at(memory, signed(i))
+    for begin in range(0, count, WIDE_LANES):
+        near = machine.words_within(part.news.ctypes.data, signed(begin), fingerprint, limit)
+        while near:
+            number = begin + signed(machine.trailing_zeros(near))
+            near &= near - ONE
+            if number >= count:  # the last vector reaches past them
+                break
+            difference = fingerprint ^ part.news[number]
+            product, norms = products(difference, doubts[i], doubts[part.places[number]])
+            squares = LOOK_MAX * LOOK_MAX * product * product
+            least = memory[LOOK_MIN]
+            if squares < least * least * norms or (product <= 0 and least > 0):
+                continue
+            if not is_prepared:
+                prepare(memory, signed(i), fingerprint, doubts[i])
+                is_prepared = True
+            if is_looked_up(memory, turn, difference, part.seen[number]):
+                rank = rank_of(product, norms, difference, signed(first_row + number))
+                confirm.keep(memory, rank)
+                has_joined = True
+    return has_joined
+
+
+@kernel
+def settle_rows(
+    memory: Memory, part: Part, begin: int, end: int, first_row: int, count: int, mode: int
+) -> int:
+    """
+    Settle rows `begin` to `end` - 1 of the call, that are searched; return where it stopped for
+    want of room.
+
+    `count` of the part's rows are indexed already, from `first_row` on.
+    """
+    fingerprints, ranks = part.fingerprints, part.ranks
+    scratch = memory[RANKS]
+    for i in range(begin, end):
+        if not store.has_room(memory):
+            end = signed(i)
+            break
+        if i + 2 * GIVEN_AHEAD < end:
+            ask_places(memory, fingerprints[i + 2 * GIVEN_AHEAD], signed(0))
+            ask_places(memory, fingerprints[i + GIVEN_AHEAD], signed(1))
+        if ranks[i] >= IDENTICAL:
+            memory[RANKS] = kept_at(part, signed(i))
+            memory[RANK_COUNT] = part.counts[i - part.first]
+            if join_earlier(memory, part, signed(i), count, first_row):
+                ranks[i] = confirm.confirm(memory, signed(i))
+        if mode == store.INSERT_ALL or ranks[i] == UNCONFIRMED:
+            part.news[count] = fingerprints[i]
+            part.places[count] = i
+            part.seen[count] = seen_by_table(memory, fingerprints[i])
+            add(memory, fingerprints[i], part.doubts[i], first_row + count)
+            confirm.note_fresh(memory, first_row + count, signed(i))
+            count += 1
+    memory[RANKS] = scratch
+    return signed(end)
+
+
+@lru_cache(maxsize=1)
+def _pool(_process: int) -> ThreadPoolExecutor:
+    """The threads of a process, made as they are needed; a fork has none of its parent's."""
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="judge")
+
+
+class Scratch:
+    """What one of the searches at the same time writes to."""
+
+    def __init__(self, rules: SearchRules) -> None:
+        self._arrays = scratch_of(rules)  # kept alive here: blocks hold their addresses
+        self._words = list(self._arrays)
+        self._addresses = [values.ctypes.data for values in self._arrays.values()]
+
+    def block_like(self, memory: Memory) -> Memory:
+        """
+        Return a copy of the block that describes the tables, with this scratch in place of its own.
+        """
+        block = memory.copy()
+        block[self._words] = self._addresses
+        return block
+
+
+class ParallelTables(DirectedTables):
+    """
+    The content of a directed index, which up to `threads` threads search at a time.
+
+    With one thread rows are taken one after the other, as if there were nothing else.
+    """
+
+    def __init__(self, rules: SearchRules, bits: int) -> None:
+        super().__init__(rules, bits)
+        self.threads = 1
+        self._rules = rules
+        self._scratches: list[Scratch] = []
+        self._notes = (
+            np.empty((ROWS_MAX, int(confirm.RANKS_MAX)), np.uint64),
+            np.empty(ROWS_MAX, np.int64),
+            np.empty(ROWS_MAX + WIDE_LANES, np.uint64),
+            np.empty(ROWS_MAX, np.int64),
+            np.empty(ROWS_MAX, np.uint64),
+        )
+
+    def match(
+        self,
+        held: list[NDArray[np.uint64]],
+        begin: int,
+        first_row: int,
+        ranks: NDArray[np.int64],
+        mode: int,
+    ) -> int:
+        """`Slots.match`; it goes on to the end, and makes the columns longer itself."""
+        is_ascending = mode == store.QUERY or first_row > self.memory[store.LAST_ROW]
+        is_search = mode != store.INSERT_GIVEN and not self.memory[confirm.ASKING]
+        shares = min(self.threads, (len(ranks) - begin) // SHARE_MIN)
+        if shares < 2 or not is_ascending or not is_search:
+            return super().match(held, begin, first_row, ranks, mode)
+        fingerprints, doubts = held
+        part = Part(begin, fingerprints, doubts, ranks, *self._notes)
+        for first in range(begin, len(ranks), ROWS_MAX):
+            end = min(first + ROWS_MAX, len(ranks))
+            part = part._replace(first=first)
+            self._search(part, end)
+            if mode == store.QUERY:
+                continue
+            before, done = len(self), first
+            while done < end:
+                self.maintain()
+                count = len(self) - before
+                done = settle_rows(self.memory, part, done, end, first_row, count, mode)
+            first_row += len(self) - before
+        return len(ranks)
+
+    def _search(self, part: Part, end: int) -> None:
+        """Search the rows of a part, each thread as many; this one takes the first of them."""
+        shares = max(1, min(self.threads, (end - part.first) // SHARE_MIN))
+        while len(self._scratches) < shares:
+            self._scratches.append(Scratch(self._rules))
+        rows = end - part.first
+        edges = [part.first + rows * share // shares for share in range(shares + 1)]
+
+        def search(share: int) -> Memory:
+            memory = self._scratches[share].block_like(self.memory)
+            search_rows(memory, part, edges[share], edges[share + 1])
+            return memory
+
+        others = [_pool(os.getpid()).submit(search, share) for share in range(1, shares)]
+        blocks = [search(0), *(other.result() for other in others)]
+        for count in (store.READ, confirm.CONFIRMED):
+            known = self.memory[count]
+            self.memory[count] += sum(int(block[count] - known) for block in blocks)
