@@ -56,6 +56,7 @@ LINKS_OF_PARAGRAPH = (
 LINKS_OF_BLOCK = 25  # and any other block: a teaser is a linked title and a sentence
 HEADING_MAX = 120  # letters: a longer heading is text
 TITLE_MIN = 15  # letters: a shorter link is a word of a menu
+NUMBER_MAX = 3  # digits of a list's number
 LINKS_OF_ITEM = 60  # percent: an item of a list or table has words of its own
 
 
@@ -77,6 +78,17 @@ def _is_item(blocks: Any, b: Any, tag: Any, above: Any) -> Any:
 
 
 @fused
+def _is_numbered(out: Any, at: Any) -> Any:
+    """Whether it begins with a number of a list: "7. ", "7) ", "7: "."""
+    digits = 0
+    while digits < NUMBER_MAX and 48 <= byte_at(out, at + digits) <= 57:
+        digits += 1
+    mark = byte_at(out, at + digits)
+    marked = mark == 46 or mark == 41 or mark == 58
+    return digits > 0 and marked and byte_at(out, at + digits + 1) == 32
+
+
+@fused
 def _grade(room: Any, b: Any) -> Any:
     blocks, node = room.blocks, room.blocks[b, B_NODE]
     tag, above, length = room.nodes[node, N_TAG], room.nodes[node, N_ABOVE], blocks[b, B_LENGTH]
@@ -87,7 +99,7 @@ def _grade(room: Any, b: Any) -> Any:
         return NOTICE
     titled = blocks[b, B_LINK] * 10 >= blocks[b, B_BYTES] * 8 and length >= TITLE_MIN
     if above & names.IN_HEADING and length < HEADING_MAX:
-        return TITLE if titled else HEADING
+        return TITLE if titled and not _is_numbered(room.out, start) else HEADING
     if _is_prose(blocks, b, tag):
         return PROSE
     if titled and not above & names.IN_TABLE and tag != names.DT:
@@ -115,6 +127,9 @@ N_BOXES, N_BOXED, N_UNRELATED = range(14, 17)
 N_BEFORE, N_SCORE, N_CUT, N_WAY = range(17, 21)
 N_PARAGRAPHS = N_SCORE  # when the points have been counted
 assert N_WAY == NODE_COLUMNS - 1
+# While boxes are cut: whether a margin is around, or a shape that has been counted; the prose of the page, or of the
+# slide or widget around that is a part of it.
+N_COUNTED, N_WHOLE = N_WAY, N_SCORE
 
 TEASERS_MIN = 3  # linked titles ...
 TEASER_PROSE = 150  # ... and less prose than this to each: a list of teasers
@@ -227,9 +242,13 @@ HOLDS_PAGE = (
     50  # percent of the page's prose: what holds so much is the page, whatever its class says
 )
 HOLDS_MIN = 200  # letters of prose: what holds less never is
+SHAPES_MIN = (
+    1_500  # letters of prose in slides and widgets: what a margin says of a site is shorter
+)
 HOLDS_ARTICLE = 20  # percent: <article> and <main> that hold so much
 PARAGRAPH_MIN = 80  # letters of prose: a paragraph of an article as long is no boilerplate
 COMMENTS_AFTER = 60  # letters of prose: comments behind so much are comments, however many they are
+HEADERS_AFTER = 60  # letters of prose: a <header> behind so much is that of a part, not of the page
 WEAK_LENGTH = (
     120  # letters without prose: a box as short goes by a weak word (a byline, a date, a credit)
 )
@@ -239,6 +258,7 @@ _PARTS = names.set_of(
     "table tr td th tbody thead tfoot dt dd"
 )  # of tables: their classes are of layout
 _BOILERPLATE = names.set_of("nav footer aside button label option menu figcaption")
+_MARGINS = names.set_of("nav footer aside button option label")
 _TEXT = names.set_of("p li pre ul ol dl table blockquote h1 h2 h3 h4 h5 h6")  # goes by no weak word
 
 
@@ -275,12 +295,55 @@ def _is_marked(room: Any, k: Any, total: Any, believed: Any) -> Any:
 
 
 @fused
+def _is_shape(nodes: Any, k: Any) -> Any:
+    """Whether it is a caption, or its words name a shape (slide, widget); dialogs and comments are none."""
+    own, tag = nodes[k, N_OWN], nodes[k, N_TAG]
+    if own & (names.SURE | names.COMMENT | names.HIDDEN):
+        return False
+    return tag == names.FIGCAPTION or (own & names.SHAPE != 0 and not _BOILERPLATE[tag])
+
+
+@fused
+def _shapes_hold_page(room: Any) -> Any:
+    """
+    Whether captions, slides and widgets outside margins hold most of the page's prose between them.
+
+    One that holds most of it alone is the page anyway, and what it holds is looked at in its place.
+    """
+    nodes = room.nodes
+    half = max(nodes[0, N_PROSE] * HOLDS_PAGE // 100, SHAPES_MIN)
+    sum_of_prose, titles = np.int64(0), np.int64(0)
+    nodes[0, N_COUNTED] = 0
+    for k in range(1, room.state[NODES]):
+        prose = nodes[k, N_PROSE]
+        counted = nodes[nodes[k, N_PARENT], N_COUNTED]
+        if not counted and prose < half:
+            if _is_shape(nodes, k):
+                sum_of_prose += prose
+                titles += nodes[k, N_TITLES]
+                counted = 1
+            elif nodes[k, N_OWN] & names.NEGATIVE or _MARGINS[nodes[k, N_TAG]]:
+                counted = 1
+        nodes[k, N_COUNTED] = counted
+    return sum_of_prose >= half and not is_teasers(titles, sum_of_prose)
+
+
+@fused
+def _holds_much(nodes: Any, k: Any) -> Any:
+    """Whether it holds most of the page's prose, or of the part's that it is in."""
+    prose, whole = nodes[k, N_PROSE], nodes[nodes[k, N_PARENT], N_WHOLE]
+    in_part = whole < nodes[0, N_WHOLE]
+    return (in_part or prose >= HOLDS_MIN) and prose * 100 >= HOLDS_PAGE * whole
+
+
+@fused
 def _is_cut(room: Any, k: Any, total: Any, words: Any) -> Any:
     nodes = room.nodes
     own, tag = nodes[k, N_OWN], nodes[k, N_TAG]
     if own & names.HIDDEN:
         return True
-    little = nodes[k, N_PROSE] < HOLDS_MIN or nodes[k, N_PROSE] * 100 < HOLDS_PAGE * total
+    is_part = nodes[k, N_WHOLE] != nodes[nodes[k, N_PARENT], N_WHOLE]
+    little = not is_part and not _holds_much(nodes, k)
     if _is_marked(room, k, total, _BELIEVED[words]):
         if (
             little
@@ -295,6 +358,7 @@ def _is_cut(room: Any, k: Any, total: Any, words: Any) -> Any:
         tag == names.FORM
         or (
             tag == names.HEADER
+            and nodes[k, N_BEFORE] < HEADERS_AFTER
             and not nodes[nodes[k, N_PARENT], N_ABOVE] & (names.IN_ARTICLE | names.IN_MAIN)
         )
     ):
@@ -314,8 +378,12 @@ def _is_cut(room: Any, k: Any, total: Any, words: Any) -> Any:
 def cut_boilerplate(room: Any, words: Any) -> Any:
     """Set N_CUT of what is cut out, and of all below it; how many containers. `words`: which are believed."""
     nodes, count = room.nodes, 0
+    by_shapes = _shapes_hold_page(room)
+    nodes[0, N_WHOLE] = nodes[0, N_PROSE]
     for k in range(1, room.state[NODES]):
         cut = nodes[nodes[k, N_PARENT], N_CUT]
+        is_part = by_shapes and nodes[k, N_PROSE] > 0 and _is_shape(nodes, k)
+        nodes[k, N_WHOLE] = nodes[k, N_PROSE] if is_part else nodes[nodes[k, N_PARENT], N_WHOLE]
         if cut or _is_cut(room, k, nodes[0, N_PROSE], words):
             nodes[k, N_CUT] = 1
             count += 1
@@ -323,10 +391,22 @@ def cut_boilerplate(room: Any, words: Any) -> Any:
 
 
 @fused
+def _articles_are_parts(room: Any) -> Any:
+    """Whether an h1 stands outside all articles with one of their own: it is the page's, they are its parts."""
+    nodes, titles = room.nodes, room.nodes[0, N_H1]
+    for k in range(1, room.state[NODES]):
+        if nodes[k, N_TAG] == names.ARTICLE and nodes[k, N_H1] == 1:
+            titles -= 1
+    return titles > 0
+
+
+@fused
 def cut_later_articles(room: Any) -> Any:
     """Of several <article> with an h1 of their own, the first stays (the page goes on with others); how many go."""
     nodes = room.nodes
     end, count = -1, 0
+    if _articles_are_parts(room):
+        return count
     for k in range(1, room.state[NODES]):
         if nodes[nodes[k, N_PARENT], N_CUT]:
             nodes[k, N_CUT] = 1
@@ -356,6 +436,9 @@ MORE_ANYWHERE = 3_000  # ... or so many letters ...
 LIKE_PROSE = 60  # ... and of what it adds, so much is prose
 MORE_ITEMS = 5  # or it adds so much in lists and tables ...
 LIKE_ITEMS = 50  # ... and so much of what it adds is either
+LIST_HEADS = (
+    3  # headings without a link, less the linked titles: a list that an article may be left for
+)
 BRANCH = 10  # percent of the core's prose that a branch beside the way must have, or half as much in lists ...
 BRANCH_ITEMS = 75  # ... which are so much of it
 ARTICLE_BRANCH = 80  # letters of prose, three quarters of it, that are enough inside an article
@@ -440,10 +523,10 @@ def find_core(room: Any) -> Any:
 
 @fused
 def _has_peers(room: Any, article: Any) -> Any:
-    """Whether other articles with the same words have as much prose: posts of a thread."""
+    """Whether others of its element and words have as much prose: posts of a thread, parts of a list."""
     nodes, prose = room.nodes, 0
     for k in range(room.state[NODES]):
-        same = nodes[k, N_TAG] == names.ARTICLE and nodes[k, N_OWN] == nodes[article, N_OWN]
+        same = nodes[k, N_TAG] == nodes[article, N_TAG] and nodes[k, N_OWN] == nodes[article, N_OWN]
         if same and not nodes[k, N_CUT] and k != article:
             prose += nodes[k, N_PROSE]
     return prose * 100 >= MORE_PROSE * nodes[article, N_PROSE]
@@ -451,33 +534,58 @@ def _has_peers(room: Any, article: Any) -> Any:
 
 @fused
 def find_root(room: Any, core: Any) -> Any:
-    """Up from the core while that adds much of the same (not what is unrelated); out of no article but one of many."""
+    """
+    Up from the core while that adds much of the same, and nothing that is unrelated.
+
+    An <article> and a container that its words call the body are left only for others like it, or for a list under
+    headings that has as much prose.
+    """
     nodes = room.nodes
-    root, below, unrelated, inside = core, core, 0, True
-    while below > 0 and not nodes[below, N_OWN] & names.BODY_WORD:
-        if nodes[below, N_TAG] == names.ARTICLE:
-            if not (inside and _has_peers(room, below)):
-                break
-            inside = False
+    root, below, unrelated = core, core, 0
+    is_whole, may_leave_article, may_leave_body = False, True, True
+    while below > 0:
+        if nodes[below, N_OWN] & names.BODY_WORD and not is_whole:
+            is_whole = not (may_leave_body and _has_peers(room, below))
+            may_leave_body = False
+        if nodes[below, N_TAG] == names.ARTICLE and not is_whole:
+            is_whole = not (may_leave_article and _has_peers(room, below))
+            may_leave_article = False
         k = nodes[below, N_PARENT]
         unrelated += nodes[k, N_UNRELATED] - unrelated_prose(nodes, below)
-        prose = nodes[k, N_PROSE] - nodes[root, N_PROSE] - unrelated
-        text = nodes[k, N_TEXT] - nodes[root, N_TEXT] - unrelated
-        length = nodes[k, N_LENGTH] - nodes[root, N_LENGTH] - unrelated
-        items = text - prose
-        like = prose * 100 >= LIKE_PROSE * length or text * 100 >= LIKE_ITEMS * length
-        more = MORE_OF_MAIN if nodes[k, N_ABOVE] & names.IN_MAIN else MORE_PROSE
-        much = prose * 100 >= more * nodes[root, N_PROSE] or prose >= MORE_ANYWHERE
-        much = much or (items * 100 >= MORE_ITEMS * nodes[root, N_TEXT] and items * 2 >= prose)
-        if (
-            like
-            and much
-            and text > 0
-            and not is_teasers(nodes[k, N_TITLES] - nodes[root, N_TITLES], prose)
+        if _adds_text(nodes, k, root, unrelated) and (
+            not is_whole or _adds_list(nodes, k, root, unrelated)
         ):
             root, unrelated = k, 0
+            is_whole = False
         below = k
     return root
+
+
+@fused
+def _adds_text(nodes: Any, k: Any, root: Any, unrelated: Any) -> Any:
+    """Whether a container around the root adds much text, and mostly text."""
+    prose = nodes[k, N_PROSE] - nodes[root, N_PROSE] - unrelated
+    text = nodes[k, N_TEXT] - nodes[root, N_TEXT] - unrelated
+    length = nodes[k, N_LENGTH] - nodes[root, N_LENGTH] - unrelated
+    if text <= 0 or is_teasers(nodes[k, N_TITLES] - nodes[root, N_TITLES], prose):
+        return False
+    if prose * 100 < LIKE_PROSE * length and text * 100 < LIKE_ITEMS * length:
+        return False
+    more = MORE_OF_MAIN if nodes[k, N_ABOVE] & names.IN_MAIN else MORE_PROSE
+    items = text - prose
+    return (
+        prose * 100 >= more * nodes[root, N_PROSE]
+        or prose >= MORE_ANYWHERE
+        or (items * 100 >= MORE_ITEMS * nodes[root, N_TEXT] and items * 2 >= prose)
+    )
+
+
+@fused
+def _adds_list(nodes: Any, k: Any, root: Any, unrelated: Any) -> Any:
+    """Whether it adds as much prose as the root has, under headings that are no links: the list behind a lead."""
+    prose = nodes[k, N_PROSE] - nodes[root, N_PROSE] - unrelated
+    heads = nodes[root, N_TITLES] - nodes[k, N_TITLES]
+    return heads >= LIST_HEADS and prose >= nodes[root, N_PROSE]
 
 
 @fused
@@ -534,7 +642,6 @@ LEAD_UP = 5  # containers around a root outside any article in which a lead is l
 GAP = 40  # letters left out behind a heading that leave it its text
 
 _LISTS = names.set_of("ul ol dl table")
-_MARGINS = names.set_of("nav footer aside button option label")
 
 
 @fused
@@ -738,27 +845,24 @@ def select(room: Any) -> Any:
     A page whose words of classes hide its text is looked at again with fewer of them believed; one without a core gives
     all but links and margins; what is then still next to nothing, all.
     """
-    kept = least = np.int64(0)
-    for turn in range(4):
-        if turn == 3:
-            most = keep_most(room)
-            if most >= max(least, 1):
-                if most < SCANT:
-                    keep_all(room, most * ALL_IS_MORE)
-                return True
-        kept, teasers = _attempt(room, turn % 3)
-        if turn == 0:
-            if kept >= LITTLE:
-                return False
-            least = kept * (
-                MUCH_MORE_TITLED if kept >= TITLED_MIN and _has_title(room) else MUCH_MORE
-            )
-        elif turn < 3 and kept >= max(least, ENOUGH) and not teasers:
+    kept, _ = _attempt(room, ALL_WORDS)
+    if kept >= LITTLE:
+        return False
+    least = kept * (MUCH_MORE_TITLED if kept >= TITLED_MIN and _has_title(room) else MUCH_MORE)
+    for words in range(SURE_WORDS, NO_WORDS + 1):
+        kept, teasers = _attempt(room, words)
+        if kept >= max(least, ENOUGH) and not teasers:
             return False
+    most = keep_most(room)
+    if most >= max(least, 1):
+        if most < SCANT:
+            keep_all(room, most * ALL_IS_MORE)
+        return True
+    kept, _ = _attempt(room, ALL_WORDS)
     return kept < SCANT and keep_all(room, kept * ALL_IS_MORE)
 
 
-@fused
+@apart
 def _attempt(room: Any, words: Any) -> Any:
     """Choose the blocks; returns how many letters, and whether they are a list of teasers. `words`: the believed."""
     grade_blocks(room)
