@@ -1,8 +1,10 @@
 """
-Made pages whose text stands in many like parts: list articles, slide shows, live blogs, recipes, answers, manuals.
+Made pages whose text stands in many like parts: list articles, slide shows, live blogs, recipes,
+answers, manuals.
 
-A layout is markup with slots. The markup copies habits of real sites (telling names that tell the wrong thing, linked
-headings, buttons, advertisements after every third part); the words are a Writer's.
+A layout is markup with slots. The markup copies habits of real sites (telling names that tell the
+wrong thing, linked headings, buttons, advertisements after every third part); the words are a
+Writer's.
 
     {h}, {l}           a heading of a few words, a longer one
     {n}                the number of the part
@@ -29,7 +31,7 @@ INSERT_EVERY = 3
 
 
 class Layout(NamedTuple):
-    """The markup before the parts, of each part, behind them, and of what is inserted after every third part."""
+    """The markup before the parts, of each part, behind them, and of inserts after each third."""
 
     kind: str
     before: str
@@ -56,7 +58,8 @@ LAYOUTS: dict[str, Layout] = {
     "listicle slides": Layout(
         "list",
         "<div class='listicle-intro'>{1}</div><div class='listicle-body'>",
-        "<div class='listicle-slide'><div class='listicle-slide-hed'><span>{n}</span><h2>{h}</h2></div>"
+        "<div class='listicle-slide'><div class='listicle-slide-hed'><span>{n}</span>"
+        "<h2>{h}</h2></div>"
         "<div class='slide-image'><img src=/p.jpg><span class='image-credit'>{x}</span></div>"
         "<div class='listicle-slide-dek'>{2}</div></div>",
         "</div>",
@@ -81,7 +84,8 @@ LAYOUTS: dict[str, Layout] = {
     "tiles, held out": Layout(
         "list",
         "<div>{1}</div><div class=tiles>",
-        "<article class='tile card'><div class=tile-image><img src=/p.jpg></div><h3 class=tile-title>"
+        "<article class='tile card'><div class=tile-image><img src=/p.jpg></div>"
+        "<h3 class=tile-title>"
         "<a href=/v>{n}. {h}</a></h3><div class=tile-body>{1}<p>{s}</p></div>"
         "<a class=button href=/v>{x}</a></article>",
         "</div>",
@@ -110,7 +114,8 @@ LAYOUTS: dict[str, Layout] = {
     "short descriptions": Layout(
         "list",
         "<div class=subbuzzes>{1}",
-        "<div class='subbuzz subbuzz-image'><h3><span class=number>{n}.</span> {l}</h3><figure><img src=/p.jpg>"
+        "<div class='subbuzz subbuzz-image'><h3><span class=number>{n}.</span> {l}</h3>"
+        "<figure><img src=/p.jpg>"
         "<span class='subbuzz-attribution'>{x} / <a href=/i>{x}</a></span></figure>"
         "<div class='subbuzz-description'><p>{s}</p></div></div>",
         "</div>",
@@ -134,7 +139,8 @@ LAYOUTS: dict[str, Layout] = {
     "places, held out": Layout(
         "list",
         "<div>{1}</div><ul class='places widget-list'>",
-        "<li class='place widget'><h2>{n} {h}</h2>" + PHOTO + "{1}<p>{s} <a href=/map>{x}</a></p></li>",
+        "<li class='place widget'><h2>{n} {h}"
+        "</h2>" + PHOTO + "{1}<p>{s} <a href=/map>{x}</a></p></li>",
         "</ul>",
     ),
     "bodies": Layout(
@@ -158,7 +164,8 @@ LAYOUTS: dict[str, Layout] = {
     "titles that are no headings": Layout(
         "list",
         "<div>{3}</div><div>",
-        "<div class=entry-item><div class=item-title>{n}. {h}</div><img src=/p.jpg><p>{p}</p></div>",
+        "<div class=entry-item><div class=item-title>{n}. {h}</div><img src=/p.jpg><p>{p}"
+        "</p></div>",
         "</div>",
         SLOT_AD,
     ),
@@ -173,7 +180,8 @@ LAYOUTS: dict[str, Layout] = {
     "components, held out": Layout(
         "list",
         "<div class='text parbase section'>{2}</div>",
-        "<div class='title parbase section'><h2>{n}. {h}</h2></div><div class='image parbase section'>" + PHOTO
+        "<div class='title parbase section'><h2>{n}. {h}</h2></div>"
+        "<div class='image parbase section'>" + PHOTO
         + "</div><div class='text parbase section'>{2}</div>",
         "",
         "<div class='teaser parbase section'><h3><a href=/r>{ad}</a></h3></div>",
@@ -181,14 +189,16 @@ LAYOUTS: dict[str, Layout] = {
     "a table each": Layout(
         "list",
         "{1}",
-        "<table class=listing><tr><td class=left><img src=/p.jpg></td><td class=right><h3>{h}</h3>{1}</td></tr></table>",
+        "<table class=listing><tr><td class=left><img src=/p.jpg></td><td class=right>"
+        "<h3>{h}</h3>{1}</td></tr></table>",
         "",
         "<center><a href=/go>{ad}</a></center>",
     ),
     "linked sections, held out": Layout(
         "list",
         "<div class=intro>{1}</div>",
-        "<section class='venue'><div class=venue-head><h2><a href=/v>{h}</a></h2><span class=address>{i}</span></div>"
+        "<section class='venue'><div class=venue-head><h2><a href=/v>{h}</a></h2>"
+        "<span class=address>{i}</span></div>"
         + PHOTO + "<div class=venue-text>{1}</div><a class=cta href=/v>{x}</a></section>",
     ),
     "behind a lead that its words call the body": Layout(
@@ -224,7 +234,8 @@ LAYOUTS: dict[str, Layout] = {
     "slide show": Layout(
         "slides",
         "<div class=intro>{1}</div><div class=slideshow-wrap>",
-        "<div class='slideshow-slide'><h2>{h}</h2>" + PHOTO + "<div class='slideshow-slide-dek'>{1}</div></div>",
+        "<div class='slideshow-slide'><h2>{h}"
+        "</h2>" + PHOTO + "<div class='slideshow-slide-dek'>{1}</div></div>",
         "</div>",
         SLOT_AD,
     ),
@@ -237,7 +248,8 @@ LAYOUTS: dict[str, Layout] = {
     "figures": Layout(
         "slides",
         "<div>{1}</div><div>",
-        "<figure class=slide><img src=/p.jpg><figcaption><h2>{n}/12 {h}</h2><p>{p}</p></figcaption></figure>",
+        "<figure class=slide><img src=/p.jpg><figcaption><h2>{n}/12 {h}</h2><p>{p}</p>"
+        "</figcaption></figure>",
         "</div>",
     ),
     "carousel, held out": Layout(
@@ -278,7 +290,8 @@ LAYOUTS: dict[str, Layout] = {
     # ---- recipes
     "recipe": Layout(
         "recipe",
-        "{2}<div class='ingredients box'><h2>{h}</h2><ul><li>{i}</li><li>{i}</li><li>{i}</li><li>{i}</li></ul></div>"
+        "{2}<div class='ingredients box'><h2>{h}</h2><ul><li>{i}</li><li>{i}</li><li>{i}"
+        "</li><li>{i}</li></ul></div>"
         "<ol class=instructions>",
         "<li>{s}</li>",
         "</ol><div class=note><p>{s}</p></div>",
@@ -286,13 +299,16 @@ LAYOUTS: dict[str, Layout] = {
     "ticked ingredients": Layout(
         "recipe",
         "{2}<h3>{h}</h3><ul class=ingredient-list><li><label><input type=checkbox>{i}</label></li>"
-        "<li><label><input type=checkbox>{i}</label></li><li><label><input type=checkbox>{i}</label></li>"
-        "<li><label><input type=checkbox>{i}</label></li><li><label><input type=checkbox>{i}</label></li></ul>",
+        "<li><label><input type=checkbox>{i}</label></li><li><label>"
+        "<input type=checkbox>{i}</label></li>"
+        "<li><label><input type=checkbox>{i}</label></li><li><label>"
+        "<input type=checkbox>{i}</label></li></ul>",
         "<div class=step><h3>{h}</h3><img src=/p.jpg><div class=step-text><p>{p}</p></div></div>",
     ),
     "recipe card, held out": Layout(
         "recipe",
-        "{3}<div class=recipe-card><table><tr><td>{i}</td><td>{i}</td></tr><tr><td>{i}</td><td>{i}</td></tr>"
+        "{3}<div class=recipe-card><table><tr><td>{i}</td><td>{i}</td></tr><tr><td>{i}"
+        "</td><td>{i}</td></tr>"
         "<tr><td>{i}</td><td>{i}</td></tr></table>",
         "<div class=recipe-step><div class=number>{n}</div><div class=direction>{p}</div></div>",
         "</div>",
@@ -302,7 +318,8 @@ LAYOUTS: dict[str, Layout] = {
     "answers": Layout(
         "answers",
         "<div class=question>{2}<pre><code>{c}\n{c}\n{c}</code></pre></div><div id=answers>",
-        "<div class=answer><div class=votes>{n}</div><div class=post-text>{2}<pre><code>{c}\n{c}</code></pre></div>"
+        "<div class=answer><div class=votes>{n}</div><div class=post-text>{2}<pre>"
+        "<code>{c}\n{c}</code></pre></div>"
         "<div class=user-info><a href=/u>{x}</a></div></div>",
         "</div>",
     ),
@@ -336,7 +353,8 @@ LAYOUTS: dict[str, Layout] = {
     "tabs": Layout(
         "manual",
         "{2}",
-        "<h3>{h}</h3><p>{s}</p><div class=tabs><div class=tab-pane><pre><code>{c}\n{c}</code></pre></div>"
+        "<h3>{h}</h3><p>{s}</p><div class=tabs><div class=tab-pane><pre><code>{c}\n{c}"
+        "</code></pre></div>"
         "<div class=tab-pane><pre><code>{c}\n{c}</code></pre></div></div>",
     ),
     # ---- long reads with many inserted boxes

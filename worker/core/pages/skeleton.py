@@ -1,8 +1,9 @@
 """
 From the bytes of a page to its skeleton: blocks of text, and the containers that they stand in.
 
-The scanner reads the page once, from its first byte to its last, and splits it into tags, comments and text as the
-WHATWG tokenizer does. It builds no tree. It keeps a stack of the elements that are open, and writes three arrays:
+The scanner reads the page once, from its first byte to its last, and splits it into tags, comments
+and text as the WHATWG tokenizer does. It builds no tree. It keeps a stack of the elements that are
+open, and writes three arrays:
 
     out      the text, UTF-8: each block, and a '\\n' behind it
     blocks   [n, 8]: a row for each block, in the page's order
@@ -18,20 +19,25 @@ The columns named here are the interface between scanner, selection and output.
 
 What always holds:
 
-- Parents stand before their children in `nodes`, and the blocks of a container are a range of rows, so the selection
-  needs no stack: sums over all that a container holds are one sweep from the last row to the first.
+- Parents stand before their children in `nodes`, and the blocks of a container are a range of rows,
+  so the selection needs no stack: sums over all that a container holds are one sweep from the last
+  row to the first.
 - Blocks do not overlap and are in the order of the page; none is empty.
-- Each level of the stack knows the nearest level at or below it of every kind that a rule asks for. So no rule walks
-  the stack, an end tag without its element costs what one with it does, and time is linear in any page.
-- Memory is bounded before the page is read: STACK_MAX levels (beyond them elements are counted, not held), and rows of
-  blocks and nodes for each "<" up to BLOCKS_MAX and NODES_MAX (beyond them the last row takes all).
+- Each level of the stack knows the nearest level at or below it of every kind that a rule asks for.
+  So no rule walks the stack, an end tag without its element costs what one with it does, and time
+  is linear in any page.
+- Memory is bounded before the page is read: STACK_MAX levels (beyond them elements are counted, not
+  held), and rows of blocks and nodes for each "<" up to BLOCKS_MAX and NODES_MAX (beyond them the
+  last row takes all).
 
-Why no tree: resiliparse builds one and needs 7 to 10 times as long for the same pages, and most of what a tree
-corrects changes no text. Of the WHATWG rules for trees, those are kept that move text between containers; README.md
-lists them. `tests/core/pages/reference.py` says the same in plain Python, and the kernel must equal it on every input.
+Why no tree: resiliparse builds one and needs 7 to 10 times as long for the same pages, and most of
+what a tree corrects changes no text. Of the WHATWG rules for trees, those are kept that move text
+between containers; README.md lists them. `tests/core/pages/reference.py` says the same in plain
+Python, and the kernel must equal it on every input.
 
-The open elements are held as columns of one array, and the functions pass the address of `state` alone. They call each
-other some five times per tag, and numba hands over each array as seven arguments.
+The open elements are held as columns of one array, and the functions pass the address of `state`
+alone. They call each other some five times per tag, and numba hands over each array as seven
+arguments.
 """
 
 # ruff: noqa: PLR1714  # "in (…)" compiles a function for each tuple
