@@ -380,9 +380,9 @@ def crawl(documents: int, seed: int) -> Iterator[Capture]:
     languages = len(LANGUAGES)
     sites = []
     for number in range(count):
-        round_, language = divmod(number, languages)
-        layout = round_ + language  # another for each site of a language, all in the first round
-        sites.append(Site(f"site{number}", LANGUAGES[language], layout, dice))
+        # Another layout for each site of a language, and all of them over the first languages.
+        layout = number // languages + number % languages
+        sites.append(Site(f"site{number}", LANGUAGES[number % languages], layout, dice))
     by_language = {code: [site for site in sites if site.language == code] for code in LANGUAGES}
     recent: list[_Known] = []
     templated: dict[str, tuple[int, Site]] = {}
